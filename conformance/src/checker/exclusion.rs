@@ -1,0 +1,166 @@
+//! P1, lease exclusion: beliefs of different owners never overlap in true time.
+//!
+//! The owner is the scenario's actor, never the identity that the lock itself uses. Only a definite
+//! ok counts as held. A pause does not end belief: while a holder stands still its deadline, on a
+//! clock that runs on, protects everybody else.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::History;
+
+/// Judges P1.
+pub struct Exclusion;
+
+impl Checker for Exclusion {
+    fn property(&self) -> Property {
+        Property::Exclusion
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        let mut beliefs = history.beliefs();
+        beliefs.sort_by_key(|belief| belief.from);
+        // Looking back only: the first overlap in time is reported.
+        for (index, late) in beliefs.iter().enumerate() {
+            let early = beliefs[..index]
+                .iter()
+                .filter(|early| early.actor != late.actor)
+                .find_map(|early| early.overlap(late).map(|at| (early, at)));
+            if let Some((early, at)) = early {
+                let until = early.to.min(late.to);
+                return Finding::Violation(Witness {
+                    at,
+                    until: Some(until.at),
+                    grants: vec![early.grant, late.grant],
+                    message: format!(
+                        "from {} to {} both {} and {} believe that they hold the lock",
+                        seconds(at.at),
+                        seconds(until.at),
+                        early.actor,
+                        late.actor,
+                    ),
+                });
+            }
+        }
+        Finding::Valid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{checker::hand_made::*, history::What};
+
+    fn passes(entries: Vec<(u64, What)>) -> bool {
+        matches!(Exclusion.check(&history(entries)), Finding::Valid)
+    }
+
+    #[test]
+    fn beliefs_one_after_the_other_pass() {
+        assert!(passes(vec![
+            (0, tries(1, 0)),
+            (1, granted(1, Some(9))),
+            (2, tries(2, 1)),
+            (5, releases(3, 0, 1)),
+            (5, granted(2, Some(15))),
+            (6, done(3)),
+        ]));
+    }
+
+    #[test]
+    fn an_overlap_is_caught_with_its_span() {
+        let history = history(vec![
+            (0, tries(1, 0)),
+            (1, granted(1, Some(9))),
+            (2, tries(2, 1)),
+            (4, granted(2, Some(12))),
+            (5, releases(3, 0, 1)),
+        ]);
+        let Finding::Violation(witness) = Exclusion.check(&history) else {
+            panic!()
+        };
+        assert_eq!((witness.at, witness.until), (history.moment(3), Some(s(5))));
+        assert_eq!(witness.grants, [1, 2]);
+    }
+
+    #[test]
+    fn belief_ends_at_the_deadline_at_once_and_not_before() {
+        let until = |ok| {
+            vec![
+                (0, tries(1, 0)),
+                (0, granted(1, Some(9))),
+                (ok, tries(2, 1)),
+                (ok, granted(2, Some(20))),
+            ]
+        };
+        assert!(passes(until(9)));
+        assert!(!passes(until(8)));
+    }
+
+    #[test]
+    fn loss_and_crash_end_belief_and_a_pause_does_not() {
+        let ended_by = |what| {
+            passes(vec![
+                (0, tries(1, 0)),
+                (0, granted(1, Some(9))),
+                (3, what),
+                (4, tries(2, 1)),
+                (4, granted(2, Some(13))),
+            ])
+        };
+        assert!(ended_by(What::Lost { grant: 1 }));
+        assert!(ended_by(What::Crash { host: 0 }));
+        assert!(!ended_by(What::Crash { host: 1 }));
+        assert!(!ended_by(What::Pause { host: 0 }));
+    }
+
+    #[test]
+    fn a_renewed_deadline_counts() {
+        let renewed = |by: What| {
+            passes(vec![
+                (0, tries(1, 0)),
+                (0, granted(1, Some(9))),
+                (5, renews(2, 0, 1)),
+                (5, by),
+                (11, tries(3, 1)),
+                (11, granted(3, Some(20))),
+            ])
+        };
+        assert!(!renewed(granted(2, Some(14))));
+        assert!(!renewed(What::Deadline {
+            grant: 1,
+            deadline: Some(s(14))
+        }));
+        assert!(renewed(What::Fail { op: 2 }));
+    }
+
+    #[test]
+    fn without_a_deadline_nothing_is_claimed_past_the_lease() {
+        let second = |ok| {
+            passes(vec![
+                (0, tries(1, 0)),
+                (4, granted(1, None)), // the reply took 4 s: the claim runs from the request
+                (ok, tries(2, 1)),
+                (ok, granted(2, None)),
+            ])
+        };
+        assert!(!second(9));
+        assert!(second(10));
+    }
+
+    #[test]
+    fn unknown_acquires_and_one_owner_alone_do_not_count() {
+        assert!(passes(vec![
+            (0, tries(1, 0)),
+            (0, granted(1, Some(9))),
+            (1, tries(2, 1)),
+            (
+                2,
+                What::Info {
+                    op: 2,
+                    error: "timed out".into()
+                }
+            ),
+            (3, tries(3, 0)),
+            (3, granted(3, Some(12))),
+        ]));
+    }
+}

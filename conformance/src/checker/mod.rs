@@ -1,0 +1,232 @@
+//! The judges: each one a pure function of a history.
+
+mod conduct;
+mod exclusion;
+mod ownership;
+mod progress;
+mod truth;
+
+pub use conduct::Conduct;
+pub use exclusion::Exclusion;
+pub use ownership::Ownership;
+pub use progress::Progress;
+pub use truth::Truth;
+
+use crate::history::{History, Moment, OpId};
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr, time::Duration};
+
+/// What can be promised and broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Property {
+    /// Nobody panics, and no task escapes the suite's control.
+    Conduct,
+    /// Beliefs of different owners never overlap.
+    Exclusion,
+    /// A late release or renewal never touches another's grant.
+    Ownership,
+    /// A dead holder's lock becomes free and is granted on.
+    Progress,
+    /// While a holder believes, the server stores its token.
+    Truth,
+}
+
+impl Property {
+    /// All properties, in order of their ids.
+    pub const ALL: [Self; 5] = [
+        Self::Conduct,
+        Self::Exclusion,
+        Self::Ownership,
+        Self::Progress,
+        Self::Truth,
+    ];
+
+    /// The short id, as in `P1`.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Conduct => "P0",
+            Self::Exclusion => "P1",
+            Self::Ownership => "P5",
+            Self::Progress => "P6",
+            Self::Truth => "P20",
+        }
+    }
+
+    /// The name, as in `lease exclusion`.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Conduct => "conduct",
+            Self::Exclusion => "lease exclusion",
+            Self::Ownership => "owner-only",
+            Self::Progress => "deadlock freedom",
+            Self::Truth => "grounded belief",
+        }
+    }
+
+    /// What holds if it holds.
+    #[must_use]
+    pub const fn statement(self) -> &'static str {
+        match self {
+            Self::Conduct => "the lock neither panics nor starts tasks behind the suite's back",
+            Self::Exclusion => {
+                "no two owners believe at the same time that they hold the lock; belief ends with \
+                 release, loss signal, crash or the holder's own deadline"
+            }
+            Self::Ownership => {
+                "a late release or renewal never frees or extends the grant of another"
+            }
+            Self::Progress => {
+                "the lock of a dead holder is free after at most its lease, and is granted on"
+            }
+            Self::Truth => {
+                "while a holder believes that it holds, the server stores its token, unexpired"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.id(), self.title())
+    }
+}
+
+impl FromStr for Property {
+    type Err = String;
+
+    fn from_str(id: &str) -> Result<Self, String> {
+        let known = Self::ALL
+            .into_iter()
+            .find(|property| property.id().eq_ignore_ascii_case(id));
+        known.ok_or_else(|| format!("no property has the id {id:?}"))
+    }
+}
+
+/// What a checker found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The property holds in this history.
+    Valid,
+    /// The history does not say enough.
+    Unknown(&'static str),
+    /// The property is broken.
+    Violation(Witness),
+}
+
+impl Finding {
+    /// The witness, if the property is broken.
+    #[must_use]
+    pub const fn witness(&self) -> Option<&Witness> {
+        match self {
+            Self::Violation(witness) => Some(witness),
+            Self::Valid | Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// Where and how a property broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// When.
+    pub at: Moment,
+    /// Until when it lasted, where it did.
+    pub until: Option<Duration>,
+    /// The grants concerned, the wronged one first.
+    pub grants: Vec<OpId>,
+    /// What happened, in a sentence.
+    pub message: String,
+}
+
+/// A judge of one property.
+pub trait Checker: Sync {
+    /// What it judges.
+    fn property(&self) -> Property;
+
+    /// Judges a history.
+    fn check(&self, history: &History) -> Finding;
+}
+
+/// All judges.
+pub const CHECKERS: &[&dyn Checker] = &[&Conduct, &Exclusion, &Ownership, &Progress, &Truth];
+
+/// A true time in a message: seconds with milliseconds.
+pub(crate) fn seconds(at: Duration) -> String {
+    format!("{:.3} s", at.as_secs_f64())
+}
+
+#[cfg(test)]
+pub(crate) mod hand_made {
+    //! Histories written by hand, in seconds.
+
+    use crate::history::{Actor, Call, Cause, History, OpId, Stored, What};
+    use std::time::Duration;
+
+    pub(crate) const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// An observed history with a lease of 10 s.
+    pub(crate) fn history(entries: Vec<(u64, What)>) -> History {
+        let mut history = History::new(s(10), true);
+        for (at, what) in entries {
+            history.push(s(at), what);
+        }
+        history
+    }
+
+    pub(crate) fn tries(op: OpId, host: u8) -> What {
+        What::Invoke {
+            op,
+            actor: Actor::on(host),
+            call: Call::Try,
+        }
+    }
+
+    pub(crate) fn releases(op: OpId, host: u8, grant: OpId) -> What {
+        What::Invoke {
+            op,
+            actor: Actor::on(host),
+            call: Call::Release { grant },
+        }
+    }
+
+    pub(crate) fn renews(op: OpId, host: u8, grant: OpId) -> What {
+        What::Invoke {
+            op,
+            actor: Actor::on(host),
+            call: Call::Renew { grant },
+        }
+    }
+
+    pub(crate) fn granted(op: OpId, deadline: Option<u64>) -> What {
+        What::Ok {
+            op,
+            deadline: deadline.map(s),
+        }
+    }
+
+    pub(crate) fn done(op: OpId) -> What {
+        What::Ok { op, deadline: None }
+    }
+
+    pub(crate) fn stores(host: u8, token: &str, expires: Option<u64>) -> What {
+        let stored = Stored {
+            token: token.into(),
+            expires: expires.map(s),
+        };
+        What::Server {
+            cause: Cause::Client(host),
+            stored: Some(stored),
+        }
+    }
+
+    pub(crate) fn frees(host: u8) -> What {
+        What::Server {
+            cause: Cause::Client(host),
+            stored: None,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! P5, owner-only: a late release or renewal never frees or extends another's grant.
+//!
+//! Judged from what the server stored and whose request changed it. A stored token belongs to the
+//! client process whose request put it there. As long as it is unexpired, no request of another
+//! process may change it; and while its holder believes, nobody may remove it, since the holder's
+//! own release would have ended the belief.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{Actor, Belief, Cause, History, Moment, Stored, What};
+
+/// Judges P5.
+pub struct Ownership;
+
+/// What is stored, who put it there, and when.
+struct Tenure<'a> {
+    stored: &'a Stored,
+    owner: u8,
+    since: Moment,
+}
+
+impl Checker for Ownership {
+    fn property(&self) -> Property {
+        Property::Ownership
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        if !history.observed {
+            return Finding::Unknown("the server was not observed");
+        }
+        let beliefs = history.beliefs();
+        let mut tenure: Option<Tenure<'_>> = None;
+        for (at, what) in history.iter() {
+            let What::Server { cause, stored } = what else {
+                continue;
+            };
+            let before = tenure.take().filter(|tenure| tenure.stored.lives(at.at));
+            if let (Some(before), Cause::Client(host)) = (&before, *cause)
+                && let Some(wrong) = wrong(before, stored.as_ref(), host, at, &beliefs)
+            {
+                let theirs = holder(before, &beliefs);
+                let grants = theirs.iter().map(|belief| belief.grant).collect();
+                let message = format!(
+                    "at {} a request of {} {wrong} the grant of {}, which had {} left",
+                    seconds(at.at),
+                    Actor::on(host),
+                    theirs.map_or_else(|| Actor::on(before.owner), |belief| belief.actor),
+                    before.stored.expires.map_or_else(
+                        || "no end".to_owned(),
+                        |expires| seconds(expires.saturating_sub(at.at))
+                    ),
+                );
+                return Finding::Violation(Witness {
+                    at,
+                    until: None,
+                    grants,
+                    message,
+                });
+            }
+            tenure = stored.as_ref().and_then(|stored| match (before, *cause) {
+                (Some(before), _) if before.stored.token == stored.token => {
+                    Some(Tenure { stored, ..before })
+                }
+                (_, Cause::Client(owner)) => Some(Tenure {
+                    stored,
+                    owner,
+                    since: at,
+                }),
+                (_, Cause::Server) => None,
+            });
+        }
+        Finding::Valid
+    }
+}
+
+/// The one grant that the stored token can belong to, if there is just one.
+fn holder<'a>(tenure: &Tenure<'_>, beliefs: &'a [Belief]) -> Option<&'a Belief> {
+    let mut theirs = beliefs.iter().filter(|belief| {
+        let asked_for = belief.asked < tenure.since && tenure.since < belief.from;
+        belief.actor.host == tenure.owner && asked_for
+    });
+    theirs.next().filter(|_| theirs.next().is_none())
+}
+
+/// What a request of `host` did to somebody else's grant, if it did.
+fn wrong(
+    before: &Tenure<'_>,
+    after: Option<&Stored>,
+    host: u8,
+    at: Moment,
+    beliefs: &[Belief],
+) -> Option<&'static str> {
+    let kept = after.filter(|after| after.token == before.stored.token);
+    let foreign = host != before.owner;
+    match (kept, after) {
+        (Some(_), _) => foreign.then_some("changed the expiry of"),
+        (None, after) => {
+            let believed =
+                holder(before, beliefs).is_some_and(|belief| belief.from < at && at < belief.to);
+            let verb = if after.is_some() {
+                "overwrote"
+            } else {
+                "freed"
+            };
+            (foreign || believed).then_some(verb)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    fn verdict(entries: Vec<(u64, What)>) -> Result<(), String> {
+        match Ownership.check(&history(entries)) {
+            Finding::Valid => Ok(()),
+            Finding::Unknown(why) => panic!("{why}"),
+            Finding::Violation(witness) => Err(witness.message),
+        }
+    }
+
+    fn held_by_c1() -> Vec<(u64, What)> {
+        vec![
+            (0, tries(1, 0)),
+            (0, stores(0, "a", Some(10))),
+            (1, granted(1, Some(9))),
+        ]
+    }
+
+    fn then(more: Vec<(u64, What)>) -> Vec<(u64, What)> {
+        held_by_c1().into_iter().chain(more).collect()
+    }
+
+    #[test]
+    fn the_owner_may_release_and_extend() {
+        let own = then(vec![
+            (2, renews(2, 0, 1)),
+            (2, stores(0, "a", Some(12))),
+            (2, granted(2, Some(11))),
+            (3, releases(3, 0, 1)),
+            (3, frees(0)),
+        ]);
+        assert_eq!(verdict(own), Ok(()));
+    }
+
+    #[test]
+    fn a_foreign_release_is_caught() {
+        let message = verdict(then(vec![(4, frees(1))])).unwrap_err();
+        assert_eq!(
+            message,
+            "at 4.000 s a request of c2 freed the grant of c1, which had 6.000 s left"
+        );
+        assert!(verdict(then(vec![(4, stores(1, "b", Some(14)))])).is_err());
+        assert!(verdict(then(vec![(4, stores(1, "a", Some(14)))])).is_err());
+    }
+
+    #[test]
+    fn what_has_expired_belongs_to_nobody() {
+        assert_eq!(verdict(then(vec![(11, stores(1, "b", Some(21)))])), Ok(()));
+        assert_eq!(verdict(then(vec![(11, frees(1))])), Ok(()));
+    }
+
+    #[test]
+    fn a_late_request_of_the_owner_may_free_its_own() {
+        assert_eq!(
+            verdict(then(vec![(3, What::Crash { host: 0 }), (4, frees(0))])),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn another_task_of_the_same_process_is_another_owner() {
+        // Task 1 "releases" what task 0 still believes to hold.
+        let message = verdict(then(vec![(3, frees(0))])).unwrap_err();
+        assert!(message.contains("freed the grant of c1"), "{message}");
+    }
+
+    #[test]
+    fn without_observation_nothing_is_said() {
+        let blind = History::new(s(10), false);
+        assert!(matches!(Ownership.check(&blind), Finding::Unknown(_)));
+    }
+}

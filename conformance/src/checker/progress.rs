@@ -1,0 +1,180 @@
+//! P6, deadlock freedom: a dead holder's lock is free after at most its lease, and is granted on.
+//!
+//! Every run ends with the death of all clients; then a probe on a healthy link asks for the lock
+//! and waits for one lease and a half. Besides, on the double, no client may die and leave a key
+//! behind that lasts longer than the lease.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::{
+    history::{Actor, Cause, History, Moment, OpId, Stored, What},
+    simulation::PROBE_OP,
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Judges P6.
+pub struct Progress;
+
+/// Times at the server are counted in whole milliseconds.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+impl Checker for Progress {
+    fn property(&self) -> Property {
+        Property::Progress
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        if let Some(witness) = left_behind(history) {
+            return Finding::Violation(witness);
+        }
+        let of_probe = |op: OpId| op == PROBE_OP;
+        let outcome = history.iter().find(|(_, what)| match what {
+            What::Ok { op, .. } | What::Fail { op } | What::Info { op, .. } => of_probe(*op),
+            _ => false,
+        });
+        match outcome {
+            None => Finding::Unknown("the history has no probe"),
+            Some((_, What::Ok { .. })) => Finding::Valid,
+            Some((at, what)) => {
+                let told = match what {
+                    What::Info { error, .. } => format!(" ({error})"),
+                    _ => String::new(),
+                };
+                let message = format!(
+                    "all clients were dead, and by {} nobody else was granted the lock{told}",
+                    seconds(at.at)
+                );
+                Finding::Violation(Witness {
+                    at,
+                    until: None,
+                    grants: vec![],
+                    message,
+                })
+            }
+        }
+    }
+}
+
+fn left_behind(history: &History) -> Option<Witness> {
+    let mut dead: BTreeSet<u8> = BTreeSet::new();
+    let mut kept: Option<(&Stored, u8)> = None;
+    for (at, what) in history.iter() {
+        match what {
+            What::Crash { host } | What::Panic { host, .. } => {
+                dead.insert(*host);
+            }
+            What::Restart { host } => {
+                dead.remove(host);
+                continue;
+            }
+            What::Server { cause, stored } => {
+                kept = stored.as_ref().and_then(|stored| match (kept, *cause) {
+                    (Some((before, owner)), _) if before.token == stored.token => {
+                        Some((stored, owner))
+                    }
+                    (_, Cause::Client(host)) => Some((stored, host)),
+                    (_, Cause::Server) => None,
+                });
+            }
+            _ => continue,
+        }
+        if let Some((stored, owner)) = kept
+            && dead.contains(&owner)
+            && let Some(message) = outlives(stored, owner, at, history.lease)
+        {
+            return Some(Witness {
+                at,
+                until: None,
+                grants: vec![],
+                message,
+            });
+        }
+    }
+    None
+}
+
+fn outlives(stored: &Stored, owner: u8, at: Moment, lease: Duration) -> Option<String> {
+    let left = stored.expires.map(|expires| expires.saturating_sub(at.at));
+    if left.is_some_and(|left| left <= lease + GRANULARITY) {
+        return None;
+    }
+    let left = left.map_or_else(
+        || "without an expiry".to_owned(),
+        |left| format!("for {}", seconds(left)),
+    );
+    let (client, at, lease) = (Actor::on(owner), seconds(at.at), seconds(lease));
+    Some(format!(
+        "at {at} {client} is dead and its lock stays {left}, the lease is {lease}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{checker::hand_made::*, history::Call};
+
+    fn with_probe(entries: Vec<(u64, What)>, ends: What) -> History {
+        let call = Call::Acquire { wait: s(15) };
+        let invoke = What::Invoke {
+            op: PROBE_OP,
+            actor: Actor::on(u8::MAX),
+            call,
+        };
+        let probe = [(20, invoke), (30, ends)];
+        history(entries.into_iter().chain(probe).collect())
+    }
+
+    fn died_holding(expires: Option<u64>) -> Vec<(u64, What)> {
+        vec![
+            (0, tries(1, 0)),
+            (0, stores(0, "a", expires)),
+            (1, granted(1, Some(9))),
+            (2, What::Crash { host: 0 }),
+        ]
+    }
+
+    #[test]
+    fn a_probe_that_is_granted_passes() {
+        let history = with_probe(died_holding(Some(10)), granted(PROBE_OP, Some(39)));
+        assert_eq!(Progress.check(&history), Finding::Valid);
+    }
+
+    #[test]
+    fn a_probe_that_is_refused_does_not() {
+        let refused = with_probe(died_holding(Some(10)), What::Fail { op: PROBE_OP });
+        assert!(Progress.check(&refused).witness().is_some());
+        let unknown = What::Info {
+            op: PROBE_OP,
+            error: "timed out".into(),
+        };
+        assert!(
+            Progress
+                .check(&with_probe(vec![], unknown))
+                .witness()
+                .is_some()
+        );
+        assert!(matches!(
+            Progress.check(&history(vec![])),
+            Finding::Unknown(_)
+        ));
+    }
+
+    #[test]
+    fn a_key_without_an_end_is_caught_at_the_death_of_its_owner() {
+        let history = with_probe(died_holding(None), granted(PROBE_OP, Some(39)));
+        let message = &Progress.check(&history).witness().unwrap().message.clone();
+        assert_eq!(
+            message,
+            "at 2.000 s c1 is dead and its lock stays without an expiry, the lease is 10.000 s"
+        );
+        let long = with_probe(died_holding(Some(13)), granted(PROBE_OP, Some(39)));
+        assert!(Progress.check(&long).witness().is_some());
+    }
+
+    #[test]
+    fn the_living_may_hold_for_long() {
+        let mut entries = died_holding(None);
+        entries.pop();
+        let history = with_probe(entries, granted(PROBE_OP, Some(39)));
+        assert_eq!(Progress.check(&history), Finding::Valid);
+    }
+}

@@ -1,0 +1,317 @@
+//! The command line of the suite. It only parses, calls the library and writes.
+
+use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use redouble_conformance::{
+    backend::{Backend, Double, Real},
+    checker::{Finding, Property},
+    report::{html, json, terminal, verdict},
+    runner::{Plan, QUICK, QUICK_REAL, Trial, judge, run_trial},
+    scenario::{Scenario, generate::Generator, nemesis::NEMESES},
+    subject::{Expected, Row, SUBJECTS},
+};
+use std::{
+    fs,
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// Convicts bad distributed locks and clears good ones.
+///
+/// Plays thousands of small scenarios (clients that contend, work too long, are paused, die; links
+/// that are slow or break) with each lock and judges every run by properties such as "no two
+/// owners at the same time". Without further options it needs nothing but itself: the Redis is an
+/// embedded double, time is virtual, and equal seeds give equal runs.
+///
+/// Exit code 0: all verdicts as expected (our locks sound, the canary convicted). 1: not so.
+/// 2: wrong usage, or the server is out of reach.
+#[derive(Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    locks: Locks,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Judges locks (what happens without a subcommand).
+    Locks(Locks),
+    /// Plays one scenario and shows what happened, step by step.
+    Replay(Replay),
+}
+
+#[derive(Args)]
+struct Locks {
+    /// Where to run: "double" (embedded, virtual time), "spawn" (starts the redis-server from the
+    /// PATH), "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
+    #[arg(long, value_name = "WHERE", default_value = "double")]
+    backend: String,
+    /// How many seeds to try per lock [default: 2000, on a real server 16].
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// The first seed; alone, only this one.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Judge only this lock; can be given several times.
+    #[arg(long, value_name = "NAME")]
+    lock: Vec<String>,
+    /// Play only scenarios in which this strikes (see --list).
+    #[arg(long, value_name = "NAME")]
+    nemesis: Option<String>,
+    /// List the locks, nemeses and properties, and do nothing else.
+    #[arg(long)]
+    list: bool,
+    /// Also write the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where to write the HTML report.
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "target/redouble/report.html"
+    )]
+    report: PathBuf,
+}
+
+#[derive(Args)]
+struct Replay {
+    /// A saved scenario, as the report shows it.
+    #[arg(required_unless_present = "seed")]
+    file: Option<PathBuf>,
+    /// The scenario of this seed instead of a file.
+    #[arg(long, value_name = "S", requires = "lock", conflicts_with = "file")]
+    seed: Option<u64>,
+    /// The lock to play it with [default: the one in the file].
+    #[arg(long, value_name = "NAME")]
+    lock: Option<String>,
+    /// Where to run, as without subcommand.
+    #[arg(long, value_name = "WHERE", default_value = "double")]
+    backend: String,
+}
+
+/// Wrong usage or a missing environment: exit code 2.
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = io::stdout().lock();
+    let outcome = match cli.command {
+        None => locks(&cli.locks, &mut out),
+        Some(Command::Locks(args)) => locks(&args, &mut out),
+        Some(Command::Replay(args)) => replay(&args, &mut out),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "redouble-check: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn backend(name: &str) -> Fallible<Box<dyn Backend>> {
+    match name.split_once(':') {
+        None if name == "double" => Ok(Box::new(Double)),
+        None if name == "spawn" => Ok(Box::new(Real::spawn("redis-server")?)),
+        Some(("spawn", program)) => Ok(Box::new(Real::spawn(program)?)),
+        Some(("redis", _)) => Ok(Box::new(Real::at(name)?)),
+        _ => Err(format!("unknown backend {name:?}: double, spawn or redis://HOST:PORT").into()),
+    }
+}
+
+fn chosen(names: &[String]) -> Fallible<Vec<&'static Row>> {
+    let name = |row: &Row| (row.make)().name();
+    if let Some(unknown) = names
+        .iter()
+        .find(|it| !SUBJECTS.iter().any(|row| name(row) == **it))
+    {
+        return Err(format!("no lock is called {unknown:?} (see --list)").into());
+    }
+    let wanted = |row: &&Row| names.is_empty() || names.iter().any(|it| name(row) == *it);
+    Ok(SUBJECTS.iter().filter(wanted).collect())
+}
+
+fn locks(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
+    if args.list {
+        list(out)?;
+        return Ok(true);
+    }
+    if let Some(name) = &args.nemesis
+        && !NEMESES.iter().any(|nemesis| nemesis.name() == name)
+    {
+        return Err(format!("no nemesis is called {name:?} (see --list)").into());
+    }
+    let rows = chosen(&args.lock)?;
+    let backend = backend(&args.backend)?;
+    let quick = Plan::quick(&*backend);
+    let count = args.seeds.unwrap_or(match args.seed {
+        Some(_) => 1,
+        None if backend.virtual_time() => QUICK,
+        None => QUICK_REAL,
+    });
+    let first = args.seed.unwrap_or(0);
+    let plan = Plan {
+        seeds: first..first + count,
+        nemesis: args.nemesis.clone(),
+        ..quick
+    };
+
+    let mut trials = Vec::new();
+    for row in rows {
+        let suspect = (row.make)();
+        let bar = progress_bar(suspect.name(), count);
+        let trial = run_trial(&*suspect, row.expected, &*backend, &plan, &|n| bar.inc(n));
+        bar.finish_and_clear();
+        trials.push(trial?);
+    }
+
+    writeln!(out, "backend: {}\n", backend.name())?;
+    terminal::table(out, &trials)?;
+    writeln!(out)?;
+    for trial in &trials {
+        for example in &trial.counterexamples {
+            terminal::counterexample(out, trial, example)?;
+            writeln!(out)?;
+        }
+    }
+    terminal::coverage(out, &trials)?;
+
+    let filtered = !args.lock.is_empty()
+        || args.nemesis.is_some()
+        || args.seed.is_some()
+        || args.seeds.is_some();
+    let blind = missed(&trials, &*backend);
+    if !blind.is_empty() {
+        let verb = if filtered {
+            "not seen in this selection"
+        } else {
+            "NEVER SEEN"
+        };
+        writeln!(out, "  {verb}: {}", blind.join(", "))?;
+    }
+    write_file(&args.report, &html::page(&trials))?;
+    writeln!(out, "  report: {}", args.report.display())?;
+    if let Some(path) = &args.json {
+        write_file(path, &serde_json::to_string_pretty(&json::report(&trials))?)?;
+        writeln!(out, "  json: {}", path.display())?;
+    }
+    // With few seeds or a single nemesis nobody can expect a conviction.
+    let as_expected = trials.iter().all(|trial| {
+        trial.as_expected() || (filtered && matches!(trial.expected, Expected::Convicted(_)))
+    });
+    Ok(as_expected && (filtered || blind.is_empty()))
+}
+
+/// What no run of any lock has seen although it could have.
+fn missed(trials: &[Trial], backend: &dyn Backend) -> Vec<&'static str> {
+    let mut total = redouble_conformance::coverage::Coverage::default();
+    trials.iter().for_each(|trial| total.add(&trial.coverage));
+    if backend.virtual_time() {
+        total.missed().collect()
+    } else {
+        Vec::new()
+    }
+}
+
+fn write_file(path: &Path, text: &str) -> Fallible<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let made = folder.map_or(Ok(()), fs::create_dir_all);
+    let written = made.and_then(|()| fs::write(path, text));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+}
+
+fn progress_bar(name: &str, count: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(count).with_message(name.to_owned());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let template = "{msg:16} {bar:40} {pos}/{len} scenarios, {per_sec}, {eta} left";
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn list(out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "locks:")?;
+    for row in SUBJECTS {
+        let expected = match row.expected {
+            Expected::Sound => "sound".to_owned(),
+            Expected::Convicted(of) => {
+                let ids: Vec<&str> = of.iter().map(|property| property.id()).collect();
+                format!("convicted of {}", ids.join(", "))
+            }
+        };
+        writeln!(
+            out,
+            "  {:16} {} (expected: {expected})",
+            (row.make)().name(),
+            row.summary
+        )?;
+    }
+    writeln!(out, "\nnemeses:")?;
+    for nemesis in NEMESES {
+        writeln!(out, "  {:16} {}", nemesis.name(), nemesis.summary())?;
+    }
+    writeln!(out, "\nproperties:")?;
+    for property in Property::ALL {
+        writeln!(
+            out,
+            "  {:16} {}",
+            property.to_string(),
+            property.statement()
+        )?;
+    }
+    Ok(())
+}
+
+fn replay(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
+    let (lock, scenario): (String, Scenario) = match (&args.file, args.seed) {
+        (Some(path), _) => {
+            let text = fs::read_to_string(path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            let saved = json::Saved::from_json(&text)
+                .map_err(|error| format!("{} is not a saved scenario: {error}", path.display()))?;
+            (args.lock.clone().unwrap_or(saved.lock), saved.scenario)
+        }
+        (None, Some(seed)) => (
+            args.lock.clone().unwrap_or_default(),
+            Generator::default().scenario(seed),
+        ),
+        (None, None) => return Err("a file or a seed is needed".into()),
+    };
+    let backend = backend(&args.backend)?;
+    let scenario = backend.lease_ms().map_or_else(
+        || scenario.clone(),
+        |lease_ms| scenario.snapped().scaled(lease_ms),
+    );
+    let rows = chosen(&[lock])?;
+    let [row] = *rows else {
+        return Err("one lock is needed".into());
+    };
+    let suspect = (row.make)();
+    let judged = judge(&*suspect, &*backend, &scenario)?;
+    writeln!(out, "{} on {}\n", suspect.name(), backend.name())?;
+    terminal::lanes(out, &judged.run.history)?;
+    writeln!(out)?;
+    for (property, finding) in &judged.findings {
+        let says = match finding {
+            Finding::Valid => "holds".to_owned(),
+            Finding::Unknown(why) => format!("not judged: {why}"),
+            Finding::Violation(witness) => format!("BROKEN: {}", witness.message),
+        };
+        writeln!(out, "  {property}: {says}")?;
+    }
+    Ok(judged
+        .findings
+        .iter()
+        .all(|(_, finding)| finding.witness().is_none()))
+}

@@ -1,0 +1,438 @@
+//! From seeds to verdicts: plays scenarios with a subject, has every history judged by every
+//! checker, makes what fails small, and counts what was seen.
+
+use crate::{
+    backend::{Backend, Double},
+    checker::{CHECKERS, Finding, Property, Witness},
+    coverage::Coverage,
+    history::Moment,
+    scenario::{Scenario, generate::Generator, shrink},
+    simulation::{Run, RunError},
+    subject::{Expected, Promises, Suspect},
+    verdict::{Cell, Claim, claim, row_of},
+};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How much to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seeds to try.
+    pub seeds: Range<u64>,
+    /// How many threads to use.
+    pub jobs: usize,
+    /// Only scenarios of this nemesis.
+    pub nemesis: Option<String>,
+}
+
+/// The seeds of the quick tier.
+pub const QUICK: u64 = 2_000;
+/// The seeds on a real server, where a run takes seconds.
+pub const QUICK_REAL: u64 = 16;
+/// How often an inconclusive run on a real server is repeated.
+const REPEATS_MAX: u32 = 3;
+/// Seeds between two looks at whether a conviction is complete.
+const BLOCK: u64 = 64;
+
+impl Plan {
+    /// The quick tier for a backend.
+    #[must_use]
+    pub fn quick(backend: &dyn Backend) -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        // On the wall clock a run mostly sleeps.
+        let (seeds, jobs) = if backend.virtual_time() {
+            (QUICK, cores)
+        } else {
+            (QUICK_REAL, 4 * cores)
+        };
+        Self {
+            seeds: 0..seeds,
+            jobs,
+            nemesis: None,
+        }
+    }
+}
+
+/// A run with what the checkers found.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The run.
+    pub run: Run,
+    /// A finding per property.
+    pub findings: Vec<(Property, Finding)>,
+}
+
+impl Judged {
+    /// How the property broke, if it did.
+    #[must_use]
+    pub fn witness(&self, property: Property) -> Option<&Witness> {
+        let found = self.findings.iter().find(|&&(of, _)| of == property);
+        found.and_then(|(_, finding)| finding.witness())
+    }
+}
+
+/// Plays a scenario and judges it.
+///
+/// # Errors
+/// If the backend is out of reach.
+pub fn judge(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    scenario: &Scenario,
+) -> Result<Judged, RunError> {
+    let run = suspect.play(backend, scenario)?;
+    let mut findings: Vec<_> = CHECKERS
+        .iter()
+        .map(|checker| (checker.property(), checker.check(&run.history)))
+        .collect();
+    if let Some(message) = misconduct(&run) {
+        let witness = Witness {
+            at: Moment::NEVER,
+            until: None,
+            grants: vec![],
+            message,
+        };
+        findings[0] = (Property::Conduct, Finding::Violation(witness));
+    }
+    Ok(Judged { run, findings })
+}
+
+/// What a history cannot know of.
+fn misconduct(run: &Run) -> Option<String> {
+    if run.endless {
+        Some(format!(
+            "after {} steps the run was still busy with itself",
+            run.steps
+        ))
+    } else if run.stray_tasks > 0 {
+        let count = run.stray_tasks;
+        Some(format!(
+            "{count} tasks were started with tokio::spawn, where no fault reaches them"
+        ))
+    } else {
+        None
+    }
+}
+
+/// A failure, made small.
+#[derive(Clone, Debug)]
+pub struct Counterexample {
+    /// What broke.
+    pub property: Property,
+    /// The seed that showed it.
+    pub seed: u64,
+    /// How many events the scenario of that seed has.
+    pub events_before: usize,
+    /// The small scenario.
+    pub scenario: Scenario,
+    /// How many runs it took to make it small.
+    pub shrink_runs: u32,
+    /// Its run.
+    pub judged: Judged,
+}
+
+/// What all runs say about one subject.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The subject.
+    pub name: &'static str,
+    /// What it claims.
+    pub promises: Promises,
+    /// The verdict to reach.
+    pub expected: Expected,
+    /// The backend's name.
+    pub backend: String,
+    /// Runs per row of the matrix and property.
+    pub cells: BTreeMap<(&'static str, Property), Cell>,
+    /// What was seen.
+    pub coverage: Coverage,
+    /// The first failure of each promised property.
+    pub counterexamples: Vec<Counterexample>,
+    /// Runs on a real server that the machine's own gaps spoiled, repetitions included.
+    pub inconclusive: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Trial {
+    /// Runs of this property over all rows.
+    #[must_use]
+    pub fn total(&self, property: Property) -> Cell {
+        let mut total = Cell::default();
+        let cells = self.cells.iter().filter(|&(&(_, of), _)| of == property);
+        cells.for_each(|(_, cell)| total.add(cell));
+        total
+    }
+
+    /// The promised properties that broke.
+    #[must_use]
+    pub fn broken(&self) -> Vec<Property> {
+        Property::ALL
+            .into_iter()
+            .filter(|&property| self.total(property).broken > 0)
+            .collect()
+    }
+
+    /// Whether the verdict is the expected one.
+    #[must_use]
+    pub fn as_expected(&self) -> bool {
+        let broken = self.broken();
+        match self.expected {
+            Expected::Sound => broken.is_empty(),
+            Expected::Convicted(of) => of.iter().any(|property| broken.contains(property)),
+        }
+    }
+}
+
+/// Tries a subject: plays the seeds of a plan with it.
+///
+/// A subject that is expected to be convicted is tried until it is convicted of all that it is
+/// expected to break, or the seeds are used up. `progress` is told after every run.
+///
+/// # Errors
+/// If the backend is out of reach.
+pub fn run_trial(
+    suspect: &dyn Suspect,
+    expected: Expected,
+    backend: &dyn Backend,
+    plan: &Plan,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Trial, RunError> {
+    let began = Instant::now();
+    let mut trial = Trial {
+        name: suspect.name(),
+        promises: suspect.promises(),
+        expected,
+        backend: backend.name(),
+        cells: BTreeMap::new(),
+        coverage: Coverage::default(),
+        counterexamples: Vec::new(),
+        inconclusive: 0,
+        elapsed: Duration::ZERO,
+    };
+    if let (Expected::Convicted(of), false) = (expected, backend.virtual_time()) {
+        convict_on_real(&mut trial, suspect, backend, of, plan)?;
+    } else {
+        try_seeds(&mut trial, suspect, backend, plan, progress)?;
+    }
+    trial.elapsed = began.elapsed();
+    Ok(trial)
+}
+
+fn try_seeds(
+    trial: &mut Trial,
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    plan: &Plan,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<(), RunError> {
+    let mut failed: BTreeMap<Property, (u64, Scenario, Judged)> = BTreeMap::new();
+    let mut from = plan.seeds.start;
+    while from < plan.seeds.end {
+        let to = plan.seeds.end.min(from + BLOCK * plan.jobs as u64);
+        for (seed, outcome) in play_block(suspect, backend, plan, from..to, progress) {
+            let Played {
+                scenario,
+                judged,
+                spoiled,
+            } = outcome?;
+            trial.inconclusive += spoiled;
+            let Some(judged) = judged else { continue };
+            for property in record(trial, seed, &scenario, &judged) {
+                failed
+                    .entry(property)
+                    .or_insert_with(|| (seed, scenario.clone(), judged.clone()));
+            }
+        }
+        from = to;
+        if let Expected::Convicted(of) = trial.expected
+            && of.iter().all(|property| failed.contains_key(property))
+        {
+            break;
+        }
+    }
+    for (property, (seed, scenario, judged)) in failed {
+        let example = minimal(suspect, backend, property, seed, &scenario, judged)?;
+        trial.counterexamples.push(example);
+    }
+    Ok(())
+}
+
+struct Played {
+    scenario: Scenario,
+    /// `None` if the machine spoiled all repetitions.
+    judged: Option<Judged>,
+    /// How many runs were spoiled.
+    spoiled: u64,
+}
+
+/// Plays some seeds on several threads; the answer is in the order of seeds.
+fn play_block(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    plan: &Plan,
+    seeds: Range<u64>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Vec<(u64, Result<Played, RunError>)> {
+    let next = AtomicU64::new(seeds.start);
+    let work = || {
+        let generator = Generator::new(plan.nemesis.as_deref());
+        let mut played = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return played;
+            }
+            played.push((seed, play(suspect, backend, generator.scenario(seed))));
+            progress(1);
+        }
+    };
+    let mut played: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let joined = workers.into_iter().map(|worker| match worker.join() {
+            Ok(played) => played,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.flatten().collect()
+    });
+    played.sort_by_key(|&(seed, _)| seed);
+    played
+}
+
+/// Plays one scenario, on a wall clock as often as the machine spoils it.
+fn play(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    scenario: Scenario,
+) -> Result<Played, RunError> {
+    let Some(lease_ms) = backend.lease_ms() else {
+        let judged = Some(judge(suspect, backend, &scenario)?);
+        return Ok(Played {
+            scenario,
+            judged,
+            spoiled: 0,
+        });
+    };
+    let scenario = scenario.snapped().scaled(lease_ms);
+    let mut spoiled = 0;
+    for _ in 0..REPEATS_MAX {
+        let judged = judge(suspect, backend, &scenario)?;
+        if judged.run.gap <= scenario.lease() / 6 {
+            return Ok(Played {
+                scenario,
+                judged: Some(judged),
+                spoiled,
+            });
+        }
+        spoiled += 1;
+    }
+    Ok(Played {
+        scenario,
+        judged: None,
+        spoiled,
+    })
+}
+
+/// Counts a run; returns the promised properties that it broke.
+fn record(trial: &mut Trial, seed: u64, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
+    trial.coverage.see(&judged.run.history);
+    let nemeses = scenario.nemeses();
+    let row = row_of(&nemeses);
+    let mut broken = Vec::new();
+    for &(property, ref finding) in &judged.findings {
+        let cell = trial.cells.entry((row, property)).or_default();
+        match finding {
+            Finding::Valid => cell.held += 1,
+            Finding::Unknown(_) => cell.unknown += 1,
+            Finding::Violation(_) => {
+                cell.seed = cell.seed.or(Some(seed));
+                match claim(trial.promises, &nemeses, property) {
+                    Claim::Holds => {
+                        cell.broken += 1;
+                        broken.push(property);
+                    }
+                    Claim::Outside => cell.outside += 1,
+                }
+            }
+        }
+    }
+    broken
+}
+
+/// Makes a failure small where time is virtual; on a real server it stays as it was seen.
+fn minimal(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    property: Property,
+    seed: u64,
+    scenario: &Scenario,
+    judged: Judged,
+) -> Result<Counterexample, RunError> {
+    let mut example = Counterexample {
+        property,
+        seed,
+        events_before: scenario.events.len(),
+        scenario: scenario.clone(),
+        shrink_runs: 0,
+        judged,
+    };
+    if backend.virtual_time() {
+        let shrunk = shrink(scenario, |candidate| {
+            let promised = claim(suspect.promises(), &candidate.nemeses(), property);
+            promised == Claim::Holds
+                && judge(suspect, backend, candidate)
+                    .is_ok_and(|judged| judged.witness(property).is_some())
+        });
+        example.judged = judge(suspect, backend, &shrunk.scenario)?;
+        (example.scenario, example.shrink_runs) = (shrunk.scenario, shrunk.runs);
+    }
+    Ok(example)
+}
+
+/// Shows on a real server what the double has found: the counterexample, made small there, with
+/// its times on a grid that the wall clock can keep.
+fn convict_on_real(
+    trial: &mut Trial,
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    of: &'static [Property],
+    plan: &Plan,
+) -> Result<(), RunError> {
+    let double = Double;
+    let seeds = Plan {
+        seeds: 0..QUICK,
+        jobs: plan.jobs.min(4),
+        nemesis: plan.nemesis.clone(),
+    };
+    let found = run_trial(suspect, Expected::Convicted(of), &double, &seeds, &|_| {})?;
+    for example in found.counterexamples {
+        let scenario = example.scenario.snapped();
+        let still = judge(suspect, &double, &scenario)?
+            .witness(example.property)
+            .is_some();
+        if !still {
+            continue;
+        }
+        let Played {
+            scenario,
+            judged,
+            spoiled,
+        } = play(suspect, backend, scenario)?;
+        trial.inconclusive += spoiled;
+        let Some(judged) = judged else { continue };
+        let broken = record(trial, example.seed, &scenario, &judged);
+        if broken.contains(&example.property) {
+            trial.counterexamples.push(Counterexample {
+                scenario,
+                judged,
+                ..example
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Connections that break with a message on them. The client cannot tell the three cases apart:
+//! the request was lost, its reply was lost, or the request is still on its way.
+
+use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
+use crate::scenario::{Fault, Lost};
+use proptest::{collection::vec, prelude::*};
+
+/// Cuts connections.
+pub(super) struct Cut;
+
+impl Nemesis for Cut {
+    fn name(&self) -> &'static str {
+        "cut"
+    }
+
+    fn summary(&self) -> &'static str {
+        "connections break: request lost, reply lost, or request late"
+    }
+
+    fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
+        let lost = prop_oneof![Just(Lost::Request), Just(Lost::Reply), Just(Lost::Late)];
+        let strike =
+            (SPAN, 5..120_u64, 0..HOSTS_MAX, lost).prop_map(|(at, length, host, lost)| Strike {
+                at,
+                length,
+                fault: Fault::Cut { host, lost },
+            });
+        vec(strike, 1..6).boxed()
+    }
+}

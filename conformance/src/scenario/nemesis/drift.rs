@@ -1,0 +1,35 @@
+//! Clocks of client processes that run fast or slow, by no more than half of the 1 % that locks
+//! usually allow for: the server's clock may take the other half.
+
+use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
+use crate::scenario::Fault;
+use proptest::prelude::*;
+
+/// The largest rate error, in parts per million.
+pub(crate) const DRIFT_PPM_MAX: i64 = 5_000;
+
+/// Makes the clocks of client processes drift.
+pub(super) struct Drift;
+
+impl Nemesis for Drift {
+    fn name(&self) -> &'static str {
+        "drift"
+    }
+
+    fn summary(&self) -> &'static str {
+        "clocks of client processes are off by up to 5000 ppm"
+    }
+
+    fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
+        let ppm = -DRIFT_PPM_MAX..=DRIFT_PPM_MAX;
+        let clock = move |host| {
+            (SPAN, 60..600_u64, ppm.clone()).prop_map(move |(at, length, ppm)| Strike {
+                at,
+                length,
+                fault: Fault::Drift { host, ppm },
+            })
+        };
+        // One span per host: overlapping spans would add up past the bound.
+        (0..HOSTS_MAX).map(clock).collect::<Vec<_>>().boxed()
+    }
+}

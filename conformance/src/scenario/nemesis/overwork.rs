@@ -1,0 +1,25 @@
+//! Work that outlasts the lease: no fault at all, and the classic way to lose a lock.
+
+use super::{Nemesis, Strike};
+use proptest::prelude::*;
+
+/// Lets clients work longer than their lease.
+pub(super) struct Overwork;
+
+impl Nemesis for Overwork {
+    fn name(&self) -> &'static str {
+        "overwork"
+    }
+
+    fn summary(&self) -> &'static str {
+        "clients work longer than their lease"
+    }
+
+    fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
+        Just(vec![]).boxed()
+    }
+
+    fn overworks(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,28 @@
+//! Stop-the-world pauses of a client process, such as a garbage collection or a busy machine:
+//! nothing in it runs, its clock goes on.
+
+use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
+use crate::scenario::Fault;
+use proptest::{collection::vec, prelude::*};
+
+/// Pauses client processes.
+pub(super) struct Pause;
+
+impl Nemesis for Pause {
+    fn name(&self) -> &'static str {
+        "pause"
+    }
+
+    fn summary(&self) -> &'static str {
+        "client processes stand still for up to two leases"
+    }
+
+    fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
+        let strike = (SPAN, 5..240_u64, 0..HOSTS_MAX).prop_map(|(at, length, host)| Strike {
+            at,
+            length,
+            fault: Fault::Pause { host },
+        });
+        vec(strike, 1..4).boxed()
+    }
+}

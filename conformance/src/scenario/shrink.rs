@@ -1,0 +1,291 @@
+//! Makes a failing scenario small, keeping the property that it breaks.
+//!
+//! proptest shrinks the random choices behind a scenario; these passes shrink the scenario itself,
+//! which ends much smaller: fewer faults, fewer clients, fewer events, weaker faults, round
+//! numbers. Since all draws of a run are named by their purpose, dropping one event leaves the
+//! rest of the run as it was.
+
+use super::{Event, Fault, Happening, Op, Scenario, Schedule};
+use crate::history::OpId;
+use std::collections::BTreeMap;
+
+/// The most runs that one shrinking may take.
+const RUNS_MAX: u32 = 3_000;
+
+/// A scenario that was made small.
+#[derive(Clone, Debug)]
+pub struct Shrunk {
+    /// The small scenario; it still fails.
+    pub scenario: Scenario,
+    /// How many runs it took.
+    pub runs: u32,
+}
+
+/// Shrinks a scenario as long as `fails` says that it still fails in the same way.
+pub fn shrink(scenario: &Scenario, fails: impl FnMut(&Scenario) -> bool) -> Shrunk {
+    let mut search = Search {
+        best: scenario.clone(),
+        fails,
+        runs: 0,
+    };
+    loop {
+        let before = search.best.clone();
+        search.drop_clients();
+        search.drop_events();
+        search.calm();
+        search.simplify_ops();
+        search.weaken();
+        search.round();
+        search.compact();
+        if search.best == before || search.runs >= RUNS_MAX {
+            break;
+        }
+    }
+    search.renumber();
+    Shrunk {
+        scenario: search.best,
+        runs: search.runs,
+    }
+}
+
+struct Search<F> {
+    best: Scenario,
+    fails: F,
+    runs: u32,
+}
+
+impl<F: FnMut(&Scenario) -> bool> Search<F> {
+    /// Takes a candidate if it is another one and still fails.
+    fn offer(&mut self, mut candidate: Scenario) -> bool {
+        candidate.events.sort_by_key(|event| event.at_ms);
+        if candidate == self.best || self.runs >= RUNS_MAX {
+            return false;
+        }
+        self.runs += 1;
+        let taken = (self.fails)(&candidate);
+        if taken {
+            self.best = candidate;
+        }
+        taken
+    }
+
+    fn offer_events(&mut self, events: Vec<Event>) -> bool {
+        let candidate = Scenario {
+            events,
+            ..self.best.clone()
+        };
+        self.offer(candidate)
+    }
+
+    fn drop_clients(&mut self) {
+        for host in self.best.hosts() {
+            let events = self.best.events.iter().filter(|event| event.host() != host);
+            self.offer_events(events.cloned().collect());
+        }
+        for actor in self.best.actors() {
+            let others = self
+                .best
+                .events
+                .iter()
+                .filter(|event| match event.happening {
+                    Happening::Op { actor: theirs, .. } => theirs != actor,
+                    Happening::Fault { .. } => true,
+                });
+            self.offer_events(others.cloned().collect());
+        }
+    }
+
+    /// Drops runs of events, long ones first (delta debugging).
+    fn drop_events(&mut self) {
+        let mut chunk = self.best.events.len().div_ceil(2);
+        while chunk > 0 {
+            let mut start = 0;
+            while start < self.best.events.len() {
+                let mut events = self.best.events.clone();
+                events.drain(start..(start + chunk).min(events.len()));
+                if !self.offer_events(events) {
+                    start += chunk;
+                }
+            }
+            chunk = if chunk == 1 { 0 } else { chunk.div_ceil(2) };
+        }
+    }
+
+    fn calm(&mut self) {
+        self.offer(Scenario {
+            latency_ms: 0,
+            ..self.best.clone()
+        });
+        self.offer(Scenario {
+            schedule: Schedule::Fifo,
+            ..self.best.clone()
+        });
+    }
+
+    /// Offers a change to one event after the other.
+    fn each(&mut self, change: impl Fn(&mut Event)) {
+        for index in 0..self.best.events.len() {
+            let mut events = self.best.events.clone();
+            if let Some(event) = events.get_mut(index) {
+                change(event);
+                self.offer_events(events);
+            }
+        }
+    }
+
+    fn simplify_ops(&mut self) {
+        let simpler = |to: fn(Op) -> Op| {
+            move |event: &mut Event| {
+                if let Happening::Op { op, .. } = &mut event.happening {
+                    *op = to(*op);
+                }
+            }
+        };
+        self.each(simpler(|op| match op {
+            Op::Cancelled { wait_ms, .. } => Op::Acquire { wait_ms },
+            Op::Drop => Op::Release,
+            Op::Try | Op::Acquire { .. } | Op::Renew | Op::Release => op,
+        }));
+        self.each(simpler(|op| match op {
+            Op::Acquire { .. } | Op::Cancelled { .. } => Op::Try,
+            Op::Try | Op::Renew | Op::Release | Op::Drop => op,
+        }));
+    }
+
+    fn weaken(&mut self) {
+        self.each(|event| {
+            if let Happening::Fault { for_ms, .. } = &mut event.happening {
+                *for_ms /= 2;
+            }
+        });
+        self.each(|event| {
+            if let Happening::Fault { fault, .. } = &mut event.happening {
+                match fault {
+                    Fault::Delay { by_ms, .. } => *by_ms /= 2,
+                    Fault::Drift { ppm, .. } => *ppm /= 2,
+                    Fault::Pause { .. } | Fault::Cut { .. } | Fault::Crash { .. } => {}
+                }
+            }
+        });
+    }
+
+    /// Rounds all times, and then single ones, to parts of the lease: the coarsest that will do.
+    fn round(&mut self) {
+        for parts in [1, 2, 6, 30] {
+            let grid = (self.best.lease_ms / parts).max(1);
+            let nearest = move |ms: u64| (ms + grid / 2) / grid * grid;
+            let upwards = move |ms: u64| ms.div_ceil(grid) * grid;
+            let rounded: [fn(&mut Event, &dyn Fn(u64) -> u64); 2] = [round_start, round_length];
+            for round in rounded {
+                self.each(|event| round(event, &nearest));
+                self.each(|event| round(event, &upwards));
+            }
+        }
+    }
+
+    /// Moves everything from some event on to an earlier time.
+    fn compact(&mut self) {
+        for index in 0..self.best.events.len() {
+            let events = &self.best.events;
+            let before = if index == 0 {
+                0
+            } else {
+                events[index - 1].at_ms
+            };
+            let gap = events[index].at_ms - before;
+            for by in [gap, gap / 2, self.best.lease_ms / 6] {
+                let mut events = self.best.events.clone();
+                let tail = events.get_mut(index..).unwrap_or_default();
+                if by == 0 || by > gap {
+                    continue;
+                }
+                tail.iter_mut().for_each(|event| event.at_ms -= by);
+                if self.offer_events(events) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Numbers clients and events from 0; the draws change with the names, so this may fail.
+    fn renumber(&mut self) {
+        let mut events = self.best.events.clone();
+        for (event, id) in events.iter_mut().zip(0 as OpId..) {
+            event.id = id;
+        }
+        self.offer_events(events);
+        let mut names: BTreeMap<u8, u8> = BTreeMap::new();
+        let mut events = self.best.events.clone();
+        for event in &mut events {
+            let next = u8::try_from(names.len()).unwrap_or(u8::MAX);
+            let name = *names.entry(event.host()).or_insert(next);
+            match &mut event.happening {
+                Happening::Op { actor, .. } => actor.host = name,
+                Happening::Fault { fault, .. } => match fault {
+                    Fault::Pause { host }
+                    | Fault::Delay { host, .. }
+                    | Fault::Cut { host, .. }
+                    | Fault::Crash { host }
+                    | Fault::Drift { host, .. } => *host = name,
+                },
+            }
+        }
+        self.offer_events(events);
+    }
+}
+
+fn round_start(event: &mut Event, round: &dyn Fn(u64) -> u64) {
+    event.at_ms = round(event.at_ms);
+}
+
+fn round_length(event: &mut Event, round: &dyn Fn(u64) -> u64) {
+    match &mut event.happening {
+        Happening::Fault { for_ms, .. } => *for_ms = round(*for_ms),
+        Happening::Op {
+            op: Op::Acquire { wait_ms } | Op::Cancelled { wait_ms, .. },
+            ..
+        } => {
+            *wait_ms = round(*wait_ms);
+        }
+        Happening::Op { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::generate::Generator;
+
+    #[test]
+    fn only_what_the_failure_needs_stays() {
+        // "Fails" if somebody is paused for a third of the lease before somebody else releases.
+        let fails = |scenario: &Scenario| {
+            scenario.faults().any(|(from, to, fault)| {
+                let releases = scenario.ops().any(|(event, actor, op)| {
+                    op == Op::Release && actor.host != fault.host() && event.at_ms > to
+                });
+                matches!(fault, Fault::Pause { .. }) && to - from >= 10_000 && releases
+            })
+        };
+        let generator = Generator::new(Some("pause"));
+        let failing = (0..)
+            .map(|seed| generator.scenario(seed))
+            .find(&fails)
+            .unwrap();
+        let Shrunk { scenario, .. } = shrink(&failing, fails);
+        let events: Vec<String> = scenario
+            .events
+            .iter()
+            .map(|event| format!("{} {}", event.at_ms, event.happening))
+            .collect();
+        assert_eq!(
+            events,
+            ["0 c1 is paused for 10 s", "15000 c2 releases"],
+            "{scenario:?}"
+        );
+        assert_eq!(
+            (scenario.latency_ms, scenario.schedule),
+            (0, Schedule::Fifo)
+        );
+    }
+}

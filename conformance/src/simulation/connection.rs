@@ -1,0 +1,102 @@
+//! A connection that the code under test can keep for good.
+
+use super::{host::Host, scheduler::TaskHandle};
+use redis::{
+    Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
+};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// A `redis` connection of a [`Host`]. Clones share one link; after an error that leaves the link
+/// in doubt (it broke, or a reply timed out) the next request dials anew.
+#[derive(Clone)]
+pub struct Connection {
+    host: Host,
+    current: Arc<Mutex<Option<Arc<Dialled>>>>,
+}
+
+/// A live link; its driver ends with it, and the link closes.
+struct Dialled {
+    connection: MultiplexedConnection,
+    driver: Option<TaskHandle>,
+}
+
+impl Drop for Dialled {
+    fn drop(&mut self) {
+        if let Some(driver) = &self.driver {
+            driver.abort();
+        }
+    }
+}
+
+impl Connection {
+    pub(super) async fn open(host: Host) -> RedisResult<Self> {
+        let connection = Self {
+            host,
+            current: Arc::default(),
+        };
+        connection.dialled().await?;
+        Ok(connection)
+    }
+
+    async fn dialled(&self) -> RedisResult<Arc<Dialled>> {
+        let mut current = self.current.lock().await;
+        if let Some(dialled) = &*current {
+            return Ok(Arc::clone(dialled));
+        }
+        let (connection, driver) = self.host.dial(Some(self.host.request_timeout())).await?;
+        let driver = self.host.spawn_task(driver);
+        let dialled = Arc::new(Dialled { connection, driver });
+        *current = Some(Arc::clone(&dialled));
+        Ok(dialled)
+    }
+
+    async fn replace_if_in_doubt(&self, dialled: &Arc<Dialled>, error: &RedisError) {
+        if error.is_timeout() || error.is_io_error() || error.is_connection_dropped() {
+            let mut current = self.current.lock().await;
+            if current
+                .as_ref()
+                .is_some_and(|current| Arc::ptr_eq(current, dialled))
+            {
+                *current = None;
+            }
+        }
+    }
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            let dialled = self.dialled().await?;
+            let reply = dialled.connection.clone().send_packed_command(cmd).await;
+            if let Err(error) = &reply {
+                self.replace_if_in_doubt(&dialled, error).await;
+            }
+            reply
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            let dialled = self.dialled().await?;
+            let mut connection = dialled.connection.clone();
+            let reply = connection
+                .send_packed_commands(pipeline, offset, count)
+                .await;
+            if let Err(error) = &reply {
+                self.replace_if_in_doubt(&dialled, error).await;
+            }
+            reply
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}

@@ -1,0 +1,195 @@
+//! A client process as the code under test sees it: a clock, randomness, tasks, connections.
+
+use super::{
+    chance,
+    clock::HostClock,
+    connection::Connection,
+    scheduler::{Place, Spawner, Task, TaskHandle},
+    stream::{ClientEnd, Link, LinkPlan},
+    world::Recorder,
+};
+use crate::backend::Node;
+use redis::{AsyncConnectionConfig, RedisError, RedisResult, aio::MultiplexedConnection};
+use std::{
+    future::Future,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// A client process. Cheap to clone; all clones are the same process.
+///
+/// A subject takes time, randomness, tasks and connections from here. What it takes from
+/// elsewhere (`Instant::now`, `tokio::spawn`) is not under the scenario's control.
+#[derive(Clone)]
+pub struct Host(Arc<Inner>);
+
+struct Inner {
+    id: u8,
+    incarnation: u32,
+    seed: u64,
+    lease: Duration,
+    clock: HostClock,
+    plan: Arc<LinkPlan>,
+    node: Arc<dyn Node>,
+    recorder: Recorder,
+    spawner: Spawner,
+    draws: Mutex<Draws>,
+}
+
+/// Draws are numbered from the event that is under way, so that other events do not matter.
+#[derive(Default)]
+struct Draws {
+    event: u64,
+    nth: u64,
+}
+
+impl Host {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called once, by the world that owns it all"
+    )]
+    pub(crate) fn new(
+        id: u8,
+        seed: u64,
+        lease: Duration,
+        clock: HostClock,
+        plan: Arc<LinkPlan>,
+        node: Arc<dyn Node>,
+        recorder: Recorder,
+        spawner: Spawner,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            id,
+            incarnation: spawner.incarnation(id),
+            seed,
+            lease,
+            clock,
+            plan,
+            node,
+            recorder,
+            spawner,
+            draws: Mutex::default(),
+        }))
+    }
+
+    /// The number of the process within the scenario.
+    #[must_use]
+    pub fn id(&self) -> u8 {
+        self.0.id
+    }
+
+    /// Reads the monotonic clock of the process. It runs on through a pause.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.0.clock.local(self.0.recorder.now())
+    }
+
+    /// Sleeps until the process's clock shows `deadline`.
+    pub fn sleep_until(&self, deadline: Duration) -> impl Future<Output = ()> + Send + use<> {
+        let at = self.0.recorder.instant(self.true_time(deadline));
+        tokio::time::sleep_until(at)
+    }
+
+    /// Sleeps for a duration of the process's clock.
+    pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
+        self.sleep_until(self.now() + duration)
+    }
+
+    /// Draws 128 bits; no two draws of a run are equal but by chance.
+    #[must_use]
+    pub fn random(&self) -> [u8; 16] {
+        let mut draws = self.0.draws.lock().unwrap_or_else(PoisonError::into_inner);
+        draws.nth += 1;
+        let half = |which| {
+            let Inner {
+                seed,
+                id,
+                incarnation,
+                ..
+            } = *self.0;
+            let who = u64::from(id) << 32 | u64::from(incarnation);
+            chance::draw([seed, who, draws.event, draws.nth, which]).to_be_bytes()
+        };
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&half(0));
+        bytes[8..].copy_from_slice(&half(1));
+        bytes
+    }
+
+    /// Draws a token, 32 hexadecimal digits.
+    #[must_use]
+    pub fn random_token(&self) -> String {
+        self.random()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    /// Starts a background task of the process; it dies with it. Returns false if it is dead.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
+        self.spawn_task(Box::pin(task)).is_some()
+    }
+
+    /// Opens a connection to the server that dials again when it broke or a reply timed out.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub async fn connection(&self) -> RedisResult<Connection> {
+        Connection::open(self.clone()).await
+    }
+
+    /// How long a request of this process waits for its reply: a fraction of the lease.
+    #[must_use]
+    pub fn request_timeout(&self) -> Duration {
+        self.0.lease / 6
+    }
+
+    /// Dials once. The driver must be polled for anything to happen. Without a timeout the caller
+    /// keeps the time limits itself.
+    pub(crate) async fn dial(
+        &self,
+        timeout: Option<Duration>,
+    ) -> RedisResult<(MultiplexedConnection, Task)> {
+        let connect = async {
+            let end = self.wire().await?;
+            let config = AsyncConnectionConfig::new()
+                .set_response_timeout(timeout)
+                .set_connection_timeout(None);
+            MultiplexedConnection::new_with_config(self.0.node.login(), end, config).await
+        };
+        let connected = match timeout {
+            Some(timeout) => tokio::time::timeout(timeout, connect)
+                .await
+                .map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut)))?,
+            None => connect.await,
+        };
+        let (connection, driver) = connected?;
+        Ok((connection, Box::pin(driver)))
+    }
+
+    /// Lays a link to the server.
+    async fn wire(&self) -> RedisResult<ClientEnd> {
+        let transport = self.0.node.dial().await?;
+        let (end, link) = Link::new(transport, Arc::clone(&self.0.plan), self.0.recorder.clone());
+        self.0.spawner.spawn(Place::Link(self.0.id), Box::pin(link));
+        Ok(end)
+    }
+
+    pub(crate) fn spawn_task(&self, task: Task) -> Option<TaskHandle> {
+        self.0.spawner.spawn_in(self.0.id, self.0.incarnation, task)
+    }
+
+    pub(crate) fn begin_event(&self, event: u32) {
+        let mut draws = self.0.draws.lock().unwrap_or_else(PoisonError::into_inner);
+        *draws = Draws {
+            event: u64::from(event),
+            nth: 0,
+        };
+    }
+
+    /// The true time at which the process's clock shows `local`.
+    pub(crate) fn true_time(&self, local: Duration) -> Duration {
+        self.0.clock.true_time(local)
+    }
+}

@@ -1,0 +1,19 @@
+//! The simulated world: hosts with clocks, links that misbehave, and a scheduler drawn from a seed.
+//!
+//! The same world runs on both backends. On the double its runtime's clock is paused and moves
+//! only when nobody can run; on a real server it is the wall clock.
+
+pub(crate) mod chance;
+mod clock;
+mod connection;
+mod host;
+mod scheduler;
+mod stream;
+mod world;
+
+pub use clock::HostClock;
+pub use connection::Connection;
+pub use host::Host;
+pub(crate) use scheduler::Task;
+pub use stream::Transport;
+pub use world::{PROBE_OP, Run, RunError, run};

@@ -1,0 +1,538 @@
+//! The scheduler: one future that polls all others, one at a time, in an order drawn from the seed.
+//!
+//! It runs as the root future of a tokio runtime, paused for virtual time or not. Every task
+//! belongs to a [`Place`]. Tasks of a paused host are not polled (their timers still fire, so all
+//! that is due runs together on resume); tasks of a killed host are dropped, and nothing can be
+//! spawned in its name any more. It knows nothing about locks, Redis or scenarios.
+
+use super::chance;
+use crate::scenario::Schedule;
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+use tokio::time::Instant;
+
+/// A spawned future.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Where a task runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// Within a client process: can be paused and killed.
+    Client(u8),
+    /// On the link of a client process: carries bytes whatever happens to their sender.
+    Link(u8),
+    /// At the server.
+    Server,
+    /// Outside: the director of the scenario.
+    Director,
+}
+
+impl Place {
+    const fn number(self) -> u64 {
+        match self {
+            Self::Client(host) => host as u64,
+            Self::Link(host) => 0x100 + host as u64,
+            Self::Server => 0x200,
+            Self::Director => 0x201,
+        }
+    }
+}
+
+/// What the scheduler tells its owner.
+pub(crate) enum Step<'a> {
+    /// A task of this place was polled.
+    Polled(Place),
+    /// A task of this client process panicked.
+    Panicked(u8, &'a str),
+}
+
+/// The number of steps after which a run is called endless.
+const STEPS_MAX: u64 = 1_000_000;
+/// Steps between two looks at the reactor, which matters with real sockets only.
+const STEPS_PER_TURN: u32 = 128;
+
+/// How a run of the scheduler ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    /// How many polls it took.
+    pub(crate) steps: u64,
+    /// The last number that was drawn; equal runs have equal last draws.
+    pub(crate) last_draw: u64,
+    /// Whether it was stopped for being endless.
+    pub(crate) endless: bool,
+}
+
+/// Spawns, pauses and kills from within tasks.
+#[derive(Clone)]
+pub(crate) struct Spawner(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    woken: Vec<usize>,
+    orders: Vec<Order>,
+    clients: BTreeMap<u8, ClientState>,
+    /// Wakes the root future; `None` while it runs, since it looks again by itself.
+    root: Option<Waker>,
+    next_id: usize,
+    stopped: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+struct ClientState {
+    paused: u32,
+    incarnation: u32,
+}
+
+enum Order {
+    Start { id: usize, place: Place, task: Task },
+    Abort { id: usize },
+    Kill { host: u8 },
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spawner {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+        }))
+    }
+
+    /// Spawns a task outside of client processes.
+    pub(crate) fn spawn(&self, place: Place, task: Task) -> TaskHandle {
+        let id = {
+            let mut state = self.0.state();
+            let id = state.next_id;
+            state.next_id += 1;
+            state.orders.push(Order::Start { id, place, task });
+            id
+        };
+        self.wake_root();
+        TaskHandle {
+            id,
+            spawner: self.clone(),
+        }
+    }
+
+    /// Spawns a task in a client process, unless that incarnation of it is dead.
+    pub(crate) fn spawn_in(&self, host: u8, incarnation: u32, task: Task) -> Option<TaskHandle> {
+        let alive = self.incarnation(host) == incarnation;
+        alive.then(|| self.spawn(Place::Client(host), task))
+    }
+
+    /// The current incarnation of a client process; it grows with every death.
+    pub(crate) fn incarnation(&self, host: u8) -> u32 {
+        self.0.state().clients.entry(host).or_default().incarnation
+    }
+
+    /// Stops polling the tasks of a client process. Pauses nest.
+    pub(crate) fn pause(&self, host: u8) {
+        self.0.state().clients.entry(host).or_default().paused += 1;
+    }
+
+    /// Ends a pause.
+    pub(crate) fn resume(&self, host: u8) {
+        {
+            let mut state = self.0.state();
+            let client = state.clients.entry(host).or_default();
+            client.paused = client.paused.saturating_sub(1);
+        }
+        self.wake_root();
+    }
+
+    /// Kills a client process: its tasks are dropped after the current step.
+    pub(crate) fn kill(&self, host: u8) {
+        {
+            let mut state = self.0.state();
+            state.clients.entry(host).or_default().incarnation += 1;
+            state.orders.push(Order::Kill { host });
+        }
+        self.wake_root();
+    }
+
+    /// Ends the run after the current step.
+    pub(crate) fn stop(&self) {
+        self.0.state().stopped = true;
+        self.wake_root();
+    }
+
+    fn wake_root(&self) {
+        let root = self.0.state().root.take();
+        if let Some(root) = root {
+            root.wake();
+        }
+    }
+}
+
+/// Names a spawned task. Dropping the handle does nothing.
+#[derive(Clone)]
+pub(crate) struct TaskHandle {
+    id: usize,
+    spawner: Spawner,
+}
+
+impl TaskHandle {
+    /// Drops the task after the current step.
+    pub(crate) fn abort(&self) {
+        self.spawner
+            .0
+            .state()
+            .orders
+            .push(Order::Abort { id: self.id });
+        self.spawner.wake_root();
+    }
+}
+
+struct TaskWaker {
+    id: usize,
+    queued: AtomicBool,
+    shared: Arc<Shared>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.queued.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let root = {
+            let mut state = self.shared.state();
+            state.woken.push(self.id);
+            state.root.take()
+        };
+        if let Some(root) = root {
+            root.wake();
+        }
+    }
+}
+
+/// The root future's state.
+pub(crate) struct Scheduler {
+    spawner: Spawner,
+    seed: u64,
+    schedule: Schedule,
+    started: Instant,
+    tasks: BTreeMap<usize, Slot>,
+    ready: Vec<Ready>,
+    spawned: BTreeMap<Place, u64>,
+    order: u64,
+    ran: Ran,
+}
+
+struct Slot {
+    place: Place,
+    /// Stable from run to run: place and number within the place.
+    name: u64,
+    future: tokio::task::coop::Unconstrained<Task>,
+    handle: Arc<TaskWaker>,
+    waker: Waker,
+    /// Wake-ups at `wakes_at`, so that a draw can name its purpose by time.
+    wakes: u64,
+    wakes_at: u64,
+    priority: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Ready {
+    rank: (u64, u64),
+    id: usize,
+    place: Place,
+}
+
+impl Scheduler {
+    pub(crate) fn new(spawner: Spawner, seed: u64, schedule: Schedule, started: Instant) -> Self {
+        Self {
+            spawner,
+            seed,
+            schedule,
+            started,
+            tasks: BTreeMap::new(),
+            ready: Vec::new(),
+            spawned: BTreeMap::new(),
+            order: 0,
+            ran: Ran {
+                steps: 0,
+                last_draw: 0,
+                endless: false,
+            },
+        }
+    }
+
+    /// Runs until [`Spawner::stop`], telling `on_step` of each step.
+    pub(crate) async fn run(mut self, mut on_step: impl FnMut(Step<'_>)) -> Ran {
+        let ran = std::future::poll_fn(|cx| self.turn(cx, &mut on_step)).await;
+        // Nobody may run any more, but dropping tasks runs their destructors: in order.
+        while let Some((_, slot)) = self.tasks.pop_first() {
+            drop(slot);
+        }
+        self.spawner.0.state().orders.clear();
+        ran
+    }
+
+    fn turn(&mut self, cx: &Context<'_>, on_step: &mut impl FnMut(Step<'_>)) -> Poll<Ran> {
+        for _ in 0..STEPS_PER_TURN {
+            if self.absorb(cx) {
+                return Poll::Ready(self.ran);
+            }
+            let Some(id) = self.pick() else {
+                return Poll::Pending;
+            };
+            self.ran.steps += 1;
+            if self.ran.steps > STEPS_MAX {
+                self.ran.endless = true;
+                return Poll::Ready(self.ran);
+            }
+            self.step(id, on_step);
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Carries out what tasks and timers left in the shared state; true if the run is over.
+    fn absorb(&mut self, cx: &Context<'_>) -> bool {
+        loop {
+            let (orders, woken) = {
+                let mut state = self.spawner.0.state();
+                if state.stopped {
+                    return true;
+                }
+                state.root = None;
+                (
+                    std::mem::take(&mut state.orders),
+                    std::mem::take(&mut state.woken),
+                )
+            };
+            if orders.is_empty() && woken.is_empty() {
+                // Whatever comes after this look wakes the root.
+                let mut state = self.spawner.0.state();
+                if state.orders.is_empty() && state.woken.is_empty() {
+                    state.root = Some(cx.waker().clone());
+                    return false;
+                }
+                continue;
+            }
+            for id in woken {
+                self.enqueue(id);
+            }
+            for order in orders {
+                match order {
+                    Order::Start { id, place, task } => self.start(id, place, task),
+                    Order::Abort { id } => {
+                        self.ready.retain(|ready| ready.id != id);
+                        drop(self.tasks.remove(&id));
+                    }
+                    Order::Kill { host } => self.kill(Place::Client(host)),
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, id: usize, place: Place, task: Task) {
+        let nth = self.spawned.entry(place).or_default();
+        *nth += 1;
+        let name = chance::draw([place.number(), *nth]);
+        let handle = Arc::new(TaskWaker {
+            id,
+            queued: AtomicBool::new(true),
+            shared: Arc::clone(&self.spawner.0),
+        });
+        let slot = Slot {
+            place,
+            name,
+            future: tokio::task::coop::unconstrained(task),
+            waker: Waker::from(Arc::clone(&handle)),
+            handle,
+            wakes: 0,
+            wakes_at: 0,
+            priority: chance::draw([self.seed, name]),
+        };
+        self.tasks.insert(id, slot);
+        self.enqueue(id);
+    }
+
+    fn kill(&mut self, place: Place) {
+        self.ready.retain(|ready| ready.place != place);
+        let dead: Vec<usize> = self
+            .tasks
+            .iter()
+            .filter(|(_, slot)| slot.place == place)
+            .map(|(&id, _)| id)
+            .collect();
+        for id in dead {
+            drop(self.tasks.remove(&id));
+        }
+    }
+
+    fn enqueue(&mut self, id: usize) {
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let Some(slot) = self.tasks.get_mut(&id) else {
+            return;
+        };
+        if slot.wakes_at != now {
+            (slot.wakes_at, slot.wakes) = (now, 0);
+        }
+        slot.wakes += 1;
+        self.order += 1;
+        let rank = match self.schedule {
+            Schedule::Fifo => 0,
+            Schedule::Random => chance::draw([self.seed, slot.name, now, slot.wakes]),
+            Schedule::Pct => {
+                let drawn = chance::draw([self.seed, slot.name, now, slot.wakes]);
+                if drawn.is_multiple_of(16) {
+                    slot.priority = drawn;
+                }
+                slot.priority
+            }
+        };
+        self.ran.last_draw = rank;
+        self.ready.push(Ready {
+            rank: (rank, self.order),
+            id,
+            place: slot.place,
+        });
+    }
+
+    /// Takes the next task that can run.
+    fn pick(&mut self) -> Option<usize> {
+        let state = self.spawner.0.state();
+        let can_run = |place: Place| match place {
+            Place::Client(host) => state
+                .clients
+                .get(&host)
+                .is_none_or(|client| client.paused == 0),
+            Place::Link(_) | Place::Server | Place::Director => true,
+        };
+        let ready = self
+            .ready
+            .iter()
+            .enumerate()
+            .filter(|(_, ready)| can_run(ready.place));
+        let (at, _) = ready.min_by_key(|(_, ready)| ready.rank)?;
+        drop(state);
+        Some(self.ready.swap_remove(at).id)
+    }
+
+    fn step(&mut self, id: usize, on_step: &mut impl FnMut(Step<'_>)) {
+        let Some(slot) = self.tasks.get_mut(&id) else {
+            return;
+        };
+        let place = slot.place;
+        slot.handle.queued.store(false, Ordering::Relaxed);
+        let mut cx = Context::from_waker(&slot.waker);
+        let future = &mut slot.future;
+        match catch_unwind(AssertUnwindSafe(|| Pin::new(future).poll(&mut cx))) {
+            Ok(Poll::Pending) => {}
+            Ok(Poll::Ready(())) => drop(self.tasks.remove(&id)),
+            Err(panic) => match place {
+                Place::Client(host) => {
+                    on_step(Step::Panicked(host, panic_message(&panic)));
+                    self.spawner.kill(host);
+                }
+                Place::Link(_) | Place::Server | Place::Director => resume_unwind(panic),
+            },
+        }
+        on_step(Step::Polled(place));
+    }
+}
+
+fn panic_message(panic: &Box<dyn Any + Send>) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, time::Duration};
+
+    type Log = Arc<Mutex<Vec<(u8, u64)>>>;
+
+    fn play(seed: u64, schedule: Schedule, paused: bool) -> (Vec<(u8, u64)>, Ran) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        runtime.unwrap().block_on(async {
+            let (spawner, log) = (Spawner::new(), Log::default());
+            let started = Instant::now();
+            for host in 0..3_u8 {
+                let log = Arc::clone(&log);
+                let task = async move {
+                    for _ in 0..3 {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                        let now = started.elapsed().as_millis().try_into().unwrap();
+                        log.lock().unwrap().push((host, now));
+                    }
+                };
+                spawner.spawn(Place::Client(host), Box::pin(task));
+            }
+            let director = spawner.clone();
+            let direct = async move {
+                if paused {
+                    director.pause(0);
+                    director.kill(1);
+                }
+                tokio::time::sleep(Duration::from_millis(25)).await;
+                director.resume(0);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                director.stop();
+            };
+            spawner.spawn(Place::Director, Box::pin(direct));
+            let ran = Scheduler::new(spawner, seed, schedule, started)
+                .run(|_| {})
+                .await;
+            let log = log.lock().unwrap().clone();
+            (log, ran)
+        })
+    }
+
+    #[test]
+    fn the_order_follows_from_the_seed_alone() {
+        assert_eq!(
+            play(3, Schedule::Random, false),
+            play(3, Schedule::Random, false)
+        );
+        let orders: BTreeSet<_> = (0..200)
+            .map(|seed| play(seed, Schedule::Random, false).0)
+            .collect();
+        assert!(orders.len() > 50, "{} distinct orders of 216", orders.len());
+        let orders: BTreeSet<_> = (0..200)
+            .map(|seed| play(seed, Schedule::Fifo, false).0)
+            .collect();
+        assert_eq!(orders.len(), 1);
+    }
+
+    #[test]
+    fn a_paused_host_catches_up_and_a_killed_one_is_silent() {
+        let (log, _) = play(1, Schedule::Fifo, true);
+        let of = |host| {
+            let mine = log.iter().filter(move |&&(who, _)| who == host);
+            mine.map(|&(_, at)| at).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0), [25, 35, 45], "{log:?}");
+        assert_eq!(of(1), [], "{log:?}");
+        assert_eq!(of(2), [10, 20, 30], "{log:?}");
+    }
+}

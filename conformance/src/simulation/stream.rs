@@ -1,0 +1,402 @@
+//! The link between a client process and a server: where network faults live.
+//!
+//! A client holds a [`ClientEnd`]; the bytes it writes are carried by a task of the link's own, so
+//! they travel on while the client is paused and after it died. The link knows bytes and times
+//! only, the same on every backend: what was written by one call is a message.
+
+use super::{chance, world::Recorder};
+use crate::{
+    history::What,
+    scenario::{Direction, Fault, Lost, Scenario},
+};
+use std::{
+    collections::VecDeque,
+    future::Future,
+    io,
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep},
+};
+
+/// A byte stream to a server.
+pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
+
+/// What the network does to the messages of one client process over the whole run.
+pub(crate) struct LinkPlan {
+    seed: u64,
+    host: u8,
+    latency_ms: u64,
+    delays: Vec<(Duration, Duration, Direction, Duration)>,
+    cuts: Vec<(Duration, Duration, Lost)>,
+    /// Which of the cuts have struck; each strikes once.
+    struck: Mutex<Vec<bool>>,
+}
+
+impl LinkPlan {
+    pub(crate) fn of(scenario: &Scenario, host: u8) -> Self {
+        let (mut delays, mut cuts) = (Vec::new(), Vec::new());
+        for (from, to, fault) in scenario
+            .faults()
+            .filter(|(_, _, fault)| fault.host() == host)
+        {
+            let (from, to) = (Duration::from_millis(from), Duration::from_millis(to));
+            match fault {
+                Fault::Delay {
+                    direction, by_ms, ..
+                } => {
+                    delays.push((from, to, direction, Duration::from_millis(by_ms)));
+                }
+                Fault::Cut { lost, .. } => cuts.push((from, to, lost)),
+                Fault::Pause { .. } | Fault::Crash { .. } | Fault::Drift { .. } => {}
+            }
+        }
+        let struck = Mutex::new(vec![false; cuts.len()]);
+        let (seed, latency_ms) = (scenario.seed, scenario.latency_ms);
+        Self {
+            seed,
+            host,
+            latency_ms,
+            delays,
+            cuts,
+            struck,
+        }
+    }
+
+    /// How long a message takes that is sent now.
+    fn delay(&self, direction: Direction, now: Duration) -> Duration {
+        let faults = self
+            .delays
+            .iter()
+            .filter(|&&(from, to, which, _)| which == direction && from <= now && now < to);
+        let purpose = [
+            self.seed,
+            u64::from(self.host),
+            1 + direction as u64,
+            u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        ];
+        let base = Duration::from_millis(chance::below(self.latency_ms + 1, purpose));
+        base + faults.map(|&(.., by)| by).sum::<Duration>()
+    }
+
+    /// The cut that a message sent now runs into, with the end of its span.
+    fn cut(&self, direction: Direction, now: Duration) -> Option<(Lost, Duration)> {
+        let mut struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
+        let hits = |lost| matches!(lost, Lost::Reply) == matches!(direction, Direction::Replies);
+        let at = (0..self.cuts.len()).find(|&at| {
+            let (from, to, lost) = self.cuts[at];
+            !struck[at] && hits(lost) && from <= now && now < to
+        })?;
+        struck[at] = true;
+        let (_, to, lost) = self.cuts[at];
+        Some((lost, to))
+    }
+}
+
+#[derive(Default)]
+struct Pipe {
+    /// Written by the client, not yet taken by the link.
+    sent: Vec<Vec<u8>>,
+    /// Arrived at the client, not yet read.
+    arrived: Vec<u8>,
+    read: usize,
+    /// The client will read no more than what has arrived.
+    ended: Option<Ended>,
+    client_gone: bool,
+    reader: Option<Waker>,
+    link: Option<Waker>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Closed,
+    Reset,
+}
+
+impl Pipe {
+    fn wake_link(&mut self) {
+        if let Some(link) = self.link.take() {
+            link.wake();
+        }
+    }
+
+    fn end(&mut self, how: Ended) {
+        self.ended = self.ended.or(Some(how));
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+fn lock(pipe: &Mutex<Pipe>) -> MutexGuard<'_, Pipe> {
+    pipe.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn reset() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ConnectionReset,
+        "connection cut by the scenario",
+    )
+}
+
+/// The client's end of a link. Dropping it closes the connection behind the bytes already sent.
+pub(crate) struct ClientEnd(Arc<Mutex<Pipe>>);
+
+impl AsyncRead for ClientEnd {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut pipe = lock(&self.0);
+        if pipe.read < pipe.arrived.len() {
+            let chunk = (pipe.arrived.len() - pipe.read).min(buf.remaining());
+            buf.put_slice(&pipe.arrived[pipe.read..pipe.read + chunk]);
+            pipe.read += chunk;
+            if pipe.read == pipe.arrived.len() {
+                pipe.arrived.clear();
+                pipe.read = 0;
+            }
+            return Poll::Ready(Ok(()));
+        }
+        match pipe.ended {
+            Some(Ended::Closed) => Poll::Ready(Ok(())),
+            Some(Ended::Reset) => Poll::Ready(Err(reset())),
+            None => {
+                pipe.reader = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl AsyncWrite for ClientEnd {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut pipe = lock(&self.0);
+        if pipe.ended.is_some() {
+            return Poll::Ready(Err(reset()));
+        }
+        pipe.sent.push(bytes.to_vec());
+        pipe.wake_link();
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut pipe = lock(&self.0);
+        pipe.client_gone = true;
+        pipe.wake_link();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for ClientEnd {
+    fn drop(&mut self) {
+        let mut pipe = lock(&self.0);
+        pipe.client_gone = true;
+        pipe.wake_link();
+    }
+}
+
+struct Message {
+    bytes: Vec<u8>,
+    due: Duration,
+}
+
+/// The task of a link: carries bytes between a client's end and the server's transport.
+pub(crate) struct Link {
+    pipe: Arc<Mutex<Pipe>>,
+    plan: Arc<LinkPlan>,
+    recorder: Recorder,
+    transport: Box<dyn Transport>,
+    requests: VecDeque<Message>,
+    replies: VecDeque<Message>,
+    last_due: [Duration; 2],
+    /// Deliver what is on its way to the server, then close.
+    hang_up: bool,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Link {
+    pub(crate) fn new(
+        transport: Box<dyn Transport>,
+        plan: Arc<LinkPlan>,
+        recorder: Recorder,
+    ) -> (ClientEnd, Self) {
+        let pipe = Arc::new(Mutex::new(Pipe::default()));
+        let end = ClientEnd(Arc::clone(&pipe));
+        let link = Self {
+            pipe,
+            plan,
+            recorder,
+            transport,
+            requests: VecDeque::new(),
+            replies: VecDeque::new(),
+            last_due: [Duration::ZERO; 2],
+            hang_up: false,
+            timer: None,
+        };
+        (end, link)
+    }
+
+    fn cut(&mut self, lost: Lost) {
+        self.recorder.record(What::Cut {
+            host: self.plan.host,
+            lost,
+        });
+        self.replies.clear();
+        self.hang_up = true;
+        lock(&self.pipe).end(Ended::Reset);
+    }
+
+    fn due(&mut self, direction: Direction, now: Duration) -> Duration {
+        let due = now + self.plan.delay(direction, now);
+        let last = &mut self.last_due[direction as usize];
+        *last = due.max(*last);
+        *last
+    }
+
+    /// Takes what the client has written since the last look.
+    fn collect(&mut self, now: Duration) {
+        let sent = {
+            let mut pipe = lock(&self.pipe);
+            self.hang_up |= pipe.client_gone;
+            std::mem::take(&mut pipe.sent)
+        };
+        for bytes in sent {
+            match self.plan.cut(Direction::Requests, now) {
+                Some((Lost::Late, until)) => {
+                    self.requests.push_back(Message { bytes, due: until });
+                    return self.cut(Lost::Late);
+                }
+                Some((lost, _)) => return self.cut(lost),
+                None => {
+                    let due = self.due(Direction::Requests, now);
+                    self.requests.push_back(Message { bytes, due });
+                }
+            }
+        }
+    }
+
+    /// Hands due requests to the server; an error means that it is gone.
+    fn deliver(&mut self, cx: &mut Context<'_>, now: Duration) -> io::Result<()> {
+        while let Some(message) = self
+            .requests
+            .front_mut()
+            .filter(|message| message.due <= now)
+        {
+            match Pin::new(&mut self.transport).poll_write(cx, &message.bytes)? {
+                Poll::Ready(written) if written == message.bytes.len() => {
+                    self.requests.pop_front();
+                }
+                Poll::Ready(written) => drop(message.bytes.drain(..written)),
+                Poll::Pending => return Ok(()),
+            }
+        }
+        match Pin::new(&mut self.transport).poll_flush(cx) {
+            Poll::Ready(flushed) => flushed,
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    /// Reads what the server has written; false once it has closed.
+    fn receive(&mut self, cx: &mut Context<'_>, now: Duration) -> io::Result<bool> {
+        let mut chunk = [std::mem::MaybeUninit::uninit(); 4_096];
+        loop {
+            let mut buf = ReadBuf::uninit(&mut chunk);
+            match Pin::new(&mut self.transport).poll_read(cx, &mut buf)? {
+                Poll::Pending => return Ok(true),
+                Poll::Ready(()) if buf.filled().is_empty() => return Ok(false),
+                Poll::Ready(()) if self.hang_up => {}
+                Poll::Ready(()) => match self.plan.cut(Direction::Replies, now) {
+                    Some((lost, _)) => self.cut(lost),
+                    None => {
+                        let due = self.due(Direction::Replies, now);
+                        self.replies.push_back(Message {
+                            bytes: buf.filled().to_vec(),
+                            due,
+                        });
+                    }
+                },
+            }
+        }
+    }
+
+    fn hand_over(&mut self, now: Duration) {
+        if self.replies.front().is_none_or(|message| message.due > now) {
+            return;
+        }
+        let mut pipe = lock(&self.pipe);
+        while let Some(message) = self.replies.front().filter(|message| message.due <= now) {
+            pipe.arrived.extend_from_slice(&message.bytes);
+            self.replies.pop_front();
+        }
+        if let Some(reader) = pipe.reader.take() {
+            reader.wake();
+        }
+    }
+
+    fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let next = [self.requests.front(), self.replies.front()];
+        let Some(due) = next.into_iter().flatten().map(|message| message.due).min() else {
+            self.timer = None;
+            return Poll::Pending;
+        };
+        let deadline: Instant = self.recorder.instant(due);
+        match &mut self.timer {
+            Some(timer) if timer.deadline() == deadline => {}
+            Some(timer) => timer.as_mut().reset(deadline),
+            None => self.timer = Some(Box::pin(tokio::time::sleep_until(deadline))),
+        }
+        self.timer
+            .as_mut()
+            .map_or(Poll::Pending, |timer| pin!(timer).poll(cx))
+    }
+}
+
+impl Future for Link {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let link = self.get_mut();
+        loop {
+            {
+                let mut pipe = lock(&link.pipe);
+                if !pipe
+                    .link
+                    .as_ref()
+                    .is_some_and(|waker| waker.will_wake(cx.waker()))
+                {
+                    pipe.link = Some(cx.waker().clone());
+                }
+            }
+            let now = link.recorder.now();
+            link.collect(now);
+            let open = link.deliver(cx, now).and_then(|()| link.receive(cx, now));
+            link.hand_over(now);
+            if link.hang_up && link.requests.is_empty() {
+                let _ = Pin::new(&mut link.transport).poll_shutdown(cx);
+                return Poll::Ready(());
+            }
+            if !open.unwrap_or(false) && link.replies.is_empty() {
+                lock(&link.pipe).end(Ended::Closed);
+                return Poll::Ready(());
+            }
+            if link.sleep(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+}

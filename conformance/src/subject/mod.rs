@@ -1,0 +1,177 @@
+//! What is put to the test: the trait that a lock implements, and the list of those we know.
+
+mod canary;
+mod kind;
+mod promises;
+
+pub use crate::simulation::{Connection, Host};
+pub use canary::Canary;
+pub use kind::Mutex;
+pub use promises::Promises;
+
+use crate::{
+    backend::Backend,
+    checker::Property,
+    scenario::Scenario,
+    simulation::{Run, RunError},
+};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+/// Any error; the suite only needs its text.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A lock under test.
+///
+/// Implementations write the methods as plain `async fn`. Whatever they need from the outside
+/// (connections, time, randomness, tasks) comes from the [`Host`].
+///
+/// An `Err` always means that the outcome is *unknown*: the request may have been executed, or
+/// may be executed later. What definitely did not happen is `Ok(None)` or `Ok(false)`.
+pub trait Subject: Send + Sync + 'static {
+    /// The lock object: one per client process, shared by all its tasks.
+    type Lock: Send + Sync + 'static;
+    /// What an acquisition gives; its drop is the drop of a guard.
+    type Grant: Send + Sync + 'static;
+
+    /// The name under which it is listed.
+    fn name(&self) -> &'static str;
+
+    /// What it claims.
+    fn promises(&self) -> Promises;
+
+    /// Makes the lock object of a client process for a key.
+    fn open(
+        &self,
+        host: &Host,
+        key: &str,
+        lease: Duration,
+    ) -> impl Future<Output = Result<Self::Lock, BoxError>> + Send;
+
+    /// Takes the lock if it is free; `None` if another holds it.
+    fn try_lock(
+        &self,
+        lock: &Self::Lock,
+    ) -> impl Future<Output = Result<Option<Self::Grant>, BoxError>> + Send;
+
+    /// Gives a grant back; whether this call freed the lock.
+    fn release(
+        &self,
+        lock: &Self::Lock,
+        grant: Self::Grant,
+    ) -> impl Future<Output = Result<bool, BoxError>> + Send;
+
+    /// Takes the lock, waiting for it; `None` if another held it all the time. Without this the
+    /// suite repeats [`try_lock`](Self::try_lock).
+    fn lock_timeout(
+        &self,
+        lock: &Self::Lock,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Option<Self::Grant>, BoxError>> + Send {
+        let _ = (lock, wait);
+        async { Err(NotOffered.into()) }
+    }
+
+    /// Extends a grant by the lease; false if it was no longer held.
+    fn extend(
+        &self,
+        lock: &Self::Lock,
+        grant: &Self::Grant,
+    ) -> impl Future<Output = Result<bool, BoxError>> + Send {
+        let _ = (lock, grant);
+        async { Err(NotOffered.into()) }
+    }
+
+    /// Until when the holder may rely on the grant, on the clock of its [`Host`]. Without one, a
+    /// grant is taken to claim nothing past its lease, counted from before the request.
+    fn deadline(&self, grant: &Self::Grant) -> Option<Duration> {
+        let _ = grant;
+        None
+    }
+
+    /// Completes when the holder is told that the grant is lost.
+    fn lost(&self, grant: &Self::Grant) -> impl Future<Output = ()> + Send {
+        let _ = grant;
+        std::future::pending()
+    }
+}
+
+/// The error of an optional method that a subject does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotOffered;
+
+impl fmt::Display for NotOffered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the subject does not offer this operation")
+    }
+}
+
+impl std::error::Error for NotOffered {}
+
+/// A [`Subject`] whose types are forgotten, so that different ones fit into a list.
+pub trait Suspect: Send + Sync {
+    /// The name under which it is listed.
+    fn name(&self) -> &'static str;
+    /// What it claims.
+    fn promises(&self) -> Promises;
+    /// Plays a scenario with it.
+    ///
+    /// # Errors
+    /// If the backend is out of reach.
+    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError>;
+}
+
+impl<S: Subject> Suspect for Arc<S> {
+    fn name(&self) -> &'static str {
+        Subject::name(&**self)
+    }
+
+    fn promises(&self) -> Promises {
+        Subject::promises(&**self)
+    }
+
+    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
+        crate::simulation::run(self, backend, scenario)
+    }
+}
+
+/// The verdict that the suite has to reach about a listed subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Everything it promises holds.
+    Sound,
+    /// At least these properties are seen to fail.
+    Convicted(&'static [Property]),
+}
+
+/// A row of the list of subjects.
+pub struct Row {
+    /// Makes the subject.
+    pub make: fn() -> Box<dyn Suspect>,
+    /// The verdict to reach.
+    pub expected: Expected,
+    /// What it is, in a few words.
+    pub summary: &'static str,
+}
+
+fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
+    Box::new(Arc::new(subject))
+}
+
+/// All subjects, ours first.
+pub const SUBJECTS: &[Row] = &[
+    Row {
+        make: || boxed(Mutex::plain()),
+        expected: Expected::Sound,
+        summary: "redouble-lock's mutex; a lease lasts unless it is extended by hand",
+    },
+    Row {
+        make: || boxed(Mutex::with_watchdog()),
+        expected: Expected::Sound,
+        summary: "redouble-lock's mutex; its lease is extended in the background",
+    },
+    Row {
+        make: || boxed(Canary),
+        expected: Expected::Convicted(&[Property::Exclusion, Property::Ownership]),
+        summary: "releases by DEL without looking: must be caught",
+    },
+];

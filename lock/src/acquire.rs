@@ -1,0 +1,200 @@
+//! How a call asks for a lock until it has it or gives up. The same for all algorithms.
+
+use crate::{
+    algorithm::{Attempt, Claim},
+    custody::Custody,
+    environment::{Environment, within},
+    error::{LockError, LossReason, NodeError},
+    guard::Guard,
+    lease::Lease,
+    options::Options,
+    retry,
+    token::Token,
+};
+use std::{sync::Arc, time::Duration};
+
+/// How long a call waits for the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It takes the first answer.
+    Not,
+    /// It begins no request after this time.
+    AtMost(Duration),
+    /// As long as others hold the lock; but no longer than one lease without any answer.
+    Forever,
+}
+
+/// Asks until the lock is granted or the wait is over.
+///
+/// *Time.* No request begins after the wait, and none ends later than one reply timeout after it.
+///
+/// *Unknown outcomes.* The first failure in a row that may have been an execution is repeated at
+/// once, whatever the wait, within the reply timeout: the repetition tells what became of it, and a
+/// connection that had died unnoticed is replaced. Further failures are repeated with pauses.
+///
+/// *Leaving.* Every way out goes through [`Custody`]. Giving up settles the claim in the time that
+/// is left, and what is then still open in the background.
+pub(crate) async fn acquire(
+    env: &Arc<dyn Environment>,
+    options: &Options,
+    wait: Wait,
+    claim: impl Fn(Token) -> Arc<dyn Claim>,
+) -> Result<Guard, LockError> {
+    let lease = options.lease(options.lease)?;
+    let mut call = Call::new(env, options, lease, wait);
+    let custody = || Custody::new(claim(Token::new(env.random())), Arc::clone(env));
+    let mut held = custody();
+    loop {
+        let setback = match held.claim().acquire(lease, call.limit()).await {
+            Attempt::Granted { sent } => {
+                let deadline = lease.deadline(sent);
+                if env.now() < deadline {
+                    return Guard::new(held, Arc::clone(env), options, lease, deadline).await;
+                }
+                // Too late to be worth anything. What follows is a new acquisition with a token of
+                // its own, or the release of this one might hit it.
+                call.settle(held.claim()).await;
+                held = custody();
+                Setback::Late
+            }
+            Attempt::Refused { holder_ttl } => Setback::Contended { holder_ttl },
+            Attempt::Failed(error) => Setback::Failed(error),
+        };
+        match call.next(&setback) {
+            Next::AtOnce => {}
+            Next::At(instant) => env.sleep_until(instant).await,
+            Next::GiveUp => {
+                let settled = call.settle(held.claim()).await;
+                return Err(call.error(setback, settled));
+            }
+        }
+    }
+}
+
+/// Why an attempt did not lead to a guard.
+enum Setback {
+    Contended { holder_ttl: Option<Duration> },
+    Late,
+    Failed(NodeError),
+}
+
+/// What to do after a setback.
+enum Next {
+    AtOnce,
+    At(Duration),
+    GiveUp,
+}
+
+/// One call on its way: its time limits, and what it has met so far.
+struct Call<'a> {
+    env: &'a dyn Environment,
+    options: &'a Options,
+    lease: Lease,
+    wait: Wait,
+    begun: Duration,
+    wait_end: Duration,
+    /// Times that the lock was seen in the hands of others.
+    looks: u32,
+    /// Failures in a row.
+    failures: u32,
+    last_answer: Duration,
+}
+
+impl<'a> Call<'a> {
+    fn new(env: &'a Arc<dyn Environment>, options: &'a Options, lease: Lease, wait: Wait) -> Self {
+        let begun = env.now();
+        let wait_end = match wait {
+            Wait::Not => begun,
+            Wait::AtMost(wait) => begun.saturating_add(wait),
+            Wait::Forever => Duration::MAX,
+        };
+        Self {
+            env: &**env,
+            options,
+            lease,
+            wait,
+            begun,
+            wait_end,
+            looks: 0,
+            failures: 0,
+            last_answer: begun,
+        }
+    }
+
+    /// The end of the call, come what may.
+    fn end(&self) -> Duration {
+        self.wait_end.saturating_add(self.options.reply_timeout)
+    }
+
+    /// The limit of a request that begins now.
+    fn limit(&self) -> Duration {
+        let limit = self.env.now().saturating_add(self.options.reply_timeout);
+        limit.min(self.end())
+    }
+
+    fn next(&mut self, setback: &Setback) -> Next {
+        let now = self.env.now();
+        let random = retry::draw(self.env.random());
+        let pause = match setback {
+            Setback::Contended { holder_ttl } => {
+                let pause =
+                    retry::recheck(self.looks, *holder_ttl, self.options.foreign_poll, random);
+                self.looks = self.looks.saturating_add(1);
+                (self.failures, self.last_answer) = (0, now);
+                pause
+            }
+            Setback::Late => {
+                self.last_answer = now;
+                self.back_off(random)
+            }
+            Setback::Failed(error) if !error.is_transient() => return Next::GiveUp,
+            Setback::Failed(_) if self.wait == Wait::Forever && self.is_cut_off(now) => {
+                return Next::GiveUp;
+            }
+            Setback::Failed(error) if self.failures == 0 && error.is_unknown() => {
+                self.failures = 1;
+                return if now < self.end() {
+                    Next::AtOnce
+                } else {
+                    Next::GiveUp
+                };
+            }
+            Setback::Failed(_) => self.back_off(random),
+        };
+        if now < self.wait_end {
+            Next::At(now.saturating_add(pause).min(self.wait_end))
+        } else {
+            Next::GiveUp
+        }
+    }
+
+    fn back_off(&mut self, random: u64) -> Duration {
+        let pause = retry::back_off(self.failures, Duration::MAX, random);
+        self.failures = self.failures.saturating_add(1);
+        pause
+    }
+
+    fn is_cut_off(&self, now: Duration) -> bool {
+        now.saturating_sub(self.last_answer) >= self.lease.ttl()
+    }
+
+    /// Settles a claim in the time that is left, which may be none.
+    async fn settle(&self, claim: &Arc<dyn Claim>) -> bool {
+        let until = self.limit();
+        claim.is_settled()
+            || (self.env.now() < until
+                && within(self.env, until, claim.settle(until)).await == Some(true))
+    }
+
+    fn error(&self, setback: Setback, settled: bool) -> LockError {
+        match setback {
+            Setback::Contended { .. } if self.wait == Wait::Not => LockError::Contended,
+            Setback::Contended { .. } => LockError::TimedOut {
+                waited: self.env.now().saturating_sub(self.begun),
+            },
+            Setback::Late => LockError::Lost(LossReason::Expired),
+            Setback::Failed(error) if settled => LockError::Redis(error),
+            Setback::Failed(error) => LockError::Unknown(error),
+        }
+    }
+}

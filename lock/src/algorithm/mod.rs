@@ -1,0 +1,59 @@
+//! The algorithms, one file each. An algorithm says what is asked of Redis for one acquisition; it
+//! is a [`Claim`]. Waiting, guards and watchdogs work on claims and are the same for all of them.
+
+pub(crate) mod single;
+
+use crate::{environment::BoxFuture, error::NodeError, lease::Lease, token::Token};
+use std::time::Duration;
+
+/// One acquisition, from its first request until nothing of it is left in Redis.
+///
+/// A claim remembers what it may have left behind: dropping any of its futures at any point is
+/// fine, [`is_settled`](Self::is_settled) then tells whether there is something to
+/// [`settle`](Self::settle). All instants are times of the environment's clock.
+pub(crate) trait Claim: Send + Sync + 'static {
+    /// The name of the lock, for logs.
+    fn key(&self) -> &[u8];
+
+    /// The random value that this acquisition is known by.
+    fn token(&self) -> &Token;
+
+    /// Asks for the lock. May be called again after [`Attempt::Refused`] or [`Attempt::Failed`], and
+    /// then recognises an earlier request that was executed without an answer.
+    fn acquire(&self, lease: Lease, until: Duration) -> BoxFuture<'_, Attempt>;
+
+    /// Asks for a longer lease. Returns the moment before the request left, or nothing if the lock
+    /// is not ours any more.
+    fn extend(
+        &self,
+        lease: Lease,
+        until: Duration,
+    ) -> BoxFuture<'_, Result<Option<Duration>, NodeError>>;
+
+    /// Gives the lock back; false if it was not ours any more.
+    fn release(&self, until: Duration) -> BoxFuture<'_, Result<bool, NodeError>>;
+
+    /// Removes whatever may stand or may yet arrive of this acquisition; tries again until that is
+    /// done or until the time is over. Returns [`is_settled`](Self::is_settled).
+    fn settle(&self, until: Duration) -> BoxFuture<'_, bool>;
+
+    /// Whether nothing of this acquisition is left in Redis or on its way there.
+    fn is_settled(&self) -> bool;
+
+    /// Whether the lock was granted and is not known to be gone.
+    fn may_stand(&self) -> bool;
+
+    /// The longest lease that was asked for: nothing that is left behind lasts longer.
+    fn longest_lease(&self) -> Duration;
+}
+
+/// The outcome of asking for a lock.
+#[derive(Debug)]
+pub(crate) enum Attempt {
+    /// Granted; counts from the moment before the request left.
+    Granted { sent: Duration },
+    /// Another one holds it, for so long if that is known.
+    Refused { holder_ttl: Option<Duration> },
+    /// No answer, or an error; the error says whether the request may have been executed.
+    Failed(NodeError),
+}

@@ -1,0 +1,44 @@
+//! The duty to give back what was asked for, whichever way a call or a guard ends.
+
+use crate::{algorithm::Claim, environment::Environment};
+use std::sync::Arc;
+
+/// Owns a claim on behalf of a running call or of a guard. When it is dropped before the claim is
+/// settled (cancelled, given up, panicked, forgotten to release), it leaves that to a background
+/// task, which tries for as long as the longest lease: after that nothing can be left.
+pub(crate) struct Custody {
+    claim: Arc<dyn Claim>,
+    env: Arc<dyn Environment>,
+}
+
+impl Custody {
+    pub(crate) fn new(claim: Arc<dyn Claim>, env: Arc<dyn Environment>) -> Self {
+        Self { claim, env }
+    }
+
+    pub(crate) fn claim(&self) -> &Arc<dyn Claim> {
+        &self.claim
+    }
+}
+
+impl Drop for Custody {
+    fn drop(&mut self) {
+        if self.claim.is_settled() {
+            return;
+        }
+        let claim = Arc::clone(&self.claim);
+        let until = self.env.now().saturating_add(claim.longest_lease());
+        let task = Box::pin(async move {
+            if !claim.settle(until).await {
+                let key = claim.key().escape_ascii();
+                tracing::debug!(%key, "left a lock to the end of its lease");
+            }
+        });
+        if self.env.spawn(task).is_err() {
+            tracing::warn!(
+                key = %self.claim.key().escape_ascii(),
+                "no runtime to release a lock on: it stands until its lease is over"
+            );
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Everything that can go wrong with a lock, as the caller sees it.
+
+use std::{error::Error, fmt, sync::Arc, time::Duration};
+
+/// The reason why a lock was not granted, or is not held any more.
+///
+/// An outcome that is not known is never reported as a failure: [`LockError::Unknown`] says that
+/// the request may have been executed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Another one holds the lock. Only from calls that do not wait.
+    #[error("the lock is held by another owner")]
+    Contended,
+
+    /// Another one held the lock whenever it was looked at, until the wait was over.
+    #[error("the lock was held by others for all of {waited:?}")]
+    TimedOut {
+        /// How long the call waited.
+        waited: Duration,
+    },
+
+    /// The lease was lost; or it was over before the grant arrived, which then was not taken.
+    #[error("the lease is lost: {0}")]
+    Lost(LossReason),
+
+    /// Redis did not say whether it executed the request. After an acquire the key may stand until
+    /// its lease is over; its removal goes on in the background. After an extension the lock is
+    /// held as before, until its old deadline or longer.
+    #[error("the outcome is unknown")]
+    Unknown(#[source] NodeError),
+
+    /// Redis could not be asked or refused the request; nothing is left there.
+    #[error("redis failed")]
+    Redis(#[source] NodeError),
+
+    /// The lease is too short or too long: after rounding down to milliseconds and taking off drift
+    /// and margin at least 1 ms must be left, and it must be at most ten years.
+    #[error("a lease of {lease:?} cannot be kept")]
+    InvalidLease {
+        /// The lease that was asked for.
+        lease: Duration,
+    },
+
+    /// There is no runtime for the task that a watchdog needs; the lock was given back.
+    #[error("no runtime to run the watchdog on")]
+    NoRuntime,
+}
+
+impl LockError {
+    /// Returns true if the lock was not granted because another one held it, at once
+    /// ([`Contended`](Self::Contended)) or for the whole wait ([`TimedOut`](Self::TimedOut)).
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        matches!(self, Self::Contended | Self::TimedOut { .. })
+    }
+
+    /// Returns true if a wait ended without a grant while others held the lock.
+    #[must_use]
+    pub fn is_timed_out(&self) -> bool {
+        matches!(self, Self::TimedOut { .. })
+    }
+
+    /// Returns true if the lease is lost for good.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+
+    /// Returns true if the request may or may not have been executed.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+
+    /// Returns true if the same call may succeed later without a change to the program or to the
+    /// server's configuration.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Contended | Self::TimedOut { .. } | Self::Lost(_) | Self::Unknown(_) => true,
+            Self::Redis(error) => error.is_transient(),
+            Self::InvalidLease { .. } | Self::NoRuntime => false,
+        }
+    }
+}
+
+/// The reason why a lease was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// Its deadline came without a confirmed extension. The key may stand a little longer.
+    Expired,
+    /// Redis answered that the key is gone or belongs to another acquisition: it was deleted or
+    /// evicted, or the server lost it in a restart or a failover.
+    Gone,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its deadline has passed",
+            Self::Gone => "the key does not hold our token any more",
+        })
+    }
+}
+
+/// A failure of one request to one Redis node.
+#[derive(Debug, Clone)]
+pub struct NodeError {
+    kind: NodeErrorKind,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// What became of a request that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NodeErrorKind {
+    /// No connection: the request was not sent.
+    Unreachable,
+    /// Sent, and not answered in time. May have been executed, and may still be.
+    TimedOut,
+    /// Sent, and the connection ended before the answer. May have been executed.
+    Disconnected,
+    /// Answered with something that makes no sense here. May have been executed.
+    Protocol,
+    /// Answered with an error: not executed.
+    Refused {
+        /// The first word of the answer, such as `LOADING` or `NOPERM`.
+        code: String,
+    },
+    /// The client refused to send it.
+    Client,
+}
+
+impl NodeError {
+    /// Makes an error without a source.
+    #[must_use]
+    pub fn new(kind: NodeErrorKind) -> Self {
+        Self { kind, source: None }
+    }
+
+    /// Adds the error that led to this one, usually the client library's.
+    #[must_use]
+    pub fn with_source(self, source: impl Error + Send + Sync + 'static) -> Self {
+        Self {
+            source: Some(Arc::new(source)),
+            ..self
+        }
+    }
+
+    /// Returns what became of the request.
+    #[must_use]
+    pub fn kind(&self) -> &NodeErrorKind {
+        &self.kind
+    }
+
+    /// Returns true if the request may have been executed all the same.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        match self.kind {
+            NodeErrorKind::TimedOut | NodeErrorKind::Disconnected | NodeErrorKind::Protocol => true,
+            NodeErrorKind::Unreachable | NodeErrorKind::Refused { .. } | NodeErrorKind::Client => {
+                false
+            }
+        }
+    }
+
+    /// Returns true if the node may answer the same request later.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        /// The states that a server gets over by itself.
+        const PASSING: [&str; 12] = [
+            "ASK",
+            "BUSY",
+            "CLUSTERDOWN",
+            "LOADING",
+            "MASTERDOWN",
+            "MISCONF",
+            "MOVED",
+            "NOREPLICAS",
+            "NOSCRIPT",
+            "OOM",
+            "READONLY",
+            "TRYAGAIN",
+        ];
+        match &self.kind {
+            NodeErrorKind::Unreachable
+            | NodeErrorKind::TimedOut
+            | NodeErrorKind::Disconnected
+            | NodeErrorKind::Protocol => true,
+            NodeErrorKind::Refused { code } => PASSING.contains(&code.as_str()),
+            NodeErrorKind::Client => false,
+        }
+    }
+
+    /// Whether another connection may do better than the one that this error came from.
+    pub(crate) fn spoils_the_connection(&self) -> bool {
+        match &self.kind {
+            NodeErrorKind::TimedOut | NodeErrorKind::Disconnected | NodeErrorKind::Protocol => true,
+            // A master that was demoted: the address may lead to its successor by now.
+            NodeErrorKind::Refused { code } => code == "READONLY" || code == "MASTERDOWN",
+            NodeErrorKind::Unreachable | NodeErrorKind::Client => false,
+        }
+    }
+}
+
+/// Errors are equal if they are of the same kind; their sources are not compared.
+impl PartialEq for NodeError {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl Eq for NodeError {}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            NodeErrorKind::Unreachable => f.write_str("redis cannot be reached"),
+            NodeErrorKind::TimedOut => f.write_str("redis did not answer in time"),
+            NodeErrorKind::Disconnected => f.write_str("the connection ended before the answer"),
+            NodeErrorKind::Protocol => f.write_str("redis answered something unexpected"),
+            NodeErrorKind::Refused { code } => write!(f, "redis answered {code}"),
+            NodeErrorKind::Client => f.write_str("the client refused to send the request"),
+        }
+    }
+}
+
+impl Error for NodeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn Error + 'static))
+    }
+}

@@ -1,0 +1,303 @@
+//! The held lock: what its holder believes, how it is extended, lost and given back.
+
+use crate::{
+    algorithm::Claim,
+    custody::Custody,
+    environment::Environment,
+    error::{LockError, LossReason, NodeError},
+    lease::{Belief, Lease},
+    options::Options,
+    token::Token,
+    watchdog,
+};
+use std::{
+    fmt,
+    future::pending,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// A lock that was granted.
+///
+/// The guard does not keep others out by itself, its lease does: the holder may trust it until
+/// [`deadline`](Self::deadline), on its own monotonic clock, and not for one moment longer. Work
+/// that takes long runs under [`run`](Self::run), or watches [`lost`](Self::lost).
+///
+/// # Dropping a guard
+///
+/// stops the watchdog at once and releases the lock in the background, through the
+/// [`Environment`](crate::Environment): with the default one, on the tokio runtime of the thread that drops it.
+/// On a thread that belongs to no runtime, or while the runtime shuts down, nothing can be sent:
+/// the lock then stands until its lease is over. There is no panic. To know that the lock is free,
+/// and whether it was ours to the end, call [`release`](Self::release).
+#[must_use = "a guard that is dropped releases its lock"]
+pub struct Guard {
+    held: Arc<Held>,
+    custody: Custody,
+}
+
+impl Guard {
+    /// Takes over a grant, and starts its watchdog if there is to be one.
+    pub(crate) async fn new(
+        custody: Custody,
+        env: Arc<dyn Environment>,
+        options: &Options,
+        lease: Lease,
+        deadline: Duration,
+    ) -> Result<Self, LockError> {
+        let held = Arc::new(Held {
+            claim: Arc::clone(custody.claim()),
+            env,
+            options: options.clone(),
+            lease,
+            belief: Mutex::new(Belief::HeldUntil(deadline)),
+            ended: Notify::new(),
+        });
+        let guard = Self { held, custody };
+        if options.watchdog {
+            let task = watchdog::watch(Arc::clone(&guard.held));
+            if guard.held.env.spawn(Box::pin(task)).is_err() {
+                let _ = guard.release().await;
+                return Err(LockError::NoRuntime);
+            }
+        }
+        Ok(guard)
+    }
+
+    /// Returns true if the lock is held at this moment, as far as the holder can know. Once false,
+    /// it stays false.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        matches!(self.held.belief(), Belief::HeldUntil(_))
+    }
+
+    /// Returns how long the lock is held unless it is extended; zero once it is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        match self.held.belief() {
+            Belief::HeldUntil(deadline) => deadline.saturating_sub(self.held.env.now()),
+            Belief::Lost(_) | Belief::Released => Duration::ZERO,
+        }
+    }
+
+    /// Returns the instant at which the lock is lost unless it is extended, on the clock of
+    /// [`Environment::now`](crate::Environment::now); nothing once it is lost.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        match self.held.belief() {
+            Belief::HeldUntil(deadline) => Some(deadline),
+            Belief::Lost(_) | Belief::Released => None,
+        }
+    }
+
+    /// Returns the key of the lock.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        self.held.claim.key()
+    }
+
+    /// Returns the random value that Redis knows this acquisition by.
+    #[must_use]
+    pub fn token(&self) -> &Token {
+        self.held.claim.token()
+    }
+
+    /// Extends the lock: it then lasts for at least `lease` from now on. A lease that reaches
+    /// further than that already is left as it is, never shortened.
+    ///
+    /// # Errors
+    ///
+    /// * [`LockError::Lost`] if the lock is lost, which is final: it is not taken again even if
+    ///   it is free.
+    /// * [`LockError::Unknown`] if Redis did not answer within the reply timeout, and
+    ///   [`LockError::Redis`] if it answered with an error or could not be reached. The lock is
+    ///   then held as before, until the old deadline.
+    /// * [`LockError::InvalidLease`] as at [`LockBuilder::lease`](crate::LockBuilder::lease).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. The lease may then have been extended in Redis without the guard relying on it.
+    pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
+        let held = &self.held;
+        let lease = held.options.lease(lease)?;
+        let until = held.env.now().saturating_add(held.options.reply_timeout);
+        match held.extend(lease, until).await {
+            // A connection that died unnoticed is worth a second try; extending twice is harmless.
+            Err(LockError::Unknown(_)) if held.env.now() < until => held.extend(lease, until).await,
+            outcome => outcome,
+        }
+    }
+
+    /// Gives the lock back, and tells whether it was ours to the end.
+    ///
+    /// The watchdog is stopped before the release is sent. A release without an answer is repeated
+    /// once within the reply timeout, and in the background after that.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling the call leaves the release to the background, as dropping the guard does.
+    pub async fn release(self) -> Release {
+        let held = &self.held;
+        held.end(Belief::Released);
+        let claim = self.custody.claim();
+        if !claim.may_stand() {
+            return Release::AlreadyLost;
+        }
+        let until = held.env.now().saturating_add(held.options.reply_timeout);
+        let mut unknown = None;
+        loop {
+            match claim.release(until).await {
+                Ok(true) => return Release::Released,
+                // After an attempt that may have been executed nobody can tell who removed it.
+                Ok(false) => return unknown.map_or(Release::AlreadyLost, Release::Unknown),
+                Err(error) => {
+                    let again = unknown.is_none() && error.is_unknown() && held.env.now() < until;
+                    let first = unknown.get_or_insert(error);
+                    if !again {
+                        return Release::Unknown(first.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the lock is lost, and tells why. It completes by the deadline of the lock even
+    /// if Redis is silent, and at once if the lock is lost already.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. May be awaited by several tasks, any number of times.
+    pub async fn lost(&self) -> LossReason {
+        match self.held.ended().await {
+            Belief::Lost(reason) => reason,
+            // Whoever can ask has a guard, and so it was not released.
+            Belief::Released | Belief::HeldUntil(_) => pending().await,
+        }
+    }
+
+    /// Runs `work` for as long as the lock is held: drops it at its next await when the lock is
+    /// lost. Work that does not await is not stopped by this, and neither is what it has already
+    /// sent elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lock was lost before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as `work`. The guard remains.
+    pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
+        let mut work = pin!(work);
+        let mut lost = pin!(self.lost());
+        tokio::select! {
+            biased;
+            reason = &mut lost => Err(LockError::Lost(reason)),
+            output = &mut work => match self.held.belief() {
+                Belief::Lost(reason) => Err(LockError::Lost(reason)),
+                Belief::HeldUntil(_) | Belief::Released => Ok(output),
+            },
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // The watchdog first; then the custody, a field, is dropped and sees to the release.
+        self.held.end(Belief::Released);
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("key", &String::from_utf8_lossy(self.key()))
+            .field("token", self.token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What became of a lock that was given back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "this tells whether the lock was held to the end"]
+#[non_exhaustive]
+pub enum Release {
+    /// The lock was ours until now, and is free.
+    Released,
+    /// The lock was gone before: its lease had run out, or the key was removed by others. Somebody
+    /// else may have held it meanwhile.
+    AlreadyLost,
+    /// No answer that tells. Either Redis failed or was silent: the key may stand until its lease
+    /// is over, and its removal goes on in the background. Or the key was gone at the second
+    /// attempt, and whether the first one removed it cannot be known. The error is the one of the
+    /// first attempt.
+    Unknown(NodeError),
+}
+
+/// The state that a guard shares with its watchdog.
+pub(crate) struct Held {
+    pub(crate) claim: Arc<dyn Claim>,
+    pub(crate) env: Arc<dyn Environment>,
+    pub(crate) options: Options,
+    pub(crate) lease: Lease,
+    belief: Mutex<Belief>,
+    ended: Notify,
+}
+
+impl Held {
+    /// What the holder may believe now.
+    pub(crate) fn belief(&self) -> Belief {
+        self.update(Belief::at)
+    }
+
+    /// Sends one extension and takes in its answer.
+    pub(crate) async fn extend(&self, lease: Lease, until: Duration) -> Result<(), LockError> {
+        if let Belief::Lost(reason) = self.belief() {
+            return Err(LockError::Lost(reason));
+        }
+        let belief = match self.claim.extend(lease, until).await {
+            Ok(Some(sent)) => self.update(|belief, now| belief.extend(now, lease.deadline(sent))),
+            Ok(None) => self.end(Belief::Lost(LossReason::Gone)),
+            Err(error) if error.is_unknown() => return Err(LockError::Unknown(error)),
+            Err(error) => return Err(LockError::Redis(error)),
+        };
+        match belief {
+            Belief::Lost(reason) => Err(LockError::Lost(reason)),
+            Belief::HeldUntil(_) | Belief::Released => Ok(()),
+        }
+    }
+
+    /// Ends the belief, if it has not ended before, and wakes whoever waits for that.
+    pub(crate) fn end(&self, end: Belief) -> Belief {
+        let belief = self.update(|belief, now| belief.end(now, end));
+        self.ended.notify_waiters();
+        belief
+    }
+
+    /// Waits for the end of the belief, at the latest until its deadline.
+    pub(crate) async fn ended(&self) -> Belief {
+        loop {
+            // Made before the look, so that an end between the two is not missed.
+            let mut ended = pin!(self.ended.notified());
+            let deadline = match self.belief() {
+                Belief::HeldUntil(deadline) => deadline,
+                ended @ (Belief::Lost(_) | Belief::Released) => return ended,
+            };
+            // The deadline may have moved on by then; it never moves back.
+            let mut expired = self.env.sleep_until(deadline);
+            tokio::select! {
+                biased;
+                () = &mut ended => {}
+                () = &mut expired => {}
+            }
+        }
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Belief, Duration) -> Belief) -> Belief {
+        let mut belief = self.belief.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock, so that the belief sees time in order.
+        change(&mut belief, self.env.now())
+    }
+}

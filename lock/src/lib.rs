@@ -1,0 +1,113 @@
+//! Distributed locks on Redis whose guarantees are stated, and shown by tests that break everything
+//! around them.
+//!
+//! ```no_run
+//! use redouble_lock::{LockError, LockManager, Release};
+//! use std::time::Duration;
+//!
+//! # async fn work() {}
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let locks = LockManager::from_client(redis::Client::open("redis://127.0.0.1")?).await?;
+//! let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).watchdog(true).build();
+//!
+//! match lock.lock_timeout(Duration::from_secs(3)).await {
+//!     Ok(guard) => {
+//!         guard.run(work()).await?; // stopped when the lock is lost
+//!         if guard.release().await != Release::Released {
+//!             eprintln!("done, but the lock was not ours to the end");
+//!         }
+//!     }
+//!     Err(error) if error.is_contended() => eprintln!("busy: another one had it for all 3 s"),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The locks
+//!
+//! | lock | guarantee | holds under | does not hold under | cost without contention |
+//! |---|---|---|---|---|
+//! | [`Mutex`] on one node | one valid [`Guard`] per key at a time | delay, loss and partition; crashed and paused clients; jumps of the client's wall clock; clocks whose rates differ by at most [`drift_ppm`](LockBuilder::drift_ppm); silence, errors and restarts of a server that keeps its data | a server that forgets the key early: failover to a replica that has not got it, restart without its data, eviction, `FLUSHALL`, a clock that jumps ahead; a client whose virtual machine is suspended | 1 round trip to take it, 1 to give it back, 1 per third of the lease with a watchdog |
+//!
+//! Each kind also promises that
+//!
+//! * **a dead holder does not block others**: its lock is free when its lease is over;
+//! * **the loss is told**: [`Guard::lost`] completes by the deadline of the lease, even if Redis is
+//!   silent. A lock that is lost stays lost; nothing brings that guard back to life;
+//! * **only the owner releases and extends**: every acquisition has its own random [`Token`], and
+//!   scripts compare it where they act. A lease is never shortened;
+//! * **what is not known is not called a failure**: a request without an answer may have been
+//!   executed. It is repeated with the same token, which recognises its own grant. When that leads
+//!   nowhere, it is undone, and [`LockError::Unknown`] is returned as long as that is not confirmed;
+//! * **cancelling is safe** at every await, in `select!` and under timeouts: what was sent is undone
+//!   in the background, over the same connection, where it cannot be overtaken.
+//!
+//! # Leases
+//!
+//! Redis keeps a lock for the time of its *lease*, whatever happens to the holder. The holder trusts
+//! it for a little less, until its *deadline*:
+//!
+//! ```text
+//! local monotonic clock before the request is sent + lease x (1 - drift) - margin
+//! ```
+//!
+//! Nothing that Redis answers makes it later, and an answer that arrives after it is no grant. The
+//! lease is thus also the time for which everybody waits when a holder dies: some seconds are
+//! usual. For work that may take longer there is [`watchdog`](LockBuilder::watchdog), which extends
+//! the lease as long as the guard lives, or [`Guard::extend`].
+//!
+//! # What a lock cannot do
+//!
+//! A lease ends by time, and a holder can be late to notice: a process that is paused just before
+//! it writes will write when it wakes up, and a message that it has sent may arrive any time later.
+//! So no lock of this kind makes *accesses* exclusive by itself, whatever its algorithm. Where that
+//! matters, the resource must reject what is outdated. Where the lock only saves double work, stop
+//! at the loss ([`Guard::run`] does) and look at the outcome of [`Guard::release`].
+//!
+//! # Time, tasks and tests
+//!
+//! Clock, timers, background tasks and randomness come through [`Environment`]; with [`Tokio`], the
+//! default, a test with a paused clock (`start_paused = true`) runs a lease of thirty seconds in no
+//! time. Over a real socket a paused clock makes every request time out at once, so such a test
+//! needs a connection in process, as the test double `redouble` has.
+//!
+//! Events are emitted with [`tracing`]: losses and locks that cannot be released as warnings,
+//! failed requests at debug level.
+//!
+//! # Features
+//!
+//! * `redis` (default): [`LockManager::new`], [`from_client`](LockManager::from_client) and
+//!   [`builder`](LockManager::builder) for the `redis` crate. Without it, [`wire`] is the way to
+//!   connect another client library.
+//!
+//! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts.
+
+mod acquire;
+mod algorithm;
+#[cfg(feature = "redis")]
+mod connector;
+mod custody;
+mod environment;
+mod error;
+mod guard;
+mod lease;
+mod manager;
+mod mutex;
+mod node;
+mod options;
+mod retry;
+mod script;
+mod token;
+mod watchdog;
+pub mod wire;
+
+#[cfg(feature = "redis")]
+pub use connector::{Connected, Connector, Fixed};
+pub use environment::{BoxFuture, Environment, NoRuntime, Tokio};
+pub use error::{LockError, LossReason, NodeError, NodeErrorKind};
+pub use guard::{Guard, Release};
+pub use manager::{LockManager, LockManagerBuilder};
+pub use mutex::Mutex;
+pub use options::LockBuilder;
+pub use token::Token;

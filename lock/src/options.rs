@@ -1,0 +1,135 @@
+//! The knobs of a lock, and the builder that all kinds share.
+
+use crate::{error::LockError, lease::Lease, manager::Core};
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+
+/// What a lock was built with.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) lease: Duration,
+    pub(crate) watchdog: bool,
+    pub(crate) drift_ppm: u32,
+    pub(crate) margin: Duration,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) foreign_poll: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            watchdog: false,
+            drift_ppm: 10_000,
+            margin: Duration::from_millis(2),
+            reply_timeout: Duration::from_millis(500),
+            foreign_poll: Duration::from_millis(100),
+        }
+    }
+}
+
+impl Options {
+    /// Checks a lease against the drift and the margin.
+    pub(crate) fn lease(&self, lease: Duration) -> Result<Lease, LockError> {
+        Lease::new(lease, self.drift_ppm, self.margin)
+    }
+}
+
+/// Builds a lock of the kind `L`, such as a [`Mutex`](crate::Mutex).
+///
+/// ```no_run
+/// # async fn f(locks: redouble_lock::LockManager) {
+/// use std::time::Duration;
+///
+/// let lock = locks
+///     .mutex("order:17")
+///     .lease(Duration::from_secs(10))
+///     .watchdog(true)
+///     .build();
+/// # }
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct LockBuilder<L> {
+    pub(crate) core: Arc<Core>,
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) options: Options,
+    kind: PhantomData<fn() -> L>,
+}
+
+impl<L> LockBuilder<L> {
+    pub(crate) fn new(core: Arc<Core>, key: &[u8]) -> Self {
+        Self {
+            core,
+            key: key.into(),
+            options: Options::default(),
+            kind: PhantomData,
+        }
+    }
+
+    /// Sets for how long a grant lasts unless it is extended. Default: 30 s.
+    ///
+    /// A fraction of a millisecond is cut off. What is left after drift and margin must be at least
+    /// 1 ms, and the lease at most ten years; otherwise each attempt to lock fails with
+    /// [`LockError::InvalidLease`], without asking Redis.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease = lease;
+        self
+    }
+
+    /// Sets whether a background task extends the lease as long as the guard lives. Default: no.
+    ///
+    /// The task renews after each third of the lease, and tries again after a failure until the
+    /// deadline. It ends with the guard. A guard that is leaked (`std::mem::forget`) keeps its lock
+    /// for as long as the process lives.
+    pub fn watchdog(mut self, watchdog: bool) -> Self {
+        self.options.watchdog = watchdog;
+        self
+    }
+
+    /// Sets by how much the rates of the local clock and of the server's clock may differ, in
+    /// millionths. Default: 10 000, which is one per cent.
+    ///
+    /// A grant is trusted for that much less than its lease. Quartz clocks differ by less than
+    /// 100 ppm; a clock that is slewed by its time daemon, by up to 500 ppm or even more.
+    pub fn drift_ppm(mut self, drift_ppm: u32) -> Self {
+        self.options.drift_ppm = drift_ppm;
+        self
+    }
+
+    /// Sets by how much a grant is trusted less than its lease besides the drift. Default: 2 ms.
+    ///
+    /// It covers what does not grow with the lease: the granularity of timers, and after a failover
+    /// the lead of the new master's clock over the old one's.
+    pub fn margin(mut self, margin: Duration) -> Self {
+        self.options.margin = margin;
+        self
+    }
+
+    /// Sets how long a single request to Redis may take, connecting included. Default: 500 ms,
+    /// at least 1 ms.
+    ///
+    /// A request without an answer by then counts as unknown: it may have been executed. Every call
+    /// returns within its own wait plus one reply timeout.
+    pub fn reply_timeout(mut self, reply_timeout: Duration) -> Self {
+        self.options.reply_timeout = reply_timeout.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Sets how long a waiter leaves a lock alone whose holder does not tell it of the release.
+    /// Default: 100 ms; more than a second counts as a second.
+    ///
+    /// A waiter looks again when the holder's TTL ends, at the latest after this time, with growing
+    /// pauses that are partly random.
+    pub fn foreign_poll(mut self, foreign_poll: Duration) -> Self {
+        self.options.foreign_poll = foreign_poll;
+        self
+    }
+}
+
+impl<L> fmt::Debug for LockBuilder<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockBuilder")
+            .field("key", &String::from_utf8_lossy(&self.key))
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

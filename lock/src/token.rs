@@ -1,0 +1,59 @@
+//! The random value by which Redis knows one acquisition from all others.
+
+use std::fmt;
+
+/// Names one acquisition of a lock: 128 random bits, never used twice.
+///
+/// The token is drawn anew for each acquisition. It does not stand for a lock object, a thread or a
+/// process, so a grant that was lost can neither free nor extend the next one, whoever holds that.
+/// It is stored in Redis as 32 lower-case hexadecimal digits, which is also what it displays as.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token([u8; Self::LEN]);
+
+impl Token {
+    /// Bytes on the wire.
+    const LEN: usize = 32;
+
+    /// Makes a token of random bytes.
+    pub(crate) fn new(random: [u8; 16]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; Self::LEN];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(random) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        Self(digits)
+    }
+
+    /// Returns the token as it is stored in Redis.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|&digit| write!(f, "{}", char::from(digit)))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Token({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_written_in_hexadecimal() {
+        let token = Token::new([0, 1, 15, 16, 171, 205, 239, 255, 0, 0, 0, 0, 0, 0, 0, 9]);
+        assert_eq!(token.as_bytes(), b"00010f10abcdefff0000000000000009");
+        assert_eq!(token.to_string(), "00010f10abcdefff0000000000000009");
+    }
+}

@@ -1,0 +1,111 @@
+//! What the core asks of a Redis client library: one command, one answer. An adapter implements
+//! [`Endpoint`] and [`Wire`]; the one for the `redis` crate is behind
+//! the feature `redis`, which is on by default.
+
+use crate::{environment::BoxFuture, error::NodeError};
+use std::{fmt, sync::Arc};
+
+/// A way to reach one Redis node.
+pub trait Endpoint: Send + Sync + 'static {
+    /// Opens a connection. Its driver, if it has one, is run in the background by the caller.
+    fn dial(&self) -> BoxFuture<'_, Result<Dialled, NodeError>>;
+
+    /// Whether [`dial`](Self::dial) gives a new connection each time. If it gives the same one over
+    /// and over, that one is kept even when an answer stays out.
+    fn redials(&self) -> bool {
+        true
+    }
+}
+
+/// A fresh connection.
+pub struct Dialled {
+    /// Where to send commands.
+    pub wire: Arc<dyn Wire>,
+    /// The task that moves the bytes, to be run until it ends or until the connection is dropped.
+    pub driver: Option<BoxFuture<'static, ()>>,
+}
+
+impl fmt::Debug for Dialled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialled")
+            .field("driver", &self.driver.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One connection.
+pub trait Wire: Send + Sync + 'static {
+    /// Sends a command and waits for its answer.
+    ///
+    /// Commands are executed in the order in which their futures were first polled. A future that
+    /// is dropped after that has been sent or will never be; which of both is not known.
+    fn call(&self, command: Command) -> BoxFuture<'static, Result<Reply, NodeError>>;
+}
+
+/// A Redis command with its arguments.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Command {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Command {
+    /// Starts a command with its name.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self::default().arg(name)
+    }
+
+    /// Appends an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
+        self.bytes.extend_from_slice(arg.as_ref());
+        self.ends.push(self.bytes.len());
+        self
+    }
+
+    /// Iterates over the name and the arguments.
+    pub fn args(&self) -> impl Iterator<Item = &[u8]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins
+            .zip(&self.ends)
+            .map(|(begin, &end)| &self.bytes[begin..end])
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.args().map(String::from_utf8_lossy))
+            .finish()
+    }
+}
+
+/// The answer to a command, as far as the locks need to tell answers apart. An error answer is not
+/// one of them but a [`NodeError`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// The simple string `OK`.
+    Okay,
+    /// Nil of any kind.
+    Nil,
+    /// An integer.
+    Integer(i64),
+    /// A bulk string, or a simple string other than `OK`.
+    Bytes(Vec<u8>),
+    /// An array.
+    Array(Vec<Self>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_keeps_its_arguments_apart() {
+        let command = Command::new("SET").arg("k").arg("").arg(b"v\0");
+        let args: Vec<_> = command.args().collect();
+        assert_eq!(args, [&b"SET"[..], b"k", b"", b"v\0"]);
+    }
+}

@@ -1,0 +1,282 @@
+//! A Redis node of a few lines behind the `wire` traits, without the `redis` crate: enough to break
+//! each message of a lock in each way, in virtual time. It knows the three scripts by their first
+//! line and does in Rust what they say; whether they do it too is seen on the double and on Redis.
+
+use redouble_lock::{
+    BoxFuture, NodeError, NodeErrorKind,
+    wire::{Command, Dialled, Endpoint, Reply, Wire},
+};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+/// One way, in all tests.
+pub(crate) const LATENCY: Duration = Duration::from_millis(1);
+
+/// What becomes of one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Never arrives; the connection is silent from then on.
+    RequestLost,
+    /// Executed; the connection is silent from then on.
+    ReplyLost,
+    /// The connection ends before the request is executed.
+    CutBefore,
+    /// The connection ends after the request was executed.
+    CutAfter,
+    /// Arrives so much later.
+    RequestLate(Duration),
+    /// The answer comes so much later.
+    ReplyLate(Duration),
+    /// Answered with this error, not executed.
+    Refused(&'static str),
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Fake(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    keys: HashMap<Vec<u8>, (Vec<u8>, Instant)>,
+    scripts: HashSet<Vec<u8>>,
+    /// Fates by number of the request, counted from 0.
+    fates: HashMap<usize, Fate>,
+    log: Vec<String>,
+    requests: usize,
+    open: usize,
+    down: bool,
+}
+
+struct Request {
+    command: Command,
+    reply: oneshot::Sender<Result<Reply, NodeError>>,
+}
+
+struct Conn(mpsc::UnboundedSender<Request>);
+
+impl Fake {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// Decides what becomes of the request number `n` from now on, counted from 0.
+    pub(crate) fn fate(&self, n: usize, fate: Fate) {
+        let mut state = self.state();
+        let n = state.requests + n;
+        state.fates.insert(n, fate);
+    }
+
+    /// The names of all commands that arrived.
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.state().log.clone()
+    }
+
+    pub(crate) fn requests(&self) -> usize {
+        self.state().requests
+    }
+
+    /// Connections that are open.
+    pub(crate) fn open(&self) -> usize {
+        self.state().open
+    }
+
+    /// Refuses new connections.
+    pub(crate) fn set_down(&self, down: bool) {
+        self.state().down = down;
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Vec<u8>> {
+        self.state().get(key.as_bytes())
+    }
+
+    pub(crate) fn pttl(&self, key: &str) -> Option<Duration> {
+        let mut state = self.state();
+        state.get(key.as_bytes())?;
+        Some(state.keys[key.as_bytes()].1 - Instant::now())
+    }
+
+    pub(crate) fn set(&self, key: &str, value: &str, ttl: Duration) {
+        let until = Instant::now() + ttl;
+        self.state().keys.insert(key.into(), (value.into(), until));
+    }
+
+    pub(crate) fn del(&self, key: &str) {
+        self.state().keys.remove(key.as_bytes());
+    }
+
+    async fn serve(self, mut requests: mpsc::UnboundedReceiver<Request>) {
+        struct Open(Fake);
+        impl Drop for Open {
+            fn drop(&mut self) {
+                self.0.state().open -= 1;
+            }
+        }
+        let _open = Open(self.clone());
+        while let Some(Request { command, reply }) = requests.recv().await {
+            let fate = {
+                let mut state = self.state();
+                let n = state.requests;
+                state.requests += 1;
+                state.fates.remove(&n)
+            };
+            tokio::time::sleep(LATENCY).await;
+            match fate {
+                Some(Fate::RequestLost) => std::future::pending().await,
+                Some(Fate::CutBefore) => return,
+                Some(Fate::RequestLate(late)) => tokio::time::sleep(late).await,
+                _ => {}
+            }
+            let answer = match fate {
+                Some(Fate::Refused(code)) => Err(refused(code)),
+                _ => self.state().execute(&command),
+            };
+            match fate {
+                Some(Fate::ReplyLost) => std::future::pending().await,
+                Some(Fate::CutAfter) => return,
+                Some(Fate::ReplyLate(late)) => tokio::time::sleep(late).await,
+                _ => {}
+            }
+            tokio::time::sleep(LATENCY).await;
+            let _ = reply.send(answer);
+        }
+    }
+}
+
+impl State {
+    fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        if self
+            .keys
+            .get(key)
+            .is_some_and(|(_, until)| *until < Instant::now())
+        {
+            self.keys.remove(key);
+        }
+        self.keys.get(key).map(|(value, _)| value.clone())
+    }
+
+    fn execute(&mut self, command: &Command) -> Result<Reply, NodeError> {
+        let args: Vec<Vec<u8>> = command.args().map(<[u8]>::to_vec).collect();
+        let name = String::from_utf8(args[0].clone()).unwrap();
+        let script = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        match name.as_str() {
+            "SET" => {
+                self.log.push("SET".into());
+                assert_eq!((&args[3][..], &args[4][..]), (&b"NX"[..], &b"PX"[..]));
+                Ok(match self.get(&args[1]) {
+                    Some(_) => Reply::Nil,
+                    None => self.put(&args[1], &args[2], &args[5]),
+                })
+            }
+            "EVALSHA" => {
+                let Some(text) = self
+                    .scripts
+                    .iter()
+                    .find(|text| sha(text) == args[1])
+                    .cloned()
+                else {
+                    return Err(refused("NOSCRIPT"));
+                };
+                self.run(&script(&text), &args[3], &args[4..])
+            }
+            "EVAL" => {
+                self.scripts.insert(args[1].clone());
+                self.run(&script(&args[1]), &args[3], &args[4..])
+            }
+            other => panic!("{other} is not used"),
+        }
+    }
+
+    fn run(&mut self, script: &str, key: &[u8], args: &[Vec<u8>]) -> Result<Reply, NodeError> {
+        let ours = self.get(key).as_ref() == Some(&args[0]);
+        let ttl =
+            |ms: &[u8]| Duration::from_millis(std::str::from_utf8(ms).unwrap().parse().unwrap());
+        let renew = |state: &mut Self| {
+            let (_, until) = state.keys.get_mut(key).unwrap();
+            *until = (*until).max(Instant::now() + ttl(&args[1]));
+        };
+        Ok(if script.starts_with("-- Takes") {
+            self.log.push("acquire".into());
+            match self.get(key) {
+                None => self.put(key, &args[0], &args[1]),
+                Some(_) if ours => {
+                    renew(self);
+                    Reply::Okay
+                }
+                Some(_) => {
+                    let left = self.keys[key].1 - Instant::now();
+                    Reply::Integer(i64::try_from(left.as_millis()).unwrap())
+                }
+            }
+        } else if script.starts_with("-- Extends") {
+            self.log.push("extend".into());
+            if ours {
+                renew(self);
+            }
+            Reply::Integer(i64::from(ours))
+        } else {
+            assert!(script.starts_with("-- Gives back"));
+            self.log.push("release".into());
+            if ours {
+                self.keys.remove(key);
+            }
+            Reply::Integer(i64::from(ours))
+        })
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8], ms: &[u8]) -> Reply {
+        let ms = std::str::from_utf8(ms).unwrap().parse().unwrap();
+        let until = Instant::now() + Duration::from_millis(ms);
+        self.keys.insert(key.into(), (value.into(), until));
+        Reply::Okay
+    }
+}
+
+impl Endpoint for Fake {
+    fn dial(&self) -> BoxFuture<'_, Result<Dialled, NodeError>> {
+        Box::pin(async {
+            tokio::time::sleep(LATENCY).await;
+            let (sender, requests) = mpsc::unbounded_channel();
+            {
+                let mut state = self.state();
+                if state.down {
+                    return Err(NodeError::new(NodeErrorKind::Unreachable));
+                }
+                state.open += 1;
+            }
+            Ok(Dialled {
+                wire: Arc::new(Conn(sender)),
+                driver: Some(Box::pin(self.clone().serve(requests))),
+            })
+        })
+    }
+}
+
+impl Wire for Conn {
+    fn call(&self, command: Command) -> BoxFuture<'static, Result<Reply, NodeError>> {
+        let requests = self.0.clone();
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            let cut = |_| NodeError::new(NodeErrorKind::Disconnected);
+            let sent = requests.send(Request { command, reply });
+            sent.map_err(|_| NodeError::new(NodeErrorKind::Disconnected))?;
+            answer.await.map_err(cut)?
+        })
+    }
+}
+
+fn refused(code: &str) -> NodeError {
+    NodeError::new(NodeErrorKind::Refused { code: code.into() })
+}
+
+fn sha(text: &[u8]) -> Vec<u8> {
+    sha1_smol::Sha1::from(text)
+        .digest()
+        .to_string()
+        .into_bytes()
+}

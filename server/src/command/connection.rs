@@ -1,0 +1,171 @@
+//! The connection itself: greeting, authentication, names.
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::Ctx;
+use crate::resp::{Blob, Protocol, Reply, parse_integer};
+
+fn ping(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    match (args.next(), args.is_empty()) {
+        (None, _) => Ok(Reply::Static("PONG")),
+        (Some(text), true) => Ok(Reply::bulk(text)),
+        (Some(_), false) => Err(CommandError::Arity { command: "ping".to_owned() }),
+    }
+}
+
+fn echo(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::bulk(args.required()?))
+}
+
+fn select(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let index = parse_integer(args.required()?).and_then(|index| i32::try_from(index).ok());
+    let index = index.ok_or(CommandError::NotInteger)?;
+    match usize::try_from(index) {
+        Ok(index) if index < ctx.state.dbs.len() => ctx.session.db = index,
+        _ => return Err(CommandError::DbIndex),
+    }
+    Ok(Reply::Ok)
+}
+
+/// `acl.c: ACLAuthenticateUser` for the one user there is: `default`.
+fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
+    let wanted = &ctx.state.config.requirepass;
+    if user != b"default" || !(wanted.is_empty() || wanted == password) {
+        return Err(CommandError::WrongPass);
+    }
+    ctx.session.authenticated = true;
+    Ok(())
+}
+
+fn auth(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (first, second) = (args.required()?, args.next());
+    if !args.is_empty() {
+        return Err(CommandError::Syntax);
+    }
+    match second {
+        None if ctx.state.config.requirepass.is_empty() => return Err(CommandError::NoPasswordSet),
+        None => log_in(ctx, b"default", first)?,
+        Some(password) => log_in(ctx, first, password)?,
+    }
+    Ok(Reply::Ok)
+}
+
+fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<(), CommandError> {
+    if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+        return Err(CommandError::Text(
+            "ERR Client names cannot contain spaces, newlines or special characters.".into(),
+        ));
+    }
+    ctx.session.name = Blob::new(name);
+    Ok(())
+}
+
+/// `networking.c: helloCommand`.
+fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let mut protocol = None;
+    if let Some(version) = args.next() {
+        protocol = Some(match parse_integer(version) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return Err(CommandError::NoProto),
+            None => return Err(CommandError::Text("ERR Protocol version is not an integer or out of range".into())),
+        });
+    }
+    let (mut credentials, mut name) = (None, None);
+    while let Some(word) = args.next() {
+        if word.eq_ignore_ascii_case(b"AUTH") && args.remaining() >= 2 {
+            credentials = Some((args.required()?, args.required()?));
+        } else if word.eq_ignore_ascii_case(b"SETNAME") && !args.is_empty() {
+            name = Some(args.required()?);
+        } else {
+            let text = format!("ERR Syntax error in HELLO option '{}'", String::from_utf8_lossy(word));
+            return Err(CommandError::Text(text.into()));
+        }
+    }
+    if let Some((user, password)) = credentials {
+        log_in(ctx, user, password)?;
+    }
+    if !ctx.session.authenticated {
+        return Err(CommandError::Text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+             same time"
+                .into(),
+        ));
+    }
+    if let Some(name) = name {
+        set_name(ctx, name)?;
+    }
+    if let Some(protocol) = protocol {
+        ctx.session.protocol = protocol;
+    }
+    let proto = if ctx.session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
+    Ok(Reply::Map(vec![
+        pair("server", Reply::bulk("redis")),
+        pair("version", Reply::bulk(crate::REDIS_VERSION)),
+        pair("proto", Reply::Int(proto)),
+        pair("id", Reply::Int(ctx.session.conn.client_id() as i64)),
+        pair("mode", Reply::bulk("standalone")),
+        pair("role", Reply::bulk("master")),
+        pair("modules", Reply::Array(Vec::new())),
+    ]))
+}
+
+fn quit(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    ctx.close();
+    Ok(Reply::Ok)
+}
+
+/// `networking.c: resetCommand`: back to how the connection began.
+fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    ctx.session.db = 0;
+    ctx.session.protocol = Protocol::Resp2;
+    ctx.session.name = Blob::default();
+    ctx.session.authenticated = ctx.state.config.requirepass.is_empty();
+    Ok(Reply::Static("RESET"))
+}
+
+fn client_id(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Int(ctx.session.conn.client_id() as i64))
+}
+
+fn client_setname(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    set_name(ctx, args.required()?)?;
+    Ok(Reply::Ok)
+}
+
+fn client_getname(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    if ctx.session.name.is_empty() { Ok(Reply::Nil) } else { Ok(Reply::Bulk(ctx.session.name.clone())) }
+}
+
+const OPEN: &[Flags] = &[Flags::LOADING, Flags::STALE, Flags::FAST];
+const GATE: &[Flags] =
+    &[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::NO_AUTH, Flags::ALLOW_BUSY];
+const OWN: &[Flags] = &[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
+
+const CLIENT: &[CommandSpec] = &[
+    row("id", 2, client_id).flags(OWN).since("5.0.0").summary("The id of this connection."),
+    row("setname", 3, client_setname).flags(OWN).since("2.6.9").summary("Names this connection."),
+    row("getname", 2, client_getname).flags(OWN).since("2.6.9").summary("The name of this connection."),
+];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    row("ping", -1, ping)
+        .flags(&[Flags::FAST])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .summary("Answers PONG, or what it was given."),
+    row("echo", 2, echo).flags(OPEN).summary("Answers what it was given."),
+    row("select", 2, select).flags(OPEN).summary("Changes the database of this connection."),
+    row("auth", -2, auth).flags(GATE).summary("Authenticates this connection."),
+    row("hello", -1, hello).flags(GATE).since("6.0.0").summary("Greets, and chooses the protocol."),
+    row("quit", -1, quit).flags(GATE).summary("Ends this connection."),
+    row("reset", 1, reset).flags(GATE).since("6.2.0").summary("Puts this connection back to how it began."),
+    CommandSpec::container("client", -2, Group::Connection, CLIENT)
+        .since("2.4.0")
+        .summary("What concerns connections."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Connection, handler)
+}

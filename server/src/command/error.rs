@@ -1,0 +1,99 @@
+//! Every error text of a command, in one place, in Redis's words.
+
+use crate::resp::{ErrorReply, Reply};
+use std::borrow::Cow;
+
+/// An answer to a client. It never closes the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CommandError {
+    WrongType,
+    Syntax,
+    NotInteger,
+    NotFloat,
+    HashNotInteger,
+    Overflow,
+    DecrementOverflow,
+    NanOrInfinity,
+    InvalidExpire { command: String },
+    InvalidCursor,
+    DbIndex,
+    NoAuth,
+    WrongPass,
+    NoPasswordSet,
+    NoProto,
+    NoScript,
+    NotBusy,
+    Unkillable,
+    Busy,
+    NotAllowedFromScript,
+    UnknownFromScript,
+    ArityFromScript,
+    UnknownCommand { name: Vec<u8>, args: Vec<u8> },
+    UnknownSubcommand { command: &'static str, name: Vec<u8> },
+    Arity { command: String },
+    NotImplemented { what: String },
+    /// Anything else, with its code.
+    Text(Cow<'static, str>),
+}
+
+impl CommandError {
+    fn text(&self) -> Cow<'static, str> {
+        match self {
+            Self::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value".into(),
+            Self::Syntax => "ERR syntax error".into(),
+            Self::NotInteger => "ERR value is not an integer or out of range".into(),
+            Self::NotFloat => "ERR value is not a valid float".into(),
+            Self::HashNotInteger => "ERR hash value is not an integer".into(),
+            Self::Overflow => "ERR increment or decrement would overflow".into(),
+            Self::DecrementOverflow => "ERR decrement would overflow".into(),
+            Self::NanOrInfinity => "ERR increment would produce NaN or Infinity".into(),
+            Self::InvalidExpire { command } => format!("ERR invalid expire time in '{command}' command").into(),
+            Self::InvalidCursor => "ERR invalid cursor".into(),
+            Self::DbIndex => "ERR DB index is out of range".into(),
+            Self::NoAuth => "NOAUTH Authentication required.".into(),
+            Self::WrongPass => "WRONGPASS invalid username-password pair or user is disabled.".into(),
+            Self::NoPasswordSet => "ERR AUTH <password> called without any password configured for the default user. \
+                                    Are you sure your configuration is correct?"
+                .into(),
+            Self::NoProto => "NOPROTO unsupported protocol version".into(),
+            Self::NoScript => "NOSCRIPT No matching script. Please use EVAL.".into(),
+            Self::NotBusy => "NOTBUSY No scripts in execution right now.".into(),
+            Self::Unkillable => "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
+                                 either wait the script termination or kill the server in a hard way using the SHUTDOWN \
+                                 NOSAVE command."
+                .into(),
+            Self::Busy => "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.".into(),
+            Self::NotAllowedFromScript => "ERR This Redis command is not allowed from script".into(),
+            Self::UnknownFromScript => "ERR Unknown Redis command called from script".into(),
+            Self::ArityFromScript => "ERR Wrong number of args calling Redis command from script".into(),
+            Self::UnknownCommand { name, args } => format!(
+                "ERR unknown command '{}', with args beginning with: {}",
+                lossy(name, 128),
+                String::from_utf8_lossy(args)
+            )
+            .into(),
+            Self::UnknownSubcommand { command, name } => {
+                format!("ERR unknown subcommand '{}'. Try {} HELP.", lossy(name, 128), command.to_ascii_uppercase()).into()
+            }
+            Self::Arity { command } => format!("ERR wrong number of arguments for '{command}' command").into(),
+            Self::NotImplemented { what } => format!("ERR redouble does not implement {what}").into(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+fn lossy(bytes: &[u8], max: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+}
+
+impl From<CommandError> for ErrorReply {
+    fn from(error: CommandError) -> Self {
+        Self::new(error.text())
+    }
+}
+
+impl From<CommandError> for Reply {
+    fn from(error: CommandError) -> Self {
+        Self::Error(error.into())
+    }
+}

@@ -1,0 +1,149 @@
+//! The command table. COMMAND, arity errors, ACL categories and the README list are read from it.
+
+mod args;
+mod connection;
+mod error;
+mod generic;
+mod hash;
+mod missing;
+#[cfg(feature = "script")]
+mod scripting;
+mod server;
+mod spec;
+mod string;
+
+pub(crate) use args::Args;
+pub(crate) use error::CommandError;
+pub(crate) use spec::{CommandSpec, Flags};
+
+use crate::resp::Request;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::sync::LazyLock;
+
+/// All commands, group by group, in the order of the files.
+pub(crate) const TABLE: &[&[CommandSpec]] = &[
+    string::COMMANDS,
+    generic::COMMANDS,
+    hash::COMMANDS,
+    connection::COMMANDS,
+    server::COMMANDS,
+    #[cfg(feature = "script")]
+    scripting::COMMANDS,
+];
+
+/// The longest name in the table; longer ones need no lookup.
+const NAME_BYTES_MAX: usize = 24;
+
+static INDEX: LazyLock<HashMap<&'static [u8], &'static CommandSpec, FixedState>> =
+    LazyLock::new(|| rows().map(|row| (row.name.as_bytes(), row)).collect());
+
+/// Every row of the table.
+pub(crate) fn rows() -> impl Iterator<Item = &'static CommandSpec> {
+    TABLE.iter().flat_map(|group| group.iter())
+}
+
+/// The command of this name, in any case.
+#[inline]
+pub(crate) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
+    let mut lower = [0; NAME_BYTES_MAX];
+    let lower = lower.get_mut(..name.len())?;
+    for (to, from) in lower.iter_mut().zip(name) {
+        *to = from.to_ascii_lowercase();
+    }
+    INDEX.get(&*lower).copied()
+}
+
+/// The keys of a request, by the key specification of its command; none for a malformed one.
+pub(crate) fn keys_of(request: Request<'_>) -> Vec<&[u8]> {
+    match find(request.name()) {
+        Some(row) if row.accepts(request.len()) => row.keys_of(request),
+        Some(_) | None => Vec::new(),
+    }
+}
+
+/// Names of the commands that are implemented, sorted; subcommands as `config get`.
+///
+/// ```
+/// assert!(redouble::command_names().iter().any(|name| name == "client setname"));
+/// ```
+pub fn command_names() -> Vec<String> {
+    let mut names: Vec<String> = rows()
+        .flat_map(|row| match row.subcommands {
+            [] => vec![row.name.to_owned()],
+            subcommands => subcommands.iter().map(|sub| format!("{} {}", row.name, sub.name)).collect(),
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// The error for a name that is not in the table: what Redis says of a name it does not know
+/// either, and the truth of one it does.
+pub(crate) fn unknown(request: Request<'_>) -> CommandError {
+    let name = request.name();
+    if missing::COMMANDS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        let what = String::from_utf8_lossy(name).to_ascii_uppercase();
+        return CommandError::NotImplemented { what };
+    }
+    #[cfg(not(feature = "script"))]
+    if ["eval", "evalsha", "script"].iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        return CommandError::NotImplemented { what: "scripts without its feature `script`".to_owned() };
+    }
+    let mut args = Vec::new();
+    for arg in request.iter().skip(1) {
+        if args.len() >= 128 {
+            break;
+        }
+        let arg = &arg[..arg.len().min(128 - args.len())];
+        args.push(b'\'');
+        args.extend_from_slice(arg.split(|byte| *byte == 0).next().unwrap_or_default());
+        args.extend_from_slice(b"' ");
+    }
+    CommandError::UnknownCommand { name: name.to_vec(), args }
+}
+
+/// The same for a subcommand.
+pub(crate) fn unknown_subcommand(command: &CommandSpec, name: &[u8]) -> CommandError {
+    let known = missing::SUBCOMMANDS.iter().find(|(parent, _)| *parent == command.name);
+    if known.is_some_and(|(_, subs)| subs.iter().any(|sub| name.eq_ignore_ascii_case(sub.as_bytes()))) {
+        let what = format!("{} {}", command.name, String::from_utf8_lossy(name)).to_ascii_uppercase();
+        return CommandError::NotImplemented { what };
+    }
+    CommandError::UnknownSubcommand { command: command.name, name: name.to_vec() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_complete_and_single() {
+        let mut names: Vec<_> = rows().map(|row| row.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "two rows of one name");
+        for row in rows().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
+            assert!(row.name.len() <= NAME_BYTES_MAX && !row.name.contains(|c: char| c.is_ascii_uppercase()), "{}", row.name);
+            assert!(!row.summary.is_empty(), "{} has no summary", row.name);
+            assert!(row.arity != 0, "{} has no arity", row.name);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_not_in_the_table() {
+        for name in missing::COMMANDS {
+            assert!(find(name.as_bytes()).is_none(), "{name} is implemented");
+        }
+        for (parent, subcommands) in missing::SUBCOMMANDS {
+            let Some(row) = find(parent.as_bytes()) else {
+                assert!(*parent == "script" && cfg!(not(feature = "script")), "{parent} is a container of ours");
+                continue;
+            };
+            for name in *subcommands {
+                assert!(row.subcommands.iter().all(|sub| sub.name != *name), "{parent} {name} is implemented");
+            }
+        }
+    }
+}

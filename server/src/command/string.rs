@@ -1,0 +1,233 @@
+//! Strings: the SET and GET families, and counters.
+
+use super::generic::{absolute_deadline, already_expired};
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{Ctx, Ttl, UnixMillis, Value};
+use crate::resp::{Blob, Reply, parse_integer};
+
+/// How SET and GETEX give an expiry.
+#[derive(Clone, Copy)]
+struct Expiry<'a> {
+    value: &'a [u8],
+    is_seconds: bool,
+    is_absolute: bool,
+}
+
+impl Expiry<'_> {
+    /// `t_string.c: getExpireMillisecondsOrReply`.
+    fn deadline(self, ctx: &Ctx<'_>, command: &str) -> Result<UnixMillis, CommandError> {
+        let value = parse_integer(self.value).ok_or(CommandError::NotInteger)?;
+        let invalid = || CommandError::InvalidExpire { command: command.to_owned() };
+        if value <= 0 {
+            return Err(invalid());
+        }
+        absolute_deadline(value, self.is_seconds, self.is_absolute, ctx.now_millis()).ok_or_else(invalid)
+    }
+}
+
+#[derive(Default)]
+struct Options<'a> {
+    only_new: bool,
+    only_existing: bool,
+    get: bool,
+    keep_ttl: bool,
+    persist: bool,
+    expiry: Option<Expiry<'a>>,
+}
+
+impl<'a> Options<'a> {
+    /// `t_string.c: parseExtendedStringArgumentsOrReply`.
+    fn parse(args: &mut Args<'a>, for_set: bool) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        while let Some(word) = args.next() {
+            let timed = options.keep_ttl || options.persist || options.expiry.is_some();
+            let word = word.to_ascii_uppercase();
+            match &word[..] {
+                b"NX" if for_set && !options.only_existing => options.only_new = true,
+                b"XX" if for_set && !options.only_new => options.only_existing = true,
+                b"GET" if for_set => options.get = true,
+                b"KEEPTTL" if for_set && !options.persist && options.expiry.is_none() => options.keep_ttl = true,
+                b"PERSIST" if !for_set && options.expiry.is_none() => options.persist = true,
+                b"EX" | b"PX" | b"EXAT" | b"PXAT" if !timed => {
+                    options.expiry = Some(Expiry {
+                        value: args.required()?,
+                        is_seconds: word[0] == b'E',
+                        is_absolute: word.len() == 4,
+                    });
+                }
+                _ => return Err(CommandError::Syntax),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn bulk_or_nil(value: Option<&Blob>) -> Reply {
+    value.map_or(Reply::Nil, |value| Reply::Bulk(value.clone()))
+}
+
+fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, value) = (args.required()?, args.required()?);
+    if args.is_empty() {
+        ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
+        return Ok(Reply::Ok);
+    }
+    let options = Options::parse(args, true)?;
+    let deadline = options.expiry.map(|expiry| expiry.deadline(ctx, "set")).transpose()?;
+    let old = if options.get { Some(bulk_or_nil(ctx.read::<Blob>(key)?)) } else { None };
+    let exists = (options.only_new || options.only_existing) && ctx.find(key).is_some();
+    if (options.only_new && exists) || (options.only_existing && !exists) {
+        return Ok(old.unwrap_or(Reply::Nil));
+    }
+    let ttl = match deadline {
+        Some(deadline) => Ttl::At(deadline),
+        None if options.keep_ttl => Ttl::Keep,
+        None => Ttl::Clear,
+    };
+    ctx.set(key, Value::String(Blob::new(value)), ttl);
+    Ok(old.unwrap_or(Reply::Ok))
+}
+
+fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    Ok(bulk_or_nil(ctx.read::<Blob>(args.required()?)?))
+}
+
+fn getset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, value) = (args.required()?, args.required()?);
+    let old = bulk_or_nil(ctx.read::<Blob>(key)?);
+    ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
+    Ok(old)
+}
+
+fn getdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let key = args.required()?;
+    let old = bulk_or_nil(ctx.read::<Blob>(key)?);
+    ctx.delete(key);
+    Ok(old)
+}
+
+fn getex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let key = args.required()?;
+    let options = Options::parse(args, false)?;
+    let Some(value) = ctx.read::<Blob>(key)?.cloned() else { return Ok(Reply::Nil) };
+    if let Some(expiry) = options.expiry {
+        let deadline = expiry.deadline(ctx, "getex")?;
+        if expiry.is_absolute && already_expired(ctx, deadline) {
+            ctx.delete(key);
+        } else {
+            ctx.set_deadline(key, Some(deadline));
+        }
+    } else if options.persist {
+        ctx.set_deadline(key, None);
+    }
+    Ok(Reply::Bulk(value))
+}
+
+fn setnx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, value) = (args.required()?, args.required()?);
+    if ctx.find(key).is_some() {
+        return Ok(Reply::Int(0));
+    }
+    ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
+    Ok(Reply::Int(1))
+}
+
+fn setex_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, is_seconds: bool, command: &str) -> CommandResult {
+    let (key, value_of_ttl, value) = (args.required()?, args.required()?, args.required()?);
+    let expiry = Expiry { value: value_of_ttl, is_seconds, is_absolute: false };
+    let deadline = expiry.deadline(ctx, command)?;
+    ctx.set(key, Value::String(Blob::new(value)), Ttl::At(deadline));
+    Ok(Reply::Ok)
+}
+
+fn setex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    setex_in(ctx, args, true, "setex")
+}
+
+fn psetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    setex_in(ctx, args, false, "psetex")
+}
+
+/// `t_string.c: incrDecrCommand`.
+fn add(ctx: &mut Ctx<'_>, key: &[u8], by: i64) -> CommandResult {
+    let sum = |value: i64| value.checked_add(by).ok_or(CommandError::Overflow);
+    if let Some(value) = ctx.write::<Blob>(key)? {
+        let next = sum(parse_integer(value).ok_or(CommandError::NotInteger)?)?;
+        *value = Blob::from_integer(next);
+        ctx.touched(key);
+        return Ok(Reply::Int(next));
+    }
+    let next = sum(0)?;
+    ctx.set(key, Value::String(Blob::from_integer(next)), Ttl::Clear);
+    Ok(Reply::Int(next))
+}
+
+fn incr(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    add(ctx, args.required()?, 1)
+}
+
+fn decr(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    add(ctx, args.required()?, -1)
+}
+
+fn incrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, by) = (args.required()?, args.integer()?);
+    add(ctx, key, by)
+}
+
+fn decrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, by) = (args.required()?, args.integer()?);
+    add(ctx, key, by.checked_neg().ok_or(CommandError::DecrementOverflow)?)
+}
+
+fn strlen(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Int(ctx.read::<Blob>(args.required()?)?.map_or(0, |value| value.len() as i64)))
+}
+
+const RO: &[Flags] = &[Flags::READONLY, Flags::FAST];
+const STORE: &[Flags] = &[Flags::WRITE, Flags::DENYOOM];
+const STORE_FAST: &[Flags] = &[Flags::WRITE, Flags::DENYOOM, Flags::FAST];
+const WRITE_FAST: &[Flags] = &[Flags::WRITE, Flags::FAST];
+const RW_UPDATE: &[&str] = &["RW", "access", "update"];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    row("set", -3, set)
+        .flags(STORE)
+        .keys(1, 1, 1, &["RW", "access", "update", "variable_flags"])
+        .key_notes("RW and ACCESS due to the optional `GET` argument")
+        .summary("Stores a string, on conditions and with an expiry if asked to."),
+    row("get", 2, get).flags(RO).keys(1, 1, 1, &["RO", "access"]).summary("The string at a key."),
+    row("getset", 3, getset).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Stores a string and returns the former one."),
+    row("getdel", 2, getdel)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, &["RW", "access", "delete"])
+        .since("6.2.0")
+        .summary("Returns a string and deletes its key."),
+    row("getex", -2, getex)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, RW_UPDATE)
+        .key_notes("RW and UPDATE because it changes the TTL")
+        .since("6.2.0")
+        .summary("Returns a string and changes its expiry."),
+    row("setnx", 3, setnx).flags(STORE_FAST).keys(1, 1, 1, &["OW", "insert"]).summary("Stores a string if the key is free."),
+    row("setex", 4, setex)
+        .flags(STORE)
+        .keys(1, 1, 1, &["OW", "update"])
+        .since("2.0.0")
+        .summary("Stores a string for a number of seconds."),
+    row("psetex", 4, psetex)
+        .flags(STORE)
+        .keys(1, 1, 1, &["OW", "update"])
+        .since("2.6.0")
+        .summary("Stores a string for a number of milliseconds."),
+    row("incr", 2, incr).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Adds one to a counter."),
+    row("decr", 2, decr).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Takes one from a counter."),
+    row("incrby", 3, incrby).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Adds to a counter."),
+    row("decrby", 3, decrby).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Takes from a counter."),
+    row("strlen", 2, strlen).flags(RO).keys(1, 1, 1, &["RO"]).since("2.2.0").summary("The length of a string, in bytes."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::String, handler)
+}

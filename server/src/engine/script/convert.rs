@@ -1,0 +1,204 @@
+//! Replies to Lua values and back (`script_lua.c: redisProtocolToLuaType`, `luaReplyToRedisReply`).
+//!
+//! Knows both flavours, RESP2 and RESP3, and nothing of commands or of the machine's state.
+
+use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply, format_double};
+use mlua::{Lua, LuaString, Table, Value};
+
+/// Levels of nested arrays. Redis stops at the Lua stack limit, some 8,000 levels; here the reply
+/// is a tree that other code walks on a 2 MiB stack.
+const DEPTH_MAX: usize = 500;
+/// Integers below this look the same under `%.17g` as in decimal.
+const DECIMAL_MAX: u64 = 100_000_000_000_000_000;
+
+/// A reply as a script sees it.
+pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
+    Ok(match reply {
+        Reply::Ok => single(lua, "ok", lua.create_string("OK")?)?,
+        Reply::Static(text) => single(lua, "ok", lua.create_string(text)?)?,
+        Reply::Status(text) => single(lua, "ok", lua.create_string(&**text)?)?,
+        Reply::Nil | Reply::NilArray if resp3 => Value::Nil,
+        Reply::Nil | Reply::NilArray => Value::Boolean(false),
+        Reply::Int(value) => Value::Integer(*value),
+        Reply::Bulk(bytes) => text(lua, bytes)?,
+        Reply::Error(error) => Value::Table(error_table(lua, error.text(), true)?),
+        Reply::Array(items) | Reply::Push(items) => array(lua, items, resp3)?,
+        Reply::Map(pairs) if resp3 => {
+            let map = lua.create_table_with_capacity(0, pairs.len())?;
+            for (key, value) in pairs {
+                map.raw_set(to_lua(lua, key, resp3)?, to_lua(lua, value, resp3)?)?;
+            }
+            single(lua, "map", map)?
+        }
+        Reply::Map(pairs) => {
+            let flat = lua.create_table_with_capacity(pairs.len() * 2, 0)?;
+            for (index, (key, value)) in pairs.iter().enumerate() {
+                flat.raw_set(index * 2 + 1, to_lua(lua, key, resp3)?)?;
+                flat.raw_set(index * 2 + 2, to_lua(lua, value, resp3)?)?;
+            }
+            Value::Table(flat)
+        }
+        Reply::Set(items) if resp3 => {
+            let set = lua.create_table_with_capacity(0, items.len())?;
+            for item in items {
+                set.raw_set(to_lua(lua, item, resp3)?, true)?;
+            }
+            single(lua, "set", set)?
+        }
+        Reply::Set(items) => array(lua, items, resp3)?,
+        Reply::Double(value) if resp3 => single(lua, "double", *value)?,
+        Reply::Double(value) => text(lua, format_double(*value).as_bytes())?,
+        Reply::Bool(value) if resp3 => Value::Boolean(*value),
+        Reply::Bool(value) => Value::Integer(i64::from(*value)),
+        Reply::BigNumber(digits) if resp3 => single(lua, "big_number", digits.as_str())?,
+        Reply::BigNumber(digits) => text(lua, digits.as_bytes())?,
+        Reply::Verbatim { format, text: body } if resp3 => {
+            let parts = lua.create_table_with_capacity(0, 2)?;
+            parts.raw_set("format", text(lua, format)?)?;
+            parts.raw_set("string", text(lua, body)?)?;
+            single(lua, "verbatim_string", parts)?
+        }
+        Reply::Verbatim { text: body, .. } => text(lua, body)?,
+    })
+}
+
+fn text(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
+    lua.create_string(bytes).map(Value::String)
+}
+
+fn single(lua: &Lua, name: &str, value: impl mlua::IntoLua) -> mlua::Result<Value> {
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set(name, value)?;
+    Ok(Value::Table(table))
+}
+
+fn array(lua: &Lua, items: &[Reply], resp3: bool) -> mlua::Result<Value> {
+    let table = lua.create_table_with_capacity(items.len(), 0)?;
+    for (index, item) in items.iter().enumerate() {
+        table.raw_set(index + 1, to_lua(lua, item, resp3)?)?;
+    }
+    Ok(Value::Table(table))
+}
+
+/// The table of an error. `counted` marks one that a command has already counted.
+pub(crate) fn error_table(lua: &Lua, text: impl AsRef<[u8]>, counted: bool) -> mlua::Result<Table> {
+    let text = with_code(text.as_ref());
+    let table = lua.create_table_with_capacity(0, 2)?;
+    table.raw_set("err", lua.create_string(text)?)?;
+    if counted {
+        table.raw_set("ignore_error_stats_update", true)?;
+    }
+    Ok(table)
+}
+
+/// `script_lua.c: luaPushErrorBuff`: the first word is the code; a lone word gets `ERR`.
+fn with_code(text: &[u8]) -> Vec<u8> {
+    let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let end = text.iter().rposition(|byte| !is_break(byte)).map_or(0, |last| last + 1);
+    let text = &text[..end];
+    match text.iter().position(|&byte| byte == b' ') {
+        Some(_) => text.to_vec(),
+        None => [b"ERR ", text].concat(),
+    }
+}
+
+/// Appends an argument of `redis.call`: texts as they are, numbers as `%.17g`. False for all else.
+pub(crate) fn push_argument(value: &Value, request: &mut OwnedRequest) -> bool {
+    match value {
+        Value::String(text) => request.push(&text.as_bytes()),
+        Value::Integer(number) if number.unsigned_abs() < DECIMAL_MAX => {
+            request.push(itoa::Buffer::new().format(*number).as_bytes());
+        }
+        #[expect(clippy::cast_precision_loss, reason = "it came from a double")]
+        Value::Integer(number) => request.push(format_double(*number as f64).as_bytes()),
+        Value::Number(number) => request.push(format_double(*number).as_bytes()),
+        _ => return false,
+    }
+    true
+}
+
+/// What a script returned, as a reply. `resp3` is what the script chose with `redis.setresp`.
+pub(crate) fn to_reply(value: &Value, resp3: bool) -> Reply {
+    nested(value, resp3, 0)
+}
+
+fn nested(value: &Value, resp3: bool, depth: usize) -> Reply {
+    if depth > DEPTH_MAX {
+        return Reply::error("ERR reached lua stack limit");
+    }
+    match value {
+        Value::String(text) => Reply::Bulk(Blob::new(&text.as_bytes())),
+        Value::Integer(number) => Reply::Int(*number),
+        Value::Number(number) => Reply::Int(truncate(*number)),
+        Value::Boolean(value) if resp3 => Reply::Bool(*value),
+        Value::Boolean(true) => Reply::Int(1),
+        Value::Table(table) => from_table(table, resp3, depth).unwrap_or_else(|problem| {
+            Reply::error(format!("ERR cannot read the script's reply: {problem}"))
+        }),
+        _ => Reply::Nil,
+    }
+}
+
+fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
+    // Most tables are arrays: one look decides, unless the table also has named fields.
+    if let Value::String(text) = table.raw_get("err")? {
+        return Ok(Reply::Error(ErrorReply::new(c_text(&text))));
+    }
+    if let Value::String(text) = table.raw_get("ok")? {
+        return Ok(Reply::Status(c_text(&text).replace(['\r', '\n'], " ").into()));
+    }
+    match table.raw_get("double")? {
+        Value::Number(number) => return Ok(Reply::Double(number)),
+        #[expect(clippy::cast_precision_loss, reason = "it came from a double")]
+        Value::Integer(number) => return Ok(Reply::Double(number as f64)),
+        _ => {}
+    }
+    if let Value::Table(map) = table.raw_get("map")? {
+        let mut pairs = Vec::new();
+        for pair in map.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            pairs.push((nested(&key, resp3, depth + 1), nested(&value, resp3, depth + 1)));
+        }
+        return Ok(Reply::Map(pairs));
+    }
+    if let Value::Table(set) = table.raw_get("set")? {
+        let mut items = Vec::new();
+        for pair in set.pairs::<Value, Value>() {
+            items.push(nested(&pair?.0, resp3, depth + 1));
+        }
+        return Ok(Reply::Set(items));
+    }
+    if let Value::String(digits) = table.raw_get("big_number")? {
+        return Ok(Reply::BigNumber(digits.to_string_lossy().replace(['\r', '\n'], " ")));
+    }
+    if let Value::Table(parts) = table.raw_get("verbatim_string")?
+        && let Value::String(format) = parts.raw_get("format")?
+        && let Value::String(body) = parts.raw_get("string")?
+    {
+        let mut letters = *b"   ";
+        letters.iter_mut().zip(format.as_bytes().iter()).for_each(|(to, from)| *to = *from);
+        return Ok(Reply::Verbatim { format: letters, text: Blob::new(&body.as_bytes()) });
+    }
+    let mut items = Vec::with_capacity(table.raw_len().min(1024));
+    loop {
+        let item: Value = table.raw_get(items.len() + 1)?;
+        if item.is_nil() {
+            return Ok(Reply::Array(items));
+        }
+        items.push(nested(&item, resp3, depth + 1));
+    }
+}
+
+/// A text up to its first zero byte, as C reads it.
+fn c_text(text: &LuaString) -> String {
+    let bytes = text.as_bytes();
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// `(long long)` of a double, as x86 does it: what does not fit becomes the smallest integer.
+pub(crate) fn truncate(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    #[expect(clippy::cast_possible_truncation, reason = "checked")]
+    if number > -LIMIT && number < LIMIT { number as i64 } else { i64::MIN }
+}

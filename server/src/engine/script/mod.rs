@@ -1,0 +1,367 @@
+//! Scripts: the cache, the lending of the node to a running script, and long scripts.
+//!
+//! *Lending.* `redis.call` is made once per VM and finds its host in a slot. For the time of a
+//! script the whole state moves into that slot and comes back afterwards; nothing is borrowed
+//! across the C boundary, so nothing needs to be unsafe.
+//!
+//! *Long scripts.* A Lua 5.1 VM cannot be suspended from a hook, so the hook turns the world. On
+//! a socket server ([`Bystanders`]) it serves the other connections through the ordinary dispatch,
+//! whose busy gate lets only a few commands pass. In process there is no other thread: the script
+//! runs to its end or to a number of instructions, is then given up, and the node stays busy until
+//! SCRIPT KILL or SHUTDOWN NOSAVE.
+
+mod convert;
+mod pattern;
+mod sandbox;
+mod vm;
+
+use super::context::{Origin, ScriptCall};
+use super::dispatch::{Dispatched, dispatch};
+use super::effect::{Effect, Outbox};
+use super::session::{ConnId, Session};
+use super::time::UnixMicros;
+use super::{Busy, Config, Desk, Engine, HAS_STATE, Outcome, State};
+use crate::command::CommandError;
+use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vm::{Ended, FunctionId, Host, Tick, Vm};
+
+/// VMs kept for the next server of this process.
+const POOL_MAX: usize = 8;
+
+static POOL: Mutex<Vec<Vm<Frame>>> = Mutex::new(Vec::new());
+
+/// The scripts a node knows, by digest and by body.
+#[derive(Debug, Default)]
+pub(crate) struct Scripts {
+    list: Vec<Script>,
+    by_sha: HashMap<String, usize, FixedState>,
+    by_body: HashMap<Blob, usize, FixedState>,
+    /// Changes with every SCRIPT FLUSH, so that compiled functions are dropped too.
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct Script {
+    sha: String,
+    body: Blob,
+}
+
+impl Scripts {
+    /// The script with this body, added if it is new.
+    pub(crate) fn intern(&mut self, body: &[u8]) -> usize {
+        if let Some(index) = self.by_body.get(body) {
+            return *index;
+        }
+        let sha = sha1_smol::Sha1::from(body).digest().to_string();
+        let body = Blob::new(body);
+        let index = self.list.len();
+        self.by_sha.insert(sha.clone(), index);
+        self.by_body.insert(body.clone(), index);
+        self.list.push(Script { sha, body });
+        index
+    }
+
+    /// The script with this digest, in either case.
+    pub(crate) fn by_sha(&self, sha: &[u8]) -> Option<usize> {
+        let sha = std::str::from_utf8(sha).ok()?;
+        match self.by_sha.get(sha) {
+            Some(index) => Some(*index),
+            None => self.by_sha.get(&*sha.to_ascii_lowercase()).copied(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_sha.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self { generation: self.generation + 1, ..Self::default() };
+    }
+
+    /// Forgets a script that did not compile.
+    fn forget(&mut self, index: usize) {
+        let Script { sha, body } = &self.list[index];
+        self.by_sha.remove(sha);
+        self.by_body.remove(body);
+        if index + 1 == self.list.len() {
+            self.list.pop();
+        }
+    }
+}
+
+/// The connections beside a long script, as the driver of a socket server offers them.
+pub trait Bystanders: Send + Sync {
+    /// A script has run for long enough to be watched: time counts from here.
+    fn watch(&self);
+    /// Wall-clock time since [`Bystanders::watch`].
+    fn elapsed(&self) -> Duration;
+    /// Serves what others have sent. Called from the script's hook, again and again, once it has
+    /// run for longer than `busy-reply-threshold`.
+    fn serve(&self, desk: &mut BusyEngine<'_>);
+    /// True when the server is being dropped and the script has to end at once.
+    fn stopping(&self) -> bool;
+}
+
+/// A node beside a long script: every request meets the busy gate.
+pub struct BusyEngine<'a> {
+    state: &'a mut State,
+}
+
+impl fmt::Debug for BusyEngine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BusyEngine").finish_non_exhaustive()
+    }
+}
+
+impl Desk for BusyEngine<'_> {
+    fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
+        self.state.connect(addr, now)
+    }
+
+    fn disconnect(&mut self, conn: ConnId) {
+        self.state.disconnect(conn);
+    }
+
+    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros, outbox: &mut Outbox) -> Outcome {
+        self.state.handle(conn, request, now, outbox)
+    }
+
+    fn protocol(&self, conn: ConnId) -> Protocol {
+        self.state.protocol(conn)
+    }
+
+    fn limits(&self, conn: ConnId) -> Limits {
+        self.state.limits(conn)
+    }
+
+    fn name(&self, conn: ConnId) -> &[u8] {
+        self.state.name(conn)
+    }
+}
+
+/// What a running script holds: the node, and how long it may go on.
+struct Frame {
+    state: Box<State>,
+    /// The script's own session: its SELECT does not reach the caller.
+    session: Box<Session>,
+    outbox: Outbox,
+    caller: ConnId,
+    now: UnixMicros,
+    instructions: u64,
+    bystanders: Option<Arc<dyn Bystanders>>,
+}
+
+impl Frame {
+    fn is_long(&self) -> bool {
+        self.bystanders.as_ref().is_some_and(|others| others.elapsed() >= self.state.config.busy_reply_threshold)
+    }
+}
+
+impl Host for Frame {
+    fn call(&mut self, request: Request<'_>) -> Reply {
+        match dispatch(&mut self.state, &mut self.session, request, self.now, Origin::Script, &mut self.outbox) {
+            Dispatched::Reply(reply) => reply,
+            // Commands that run scripts carry the noscript flag.
+            Dispatched::Script(_) => CommandError::NotAllowedFromScript.into(),
+        }
+    }
+
+    fn tick(&mut self, instructions: u64) -> Tick {
+        self.instructions += instructions;
+        let Some(bystanders) = self.bystanders.clone() else {
+            return if self.instructions < self.state.config.script_instructions_max { Tick::Continue } else { Tick::Stop };
+        };
+        if self.instructions == instructions {
+            bystanders.watch();
+        }
+        if bystanders.stopping() {
+            return Tick::Stop;
+        }
+        if self.is_long() {
+            let busy = Busy { caller: self.caller, killed: false, abandoned: None };
+            self.state.busy.get_or_insert(busy);
+            bystanders.serve(&mut BusyEngine { state: &mut self.state });
+            if self.state.busy.as_ref().is_some_and(|busy| busy.killed) {
+                return Tick::Stop;
+            }
+        }
+        Tick::Continue
+    }
+
+    fn log(&mut self, level: i64, text: &[u8]) {
+        tracing::debug!(level, text = %text.escape_ascii(), "redis.log");
+    }
+}
+
+/// What runs scripts: one VM, taken from the pool at the first script.
+pub(super) struct Runner {
+    vm: Option<Vm<Frame>>,
+    compiled: Vec<Option<FunctionId>>,
+    generation: u64,
+    session: Option<Box<Session>>,
+    bystanders: Option<Arc<dyn Bystanders>>,
+    memory_bytes_max: usize,
+}
+
+impl fmt::Debug for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner").field("compiled", &self.compiled.len()).finish_non_exhaustive()
+    }
+}
+
+impl Runner {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            vm: None,
+            compiled: Vec::new(),
+            generation: 0,
+            session: None,
+            bystanders: None,
+            memory_bytes_max: config.script_memory_bytes_max,
+        }
+    }
+
+    /// The function of a script, compiled at its first use.
+    fn function(&mut self, scripts: &Scripts, index: usize) -> Result<FunctionId, ErrorReply> {
+        if self.generation != scripts.generation {
+            self.generation = scripts.generation;
+            self.compiled.clear();
+            if let Some(vm) = &mut self.vm {
+                vm.forget();
+            }
+        }
+        if let Some(Some(function)) = self.compiled.get(index) {
+            return Ok(*function);
+        }
+        if self.vm.is_none() {
+            self.vm = Some(take_vm(self.memory_bytes_max)?);
+        }
+        let vm = self.vm.as_mut().ok_or_else(|| ErrorReply::new("ERR no Lua VM"))?;
+        let script = &scripts.list[index];
+        let function = vm.define(&script.sha, &script.body)?;
+        if self.compiled.len() <= index {
+            self.compiled.resize(index + 1, None);
+        }
+        self.compiled[index] = Some(function);
+        Ok(function)
+    }
+
+    /// Gives up the VM: after a script that was stopped, or that ran out of memory.
+    fn abandon_vm(&mut self) {
+        self.vm = None;
+        self.compiled.clear();
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if let Some(mut vm) = self.vm.take()
+            && let Ok(mut pool) = POOL.lock()
+            && pool.len() < POOL_MAX
+        {
+            vm.forget();
+            pool.push(vm);
+        }
+    }
+}
+
+fn take_vm(memory_bytes_max: usize) -> Result<Vm<Frame>, ErrorReply> {
+    let pooled = POOL.lock().ok().and_then(|mut pool| pool.iter().position(|vm| vm.memory_bytes_max() == memory_bytes_max).map(|at| pool.swap_remove(at)));
+    match pooled {
+        Some(vm) => Ok(vm),
+        None => Vm::new(memory_bytes_max).map_err(|error| ErrorReply::new(format!("ERR cannot make a Lua VM: {error}"))),
+    }
+}
+
+impl Engine {
+    /// Tells the engine who waits beside a long script; `None` for an in-process caller.
+    #[inline]
+    pub fn set_bystanders(&mut self, bystanders: Option<&Arc<dyn Bystanders>>) {
+        if self.runner.bystanders.is_some() != bystanders.is_some() {
+            self.runner.bystanders = bystanders.cloned();
+        }
+    }
+
+    pub(super) fn run_script(
+        &mut self,
+        call: ScriptCall,
+        session: Box<Session>,
+        request: Request<'_>,
+        now: UnixMicros,
+        outbox: &mut Outbox,
+    ) -> Outcome {
+        let (ScriptCall::Run { script, .. } | ScriptCall::Load { script }) = call;
+        let state = self.state.as_mut().expect(HAS_STATE);
+        let function = match self.runner.function(&state.scripts, script) {
+            Ok(function) => function,
+            Err(error) => {
+                state.scripts.forget(script);
+                state.sessions.put_back(session);
+                return Outcome::Reply(error.into());
+            }
+        };
+        let ScriptCall::Run { first_key, keys, .. } = call else {
+            let sha = Reply::bulk(&state.scripts.list[script].sha);
+            state.sessions.put_back(session);
+            return Outcome::Reply(sha);
+        };
+        let caller = session.conn;
+        let mut own = self.runner.session.take().unwrap_or_else(|| session.clone());
+        (own.conn, own.db, own.protocol) = (caller, session.db, Protocol::Resp2);
+        state.sessions.put_back(session);
+        state.script_wrote = false;
+        let frame = Frame {
+            state: self.state.take().expect(HAS_STATE),
+            session: own,
+            outbox: std::mem::take(outbox),
+            caller,
+            now,
+            instructions: 0,
+            bystanders: self.runner.bystanders.clone(),
+        };
+        let vm = self.runner.vm.as_mut().expect("a function was compiled by it");
+        let (ended, frame) = vm.run(function, request, first_key, keys, frame);
+        let usable = vm.is_usable();
+        self.runner.session = Some(frame.session);
+        *outbox = frame.outbox;
+        let state = self.state.insert(frame.state);
+        if !usable {
+            self.runner.abandon_vm();
+        }
+        match ended {
+            Ended::Reply(reply) => {
+                state.busy = None;
+                Outcome::Reply(reply)
+            }
+            Ended::Error(error) => {
+                state.busy = None;
+                state.stats.errors += 1;
+                Outcome::Reply(error.into())
+            }
+            Ended::Stopped => {
+                let line = 1;
+                self.runner.abandon_vm();
+                let killed = script_killed(&state.scripts.list[script].sha, line);
+                if frame.bystanders.is_some() {
+                    state.busy = None;
+                    return Outcome::Reply(killed.into());
+                }
+                // Nobody else can run while it does: it counts as endless, and the node as busy
+                // from the moment at which Redis would say so.
+                state.busy = Some(Busy { caller, killed: false, abandoned: Some(killed) });
+                outbox.push(Effect::Stall { until: now.plus(state.config.busy_reply_threshold) });
+                Outcome::Parked
+            }
+        }
+    }
+}
+
+/// What the caller of a killed script is told.
+fn script_killed(sha: &str, line: u32) -> ErrorReply {
+    ErrorReply::new(format!("ERR Script killed by user with SCRIPT KILL... script: {sha}, on @user_script:{line}."))
+}

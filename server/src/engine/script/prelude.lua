@@ -1,0 +1,555 @@
+-- The world of a script: what Redis 7.0 offers, read-only, and nothing that outlives a run.
+--
+-- Runs once per virtual machine, with the native functions as its argument; scripts see neither.
+-- A function that may fail in the script's name raises through `fail`, which finds the script's line.
+
+local native = ...
+local fail, caught, origin, charge = native.fail, native.caught, native.origin, native.charge
+
+local raw_pcall, raw_xpcall, raw_error = pcall, xpcall, error
+local raw_next, raw_pairs, raw_tostring, type, select = next, pairs, tostring, type, select
+local raw_rawget, raw_rawset, rawequal = rawget, rawset, rawequal
+local raw_getmetatable, raw_setmetatable, raw_setfenv = getmetatable, setmetatable, setfenv
+local raw_unpack, raw_loadstring, raw_collectgarbage = unpack, loadstring, collectgarbage
+local raw_insert, raw_sort, raw_concat = table.insert, table.sort, table.concat
+local raw_create, raw_resume = coroutine.create, coroutine.resume
+local floor, byte, sub = math.floor, string.byte, string.sub
+
+-- Bounds. The C stack of a nested coroutine is not counted by Lua 5.1, so nesting is counted here.
+local RESUME_DEPTH_MAX = native.resume_depth_max
+local UNPACK_MAX = 7000
+-- What making a coroutine counts for: it brings a fresh instruction counter of its own.
+local COROUTINE_COST = 2500
+-- Work of one C call below which it is not counted.
+local WORK_MIN = 1000
+
+local G = {}     -- the globals
+local env = {}   -- what scripts know as _G
+local locked = {} -- a read-only table as scripts see it -> the table behind it
+
+local function lock(target)
+  local front = raw_setmetatable({}, { __index = target, __newindex = native.deny })
+  locked[front] = target
+  return front
+end
+
+-- Calls a C function whose errors must carry the script's line and the function's own name.
+local function settle(name, ok, ...)
+  if ok then return ... end
+  return fail((...), name)
+end
+
+------------------------------------------------------------------------------------------------
+-- Errors. A native function raises a userdata that stands for the pending error value; whoever
+-- catches one asks `caught` for the value. After a stop `caught` raises again, at every level.
+
+local function protect(ok, first, ...)
+  if ok then return true, first, ... end
+  local value = caught(first)
+  if type(value) == "table" then
+    local text = value.err
+    if type(text) == "string" or type(text) == "number" then value = text end
+  end
+  return false, value
+end
+
+local function pcall(...)
+  if select("#", ...) == 0 then return fail("bad argument #1 to 'pcall' (value expected)") end
+  return protect(raw_pcall(...))
+end
+
+local function finish(ok, first, ...)
+  if ok then return true, first, ... end
+  return false, caught(first)
+end
+
+local function xpcall(...)
+  if select("#", ...) < 2 then return fail("bad argument #2 to 'xpcall' (value expected)") end
+  local f, handler = ...
+  return finish(raw_xpcall(f, function(problem)
+    return handler(caught(problem))
+  end))
+end
+
+-- `script.c: __redis__err__handler`.
+local function on_error(problem)
+  if type(problem) == "userdata" then problem = native.pending(problem) end
+  local source, line = origin()
+  if type(problem) ~= "table" then
+    problem = { err = "ERR " .. native.describe(problem) }
+  elseif locked[problem] then
+    problem = { err = "ERR Attempt to modify a readonly table" }
+  end
+  if source then
+    raw_rawset(problem, "source", source)
+    raw_rawset(problem, "line", line)
+  end
+  return problem
+end
+
+------------------------------------------------------------------------------------------------
+-- Tables and values.
+
+local weak = { __mode = "k" }
+local names, names_count = raw_setmetatable({}, weak), 0 -- tables, functions and threads get numbers instead of addresses
+
+local function tostring(...)
+  local value = ...
+  local kind = type(value)
+  if kind == "string" or kind == "number" or kind == "boolean" then return raw_tostring(value) end
+  if kind == "nil" then
+    if select("#", ...) == 0 then return fail("bad argument #1 to 'tostring' (value expected)") end
+    return "nil"
+  end
+  if kind == "table" then
+    local meta = not locked[value] and native.metatable(value)
+    if meta and raw_rawget(meta, "__tostring") ~= nil then
+      return raw_rawget(meta, "__tostring")(value)
+    end
+  end
+  local name = names[value]
+  if not name then
+    names_count = names_count + 1
+    name = kind .. ": " .. native.address(names_count)
+    names[value] = name
+  end
+  return name
+end
+
+local function next(t, key)
+  local target = locked[t]
+  if target then return settle("next", raw_pcall(raw_next, target, key)) end
+  if type(t) == "table" and key == nil then return raw_next(t) end
+  return settle("next", raw_pcall(raw_next, t, key))
+end
+
+local function pairs(t)
+  if locked[t] then return next, t, nil end
+  if type(t) ~= "table" then return settle("pairs", raw_pcall(raw_pairs, t)) end
+  return raw_next, t, nil
+end
+
+local function rawget(t, key)
+  local target = locked[t]
+  if target then t = target end
+  if type(t) == "table" then return raw_rawget(t, key) end
+  return settle("rawget", raw_pcall(raw_rawget, t, key))
+end
+
+local function rawset(t, key, value)
+  if locked[t] then return fail("Attempt to modify a readonly table", false) end
+  return settle("rawset", raw_pcall(raw_rawset, t, key, value))
+end
+
+local meta_of_globals, meta_of_strings
+
+local function getmetatable(...)
+  local value = ...
+  if value == nil then
+    if select("#", ...) == 0 then return fail("bad argument #1 to 'getmetatable' (value expected)") end
+    return nil
+  end
+  if locked[value] then return rawequal(value, env) and meta_of_globals or nil end
+  if type(value) == "string" then return meta_of_strings end
+  return raw_getmetatable(value)
+end
+
+local function setmetatable(...)
+  local t, meta = ...
+  if locked[t] then return fail("Attempt to modify a readonly table", false) end
+  if select("#", ...) < 2 then
+    return settle("setmetatable", raw_pcall(raw_setmetatable, ...))
+  end
+  return settle("setmetatable", raw_pcall(raw_setmetatable, t, meta))
+end
+
+local function unpack(t, i, j)
+  if type(t) == "table" and (i == nil or type(i) == "number") and (j == nil or type(j) == "number") then
+    local first, last = i or 1, j or #t
+    if last - first < UNPACK_MAX and first > -2147483648 and first < 2147483647 and last < 2147483647 then
+      return raw_unpack(t, first, last)
+    end
+    return fail("too many results to unpack")
+  end
+  if type(t) ~= "table" then return settle("unpack", raw_pcall(raw_unpack, t)) end
+  if i ~= nil and not tonumber(i) then return settle("unpack", raw_pcall(raw_unpack, t, i)) end
+  if j ~= nil and not tonumber(j) then return settle("unpack", raw_pcall(raw_unpack, t, 1, j)) end
+  return unpack(t, i ~= nil and tonumber(i) or nil, j ~= nil and tonumber(j) or nil)
+end
+
+local function insert(...)
+  local count = select("#", ...)
+  local t, at, value = ...
+  if type(t) == "table" and not locked[t] then
+    if count == 2 then
+      raw_insert(t, at)
+      return
+    end
+    if count == 3 and type(at) == "number" then
+      local moved = #t - at
+      if moved >= WORK_MIN then
+        -- C would walk down to any negative position, one slot at a time.
+        if at < -WORK_MIN then return fail("bad argument #2 to 'insert' (position out of bounds)") end
+        charge(moved / 8)
+      end
+      raw_insert(t, at, value)
+      return
+    end
+  end
+  if locked[t] then return fail("Attempt to modify a readonly table", false) end
+  return settle("insert", raw_pcall(raw_insert, ...))
+end
+
+local raw_remove = table.remove
+local function remove(...)
+  local t = ...
+  if type(t) == "table" and select("#", ...) > 1 and #t >= WORK_MIN then charge(#t / 8) end
+  return settle("remove", raw_pcall(raw_remove, ...))
+end
+
+local function default_less(a, b)
+  local kind = type(a)
+  if kind == type(b) and (kind == "number" or kind == "string") then return a < b end
+  -- The C function raises the error without a line, as the original does; it compares (second, first).
+  local pair = { b, a }
+  local ok, problem = raw_pcall(raw_sort, pair)
+  if not ok then return raw_error(caught(problem), 0) end
+  return not rawequal(pair[1], b)
+end
+
+-- `ltablib.c: auxsort`, in Lua so that each comparison counts as work.
+local function sort_range(t, l, u, less)
+  while l < u do
+    local low, high = raw_rawget(t, l), raw_rawget(t, u)
+    if less(high, low) then
+      raw_rawset(t, l, high)
+      raw_rawset(t, u, low)
+    end
+    if u - l == 1 then break end
+    local middle = floor((l + u) / 2)
+    local pivot, first = raw_rawget(t, middle), raw_rawget(t, l)
+    if less(pivot, first) then
+      raw_rawset(t, middle, first)
+      raw_rawset(t, l, pivot)
+    else
+      local last = raw_rawget(t, u)
+      if less(last, pivot) then
+        raw_rawset(t, middle, last)
+        raw_rawset(t, u, pivot)
+      end
+    end
+    if u - l == 2 then break end
+    pivot = raw_rawget(t, middle)
+    raw_rawset(t, middle, raw_rawget(t, u - 1))
+    raw_rawset(t, u - 1, pivot)
+    local i, j = l, u - 1
+    while true do
+      i = i + 1
+      local left = raw_rawget(t, i)
+      while less(left, pivot) do
+        if i > u then return fail("invalid order function for sorting") end
+        i = i + 1
+        left = raw_rawget(t, i)
+      end
+      j = j - 1
+      local right = raw_rawget(t, j)
+      while less(pivot, right) do
+        if j < l then return fail("invalid order function for sorting") end
+        j = j - 1
+        right = raw_rawget(t, j)
+      end
+      if j < i then break end
+      raw_rawset(t, i, right)
+      raw_rawset(t, j, left)
+    end
+    local swapped = raw_rawget(t, u - 1)
+    raw_rawset(t, u - 1, raw_rawget(t, i))
+    raw_rawset(t, i, swapped)
+    if i - l < u - i then
+      sort_range(t, l, i - 1, less)
+      l = i + 1
+    else
+      sort_range(t, i + 1, u, less)
+      u = i - 1
+    end
+  end
+end
+
+local function sort(t, less)
+  if locked[t] then return end
+  if type(t) ~= "table" or (less ~= nil and type(less) ~= "function") then
+    return settle("sort", raw_pcall(raw_sort, t, less))
+  end
+  sort_range(t, 1, #t, less or default_less)
+end
+
+------------------------------------------------------------------------------------------------
+-- Code from text. Bytecode is refused: it is not verified. No collection while parsing: the
+-- parser of Lua 5.1 does not anchor the chunk's name (CVE-2025-49844).
+
+local function compile(text, name)
+  if byte(text, 1) == 27 then
+    return nil, "attempt to load a binary chunk"
+  end
+  raw_collectgarbage("stop")
+  local ok, chunk, problem = raw_pcall(raw_loadstring, text, name)
+  raw_collectgarbage("restart")
+  charge(#text)
+  if not ok then return nil, native.describe(chunk) end
+  if chunk then return raw_setfenv(chunk, env) end
+  return nil, problem
+end
+
+local function loadstring(text, name)
+  if type(text) == "number" then text = raw_tostring(text) end
+  if type(text) ~= "string" or (name ~= nil and type(name) ~= "string" and type(name) ~= "number") then
+    return settle("loadstring", raw_pcall(raw_loadstring, text, name))
+  end
+  return compile(text, name)
+end
+
+local function load(reader, name)
+  if type(reader) ~= "function" then
+    return fail("bad argument #1 to 'load' (function expected, got " .. type(reader) .. ")")
+  end
+  if name ~= nil and type(name) ~= "string" and type(name) ~= "number" then
+    return fail("bad argument #2 to 'load' (string expected, got " .. type(name) .. ")")
+  end
+  local pieces, count = {}, 0
+  while true do
+    local ok, piece = raw_pcall(reader)
+    if not ok then return nil, caught(piece) end
+    if piece == nil or piece == "" then break end
+    if type(piece) == "number" then piece = raw_tostring(piece) end
+    if type(piece) ~= "string" then return nil, "reader function must return a string" end
+    count = count + 1
+    pieces[count] = piece
+  end
+  return compile(raw_concat(pieces), name or "=(load)")
+end
+
+------------------------------------------------------------------------------------------------
+-- Coroutines: nesting is bounded and a stop passes through.
+
+local depth = 0
+
+local function resumed(ok, first, ...)
+  depth = depth - 1
+  if ok then return true, first, ... end
+  return false, caught(first)
+end
+
+local function resume_checked(thread, ...)
+  if depth >= RESUME_DEPTH_MAX then return false, "C stack overflow" end
+  depth = depth + 1
+  return resumed(raw_resume(thread, ...))
+end
+
+local function resume(thread, ...)
+  if type(thread) ~= "thread" then
+    return fail("bad argument #1 to 'resume' (coroutine expected)")
+  end
+  return resume_checked(thread, ...)
+end
+
+local function create(f)
+  charge(COROUTINE_COST)
+  return settle("create", raw_pcall(raw_create, f))
+end
+
+local function unwrap(ok, first, ...)
+  if ok then return first, ... end
+  if type(first) == "string" or type(first) == "number" then return fail(first) end
+  return raw_error(first, 0)
+end
+
+local function wrap(f)
+  charge(COROUTINE_COST)
+  local thread = settle("wrap", raw_pcall(raw_create, f))
+  return function(...)
+    return unwrap(resume_checked(thread, ...))
+  end
+end
+
+------------------------------------------------------------------------------------------------
+-- Text: matching is native, calling back is done here so that errors and values pass unharmed.
+
+local text_find_from, text_replace, check_text = native.find_from, native.replace, native.check_text
+
+local function call_first(f, _, _, ...)
+  return f(...)
+end
+
+local function index_first(t, _, _, first)
+  return t[first]
+end
+
+local function substitute(s, p, replacement, apply, limit)
+  local out, size, count, at = {}, 0, 0, 1
+  local anchored = sub(p, 1, 1) == "^"
+  local length = #s
+  local function step(from, to, ...)
+    if not from then return nil end
+    return from, to, apply(replacement, from, to, ...)
+  end
+  while count < limit do
+    local from, to, value = step(text_find_from(s, p, at, true))
+    if not from then break end
+    count = count + 1
+    size = size + 1
+    out[size] = sub(s, at, from - 1)
+    size = size + 1
+    if not value then
+      out[size] = sub(s, from, to)
+    elseif type(value) == "string" or type(value) == "number" then
+      out[size] = value
+    else
+      return fail("invalid replacement value (a " .. type(value) .. ")")
+    end
+    if to >= from then
+      at = to + 1
+    elseif from <= length then
+      size = size + 1
+      out[size] = sub(s, from, from)
+      at = from + 1
+    else
+      at = from
+      break
+    end
+    if anchored then break end
+  end
+  out[size + 1] = sub(s, at)
+  return raw_concat(out), count
+end
+
+local function gsub(...)
+  local s, p, replacement, limit = ...
+  local kind = type(replacement)
+  if kind ~= "function" and kind ~= "table" then return text_replace(...) end
+  if type(s) ~= "string" then s = check_text("gsub", 1, s) end
+  if type(p) ~= "string" then p = check_text("gsub", 2, p) end
+  if limit == nil then
+    limit = #s + 1
+  else
+    local number = tonumber(limit)
+    if not number then return text_replace(s, p, "", limit) end
+    limit = number < 0 and -floor(-number) or floor(number)
+  end
+  return substitute(s, p, replacement, kind == "function" and call_first or index_first, limit)
+end
+
+local function gmatch(s, p)
+  if type(s) ~= "string" then s = check_text("gmatch", 1, s) end
+  if type(p) ~= "string" then p = check_text("gmatch", 2, p) end
+  local at = 1
+  local function advance(from, to, ...)
+    if not from then return nil end
+    at = to >= from and to + 1 or to + 2
+    return ...
+  end
+  return function()
+    return advance(text_find_from(s, p, at, false))
+  end
+end
+
+local function counted(name, f)
+  return function(...)
+    local s = ...
+    if type(s) == "string" then
+      if #s >= WORK_MIN then charge(#s / 16) end
+      return f(s)
+    end
+    return settle(name, raw_pcall(f, ...))
+  end
+end
+
+------------------------------------------------------------------------------------------------
+-- Memory figures are constant: the same script gives the same answer on a fresh and a used machine.
+
+local MEMORY_KIB = 64
+local collector = { collect = 0, stop = 0, restart = 0, step = true, setpause = 200, setstepmul = 200, count = MEMORY_KIB }
+
+local function collectgarbage(option)
+  if option == nil then option = "collect" end
+  if type(option) ~= "string" then
+    return fail("bad argument #1 to 'collectgarbage' (string expected, got " .. type(option) .. ")")
+  end
+  local answer = raw_rawget(collector, option)
+  if answer == nil then return fail("bad argument #1 to 'collectgarbage' (invalid option '" .. option .. "')") end
+  return answer
+end
+
+------------------------------------------------------------------------------------------------
+-- The globals, as Redis 7.0 has them.
+
+local function copy(from, list)
+  local to = {}
+  for name in string.gmatch(list, "%S+") do to[name] = from[name] end
+  return to
+end
+
+local strings = string
+for _, name in raw_pairs({ "find", "match", "rep" }) do strings[name] = native[name] end
+strings.gsub, strings.gmatch, strings.gfind = gsub, gmatch, gmatch
+strings.dump = function() return fail("unable to dump given function") end
+for _, name in raw_pairs({ "upper", "lower", "reverse" }) do strings[name] = counted(name, strings[name]) end
+
+local maths = copy(math, "abs acos asin atan2 atan ceil cos cosh deg exp floor fmod frexp huge ldexp log10 log max min mod modf pi pow rad sin sinh sqrt tan tanh")
+maths.random, maths.randomseed = native.random, native.randomseed
+
+local tables = copy(table, "concat foreach foreachi getn maxn setn")
+tables.insert, tables.remove, tables.sort = insert, remove, sort
+
+local coroutines = copy(coroutine, "running status yield")
+coroutines.create, coroutines.resume, coroutines.wrap = create, resume, wrap
+
+G._VERSION = _VERSION
+G.assert, G.error, G.ipairs, G.rawequal, G.select, G.tonumber, G.type = assert, raw_error, ipairs, rawequal, select, tonumber, type
+G.collectgarbage, G.gcinfo = collectgarbage, function() return MEMORY_KIB end
+G.getmetatable, G.setmetatable, G.rawget, G.rawset = getmetatable, setmetatable, rawget, rawset
+G.load, G.loadstring, G.next, G.pairs, G.unpack = load, loadstring, next, pairs, unpack
+G.pcall, G.xpcall, G.tostring = pcall, xpcall, tostring
+G.__redis__err__handler = on_error
+G.string, G.math, G.table, G.coroutine = lock(strings), lock(maths), lock(tables), lock(coroutines)
+G.redis = lock(native.redis)
+G._G = env
+G.KEYS, G.ARGV = {}, {}
+
+raw_setmetatable(G, { __index = native.missing })
+raw_setmetatable(env, { __index = G, __newindex = native.deny })
+locked[env] = G
+meta_of_globals = lock({ __index = native.missing })
+meta_of_strings = lock({ __index = G.string })
+-- Method calls on text go straight to the table behind `string`.
+raw_getmetatable("").__index = strings
+
+------------------------------------------------------------------------------------------------
+-- The ways in, one per number of keys that is common, so that no loop is needed.
+
+return {
+  env = env,
+  run0 = function(f, ...)
+    G.KEYS, G.ARGV = {}, { ... }
+    depth = 0
+    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
+    return raw_xpcall(f, on_error)
+  end,
+  run1 = function(f, key, ...)
+    G.KEYS, G.ARGV = { key }, { ... }
+    depth = 0
+    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
+    return raw_xpcall(f, on_error)
+  end,
+  run2 = function(f, key1, key2, ...)
+    G.KEYS, G.ARGV = { key1, key2 }, { ... }
+    depth = 0
+    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
+    return raw_xpcall(f, on_error)
+  end,
+  run = function(f, keys, argv)
+    G.KEYS, G.ARGV = keys, argv
+    depth = 0
+    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
+    return raw_xpcall(f, on_error)
+  end,
+}

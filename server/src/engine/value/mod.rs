@@ -1,0 +1,71 @@
+//! What a key can hold. One file per type; strings are a [`Blob`].
+
+mod hash;
+
+pub(crate) use hash::Hash;
+
+use crate::command::CommandError;
+use crate::resp::Blob;
+
+/// The value of a key. 24 bytes.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    String(Blob),
+    Hash(Box<Hash>),
+}
+
+impl Value {
+    /// What TYPE answers.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::String(_) => "string",
+            Self::Hash(_) => "hash",
+        }
+    }
+}
+
+/// A type of value, for access that answers WRONGTYPE by itself.
+pub(crate) trait Typed: Sized {
+    fn of(value: &Value) -> Result<&Self, CommandError>;
+    fn of_mut(value: &mut Value) -> Result<&mut Self, CommandError>;
+}
+
+impl Typed for Blob {
+    fn of(value: &Value) -> Result<&Self, CommandError> {
+        match value {
+            Value::String(string) => Ok(string),
+            Value::Hash(_) => Err(CommandError::WrongType),
+        }
+    }
+
+    fn of_mut(value: &mut Value) -> Result<&mut Self, CommandError> {
+        match value {
+            Value::String(string) => Ok(string),
+            Value::Hash(_) => Err(CommandError::WrongType),
+        }
+    }
+}
+
+impl Typed for Hash {
+    fn of(value: &Value) -> Result<&Self, CommandError> {
+        match value {
+            Value::Hash(hash) => Ok(hash),
+            Value::String(_) => Err(CommandError::WrongType),
+        }
+    }
+
+    fn of_mut(value: &mut Value) -> Result<&mut Self, CommandError> {
+        match value {
+            Value::Hash(hash) => Ok(hash),
+            Value::String(_) => Err(CommandError::WrongType),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_value_is_three_words() {
+        assert_eq!(size_of::<super::Value>(), 24);
+    }
+}

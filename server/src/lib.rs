@@ -1,0 +1,34 @@
+//! A test double for Redis: the real protocol, real Lua 5.1 scripts, one clock that can be
+//! controlled, and faults that a real server cannot give on demand.
+
+mod clock;
+mod command;
+pub mod engine;
+pub mod fault;
+mod history;
+mod link;
+mod node;
+pub mod resp;
+
+#[cfg(feature = "net")]
+pub mod blocking;
+#[cfg(feature = "net")]
+mod inspect;
+#[cfg(feature = "net")]
+mod net;
+#[cfg(feature = "net")]
+mod server;
+
+pub use command::command_names;
+pub use history::{Entry, HISTORY_MAX, History};
+#[cfg(feature = "net")]
+pub use inspect::ClockControl;
+#[cfg(feature = "redis")]
+pub use net::{Connection, Spawn};
+#[cfg(feature = "net")]
+pub use net::{Clock, Driver, InProcess};
+#[cfg(feature = "net")]
+pub use server::{Injected, Server, ServerBuilder};
+
+/// The version of Redis that is implemented and was compared with, byte for byte.
+pub const REDIS_VERSION: &str = "7.0.15";

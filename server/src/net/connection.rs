@@ -1,0 +1,112 @@
+//! A connection of the `redis` crate to a server in this process.
+
+use super::{Hub, InProcess};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisFuture, RedisResult, Value};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How a connection's driver is run: `tokio::spawn` unless told otherwise.
+pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
+
+/// A connection of the `redis` crate that needs no socket, so that it works under a paused tokio
+/// clock. Cloning shares it; after a disconnect or a timeout the next command dials anew. Its
+/// driver ends with the last clone.
+///
+/// # Cancel safety
+/// A command whose future is dropped may still be executed, as on every connection.
+#[derive(Clone)]
+pub struct Connection {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    hub: Arc<Hub>,
+    info: RedisConnectionInfo,
+    config: AsyncConnectionConfig,
+    spawn: Spawn,
+    current: Mutex<Option<Dialled>>,
+}
+
+#[derive(Clone)]
+struct Dialled {
+    connection: MultiplexedConnection,
+    /// Which dial it came from, so that one failure does not throw away its successor.
+    number: u64,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("info", &self.inner.info).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    pub(crate) async fn open(
+        hub: Arc<Hub>,
+        info: RedisConnectionInfo,
+        config: AsyncConnectionConfig,
+        spawn: Spawn,
+    ) -> RedisResult<Self> {
+        let connection = Self { inner: Arc::new(Inner { hub, info, config, spawn, current: Mutex::new(None) }) };
+        connection.inner.dial().await?;
+        Ok(connection)
+    }
+}
+
+impl Inner {
+    fn current(&self) -> MutexGuard<'_, Option<Dialled>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection in use, dialled anew if there is none.
+    async fn dial(&self) -> RedisResult<Dialled> {
+        if let Some(dialled) = self.current().clone() {
+            return Ok(dialled);
+        }
+        let stream = InProcess::open(self.hub.clone());
+        let (connection, driver) =
+            MultiplexedConnection::new_with_config(&self.info, stream, self.config.clone()).await?;
+        (self.spawn)(Box::pin(driver));
+        let mut current = self.current();
+        let number = current.as_ref().map_or(0, |dialled| dialled.number) + 1;
+        Ok(current.insert(Dialled { connection, number }).clone())
+    }
+
+    /// Forgets a connection that broke, so that the next command dials.
+    fn judge<T>(&self, number: u64, result: RedisResult<T>) -> RedisResult<T> {
+        if let Err(error) = &result
+            && (error.is_connection_dropped() || error.is_timeout() || error.is_unrecoverable_error())
+        {
+            self.current().take_if(|dialled| dialled.number == number);
+        }
+        result
+    }
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            let Dialled { mut connection, number } = self.inner.dial().await?;
+            let result = connection.req_packed_command(cmd).await;
+            self.inner.judge(number, result)
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            let Dialled { mut connection, number } = self.inner.dial().await?;
+            let result = connection.req_packed_commands(pipeline, offset, count).await;
+            self.inner.judge(number, result)
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        self.inner.info.db()
+    }
+}

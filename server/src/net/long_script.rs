@@ -1,0 +1,52 @@
+//! What happens beside a long script on a socket server: the worker's other tasks move to a fresh
+//! thread, leave their connections in the inbox, and the script's hook serves them.
+
+use super::Hub;
+use crate::engine::{Bystanders, BusyEngine};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// How long to wait for the fresh thread; it comes in a fraction of a millisecond.
+const HAND_OVER: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(super) struct LongScript {
+    hub: Arc<Hub>,
+    since: Mutex<Option<Instant>>,
+}
+
+impl LongScript {
+    pub(super) fn beside(hub: Arc<Hub>) -> Arc<dyn Bystanders> {
+        Arc::new(Self { hub, since: Mutex::new(None) })
+    }
+}
+
+impl Bystanders for LongScript {
+    #[expect(clippy::disallowed_methods, reason = "an endless script ends in every clock mode, by wall-clock time")]
+    fn watch(&self) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn elapsed(&self) -> Duration {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn serve(&self, desk: &mut BusyEngine<'_>) {
+        if !self.hub.shared.busy.swap(true, Ordering::AcqRel) {
+            // The runtime's only worker is inside this script. Its other tasks go to a new thread;
+            // the first of them tells that it has come.
+            let (arrived, waiting) = mpsc::channel();
+            tokio::spawn(async move { arrived.send(()) });
+            if tokio::task::block_in_place(|| waiting.recv_timeout(HAND_OVER)).is_err() {
+                tracing::warn!("nobody is served beside a long script yet");
+            }
+        }
+        self.hub.shared.serve_inbox(desk, self.hub.now());
+    }
+
+    fn stopping(&self) -> bool {
+        self.hub.shared.is_down()
+    }
+}

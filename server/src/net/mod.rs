@@ -1,0 +1,68 @@
+//! The only code that knows tokio: clock sources, sockets, the timer, the in-process stream.
+
+mod clock;
+mod driver;
+mod in_process;
+#[cfg(feature = "script")]
+mod long_script;
+mod tcp;
+
+#[cfg(feature = "redis")]
+mod connection;
+
+pub use clock::Clock;
+pub(crate) use clock::{EPOCH, Source};
+#[cfg(feature = "redis")]
+pub use connection::{Connection, Spawn};
+pub use driver::Driver;
+pub use in_process::InProcess;
+pub(crate) use tcp::Sockets;
+
+use crate::engine::{Engine, UnixMicros};
+use crate::link::Link;
+use crate::node::Shared;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::sync::watch;
+
+/// A node with the clock it runs on and the timer that calls it.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(crate) shared: Shared,
+    pub(crate) source: Source,
+    /// What the timer waits for, in microseconds; `i64::MAX` for nothing.
+    armed: AtomicI64,
+    /// Told when there is something earlier than what the timer waits for, and at the end.
+    rearm: watch::Sender<()>,
+}
+
+impl Hub {
+    pub(crate) fn new(shared: Shared, source: Source) -> Self {
+        Self { shared, source, armed: AtomicI64::new(i64::MAX), rearm: watch::Sender::new(()) }
+    }
+
+    pub(crate) fn now(&self) -> UnixMicros {
+        self.source.now()
+    }
+
+    /// Serves a connection that has new input, or that has gone.
+    #[inline]
+    fn poke(&self, link: &Arc<Link>, enter: impl FnOnce(&mut Engine)) {
+        if let Some(due) = self.shared.poke(link, self.now(), enter) {
+            self.arm(due);
+        }
+    }
+
+    /// Makes sure that the timer fires no later than `due`.
+    pub(crate) fn arm(&self, due: UnixMicros) {
+        if due.0 < self.armed.load(Ordering::Acquire) {
+            self.rearm.send_replace(());
+        }
+    }
+
+    /// Ends all connections and the timer.
+    pub(crate) fn shut_down(&self) {
+        self.shared.shut_down();
+        self.rearm.send_replace(());
+    }
+}

@@ -1,0 +1,453 @@
+//! A node: the engine, its clock, and the connections to it. Takes turns, never waits.
+//!
+//! `Shared` is what transports hold. Its node is taken once per batch of input; the lock is never
+//! held across an await. While a long script has the node, transports leave their connection in
+//! the inbox instead, and the script's hook serves it (see `engine::Bystanders`).
+
+use crate::clock::NodeClock;
+use crate::engine::{Config, Desk, Effect, Engine, Outbox, Outcome, UnixMicros};
+use crate::fault::{Plan, Verdict};
+use crate::history::{Entry, History};
+use crate::link::{Ending, Input, Link};
+use crate::resp::{OwnedRequest, Reply, Request};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Everything that is served in turn.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) engine: Engine,
+    outbox: Outbox,
+    /// Serves nobody until this instant of its own clock (DEBUG SLEEP).
+    stalled_until: Option<UnixMicros>,
+    /// Serves nobody until it is resumed.
+    paused: bool,
+    /// Connections with input that came while nobody was served, in order of arrival.
+    backlog: VecDeque<Arc<Link>>,
+}
+
+/// A node as its transports see it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    node: Mutex<Node>,
+    /// Connections that wait beside a long script.
+    inbox: Mutex<Vec<Arc<Link>>>,
+    /// A long script has the node and reads the inbox.
+    pub(crate) busy: AtomicBool,
+    /// The server was dropped or shut down.
+    down: AtomicBool,
+    pub(crate) plan: Plan,
+    clock: Mutex<NodeClock>,
+    /// Open connections by client id.
+    links: Mutex<BTreeMap<u64, Arc<Link>>>,
+    /// When (in true time) a connection has to be looked at: a delayed message is due.
+    timers: Mutex<BTreeSet<(UnixMicros, u64)>>,
+    history: Mutex<History>,
+    has_history: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What one look at a connection's input came to.
+enum Step {
+    /// Nothing to do until more comes.
+    Idle,
+    Served,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config, history_max: usize, now: UnixMicros) -> Self {
+        Self {
+            plan: Plan::new(config.seed),
+            node: Mutex::new(Node {
+                engine: Engine::new(config, now),
+                outbox: Outbox::default(),
+                stalled_until: None,
+                paused: false,
+                backlog: VecDeque::new(),
+            }),
+            inbox: Mutex::default(),
+            busy: AtomicBool::new(false),
+            down: AtomicBool::new(false),
+            clock: Mutex::default(),
+            links: Mutex::default(),
+            timers: Mutex::default(),
+            history: Mutex::new(History::with_capacity(history_max)),
+            has_history: history_max > 0,
+        }
+    }
+
+    /// The node, for a look or a change from outside. Waits for a script that runs.
+    pub(crate) fn node(&self) -> MutexGuard<'_, Node> {
+        lock(&self.node)
+    }
+
+    pub(crate) fn history(&self) -> History {
+        lock(&self.history).clone()
+    }
+
+    pub(crate) fn is_down(&self) -> bool {
+        self.down.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn node_time(&self, now: UnixMicros) -> UnixMicros {
+        lock(&self.clock).at(now)
+    }
+
+    /// Moves the node's clock against true time, without stepping through what becomes due.
+    pub(crate) fn jump(&self, by_us: i64) {
+        lock(&self.clock).jump(by_us);
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        lock(&self.links).len()
+    }
+
+    /// Serves a connection that has new input, or that has gone. `enter` prepares the engine for
+    /// this caller; it runs when the node was free.
+    ///
+    /// Gives the time (in true time) at which the node wants to be called again; `None` when it
+    /// does not, or when a script has the node.
+    pub(crate) fn poke(
+        &self,
+        link: &Arc<Link>,
+        now: UnixMicros,
+        enter: impl FnOnce(&mut Engine),
+    ) -> Option<UnixMicros> {
+        let mut node = match self.node.try_lock() {
+            Ok(node) => node,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                if self.busy.load(Ordering::Acquire) {
+                    lock(&self.inbox).push(link.clone());
+                    if self.busy.load(Ordering::Acquire) {
+                        return None;
+                    }
+                }
+                self.node()
+            }
+        };
+        enter(&mut node.engine);
+        node.serve(self, link, now);
+        self.after_script(&mut node, now);
+        node.poll_timeout(self)
+    }
+
+    /// Serves what was left in the inbox when a long script ended.
+    fn after_script(&self, node: &mut Node, now: UnixMicros) {
+        if self.busy.swap(false, Ordering::AcqRel) || !lock(&self.inbox).is_empty() {
+            loop {
+                let waiting = std::mem::take(&mut *lock(&self.inbox));
+                if waiting.is_empty() {
+                    break;
+                }
+                waiting.iter().for_each(|link| node.serve(self, link, now));
+            }
+        }
+    }
+
+    /// Serves the inbox through the desk of a busy node; called from a script's hook.
+    pub(crate) fn serve_inbox(&self, desk: &mut impl Desk, now: UnixMicros) {
+        let waiting = std::mem::take(&mut *lock(&self.inbox));
+        let mut outbox = Outbox::default();
+        for link in waiting {
+            while matches!(self.step(desk, &link, now, &mut outbox), Step::Served) {
+                while let Some(effect) = outbox.poll_effect() {
+                    match effect {
+                        Effect::Close { .. } => link.output().end(Ending::Close),
+                        Effect::Shutdown => self.shut_down(),
+                        // The busy gate lets no command pass that does these.
+                        Effect::Reply { .. } | Effect::Stall { .. } => {}
+                    }
+                }
+            }
+            link.output().wake();
+        }
+    }
+
+    /// Ends every connection; nobody is served any more.
+    pub(crate) fn shut_down(&self) {
+        self.down.store(true, Ordering::Release);
+        let links: Vec<_> = lock(&self.links).values().cloned().collect();
+        links.iter().for_each(|link| link.output().end(Ending::Close));
+    }
+
+    /// Looks at a connection's input once: at most one request is executed.
+    fn step(&self, desk: &mut impl Desk, link: &Arc<Link>, now: UnixMicros, outbox: &mut Outbox) -> Step {
+        let mut input = link.input();
+        if input.closed || self.is_down() {
+            if let Some(conn) = link.conn.get()
+                && lock(&self.links).remove(&conn.client_id()).is_some()
+            {
+                desk.disconnect(*conn);
+            }
+            link.output().end(Ending::Close);
+            return Step::Idle;
+        }
+        let node_time = self.node_time(now);
+        let conn = match link.conn.get() {
+            Some(conn) => *conn,
+            None => match desk.connect(&link.addr, node_time) {
+                Ok(conn) => {
+                    lock(&self.links).insert(conn.client_id(), link.clone());
+                    *link.conn.get_or_init(|| conn)
+                }
+                Err(refusal) => {
+                    let mut output = link.output();
+                    output.write(&refusal.into(), crate::resp::Protocol::Resp2);
+                    output.end(Ending::Close);
+                    return Step::Idle;
+                }
+            },
+        };
+        if input.parked.is_some() || input.silenced {
+            return Step::Idle;
+        }
+        {
+            let output = link.output();
+            if output.is_ending() || output.is_full() {
+                return Step::Idle;
+            }
+        }
+        let site = Site { shared: self, link, conn, now, node_time };
+        let Input { decoder, delayed, parked, silenced, .. } = &mut *input;
+        if let Some((due, _)) = delayed {
+            if *due > now {
+                return Step::Idle;
+            }
+            if let Some((_, request)) = delayed.take()
+                && let Some(request) = request.as_request()
+            {
+                return site.execute(desk, request, parked, outbox);
+            }
+        }
+        let request = match decoder.next(&desk.limits(conn)) {
+            Ok(None) => return Step::Idle,
+            Ok(Some(request)) => request,
+            Err(error) => {
+                let mut output = link.output();
+                if !error.is_silent() {
+                    output.write(&Reply::error(format!("ERR {error}")), desk.protocol(conn));
+                }
+                output.end(Ending::Close);
+                return Step::Idle;
+            }
+        };
+        if !self.plan.is_empty() {
+            match self.plan.on_request(conn, desk.name(conn), request) {
+                Verdict::Pass => {}
+                Verdict::Delay(duration) => {
+                    let due = now.plus(duration);
+                    *delayed = Some((due, request.to_owned()));
+                    self.set_timer(due, conn.client_id());
+                    return Step::Idle;
+                }
+                verdict => {
+                    site.lose(verdict);
+                    *silenced = true;
+                    decoder.clear();
+                    return Step::Idle;
+                }
+            }
+        }
+        site.execute(desk, request, parked, outbox)
+    }
+
+    fn set_timer(&self, at: UnixMicros, client_id: u64) {
+        lock(&self.timers).insert((at, client_id));
+    }
+
+    fn link(&self, client_id: u64) -> Option<Arc<Link>> {
+        lock(&self.links).get(&client_id).cloned()
+    }
+}
+
+/// Where and when a request is executed.
+struct Site<'a> {
+    shared: &'a Shared,
+    link: &'a Arc<Link>,
+    conn: crate::engine::ConnId,
+    now: UnixMicros,
+    node_time: UnixMicros,
+}
+
+impl Site<'_> {
+    fn execute(
+        &self,
+        desk: &mut impl Desk,
+        request: Request<'_>,
+        parked: &mut Option<OwnedRequest>,
+        outbox: &mut Outbox,
+    ) -> Step {
+        let outcome = desk.handle(self.conn, request, self.node_time, outbox);
+        if self.shared.has_history {
+            let reply = match &outcome {
+                Outcome::Reply(reply) => Some(reply.clone()),
+                Outcome::Parked | Outcome::Silent => None,
+            };
+            let entry =
+                Entry { at: self.node_time, client_id: self.conn.client_id(), request: request.to_owned(), reply };
+            lock(&self.shared.history).push(entry);
+        }
+        match outcome {
+            Outcome::Reply(reply) => self.answer(desk, request, &reply),
+            Outcome::Parked => *parked = Some(request.to_owned()),
+            Outcome::Silent => {}
+        }
+        Step::Served
+    }
+
+    fn answer(&self, desk: &impl Desk, request: Request<'_>, reply: &Reply) {
+        let verdict = if self.shared.plan.is_empty() {
+            Verdict::Pass
+        } else {
+            self.shared.plan.on_reply(self.conn, desk.name(self.conn), request, reply)
+        };
+        let protocol = desk.protocol(self.conn);
+        match verdict {
+            Verdict::Pass => self.link.output().write(reply, protocol),
+            Verdict::Delay(duration) => {
+                let due = self.now.plus(duration);
+                self.link.output().write_delayed(reply, protocol, due);
+                self.shared.set_timer(due, self.conn.client_id());
+            }
+            verdict => self.lose(verdict),
+        }
+    }
+
+    fn lose(&self, verdict: Verdict) {
+        let mut output = self.link.output();
+        match verdict {
+            Verdict::Close => output.end(Ending::Close),
+            Verdict::Reset => output.end(Ending::Reset),
+            Verdict::Pass | Verdict::Drop | Verdict::Delay(_) => {}
+        }
+    }
+}
+
+impl Node {
+    /// Serves a connection until it has nothing more to say, or until nobody is served.
+    pub(crate) fn serve(&mut self, shared: &Shared, link: &Arc<Link>, now: UnixMicros) {
+        loop {
+            if self.is_stalled(shared, now) && !link.input().closed {
+                let mut input = link.input();
+                if !input.queued {
+                    input.queued = true;
+                    drop(input);
+                    self.backlog.push_back(link.clone());
+                }
+                break;
+            }
+            match shared.step(&mut self.engine, link, now, &mut self.outbox) {
+                Step::Idle => break,
+                Step::Served => self.carry_out(shared, link, now),
+            }
+        }
+        link.output().wake();
+    }
+
+    /// Carries out what the request of `caller` does to others.
+    #[inline]
+    fn carry_out(&mut self, shared: &Shared, caller: &Arc<Link>, now: UnixMicros) {
+        while let Some(effect) = self.outbox.poll_effect() {
+            match effect {
+                Effect::Reply { conn, reply } => self.answer_parked(shared, conn, &reply, now),
+                Effect::Close { conn } => {
+                    if let Some(link) = shared.link(conn.client_id()) {
+                        link.output().end(Ending::Close);
+                    }
+                }
+                Effect::Stall { until } => {
+                    self.stalled_until = Some(until);
+                    let until = lock(&shared.clock).when(until);
+                    caller.output().hold_until(until);
+                    if let Some(conn) = caller.conn.get() {
+                        shared.set_timer(until, conn.client_id());
+                    }
+                }
+                Effect::Shutdown => shared.shut_down(),
+            }
+        }
+    }
+
+    fn answer_parked(&mut self, shared: &Shared, conn: crate::engine::ConnId, reply: &Reply, now: UnixMicros) {
+        let Some(link) = shared.link(conn.client_id()) else { return };
+        let Some(request) = link.input().parked.take() else { return };
+        if let Some(request) = request.as_request() {
+            let site = Site { shared, link: &link, conn, now, node_time: shared.node_time(now) };
+            site.answer(&self.engine, request, reply);
+        }
+        // What it had sent behind the parked request is served after the caller.
+        let mut input = link.input();
+        if !input.queued {
+            input.queued = true;
+            self.backlog.push_back(link.clone());
+        }
+        drop(input);
+        shared.set_timer(now, conn.client_id());
+        link.output().wake();
+    }
+
+    fn is_stalled(&mut self, shared: &Shared, now: UnixMicros) -> bool {
+        if self.stalled_until.is_some_and(|until| until <= shared.node_time(now)) {
+            self.stalled_until = None;
+        }
+        self.paused || self.stalled_until.is_some()
+    }
+
+    /// Serves nobody until [`Node::resume`]. Replies that are on their way still arrive.
+    pub(crate) fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    /// Serves everybody again, in the order in which their input came.
+    pub(crate) fn resume(&mut self, shared: &Shared, now: UnixMicros) {
+        self.paused = false;
+        self.serve_backlog(shared, now);
+    }
+
+    fn serve_backlog(&mut self, shared: &Shared, now: UnixMicros) {
+        while !self.is_stalled(shared, now)
+            && let Some(link) = self.backlog.pop_front()
+        {
+            link.input().queued = false;
+            self.serve(shared, &link, now);
+        }
+    }
+
+    /// When (in true time) [`Node::handle_timeout`] has something to do.
+    pub(crate) fn poll_timeout(&self, shared: &Shared) -> Option<UnixMicros> {
+        let clock = *lock(&shared.clock);
+        let message = lock(&shared.timers).first().map(|(at, _)| *at);
+        let stall = self.stalled_until.map(|until| clock.when(until));
+        // A paused or sleeping node expires nothing: whoever looks, looks later.
+        let is_asleep = self.paused || self.stalled_until.is_some();
+        let expiry = self.engine.poll_timeout().filter(|_| !is_asleep).map(|at| clock.when(at.micros()));
+        [message, stall, expiry].into_iter().flatten().min()
+    }
+
+    /// Does what is due at `now`.
+    pub(crate) fn handle_timeout(&mut self, shared: &Shared, now: UnixMicros) {
+        if !self.is_stalled(shared, now) {
+            self.engine.handle_timeout(shared.node_time(now), &mut self.outbox);
+            self.serve_backlog(shared, now);
+        }
+        loop {
+            let due = {
+                let mut timers = lock(&shared.timers);
+                match timers.first().copied() {
+                    Some(first) if first.0 <= now => timers.take(&first),
+                    _ => None,
+                }
+            };
+            let Some((_, client_id)) = due else { break };
+            if let Some(link) = shared.link(client_id) {
+                link.output().release(now);
+                self.serve(shared, &link, now);
+            }
+        }
+    }
+}

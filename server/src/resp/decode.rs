@@ -1,0 +1,516 @@
+//! Incremental decoder of requests: multibulk and inline, with the limits and error texts of
+//! `networking.c: processMultibulkBuffer` and `processInlineBuffer`. Knows no command.
+//!
+//! Every byte is copied once into the decoder's buffer and looked at once, so an argument of
+//! 64 MiB that arrives in small pieces costs no more than one that arrives whole.
+
+use std::fmt;
+
+/// `PROTO_INLINE_MAX_SIZE`: the longest inline request, and the longest length line.
+const INLINE_BYTES_MAX: usize = 64 * 1024;
+/// Buffers above this size are given back once they are empty (`PROTO_MBULK_BIG_ARG`).
+const KEEP_BYTES_MAX: usize = 32 * 1024;
+/// What a client may ask for before it has authenticated.
+const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
+const UNAUTHENTICATED_BULK_MAX: i64 = 16 * 1024;
+
+/// The bounds a connection is decoded under; they change with AUTH and CONFIG SET.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// `proto-max-bulk-len`, bytes of one argument.
+    pub bulk_bytes_max: i64,
+    /// `client-query-buffer-limit`, bytes buffered for one connection.
+    pub buffer_bytes_max: usize,
+    /// Whether the client may send long requests (it needs no password, or has given it).
+    pub authenticated: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { bulk_bytes_max: 512 * 1024 * 1024, buffer_bytes_max: 1024 * 1024 * 1024, authenticated: true }
+    }
+}
+
+/// Malformed input. The client is told (unless [`ProtocolError::is_silent`]) and then disconnected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// A line without its end after 64 KiB, or unbalanced quotes.
+    Text(&'static str),
+    /// A bulk header that does not begin with `$`.
+    ExpectedDollar(u8),
+    /// More bytes were buffered than `client-query-buffer-limit`.
+    BufferLimit,
+}
+
+impl ProtocolError {
+    /// True when Redis closes the connection without a word.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Self::BufferLimit)
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "Protocol error: {text}"),
+            Self::ExpectedDollar(found) => write!(f, "Protocol error: expected '$', got '{}'", char::from(*found)),
+            Self::BufferLimit => f.write_str("client query buffer limit exceeded"),
+        }
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    at: u32,
+    len: u32,
+}
+
+/// One request, borrowed: the command name and its arguments. Never empty.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    bytes: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Request<'a> {
+    /// Number of arguments, the command name included.
+    #[expect(clippy::len_without_is_empty, reason = "a request is never empty")]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// The argument at `index`, the command name being 0. `None` past the end.
+    pub fn arg(&self, index: usize) -> Option<&'a [u8]> {
+        let span = self.spans.get(index)?;
+        Some(&self.bytes[span.at as usize..span.at as usize + span.len as usize])
+    }
+
+    /// The command name as it was sent.
+    pub fn name(&self) -> &'a [u8] {
+        self.arg(0).unwrap_or_default()
+    }
+
+    /// All arguments, the command name first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        self.spans.iter().map(move |span| &bytes[span.at as usize..span.at as usize + span.len as usize])
+    }
+
+    /// A copy that outlives the buffer, for requests that wait.
+    pub fn to_owned(&self) -> OwnedRequest {
+        OwnedRequest::new(self.iter())
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|arg| arg.escape_ascii().to_string())).finish()
+    }
+}
+
+/// A request with a buffer of its own.
+#[derive(Clone, Debug, Default)]
+pub struct OwnedRequest {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl OwnedRequest {
+    /// Copies the arguments, the command name first.
+    pub fn new<'a>(args: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut request = Self::default();
+        args.into_iter().for_each(|arg| request.push(arg));
+        request
+    }
+
+    /// Forgets all arguments and keeps the buffers.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+    }
+
+    /// Adds an argument.
+    ///
+    /// # Panics
+    /// When the request grows past 4 GiB; every way in is bounded far below that.
+    pub fn push(&mut self, arg: &[u8]) {
+        let at = u32::try_from(self.bytes.len()).expect("a request stays below 4 GiB");
+        let len = u32::try_from(arg.len()).expect("an argument stays below 4 GiB");
+        self.spans.push(Span { at, len });
+        self.bytes.extend_from_slice(arg);
+    }
+
+    /// The request, if there is at least a command name.
+    pub fn as_request(&self) -> Option<Request<'_>> {
+        (!self.spans.is_empty()).then_some(Request { bytes: &self.bytes, spans: &self.spans })
+    }
+
+    /// Bytes held, for the accounting of queues.
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len() + self.spans.len() * size_of::<Span>()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// At the first byte of a request.
+    Start,
+    /// Inside a multibulk request: this many arguments are still to come.
+    Header { missing: u32 },
+    /// Inside an argument of `len` bytes.
+    Body { missing: u32, len: u32 },
+    /// A request was handed out; its bytes go at the next call.
+    Done,
+}
+
+/// Turns the bytes of one connection into requests.
+///
+/// ```
+/// use redouble::resp::{Decoder, Limits};
+///
+/// let mut decoder = Decoder::default();
+/// decoder.feed(b"*2\r\n$3\r\nGET\r\n$1\r");
+/// assert!(decoder.next(&Limits::default())?.is_none());
+/// decoder.feed(b"\nk\r\nPING\r\n");
+/// let get = decoder.next(&Limits::default())?.expect("complete by now");
+/// assert_eq!((get.name(), get.arg(1)), (&b"GET"[..], Some(&b"k"[..])));
+/// let ping = decoder.next(&Limits::default())?.expect("an inline request");
+/// assert_eq!((ping.name(), ping.len()), (&b"PING"[..], 1));
+/// # Ok::<(), redouble::resp::ProtocolError>(())
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    buf: Vec<u8>,
+    /// Where the current request begins; spans count from here.
+    base: usize,
+    /// The next byte to look at.
+    pos: usize,
+    /// Bytes after `pos` that hold no line end; not searched again.
+    scanned: usize,
+    state: State,
+    spans: Vec<Span>,
+    /// An inline request's arguments, unquoted.
+    inline: OwnedRequest,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self {
+            buf: Vec::new(),
+            base: 0,
+            pos: 0,
+            scanned: 0,
+            state: State::Start,
+            spans: Vec::new(),
+            inline: OwnedRequest::default(),
+        }
+    }
+}
+
+impl Decoder {
+    /// Takes bytes as they came from the client.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if self.state == State::Done {
+            self.finish();
+        }
+        if self.base > 0 {
+            if self.base == self.buf.len() {
+                self.buf.clear();
+                if self.buf.capacity() > KEEP_BYTES_MAX {
+                    self.buf.shrink_to(bytes.len());
+                }
+            } else if self.base >= self.buf.len() - self.base {
+                self.buf.copy_within(self.base.., 0);
+                self.buf.truncate(self.buf.len() - self.base);
+            } else {
+                self.buf.extend_from_slice(bytes);
+                return;
+            }
+            self.pos -= self.base;
+            self.base = 0;
+        }
+        self.buf.extend_from_slice(bytes);
+    }
+
+    /// Bytes fed and not yet handed out as requests.
+    pub fn buffered_bytes(&self) -> usize {
+        match self.state {
+            State::Done => self.buf.len() - self.pos,
+            State::Start | State::Header { .. } | State::Body { .. } => self.buf.len() - self.base,
+        }
+    }
+
+    /// Forgets everything that was fed.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The next complete request, or `None` until more bytes are fed.
+    ///
+    /// # Errors
+    /// On malformed input; the decoder is then of no further use.
+    #[expect(clippy::should_implement_trait, reason = "it lends from the decoder, which an Iterator cannot")]
+    pub fn next(&mut self, limits: &Limits) -> Result<Option<Request<'_>>, ProtocolError> {
+        loop {
+            match self.state {
+                State::Done => self.finish(),
+                State::Start => {
+                    let Some(&first) = self.buf.get(self.pos) else { return Ok(None) };
+                    if first != b'*' {
+                        match self.inline(limits)? {
+                            None => return Ok(None),
+                            Some(false) => self.finish(),
+                            Some(true) => {
+                                self.state = State::Done;
+                                return Ok(self.inline.as_request());
+                            }
+                        }
+                        continue;
+                    }
+                    let Some(line) = self.line("too big mbulk count string", limits)? else { return Ok(None) };
+                    let count = super::parse_integer(&self.buf[line.0 + 1..line.1])
+                        .filter(|count| *count <= i64::from(i32::MAX))
+                        .ok_or(ProtocolError::Text("invalid multibulk length"))?;
+                    if count > UNAUTHENTICATED_ARGS_MAX && !limits.authenticated {
+                        return Err(ProtocolError::Text("unauthenticated multibulk length"));
+                    }
+                    match u32::try_from(count) {
+                        Ok(missing) if missing > 0 => self.state = State::Header { missing },
+                        _ => self.finish(),
+                    }
+                }
+                State::Header { missing } => {
+                    let Some(line) = self.line("too big bulk count string", limits)? else { return Ok(None) };
+                    let first = self.buf[line.0];
+                    if first != b'$' {
+                        return Err(ProtocolError::ExpectedDollar(first));
+                    }
+                    let len = super::parse_integer(&self.buf[line.0 + 1..line.1])
+                        .filter(|len| (0..=limits.bulk_bytes_max).contains(len))
+                        .ok_or(ProtocolError::Text("invalid bulk length"))?;
+                    if len > UNAUTHENTICATED_BULK_MAX && !limits.authenticated {
+                        return Err(ProtocolError::Text("unauthenticated bulk length"));
+                    }
+                    let len = u32::try_from(len).map_err(|_| ProtocolError::Text("invalid bulk length"))?;
+                    self.state = State::Body { missing, len };
+                }
+                State::Body { missing, len } => {
+                    let end = self.pos + len as usize + 2;
+                    if self.buf.len() < end {
+                        return self.wait(limits);
+                    }
+                    let at = u32::try_from(self.pos - self.base).map_err(|_| ProtocolError::BufferLimit)?;
+                    self.spans.push(Span { at, len });
+                    self.pos = end;
+                    if missing > 1 {
+                        self.state = State::Header { missing: missing - 1 };
+                    } else {
+                        self.state = State::Done;
+                        return Ok(Some(Request { bytes: &self.buf[self.base..self.pos], spans: &self.spans }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes the current request's bytes free.
+    fn finish(&mut self) {
+        self.base = self.pos;
+        self.scanned = 0;
+        self.spans.clear();
+        self.inline.clear();
+        self.state = State::Start;
+    }
+
+    fn wait<T>(&self, limits: &Limits) -> Result<Option<T>, ProtocolError> {
+        if self.buf.len() - self.base > limits.buffer_bytes_max { Err(ProtocolError::BufferLimit) } else { Ok(None) }
+    }
+
+    /// A line that ends in CR and one more byte: where it begins and where its CR stands.
+    fn line(&mut self, too_long: &'static str, limits: &Limits) -> Result<Option<(usize, usize)>, ProtocolError> {
+        let from = self.pos + self.scanned;
+        match self.buf[from..].iter().position(|byte| *byte == b'\r') {
+            Some(offset) if from + offset + 1 < self.buf.len() => {
+                let line = (self.pos, from + offset);
+                self.pos = line.1 + 2;
+                self.scanned = 0;
+                Ok(Some(line))
+            }
+            found => {
+                self.scanned = found.map_or(self.buf.len(), |offset| from + offset) - self.pos;
+                if found.is_none() && self.buf.len() - self.pos > INLINE_BYTES_MAX {
+                    return Err(ProtocolError::Text(too_long));
+                }
+                self.wait(limits)
+            }
+        }
+    }
+
+    /// Reads an inline request into `self.inline`: `Some(false)` for an empty line.
+    fn inline(&mut self, limits: &Limits) -> Result<Option<bool>, ProtocolError> {
+        let from = self.pos + self.scanned;
+        let Some(offset) = self.buf[from..].iter().position(|byte| *byte == b'\n') else {
+            self.scanned = self.buf.len() - self.pos;
+            if self.scanned > INLINE_BYTES_MAX {
+                return Err(ProtocolError::Text("too big inline request"));
+            }
+            return self.wait(limits);
+        };
+        let newline = from + offset;
+        let line = &self.buf[self.pos..newline];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.inline.clear();
+        split_inline(line, &mut self.inline).ok_or(ProtocolError::Text("unbalanced quotes in request"))?;
+        self.pos = newline + 1;
+        Ok(Some(self.inline.as_request().is_some()))
+    }
+}
+
+/// Splits a line into arguments as `sds.c: sdssplitargs` does; `None` when quotes do not match.
+fn split_inline(line: &[u8], into: &mut OwnedRequest) -> Option<()> {
+    // C strings end at a NUL.
+    let line = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
+    let mut rest = line;
+    loop {
+        rest = &rest[rest.iter().position(|byte| !is_space(byte)).unwrap_or(rest.len())..];
+        if rest.is_empty() {
+            return Some(());
+        }
+        let mut arg = Vec::new();
+        let mut quote = None;
+        loop {
+            match (quote, rest) {
+                (None, []) => break,
+                (Some(_), []) => return None,
+                (Some(b'"'), [b'\\', b'x', high, low, tail @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                    arg.push(hex(*high) << 4 | hex(*low));
+                    rest = tail;
+                }
+                (Some(b'"'), [b'\\', escaped, tail @ ..]) => {
+                    arg.push(match escaped {
+                        b'n' => b'\n',
+                        b'r' => b'\r',
+                        b't' => b'\t',
+                        b'b' => 0x08,
+                        b'a' => 0x07,
+                        other => *other,
+                    });
+                    rest = tail;
+                }
+                (Some(b'\''), [b'\\', b'\'', tail @ ..]) => {
+                    arg.push(b'\'');
+                    rest = tail;
+                }
+                (Some(open), [byte, tail @ ..]) if *byte == open => {
+                    if tail.first().is_some_and(|next| !is_space(next)) {
+                        return None;
+                    }
+                    rest = tail;
+                    break;
+                }
+                (None, [byte, ..]) if is_space(byte) => break,
+                (None, [byte @ (b'"' | b'\''), tail @ ..]) => {
+                    quote = Some(*byte);
+                    rest = tail;
+                }
+                (_, [byte, tail @ ..]) => {
+                    arg.push(*byte);
+                    rest = tail;
+                }
+            }
+        }
+        into.push(&arg);
+    }
+}
+
+fn hex(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => digit.wrapping_sub(b'A').wrapping_add(10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds `input` in pieces of `step` bytes and collects requests until the end or an error.
+    fn decode(input: &[u8], step: usize, limits: Limits) -> (Vec<Vec<Vec<u8>>>, Option<String>) {
+        let mut decoder = Decoder::default();
+        let mut requests = Vec::new();
+        for piece in input.chunks(step) {
+            decoder.feed(piece);
+            loop {
+                match decoder.next(&limits) {
+                    Ok(Some(request)) => requests.push(request.iter().map(<[u8]>::to_vec).collect()),
+                    Ok(None) => break,
+                    Err(error) => return (requests, Some(error.to_string())),
+                }
+            }
+        }
+        (requests, None)
+    }
+
+    fn check(input: &[u8], expected: &[&[&[u8]]], error: Option<&str>) {
+        for step in [1, 2, 3, 7, input.len().max(1)] {
+            let (requests, found) = decode(input, step, Limits::default());
+            assert_eq!(requests, expected, "{} in pieces of {step}", input.escape_ascii());
+            assert_eq!(found.as_deref(), error, "{} in pieces of {step}", input.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn requests_come_out_as_they_went_in() {
+        check(b"*1\r\n$4\r\nPING\r\n", &[&[b"PING"]], None);
+        check(b"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n*1\r\n$0\r\n\r\n", &[&[b"GET", b"a\r\n"], &[b""]], None);
+        check(b"*0\r\n*-1\r\nPING\r\n", &[&[b"PING"]], None);
+        check(b"  set  k \"a\\x41\\n\" 'it\\'s'\r\n\r\nPING\n", &[&[b"set", b"k", b"aA\n", b"it's"], &[b"PING"]], None);
+    }
+
+    #[test]
+    fn malformed_input_is_refused_in_redis_words() {
+        check(b"*x\r\n", &[], Some("Protocol error: invalid multibulk length"));
+        check(b"*2147483648\r\n", &[], Some("Protocol error: invalid multibulk length"));
+        check(b"*1\r\n#3\r\n", &[], Some("Protocol error: expected '$', got '#'"));
+        check(b"*1\r\n$-1\r\n", &[], Some("Protocol error: invalid bulk length"));
+        check(b"*1\r\n$536870913\r\n", &[], Some("Protocol error: invalid bulk length"));
+        check(b"GET \"x\r\n", &[], Some("Protocol error: unbalanced quotes in request"));
+        check(b"GET \"x\"y\r\n", &[], Some("Protocol error: unbalanced quotes in request"));
+        check(&[b'a'; 64 * 1024 + 8], &[], Some("Protocol error: too big inline request"));
+    }
+
+    #[test]
+    fn a_stranger_may_ask_for_little() {
+        let limits = Limits { authenticated: false, ..Limits::default() };
+        let error = |input: &[u8]| decode(input, 5, limits).1.expect("refused");
+        assert_eq!(error(b"*11\r\n"), "Protocol error: unauthenticated multibulk length");
+        assert_eq!(error(b"*1\r\n$16385\r\n"), "Protocol error: unauthenticated bulk length");
+    }
+
+    #[test]
+    fn the_query_buffer_is_bounded() {
+        let limits = Limits { buffer_bytes_max: 100, ..Limits::default() };
+        let (requests, error) = decode(&[b"*1\r\n$500\r\n".as_slice(), &[b'x'; 300]].concat(), 50, limits);
+        assert_eq!((requests.len(), error.as_deref()), (0, Some("client query buffer limit exceeded")));
+    }
+
+    #[test]
+    fn a_huge_argument_in_small_pieces_is_held_once() {
+        let mut decoder = Decoder::default();
+        let len = 8 << 20;
+        decoder.feed(format!("*2\r\n$4\r\nECHO\r\n${len}\r\n").as_bytes());
+        for _ in 0..len / 4096 {
+            assert!(decoder.next(&Limits::default()).expect("well formed").is_none());
+            decoder.feed(&[7; 4096]);
+        }
+        decoder.feed(b"\r\n");
+        let request = decoder.next(&Limits::default()).expect("well formed").expect("complete");
+        assert_eq!(request.arg(1).map(<[u8]>::len), Some(len));
+        decoder.feed(b"PING\r\n");
+        assert!(decoder.buf.capacity() <= KEEP_BYTES_MAX, "the big buffer is given back");
+    }
+}

@@ -1,0 +1,116 @@
+//! Replies to bytes, in RESP2 and RESP3.
+
+use super::{Reply, format_double};
+
+/// The protocol a connection speaks; chosen by HELLO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2, what every connection begins with.
+    #[default]
+    Resp2,
+    /// RESP3: maps, sets, doubles, pushes.
+    Resp3,
+}
+
+/// Appends `reply` to `out`.
+pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
+    let resp3 = protocol == Protocol::Resp3;
+    match reply {
+        Reply::Ok => out.extend_from_slice(b"+OK\r\n"),
+        Reply::Nil | Reply::NilArray if resp3 => out.extend_from_slice(b"_\r\n"),
+        Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
+        Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
+        Reply::Int(value) => head(b':', *value, out),
+        Reply::Bulk(bytes) => bulk(bytes, out),
+        Reply::Static(text) => line(b'+', text.as_bytes(), out),
+        Reply::Status(text) => line(b'+', text.as_bytes(), out),
+        Reply::Error(error) => line(b'-', error.text().as_bytes(), out),
+        Reply::Array(items) => {
+            head(b'*', items.len() as i64, out);
+            items.iter().for_each(|item| encode(item, protocol, out));
+        }
+        Reply::Map(pairs) => {
+            let count = pairs.len() as i64;
+            if resp3 { head(b'%', count, out) } else { head(b'*', count * 2, out) }
+            for (key, value) in pairs {
+                encode(key, protocol, out);
+                encode(value, protocol, out);
+            }
+        }
+        Reply::Set(items) => {
+            head(if resp3 { b'~' } else { b'*' }, items.len() as i64, out);
+            items.iter().for_each(|item| encode(item, protocol, out));
+        }
+        Reply::Push(items) => {
+            head(if resp3 { b'>' } else { b'*' }, items.len() as i64, out);
+            items.iter().for_each(|item| encode(item, protocol, out));
+        }
+        Reply::Double(value) if resp3 => line(b',', format_double(*value).as_bytes(), out),
+        Reply::Double(value) => bulk(format_double(*value).as_bytes(), out),
+        Reply::Bool(value) if resp3 => line(b'#', if *value { b"t" } else { b"f" }, out),
+        Reply::Bool(value) => head(b':', i64::from(*value), out),
+        Reply::BigNumber(digits) if resp3 => line(b'(', digits.as_bytes(), out),
+        Reply::BigNumber(digits) => bulk(digits.as_bytes(), out),
+        Reply::Verbatim { format, text } if resp3 => {
+            head(b'=', text.len() as i64 + 4, out);
+            out.extend_from_slice(format);
+            out.push(b':');
+            out.extend_from_slice(text);
+            out.extend_from_slice(b"\r\n");
+        }
+        Reply::Verbatim { text, .. } => bulk(text, out),
+    }
+}
+
+fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+fn head(kind: u8, value: i64, out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    out.reserve(bytes.len() + 16);
+    head(b'$', bytes.len() as i64, out);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_two_spellings() {
+        let map = Reply::Map(vec![(Reply::bulk("k"), Reply::Int(1))]);
+        let verbatim = Reply::Verbatim { format: *b"txt", text: "hi".into() };
+        for (reply, resp2, resp3) in [
+            (Reply::Ok, "+OK\r\n", "+OK\r\n"),
+            (Reply::Nil, "$-1\r\n", "_\r\n"),
+            (Reply::NilArray, "*-1\r\n", "_\r\n"),
+            (Reply::Int(-7), ":-7\r\n", ":-7\r\n"),
+            (Reply::bulk("a\r\nb"), "$4\r\na\r\nb\r\n", "$4\r\na\r\nb\r\n"),
+            (Reply::error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
+            (map, "*2\r\n$1\r\nk\r\n:1\r\n", "%1\r\n$1\r\nk\r\n:1\r\n"),
+            (Reply::Set(vec![Reply::Ok]), "*1\r\n+OK\r\n", "~1\r\n+OK\r\n"),
+            (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),
+            (Reply::Double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n"),
+            (Reply::Bool(true), ":1\r\n", "#t\r\n"),
+            (Reply::BigNumber("12".into()), "$2\r\n12\r\n", "(12\r\n"),
+            (verbatim, "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
+        ] {
+            for (protocol, expected) in [(Protocol::Resp2, resp2), (Protocol::Resp3, resp3)] {
+                let mut out = Vec::new();
+                encode(&reply, protocol, &mut out);
+                assert_eq!(String::from_utf8_lossy(&out), expected, "{reply:?} {protocol:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The Redis serialization protocol: bytes to requests, replies to bytes. Knows no command.
+
+mod blob;
+mod decode;
+mod encode;
+mod number;
+mod reply;
+
+pub use blob::Blob;
+pub use decode::{Decoder, Limits, OwnedRequest, ProtocolError, Request};
+pub use encode::{Protocol, encode};
+pub use number::{format_double, parse_integer};
+pub use reply::{ErrorReply, Reply};

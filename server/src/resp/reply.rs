@@ -1,0 +1,93 @@
+//! The value every handler returns. EXEC, scripts, fault rules and both protocols read it.
+
+use super::Blob;
+use std::borrow::Cow;
+
+/// An error reply: a code in capitals, a space, and a text; written after a `-`.
+///
+/// Line breaks become spaces, as `networking.c: afterErrorReply` makes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorReply(Cow<'static, str>);
+
+impl ErrorReply {
+    /// An error with its code, as in `WRONGTYPE Operation against ...`.
+    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        let text = text.into();
+        if text.contains(['\r', '\n']) { Self(text.replace(['\r', '\n'], " ").into()) } else { Self(text) }
+    }
+
+    /// Code and text, without the leading `-`.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// The first word, as in `WRONGTYPE`.
+    pub fn code(&self) -> &str {
+        self.0.split(' ').next().unwrap_or_default()
+    }
+}
+
+/// A reply. RESP2 and RESP3 are two ways of writing the same value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// `+OK`.
+    Ok,
+    /// No value: `$-1`, or `_` in RESP3.
+    Nil,
+    /// No array: `*-1`, or `_` in RESP3.
+    NilArray,
+    /// An integer.
+    Int(i64),
+    /// A bulk string.
+    Bulk(Blob),
+    /// A simple string that is known at compile time, as in `+PONG`.
+    Static(&'static str),
+    /// A simple string.
+    Status(Cow<'static, str>),
+    /// An error.
+    Error(ErrorReply),
+    /// An array.
+    Array(Vec<Self>),
+    /// Pairs in order; a flat array in RESP2.
+    Map(Vec<(Self, Self)>),
+    /// Members without order; an array in RESP2.
+    Set(Vec<Self>),
+    /// A double; a bulk string in RESP2.
+    Double(f64),
+    /// A boolean; 1 or 0 in RESP2.
+    Bool(bool),
+    /// A decimal number of any size; a bulk string in RESP2.
+    BigNumber(String),
+    /// A text with its three-letter format; a bulk string in RESP2.
+    Verbatim {
+        /// `txt` or `mkd`.
+        format: [u8; 3],
+        /// The text.
+        text: Blob,
+    },
+    /// Out of band data; an array in RESP2.
+    Push(Vec<Self>),
+}
+
+impl Reply {
+    /// A bulk string with a copy of `bytes`.
+    pub fn bulk(bytes: impl AsRef<[u8]>) -> Self {
+        Self::Bulk(Blob::new(bytes.as_ref()))
+    }
+
+    /// An error with its code, as in `ERR no such key`.
+    pub fn error(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Error(ErrorReply::new(text))
+    }
+
+    /// True for an error.
+    pub fn is_error(&self) -> bool {
+        matches!(self, Self::Error(_))
+    }
+}
+
+impl From<ErrorReply> for Reply {
+    fn from(error: ErrorReply) -> Self {
+        Self::Error(error)
+    }
+}

@@ -1,0 +1,362 @@
+//! A server: how it is built, reached and ended.
+
+use crate::engine::{Config, UnixMicros, UnixMillis};
+use crate::fault::{MessageRule, Rule};
+use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, Sockets, Source};
+use crate::node::Shared;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a server is to be. Every setting has a default that works.
+#[derive(Clone, Debug)]
+pub struct ServerBuilder {
+    config: Config,
+    clock: Clock,
+    epoch: UnixMicros,
+    bind: IpAddr,
+    port: u16,
+    history_max: usize,
+}
+
+impl Default for ServerBuilder {
+    fn default() -> Self {
+        Self {
+            config: Config::default(),
+            clock: Clock::System,
+            epoch: EPOCH,
+            bind: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            history_max: 0,
+        }
+    }
+}
+
+impl ServerBuilder {
+    /// The clock that everything on the server follows. [`Clock::System`] unless set.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// What a manual or tokio clock shows at the start. 2024-01-01 unless set.
+    #[must_use]
+    pub fn starting_at(mut self, time: UnixMillis) -> Self {
+        self.epoch = time.micros();
+        self
+    }
+
+    /// The seed of all randomness on the server. 0 unless set.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        self
+    }
+
+    /// The TCP port; 0, the default, takes a free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// The address to listen on. 127.0.0.1 unless set.
+    #[must_use]
+    pub fn bind(mut self, addr: IpAddr) -> Self {
+        self.bind = addr;
+        self
+    }
+
+    /// The password that clients have to give (`requirepass`). None unless set.
+    #[must_use]
+    pub fn requirepass(mut self, password: impl Into<Vec<u8>>) -> Self {
+        self.config.requirepass = password.into();
+        self
+    }
+
+    /// The number of databases. 16 unless set; at least 1.
+    #[must_use]
+    pub fn databases(mut self, count: usize) -> Self {
+        self.config.databases = count.max(1);
+        self
+    }
+
+    /// Keeps the latest `max` commands for [`Server::history`]. 0, the default, keeps none;
+    /// [`crate::HISTORY_MAX`] is plenty.
+    #[must_use]
+    pub fn history(mut self, max: usize) -> Self {
+        self.history_max = max;
+        self
+    }
+
+    /// The parameters behind all this, and the bounds that have no method of their own.
+    #[must_use]
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Starts the server. Its timer runs on the current tokio runtime; sockets are served by a
+    /// thread of the server's own once somebody asks for its address.
+    ///
+    /// # Errors
+    /// When the port cannot be bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime: [`blocking::Server`](crate::blocking::Server) needs none.
+    ///
+    /// # Cancel safety
+    /// It never waits; it is async so that it is called inside a runtime.
+    #[expect(clippy::unused_async, reason = "makes the compiler ask for a runtime")]
+    pub async fn start(self) -> io::Result<Server> {
+        let (server, driver) = self.build()?;
+        server.own_driver(tokio::spawn(driver).abort_handle());
+        Ok(server)
+    }
+
+    /// Makes the server and leaves its timer to the caller, who polls it: for simulations with a
+    /// scheduler of their own.
+    ///
+    /// # Errors
+    /// When the port cannot be bound, or for [`Clock::Tokio`] outside of a runtime.
+    pub fn build(self) -> io::Result<(Server, Driver)> {
+        let server = self.make()?;
+        let driver = Driver::new(server.hub.clone());
+        Ok((server, driver))
+    }
+
+    pub(crate) fn make(mut self) -> io::Result<Server> {
+        let source = Source::new(self.clock, self.epoch)?;
+        // A paused tokio clock times out every request on a real socket; the port is bound when asked for.
+        let listener = if self.clock == Clock::Tokio && self.port == 0 {
+            Listener::Later(self.bind)
+        } else {
+            let listener = listen(SocketAddr::new(self.bind, self.port))?;
+            self.config.port = listener.local_addr()?.port();
+            Listener::Bound(listener)
+        };
+        let shared = Shared::new(self.config, self.history_max, source.now());
+        Ok(Server {
+            hub: Arc::new(Hub::new(shared, source)),
+            listening: Mutex::new(Listening { listener, addr: None, sockets: None }),
+            driver: Mutex::new(None),
+            is_timed_by_sockets: self.clock == Clock::System,
+        })
+    }
+}
+
+fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(addr), socket2::Type::STREAM, None)?;
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.bind(&addr.into())?;
+    // `tcp-backlog`, 511 in Redis; more lets thousands connect at once.
+    socket.listen(4096)?;
+    Ok(socket.into())
+}
+
+#[derive(Debug)]
+enum Listener {
+    Later(IpAddr),
+    Bound(TcpListener),
+    /// The socket thread has it.
+    Served,
+}
+
+#[derive(Debug)]
+struct Listening {
+    listener: Listener,
+    addr: Option<SocketAddr>,
+    sockets: Option<Sockets>,
+}
+
+/// A Redis double in this process. Dropping it ends its connections, its thread and its timer, and
+/// frees its port.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis::AsyncTypedCommands;
+///
+/// let server = redouble::Server::start().await?;
+/// let client = redis::Client::open(server.url())?;
+/// let mut connection = client.get_multiplexed_async_connection().await?;
+/// connection.set("k", "v").await?;
+/// assert_eq!(server.get("k").as_deref(), Some(&b"v"[..]));
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) hub: Arc<Hub>,
+    listening: Mutex<Listening>,
+    driver: Mutex<Option<tokio::task::AbortHandle>>,
+    is_timed_by_sockets: bool,
+}
+
+impl Server {
+    /// Starts a server with the wall clock on a free port.
+    ///
+    /// # Errors
+    /// When no port can be bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, as [`ServerBuilder::start`].
+    pub async fn start() -> io::Result<Self> {
+        ServerBuilder::default().start().await
+    }
+
+    /// A server with other settings.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    /// Serves sockets from now on, and gives the address.
+    ///
+    /// # Errors
+    /// When the port cannot be bound or the thread cannot be started.
+    pub fn listen(&self) -> io::Result<SocketAddr> {
+        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(addr) = listening.addr {
+            return Ok(addr);
+        }
+        let listener = match std::mem::replace(&mut listening.listener, Listener::Served) {
+            Listener::Later(ip) => listen(SocketAddr::new(ip, 0))?,
+            Listener::Bound(listener) => listener,
+            Listener::Served => return Err(io::Error::other("the socket thread could not be started")),
+        };
+        let addr = listener.local_addr()?;
+        listening.sockets = Some(Sockets::start(self.hub.clone(), listener, self.is_timed_by_sockets)?);
+        listening.addr = Some(addr);
+        Ok(addr)
+    }
+
+    /// The address of its socket.
+    ///
+    /// # Panics
+    /// When [`Server::listen`], which this calls first, fails.
+    pub fn addr(&self) -> SocketAddr {
+        self.listen().expect("the socket thread starts")
+    }
+
+    /// The URL for clients, as in `redis://127.0.0.1:40113`.
+    ///
+    /// # Panics
+    /// When [`Server::listen`], which this calls first, fails.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.addr())
+    }
+
+    /// A connection without a socket: bytes of RESP go in and come out. Works under a paused clock.
+    pub fn connect(&self) -> InProcess {
+        InProcess::open(self.hub.clone())
+    }
+
+    /// A connection of the `redis` crate without a socket.
+    ///
+    /// # Errors
+    /// When the greeting fails, because the server wants a password.
+    #[cfg(feature = "redis")]
+    pub async fn connection(&self) -> redis::RedisResult<crate::Connection> {
+        self.connection_with(redis::RedisConnectionInfo::default(), redis::AsyncConnectionConfig::new()).await
+    }
+
+    /// The same with a database, a password, RESP3, other timeouts.
+    ///
+    /// # Errors
+    /// When the greeting fails.
+    #[cfg(feature = "redis")]
+    pub async fn connection_with(
+        &self,
+        info: redis::RedisConnectionInfo,
+        config: redis::AsyncConnectionConfig,
+    ) -> redis::RedisResult<crate::Connection> {
+        let spawn: crate::Spawn = Arc::new(|driver| drop(tokio::spawn(driver)));
+        self.connection_spawned_by(info, config, spawn).await
+    }
+
+    /// The same with a scheduler of the caller's own for the connection's driver.
+    ///
+    /// # Errors
+    /// When the greeting fails.
+    #[cfg(feature = "redis")]
+    pub async fn connection_spawned_by(
+        &self,
+        info: redis::RedisConnectionInfo,
+        config: redis::AsyncConnectionConfig,
+        spawn: crate::Spawn,
+    ) -> redis::RedisResult<crate::Connection> {
+        crate::Connection::open(self.hub.clone(), info, config, spawn).await
+    }
+
+    /// Installs a fault; it goes away with the guard.
+    pub fn inject<F>(&self, rule: Rule<F>) -> Injected
+    where
+        Rule<F>: MessageRule + 'static,
+    {
+        self.inject_rule(rule)
+    }
+
+    /// Installs a rule of the caller's own.
+    pub fn inject_rule(&self, rule: impl MessageRule + 'static) -> Injected {
+        let (id, fired) = self.hub.shared.plan.install(Box::new(rule));
+        Injected { hub: self.hub.clone(), id, fired }
+    }
+
+    /// Serves nobody until [`Server::resume`]: connections stay open, input queues, nothing expires
+    /// visibly. As SIGSTOP does to a real server.
+    pub fn pause(&self) {
+        self.hub.shared.node().pause();
+    }
+
+    /// Serves everybody again, what was queued first.
+    pub fn resume(&self) {
+        let now = self.hub.now();
+        let mut node = self.hub.shared.node();
+        node.resume(&self.hub.shared, now);
+        let due = node.poll_timeout(&self.hub.shared);
+        drop(node);
+        if let Some(due) = due {
+            self.hub.arm(due);
+        }
+    }
+
+    /// Whether the server has ended, by SHUTDOWN.
+    pub fn is_shut_down(&self) -> bool {
+        self.hub.shared.is_down()
+    }
+
+    pub(crate) fn own_driver(&self, driver: tokio::task::AbortHandle) {
+        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(driver);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.hub.shut_down();
+        if let Some(driver) = self.driver.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            driver.abort();
+        }
+    }
+}
+
+/// A fault that is installed; dropping it removes the fault.
+#[derive(Debug)]
+#[must_use = "the fault is removed when this is dropped"]
+pub struct Injected {
+    hub: Arc<Hub>,
+    id: u64,
+    fired: Arc<std::sync::atomic::AtomicU64>,
+}
+
+impl Injected {
+    /// How many messages it has hit.
+    pub fn fired(&self) -> u64 {
+        self.fired.load(std::sync::atomic::Ordering::Acquire)
+    }
+}
+
+impl Drop for Injected {
+    fn drop(&mut self) {
+        self.hub.shared.plan.remove(self.id);
+    }
+}
