@@ -1,1 +1,24 @@
-//! (being written)
+//! Measures the double, alone (`benches/`) and side by side with a real Redis (`redouble-compare`).
+//!
+//! The comparison drives both servers in turn with the same bytes from the same client, and judges
+//! ratios: absolute figures say more about the machine than about the server. On Linux only, since
+//! CPU time and memory of the server process come from `/proc`.
+
+pub mod arithmetic;
+pub mod client;
+pub mod in_process;
+pub mod load;
+pub mod memory;
+pub mod process;
+pub mod report;
+pub mod start;
+pub mod workload;
+
+/// What goes wrong here ends the comparison, so a text is all that is needed of it.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Short for results with [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// The script by which locks are given back; comparing and deleting in one step.
+pub const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";

@@ -1,7 +1,7 @@
 //! Non-vacuity: what the runs have seen. A suite that never saw contention proves nothing.
 
 use crate::{
-    history::{Call, Cause, End, History, Moment, OpId, What},
+    history::{Actor, Belief, Call, Cause, End, History, Moment, OpId, What},
     simulation::PROBE_OP,
 };
 use std::collections::BTreeMap;
@@ -16,10 +16,12 @@ pub struct Coverage {
     seen: [u64; SIGHTS.len()],
 }
 
+type Sees = fn(&Eyes<'_>) -> bool;
+
 /// What there is to see, in the order of the counters.
-const SIGHTS: [(&str, fn(&Eyes<'_>) -> bool); 8] = [
-    ("contended", Eyes::contended),
-    ("expiry while held", Eyes::expiry_while_held),
+const SIGHTS: [(&str, Sees); 8] = [
+    ("contended", |eyes| eyes.contended()),
+    ("expiry while held", |eyes| eyes.expiry_while_held()),
     ("acquire unknown, executed", |eyes| {
         eyes.unknown_acquire(true)
     }),
@@ -32,8 +34,8 @@ const SIGHTS: [(&str, fn(&Eyes<'_>) -> bool); 8] = [
     ("release unknown", |eyes| {
         eyes.unknown(|call| matches!(call, Call::Release { .. }))
     }),
-    ("stale release", Eyes::stale_release),
-    ("death of a holder", Eyes::death_of_a_holder),
+    ("stale release", |eyes| eyes.stale_release()),
+    ("death of a holder", |eyes| eyes.death_of_a_holder()),
 ];
 
 impl Coverage {
@@ -75,16 +77,15 @@ impl Coverage {
 
 struct Eyes<'a> {
     history: &'a History,
-    beliefs: Vec<crate::history::Belief>,
-    calls: BTreeMap<OpId, (Moment, crate::history::Actor, Call)>,
+    beliefs: Vec<Belief>,
+    calls: BTreeMap<OpId, (Moment, Actor, Call)>,
 }
 
 impl Eyes<'_> {
     fn contended(&self) -> bool {
         self.calls.values().any(|&(asked, actor, call)| {
-            let stands = |belief: &crate::history::Belief| {
-                belief.actor != actor && belief.from < asked && asked < belief.to
-            };
+            let stands =
+                |belief: &Belief| belief.actor != actor && belief.from < asked && asked < belief.to;
             call.acquires() && self.beliefs.iter().any(stands)
         })
     }
@@ -116,23 +117,22 @@ impl Eyes<'_> {
                 let Some(&(asked, actor, call)) = self.calls.get(&op) else {
                     return false;
                 };
-                let stored = self.history.iter().any(|(at, what)| match what {
-                    What::Server {
-                        cause: Cause::Client(host),
-                        stored: Some(_),
-                    } => *host == actor.host && asked < at && at < until,
-                    _ => false,
+                let stored = self.history.iter().any(|(at, what)| {
+                    let theirs = matches!(what, What::Server {
+                        cause: Cause::Client(host), stored: Some(_),
+                    } if *host == actor.host);
+                    theirs && asked < at && at < until
                 });
                 call.acquires() && stored == executed
             })
     }
 
     fn ended_badly(&self, of: impl Fn(Call) -> bool) -> bool {
-        self.history.entries.iter().any(|entry| match entry.what {
-            What::Fail { op } | What::Info { op, .. } => {
-                self.calls.get(&op).is_some_and(|&(_, _, call)| of(call))
-            }
-            _ => false,
+        self.history.entries.iter().any(|entry| {
+            let (What::Fail { op } | What::Info { op, .. }) = entry.what else {
+                return false;
+            };
+            self.calls.get(&op).is_some_and(|&(_, _, call)| of(call))
         })
     }
 

@@ -5,6 +5,7 @@ pub mod backend;
 mod check;
 pub mod checker;
 pub mod coverage;
+pub mod differential;
 pub mod history;
 pub mod report;
 pub mod runner;

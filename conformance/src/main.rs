@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use redouble_conformance::{
     backend::{Backend, Double, Real},
     checker::{Finding, Property},
-    report::{html, json, terminal, verdict},
+    report::{html, json, terminal},
     runner::{Plan, QUICK, QUICK_REAL, Trial, judge, run_trial},
     scenario::{Scenario, generate::Generator, nemesis::NEMESES},
     subject::{Expected, Row, SUBJECTS},
@@ -149,7 +149,7 @@ fn locks(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
     let rows = chosen(&args.lock)?;
     let backend = backend(&args.backend)?;
     let quick = Plan::quick(&*backend);
-    let count = args.seeds.unwrap_or(match args.seed {
+    let count = args.seeds.unwrap_or_else(|| match args.seed {
         Some(_) => 1,
         None if backend.virtual_time() => QUICK,
         None => QUICK_REAL,

@@ -119,6 +119,24 @@ impl Guard {
     /// # Cancel safety
     ///
     /// Cancel safe. The lease may then have been extended in Redis without the guard relying on it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+    /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+    /// use std::time::Duration;
+    ///
+    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build();
+    /// let guard = lock.try_lock().await?;
+    /// guard.extend(Duration::from_secs(60)).await?;
+    /// assert!(guard.remaining() > Duration::from_secs(59));
+    ///
+    /// tokio::time::sleep(Duration::from_secs(61)).await;
+    /// assert!(guard.extend(Duration::from_secs(60)).await.unwrap_err().is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let held = &self.held;
         let lease = held.options.lease(lease)?;
@@ -138,6 +156,24 @@ impl Guard {
     /// # Cancel safety
     ///
     /// Cancelling the call leaves the release to the background, as dropping the guard does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+    /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+    /// use redouble_lock::Release;
+    /// use std::time::Duration;
+    ///
+    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build();
+    /// assert_eq!(lock.try_lock().await?.release().await, Release::Released);
+    ///
+    /// let late = lock.try_lock().await?;
+    /// tokio::time::sleep(Duration::from_secs(11)).await;
+    /// assert_eq!(late.release().await, Release::AlreadyLost);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Release {
         let held = &self.held;
         held.end(Belief::Released);
@@ -169,6 +205,28 @@ impl Guard {
     /// # Cancel safety
     ///
     /// Cancel safe. May be awaited by several tasks, any number of times.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+    /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+    /// # let lock = locks.mutex("order:17").build();
+    /// # let mut jobs = tokio::sync::mpsc::channel::<u64>(1).1;
+    /// let guard = lock.lock().await?;
+    /// loop {
+    ///     tokio::select! {
+    ///         biased;
+    ///         reason = guard.lost() => panic!("no leader any more: {reason}"),
+    ///         job = jobs.recv() => match job {
+    ///             Some(job) => println!("leads job {job}"),
+    ///             None => break,
+    ///         },
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> LossReason {
         match self.held.ended().await {
             Belief::Lost(reason) => reason,
@@ -188,6 +246,23 @@ impl Guard {
     /// # Cancel safety
     ///
     /// As cancel safe as `work`. The guard remains.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+    /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+    /// use std::time::Duration;
+    ///
+    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build();
+    /// let guard = lock.try_lock().await?;
+    /// assert_eq!(guard.run(async { "done" }).await?, "done");
+    ///
+    /// let too_long = guard.run(tokio::time::sleep(Duration::from_secs(60))).await;
+    /// assert!(too_long.unwrap_err().is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         let mut work = pin!(work);
         let mut lost = pin!(self.lost());

@@ -70,7 +70,28 @@
 //! Clock, timers, background tasks and randomness come through [`Environment`]; with [`Tokio`], the
 //! default, a test with a paused clock (`start_paused = true`) runs a lease of thirty seconds in no
 //! time. Over a real socket a paused clock makes every request time out at once, so such a test
-//! needs a connection in process, as the test double `redouble` has.
+//! needs a connection in process, as the test double [`redouble`](https://docs.rs/redouble) has:
+//!
+//! ```
+//! use redouble::{Clock, Server, fault::Disconnect};
+//! use redouble_lock::{LockManager, LossReason};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::builder().clock(Clock::Tokio).start().await?;
+//! let locks = LockManager::new(server.connection().await?);
+//!
+//! // The lock is taken, but the reply is lost: the next request recognises it.
+//! let fault = server.inject(Disconnect::after_execution().key("order:17").nth(1));
+//! let guard = locks.mutex("order:17").build().lock().await?;
+//! assert_eq!(fault.fired(), 1);
+//!
+//! // Redis is silent from here on. The holder is told in time.
+//! server.pause();
+//! assert_eq!(guard.lost().await, LossReason::Expired);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! Events are emitted with [`tracing`]: losses and locks that cannot be released as warnings,
 //! failed requests at debug level.

@@ -25,6 +25,24 @@ use std::{fmt, sync::Arc, time::Duration};
 /// **Deadlock.** The lock of a holder that died is free when its lease is over.
 ///
 /// **Order.** None: waiters are not served in the order in which they came.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+/// # let connection = server.connection().await?;
+/// use redouble_lock::{LockError, LockManager, Release};
+///
+/// let locks = LockManager::new(connection);
+/// let lock = locks.mutex("order:17").build();
+///
+/// let guard = lock.try_lock().await?;
+/// assert_eq!(lock.try_lock().await.unwrap_err(), LockError::Contended);
+/// assert_eq!(guard.release().await, Release::Released);
+/// assert!(lock.try_lock().await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Mutex {
     core: Arc<Core>,
@@ -90,6 +108,23 @@ impl Mutex {
     /// # Cancel safety
     ///
     /// As [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+    /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+    /// use std::time::Duration;
+    ///
+    /// let lock = locks.mutex("order:17").lease(Duration::from_secs(10)).build();
+    /// std::mem::forget(lock.try_lock().await?); // a holder that died
+    ///
+    /// let error = lock.lock_timeout(Duration::from_secs(3)).await.unwrap_err();
+    /// assert!(error.is_contended() && error.is_timed_out());
+    /// assert!(lock.lock_timeout(Duration::from_secs(8)).await.is_ok()); // its lease was over
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
         self.acquire(Wait::AtMost(wait)).await
     }

@@ -67,8 +67,9 @@ async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
+/// Tasks besides those of the server itself, of which there is one.
 fn tasks() -> usize {
-    Handle::current().metrics().num_alive_tasks()
+    Handle::current().metrics().num_alive_tasks() - 1
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,6 +136,39 @@ async fn what_is_lost_stays_lost() -> Test {
     assert_eq!(stale.release().await, Release::AlreadyLost);
     assert_eq!(server.get(KEY).as_deref(), Some(next.token().as_bytes()));
     assert_eq!(next.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_the_server_forgot_is_neither_extended_nor_released_for_another() -> Test {
+    let server = server().await;
+    let mut redis = server.connection().await?;
+    let lock = mutex(&server);
+    let first = lock.try_lock().await?;
+    redis::cmd("DEL").arg(KEY).exec_async(&mut redis).await?;
+    let next = lock.try_lock().await?;
+    pass(LEASE / 2).await;
+    let ttl = server.pttl(KEY);
+    assert_eq!(
+        first.extend(LEASE).await,
+        Err(LockError::Lost(LossReason::Gone))
+    );
+    assert_eq!(first.release().await, Release::AlreadyLost);
+    assert_eq!(server.pttl(KEY), ttl);
+    assert_eq!(server.get(KEY).as_deref(), Some(next.token().as_bytes()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_manager_with_a_client_makes_its_own_connections_and_new_ones() -> Test {
+    let server = Server::start().await?;
+    let locks = LockManager::from_client(redis::Client::open(server.url())?).await?;
+    let lock = locks.mutex(KEY).build();
+    let guard = lock.try_lock().await?;
+    let _cut = server.inject(Disconnect::before_execution().key(KEY).nth(1));
+    guard.extend(LEASE * 2).await?;
+    assert!(server.pttl(KEY).is_some_and(|ttl| ttl > LEASE));
+    assert_eq!(guard.release().await, Release::Released);
     Ok(())
 }
 

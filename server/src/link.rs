@@ -154,6 +154,12 @@ impl Output {
         (!self.ready.is_empty() && self.held_until.is_none()) || self.ended().is_some()
     }
 
+    /// True when no request should be executed for now: it has ended, or nobody reads.
+    #[inline]
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.ending.is_some() || self.is_full()
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.ready.len() - self.read > OUTPUT_BYTES_MAX
     }

@@ -9,6 +9,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// The C library's allocator gives memory back to the kernel and takes it again with every cycle of
+/// Lua's collector; Redis brings an allocator of its own for such reasons.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A test double for Redis: real protocol, real Lua, one controllable clock.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]

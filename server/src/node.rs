@@ -5,11 +5,11 @@
 //! the inbox instead, and the script's hook serves it (see `engine::Bystanders`).
 
 use crate::clock::NodeClock;
-use crate::engine::{Config, Desk, Effect, Engine, Outbox, Outcome, UnixMicros};
+use crate::engine::{Config, ConnId, Desk, Effect, Engine, Outbox, Outcome, UnixMicros};
 use crate::fault::{Plan, Verdict};
 use crate::history::{Entry, History};
 use crate::link::{Ending, Input, Link};
-use crate::resp::{OwnedRequest, Reply, Request};
+use crate::resp::{OwnedRequest, Protocol, Reply, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -51,11 +51,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What one look at a connection's input came to.
-enum Step {
-    /// Nothing to do until more comes.
-    Idle,
-    Served,
+/// How far a connection was served.
+enum Served {
+    /// There is nothing to do until more comes.
+    All,
+    /// A request has effects on others, which come before the next request.
+    UpToEffects,
 }
 
 impl Shared {
@@ -154,7 +155,7 @@ impl Shared {
         let waiting = std::mem::take(&mut *lock(&self.inbox));
         let mut outbox = Outbox::default();
         for link in waiting {
-            while matches!(self.step(desk, &link, now, &mut outbox), Step::Served) {
+            while matches!(self.serve_batch(desk, &link, now, &mut outbox), Served::UpToEffects) {
                 while let Some(effect) = outbox.poll_effect() {
                     match effect {
                         Effect::Close { .. } => link.output().end(Ending::Close),
@@ -175,85 +176,85 @@ impl Shared {
         links.iter().for_each(|link| link.output().end(Ending::Close));
     }
 
-    /// Looks at a connection's input once: at most one request is executed.
-    fn step(&self, desk: &mut impl Desk, link: &Arc<Link>, now: UnixMicros, outbox: &mut Outbox) -> Step {
+    /// Executes what a connection has sent, up to the first request with effects on others.
+    fn serve_batch(&self, desk: &mut impl Desk, link: &Arc<Link>, now: UnixMicros, outbox: &mut Outbox) -> Served {
         let mut input = link.input();
-        if input.closed || self.is_down() {
+        let Input { decoder, delayed, parked, silenced, closed, .. } = &mut *input;
+        if *closed || self.is_down() {
             if let Some(conn) = link.conn.get()
                 && lock(&self.links).remove(&conn.client_id()).is_some()
             {
                 desk.disconnect(*conn);
             }
             link.output().end(Ending::Close);
-            return Step::Idle;
+            return Served::All;
         }
         let node_time = self.node_time(now);
-        let conn = match link.conn.get() {
-            Some(conn) => *conn,
-            None => match desk.connect(&link.addr, node_time) {
-                Ok(conn) => {
-                    lock(&self.links).insert(conn.client_id(), link.clone());
-                    *link.conn.get_or_init(|| conn)
-                }
-                Err(refusal) => {
-                    let mut output = link.output();
-                    output.write(&refusal.into(), crate::resp::Protocol::Resp2);
-                    output.end(Ending::Close);
-                    return Step::Idle;
-                }
-            },
-        };
-        if input.parked.is_some() || input.silenced {
-            return Step::Idle;
-        }
-        {
-            let output = link.output();
-            if output.is_ending() || output.is_full() {
-                return Step::Idle;
-            }
-        }
+        let Some(conn) = self.session(desk, link, node_time) else { return Served::All };
         let site = Site { shared: self, link, conn, now, node_time };
-        let Input { decoder, delayed, parked, silenced, .. } = &mut *input;
-        if let Some((due, _)) = delayed {
-            if *due > now {
-                return Step::Idle;
+        let mut is_open = !link.output().is_blocked();
+        while is_open && parked.is_none() && !*silenced {
+            if let Some((due, request)) = delayed.take() {
+                if due > now {
+                    *delayed = Some((due, request));
+                    break;
+                }
+                if let Some(request) = request.as_request() {
+                    is_open = site.execute(desk, request, parked, outbox);
+                }
+            } else {
+                let request = match decoder.next(&desk.limits(conn)) {
+                    Ok(Some(request)) => request,
+                    Ok(None) => break,
+                    Err(error) => {
+                        let mut output = link.output();
+                        if !error.is_silent() {
+                            output.write(&Reply::error(format!("ERR {error}")), desk.protocol(conn));
+                        }
+                        output.end(Ending::Close);
+                        break;
+                    }
+                };
+                match site.judge(desk, request) {
+                    Verdict::Pass => is_open = site.execute(desk, request, parked, outbox),
+                    Verdict::Delay(duration) => {
+                        let due = now.plus(duration);
+                        *delayed = Some((due, request.to_owned()));
+                        self.set_timer(due, conn.client_id());
+                        break;
+                    }
+                    verdict @ (Verdict::Drop | Verdict::Close | Verdict::Reset) => {
+                        site.lose(verdict);
+                        *silenced = true;
+                        decoder.clear();
+                        break;
+                    }
+                }
             }
-            if let Some((_, request)) = delayed.take()
-                && let Some(request) = request.as_request()
-            {
-                return site.execute(desk, request, parked, outbox);
+            if !outbox.is_empty() {
+                return Served::UpToEffects;
             }
         }
-        let request = match decoder.next(&desk.limits(conn)) {
-            Ok(None) => return Step::Idle,
-            Ok(Some(request)) => request,
-            Err(error) => {
+        Served::All
+    }
+
+    /// The session of a connection, opened at its first turn; `None` when there is no room.
+    fn session(&self, desk: &mut impl Desk, link: &Arc<Link>, node_time: UnixMicros) -> Option<ConnId> {
+        if let Some(conn) = link.conn.get() {
+            return Some(*conn);
+        }
+        match desk.connect(&link.addr, node_time) {
+            Ok(conn) => {
+                lock(&self.links).insert(conn.client_id(), link.clone());
+                Some(*link.conn.get_or_init(|| conn))
+            }
+            Err(refusal) => {
                 let mut output = link.output();
-                if !error.is_silent() {
-                    output.write(&Reply::error(format!("ERR {error}")), desk.protocol(conn));
-                }
+                output.write(&refusal.into(), Protocol::Resp2);
                 output.end(Ending::Close);
-                return Step::Idle;
-            }
-        };
-        if !self.plan.is_empty() {
-            match self.plan.on_request(conn, desk.name(conn), request) {
-                Verdict::Pass => {}
-                Verdict::Delay(duration) => {
-                    let due = now.plus(duration);
-                    *delayed = Some((due, request.to_owned()));
-                    self.set_timer(due, conn.client_id());
-                    return Step::Idle;
-                }
-                verdict => {
-                    site.lose(verdict);
-                    *silenced = true;
-                    decoder.clear();
-                    return Step::Idle;
-                }
+                None
             }
         }
-        site.execute(desk, request, parked, outbox)
     }
 
     fn set_timer(&self, at: UnixMicros, client_id: u64) {
@@ -269,53 +270,72 @@ impl Shared {
 struct Site<'a> {
     shared: &'a Shared,
     link: &'a Arc<Link>,
-    conn: crate::engine::ConnId,
+    conn: ConnId,
     now: UnixMicros,
     node_time: UnixMicros,
 }
 
 impl Site<'_> {
+    #[inline]
+    fn judge(&self, desk: &impl Desk, request: Request<'_>) -> Verdict {
+        let plan = &self.shared.plan;
+        if plan.is_empty() { Verdict::Pass } else { plan.on_request(self.conn, desk.name(self.conn), request) }
+    }
+
+    /// Executes a request; false when the connection takes no more for now.
+    #[inline]
     fn execute(
         &self,
         desk: &mut impl Desk,
         request: Request<'_>,
         parked: &mut Option<OwnedRequest>,
         outbox: &mut Outbox,
-    ) -> Step {
+    ) -> bool {
         let outcome = desk.handle(self.conn, request, self.node_time, outbox);
         if self.shared.has_history {
-            let reply = match &outcome {
-                Outcome::Reply(reply) => Some(reply.clone()),
-                Outcome::Parked | Outcome::Silent => None,
-            };
-            let entry =
-                Entry { at: self.node_time, client_id: self.conn.client_id(), request: request.to_owned(), reply };
-            lock(&self.shared.history).push(entry);
+            self.record(request, &outcome);
         }
         match outcome {
             Outcome::Reply(reply) => self.answer(desk, request, &reply),
-            Outcome::Parked => *parked = Some(request.to_owned()),
-            Outcome::Silent => {}
+            Outcome::Parked => {
+                *parked = Some(request.to_owned());
+                false
+            }
+            Outcome::Silent => true,
         }
-        Step::Served
     }
 
-    fn answer(&self, desk: &impl Desk, request: Request<'_>, reply: &Reply) {
-        let verdict = if self.shared.plan.is_empty() {
-            Verdict::Pass
-        } else {
-            self.shared.plan.on_reply(self.conn, desk.name(self.conn), request, reply)
+    fn record(&self, request: Request<'_>, outcome: &Outcome) {
+        let reply = match outcome {
+            Outcome::Reply(reply) => Some(reply.clone()),
+            Outcome::Parked | Outcome::Silent => None,
         };
+        let entry = Entry { at: self.node_time, client_id: self.conn.client_id(), request: request.to_owned(), reply };
+        lock(&self.shared.history).push(entry);
+    }
+
+    /// Writes a reply, if nothing happens to it; false when the connection takes no more for now.
+    #[inline]
+    fn answer(&self, desk: &impl Desk, request: Request<'_>, reply: &Reply) -> bool {
+        let plan = &self.shared.plan;
+        let verdict =
+            if plan.is_empty() { Verdict::Pass } else { plan.on_reply(self.conn, desk.name(self.conn), request, reply) };
         let protocol = desk.protocol(self.conn);
         match verdict {
-            Verdict::Pass => self.link.output().write(reply, protocol),
+            Verdict::Pass => {
+                let mut output = self.link.output();
+                output.write(reply, protocol);
+                return !output.is_blocked();
+            }
             Verdict::Delay(duration) => {
                 let due = self.now.plus(duration);
                 self.link.output().write_delayed(reply, protocol, due);
                 self.shared.set_timer(due, self.conn.client_id());
             }
-            verdict => self.lose(verdict),
+            Verdict::Drop => self.link.output().silence(),
+            verdict @ (Verdict::Close | Verdict::Reset) => self.lose(verdict),
         }
+        !self.link.output().is_blocked()
     }
 
     fn lose(&self, verdict: Verdict) {
@@ -341,9 +361,9 @@ impl Node {
                 }
                 break;
             }
-            match shared.step(&mut self.engine, link, now, &mut self.outbox) {
-                Step::Idle => break,
-                Step::Served => self.carry_out(shared, link, now),
+            match shared.serve_batch(&mut self.engine, link, now, &mut self.outbox) {
+                Served::All => break,
+                Served::UpToEffects => self.carry_out(shared, link, now),
             }
         }
         link.output().wake();
@@ -373,7 +393,7 @@ impl Node {
         }
     }
 
-    fn answer_parked(&mut self, shared: &Shared, conn: crate::engine::ConnId, reply: &Reply, now: UnixMicros) {
+    fn answer_parked(&mut self, shared: &Shared, conn: ConnId, reply: &Reply, now: UnixMicros) {
         let Some(link) = shared.link(conn.client_id()) else { return };
         let Some(request) = link.input().parked.take() else { return };
         if let Some(request) = request.as_request() {

@@ -1,10 +1,10 @@
 //! The embedded double: in process, in virtual time, observed after each of its steps.
 
-use super::{Backend, Node, Opened};
+use super::{Backend, Later, Node, Opened};
 use crate::{history::Stored, simulation::Transport};
 use redis::RedisConnectionInfo;
 use redouble::{Clock, Server};
-use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 /// A fresh double for every run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +25,7 @@ impl Backend for Double {
         None
     }
 
-    fn open(&self, seed: u64) -> Pin<Box<dyn Future<Output = io::Result<Opened>> + Send + '_>> {
+    fn open(&self, seed: u64) -> Later<'_, io::Result<Opened>> {
         Box::pin(async move {
             let (server, driver) = Server::builder().clock(Clock::Tokio).seed(seed).build()?;
             let began_ms = server.now().millis().0;
@@ -59,7 +59,7 @@ impl Node for DoubleNode {
         &self.login
     }
 
-    fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send + '_>> {
+    fn dial(&self) -> Later<'_, io::Result<Box<dyn Transport>>> {
         Box::pin(async { Ok(Box::new(self.server.connect()) as Box<dyn Transport>) })
     }
 

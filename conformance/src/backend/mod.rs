@@ -5,6 +5,7 @@
 
 mod double;
 mod real;
+pub mod redis_server;
 
 pub use double::Double;
 pub use real::Real;
@@ -15,6 +16,9 @@ use crate::{
 };
 use redis::RedisConnectionInfo;
 use std::{future::Future, io, pin::Pin, sync::Arc};
+
+/// A boxed future.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A place to run scenarios.
 pub trait Backend: Send + Sync {
@@ -28,7 +32,7 @@ pub trait Backend: Send + Sync {
     fn lease_ms(&self) -> Option<u64>;
 
     /// Prepares a server, or a key of its own, for one run.
-    fn open(&self, seed: u64) -> Pin<Box<dyn Future<Output = io::Result<Opened>> + Send + '_>>;
+    fn open(&self, seed: u64) -> Later<'_, io::Result<Opened>>;
 }
 
 /// What a backend prepares for a run.
@@ -45,13 +49,13 @@ pub trait Node: Send + Sync {
     fn key(&self) -> &str;
 
     /// Opens a byte stream to the server.
-    fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send + '_>>;
+    fn dial(&self) -> Later<'_, io::Result<Box<dyn Transport>>>;
 
     /// Who logs in, and to which database.
     fn login(&self) -> &RedisConnectionInfo;
 
     /// Removes what the run may have left behind, where others would be bothered by it.
-    fn clean_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn clean_up(&self) -> Later<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 

@@ -1,15 +1,14 @@
 //! A real Redis, on the wall clock: one that is started for the purpose, or one that is there.
 
-use super::{Backend, Node, Opened};
+use super::{Backend, Later, Node, Opened};
 use crate::simulation::Transport;
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, aio::MultiplexedConnection};
 use std::{
+    env,
     ffi::OsStr,
-    future::Future,
     io,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream as BlockingStream},
-    pin::Pin,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -99,6 +98,22 @@ impl Real {
         })
     }
 
+    /// Starts the server that the variable `REDOUBLE_REDIS` names: a path, or `off` for none. Unset
+    /// means the `redis-server` of the PATH, if there is one; under `CI=true` there must be.
+    ///
+    /// # Errors
+    /// If the server cannot be started although it is there or demanded.
+    pub fn from_environment() -> io::Result<Option<Self>> {
+        match env::var_os("REDOUBLE_REDIS") {
+            Some(off) if off == "off" => Ok(None),
+            Some(path) => Self::spawn(path).map(Some),
+            None => match Self::spawn("redis-server") {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !in_ci() => Ok(None),
+                started => started.map(Some),
+            },
+        }
+    }
+
     /// Uses a server that is there. Only keys under a prefix of our own are touched.
     ///
     /// # Errors
@@ -120,6 +135,10 @@ impl Real {
             _server: None,
         })
     }
+}
+
+fn in_ci() -> bool {
+    env::var_os("CI").is_some_and(|ci| ci == "true")
 }
 
 /// Keys of different runs of the suite on one server must not meet.
@@ -156,7 +175,7 @@ impl Backend for Real {
         Some(LEASE_MS)
     }
 
-    fn open(&self, _seed: u64) -> Pin<Box<dyn Future<Output = io::Result<Opened>> + Send + '_>> {
+    fn open(&self, _seed: u64) -> Later<'_, io::Result<Opened>> {
         let nth = self.runs.fetch_add(1, Ordering::Relaxed);
         let node = RealNode {
             key: format!("{}:{nth}", self.prefix),
@@ -201,7 +220,7 @@ impl Node for RealNode {
         &self.login
     }
 
-    fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send + '_>> {
+    fn dial(&self) -> Later<'_, io::Result<Box<dyn Transport>>> {
         Box::pin(async {
             let stream = TcpStream::connect((&*self.address.0, self.address.1)).await?;
             stream.set_nodelay(true)?;
@@ -209,7 +228,7 @@ impl Node for RealNode {
         })
     }
 
-    fn clean_up(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn clean_up(&self) -> Later<'_, ()> {
         Box::pin(async {
             // What cannot be deleted expires, unless a broken lock left it without an expiry.
             let _ = self.delete_key().await;

@@ -66,6 +66,12 @@ impl Property {
         }
     }
 
+    /// Whether it can be judged only where the server is observed.
+    #[must_use]
+    pub const fn needs_observation(self) -> bool {
+        matches!(self, Self::Ownership | Self::Truth)
+    }
+
     /// What holds if it holds.
     #[must_use]
     pub const fn statement(self) -> &'static str {

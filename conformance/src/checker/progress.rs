@@ -27,17 +27,18 @@ impl Checker for Progress {
             return Finding::Violation(witness);
         }
         let of_probe = |op: OpId| op == PROBE_OP;
-        let outcome = history.iter().find(|(_, what)| match what {
-            What::Ok { op, .. } | What::Fail { op } | What::Info { op, .. } => of_probe(*op),
-            _ => false,
+        let outcome = history.iter().find(|(_, what)| {
+            matches!(what, What::Ok { op, .. } | What::Fail { op } | What::Info { op, .. }
+                if of_probe(*op))
         });
         match outcome {
             None => Finding::Unknown("the history has no probe"),
             Some((_, What::Ok { .. })) => Finding::Valid,
             Some((at, what)) => {
-                let told = match what {
-                    What::Info { error, .. } => format!(" ({error})"),
-                    _ => String::new(),
+                let told = if let What::Info { error, .. } = what {
+                    format!(" ({error})")
+                } else {
+                    String::new()
                 };
                 let message = format!(
                     "all clients were dead, and by {} nobody else was granted the lock{told}",
@@ -54,6 +55,10 @@ impl Checker for Progress {
     }
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most of what happens is no matter here"
+)]
 fn left_behind(history: &History) -> Option<Witness> {
     let mut dead: BTreeSet<u8> = BTreeSet::new();
     let mut kept: Option<(&Stored, u8)> = None;

@@ -8,7 +8,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, Cause, History, Moment, Stored, What};
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 /// Judges P20.
 pub struct Truth;
@@ -122,6 +122,7 @@ fn falls(belief: &Belief, token: &[u8], states: &[State<'_>]) -> Option<Moment> 
 mod tests {
     use super::*;
     use crate::checker::hand_made::*;
+    use std::time::Duration;
 
     fn verdict(entries: Vec<(u64, What)>) -> Option<(Duration, Option<Duration>)> {
         let finding = Truth.check(&history(entries));

@@ -158,18 +158,18 @@ fn write_example(out: &mut String, trial: &Trial, example: &Counterexample) -> f
             Lane::Server => "server stores".to_owned(),
         };
         let class = if note.bad { " class=\"bad\"" } else { "" };
-        let (at, text) = (time(note.at), escape(&note.text));
+        let (at, text) = (time(note.at.at), escape(&note.text));
         write!(
             out,
             "<tr{class}><td>{at}</td><td>{lane}</td><td>{text}</td></tr>"
         )?;
     }
     let saved = Saved::of(trial, example).to_json();
-    write!(
+    writeln!(
         out,
         "</table></div></details><details><summary>Replay it</summary><p>Save this as \
          <code>case.json</code> and run <code>redouble-check replay case.json</code>.</p>\
-         <pre>{}</pre></details></article>\n",
+         <pre>{}</pre></details></article>",
         escape(&saved)
     )
 }
@@ -226,6 +226,10 @@ const WIDTH: f64 = 1_000.0;
 const LANE: f64 = 52.0;
 const TOP: f64 = 30.0;
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a drawing shows some of what happens"
+)]
 impl<'a> Timeline<'a> {
     fn of(example: &'a Counterexample) -> Self {
         let history = &example.judged.run.history;

@@ -5,7 +5,7 @@ pub mod json;
 pub mod terminal;
 
 use crate::{
-    history::{Actor, Call, Cause, History, OpId, Stored, What},
+    history::{Actor, Call, Cause, History, Moment, OpId, Stored, What},
     runner::Trial,
     scenario::Lost,
     subject::Expected,
@@ -39,7 +39,7 @@ pub fn verdict(trial: &Trial) -> String {
 
 /// Something that a timeline shows at a point in time.
 pub(crate) struct Note {
-    pub(crate) at: Duration,
+    pub(crate) at: Moment,
     pub(crate) lane: Lane,
     pub(crate) text: String,
     /// Something went wrong here.
@@ -58,7 +58,7 @@ pub(crate) fn notes(history: &History) -> Vec<Note> {
     let calls = history.calls();
     let mut tokens = Tokens::default();
     let mut notes = Vec::new();
-    for entry in &history.entries {
+    for (index, entry) in history.entries.iter().enumerate() {
         let of_op = |op: &OpId| calls.get(op).map(|&(_, actor, call)| (actor, call));
         let on = |host: u8| Lane::Client(Actor::on(host));
         let (lane, text, bad) = match &entry.what {
@@ -85,7 +85,7 @@ pub(crate) fn notes(history: &History) -> Vec<Note> {
                     format!("extended until {}", time(*at)),
                     false,
                 ),
-                _ => continue,
+                (Some(_) | None, _) => continue,
             },
             What::Lost { grant } => match of_op(grant) {
                 Some((actor, _)) => (Lane::Client(actor), "is told: lost".to_owned(), false),
@@ -111,7 +111,7 @@ pub(crate) fn notes(history: &History) -> Vec<Note> {
             ),
         };
         notes.push(Note {
-            at: entry.at,
+            at: history.moment(index),
             lane,
             text,
             bad,

@@ -3,7 +3,7 @@
 use super::{Lane, notes, rows, time, verdict};
 use crate::{
     checker::Property,
-    history::{Actor, History, Moment, PROBE_HOST},
+    history::{Actor, History, PROBE_HOST},
     runner::{Counterexample, Trial},
     subject::Expected,
     verdict::Cell,
@@ -181,22 +181,17 @@ pub fn lanes(out: &mut impl Write, history: &History) -> io::Result<()> {
         if !lanes.contains(&note.lane) {
             break;
         }
-        let repeated = index > 0 && notes[index - 1].at == note.at;
+        let repeated = index > 0 && notes[index - 1].at.at == note.at.at;
         let at = if repeated {
             String::new()
         } else {
-            time(note.at)
+            time(note.at.at)
         };
         let mut line = format!("    {at:>10} ");
         for (lane, width) in lanes.iter().zip(&widths) {
             let believes = |actor: &Actor| {
-                let now = Moment {
-                    at: note.at,
-                    place: usize::MAX,
-                };
-                beliefs.iter().any(|belief| {
-                    belief.actor == *actor && belief.from.at <= note.at && now < belief.to
-                })
+                let mut theirs = beliefs.iter().filter(|belief| belief.actor == *actor);
+                theirs.any(|belief| belief.from <= note.at && note.at < belief.to)
             };
             let bar = match lane {
                 Lane::Client(actor) if believes(actor) => '┃',

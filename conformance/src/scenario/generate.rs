@@ -93,7 +93,8 @@ fn cycle(overwork: bool) -> impl Strategy<Value = Cycle> {
         6 => (10..240_u64).prop_map(How::Wait),
         1 => (10..240_u64, 1..8_u32).prop_map(|(wait, polls)| How::Cancel(wait, polls)),
     ];
-    let short = 0..80_u64;
+    // Near the end of the lease is where checks and acts fall apart.
+    let short = prop_oneof![5 => 0..80_u64, 1 => 108..120_u64];
     let hold = if overwork {
         prop_oneof![1 => short, 1 => 121..220_u64].boxed()
     } else {
@@ -136,7 +137,9 @@ fn scenarios(nemeses: &[&dyn Nemesis]) -> BoxedStrategy<Scenario> {
         prop::bool::weighted(0.2),
         prop::bool::weighted(0.3),
     );
-    (shape, cycles, strikes, 0..4_u64, schedule)
+    // A near network, or a slow one: a lease in thirty round trips.
+    let latency_ms = prop_oneof![2 => 0..4_u64, 1 => 100..LEASE_MS / 30];
+    (shape, cycles, strikes, latency_ms, schedule)
         .prop_map(
             |((hosts, second_task, kept), cycles, strikes, latency_ms, schedule)| {
                 let mut actors: Vec<Actor> = (0..hosts).map(Actor::on).collect();
@@ -147,12 +150,12 @@ fn scenarios(nemeses: &[&dyn Nemesis]) -> BoxedStrategy<Scenario> {
                 for (actor, cycles) in actors.into_iter().zip(&cycles) {
                     events.extend(play(actor, cycles, kept));
                 }
-                events.extend(
-                    strikes
-                        .into_iter()
-                        .flatten()
-                        .map(|strike| strike.event(hosts)),
-                );
+                let faults = strikes
+                    .into_iter()
+                    .flatten()
+                    .map(|strike| strike.event(hosts));
+                let faults: Vec<_> = faults.map(|fault| aimed(fault, &events)).collect();
+                events.extend(faults);
                 events.sort_by_key(|&(at, _)| at);
                 let events = events.into_iter().zip(0..);
                 let events = events.map(|((at_ms, happening), id): (_, OpId)| Event {
@@ -174,6 +177,22 @@ fn scenarios(nemeses: &[&dyn Nemesis]) -> BoxedStrategy<Scenario> {
 
 const fn ms(units: u64) -> u64 {
     units * LEASE_MS / UNITS_PER_LEASE
+}
+
+/// Every other fault begins together with an operation of its client: that is where it hurts.
+fn aimed((at, fault): (u64, Happening), ops: &[(u64, Happening)]) -> (u64, Happening) {
+    let host = match fault {
+        Happening::Fault { fault, .. } if at % ms(2) == 0 => fault.host(),
+        Happening::Fault { .. } | Happening::Op { .. } => return (at, fault),
+    };
+    let theirs = ops
+        .iter()
+        .filter(|(_, op)| matches!(op, Happening::Op { actor, .. } if actor.host == host));
+    let next = theirs
+        .map(|&(begins, _)| begins)
+        .filter(|&begins| begins >= at)
+        .min();
+    (next.unwrap_or(at), fault)
 }
 
 /// The events of one actor. `kept`: its last grant is never given back.

@@ -5,6 +5,5 @@ pub mod generate;
 pub mod nemesis;
 mod shrink;
 
-pub(crate) use event::Ms;
 pub use event::{Direction, Event, Fault, Happening, Lost, Op, Scenario, Schedule};
 pub use shrink::{Shrunk, shrink};

@@ -28,6 +28,7 @@ pub fn shrink(scenario: &Scenario, fails: impl FnMut(&Scenario) -> bool) -> Shru
         fails,
         runs: 0,
     };
+    let mut rounded = false;
     loop {
         let before = search.best.clone();
         search.drop_clients();
@@ -35,7 +36,10 @@ pub fn shrink(scenario: &Scenario, fails: impl FnMut(&Scenario) -> bool) -> Shru
         search.calm();
         search.simplify_ops();
         search.weaken();
-        search.round();
+        // Once is enough, and rounding up would undo what compacting does.
+        if !std::mem::replace(&mut rounded, true) {
+            search.round();
+        }
         search.compact();
         if search.best == before || search.runs >= RUNS_MAX {
             break;
@@ -153,11 +157,15 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
     }
 
     fn weaken(&mut self) {
-        self.each(|event| {
-            if let Happening::Fault { for_ms, .. } = &mut event.happening {
-                *for_ms /= 2;
-            }
-        });
+        let sixth = self.best.lease_ms / 6;
+        let shorter: [fn(u64, u64) -> u64; 2] = [|ms, _| ms / 2, u64::saturating_sub];
+        for shorten in shorter {
+            self.each(|event| {
+                if let Happening::Fault { for_ms, .. } = &mut event.happening {
+                    *for_ms = shorten(*for_ms, sixth);
+                }
+            });
+        }
         self.each(|event| {
             if let Happening::Fault { fault, .. } = &mut event.happening {
                 match fault {
@@ -175,8 +183,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
             let grid = (self.best.lease_ms / parts).max(1);
             let nearest = move |ms: u64| (ms + grid / 2) / grid * grid;
             let upwards = move |ms: u64| ms.div_ceil(grid) * grid;
-            let rounded: [fn(&mut Event, &dyn Fn(u64) -> u64); 2] = [round_start, round_length];
-            for round in rounded {
+            for round in [round_start, round_length] {
                 self.each(|event| round(event, &nearest));
                 self.each(|event| round(event, &upwards));
             }
@@ -280,7 +287,7 @@ mod tests {
             .collect();
         assert_eq!(
             events,
-            ["0 c1 is paused for 10 s", "15000 c2 releases"],
+            ["0 c1 is paused for 10 s", "12500 c2 releases"],
             "{scenario:?}"
         );
         assert_eq!(

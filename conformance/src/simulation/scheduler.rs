@@ -532,7 +532,7 @@ mod tests {
             mine.map(|&(_, at)| at).collect::<Vec<_>>()
         };
         assert_eq!(of(0), [25, 35, 45], "{log:?}");
-        assert_eq!(of(1), [], "{log:?}");
+        assert_eq!(of(1), [0_u64; 0], "{log:?}");
         assert_eq!(of(2), [10, 20, 30], "{log:?}");
     }
 }

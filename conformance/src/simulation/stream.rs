@@ -14,7 +14,10 @@ use std::{
     future::Future,
     io,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -36,6 +39,8 @@ pub(crate) struct LinkPlan {
     cuts: Vec<(Duration, Duration, Lost)>,
     /// Which of the cuts have struck; each strikes once.
     struck: Mutex<Vec<bool>>,
+    /// Whatever is still under way never arrives.
+    forgotten: AtomicBool,
 }
 
 impl LinkPlan {
@@ -65,7 +70,16 @@ impl LinkPlan {
             delays,
             cuts,
             struck,
+            forgotten: AtomicBool::new(false),
         }
+    }
+
+    /// Ends the network of this client: what is under way never arrives.
+    ///
+    /// At the end of a run all clients die. A renewal that arrives long after would be no fault of
+    /// theirs, but keep the lock from the probe.
+    pub(crate) fn forget(&self) {
+        self.forgotten.store(true, Ordering::Relaxed);
     }
 
     /// How long a message takes that is sent now.
@@ -275,6 +289,11 @@ impl Link {
             self.hang_up |= pipe.client_gone;
             std::mem::take(&mut pipe.sent)
         };
+        if self.plan.forgotten.load(Ordering::Relaxed) {
+            self.requests.clear();
+            self.hang_up = true;
+            return;
+        }
         for bytes in sent {
             match self.plan.cut(Direction::Requests, now) {
                 Some((Lost::Late, until)) => {

@@ -60,7 +60,11 @@ pub fn run<S: Subject>(
 ) -> Result<Run, RunError> {
     let virtual_time = backend.virtual_time();
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    let runtime = builder.enable_all().start_paused(virtual_time).build()?;
+    builder.enable_time().start_paused(virtual_time);
+    if !virtual_time {
+        builder.enable_io(); // in virtual time it would only cost system calls
+    }
+    let runtime = builder.build()?;
     runtime.block_on(async {
         let started = Instant::now();
         let opened = backend.open(scenario.seed).await?;
@@ -268,6 +272,9 @@ impl<S: Subject> World<S> {
         let alive: Vec<u8> = held(&self.alive).iter().copied().collect();
         for host in alive {
             self.crash(host);
+        }
+        for (_, plan) in self.plans.iter().filter(|&(&host, _)| host != PROBE_HOST) {
+            plan.forget();
         }
         self.probe();
     }

@@ -5,7 +5,7 @@ mod kind;
 mod promises;
 
 pub use crate::simulation::{Connection, Host};
-pub use canary::Canary;
+pub use canary::{Canary, CanaryLock};
 pub use kind::Mutex;
 pub use promises::Promises;
 

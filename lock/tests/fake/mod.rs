@@ -50,12 +50,15 @@ struct State {
     log: Vec<String>,
     requests: usize,
     open: usize,
+    serving: usize,
     down: bool,
 }
 
+type Answer = oneshot::Sender<Result<Reply, NodeError>>;
+
 struct Request {
     command: Command,
-    reply: oneshot::Sender<Result<Reply, NodeError>>,
+    reply: Answer,
 }
 
 struct Conn(mpsc::UnboundedSender<Request>);
@@ -81,9 +84,15 @@ impl Fake {
         self.state().requests
     }
 
-    /// Connections that are open.
+    /// Connections that the client has open.
     pub(crate) fn open(&self) -> usize {
         self.state().open
+    }
+
+    /// The tasks of all connections, on both sides.
+    pub(crate) fn tasks(&self) -> usize {
+        let state = self.state();
+        state.open + state.serving
     }
 
     /// Refuses new connections.
@@ -110,15 +119,30 @@ impl Fake {
         self.state().keys.remove(key.as_bytes());
     }
 
-    async fn serve(self, mut requests: mpsc::UnboundedReceiver<Request>) {
-        struct Open(Fake);
-        impl Drop for Open {
-            fn drop(&mut self) {
-                self.0.state().open -= 1;
+    /// The client's side of a connection: hands requests over, and closes when it is dropped. What
+    /// was handed over is on its way and arrives all the same.
+    async fn drive(
+        self,
+        mut requests: mpsc::UnboundedReceiver<Request>,
+        network: mpsc::UnboundedSender<Request>,
+    ) {
+        let _open = Count::new(&self, |state| &mut state.open);
+        loop {
+            tokio::select! {
+                biased;
+                () = network.closed() => return,
+                request = requests.recv() => match request {
+                    Some(request) => drop(network.send(request)),
+                    None => return,
+                }
             }
         }
-        let _open = Open(self.clone());
-        while let Some(Request { command, reply }) = requests.recv().await {
+    }
+
+    /// The server's side: one request after the other.
+    async fn serve(self, mut network: mpsc::UnboundedReceiver<Request>) {
+        let _serving = Count::new(&self, |state| &mut state.serving);
+        while let Some(Request { command, reply }) = network.recv().await {
             let fate = {
                 let mut state = self.state();
                 let n = state.requests;
@@ -127,7 +151,7 @@ impl Fake {
             };
             tokio::time::sleep(LATENCY).await;
             match fate {
-                Some(Fate::RequestLost) => std::future::pending().await,
+                Some(Fate::RequestLost) => return silent(network, reply).await,
                 Some(Fate::CutBefore) => return,
                 Some(Fate::RequestLate(late)) => tokio::time::sleep(late).await,
                 _ => {}
@@ -137,7 +161,7 @@ impl Fake {
                 _ => self.state().execute(&command),
             };
             match fate {
-                Some(Fate::ReplyLost) => std::future::pending().await,
+                Some(Fate::ReplyLost) => return silent(network, reply).await,
                 Some(Fate::CutAfter) => return,
                 Some(Fate::ReplyLate(late)) => tokio::time::sleep(late).await,
                 _ => {}
@@ -145,6 +169,30 @@ impl Fake {
             tokio::time::sleep(LATENCY).await;
             let _ = reply.send(answer);
         }
+    }
+}
+
+/// Answers nothing any more, until the client closes.
+async fn silent(mut network: mpsc::UnboundedReceiver<Request>, unanswered: Answer) {
+    let mut kept = vec![unanswered];
+    while let Some(Request { reply, .. }) = network.recv().await {
+        kept.push(reply);
+    }
+}
+
+/// Counts something for as long as it lives.
+struct Count(Fake, fn(&mut State) -> &mut usize);
+
+impl Count {
+    fn new(fake: &Fake, counter: fn(&mut State) -> &mut usize) -> Self {
+        *counter(&mut fake.state()) += 1;
+        Self(fake.clone(), counter)
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        *(self.1)(&mut self.0.state()) -= 1;
     }
 }
 
@@ -241,17 +289,15 @@ impl Endpoint for Fake {
     fn dial(&self) -> BoxFuture<'_, Result<Dialled, NodeError>> {
         Box::pin(async {
             tokio::time::sleep(LATENCY).await;
-            let (sender, requests) = mpsc::unbounded_channel();
-            {
-                let mut state = self.state();
-                if state.down {
-                    return Err(NodeError::new(NodeErrorKind::Unreachable));
-                }
-                state.open += 1;
+            if self.state().down {
+                return Err(NodeError::new(NodeErrorKind::Unreachable));
             }
+            let (sender, requests) = mpsc::unbounded_channel();
+            let (network, arriving) = mpsc::unbounded_channel();
+            tokio::spawn(self.clone().serve(arriving));
             Ok(Dialled {
                 wire: Arc::new(Conn(sender)),
-                driver: Some(Box::pin(self.clone().serve(requests))),
+                driver: Some(Box::pin(self.clone().drive(requests, network))),
             })
         })
     }

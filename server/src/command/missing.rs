@@ -9,7 +9,7 @@ pub(super) const COMMANDS: &[&str] = &[
     "copy", "discard", "dump", "eval_ro", "evalsha_ro", "exec", "failover", "fcall", "fcall_ro", "function",
     "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", "getbit", "getrange", "hincrbyfloat", "hkeys",
-    "hmset", "hrandfield", "hscan", "hsetnx", "hstrlen", "hvals", "incrbyfloat", "lastsave", "latency", "lcs",
+    "hmset", "hrandfield", "hscan", "hsetnx", "hstrlen", "hvals", "lastsave", "latency", "lcs",
     "lindex", "linsert", "llen", "lmove", "lmpop", "lolwut", "lpop", "lpos", "lpush", "lpushx", "lrange",
     "lrem", "lset", "ltrim", "memory", "mget", "migrate", "module", "monitor", "move", "mset", "msetnx",
     "multi", "object", "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest", "psubscribe", "psync",

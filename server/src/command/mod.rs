@@ -17,8 +17,6 @@ pub(crate) use error::CommandError;
 pub(crate) use spec::{CommandSpec, Flags};
 
 use crate::resp::Request;
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use std::sync::LazyLock;
 
 /// All commands, group by group, in the order of the files.
@@ -34,9 +32,29 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
 
 /// The longest name in the table; longer ones need no lookup.
 const NAME_BYTES_MAX: usize = 24;
+/// Places in the index, a power of two well above the number of rows.
+const INDEX_SIZE: usize = 1024;
 
-static INDEX: LazyLock<HashMap<&'static [u8], &'static CommandSpec, FixedState>> =
-    LazyLock::new(|| rows().map(|row| (row.name.as_bytes(), row)).collect());
+/// Rows by a hash of their names that does not see case; open addressing.
+static INDEX: LazyLock<Box<[Option<&'static CommandSpec>; INDEX_SIZE]>> = LazyLock::new(|| {
+    let mut index = Box::new([None; INDEX_SIZE]);
+    for row in rows() {
+        let mut at = hash_name(row.name.as_bytes());
+        while index[at].is_some() {
+            at = (at + 1) % INDEX_SIZE;
+        }
+        index[at] = Some(row);
+    }
+    index
+});
+
+/// FNV-1a over the bytes with the bit set that makes letters lower case.
+#[inline]
+fn hash_name(name: &[u8]) -> usize {
+    let fold = |hash: u32, byte: &u8| (hash ^ u32::from(byte | 0x20)).wrapping_mul(0x0100_0193);
+    let hash = name.iter().fold(0x811c_9dc5, fold);
+    (hash ^ (hash >> 15)) as usize % INDEX_SIZE
+}
 
 /// Every row of the table.
 pub(crate) fn rows() -> impl Iterator<Item = &'static CommandSpec> {
@@ -46,12 +64,17 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static CommandSpec> {
 /// The command of this name, in any case.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
-    let mut lower = [0; NAME_BYTES_MAX];
-    let lower = lower.get_mut(..name.len())?;
-    for (to, from) in lower.iter_mut().zip(name) {
-        *to = from.to_ascii_lowercase();
+    if name.len() > NAME_BYTES_MAX {
+        return None;
     }
-    INDEX.get(&*lower).copied()
+    let mut at = hash_name(name);
+    while let Some(row) = INDEX[at] {
+        if row.name.len() == name.len() && name.eq_ignore_ascii_case(row.name.as_bytes()) {
+            return Some(row);
+        }
+        at = (at + 1) % INDEX_SIZE;
+    }
+    None
 }
 
 /// The keys of a request, by the key specification of its command; none for a malformed one.

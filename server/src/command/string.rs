@@ -4,7 +4,7 @@ use super::generic::{absolute_deadline, already_expired};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{Ctx, Ttl, UnixMillis, Value};
-use crate::resp::{Blob, Reply, parse_integer};
+use crate::resp::{Blob, LongDouble, Reply, parse_integer};
 
 /// How SET and GETEX give an expiry.
 #[derive(Clone, Copy)]
@@ -42,21 +42,25 @@ impl<'a> Options<'a> {
         let mut options = Self::default();
         while let Some(word) = args.next() {
             let timed = options.keep_ttl || options.persist || options.expiry.is_some();
-            let word = word.to_ascii_uppercase();
-            match &word[..] {
-                b"NX" if for_set && !options.only_existing => options.only_new = true,
-                b"XX" if for_set && !options.only_new => options.only_existing = true,
-                b"GET" if for_set => options.get = true,
-                b"KEEPTTL" if for_set && !options.persist && options.expiry.is_none() => options.keep_ttl = true,
-                b"PERSIST" if !for_set && options.expiry.is_none() => options.persist = true,
-                b"EX" | b"PX" | b"EXAT" | b"PXAT" if !timed => {
-                    options.expiry = Some(Expiry {
-                        value: args.required()?,
-                        is_seconds: word[0] == b'E',
-                        is_absolute: word.len() == 4,
-                    });
-                }
-                _ => return Err(CommandError::Syntax),
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            if !timed && (is("PX") || is("EX") || is("PXAT") || is("EXAT")) {
+                options.expiry = Some(Expiry {
+                    value: args.required()?,
+                    is_seconds: word[0].eq_ignore_ascii_case(&b'E'),
+                    is_absolute: word.len() == 4,
+                });
+            } else if for_set && is("NX") && !options.only_existing {
+                options.only_new = true;
+            } else if for_set && is("XX") && !options.only_new {
+                options.only_existing = true;
+            } else if for_set && is("GET") {
+                options.get = true;
+            } else if for_set && is("KEEPTTL") && options.expiry.is_none() {
+                options.keep_ttl = true;
+            } else if !for_set && is("PERSIST") && options.expiry.is_none() {
+                options.persist = true;
+            } else {
+                return Err(CommandError::Syntax);
             }
         }
         Ok(options)
@@ -76,8 +80,8 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let options = Options::parse(args, true)?;
     let deadline = options.expiry.map(|expiry| expiry.deadline(ctx, "set")).transpose()?;
     let old = if options.get { Some(bulk_or_nil(ctx.read::<Blob>(key)?)) } else { None };
-    let exists = (options.only_new || options.only_existing) && ctx.find(key).is_some();
-    if (options.only_new && exists) || (options.only_existing && !exists) {
+    let found = ctx.find(key);
+    if (options.only_new && found.is_some()) || (options.only_existing && found.is_none()) {
         return Ok(old.unwrap_or(Reply::Nil));
     }
     let ttl = match deadline {
@@ -85,7 +89,7 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         None if options.keep_ttl => Ttl::Keep,
         None => Ttl::Clear,
     };
-    ctx.set(key, Value::String(Blob::new(value)), ttl);
+    ctx.set_found(found, key, Value::String(Blob::new(value)), ttl);
     Ok(old.unwrap_or(Reply::Ok))
 }
 
@@ -181,6 +185,17 @@ fn decrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     add(ctx, key, by.checked_neg().ok_or(CommandError::DecrementOverflow)?)
 }
 
+/// `t_string.c: incrbyfloatCommand`. The value is read before the increment.
+fn incrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, by) = (args.required()?, args.required()?);
+    let number = |text: &[u8]| LongDouble::parse(text).ok_or(CommandError::NotFloat);
+    let value = ctx.write::<Blob>(key)?.map_or(Ok(LongDouble::ZERO), |value| number(value))?;
+    let sum = value.add(number(by)?).filter(|sum| sum.is_finite()).ok_or(CommandError::NanOrInfinity)?;
+    let sum = Blob::from(sum.to_string());
+    ctx.set(key, Value::String(sum.clone()), Ttl::Keep);
+    Ok(Reply::Bulk(sum))
+}
+
 fn strlen(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(ctx.read::<Blob>(args.required()?)?.map_or(0, |value| value.len() as i64)))
 }
@@ -225,6 +240,11 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("decr", 2, decr).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Takes one from a counter."),
     row("incrby", 3, incrby).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Adds to a counter."),
     row("decrby", 3, decrby).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Takes from a counter."),
+    row("incrbyfloat", 3, incrbyfloat)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, RW_UPDATE)
+        .since("2.6.0")
+        .summary("Adds to a number with a fraction."),
     row("strlen", 2, strlen).flags(RO).keys(1, 1, 1, &["RO"]).since("2.2.0").summary("The length of a string, in bytes."),
 ];
 

@@ -106,7 +106,14 @@ impl Ctx<'_> {
     /// Stores a value, over whatever the key held.
     #[inline]
     pub(crate) fn set(&mut self, key: &[u8], value: Value, ttl: Ttl) {
-        let slot = match self.find(key) {
+        let found = self.find(key);
+        self.set_found(found, key, value, ttl);
+    }
+
+    /// The same for a key that [`Ctx::find`] was just asked for.
+    #[inline]
+    pub(crate) fn set_found(&mut self, found: Option<u32>, key: &[u8], value: Value, ttl: Ttl) {
+        let slot = match found {
             Some(slot) => {
                 *self.db_mut().value_mut(slot) = value;
                 slot

@@ -38,6 +38,11 @@ impl Outbox {
         self.0.push_back(effect);
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The next effect to carry out.
     #[inline]
     pub fn poll_effect(&mut self) -> Option<Effect> {

@@ -124,9 +124,10 @@ impl Connection {
         self.poke();
         let mut out = Vec::new();
         loop {
-            let ended = {
+            let (ended, was_full) = {
                 let mut output = self.link.output();
-                if output.take(&mut out) { None } else { output.ended() }
+                let was_full = output.is_full();
+                (if output.take(&mut out) { None } else { output.ended() }, was_full)
             };
             if let Some(ending) = ended {
                 if ending == Ending::Reset {
@@ -141,6 +142,10 @@ impl Connection {
                 }
                 out.clear();
                 out.shrink_to(READ_BYTES_MAX);
+                if was_full {
+                    // Requests that waited for room go on.
+                    self.poke();
+                }
                 continue;
             }
             match self.next(&mut stream).await {

@@ -1,24 +1,21 @@
-//! A binary-safe string of exact size: short ones inline, middle ones boxed, long ones shared.
+//! A binary-safe string of exact size: short ones inline, long ones shared.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 const INLINE_MAX: usize = 22;
-/// From here on a clone shares instead of copying.
-const SHARED_MIN: usize = 1024;
 
 /// Bytes, 24 bytes of handle; what keys, values and bulk replies are made of.
 ///
-/// Never a slice of somebody else's buffer, so nothing is pinned. Cloning up to 22 bytes
-/// allocates nothing, and cloning a kibibyte or more only counts a reference.
+/// Never a slice of somebody else's buffer, so nothing is pinned. Cloning allocates nothing: up to
+/// 22 bytes are copied, more are shared.
 #[derive(Clone)]
 pub struct Blob(Repr);
 
 #[derive(Clone)]
 enum Repr {
     Inline { len: u8, bytes: [u8; INLINE_MAX] },
-    Boxed(Box<[u8]>),
     Shared(Arc<[u8]>),
 }
 
@@ -31,8 +28,6 @@ impl Blob {
             let mut inline = [0; INLINE_MAX];
             inline[..len].copy_from_slice(bytes);
             Self(Repr::Inline { len: len as u8, bytes: inline })
-        } else if len < SHARED_MIN {
-            Self(Repr::Boxed(bytes.into()))
         } else {
             Self(Repr::Shared(bytes.into()))
         }
@@ -48,7 +43,6 @@ impl Blob {
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
             Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
-            Repr::Boxed(bytes) => bytes,
             Repr::Shared(bytes) => bytes,
         }
     }
@@ -143,7 +137,7 @@ mod tests {
     #[test]
     fn any_length_keeps_its_bytes() {
         assert_eq!(size_of::<Blob>(), 24);
-        for len in [0, 1, INLINE_MAX, INLINE_MAX + 1, SHARED_MIN - 1, SHARED_MIN, 100_000] {
+        for len in [0, 1, INLINE_MAX, INLINE_MAX + 1, 1024, 100_000] {
             let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
             let blob = Blob::new(&bytes);
             assert_eq!(&*blob, &bytes[..]);

@@ -269,6 +269,12 @@ impl Decoder {
                         }
                         continue;
                     }
+                    if let Some(&[b'*', count @ b'1'..=b'9', b'\r', _]) = self.buf.get(self.pos..self.pos + 4) {
+                        self.pos += 4;
+                        self.scanned = 0;
+                        self.state = State::Header { missing: u32::from(count - b'0') };
+                        continue;
+                    }
                     let Some(line) = self.line("too big mbulk count string", limits)? else { return Ok(None) };
                     let count = super::parse_integer(&self.buf[line.0 + 1..line.1])
                         .filter(|count| *count <= i64::from(i32::MAX))
@@ -282,14 +288,13 @@ impl Decoder {
                     }
                 }
                 State::Header { missing } => {
-                    let Some(line) = self.line("too big bulk count string", limits)? else { return Ok(None) };
-                    let first = self.buf[line.0];
-                    if first != b'$' {
-                        return Err(ProtocolError::ExpectedDollar(first));
-                    }
-                    let len = super::parse_integer(&self.buf[line.0 + 1..line.1])
-                        .filter(|len| (0..=limits.bulk_bytes_max).contains(len))
-                        .ok_or(ProtocolError::Text("invalid bulk length"))?;
+                    let len = match self.short_length() {
+                        Some(len) => i64::from(len),
+                        None => match self.length(limits)? {
+                            Some(len) => len,
+                            None => return Ok(None),
+                        },
+                    };
                     if len > UNAUTHENTICATED_BULK_MAX && !limits.authenticated {
                         return Err(ProtocolError::Text("unauthenticated bulk length"));
                     }
@@ -326,6 +331,33 @@ impl Decoder {
 
     fn wait<T>(&self, limits: &Limits) -> Result<Option<T>, ProtocolError> {
         if self.buf.len() - self.base > limits.buffer_bytes_max { Err(ProtocolError::BufferLimit) } else { Ok(None) }
+    }
+
+    /// Reads the header of an argument of at most 99 bytes, if it is there and well formed.
+    #[inline]
+    fn short_length(&mut self) -> Option<u32> {
+        let digit = |byte: u8| u32::from(byte - b'0');
+        let (len, header) = match *self.buf.get(self.pos..)? {
+            [b'$', ones @ b'0'..=b'9', b'\r', _, ..] => (digit(ones), 4),
+            [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] => (digit(tens) * 10 + digit(ones), 5),
+            _ => return None,
+        };
+        self.pos += header;
+        self.scanned = 0;
+        Some(len)
+    }
+
+    /// Reads the header of any argument; `None` until it has come whole.
+    fn length(&mut self, limits: &Limits) -> Result<Option<i64>, ProtocolError> {
+        let Some(line) = self.line("too big bulk count string", limits)? else { return Ok(None) };
+        let first = self.buf[line.0];
+        if first != b'$' {
+            return Err(ProtocolError::ExpectedDollar(first));
+        }
+        super::parse_integer(&self.buf[line.0 + 1..line.1])
+            .filter(|len| (0..=limits.bulk_bytes_max).contains(len))
+            .map(Some)
+            .ok_or(ProtocolError::Text("invalid bulk length"))
     }
 
     /// A line that ends in CR and one more byte: where it begins and where its CR stands.

@@ -3,11 +3,13 @@
 mod blob;
 mod decode;
 mod encode;
+mod long_double;
 mod number;
 mod reply;
 
 pub use blob::Blob;
 pub use decode::{Decoder, Limits, OwnedRequest, ProtocolError, Request};
 pub use encode::{Protocol, encode};
+pub(crate) use long_double::LongDouble;
 pub use number::{format_double, parse_integer};
 pub use reply::{ErrorReply, Reply};

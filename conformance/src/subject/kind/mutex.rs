@@ -83,11 +83,12 @@ impl Subject for Mutex {
     }
 
     async fn release(&self, _: &Self::Lock, guard: Guard) -> Result<bool, BoxError> {
-        match guard.release().await {
-            Release::Released => Ok(true),
-            Release::AlreadyLost => Ok(false),
-            outcome => Err(format!("{outcome:?}").into()),
-        }
+        let outcome = guard.release().await;
+        let known = matches!(outcome, Release::Released | Release::AlreadyLost);
+        let released = outcome == Release::Released;
+        known
+            .then_some(released)
+            .ok_or_else(|| format!("{outcome:?}").into())
     }
 
     fn deadline(&self, guard: &Guard) -> Option<Duration> {

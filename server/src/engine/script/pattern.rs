@@ -138,7 +138,7 @@ impl<'a, 'm> Matcher<'a, 'm> {
             self.step()?;
             // C stops at the end of the pattern or at a zero byte, whichever comes first.
             match self.at(p) {
-                0 => return if p >= self.pattern.len() || self.pattern[p] == 0 { Ok(Some(s)) } else { Ok(None) },
+                0 => return Ok(Some(s)),
                 b'(' if self.at(p + 1) == b')' => return self.start_capture(s, p + 2, Length::Position),
                 b'(' => return self.start_capture(s, p + 1, Length::Open),
                 b')' => return self.end_capture(s, p + 1),
@@ -175,10 +175,6 @@ impl<'a, 'm> Matcher<'a, 'm> {
                     },
                     _ => {}
                 },
-                b'$' if self.at(p + 1) == 0 && p + 1 >= self.pattern.len() => {
-                    return Ok((s == self.subject.len()).then_some(s));
-                }
-                // A zero byte after the `$` also ends a C string.
                 b'$' if self.at(p + 1) == 0 => {
                     return Ok((s == self.subject.len()).then_some(s));
                 }
@@ -495,4 +491,116 @@ fn push_replacement(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A small generator: the same subjects and patterns at every run.
+    struct Dice(u64);
+
+    impl Dice {
+        fn roll(&mut self, sides: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % sides
+        }
+
+        fn text(&mut self, pieces: &[&[u8]], len_max: usize) -> Vec<u8> {
+            let len = self.roll(len_max + 1);
+            (0..len).flat_map(|_| pieces[self.roll(pieces.len())].to_vec()).collect()
+        }
+    }
+
+    const SUBJECT: &[&[u8]] = &[b"a", b"b", b"c", b"1", b" ", b"(", b")", b"]", b"-", b"%", b"^", b"\0", b"\xff", b"A", b"_"];
+    const PATTERN: &[&[u8]] = &[
+        b"a", b"b", b"c", b"1", b".", b"%a", b"%d", b"%S", b"%w", b"%W", b"%z", b"%p", b"%x", b"%%", b"%]", b"[ab]",
+        b"[^ab]", b"[a-c]", b"[%a1]", b"[%w-_]", b"[]a]", b"[^]a]", b"[a-]", b"[-a]", b"[^%s]", b"*", b"+", b"-", b"?",
+        b"(", b")", b"()", b"%1", b"%2", b"%b()", b"%f[%w]", b"%f[^%a]", b"^", b"$", b"[", b"]", b"%", b"\0", b"\xff",
+    ];
+
+    /// What the original says: results joined, or its error without the place.
+    fn original(lua: &mlua::Lua, function: &str, args: impl mlua::IntoLuaMulti) -> Result<String, String> {
+        let code = format!(
+            "local r = {{pcall(string.{function}, ...)}} local n = select('#', unpack(r, 1, table.maxn(r))) \
+             local t = {{}} for i = 2, table.maxn(r) do t[#t + 1] = type(r[i]) .. ':' .. tostring(r[i]) end \
+             return r[1], table.concat(t, '|')"
+        );
+        let (ok, text): (bool, mlua::LuaString) = lua.load(code).call(args).expect("the original runs");
+        let text: String = text.as_bytes().iter().map(|&byte| char::from(byte)).collect();
+        if ok { Ok(text) } else { Err(text.trim_start_matches("string:").into()) }
+    }
+
+    fn latin(bytes: &[u8]) -> String {
+        bytes.iter().map(|&byte| char::from(byte)).collect()
+    }
+
+    fn ours_find(subject: &[u8], pattern: &[u8]) -> Result<String, PatternError> {
+        let mut meter = |_| true;
+        if is_plain(pattern) {
+            return Ok(match find_plain(subject, pattern, &mut meter)? {
+                Some(at) => format!("number:{}|number:{}", at + 1, at + pattern.len()),
+                None => String::new(),
+            });
+        }
+        let anchored = pattern.first() == Some(&b'^');
+        let mut matcher = Matcher::new(subject, pattern, &mut meter);
+        let Some(whole) = matcher.search(0, usize::from(anchored), anchored)? else {
+            return Ok(String::new());
+        };
+        let mut out = format!("number:{}|number:{}", whole.0 + 1, whole.1);
+        for index in 0..matcher.captures() {
+            out += &match matcher.capture(index, whole)? {
+                Capture::Span(start, end) => format!("|string:{}", latin(&subject[start..end])),
+                Capture::Position(at) => format!("|number:{at}"),
+            };
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn random_patterns_match_as_the_original_does() {
+        let lua = mlua::Lua::new();
+        let mut dice = Dice(7);
+        let mut matched = 0;
+        for round in 0..40_000 {
+            let (subject, pattern) = (dice.text(SUBJECT, 12), dice.text(PATTERN, 6));
+            let raw = (lua.create_string(&subject).expect("a text"), lua.create_string(&pattern).expect("a text"));
+            let expected = original(&lua, "find", raw.clone());
+            let found = ours_find(&subject, &pattern);
+            let place = format!("round {round}: {:?} in {:?}", latin(&pattern), latin(&subject));
+            match (&expected, &found) {
+                (Ok(expected), Ok(found)) => assert_eq!(expected, found, "{place}"),
+                (Err(expected), Err(PatternError::Malformed(found))) => assert_eq!(expected, found, "{place}"),
+                _ => panic!("{place}: {expected:?}, {found:?}"),
+            }
+            matched += usize::from(found.is_ok_and(|text| !text.is_empty()));
+            let replacement = dice.text(&[b"x", b"%0", b"%1", b"%2", b"%%", b"%", b"-"], 3);
+            let expected = original(&lua, "gsub", (raw.0, raw.1, lua.create_string(&replacement).expect("a text")));
+            let replaced = replace(&subject, &pattern, &replacement, subject.len() + 1, 1 << 20, &mut |_| true);
+            match (&expected, &replaced) {
+                (Ok(expected), Ok((text, count))) => {
+                    assert_eq!(*expected, format!("string:{}|number:{count}", latin(text)), "{place}");
+                }
+                (Err(expected), Err(PatternError::Malformed(found))) => assert_eq!(expected, found, "{place}"),
+                _ => panic!("{place}, {:?}: {expected:?}, {replaced:?}", latin(&replacement)),
+            }
+        }
+        assert!(matched > 5_000, "only {matched} patterns matched");
+    }
+
+    #[test]
+    fn work_is_metered_and_depth_is_bounded() {
+        let subject = vec![b'a'; 5_000];
+        let mut ticks = 0;
+        let mut meter = |_| {
+            ticks += 1;
+            ticks < 100
+        };
+        let found = Matcher::new(&subject, b".-.-.-.-b", &mut meter).search(0, 0, false);
+        assert_eq!((found, ticks), (Err(PatternError::Stopped), 100));
+        let deep = b"a?".repeat(300_000);
+        let found = Matcher::new(&subject, &deep, &mut |_| true).search(0, 0, false);
+        assert_eq!(found, Err(PatternError::Malformed("pattern too complex")));
+    }
 }

@@ -15,11 +15,9 @@ local raw_insert, raw_sort, raw_concat = table.insert, table.sort, table.concat
 local raw_create, raw_resume = coroutine.create, coroutine.resume
 local floor, byte, sub = math.floor, string.byte, string.sub
 
--- Bounds. The C stack of a nested coroutine is not counted by Lua 5.1, so nesting is counted here.
-local RESUME_DEPTH_MAX = native.resume_depth_max
 local UNPACK_MAX = 7000
 -- What making a coroutine counts for: it brings a fresh instruction counter of its own.
-local COROUTINE_COST = 2500
+local COROUTINE_COST = 500
 -- Work of one C call below which it is not counted.
 local WORK_MIN = 1000
 
@@ -33,7 +31,8 @@ local function lock(target)
   return front
 end
 
--- Calls a C function whose errors must carry the script's line and the function's own name.
+-- The results of a C function, or its error with the script's line and the function's own name.
+-- Never called in tail position: the frame of a tail call is lost, and with it the script's line.
 local function settle(name, ok, ...)
   if ok then return ... end
   return fail((...), name)
@@ -43,8 +42,31 @@ end
 -- Errors. A native function raises a userdata that stands for the pending error value; whoever
 -- catches one asks `caught` for the value. After a stop `caught` raises again, at every level.
 
+-- A protected call must not return many values: Lua 5.1 pushes one more without asking for room,
+-- which aborts the process where the C code checks itself. So many values travel in a table.
+local MANY, VALUES_MAX = {}, 12
+
+local function gather(...)
+  local count = select("#", ...)
+  if count <= VALUES_MAX then return ... end
+  return MANY, count, { ... }
+end
+
+local function bounded(f, ...)
+  return gather(f(...))
+end
+
+local function scatter(first, count, values, ...)
+  if first ~= MANY then return true, first, count, values, ... end
+  if count > UNPACK_MAX then return fail("too many results to unpack") end
+  return true, raw_unpack(values, 1, count)
+end
+
 local function protect(ok, first, ...)
-  if ok then return true, first, ... end
+  if ok then
+    if first == MANY then return scatter(first, ...) end
+    return true, first, ...
+  end
   local value = caught(first)
   if type(value) == "table" then
     local text = value.err
@@ -55,28 +77,35 @@ end
 
 local function pcall(...)
   if select("#", ...) == 0 then return fail("bad argument #1 to 'pcall' (value expected)") end
-  return protect(raw_pcall(...))
+  return protect(raw_pcall(bounded, ...))
 end
 
 local function finish(ok, first, ...)
-  if ok then return true, first, ... end
+  if ok then
+    if first == MANY then return scatter(first, ...) end
+    return true, first, ...
+  end
   return false, caught(first)
 end
 
 local function xpcall(...)
   if select("#", ...) < 2 then return fail("bad argument #2 to 'xpcall' (value expected)") end
   local f, handler = ...
-  return finish(raw_xpcall(f, function(problem)
+  return finish(raw_xpcall(function()
+    return gather(f())
+  end, function(problem)
     return handler(caught(problem))
   end))
 end
 
+local tostring
+
 -- `script.c: __redis__err__handler`.
 local function on_error(problem)
-  if type(problem) == "userdata" then problem = native.pending(problem) end
+  problem = native.pending(problem)
   local source, line = origin()
   if type(problem) ~= "table" then
-    problem = { err = "ERR " .. native.describe(problem) }
+    problem = { err = "ERR " .. tostring(problem) }
   elseif locked[problem] then
     problem = { err = "ERR Attempt to modify a readonly table" }
   end
@@ -93,7 +122,7 @@ end
 local weak = { __mode = "k" }
 local names, names_count = raw_setmetatable({}, weak), 0 -- tables, functions and threads get numbers instead of addresses
 
-local function tostring(...)
+tostring = function(...)
   local value = ...
   local kind = type(value)
   if kind == "string" or kind == "number" or kind == "boolean" then return raw_tostring(value) end
@@ -104,7 +133,9 @@ local function tostring(...)
   if kind == "table" then
     local meta = not locked[value] and native.metatable(value)
     if meta and raw_rawget(meta, "__tostring") ~= nil then
-      return raw_rawget(meta, "__tostring")(value)
+      local convert = raw_rawget(meta, "__tostring")
+      if type(convert) ~= "function" then return (settle("tostring", raw_pcall(raw_tostring, value))) end
+      return convert(value)
     end
   end
   local name = names[value]
@@ -118,14 +149,14 @@ end
 
 local function next(t, key)
   local target = locked[t]
-  if target then return settle("next", raw_pcall(raw_next, target, key)) end
-  if type(t) == "table" and key == nil then return raw_next(t) end
-  return settle("next", raw_pcall(raw_next, t, key))
+  if not target and type(t) == "table" and key == nil then return raw_next(t) end
+  local following, value = settle("next", raw_pcall(raw_next, target or t, key))
+  return following, value
 end
 
 local function pairs(t)
   if locked[t] then return next, t, nil end
-  if type(t) ~= "table" then return settle("pairs", raw_pcall(raw_pairs, t)) end
+  if type(t) ~= "table" then settle("pairs", raw_pcall(raw_pairs, t)) end
   return raw_next, t, nil
 end
 
@@ -133,12 +164,12 @@ local function rawget(t, key)
   local target = locked[t]
   if target then t = target end
   if type(t) == "table" then return raw_rawget(t, key) end
-  return settle("rawget", raw_pcall(raw_rawget, t, key))
+  return (settle("rawget", raw_pcall(raw_rawget, t, key)))
 end
 
 local function rawset(t, key, value)
   if locked[t] then return fail("Attempt to modify a readonly table", false) end
-  return settle("rawset", raw_pcall(raw_rawset, t, key, value))
+  return (settle("rawset", raw_pcall(raw_rawset, t, key, value)))
 end
 
 local meta_of_globals, meta_of_strings
@@ -158,12 +189,13 @@ local function setmetatable(...)
   local t, meta = ...
   if locked[t] then return fail("Attempt to modify a readonly table", false) end
   if select("#", ...) < 2 then
-    return settle("setmetatable", raw_pcall(raw_setmetatable, ...))
+    return (settle("setmetatable", raw_pcall(raw_setmetatable, ...)))
   end
-  return settle("setmetatable", raw_pcall(raw_setmetatable, t, meta))
+  return (settle("setmetatable", raw_pcall(raw_setmetatable, t, meta)))
 end
 
-local function unpack(t, i, j)
+local function unpack(...)
+  local t, i, j = ...
   if type(t) == "table" and (i == nil or type(i) == "number") and (j == nil or type(j) == "number") then
     local first, last = i or 1, j or #t
     if last - first < UNPACK_MAX and first > -2147483648 and first < 2147483647 and last < 2147483647 then
@@ -171,9 +203,9 @@ local function unpack(t, i, j)
     end
     return fail("too many results to unpack")
   end
-  if type(t) ~= "table" then return settle("unpack", raw_pcall(raw_unpack, t)) end
-  if i ~= nil and not tonumber(i) then return settle("unpack", raw_pcall(raw_unpack, t, i)) end
-  if j ~= nil and not tonumber(j) then return settle("unpack", raw_pcall(raw_unpack, t, 1, j)) end
+  if type(t) ~= "table" then settle("unpack", raw_pcall(raw_unpack, ...)) end
+  if i ~= nil and not tonumber(i) then settle("unpack", raw_pcall(raw_unpack, t, i)) end
+  if j ~= nil and not tonumber(j) then settle("unpack", raw_pcall(raw_unpack, t, 1, j)) end
   return unpack(t, i ~= nil and tonumber(i) or nil, j ~= nil and tonumber(j) or nil)
 end
 
@@ -197,14 +229,14 @@ local function insert(...)
     end
   end
   if locked[t] then return fail("Attempt to modify a readonly table", false) end
-  return settle("insert", raw_pcall(raw_insert, ...))
+  return (settle("insert", raw_pcall(raw_insert, ...)))
 end
 
 local raw_remove = table.remove
 local function remove(...)
   local t = ...
   if type(t) == "table" and select("#", ...) > 1 and #t >= WORK_MIN then charge(#t / 8) end
-  return settle("remove", raw_pcall(raw_remove, ...))
+  return (settle("remove", raw_pcall(raw_remove, ...)))
 end
 
 local function default_less(a, b)
@@ -278,7 +310,7 @@ end
 local function sort(t, less)
   if locked[t] then return end
   if type(t) ~= "table" or (less ~= nil and type(less) ~= "function") then
-    return settle("sort", raw_pcall(raw_sort, t, less))
+    return (settle("sort", raw_pcall(raw_sort, t, less)))
   end
   sort_range(t, 1, #t, less or default_less)
 end
@@ -300,10 +332,11 @@ local function compile(text, name)
   return nil, problem
 end
 
-local function loadstring(text, name)
+local function loadstring(...)
+  local text, name = ...
   if type(text) == "number" then text = raw_tostring(text) end
   if type(text) ~= "string" or (name ~= nil and type(name) ~= "string" and type(name) ~= "number") then
-    return settle("loadstring", raw_pcall(raw_loadstring, text, name))
+    return (settle("loadstring", raw_pcall(raw_loadstring, ...)))
   end
   return compile(text, name)
 end
@@ -329,32 +362,23 @@ local function load(reader, name)
 end
 
 ------------------------------------------------------------------------------------------------
--- Coroutines: nesting is bounded and a stop passes through.
-
-local depth = 0
+-- Coroutines: a stop passes through.
 
 local function resumed(ok, first, ...)
-  depth = depth - 1
   if ok then return true, first, ... end
   return false, caught(first)
-end
-
-local function resume_checked(thread, ...)
-  if depth >= RESUME_DEPTH_MAX then return false, "C stack overflow" end
-  depth = depth + 1
-  return resumed(raw_resume(thread, ...))
 end
 
 local function resume(thread, ...)
   if type(thread) ~= "thread" then
     return fail("bad argument #1 to 'resume' (coroutine expected)")
   end
-  return resume_checked(thread, ...)
+  return resumed(raw_resume(thread, ...))
 end
 
 local function create(f)
   charge(COROUTINE_COST)
-  return settle("create", raw_pcall(raw_create, f))
+  return (settle("create", raw_pcall(raw_create, f)))
 end
 
 local function unwrap(ok, first, ...)
@@ -367,7 +391,7 @@ local function wrap(f)
   charge(COROUTINE_COST)
   local thread = settle("wrap", raw_pcall(raw_create, f))
   return function(...)
-    return unwrap(resume_checked(thread, ...))
+    return unwrap(resumed(raw_resume(thread, ...)))
   end
 end
 
@@ -459,7 +483,7 @@ local function counted(name, f)
       if #s >= WORK_MIN then charge(#s / 16) end
       return f(s)
     end
-    return settle(name, raw_pcall(f, ...))
+    return (settle(name, raw_pcall(f, ...)))
   end
 end
 
@@ -471,6 +495,7 @@ local collector = { collect = 0, stop = 0, restart = 0, step = true, setpause = 
 
 local function collectgarbage(option)
   if option == nil then option = "collect" end
+  if type(option) == "number" then option = raw_tostring(option) end
   if type(option) ~= "string" then
     return fail("bad argument #1 to 'collectgarbage' (string expected, got " .. type(option) .. ")")
   end
@@ -526,30 +551,30 @@ raw_getmetatable("").__index = strings
 ------------------------------------------------------------------------------------------------
 -- The ways in, one per number of keys that is common, so that no loop is needed.
 
+local script
+
+-- One value is all that anybody wants of a script.
+local function main()
+  local value = script()
+  return value
+end
+
+local function enter(f, keys, argv)
+  G.KEYS, G.ARGV, script = keys, argv, f
+  if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
+  return raw_xpcall(main, on_error)
+end
+
 return {
   env = env,
   run0 = function(f, ...)
-    G.KEYS, G.ARGV = {}, { ... }
-    depth = 0
-    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
-    return raw_xpcall(f, on_error)
+    return enter(f, {}, { ... })
   end,
   run1 = function(f, key, ...)
-    G.KEYS, G.ARGV = { key }, { ... }
-    depth = 0
-    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
-    return raw_xpcall(f, on_error)
+    return enter(f, { key }, { ... })
   end,
   run2 = function(f, key1, key2, ...)
-    G.KEYS, G.ARGV = { key1, key2 }, { ... }
-    depth = 0
-    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
-    return raw_xpcall(f, on_error)
+    return enter(f, { key1, key2 }, { ... })
   end,
-  run = function(f, keys, argv)
-    G.KEYS, G.ARGV = keys, argv
-    depth = 0
-    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
-    return raw_xpcall(f, on_error)
-  end,
+  run = enter,
 }

@@ -9,18 +9,18 @@ use super::convert::{self, error_table, push_argument, to_lua};
 use super::pattern::{self, Capture, Matcher, PatternError, find_plain, is_plain};
 use super::vm::{Host, Tick};
 use crate::resp::{OwnedRequest, Reply};
-use mlua::{Error, Lua, LuaString, MultiValue, Table, Value};
+use mlua::{Error, FromLua, Lua, LuaString, MultiValue, Table, Value};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Instructions between two calls of the hook.
 pub(crate) const INSTRUCTIONS_PER_TICK: u32 = 10_000;
-/// Coroutines that resume each other. Lua 5.1 does not count them, and each may nest 200 C calls.
-const RESUME_DEPTH_MAX: i64 = 12;
 /// What `tostring` shows of the n-th table, function or thread: an address, but the same each time.
 const ADDRESS_BASE: u64 = 0x7f00_0000_0000;
 /// `rand.c`: the generator's state before its first use. Redis 7.0 does not reseed it between scripts.
 pub(crate) const RANDOM_START: u64 = 0x1234_abcd_330e;
+/// What the prelude calls the function under `pcall`; in the original it has no name.
+const PROTECTED_NAME: &str = "f";
 /// Redis's version that scripts see.
 const REDIS_VERSION: &str = "7.0.15";
 const REDIS_VERSION_NUM: i64 = 0x0007_000f;
@@ -212,8 +212,23 @@ impl<'a, H> Args<'a, H> {
         Self { lua, slot, name, values }
     }
 
+    /// `lauxlib.c: luaL_argerror`: a method does not count its subject, and a function that C calls has no name.
     fn wrong(&self, index: usize, what: &str) -> Error {
-        raise_here(self.lua, self.slot, &format!("bad argument #{} to '{}' ({what})", index + 1, self.name))
+        let by_prelude = Frame::at(self.lua, 1).is_some_and(|frame| frame.is_prelude());
+        let names = self.lua.inspect_stack(0, |debug| {
+            let names = debug.names();
+            (names.name.map(|name| name.into_owned()), names.name_what == Some("method"))
+        });
+        let (name, is_method) = match names {
+            Some((Some(name), is_method)) if !by_prelude => (name, is_method),
+            Some((Some(name), _)) if name != PROTECTED_NAME => (self.name.to_owned(), false),
+            _ => ("?".to_owned(), false),
+        };
+        let message = match index + 1 - usize::from(is_method) {
+            0 => format!("calling '{name}' on bad self ({what})"),
+            number => format!("bad argument #{number} to '{name}' ({what})"),
+        };
+        raise_here(self.lua, self.slot, &message)
     }
 
     fn mistyped(&self, index: usize, wanted: &str) -> Error {
@@ -301,7 +316,6 @@ pub(crate) fn natives<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Tabl
     texts(lua, slot, &natives)?;
     randoms(lua, slot, &natives)?;
     natives.raw_set("redis", redis(lua, slot)?)?;
-    natives.raw_set("resume_depth_max", RESUME_DEPTH_MAX)?;
     natives.raw_set(
         "address",
         lua.create_function(|lua, number: u64| lua.create_string(format!("{:#x}", ADDRESS_BASE + number * 32)))?,
@@ -339,7 +353,10 @@ fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result
             Value::String(name) => message.replace("'?'", &format!("'{}'", name.to_string_lossy())),
             _ => message,
         };
-        if name == Value::Boolean(false) || message == "not enough memory" {
+        // What the core of Lua raises has no line when a C function was running.
+        let is_core = matches!(&name, Value::String(name) if [&b"next"[..], b"rawset", b"tostring"].contains(&&*name.as_bytes()))
+            && !message.starts_with("bad argument");
+        if is_core || name == Value::Boolean(false) || message == "not enough memory" {
             return Err(raise(&shared, Value::String(lua.create_string(message)?)));
         }
         Err(raise_here(lua, &shared, &message))
@@ -348,31 +365,14 @@ fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result
 
     let shared = Arc::clone(slot);
     let caught = move |lua: &Lua, value: Value| -> mlua::Result<Value> {
-        let mut slot = lock(&shared);
-        if slot.stopped {
-            return Err(token());
-        }
-        match value {
-            Value::Error(problem) if is_token(&problem) => Ok(slot.pending.take().unwrap_or(Value::Nil)),
-            Value::Error(problem) => {
-                drop(slot);
-                let text = problem_text(&problem);
-                lua.create_string(text).map(Value::String)
-            }
-            other => Ok(other),
-        }
+        if lock(&shared).stopped { Err(token()) } else { exchange(lua, &shared, value) }
     };
     let caught = lua.create_function(caught)?;
     natives.raw_set("caught", caught)?;
 
     // As `caught`, for the end of the run, which is not to raise.
     let shared = Arc::clone(slot);
-    let pending = move |lua: &Lua, value: Value| match value {
-        Value::Error(problem) if !is_token(&problem) => {
-            lua.create_string(problem_text(&problem)).map(|text| Some(Value::String(text)))
-        }
-        _ => Ok(lock(&shared).pending.take()),
-    };
+    let pending = move |lua: &Lua, value: Value| exchange(lua, &shared, value);
     natives.raw_set("pending", lua.create_function(pending)?)?;
     natives.raw_set("describe", lua.create_function(describe)?)?;
 
@@ -397,6 +397,31 @@ fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result
         if lock(&shared).charge(amount as u64) { Ok(()) } else { Err(token()) }
     };
     natives.raw_set("charge", lua.create_function(charge)?)
+}
+
+/// The error value that a script may see for what was raised.
+fn exchange<H>(lua: &Lua, slot: &Mutex<Slot<H>>, value: Value) -> mlua::Result<Value> {
+    match value {
+        Value::Error(problem) if is_token(&problem) => Ok(lock(slot).pending.take().unwrap_or(Value::Nil)),
+        Value::Error(problem) => lua.create_string(problem_text(&problem)).map(Value::String),
+        Value::String(text) => match without_prelude(&text.as_bytes()) {
+            Some(rest) => lua.create_string(rest).map(Value::String),
+            None => Ok(Value::String(text)),
+        },
+        other => Ok(other),
+    }
+}
+
+/// The text after a place in the prelude, where the original would name no place.
+fn without_prelude(text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let rest = text.strip_prefix(&super::vm::PRELUDE_NAME[1..])?.strip_prefix(':')?;
+    let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).strip_prefix(": ")?;
+    Some(if rest.starts_with("bad argument #") {
+        rest.replacen(&format!("to '{PROTECTED_NAME}' ("), "to '?' (", 1)
+    } else {
+        rest.to_owned()
+    })
 }
 
 fn is_token(problem: &Error) -> bool {
@@ -601,38 +626,57 @@ fn randoms<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Resul
     natives.raw_set("randomseed", lua.create_function(randomseed)?)
 }
 
+/// How a reply is to be shown to the script.
+#[derive(Clone, Copy, PartialEq)]
+enum Shown {
+    Resp2,
+    Resp3,
+    /// An error that no command has counted.
+    Uncounted,
+}
+
+/// The first arguments of a call, without a list on the heap; the others in one.
+type CallArgs = (Arg, Arg, Arg, Arg, Arg, Arg, MultiValue);
+
+/// An argument, or none: mlua converts what is missing by `from_lua_arg`, what is there by `from_stack`.
+enum Arg {
+    Missing,
+    Given(Value),
+}
+
+impl FromLua for Arg {
+    fn from_lua(value: Value, _: &Lua) -> mlua::Result<Self> {
+        Ok(Self::Given(value))
+    }
+
+    fn from_lua_arg(_: Value, _: usize, _: Option<&str>, _: &Lua) -> mlua::Result<Self> {
+        Ok(Self::Missing)
+    }
+}
+
 /// Runs a command for `redis.call` or `redis.pcall`.
-fn invoke<H: Host>(lua: &Lua, shared: &Mutex<Slot<H>>, values: &MultiValue, raises: bool) -> mlua::Result<Value> {
+fn invoke<H: Host>(shared: &Mutex<Slot<H>>, args: &CallArgs) -> (Reply, Shown) {
     let mut guard = lock(shared);
     let slot = &mut *guard;
     slot.request.clear();
-    let wrong = if values.is_empty() {
-        Some("ERR Please specify at least one argument for this redis lib call")
-    } else if !values.iter().all(|value| push_argument(value, &mut slot.request)) {
-        Some("ERR Lua redis lib command arguments must be strings or integers")
-    } else {
-        None
+    let (a, b, c, d, e, f, rest) = args;
+    if matches!(a, Arg::Missing) {
+        let text = "ERR Please specify at least one argument for this redis lib call";
+        return (Reply::error(text), Shown::Uncounted);
+    }
+    let first = [a, b, c, d, e, f].into_iter().map_while(|arg| match arg {
+        Arg::Missing => None,
+        Arg::Given(value) => Some(value),
+    });
+    if !first.chain(rest).all(|value| push_argument(value, &mut slot.request)) {
+        let text = "ERR Lua redis lib command arguments must be strings or integers";
+        return (Reply::error(text), Shown::Uncounted);
+    }
+    let (Some(request), Some(host)) = (slot.request.as_request(), &mut slot.host) else {
+        let text = "ERR redis.call/pcall can only be called inside a script invocation";
+        return (Reply::error(text), Shown::Uncounted);
     };
-    let reply = match (wrong, slot.request.as_request(), &mut slot.host) {
-        (Some(text), _, _) => {
-            drop(guard);
-            return answer(lua, shared, Value::Table(error_table(lua, text, false)?), raises);
-        }
-        (None, Some(request), Some(host)) => host.call(request),
-        (None, _, _) => Reply::error("ERR redis.call/pcall can only be called inside a script invocation"),
-    };
-    let resp3 = slot.resp3;
-    drop(guard);
-    let value = match &reply {
-        Reply::Int(value) => return Ok(Value::Integer(*value)),
-        Reply::Bulk(bytes) => return lua.create_string(bytes).map(Value::String),
-        other => to_lua(lua, other, resp3)?,
-    };
-    answer(lua, shared, value, raises && reply.is_error())
-}
-
-fn answer<H>(_: &Lua, shared: &Mutex<Slot<H>>, value: Value, raises: bool) -> mlua::Result<Value> {
-    if raises { Err(raise(shared, value)) } else { Ok(value) }
+    (host.call(request), if slot.resp3 { Shown::Resp3 } else { Shown::Resp2 })
 }
 
 fn redis<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table> {
@@ -652,15 +696,24 @@ fn redis<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table> {
     ] {
         redis.raw_set(name, value)?;
     }
+    let bytes_max = lock(slot).memory_bytes_max;
     for (name, raises) in [("call", true), ("pcall", false)] {
         let shared = Arc::clone(slot);
-        let call = move |lua: &Lua, values: MultiValue| -> mlua::Result<Value> {
-            lua.set_memory_limit(0)?;
-            let value = invoke(lua, &shared, &values, raises);
-            drop(values);
-            let bytes_max = lock(&shared).memory_bytes_max;
-            lua.set_memory_limit(bytes_max)?;
-            value
+        let call = move |lua: &Lua, args: CallArgs| -> mlua::Result<Value> {
+            let (reply, shown) = invoke(&shared, &args);
+            let raises = raises && reply.is_error();
+            let value = match &reply {
+                Reply::Int(value) => return Ok(Value::Integer(*value)),
+                Reply::Error(error) if shown == Shown::Uncounted => error_table(lua, error.text(), false).map(Value::Table)?,
+                other => {
+                    // mlua makes a protected call per string unless there is no bound.
+                    lua.set_memory_limit(0)?;
+                    let value = to_lua(lua, other, shown == Shown::Resp3);
+                    lua.set_memory_limit(bytes_max)?;
+                    value?
+                }
+            };
+            if raises { Err(raise(&shared, value)) } else { Ok(value) }
         };
         redis.raw_set(name, lua.create_function(call)?)?;
     }

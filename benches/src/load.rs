@@ -1,0 +1,174 @@
+//! The rows under load: many clients, both servers in turn, requests per second and per second of
+//! the server's CPU time.
+
+use crate::Result;
+use crate::arithmetic::quantile;
+use crate::client::Clients;
+use crate::process::Server;
+use crate::report::{Figure, Target, Unit};
+use crate::workload::{Lap, Workload};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Requests of a lap; a round is as many laps as it takes. Drawn from 100,000 locks.
+const LAP_REQUESTS: usize = 160_000;
+/// No row may be slower than this in requests per second.
+const PER_SECOND_MIN: f64 = 0.95;
+
+/// A workload, how it is sent, and what is promised.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// As it stands in the table.
+    pub title: &'static str,
+    /// The requests.
+    pub workload: Workload,
+    /// Requests that are sent before the first of their replies is waited for.
+    pub pipeline: usize,
+    /// Requests per CPU-second, redouble over Redis.
+    pub per_cpu_second_min: f64,
+    /// 99th percentile of the latency, redouble over Redis, where it is judged.
+    pub p99_max: Option<f64>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Rounds per server.
+    pub rounds: usize,
+    /// Connections.
+    pub clients: usize,
+    /// CPU time that the faster server spends in a round, about.
+    pub cpu: Duration,
+    /// Requests of a round, instead of as many as take that CPU time.
+    pub requests: Option<usize>,
+    /// Seed of the keys.
+    pub seed: u64,
+}
+
+/// Measures one row on both servers, A B A B.
+///
+/// # Errors
+/// When a server answers wrongly or not at all.
+pub fn compare(
+    row: &Row,
+    redis: &Server,
+    redouble: &Server,
+    effort: &Effort,
+) -> Result<Vec<Figure>> {
+    let lap_requests = effort
+        .requests
+        .map_or(LAP_REQUESTS, |requests| requests.min(LAP_REQUESTS));
+    let lap = Laps::new(
+        row.workload
+            .lap(effort.clients, row.pipeline, lap_requests, effort.seed),
+    );
+    let mut sides = [
+        Side::new(redis, &lap, effort)?,
+        Side::new(redouble, &lap, effort)?,
+    ];
+    let mut fastest = 0.0_f64;
+    for side in &mut sides {
+        // Warms up, and shows how many laps a round needs.
+        fastest = fastest.max(side.round(&lap, 1)?.per_cpu_second);
+    }
+    let requests = effort
+        .requests
+        .map_or(fastest * effort.cpu.as_secs_f64(), |requests| {
+            requests as f64
+        });
+    let laps = ((requests / lap_requests as f64).ceil() as usize).max(1);
+    let [mut theirs, mut ours] = [Vec::new(), Vec::new()];
+    for _ in 0..effort.rounds {
+        let [redis, redouble] = &mut sides;
+        theirs.push(redis.round(&lap, laps)?);
+        ours.push(redouble.round(&lap, laps)?);
+    }
+    let figure = |what, unit, value: fn(&Round) -> f64, target| Figure {
+        row: row.title.to_owned(),
+        what,
+        unit,
+        redis: theirs.iter().map(value).collect(),
+        redouble: ours.iter().map(value).collect(),
+        target,
+    };
+    let mut figures = vec![
+        figure(
+            "requests per CPU-second",
+            Unit::PerSecond,
+            |r| r.per_cpu_second,
+            Target::AtLeast(row.per_cpu_second_min),
+        ),
+        figure(
+            "requests per second",
+            Unit::PerSecond,
+            |r| r.per_second,
+            Target::AtLeast(PER_SECOND_MIN),
+        ),
+    ];
+    if let Some(bound) = row.p99_max {
+        figures.push(figure(
+            "latency, p99",
+            Unit::Seconds,
+            |r| r.p99_seconds,
+            Target::AtMost(bound),
+        ));
+    }
+    Ok(figures)
+}
+
+/// A lap whose streams the clients' tasks can share.
+struct Laps {
+    before_all: Arc<crate::workload::Stream>,
+    before_each: Arc<crate::workload::Stream>,
+    measured: Arc<crate::workload::Stream>,
+}
+
+impl Laps {
+    fn new(lap: Lap) -> Self {
+        Self {
+            before_all: lap.before_all.into(),
+            before_each: lap.before_each.into(),
+            measured: lap.measured.into(),
+        }
+    }
+}
+
+/// One server and the clients that drive it.
+struct Side<'a> {
+    server: &'a Server,
+    clients: Clients,
+}
+
+struct Round {
+    per_second: f64,
+    per_cpu_second: f64,
+    p99_seconds: f64,
+}
+
+impl<'a> Side<'a> {
+    fn new(server: &'a Server, lap: &Laps, effort: &Effort) -> Result<Self> {
+        crate::client::Control::connect(server.addr())?.call(&["FLUSHALL"])?;
+        let mut clients = Clients::connect(server.addr(), effort.clients)?;
+        clients.run(&lap.before_all)?;
+        Ok(Self { server, clients })
+    }
+
+    fn round(&mut self, lap: &Laps, laps: usize) -> Result<Round> {
+        let (mut elapsed, mut cpu) = (Duration::ZERO, Duration::ZERO);
+        let mut latency_nanos = Vec::new();
+        for _ in 0..laps {
+            self.clients.run(&lap.before_each)?;
+            let before = self.server.cpu()?;
+            let run = self.clients.run(&lap.measured)?;
+            cpu += self.server.cpu()?.saturating_sub(before);
+            elapsed += run.elapsed;
+            latency_nanos.extend(run.latency_nanos);
+        }
+        let requests = (lap.measured.requests * laps as u64) as f64;
+        Ok(Round {
+            per_second: requests / elapsed.as_secs_f64(),
+            per_cpu_second: requests / cpu.as_secs_f64(),
+            p99_seconds: f64::from(quantile(&mut latency_nanos, 0.99)) / 1e9,
+        })
+    }
+}

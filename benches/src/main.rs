@@ -1,0 +1,203 @@
+//! `redouble-compare`: the double and a real Redis, side by side.
+
+use clap::{Parser, ValueEnum};
+use redouble_benches::load::{self, Effort, Row};
+use redouble_benches::process::{Program, Server};
+use redouble_benches::report::Report;
+use redouble_benches::workload::Workload;
+use redouble_benches::{Result, in_process, memory, start};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Measures redouble against a real Redis on this machine, side by side.
+///
+/// Starts `redis-server` and `redouble serve` on free ports of 127.0.0.1, sends both the same
+/// requests in turn (A B A B), checks every reply and prints the medians, their ratio and the
+/// target. Requests per CPU-second count the CPU time of the server process, all threads, user and
+/// system: on a small machine requests per second are limited by the client.
+///
+/// Needs Linux, and both programs built in release mode:
+///
+///     cargo build --release -p redouble --features cli
+///     cargo run --release -p redouble-benches -- --check
+///
+/// A full run takes about three minutes. Leave the machine alone meanwhile; the column "rounds"
+/// shows how far the rounds lie apart.
+#[derive(Parser)]
+#[command(
+    name = "redouble-compare",
+    version,
+    max_term_width = 100,
+    verbatim_doc_comment
+)]
+struct Cli {
+    /// The real server.
+    #[arg(long, value_name = "PATH", default_value = "redis-server")]
+    redis_server: PathBuf,
+    /// The `redouble` program [default: the one beside this program].
+    #[arg(long, value_name = "PATH")]
+    redouble: Option<PathBuf>,
+    /// Measure only this row; may be given several times.
+    #[arg(long, value_name = "ROW", value_enum)]
+    only: Vec<Only>,
+    /// Rounds per server and row, of which the median counts.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// CPU time that the faster server shall spend in one round of a row under load.
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+    /// Requests per round instead, for a quick look.
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u32).range(1..))]
+    requests: Option<u32>,
+    /// Connections of the rows under load.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=5000))]
+    clients: u16,
+    /// Seed of the keys that are drawn.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print a Markdown table.
+    #[arg(long)]
+    markdown: bool,
+    /// Write everything that was measured to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// End with 1 if a target is missed (2 is for errors).
+    #[arg(long)]
+    check: bool,
+}
+
+fn seconds(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.001..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give a number from 0.001 to 600".to_owned()),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Only {
+    /// SET NX PX, one request at a time per client.
+    Set,
+    /// SET NX PX, pipeline of 16.
+    SetP16,
+    /// EVAL of the release script, one request at a time.
+    Eval,
+    /// EVAL of the release script, pipeline of 16.
+    EvalP16,
+    /// GET, pipeline of 16.
+    GetP16,
+    /// HINCRBY, pipeline of 16.
+    HincrbyP16,
+    /// Lock cycles of one client in process, and the first cycle of a fresh server.
+    Lock,
+    /// From the start of a server to its first PONG.
+    Start,
+    /// Resident memory per lock.
+    Memory,
+}
+
+impl Only {
+    /// The row under load, if it is one.
+    fn row(self) -> Option<Row> {
+        use Workload::{EvalRelease, Get, Hincrby, SetNxPx};
+        let (title, workload, pipeline, per_cpu_second_min) = match self {
+            Self::Set => ("SET NX PX", SetNxPx, 1, 1.1),
+            Self::SetP16 => ("SET NX PX, pipeline 16", SetNxPx, 16, 2.2),
+            Self::Eval => ("EVAL release", EvalRelease, 1, 1.1),
+            Self::EvalP16 => ("EVAL release, pipeline 16", EvalRelease, 16, 2.0),
+            Self::GetP16 => ("GET, pipeline 16", Get, 16, 2.0),
+            Self::HincrbyP16 => ("HINCRBY, pipeline 16", Hincrby, 16, 1.5),
+            Self::Lock | Self::Start | Self::Memory => return None,
+        };
+        let p99_max = (self == Self::Set).then_some(1.2);
+        Some(Row {
+            title,
+            workload,
+            pipeline,
+            per_cpu_second_min,
+            p99_max,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(report) if cli.check && !report.is_met() => ExitCode::FAILURE,
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("redouble-compare: {error}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<Report> {
+    if cfg!(debug_assertions) {
+        say("this is a debug build: the rows in process will be slow");
+    }
+    let redis = Program::Redis(cli.redis_server.clone());
+    let redouble = cli
+        .redouble
+        .clone()
+        .map_or_else(Program::redouble_beside_this, |path| {
+            Ok(Program::Redouble(path))
+        })?;
+    let effort = Effort {
+        rounds: cli.rounds.into(),
+        clients: cli.clients.into(),
+        cpu: Duration::from_secs_f64(cli.seconds),
+        requests: cli.requests.map(|requests| requests as usize),
+        seed: cli.seed,
+    };
+    let mut report = Report {
+        redis_version: redis.start()?.version()?,
+        figures: Vec::new(),
+    };
+    let mut pair: Option<[Server; 2]> = None;
+    let chosen = Only::value_variants()
+        .iter()
+        .filter(|row| cli.only.is_empty() || cli.only.contains(row));
+    for only in chosen {
+        let name = only
+            .to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default();
+        say(&format!("measuring {name}"));
+        let result = match (only, only.row()) {
+            (_, Some(row)) => {
+                let [redis, redouble] = match &mut pair {
+                    Some(pair) => pair,
+                    none => none.insert([redis.start()?, redouble.start()?]),
+                };
+                load::compare(&row, redis, redouble, &effort)
+            }
+            (Only::Start, None) => start::compare(&redis, &redouble),
+            (Only::Memory, None) => memory::compare(&redis, &redouble).map(|figure| vec![figure]),
+            (_, None) => in_process::compare(&redis, effort.rounds),
+        };
+        report
+            .figures
+            .extend(result.map_err(|error| format!("{name}: {error}"))?);
+    }
+    if let Some(path) = &cli.json {
+        std::fs::write(path, format!("{:#}\n", report.json()))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    let table = if cli.markdown {
+        report.markdown()
+    } else {
+        report.text()
+    };
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(table.as_bytes())?;
+    stdout.flush()?;
+    Ok(report)
+}
+
+/// Progress and errors, apart from the table.
+fn say(text: &str) {
+    // Nobody need read it.
+    let _closed = writeln!(std::io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,296 @@
+//! The requests of a comparison, encoded beforehand and drawn from a seed, with the answers that
+//! they must get. Knows no socket.
+
+use crate::RELEASE;
+
+/// Bytes of a lock key, as in `lock:00001f4`.
+pub const KEY_BYTES: usize = 12;
+/// Locks live for this long, which is longer than any lap.
+const TTL_MILLIS: &[u8] = b"600000";
+/// Requests in one write while a server is being filled or emptied.
+const FILL_BATCH: usize = 64;
+
+/// SplitMix64: small, and the same on every machine.
+#[derive(Clone, Debug)]
+pub struct Generator(u64);
+
+impl Generator {
+    /// A generator that starts at `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which must not be 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next_u64()) * bound as u128) >> 64) as usize
+    }
+}
+
+/// The name of lock `index`: 12 bytes up to 2^28 locks.
+pub fn key(index: usize) -> Vec<u8> {
+    format!("lock:{index:07x}").into_bytes()
+}
+
+/// The token that lock `index` is held by: 32 hexadecimal digits.
+pub fn token(index: usize) -> Vec<u8> {
+    let mut generator = Generator::new(index as u64 ^ 0x746f_6b65_6e00_0000);
+    format!("{:016x}{:016x}", generator.next_u64(), generator.next_u64()).into_bytes()
+}
+
+/// Appends a request in RESP.
+pub fn encode(args: &[&[u8]], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
+    for arg in args {
+        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// What one client sends: batches, each of which is answered in full before the next is sent.
+#[derive(Clone, Debug, Default)]
+pub struct Lane {
+    bytes: Vec<u8>,
+    /// Where each batch ends, and how many requests it has.
+    batches: Vec<(usize, u32)>,
+}
+
+impl Lane {
+    /// The batches in order: bytes and number of requests.
+    pub fn batches(&self) -> impl ExactSizeIterator<Item = (&[u8], u32)> {
+        let mut from = 0;
+        self.batches.iter().map(move |(end, requests)| {
+            let bytes = &self.bytes[from..*end];
+            from = *end;
+            (bytes, *requests)
+        })
+    }
+}
+
+/// What all clients send in one lap, and what comes back if the server does it right.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    /// One per client.
+    pub lanes: Vec<Lane>,
+    /// Requests in all lanes together.
+    pub requests: u64,
+    /// How many of them are answered by something else than nil or 0, whatever the order in which
+    /// the clients are served. `None` when that is not known beforehand.
+    pub positive: Option<u64>,
+}
+
+impl Stream {
+    /// Deals `requests` requests to `clients` lanes, in batches of `pipeline`. `request` appends
+    /// the next one.
+    pub fn new(
+        clients: usize,
+        pipeline: usize,
+        requests: usize,
+        mut request: impl FnMut(&mut Vec<u8>),
+    ) -> Self {
+        let (clients, pipeline) = (clients.max(1), pipeline.max(1));
+        let lane = |index: usize| {
+            let mut lane = Lane::default();
+            let mut left = requests / clients + usize::from(index < requests % clients);
+            while left > 0 {
+                let batch = left.min(pipeline);
+                (0..batch).for_each(|_| request(&mut lane.bytes));
+                lane.batches.push((lane.bytes.len(), batch as u32));
+                left -= batch;
+            }
+            lane
+        };
+        Self {
+            lanes: (0..clients).map(lane).collect(),
+            requests: requests as u64,
+            positive: None,
+        }
+    }
+}
+
+/// A kind of request that both servers are measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// `SET key token NX PX`: every second one finds the lock taken.
+    SetNxPx,
+    /// `EVAL` of the release script: every second one finds the lock gone.
+    EvalRelease,
+    /// `GET` of the token of a lock that is held.
+    Get,
+    /// `HINCRBY key owner 1`, the count of a reentrant lock.
+    Hincrby,
+}
+
+/// The requests of one lap, and those that lead up to it.
+#[derive(Clone, Debug)]
+pub struct Lap {
+    /// Sent once before the first lap.
+    pub before_all: Stream,
+    /// Sent before every lap, and not measured.
+    pub before_each: Stream,
+    /// What is measured.
+    pub measured: Stream,
+}
+
+impl Workload {
+    /// A lap of `requests` requests for `clients` clients.
+    ///
+    /// Keys are drawn from 5/8 as many locks, so that half of the draws (1 - e^-1.6 of 5/8) meet a
+    /// lock for the first time: what a lap does to a lock happens once, and the draws that come
+    /// later see it done. As many locks again are held throughout, because a real server has
+    /// tables that neither start empty nor shrink in between.
+    pub fn lap(self, clients: usize, pipeline: usize, requests: usize, seed: u64) -> Lap {
+        let locks = (requests * 5 / 8).max(1);
+        let set = |index: usize, out: &mut Vec<u8>| {
+            encode(
+                &[b"SET", &key(index), &token(index), b"PX", TTL_MILLIS],
+                out,
+            );
+        };
+        let each = |count: usize, request: &dyn Fn(usize, &mut Vec<u8>)| {
+            let mut next = 0..;
+            let next = |out: &mut Vec<u8>| request(next.next().unwrap_or_default(), out);
+            Stream::new(clients, FILL_BATCH, count, next)
+        };
+        let mut generator = Generator::new(seed);
+        let mut drawn = vec![false; locks];
+        let mut first_draws = 0;
+        let mut draw = || {
+            let index = generator.below(locks);
+            first_draws += u64::from(!std::mem::replace(&mut drawn[index], true));
+            index
+        };
+        let mut measured = match self {
+            Self::SetNxPx => Stream::new(clients, pipeline, requests, |out| {
+                let index = draw();
+                encode(
+                    &[b"SET", &key(index), &token(index), b"NX", b"PX", TTL_MILLIS],
+                    out,
+                );
+            }),
+            Self::EvalRelease => Stream::new(clients, pipeline, requests, |out| {
+                let index = draw();
+                encode(
+                    &[
+                        b"EVAL",
+                        RELEASE.as_bytes(),
+                        b"1",
+                        &key(index),
+                        &token(index),
+                    ],
+                    out,
+                );
+            }),
+            Self::Get => Stream::new(clients, pipeline, requests, |out| {
+                encode(&[b"GET", &key(draw())], out)
+            }),
+            Self::Hincrby => Stream::new(clients, pipeline, requests, |out| {
+                let index = draw();
+                encode(&[b"HINCRBY", &key(index), &token(index), b"1"], out);
+            }),
+        };
+        measured.positive = Some(match self {
+            Self::SetNxPx | Self::EvalRelease => first_draws,
+            Self::Get | Self::Hincrby => measured.requests,
+        });
+        let held = |index: usize, out: &mut Vec<u8>| set(locks + index, out);
+        Lap {
+            before_all: match self {
+                Self::Get => each(2 * locks, &set),
+                Self::SetNxPx | Self::EvalRelease | Self::Hincrby => each(locks, &held),
+            },
+            before_each: match self {
+                Self::SetNxPx => each(locks, &|index, out| encode(&[b"DEL", &key(index)], out)),
+                Self::EvalRelease => each(locks, &set),
+                Self::Get | Self::Hincrby => Stream::default(),
+            },
+            measured,
+        }
+    }
+}
+
+/// A stream that makes `count` locks, each with its own key, token and deadline.
+pub fn fill(clients: usize, count: usize) -> Stream {
+    let mut index = 0;
+    let mut stream = Stream::new(clients, FILL_BATCH, count, |out| {
+        encode(
+            &[
+                b"SET",
+                &key(index),
+                &token(index),
+                b"NX",
+                b"PX",
+                b"36000000",
+            ],
+            out,
+        );
+        index += 1;
+    });
+    stream.positive = Some(stream.requests);
+    stream
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lap_is_the_same_for_the_same_seed_and_half_of_it_acts() {
+        for workload in [Workload::SetNxPx, Workload::EvalRelease] {
+            let (lap, again) = (
+                workload.lap(50, 16, 16_000, 7),
+                workload.lap(50, 16, 16_000, 7),
+            );
+            assert_eq!(lap.measured.lanes[3].bytes, again.measured.lanes[3].bytes);
+            let positive = lap.measured.positive.expect("known");
+            assert!(
+                (7_800..8_200).contains(&positive),
+                "{workload:?}: {positive} of 16000"
+            );
+            assert_ne!(
+                lap.measured.lanes[3].bytes,
+                workload.lap(50, 16, 16_000, 8).measured.lanes[3].bytes
+            );
+        }
+    }
+
+    #[test]
+    fn every_request_is_dealt_once_in_batches() {
+        let mut count = 0_u32;
+        let stream = Stream::new(3, 4, 20, |out| {
+            out.push(b'a' + count as u8);
+            count += 1;
+        });
+        let batches: Vec<Vec<_>> = stream
+            .lanes
+            .iter()
+            .map(|lane| lane.batches().collect())
+            .collect();
+        let expected: [&[(&[u8], u32)]; 3] = [
+            &[(b"abcd", 4), (b"efg", 3)],
+            &[(b"hijk", 4), (b"lmn", 3)],
+            &[(b"opqr", 4), (b"st", 2)],
+        ];
+        assert_eq!(batches, expected);
+        assert_eq!(stream.requests, 20);
+    }
+
+    #[test]
+    fn keys_and_tokens_have_the_size_that_they_are_said_to_have() {
+        for index in [0, 1, 999_999] {
+            assert_eq!((key(index).len(), token(index).len()), (KEY_BYTES, 32));
+        }
+        let mut out = Vec::new();
+        encode(&[b"GET", b""], &mut out);
+        assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$0\r\n\r\n");
+    }
+}

@@ -1,0 +1,105 @@
+//! Where one reply ends in a stream of bytes, in RESP2 and RESP3. Knows no meaning.
+
+/// The length of the first whole reply in `bytes`; `None` until there is one.
+pub(super) fn reply_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    let mut missing = 1_usize;
+    while missing > 0 {
+        missing -= 1;
+        let end = at + bytes.get(at..)?.windows(2).position(|two| two == b"\r\n")?;
+        let (kind, text) = (bytes[at], bytes.get(at + 1..end).unwrap_or_default());
+        let count = std::str::from_utf8(text)
+            .ok()
+            .and_then(|text| text.parse::<i64>().ok())
+            .unwrap_or(-1);
+        at = end + 2;
+        let count = usize::try_from(count).unwrap_or(0);
+        match kind {
+            b'$' | b'=' | b'!' if text != b"-1" => at += count + 2,
+            b'*' | b'~' | b'>' => missing += count,
+            b'%' => missing += count * 2,
+            // An attribute comes before the reply that it describes.
+            b'|' => missing += count * 2 + 1,
+            _ => {}
+        }
+        if bytes.len() < at {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+/// The same reply with the members of every array, set and map in order of their bytes.
+pub(super) fn sorted(reply: &[u8]) -> Vec<u8> {
+    let Some(end) = reply.windows(2).position(|two| two == b"\r\n") else {
+        return reply.to_vec();
+    };
+    let group = match reply[0] {
+        b'*' | b'~' | b'>' => 1,
+        b'%' => 2,
+        _ => return reply.to_vec(),
+    };
+    let mut members = Vec::new();
+    let mut at = end + 2;
+    while at < reply.len() {
+        let mut member = Vec::new();
+        for _ in 0..group {
+            let Some(len) = reply_len(&reply[at..]) else {
+                return reply.to_vec();
+            };
+            member.extend(sorted(&reply[at..at + len]));
+            at += len;
+        }
+        members.push(member);
+    }
+    members.sort();
+    let mut out = reply[..end + 2].to_vec();
+    out.extend(members.concat());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_ends_where_it_ends() {
+        for whole in [
+            "+OK\r\n",
+            "-ERR no\r\n",
+            ":12\r\n",
+            "$-1\r\n",
+            "$0\r\n\r\n",
+            "$4\r\na\r\nb\r\n",
+            "*-1\r\n",
+            "*0\r\n",
+            "*2\r\n*1\r\n:1\r\n$1\r\nx\r\n",
+            "%1\r\n+k\r\n~1\r\n_\r\n",
+            "=6\r\ntxt:hi\r\n",
+            "|1\r\n+a\r\n+b\r\n:7\r\n",
+        ] {
+            let bytes = whole.as_bytes();
+            assert_eq!(reply_len(bytes), Some(bytes.len()), "{whole:?}");
+            assert_eq!(
+                reply_len(&[bytes, b"+OK\r\n"].concat()),
+                Some(bytes.len()),
+                "{whole:?}"
+            );
+            for cut in 0..bytes.len() {
+                assert_eq!(reply_len(&bytes[..cut]), None, "{whole:?} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn members_without_order_are_sorted() {
+        assert_eq!(
+            sorted(b"*2\r\n:2\r\n*2\r\n:1\r\n:0\r\n"),
+            b"*2\r\n*2\r\n:0\r\n:1\r\n:2\r\n"
+        );
+        assert_eq!(
+            sorted(b"%2\r\n+b\r\n+a\r\n+a\r\n+b\r\n"),
+            b"%2\r\n+a\r\n+b\r\n+b\r\n+a\r\n"
+        );
+    }
+}

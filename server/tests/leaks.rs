@@ -1,0 +1,45 @@
+//! A dropped server leaves no thread, no task and no descriptor behind. Alone in its process.
+
+use redouble::{Clock, Server, blocking};
+use std::io::Write;
+use std::net::TcpStream;
+
+#[cfg(target_os = "linux")]
+fn count(folder: &str) -> usize {
+    std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_tasks_and_descriptors_go_with_the_server() -> Result<(), Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let tasks = || runtime.metrics().num_alive_tasks();
+    let round = || -> Result<(), Box<dyn std::error::Error>> {
+        let server = blocking::Server::start()?;
+        let mut client = TcpStream::connect(server.addr())?;
+        client.write_all(b"EVAL \"return redis.call('set', 'k', 'v')\" 0\r\n")?;
+        while !server.exists("k") {
+            std::thread::yield_now();
+        }
+        runtime.block_on(async {
+            let server = Server::builder().clock(Clock::Tokio).start().await?;
+            let mut redis = server.connection().await?;
+            redis::cmd("SET").arg("k").arg("v").arg("PX").arg(10).query_async::<()>(&mut redis).await?;
+            assert!(tasks() >= 2, "the timer and the connection's driver");
+            drop(redis);
+            drop(server);
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(tasks(), 0);
+            Ok::<(), Box<dyn std::error::Error>>(())
+        })
+    };
+    round()?; // whatever is made once per process is made now
+    let before = (count("/proc/self/task"), count("/proc/self/fd"));
+    for _ in 0..10 {
+        round()?;
+    }
+    assert_eq!((count("/proc/self/task"), count("/proc/self/fd")), before);
+    Ok(())
+}
