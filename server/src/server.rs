@@ -2,7 +2,7 @@
 
 use crate::engine::{Config, UnixMicros, UnixMillis};
 use crate::fault::{MessageRule, Rule};
-use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, Sockets, Source};
+use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, Sockets, Source, connections_max};
 use crate::node::Shared;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -225,6 +225,7 @@ impl Server {
             Listener::Served => return Err(io::Error::other("the socket thread could not be started")),
         };
         let addr = listener.local_addr()?;
+        self.hub.shared.node().engine.limit_connections(connections_max);
         listening.sockets = Some(Sockets::start(self.hub.clone(), listener, self.is_timed_by_sockets)?);
         listening.addr = Some(addr);
         Ok(addr)

@@ -224,7 +224,7 @@ struct Timeline<'a> {
 const LEFT: f64 = 78.0;
 const WIDTH: f64 = 1_000.0;
 const LANE: f64 = 52.0;
-const TOP: f64 = 30.0;
+const TOP: f64 = 14.0;
 
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -289,7 +289,7 @@ impl<'a> Timeline<'a> {
         )?;
         self.write_axis(out, height)?;
         if let Some((from, until)) = self.overlap {
-            let (x, width) = (self.x(from), (self.x(until) - self.x(from)).max(2.0));
+            let (x, width) = (self.x(from), (self.x(until) - self.x(from)).max(3.0));
             let tall = LANE * lanes as f64;
             let y = TOP - 6.0;
             write!(
@@ -485,44 +485,59 @@ impl<'a> Timeline<'a> {
 
     /// Signs above the lanes: releases, deaths, cuts, panics.
     fn write_marks(&self, out: &mut String) -> fmt::Result {
-        let last = self.end;
-        for entry in self.history.entries.iter().filter(|entry| entry.at <= last) {
-            let (lane, sign, class) = match &entry.what {
-                What::Invoke {
-                    actor,
-                    call: Call::Release { .. },
-                    ..
-                } => (*actor, "release", "sign"),
-                What::Invoke {
-                    actor,
-                    call: Call::Drop { .. },
-                    ..
-                } => (*actor, "drop", "sign"),
-                What::Invoke {
-                    actor,
-                    call: Call::Renew { .. },
-                    ..
-                } => (*actor, "renew", "sign"),
-                What::Crash { host } => (Actor::on(*host), "✝ dies", "sign alarm"),
-                What::Panic { host, .. } => (Actor::on(*host), "✝ panics", "sign alarm"),
-                What::Cut { host, .. } => (Actor::on(*host), "✂ cut", "sign alarm"),
+        for entry in self
+            .history
+            .entries
+            .iter()
+            .filter(|entry| entry.at <= self.end)
+        {
+            let (host, task, sign, class) = match &entry.what {
+                What::Invoke { actor, call, .. } => {
+                    let sign = match call {
+                        Call::Release { .. } => "release",
+                        Call::Drop { .. } => "drop",
+                        Call::Renew { .. } => "renew",
+                        Call::Try | Call::Acquire { .. } => continue,
+                    };
+                    (actor.host, Some(actor.task), sign, "sign")
+                }
+                What::Crash { host } => (*host, None, "✝ dies", "sign alarm"),
+                What::Panic { host, .. } => (*host, None, "✝ panics", "sign alarm"),
+                What::Cut { host, .. } => (*host, None, "✂ cut", "sign alarm"),
                 _ => continue,
             };
-            if !self.clients.contains(&lane) {
-                continue;
+            let concerns =
+                |actor: &&Actor| actor.host == host && task.is_none_or(|task| task == actor.task);
+            for &lane in self.clients.iter().filter(concerns) {
+                self.write_mark(out, entry.at, lane, sign, class)?;
             }
-            let (x, y) = (self.x(entry.at), self.y(lane));
-            write!(
-                out,
-                "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/>\
-                 <text class=\"{class}\" x=\"{:.1}\" y=\"{}\">{sign}</text>",
-                y + 2.0,
-                y + 40.0,
-                x + 3.0,
-                y + 8.0
-            )?;
         }
         Ok(())
+    }
+
+    fn write_mark(
+        &self,
+        out: &mut String,
+        at: Duration,
+        lane: Actor,
+        sign: &str,
+        class: &str,
+    ) -> fmt::Result {
+        let (x, y) = (self.x(at), self.y(lane));
+        let (anchor, text_x) = if x > WIDTH - 60.0 {
+            ("end", x - 3.0)
+        } else {
+            ("start", x + 3.0)
+        };
+        write!(
+            out,
+            "<line class=\"{class}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/>\
+             <text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{text_x:.1}\" y=\"{}\">\
+             {sign}</text>",
+            y,
+            y + 40.0,
+            y + 7.0
+        )
     }
 }
 

@@ -56,11 +56,18 @@ pub(crate) enum Lane {
 /// All notes of a history, in order.
 pub(crate) fn notes(history: &History) -> Vec<Note> {
     let calls = history.calls();
+    // What happens to a client process is shown in the lane of its first task.
+    let mut first: BTreeMap<u8, Actor> = BTreeMap::new();
+    for &(_, actor, _) in calls.values() {
+        let lane = first.entry(actor.host).or_insert(actor);
+        *lane = actor.min(*lane);
+    }
     let mut tokens = Tokens::default();
     let mut notes = Vec::new();
     for (index, entry) in history.entries.iter().enumerate() {
         let of_op = |op: &OpId| calls.get(op).map(|&(_, actor, call)| (actor, call));
-        let on = |host: u8| Lane::Client(Actor::on(host));
+        let on =
+            |host: u8| Lane::Client(first.get(&host).copied().unwrap_or_else(|| Actor::on(host)));
         let (lane, text, bad) = match &entry.what {
             What::Invoke { actor, call, .. } => (Lane::Client(*actor), asks(*call), false),
             What::Attempt { op } => match of_op(op) {

@@ -3,7 +3,7 @@
 use super::{Lane, notes, rows, time, verdict};
 use crate::{
     checker::Property,
-    history::{Actor, History, PROBE_HOST},
+    history::{Actor, History, PROBE_HOST, What},
     runner::{Counterexample, Trial},
     subject::Expected,
     verdict::Cell,
@@ -99,7 +99,47 @@ pub fn coverage(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
     writeln!(out, "  seen in {} runs: {}", total.runs, sights.join(", "))
 }
 
-/// Writes a counterexample: its script, its lanes, and how to replay it.
+/// Writes the counterexamples of a subject, the first one in full.
+///
+/// # Errors
+/// If `out` does.
+pub fn counterexamples(out: &mut impl Write, trial: &Trial) -> io::Result<()> {
+    for (index, example) in trial.counterexamples.iter().enumerate() {
+        if index == 0 {
+            counterexample(out, trial, example)?;
+        } else {
+            heading(out, trial, example)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn heading(out: &mut impl Write, trial: &Trial, example: &Counterexample) -> io::Result<()> {
+    let Counterexample {
+        property,
+        seed,
+        scenario,
+        judged,
+        ..
+    } = example;
+    let steps = scenario.events.len();
+    let verb = match trial.expected {
+        Expected::Convicted(_) => "is convicted of",
+        Expected::Sound => "breaks",
+    };
+    writeln!(
+        out,
+        "  {} {verb} {property}: seed {seed}, {steps} steps",
+        trial.name
+    )?;
+    match judged.witness(*property) {
+        Some(witness) => writeln!(out, "    {}", witness.message),
+        None => Ok(()),
+    }
+}
+
+/// Writes a counterexample: its script and its lanes.
 ///
 /// # Errors
 /// If `out` does.
@@ -109,27 +149,9 @@ pub fn counterexample(
     example: &Counterexample,
 ) -> io::Result<()> {
     let Counterexample {
-        property,
-        seed,
-        scenario,
-        judged,
-        ..
+        scenario, judged, ..
     } = example;
-    let steps = scenario.events.len();
-    let wanted = matches!(trial.expected, Expected::Convicted(_));
-    let kind = if wanted {
-        "convicted"
-    } else {
-        "counterexample"
-    };
-    writeln!(
-        out,
-        "  {} {kind}: {property}, seed {seed}, {steps} steps",
-        trial.name
-    )?;
-    if let Some(witness) = judged.witness(*property) {
-        writeln!(out, "    {}", witness.message)?;
-    }
+    heading(out, trial, example)?;
     for event in &scenario.events {
         let at = time(event.at());
         writeln!(out, "    {at:>10}  {}", event.happening)?;
@@ -144,7 +166,13 @@ pub fn counterexample(
 /// # Errors
 /// If `out` does.
 pub fn lanes(out: &mut impl Write, history: &History) -> io::Result<()> {
-    let notes = notes(history);
+    let mut notes = notes(history);
+    notes.retain(|note| {
+        !matches!(
+            history.entries[note.at.place - 1].what,
+            What::Attempt { .. }
+        )
+    });
     let lanes: BTreeSet<Lane> = notes
         .iter()
         .map(|note| note.lane)
@@ -172,11 +200,11 @@ pub fn lanes(out: &mut impl Write, history: &History) -> io::Result<()> {
         Lane::Client(actor) => actor.to_string(),
         Lane::Server => "server stores".to_owned(),
     };
-    write!(out, "    {:>10} ", "")?;
+    let mut head = format!("    {:>10} ", "");
     for (lane, width) in lanes.iter().zip(&widths) {
-        write!(out, "   {:width$}", title(lane))?;
+        head.push_str(&format!("   {:width$}", title(lane)));
     }
-    writeln!(out)?;
+    writeln!(out, "{}", head.trim_end())?;
     for (index, note) in notes.iter().enumerate() {
         if !lanes.contains(&note.lane) {
             break;

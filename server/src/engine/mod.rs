@@ -245,6 +245,12 @@ impl Engine {
         self.state.as_deref_mut().expect(HAS_STATE)
     }
 
+    /// Lowers `maxclients` to what `allowed` makes of it.
+    pub fn limit_connections(&mut self, allowed: impl FnOnce(usize) -> usize) {
+        let config = &mut self.state_mut().config;
+        config.maxclients = allowed(config.maxclients);
+    }
+
     /// Open connections.
     pub fn connections(&self) -> usize {
         self.state().sessions.len()

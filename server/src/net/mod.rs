@@ -16,7 +16,7 @@ pub(crate) use clock::{EPOCH, Source};
 pub use connection::{Connection, Spawn};
 pub use driver::Driver;
 pub use in_process::InProcess;
-pub(crate) use tcp::Sockets;
+pub(crate) use tcp::{Sockets, connections_max};
 
 use crate::engine::{Engine, UnixMicros};
 use crate::link::Link;

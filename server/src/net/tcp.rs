@@ -27,6 +27,34 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES_MAX]);
 }
 
+/// Descriptors kept for other things than connections (`CONFIG_MIN_RESERVED_FDS`).
+#[cfg(unix)]
+const RESERVED_DESCRIPTORS: u64 = 32;
+
+/// Raises the limit of open descriptors as far as is allowed, and gives the number of connections
+/// for which it suffices (`server.c: adjustOpenFilesLimit`).
+pub(crate) fn connections_max(wanted: usize) -> usize {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+        let mut limit = getrlimit(Resource::Nofile);
+        let enough = wanted as u64 + RESERVED_DESCRIPTORS;
+        if limit.current.is_some_and(|current| current < enough) {
+            let raised = limit.maximum.map_or(enough, |maximum| maximum.min(enough));
+            limit.current = Some(raised);
+            if let Err(error) = setrlimit(Resource::Nofile, limit) {
+                tracing::debug!(%error, "cannot raise the limit of open descriptors");
+            }
+            let current = getrlimit(Resource::Nofile).current.unwrap_or(enough);
+            if current < enough {
+                tracing::warn!(current, wanted, "maxclients is lowered to what the limit of open descriptors allows");
+                return usize::try_from(current.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(wanted).min(wanted);
+            }
+        }
+    }
+    wanted
+}
+
 /// The thread that serves sockets; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Sockets {
