@@ -36,19 +36,20 @@ pub fn compare(redis: &Program, rounds: usize) -> Result<Vec<Figure>> {
         redis,
         redouble,
         target,
+        is_paired: true,
     };
     let crate_cycles = paired(
         &runtime,
         rounds,
         async |cycles| scripted_cycles(&mut theirs, cycles).await,
-        { async |cycles| scripted_cycles(&mut ours, cycles).await },
+        async |cycles| scripted_cycles(&mut ours, cycles).await,
     )?;
     let (their_locks, our_locks) = (LockManager::new(theirs), LockManager::new(ours));
     let lock_cycles = paired(
         &runtime,
         rounds,
         async |cycles| mutex_cycles(&their_locks, cycles).await,
-        { async |cycles| mutex_cycles(&our_locks, cycles).await },
+        async |cycles| mutex_cycles(&our_locks, cycles).await,
     )?;
     Ok(vec![
         figure(
@@ -175,5 +176,6 @@ fn first_cycles(runtime: &Runtime, redis: &Program) -> Result<Figure> {
         redis: flushed,
         redouble: seconds,
         target: Target::None,
+        is_paired: false,
     })
 }

@@ -3,15 +3,13 @@
 
 use crate::Result;
 use crate::arithmetic::quantile;
-use crate::client::Clients;
+use crate::client::{Clients, Control};
 use crate::process::Server;
 use crate::report::{Figure, Target, Unit};
-use crate::workload::{Lap, Workload};
+use crate::workload::{Lap, Stream, Workload, lap_requests};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Requests of a lap; a round is as many laps as it takes. Drawn from 100,000 locks.
-const LAP_REQUESTS: usize = 160_000;
 /// No row may be slower than this in requests per second.
 const PER_SECOND_MIN: f64 = 0.95;
 
@@ -41,6 +39,8 @@ pub struct Effort {
     pub cpu: Duration,
     /// Requests of a round, instead of as many as take that CPU time.
     pub requests: Option<usize>,
+    /// Locks that the keys are drawn from.
+    pub locks: usize,
     /// Seed of the keys.
     pub seed: u64,
 }
@@ -89,6 +89,7 @@ pub fn compare(
         unit,
         redis: theirs.iter().map(value).collect(),
         redouble: ours.iter().map(value).collect(),
+        is_paired: true,
         target,
     };
     let mut figures = vec![
@@ -118,9 +119,9 @@ pub fn compare(
 
 /// A lap whose streams the clients' tasks can share.
 struct Laps {
-    before_all: Arc<crate::workload::Stream>,
-    before_each: Arc<crate::workload::Stream>,
-    measured: Arc<crate::workload::Stream>,
+    before_all: Arc<Stream>,
+    before_each: Arc<Stream>,
+    measured: Arc<Stream>,
 }
 
 impl Laps {
@@ -147,7 +148,7 @@ struct Round {
 
 impl<'a> Side<'a> {
     fn new(server: &'a Server, lap: &Laps, effort: &Effort) -> Result<Self> {
-        crate::client::Control::connect(server.addr())?.call(&["FLUSHALL"])?;
+        Control::connect(server.addr())?.call(&["FLUSHALL"])?;
         let mut clients = Clients::connect(server.addr(), effort.clients)?;
         clients.run(&lap.before_all)?;
         Ok(Self { server, clients })

@@ -54,6 +54,10 @@ struct Cli {
     /// Connections of the rows under load.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=5000))]
     clients: u16,
+    /// Locks that the keys are drawn from; as many again exist. Beyond some 10,000 both servers
+    /// mostly wait for memory, and their ratio draws nearer to 1.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    keys: u32,
     /// Seed of the keys that are drawn.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -149,6 +153,7 @@ fn run(cli: &Cli) -> Result<Report> {
         clients: cli.clients.into(),
         cpu: Duration::from_secs_f64(cli.seconds),
         requests: cli.requests.map(|requests| requests as usize),
+        locks: cli.keys as usize,
         seed: cli.seed,
     };
     let mut report = Report {

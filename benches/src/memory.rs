@@ -27,6 +27,7 @@ pub fn compare(redis: &Program, redouble: &Program) -> Result<Figure> {
         redis: vec![bytes_per_key(redis, &stream)?],
         redouble: vec![bytes_per_key(redouble, &stream)?],
         target: Target::AtMost(1.0),
+        is_paired: false,
     })
 }
 

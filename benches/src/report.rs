@@ -72,8 +72,10 @@ pub struct Figure {
     pub unit: Unit,
     /// What Redis needed or achieved, round by round.
     pub redis: Vec<f64>,
-    /// The same for redouble. Round *n* of both ran one after the other, if there are as many.
+    /// The same for redouble.
     pub redouble: Vec<f64>,
+    /// Whether round *n* of one ran right after round *n* of the other, so that they compare.
+    pub is_paired: bool,
     /// What is promised.
     pub target: Target,
 }
@@ -84,16 +86,18 @@ impl Figure {
         self.quotient(median(&self.redouble), median(&self.redis))
     }
 
-    /// The lowest and the highest ratio of a round, if the rounds are pairs.
+    /// The lowest and the highest ratio of a round, if there are rounds to compare.
     pub fn range(&self) -> Option<(f64, f64)> {
-        let is_paired = self.redis.len() == self.redouble.len() && self.redis.len() > 1;
-        let pairs = self.redouble.iter().zip(&self.redis).filter(|_| is_paired);
-        pairs
-            .map(|(ours, theirs)| self.quotient(*ours, *theirs))
-            .fold(None, |range, ratio| {
-                let (low, high) = range.unwrap_or((ratio, ratio));
-                Some((low.min(ratio), high.max(ratio)))
-            })
+        let ratios = self
+            .redouble
+            .iter()
+            .zip(&self.redis)
+            .map(|(ours, theirs)| self.quotient(*ours, *theirs));
+        let range = ratios.fold(None, |range, ratio| {
+            let (low, high) = range.unwrap_or((ratio, ratio));
+            Some((low.min(ratio), high.max(ratio)))
+        });
+        range.filter(|_| self.is_paired && self.redouble.len() > 1)
     }
 
     /// Whether the promise is kept.
@@ -254,6 +258,7 @@ mod tests {
             unit,
             redis,
             redouble,
+            is_paired: true,
             target,
         }
     }
@@ -298,12 +303,10 @@ mod tests {
     fn the_range_is_of_rounds_that_ran_together() {
         let paired = figure(Unit::PerSecond, &[10.0, 20.0], &[20.0, 20.0], Target::None);
         assert_eq!(paired.range(), Some((1.0, 2.0)));
-        let unpaired = figure(
-            Unit::PerSecond,
-            &[10.0, 20.0, 30.0],
-            &[20.0, 20.0],
-            Target::None,
-        );
+        let unpaired = Figure {
+            is_paired: false,
+            ..paired
+        };
         assert_eq!(unpaired.range(), None);
     }
 

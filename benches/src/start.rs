@@ -47,6 +47,7 @@ pub fn compare(redis: &Program, redouble: &Program) -> Result<Vec<Figure>> {
         redis: redis.clone(),
         redouble,
         target,
+        is_paired: false,
     };
     Ok(vec![
         figure(

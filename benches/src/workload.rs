@@ -141,6 +141,11 @@ pub struct Lap {
     pub measured: Stream,
 }
 
+/// The requests of a lap that draws from so many locks.
+pub fn lap_requests(locks: usize) -> usize {
+    locks * 8 / 5
+}
+
 impl Workload {
     /// A lap of `requests` requests for `clients` clients.
     ///

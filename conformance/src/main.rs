@@ -85,6 +85,9 @@ struct Replay {
     /// The scenario of this seed instead of a file.
     #[arg(long, value_name = "S", requires = "lock", conflicts_with = "file")]
     seed: Option<u64>,
+    /// With --seed: the nemesis that the seed was tried with, if it was tried with one.
+    #[arg(long, value_name = "NAME", requires = "seed")]
+    nemesis: Option<String>,
     /// The lock to play it with [default: the one in the file].
     #[arg(long, value_name = "NAME")]
     lock: Option<String>,
@@ -136,16 +139,19 @@ fn chosen(names: &[String]) -> Fallible<Vec<&'static Row>> {
     Ok(SUBJECTS.iter().filter(wanted).collect())
 }
 
+fn known_nemesis(name: Option<&str>) -> Fallible<()> {
+    match name.filter(|name| !NEMESES.iter().any(|nemesis| nemesis.name() == *name)) {
+        Some(name) => Err(format!("no nemesis is called {name:?} (see --list)").into()),
+        None => Ok(()),
+    }
+}
+
 fn locks(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
     if args.list {
         list(out)?;
         return Ok(true);
     }
-    if let Some(name) = &args.nemesis
-        && !NEMESES.iter().any(|nemesis| nemesis.name() == name)
-    {
-        return Err(format!("no nemesis is called {name:?} (see --list)").into());
-    }
+    known_nemesis(args.nemesis.as_deref())?;
     let rows = chosen(&args.lock)?;
     let backend = backend(&args.backend)?;
     let quick = Plan::quick(&*backend);
@@ -176,6 +182,9 @@ fn locks(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
     for trial in &trials {
         terminal::counterexamples(out, trial)?;
     }
+    for path in save(&args.report, &trials)? {
+        writeln!(out, "  replay: redouble-check replay {}", path.display())?;
+    }
     terminal::coverage(out, &trials)?;
 
     // With few seeds or a single nemesis nobody can expect to see everything, or a conviction.
@@ -200,6 +209,20 @@ fn locks(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
         trial.as_expected() || (few && matches!(trial.expected, Expected::Convicted(_)))
     });
     Ok(as_expected && (filtered || blind.is_empty()))
+}
+
+/// Saves the counterexamples beside the report.
+fn save(report: &Path, trials: &[Trial]) -> Fallible<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for trial in trials {
+        for example in &trial.counterexamples {
+            let name = format!("{}-{}.json", trial.name, example.property.id());
+            let path = report.with_file_name(name);
+            write_file(&path, &json::Saved::of(trial, example).to_json())?;
+            paths.push(path);
+        }
+    }
+    Ok(paths)
 }
 
 /// What no run of any lock has seen although it could have.
@@ -277,10 +300,11 @@ fn replay(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
                 .map_err(|error| format!("{} is not a saved scenario: {error}", path.display()))?;
             (args.lock.clone().unwrap_or(saved.lock), saved.scenario)
         }
-        (None, Some(seed)) => (
-            args.lock.clone().unwrap_or_default(),
-            Generator::default().scenario(seed),
-        ),
+        (None, Some(seed)) => {
+            known_nemesis(args.nemesis.as_deref())?;
+            let scenario = Generator::new(args.nemesis.as_deref()).scenario(seed);
+            (args.lock.clone().unwrap_or_default(), scenario)
+        }
         (None, None) => return Err("a file or a seed is needed".into()),
     };
     let backend = backend(&args.backend)?;

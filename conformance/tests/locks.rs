@@ -226,6 +226,17 @@ fn each_fault_is_convicted_of_what_it_breaks() {
         (Fault::GetThenDel, Property::Ownership),
     ] {
         let trial = check(Faulty(fault)).seeds(0..512).trial();
+        let found = trial
+            .counterexamples
+            .iter()
+            .find(|example| example.property == property);
+        if let Some(example) = found {
+            eprintln!(
+                "{property}: seed {}, {} steps",
+                example.seed,
+                example.scenario.events.len()
+            );
+        }
         assert!(
             trial.broken().contains(&property),
             "{property}: {:?}",

@@ -79,6 +79,15 @@ fn the_double_answers_as_recorded() {
         });
     }
     let transcripts = self::transcripts();
+    for (transcript, why) in transcripts
+        .iter()
+        .filter_map(|one| Some((one, one.not_on_double()?)))
+    {
+        say(&format!(
+            "transcripts: {} is not played on the double: {why}",
+            transcript.name
+        ));
+    }
     let differences = for_each(&transcripts, |transcript| {
         let target = Target::double().expect("the double starts");
         check(transcript, &target).expect("the double can be reached")

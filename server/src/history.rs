@@ -31,7 +31,10 @@ pub struct History {
 
 impl History {
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { capacity, ..Self::default() }
+        Self {
+            capacity,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -66,8 +69,19 @@ impl fmt::Display for History {
             writeln!(f, "({} earlier commands forgotten)", self.lost)?;
         }
         for entry in &self.entries {
-            write!(f, "{:>13}.{:03} #{}", entry.at.0.div_euclid(1000), entry.at.0.rem_euclid(1000), entry.client_id)?;
-            for arg in entry.request.as_request().iter().flat_map(|request| request.iter()) {
+            write!(
+                f,
+                "{:>13}.{:03} #{}",
+                entry.at.0.div_euclid(1000),
+                entry.at.0.rem_euclid(1000),
+                entry.client_id
+            )?;
+            for arg in entry
+                .request
+                .as_request()
+                .iter()
+                .flat_map(|request| request.iter())
+            {
                 write!(f, " {}", arg.escape_ascii())?;
             }
             match &entry.reply {

@@ -24,14 +24,26 @@ impl Server {
     /// Whether `key` is there, in database 0.
     pub fn exists(&self, key: impl AsRef<[u8]>) -> bool {
         let now = self.now();
-        self.hub.shared.node().engine.deadline(0, key.as_ref(), now).is_some()
+        self.hub
+            .shared
+            .node()
+            .engine
+            .deadline(0, key.as_ref(), now)
+            .is_some()
     }
 
     /// The time to live of `key` in database 0; `None` when it is missing or has no deadline.
     pub fn pttl(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
         let now = self.now();
-        let deadline = self.hub.shared.node().engine.deadline(0, key.as_ref(), now)??;
-        Some(Duration::from_millis(u64::try_from(deadline.0.saturating_sub(now.millis().0)).unwrap_or(0)))
+        let deadline = self
+            .hub
+            .shared
+            .node()
+            .engine
+            .deadline(0, key.as_ref(), now)??;
+        Some(Duration::from_millis(
+            u64::try_from(deadline.0.saturating_sub(now.millis().0)).unwrap_or(0),
+        ))
     }
 
     /// The live keys of database 0, sorted.
@@ -117,6 +129,9 @@ impl ClockControl<'_> {
     }
 
     fn set_source(&self, now: UnixMicros) {
-        assert!(self.server.hub.source.set(now), "only a manual clock can be moved: Server::builder().clock(Clock::Manual)");
+        assert!(
+            self.server.hub.source.set(now),
+            "only a manual clock can be moved: Server::builder().clock(Clock::Manual)"
+        );
     }
 }

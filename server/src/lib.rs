@@ -23,10 +23,10 @@ pub use command::command_names;
 pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
 pub use inspect::ClockControl;
-#[cfg(feature = "redis")]
-pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]
 pub use net::{Clock, Driver, InProcess};
+#[cfg(feature = "redis")]
+pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]
 pub use server::{Injected, Server, ServerBuilder};
 

@@ -66,7 +66,12 @@ pub(crate) struct Output {
 
 impl Link {
     pub(crate) fn new(addr: String) -> Self {
-        Self { addr, conn: OnceLock::new(), input: Mutex::default(), output: Mutex::default() }
+        Self {
+            addr,
+            conn: OnceLock::new(),
+            input: Mutex::default(),
+            output: Mutex::default(),
+        }
     }
 
     pub(crate) fn input(&self) -> MutexGuard<'_, Input> {
@@ -104,7 +109,10 @@ impl Output {
         if self.silenced || self.ending.is_some() {
             return;
         }
-        let out = self.delayed.back_mut().map_or(&mut self.ready, |(_, frames)| frames);
+        let out = self
+            .delayed
+            .back_mut()
+            .map_or(&mut self.ready, |(_, frames)| frames);
         encode(reply, protocol, out);
     }
 
@@ -146,7 +154,8 @@ impl Output {
 
     /// How the connection has ended, once everything before was taken.
     pub(crate) fn ended(&self) -> Option<Ending> {
-        self.ending.filter(|_| self.ready.is_empty() && self.delayed.is_empty())
+        self.ending
+            .filter(|_| self.ready.is_empty() && self.delayed.is_empty())
     }
 
     /// Whether the transport has something to do.

@@ -84,7 +84,9 @@ enum Log {
 }
 
 fn main() -> ExitCode {
-    let Cli { command: Command::Serve(options) } = Cli::parse();
+    let Cli {
+        command: Command::Serve(options),
+    } = Cli::parse();
     match serve(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -103,7 +105,10 @@ fn serve(options: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         Log::Debug => Some(tracing::Level::DEBUG),
     };
     if let Some(level) = level {
-        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
+        tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_writer(std::io::stderr)
+            .init();
     }
     let Compat::V7_0_15 = options.compat;
     let clock = match options.clock {
@@ -118,9 +123,15 @@ fn serve(options: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         .port(options.port)
         .databases(options.databases.into())
         .requirepass(options.requirepass.clone().unwrap_or_default());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let server = redouble::blocking::Server::start_with(builder)
-        .map_err(|error| format!("cannot listen on {}:{}: {error}", options.bind, options.port))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let server = redouble::blocking::Server::start_with(builder).map_err(|error| {
+        format!(
+            "cannot listen on {}:{}: {error}",
+            options.bind, options.port
+        )
+    })?;
     let url = server.url();
     if let Some(file) = &options.port_file {
         // Whoever waits for the file must never see it half written.
@@ -148,9 +159,14 @@ fn serve(options: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a manual clock begins at the present")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a manual clock begins at the present"
+)]
 fn wall_clock() -> UnixMillis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
@@ -165,7 +181,10 @@ async fn ended(server: &Server) {
 #[cfg(unix)]
 async fn terminated() -> std::io::Result<&'static str> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut term, mut int) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     tokio::select! {
         biased;
         _ = term.recv() => Ok("SIGTERM"),

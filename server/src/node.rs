@@ -9,7 +9,7 @@ use crate::engine::{Config, ConnId, Desk, Effect, Engine, Outbox, Outcome, UnixM
 use crate::fault::{Plan, Verdict};
 use crate::history::{Entry, History};
 use crate::link::{Ending, Input, Link};
-use crate::resp::{OwnedRequest, Protocol, Reply, Request};
+use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -155,7 +155,10 @@ impl Shared {
         let waiting = std::mem::take(&mut *lock(&self.inbox));
         let mut outbox = Outbox::default();
         for link in waiting {
-            while matches!(self.serve_batch(desk, &link, now, &mut outbox), Served::UpToEffects) {
+            while matches!(
+                self.serve_batch(desk, &link, now, &mut outbox),
+                Served::UpToEffects
+            ) {
                 while let Some(effect) = outbox.poll_effect() {
                     match effect {
                         Effect::Close { .. } => link.output().end(Ending::Close),
@@ -173,13 +176,28 @@ impl Shared {
     pub(crate) fn shut_down(&self) {
         self.down.store(true, Ordering::Release);
         let links: Vec<_> = lock(&self.links).values().cloned().collect();
-        links.iter().for_each(|link| link.output().end(Ending::Close));
+        links
+            .iter()
+            .for_each(|link| link.output().end(Ending::Close));
     }
 
     /// Executes what a connection has sent, up to the first request with effects on others.
-    fn serve_batch(&self, desk: &mut impl Desk, link: &Arc<Link>, now: UnixMicros, outbox: &mut Outbox) -> Served {
+    fn serve_batch(
+        &self,
+        desk: &mut impl Desk,
+        link: &Arc<Link>,
+        now: UnixMicros,
+        outbox: &mut Outbox,
+    ) -> Served {
         let mut input = link.input();
-        let Input { decoder, delayed, parked, silenced, closed, .. } = &mut *input;
+        let Input {
+            decoder,
+            delayed,
+            parked,
+            silenced,
+            closed,
+            ..
+        } = &mut *input;
         if *closed || self.is_down() {
             if let Some(conn) = link.conn.get()
                 && lock(&self.links).remove(&conn.client_id()).is_some()
@@ -190,8 +208,16 @@ impl Shared {
             return Served::All;
         }
         let node_time = self.node_time(now);
-        let Some(conn) = self.session(desk, link, node_time) else { return Served::All };
-        let site = Site { shared: self, link, conn, now, node_time };
+        let Some(conn) = self.session(desk, link, node_time) else {
+            return Served::All;
+        };
+        let site = Site {
+            shared: self,
+            link,
+            conn,
+            now,
+            node_time,
+        };
         let mut is_open = !link.output().is_blocked();
         while is_open && parked.is_none() && !*silenced {
             if let Some((due, request)) = delayed.take() {
@@ -209,7 +235,9 @@ impl Shared {
                     Err(error) => {
                         let mut output = link.output();
                         if !error.is_silent() {
-                            output.write(&Reply::error(format!("ERR {error}")), desk.protocol(conn));
+                            let error =
+                                ErrorReply::from_bytes([b"ERR ", &*error.to_bytes()].concat());
+                            output.write(&error.into(), desk.protocol(conn));
                         }
                         output.end(Ending::Close);
                         break;
@@ -239,7 +267,12 @@ impl Shared {
     }
 
     /// The session of a connection, opened at its first turn; `None` when there is no room.
-    fn session(&self, desk: &mut impl Desk, link: &Arc<Link>, node_time: UnixMicros) -> Option<ConnId> {
+    fn session(
+        &self,
+        desk: &mut impl Desk,
+        link: &Arc<Link>,
+        node_time: UnixMicros,
+    ) -> Option<ConnId> {
         if let Some(conn) = link.conn.get() {
             return Some(*conn);
         }
@@ -279,7 +312,11 @@ impl Site<'_> {
     #[inline]
     fn judge(&self, desk: &impl Desk, request: Request<'_>) -> Verdict {
         let plan = &self.shared.plan;
-        if plan.is_empty() { Verdict::Pass } else { plan.on_request(self.conn, desk.name(self.conn), request) }
+        if plan.is_empty() {
+            Verdict::Pass
+        } else {
+            plan.on_request(self.conn, desk.name(self.conn), request)
+        }
     }
 
     /// Executes a request; false when the connection takes no more for now.
@@ -310,7 +347,12 @@ impl Site<'_> {
             Outcome::Reply(reply) => Some(reply.clone()),
             Outcome::Parked | Outcome::Silent => None,
         };
-        let entry = Entry { at: self.node_time, client_id: self.conn.client_id(), request: request.to_owned(), reply };
+        let entry = Entry {
+            at: self.node_time,
+            client_id: self.conn.client_id(),
+            request: request.to_owned(),
+            reply,
+        };
         lock(&self.shared.history).push(entry);
     }
 
@@ -318,8 +360,11 @@ impl Site<'_> {
     #[inline]
     fn answer(&self, desk: &impl Desk, request: Request<'_>, reply: &Reply) -> bool {
         let plan = &self.shared.plan;
-        let verdict =
-            if plan.is_empty() { Verdict::Pass } else { plan.on_reply(self.conn, desk.name(self.conn), request, reply) };
+        let verdict = if plan.is_empty() {
+            Verdict::Pass
+        } else {
+            plan.on_reply(self.conn, desk.name(self.conn), request, reply)
+        };
         let protocol = desk.protocol(self.conn);
         match verdict {
             Verdict::Pass => {
@@ -394,10 +439,20 @@ impl Node {
     }
 
     fn answer_parked(&mut self, shared: &Shared, conn: ConnId, reply: &Reply, now: UnixMicros) {
-        let Some(link) = shared.link(conn.client_id()) else { return };
-        let Some(request) = link.input().parked.take() else { return };
+        let Some(link) = shared.link(conn.client_id()) else {
+            return;
+        };
+        let Some(request) = link.input().parked.take() else {
+            return;
+        };
         if let Some(request) = request.as_request() {
-            let site = Site { shared, link: &link, conn, now, node_time: shared.node_time(now) };
+            let site = Site {
+                shared,
+                link: &link,
+                conn,
+                now,
+                node_time: shared.node_time(now),
+            };
             site.answer(&self.engine, request, reply);
         }
         // What it had sent behind the parked request is served after the caller.
@@ -412,7 +467,10 @@ impl Node {
     }
 
     fn is_stalled(&mut self, shared: &Shared, now: UnixMicros) -> bool {
-        if self.stalled_until.is_some_and(|until| until <= shared.node_time(now)) {
+        if self
+            .stalled_until
+            .is_some_and(|until| until <= shared.node_time(now))
+        {
             self.stalled_until = None;
         }
         self.paused || self.stalled_until.is_some()
@@ -445,14 +503,19 @@ impl Node {
         let stall = self.stalled_until.map(|until| clock.when(until));
         // A paused or sleeping node expires nothing: whoever looks, looks later.
         let is_asleep = self.paused || self.stalled_until.is_some();
-        let expiry = self.engine.poll_timeout().filter(|_| !is_asleep).map(|at| clock.when(at.micros()));
+        let expiry = self
+            .engine
+            .poll_timeout()
+            .filter(|_| !is_asleep)
+            .map(|at| clock.when(at.micros()));
         [message, stall, expiry].into_iter().flatten().min()
     }
 
     /// Does what is due at `now`.
     pub(crate) fn handle_timeout(&mut self, shared: &Shared, now: UnixMicros) {
         if !self.is_stalled(shared, now) {
-            self.engine.handle_timeout(shared.node_time(now), &mut self.outbox);
+            self.engine
+                .handle_timeout(shared.node_time(now), &mut self.outbox);
             self.serve_backlog(shared, now);
         }
         loop {

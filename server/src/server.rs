@@ -139,7 +139,11 @@ impl ServerBuilder {
         let shared = Shared::new(self.config, self.history_max, source.now());
         Ok(Server {
             hub: Arc::new(Hub::new(shared, source)),
-            listening: Mutex::new(Listening { listener, addr: None, sockets: None }),
+            listening: Mutex::new(Listening {
+                listener,
+                addr: None,
+                sockets: None,
+            }),
             driver: Mutex::new(None),
             is_timed_by_sockets: self.clock == Clock::System,
         })
@@ -147,7 +151,11 @@ impl ServerBuilder {
 }
 
 fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
-    let socket = socket2::Socket::new(socket2::Domain::for_address(addr), socket2::Type::STREAM, None)?;
+    let socket = socket2::Socket::new(
+        socket2::Domain::for_address(addr),
+        socket2::Type::STREAM,
+        None,
+    )?;
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.bind(&addr.into())?;
@@ -215,18 +223,31 @@ impl Server {
     /// # Errors
     /// When the port cannot be bound or the thread cannot be started.
     pub fn listen(&self) -> io::Result<SocketAddr> {
-        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listening = self
+            .listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(addr) = listening.addr {
             return Ok(addr);
         }
         let listener = match std::mem::replace(&mut listening.listener, Listener::Served) {
             Listener::Later(ip) => listen(SocketAddr::new(ip, 0))?,
             Listener::Bound(listener) => listener,
-            Listener::Served => return Err(io::Error::other("the socket thread could not be started")),
+            Listener::Served => {
+                return Err(io::Error::other("the socket thread could not be started"));
+            }
         };
         let addr = listener.local_addr()?;
-        self.hub.shared.node().engine.limit_connections(connections_max);
-        listening.sockets = Some(Sockets::start(self.hub.clone(), listener, self.is_timed_by_sockets)?);
+        self.hub
+            .shared
+            .node()
+            .engine
+            .limit_connections(connections_max);
+        listening.sockets = Some(Sockets::start(
+            self.hub.clone(),
+            listener,
+            self.is_timed_by_sockets,
+        )?);
         listening.addr = Some(addr);
         Ok(addr)
     }
@@ -258,7 +279,11 @@ impl Server {
     /// When the greeting fails, because the server wants a password.
     #[cfg(feature = "redis")]
     pub async fn connection(&self) -> redis::RedisResult<crate::Connection> {
-        self.connection_with(redis::RedisConnectionInfo::default(), redis::AsyncConnectionConfig::new()).await
+        self.connection_with(
+            redis::RedisConnectionInfo::default(),
+            redis::AsyncConnectionConfig::new(),
+        )
+        .await
     }
 
     /// The same with a database, a password, RESP3, other timeouts.
@@ -300,7 +325,11 @@ impl Server {
     /// Installs a rule of the caller's own.
     pub fn inject_rule(&self, rule: impl MessageRule + 'static) -> Injected {
         let (id, fired) = self.hub.shared.plan.install(Box::new(rule));
-        Injected { hub: self.hub.clone(), id, fired }
+        Injected {
+            hub: self.hub.clone(),
+            id,
+            fired,
+        }
     }
 
     /// Serves nobody until [`Server::resume`]: connections stay open, input queues, nothing expires
@@ -334,7 +363,12 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.hub.shut_down();
-        if let Some(driver) = self.driver.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(driver) = self
+            .driver
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
             driver.abort();
         }
     }

@@ -47,7 +47,10 @@ fn malformed_protocol_is_answered_and_ends_the_connection() -> Test {
         let mut stream = open(&server)?;
         stream.write_all(b"PING\r\n")?;
         stream.write_all(input)?;
-        assert_eq!(farewell(stream)?, format!("+PONG\r\n-ERR Protocol error: {error}\r\n"));
+        assert_eq!(
+            farewell(stream)?,
+            format!("+PONG\r\n-ERR Protocol error: {error}\r\n")
+        );
     }
     lives(&server)
 }
@@ -59,9 +62,19 @@ fn a_request_that_never_ends_is_cut_off() -> Test {
     }))?;
     let mut stream = open(&server)?;
     stream.write_all(b"*1000000\r\n")?;
-    let piece = b"$1000\r\n".iter().copied().chain([b'x'; 1000]).chain(*b"\r\n").collect::<Vec<u8>>();
-    let written = (0..10_000).take_while(|_| stream.write_all(&piece).is_ok()).count();
-    assert!(written < 10_000, "the server took {written} KB of one request");
+    let piece = b"$1000\r\n"
+        .iter()
+        .copied()
+        .chain([b'x'; 1000])
+        .chain(*b"\r\n")
+        .collect::<Vec<u8>>();
+    let written = (0..10_000)
+        .take_while(|_| stream.write_all(&piece).is_ok())
+        .count();
+    assert!(
+        written < 10_000,
+        "the server took {written} KB of one request"
+    );
     lives(&server)
 }
 
@@ -80,7 +93,13 @@ fn a_client_that_never_reads_is_not_served_for_ever() -> Test {
     let server = blocking::Server::start()?;
     let mut stream = open(&server)?;
     let value = "x".repeat(1 << 20);
-    stream.write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len()).as_bytes())?;
+    stream.write_all(
+        format!(
+            "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n",
+            value.len()
+        )
+        .as_bytes(),
+    )?;
     stream.set_write_timeout(Some(Duration::from_millis(200)))?;
     // Ten thousand answers of a mebibyte would be ten gibibytes; the server stops reading long before.
     let mut sent = 0;
@@ -98,18 +117,24 @@ fn a_client_that_never_reads_is_not_served_for_ever() -> Test {
 async fn an_in_process_client_that_never_reads_is_held_up() -> Test {
     let server = Server::builder().clock(Clock::Manual).start().await?;
     let mut stream = server.connect();
-    stream.write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n").await?;
+    stream
+        .write_all(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n")
+        .await?;
     stream.write_all(&[b'v'; 100_000]).await?;
     stream.write_all(b"\r\n").await?;
     let mut written = 0;
     while written < 10_000 {
-        let write = tokio::time::timeout(Duration::from_millis(20), stream.write_all(b"GET k\r\n")).await;
+        let write =
+            tokio::time::timeout(Duration::from_millis(20), stream.write_all(b"GET k\r\n")).await;
         if write.is_err() {
             break;
         }
         written += 1;
     }
-    assert!((5..100).contains(&written), "{written} answers of 100 kB were kept");
+    assert!(
+        (5..100).contains(&written),
+        "{written} answers of 100 kB were kept"
+    );
     // Once it reads, it gets all of them.
     let mut answers = vec![0; 5 + written * (100_000 + 11)];
     stream.read_exact(&mut answers).await?;
@@ -143,12 +168,27 @@ fn scripts_that_recurse_or_allocate_without_end_are_refused() -> Test {
     let server = blocking::Server::start()?;
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     for (script, error) in [
-        ("local function f() return 1 + f() end return f()", "stack overflow"),
-        ("local t = {} while true do t[#t + 1] = ('x'):rep(100000) .. #t end", "not enough memory"),
-        ("return unpack({0}, -2147483648, 2147483647)", "too many results to unpack"),
-        ("local f = function(g) return pcall(g, g) end return tostring(f(f))", ""),
+        (
+            "local function f() return 1 + f() end return f()",
+            "stack overflow",
+        ),
+        (
+            "local t = {} while true do t[#t + 1] = ('x'):rep(100000) .. #t end",
+            "not enough memory",
+        ),
+        (
+            "return unpack({0}, -2147483648, 2147483647)",
+            "too many results to unpack",
+        ),
+        (
+            "local f = function(g) return pcall(g, g) end return tostring(f(f))",
+            "",
+        ),
     ] {
-        let result = redis::cmd("EVAL").arg(script).arg(0).query::<redis::Value>(&mut redis);
+        let result = redis::cmd("EVAL")
+            .arg(script)
+            .arg(0)
+            .query::<redis::Value>(&mut redis);
         match result {
             Ok(value) => assert!(error.is_empty(), "{script} gave {value:?}"),
             Err(found) => assert!(found.to_string().contains(error), "{script}: {found}"),
@@ -187,10 +227,22 @@ fn requests_survive_any_cut() {
     for cut in 0..wire.len() {
         let mut decoder = Decoder::default();
         decoder.feed(&wire[..cut]);
-        assert!(decoder.next(&Limits::default()).expect("well formed").is_none(), "cut at {cut}");
+        assert!(
+            decoder
+                .next(&Limits::default())
+                .expect("well formed")
+                .is_none(),
+            "cut at {cut}"
+        );
         decoder.feed(&wire[cut..]);
-        let request = decoder.next(&Limits::default()).expect("well formed").expect("complete");
+        let request = decoder
+            .next(&Limits::default())
+            .expect("well formed")
+            .expect("complete");
         let expected = OwnedRequest::new([&b"SET"[..], b"k1", b"hello\r\nworld"]);
-        assert_eq!(format!("{request:?}"), format!("{:?}", expected.as_request().expect("not empty")));
+        assert_eq!(
+            format!("{request:?}"),
+            format!("{:?}", expected.as_request().expect("not empty"))
+        );
     }
 }

@@ -14,7 +14,9 @@ const fn ms(millis: u64) -> Duration {
 #[tokio::test]
 async fn the_system_clock_moves_by_itself() -> Test {
     let server = Server::start().await?;
-    let mut redis = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
+    let mut redis = redis::Client::open(server.url())?
+        .get_multiplexed_async_connection()
+        .await?;
     redis.pset_ex("k", "v", 1).await?;
     // Waits for the expiry itself, not for a time: whoever is slow sees it too.
     while server.exists("k") {
@@ -34,7 +36,11 @@ async fn the_system_clock_moves_by_itself() -> Test {
 
 #[tokio::test]
 async fn a_manual_clock_steps_through_every_deadline() -> Test {
-    let server = Server::builder().clock(Clock::Manual).starting_at(UnixMillis(1_000)).start().await?;
+    let server = Server::builder()
+        .clock(Clock::Manual)
+        .starting_at(UnixMillis(1_000))
+        .start()
+        .await?;
     let mut redis = server.connection().await?;
     for (key, ttl) in [("c", 30), ("a", 10), ("b", 20)] {
         redis.pset_ex(key, "v", ttl).await?;
@@ -46,7 +52,10 @@ async fn a_manual_clock_steps_through_every_deadline() -> Test {
     server.clock().advance(ms(1));
     assert_eq!(server.keys(), [b"c"]);
     // Removed by the active cycle, not by the look: DBSIZE counts what is stored.
-    assert_eq!(redis::cmd("DBSIZE").query_async::<i64>(&mut redis).await?, 1);
+    assert_eq!(
+        redis::cmd("DBSIZE").query_async::<i64>(&mut redis).await?,
+        1
+    );
     assert_eq!(server.clock().now(), UnixMicros(1_021_000));
     Ok(())
 }
@@ -58,7 +67,10 @@ async fn time_may_go_back() -> Test {
     redis.pset_ex("k", "v", 1_000).await?;
     let start = server.clock().now();
     server.clock().set(UnixMicros(start.0 - 5_000_000));
-    assert_eq!(redis.pttl("k").await?, redis::IntegerReplyOrNoOp::IntegerReply(6_000));
+    assert_eq!(
+        redis.pttl("k").await?,
+        redis::IntegerReplyOrNoOp::IntegerReply(6_000)
+    );
     server.clock().jump(ms(6_001), false);
     assert!(!server.exists("k"));
     Ok(())
@@ -70,9 +82,15 @@ async fn the_tokio_clock_expires_what_nobody_asks_for() -> Test {
     let mut redis = server.connection().await?;
     redis.pset_ex("k", "v", 30_000).await?;
     tokio::time::sleep(ms(30_000)).await;
-    assert_eq!(redis::cmd("DBSIZE").query_async::<i64>(&mut redis).await?, 1); // not before now > deadline
+    assert_eq!(
+        redis::cmd("DBSIZE").query_async::<i64>(&mut redis).await?,
+        1
+    ); // not before now > deadline
     tokio::time::sleep(ms(2)).await;
-    assert_eq!(redis::cmd("DBSIZE").query_async::<i64>(&mut redis).await?, 0);
+    assert_eq!(
+        redis::cmd("DBSIZE").query_async::<i64>(&mut redis).await?,
+        0
+    );
     Ok(())
 }
 
@@ -101,7 +119,11 @@ async fn debug_sleep_holds_everybody_until_the_clock_has_moved() -> Test {
     redis.set("k", "v").await?;
     let (mut sleeper, mut other) = (server.connection().await?, server.connection().await?);
     let sleeping = tokio::spawn(async move {
-        redis::cmd("DEBUG").arg("SLEEP").arg("0.3").query_async::<String>(&mut sleeper).await
+        redis::cmd("DEBUG")
+            .arg("SLEEP")
+            .arg("0.3")
+            .query_async::<String>(&mut sleeper)
+            .await
     });
     tokio::task::yield_now().await;
     let reading = tokio::spawn(async move { other.get("k").await });

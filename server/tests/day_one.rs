@@ -9,8 +9,14 @@ type Test = Result<(), Box<dyn std::error::Error>>;
 
 /// Code under test: plain `redis` crate. `NX GET` (Redis 7) lets a repeated claim recognise itself.
 async fn claim(redis: &mut impl AsyncTypedCommands, coupon: &str, who: &str) -> RedisResult<bool> {
-    let once = SetOptions::default().conditional_set(NX).get(true).with_expiration(PX(30_000));
-    Ok(redis.set_options(coupon, who, once).await?.is_none_or(|owner| owner == who))
+    let once = SetOptions::default()
+        .conditional_set(NX)
+        .get(true)
+        .with_expiration(PX(30_000));
+    Ok(redis
+        .set_options(coupon, who, once)
+        .await?
+        .is_none_or(|owner| owner == who))
 }
 
 #[tokio::test] // a real socket, any client; time moves only when told
@@ -44,10 +50,19 @@ async fn a_waiter_gets_the_coupon_when_the_hold_lapses() -> Test {
 async fn a_claim_can_be_repeated_after_its_reply_was_lost() -> Test {
     let server = Server::builder().clock(Clock::Tokio).start().await?;
     let mut redis = server.connection().await?;
-    let lost = server.inject(Disconnect::after_execution().command("SET").key("coupon:*").nth(1));
+    let lost = server.inject(
+        Disconnect::after_execution()
+            .command("SET")
+            .key("coupon:*")
+            .nth(1),
+    );
     let error = claim(&mut redis, "coupon:7", "first").await.unwrap_err(); // executed, never answered
     assert!(error.is_connection_dropped(), "{error:?}");
     assert_eq!((lost.fired(), server.exists("coupon:7")), (1, true));
-    assert!(claim(&mut redis, "coupon:7", "first").await?, "{}", server.history());
+    assert!(
+        claim(&mut redis, "coupon:7", "first").await?,
+        "{}",
+        server.history()
+    );
     Ok(())
 }

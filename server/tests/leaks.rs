@@ -12,7 +12,9 @@ fn count(folder: &str) -> usize {
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_tasks_and_descriptors_go_with_the_server() -> Result<(), Box<dyn std::error::Error>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let tasks = || runtime.metrics().num_alive_tasks();
     let round = || -> Result<(), Box<dyn std::error::Error>> {
         let server = blocking::Server::start()?;
@@ -24,7 +26,13 @@ fn threads_tasks_and_descriptors_go_with_the_server() -> Result<(), Box<dyn std:
         runtime.block_on(async {
             let server = Server::builder().clock(Clock::Tokio).start().await?;
             let mut redis = server.connection().await?;
-            redis::cmd("SET").arg("k").arg("v").arg("PX").arg(10).query_async::<()>(&mut redis).await?;
+            redis::cmd("SET")
+                .arg("k")
+                .arg("v")
+                .arg("PX")
+                .arg(10)
+                .query_async::<()>(&mut redis)
+                .await?;
             assert!(tasks() >= 2, "the timer and the connection's driver");
             drop(redis);
             drop(server);

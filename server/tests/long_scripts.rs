@@ -31,7 +31,8 @@ fn ask(stream: &mut TcpStream, args: &[&str]) -> std::io::Result<String> {
 
 fn send(stream: &mut TcpStream, args: &[&str]) -> std::io::Result<()> {
     let mut request = format!("*{}\r\n", args.len());
-    args.iter().for_each(|arg| request.push_str(&format!("${}\r\n{arg}\r\n", arg.len())));
+    args.iter()
+        .for_each(|arg| request.push_str(&format!("${}\r\n{arg}\r\n", arg.len())));
     stream.write_all(request.as_bytes())
 }
 
@@ -69,11 +70,20 @@ fn over_sockets_others_are_told_and_may_kill() -> Test {
         // A connection that comes while the script runs is served too.
         let mut late = open(&server)?;
         assert_eq!(ask(&mut late, &["PING"])?, busy);
-        assert_eq!(ask(&mut late, &["AUTH", "x"])?.split(' ').next(), Some("-ERR"));
+        assert_eq!(
+            ask(&mut late, &["AUTH", "x"])?.split(' ').next(),
+            Some("-ERR")
+        );
         assert_eq!(ask(&mut other, &["SCRIPT", "KILL"])?, "+OK");
         let killed = line(&mut caller)?;
-        assert!(killed.starts_with("-ERR Script killed by user with SCRIPT KILL... script: "), "{killed}");
-        assert_eq!(ask(&mut other, &["SCRIPT", "KILL"])?, "-NOTBUSY No scripts in execution right now.");
+        assert!(
+            killed.starts_with("-ERR Script killed by user with SCRIPT KILL... script: "),
+            "{killed}"
+        );
+        assert_eq!(
+            ask(&mut other, &["SCRIPT", "KILL"])?,
+            "-NOTBUSY No scripts in execution right now."
+        );
         assert_eq!(ask(&mut caller, &["EVAL", "return 7", "0"])?, ":7");
     }
     Ok(())
@@ -103,7 +113,9 @@ fn a_server_with_an_endless_script_can_be_dropped() -> Test {
 }
 
 /// In process there is no other thread: the script is given up after a number of instructions.
-async fn in_process(clock: Clock) -> Result<(Server, redouble::Connection, redouble::Connection), Box<dyn std::error::Error>> {
+async fn in_process(
+    clock: Clock,
+) -> Result<(Server, redouble::Connection, redouble::Connection), Box<dyn std::error::Error>> {
     let server = Server::builder()
         .clock(clock)
         .configure(|config| {
@@ -116,8 +128,18 @@ async fn in_process(clock: Clock) -> Result<(Server, redouble::Connection, redou
     Ok((server, caller, other))
 }
 
-fn eval(mut redis: redouble::Connection, script: &'static str) -> tokio::task::JoinHandle<RedisResult<Value>> {
-    tokio::spawn(async move { redis::cmd("EVAL").arg(script).arg(1).arg("k").query_async(&mut redis).await })
+fn eval(
+    mut redis: redouble::Connection,
+    script: &'static str,
+) -> tokio::task::JoinHandle<RedisResult<Value>> {
+    tokio::spawn(async move {
+        redis::cmd("EVAL")
+            .arg(script)
+            .arg(1)
+            .arg("k")
+            .query_async(&mut redis)
+            .await
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,11 +152,21 @@ async fn in_process_others_wait_for_the_threshold_and_may_kill() -> Test {
         let error = other.get("k").await.unwrap_err();
         assert_eq!(error.code(), Some("BUSY"), "{error}");
         assert_eq!(begun.elapsed(), Duration::from_millis(100));
-        redis::cmd("SCRIPT").arg("KILL").query_async::<()>(&mut other).await?;
+        redis::cmd("SCRIPT")
+            .arg("KILL")
+            .query_async::<()>(&mut other)
+            .await?;
         let error = running.await?.unwrap_err();
-        assert!(error.to_string().contains("Script killed by user"), "{error}");
+        assert!(
+            error.to_string().contains("Script killed by user"),
+            "{error}"
+        );
         assert_eq!(other.get("k").await?, None);
-        let seven: i64 = redis::cmd("EVAL").arg("return 7").arg(0).query_async(&mut caller.clone()).await?;
+        let seven: i64 = redis::cmd("EVAL")
+            .arg("return 7")
+            .arg(0)
+            .query_async(&mut caller.clone())
+            .await?;
         assert_eq!(seven, 7);
     }
     Ok(())
@@ -145,9 +177,16 @@ async fn in_process_a_script_that_wrote_cannot_be_killed() -> Test {
     let (server, caller, mut other) = in_process(Clock::Tokio).await?;
     let running = eval(caller, AFTER_WRITE);
     tokio::task::yield_now().await;
-    let error = redis::cmd("SCRIPT").arg("KILL").query_async::<()>(&mut other).await.unwrap_err();
+    let error = redis::cmd("SCRIPT")
+        .arg("KILL")
+        .query_async::<()>(&mut other)
+        .await
+        .unwrap_err();
     assert_eq!(error.code(), Some("UNKILLABLE"), "{error}");
-    let _ended = redis::cmd("SHUTDOWN").arg("NOSAVE").query_async::<()>(&mut other).await;
+    let _ended = redis::cmd("SHUTDOWN")
+        .arg("NOSAVE")
+        .query_async::<()>(&mut other)
+        .await;
     assert!(running.await?.is_err() && server.is_shut_down());
     Ok(())
 }
@@ -167,7 +206,10 @@ async fn under_a_manual_clock_the_node_is_busy_once_time_has_moved() -> Test {
     assert!(!reading.is_finished());
     server.clock().advance(Duration::from_millis(100));
     assert_eq!(reading.await?.unwrap_err().code(), Some("BUSY"));
-    redis::cmd("SCRIPT").arg("KILL").query_async::<()>(&mut other).await?;
+    redis::cmd("SCRIPT")
+        .arg("KILL")
+        .query_async::<()>(&mut other)
+        .await?;
     assert!(running.await?.is_err());
     Ok(())
 }

@@ -19,7 +19,10 @@ impl Drop for Program {
 
 fn program(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redouble"));
-    command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -28,7 +31,11 @@ fn serve(args: &[&str]) -> Result<(Program, u16), Box<dyn std::error::Error>> {
     let mut child = Program(program(&[&["serve"], args].concat()).spawn()?);
     let mut line = String::new();
     BufReader::new(child.0.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
-    let port = line.trim_end().strip_prefix("ready redis://127.0.0.1:").ok_or_else(|| line.clone())?.parse()?;
+    let port = line
+        .trim_end()
+        .strip_prefix("ready redis://127.0.0.1:")
+        .ok_or_else(|| line.clone())?
+        .parse()?;
     Ok((child, port))
 }
 
@@ -50,7 +57,12 @@ fn it_says_when_it_is_ready_and_ends_on_sigterm() -> Test {
     assert_eq!(std::fs::read_to_string(&file)?, format!("{port}\n"));
     ask(port, "SET k v\r\nGET k\r\n", "+OK\r\n$1\r\nv\r\n")?;
     let _open = TcpStream::connect(("127.0.0.1", port))?; // nobody has to leave first
-    assert!(Command::new("kill").arg(child.0.id().to_string()).status()?.success());
+    assert!(
+        Command::new("kill")
+            .arg(child.0.id().to_string())
+            .status()?
+            .success()
+    );
     assert!(child.0.wait()?.success());
     assert!(!file.exists() && TcpStream::connect(("127.0.0.1", port)).is_err());
     Ok(())
@@ -66,11 +78,28 @@ fn it_ends_on_shutdown() -> Test {
 
 #[test]
 fn its_options_reach_the_server() -> Test {
-    let (_child, port) = serve(&["--requirepass", "s3cret", "--databases", "3", "--clock", "manual", "--compat", "7.0.15"])?;
+    let (_child, port) = serve(&[
+        "--requirepass",
+        "s3cret",
+        "--databases",
+        "3",
+        "--clock",
+        "manual",
+        "--compat",
+        "7.0.15",
+    ])?;
     ask(port, "GET k\r\n", "-NOAUTH Authentication required.\r\n")?;
-    ask(port, "AUTH s3cret\r\nSELECT 2\r\nSELECT 3\r\n", "+OK\r\n+OK\r\n-ERR DB index is out of range\r\n")?;
+    ask(
+        port,
+        "AUTH s3cret\r\nSELECT 2\r\nSELECT 3\r\n",
+        "+OK\r\n+OK\r\n-ERR DB index is out of range\r\n",
+    )?;
     // A manual clock stands still.
-    ask(port, "AUTH s3cret\r\nPSETEX k 1 v\r\nPTTL k\r\n", "+OK\r\n+OK\r\n:1\r\n")?;
+    ask(
+        port,
+        "AUTH s3cret\r\nPSETEX k 1 v\r\nPTTL k\r\n",
+        "+OK\r\n+OK\r\n:1\r\n",
+    )?;
     std::thread::sleep(Duration::from_millis(5));
     ask(port, "AUTH s3cret\r\nPTTL k\r\n", "+OK\r\n:1\r\n")
 }
@@ -80,7 +109,11 @@ fn what_cannot_be_done_is_said() -> Test {
     let (_child, port) = serve(&[])?;
     let taken = program(&["serve", "--port", &port.to_string()]).output()?;
     let error = String::from_utf8_lossy(&taken.stderr).into_owned();
-    assert!(!taken.status.success() && error.starts_with(&format!("redouble: cannot listen on 127.0.0.1:{port}: ")), "{error}");
+    assert!(
+        !taken.status.success()
+            && error.starts_with(&format!("redouble: cannot listen on 127.0.0.1:{port}: ")),
+        "{error}"
+    );
     let usage = program(&["serve", "--compat", "99"]).output()?;
     assert_eq!(usage.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&usage.stderr).contains("7.0.15"));
@@ -99,7 +132,10 @@ fn ten_thousand_connections_are_served_at_once() -> Test {
     limit.current = Some(allowed);
     setrlimit(Resource::Nofile, limit)?;
     let count = usize::try_from(allowed)?.saturating_sub(500).min(9_999);
-    assert!(count > 3_000, "a limit of {allowed} descriptors shows nothing");
+    assert!(
+        count > 3_000,
+        "a limit of {allowed} descriptors shows nothing"
+    );
     let (_child, port) = serve(&[])?;
     let mut streams = Vec::new();
     for _ in 0..count {

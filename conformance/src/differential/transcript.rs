@@ -13,6 +13,7 @@
 //! | `# text` | a comment |
 //! | `% real: no, why` | the file is for the double alone |
 //! | `% real: skip time, why` | the real server is left at the first `@` |
+//! | `% double: no, why` | the file is for the real server alone, until the double can do it |
 //! | `% known: name` | the double differs in the next reply, see [`super::KNOWN`] |
 //!
 //! A number before `>`, `=`, `<`, `|` or `!` names the connection; without one it is the first.
@@ -25,6 +26,8 @@ pub struct Transcript {
     /// Its file, relative to the folder of all transcripts.
     pub name: String,
     pub(super) real: Real,
+    /// Why the double is left out, if it is.
+    pub(super) not_on_double: Option<String>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -118,6 +121,7 @@ impl Transcript {
         let mut transcript = Self {
             name: name.to_owned(),
             real: Real::Whole,
+            not_on_double: None,
             steps: Vec::new(),
         };
         for (at, line) in text.lines().enumerate() {
@@ -191,6 +195,11 @@ impl Transcript {
             return Ok(());
         }
         let why = |text: &str| text.strip_prefix(", ").is_some_and(|why| why.len() > 10);
+        if let Some(reason) = rest.strip_prefix("double: no").filter(|text| why(text)) {
+            self.not_on_double = Some(reason.trim_start_matches(", ").to_owned());
+            self.steps.push(Step::Text(line.to_owned()));
+            return Ok(());
+        }
         self.real = match rest.strip_prefix("real: ") {
             Some(text) if text.strip_prefix("skip time").is_some_and(why) => Real::UntilTimePasses,
             Some(text) if text.strip_prefix("no").is_some_and(why) => Real::Never,
@@ -227,6 +236,20 @@ impl Transcript {
             Some(Step::Expect(expect)) => expect,
             _ => unreachable!("an expectation was pushed if there was none"),
         }
+    }
+
+    /// Whether it is played on this kind of server.
+    pub(super) fn is_for(&self, real: bool) -> bool {
+        if real {
+            self.real != Real::Never
+        } else {
+            self.not_on_double.is_none()
+        }
+    }
+
+    /// Why the double does not play it, if so.
+    pub fn not_on_double(&self) -> Option<&str> {
+        self.not_on_double.as_deref()
     }
 
     /// Requests in it.

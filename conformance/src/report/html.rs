@@ -38,10 +38,13 @@ fn write_page(out: &mut String, trials: &[Trial]) -> fmt::Result {
          <meta name=\"viewport\" content=\"width=device-width\">\
          <title>{outcome} – redouble-check</title><style>{STYLE}</style>\n\
          <header><h1 class=\"{}\">{outcome}</h1>\
-         <p>{runs} runs of {} locks on <b>{}</b>. A scenario is judged by every property; \
+         <p>{runs} runs of {} on <b>{}</b>. A scenario is judged by every property; \
          verdicts are per property.</p></header>\n",
         if good { "good" } else { "bad" },
-        trials.len(),
+        match trials.len() {
+            1 => "one lock".to_owned(),
+            count => format!("{count} locks"),
+        },
         escape(backend),
     )?;
     for trial in trials {

@@ -56,7 +56,9 @@ impl<'a> Args<'a> {
 
     /// Reads the next argument if it is this keyword, in any case.
     pub(crate) fn keyword(&mut self, word: &str) -> bool {
-        let found = self.peek().is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+        let found = self
+            .peek()
+            .is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
         self.at += usize::from(found);
         found
     }

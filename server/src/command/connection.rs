@@ -9,7 +9,9 @@ fn ping(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     match (args.next(), args.is_empty()) {
         (None, _) => Ok(Reply::Static("PONG")),
         (Some(text), true) => Ok(Reply::bulk(text)),
-        (Some(_), false) => Err(CommandError::Arity { command: "ping".to_owned() }),
+        (Some(_), false) => Err(CommandError::Arity {
+            command: "ping".to_owned(),
+        }),
     }
 }
 
@@ -18,8 +20,7 @@ fn echo(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn select(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let index = parse_integer(args.required()?).and_then(|index| i32::try_from(index).ok());
-    let index = index.ok_or(CommandError::NotInteger)?;
+    let index = i32::try_from(args.integer()?).map_err(|_| CommandError::NotInt)?;
     match usize::try_from(index) {
         Ok(index) if index < ctx.state.dbs.len() => ctx.session.db = index,
         _ => return Err(CommandError::DbIndex),
@@ -68,7 +69,11 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             Some(2) => Protocol::Resp2,
             Some(3) => Protocol::Resp3,
             Some(_) => return Err(CommandError::NoProto),
-            None => return Err(CommandError::Text("ERR Protocol version is not an integer or out of range".into())),
+            None => {
+                return Err(CommandError::Text(
+                    "ERR Protocol version is not an integer or out of range".into(),
+                ));
+            }
         });
     }
     let (mut credentials, mut name) = (None, None);
@@ -78,8 +83,11 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         } else if word.eq_ignore_ascii_case(b"SETNAME") && !args.is_empty() {
             name = Some(args.required()?);
         } else {
-            let text = format!("ERR Syntax error in HELLO option '{}'", String::from_utf8_lossy(word));
-            return Err(CommandError::Text(text.into()));
+            return Err(CommandError::echoing(
+                "ERR Syntax error in HELLO option '",
+                word,
+                "'",
+            ));
         }
     }
     if let Some((user, password)) = credentials {
@@ -87,7 +95,7 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     if !ctx.session.authenticated {
         return Err(CommandError::Text(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
              same time"
                 .into(),
@@ -99,7 +107,11 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if let Some(protocol) = protocol {
         ctx.session.protocol = protocol;
     }
-    let proto = if ctx.session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let proto = if ctx.session.protocol == Protocol::Resp3 {
+        3
+    } else {
+        2
+    };
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
     Ok(Reply::Map(vec![
         pair("server", Reply::bulk("redis")),
@@ -136,18 +148,37 @@ fn client_setname(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn client_getname(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    if ctx.session.name.is_empty() { Ok(Reply::Nil) } else { Ok(Reply::Bulk(ctx.session.name.clone())) }
+    if ctx.session.name.is_empty() {
+        Ok(Reply::Nil)
+    } else {
+        Ok(Reply::Bulk(ctx.session.name.clone()))
+    }
 }
 
 const OPEN: &[Flags] = &[Flags::LOADING, Flags::STALE, Flags::FAST];
-const GATE: &[Flags] =
-    &[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::NO_AUTH, Flags::ALLOW_BUSY];
+const GATE: &[Flags] = &[
+    Flags::NOSCRIPT,
+    Flags::LOADING,
+    Flags::STALE,
+    Flags::FAST,
+    Flags::NO_AUTH,
+    Flags::ALLOW_BUSY,
+];
 const OWN: &[Flags] = &[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 
 const CLIENT: &[CommandSpec] = &[
-    row("id", 2, client_id).flags(OWN).since("5.0.0").summary("The id of this connection."),
-    row("setname", 3, client_setname).flags(OWN).since("2.6.9").summary("Names this connection."),
-    row("getname", 2, client_getname).flags(OWN).since("2.6.9").summary("The name of this connection."),
+    row("id", 2, client_id)
+        .flags(OWN)
+        .since("5.0.0")
+        .summary("The id of this connection."),
+    row("setname", 3, client_setname)
+        .flags(OWN)
+        .since("2.6.9")
+        .summary("Names this connection."),
+    row("getname", 2, client_getname)
+        .flags(OWN)
+        .since("2.6.9")
+        .summary("The name of this connection."),
 ];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
@@ -155,12 +186,26 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flags::FAST])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .summary("Answers PONG, or what it was given."),
-    row("echo", 2, echo).flags(OPEN).summary("Answers what it was given."),
-    row("select", 2, select).flags(OPEN).summary("Changes the database of this connection."),
-    row("auth", -2, auth).flags(GATE).summary("Authenticates this connection."),
-    row("hello", -1, hello).flags(GATE).since("6.0.0").summary("Greets, and chooses the protocol."),
-    row("quit", -1, quit).flags(GATE).summary("Ends this connection."),
-    row("reset", 1, reset).flags(GATE).since("6.2.0").summary("Puts this connection back to how it began."),
+    row("echo", 2, echo)
+        .flags(OPEN)
+        .summary("Answers what it was given."),
+    row("select", 2, select)
+        .flags(OPEN)
+        .summary("Changes the database of this connection."),
+    row("auth", -2, auth)
+        .flags(GATE)
+        .summary("Authenticates this connection."),
+    row("hello", -1, hello)
+        .flags(GATE)
+        .since("6.0.0")
+        .summary("Greets, and chooses the protocol."),
+    row("quit", -1, quit)
+        .flags(GATE)
+        .summary("Ends this connection."),
+    row("reset", 1, reset)
+        .flags(GATE)
+        .since("6.2.0")
+        .summary("Puts this connection back to how it began."),
     CommandSpec::container("client", -2, Group::Connection, CLIENT)
         .since("2.4.0")
         .summary("What concerns connections."),

@@ -14,7 +14,9 @@ pub(crate) enum CommandError {
     Overflow,
     DecrementOverflow,
     NanOrInfinity,
-    InvalidExpire { command: String },
+    InvalidExpire {
+        command: String,
+    },
     InvalidCursor,
     DbIndex,
     NoAuth,
@@ -28,20 +30,57 @@ pub(crate) enum CommandError {
     NotAllowedFromScript,
     UnknownFromScript,
     ArityFromScript,
-    UnknownCommand { name: Vec<u8>, args: Vec<u8> },
-    UnknownSubcommand { command: &'static str, name: Vec<u8> },
-    Arity { command: String },
-    NotImplemented { what: String },
+    UnknownCommand {
+        name: Vec<u8>,
+        args: Vec<u8>,
+    },
+    UnknownSubcommand {
+        command: &'static str,
+        name: Vec<u8>,
+    },
+    Arity {
+        command: String,
+    },
+    NotImplemented {
+        what: String,
+    },
+    NotInt,
+    /// Anything that repeats what the client sent.
+    Echo(Vec<u8>),
     /// Anything else, with its code.
     Text(Cow<'static, str>),
 }
 
 impl CommandError {
+    /// An error that repeats what the client sent.
+    pub(crate) fn echoing(before: &str, sent: &[u8], after: &str) -> Self {
+        Self::Echo([before.as_bytes(), sent, after.as_bytes()].concat())
+    }
+
+    fn echo(&self) -> Vec<u8> {
+        match self {
+            Self::UnknownCommand { name, args } => [
+                b"ERR unknown command '",
+                c_text(name),
+                b"', with args beginning with: ",
+                args,
+            ]
+            .concat(),
+            Self::UnknownSubcommand { command, name } => {
+                let hint = format!("'. Try {} HELP.", command.to_ascii_uppercase());
+                [b"ERR unknown subcommand '", c_text(name), hint.as_bytes()].concat()
+            }
+            Self::Echo(bytes) => bytes.clone(),
+            other => other.text().into_owned().into_bytes(),
+        }
+    }
+
     fn text(&self) -> Cow<'static, str> {
         match self {
             Self::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value".into(),
             Self::Syntax => "ERR syntax error".into(),
             Self::NotInteger => "ERR value is not an integer or out of range".into(),
+            Self::NotInt => "ERR value is out of range, value must between -2147483648 and 2147483647".into(),
             Self::NotFloat => "ERR value is not a valid float".into(),
             Self::HashNotInteger => "ERR hash value is not an integer".into(),
             Self::Overflow => "ERR increment or decrement would overflow".into(),
@@ -66,29 +105,30 @@ impl CommandError {
             Self::NotAllowedFromScript => "ERR This Redis command is not allowed from script".into(),
             Self::UnknownFromScript => "ERR Unknown Redis command called from script".into(),
             Self::ArityFromScript => "ERR Wrong number of args calling Redis command from script".into(),
-            Self::UnknownCommand { name, args } => format!(
-                "ERR unknown command '{}', with args beginning with: {}",
-                lossy(name, 128),
-                String::from_utf8_lossy(args)
-            )
-            .into(),
-            Self::UnknownSubcommand { command, name } => {
-                format!("ERR unknown subcommand '{}'. Try {} HELP.", lossy(name, 128), command.to_ascii_uppercase()).into()
-            }
             Self::Arity { command } => format!("ERR wrong number of arguments for '{command}' command").into(),
             Self::NotImplemented { what } => format!("ERR redouble does not implement {what}").into(),
             Self::Text(text) => text.clone(),
+            Self::UnknownCommand { .. } | Self::UnknownSubcommand { .. } | Self::Echo(_) => {
+                String::from_utf8_lossy(&self.echo()).into_owned().into()
+            }
         }
     }
 }
 
-fn lossy(bytes: &[u8], max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+/// The beginning of a text as C's `%.128s` prints it.
+fn c_text(bytes: &[u8]) -> &[u8] {
+    let bytes = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    &bytes[..bytes.len().min(128)]
 }
 
 impl From<CommandError> for ErrorReply {
     fn from(error: CommandError) -> Self {
-        Self::new(error.text())
+        match error {
+            CommandError::UnknownCommand { .. }
+            | CommandError::UnknownSubcommand { .. }
+            | CommandError::Echo(_) => Self::from_bytes(error.echo()),
+            error => Self::new(error.text()),
+        }
     }
 }
 

@@ -11,8 +11,17 @@ pub(super) fn already_expired(ctx: &Ctx<'_>, deadline: UnixMillis) -> bool {
 }
 
 /// The deadline that a number in a command means; `None` when it overflows.
-pub(super) fn absolute_deadline(value: i64, is_seconds: bool, is_absolute: bool, now: UnixMillis) -> Option<UnixMillis> {
-    let millis = if is_seconds { value.checked_mul(1000)? } else { value };
+pub(super) fn absolute_deadline(
+    value: i64,
+    is_seconds: bool,
+    is_absolute: bool,
+    now: UnixMillis,
+) -> Option<UnixMillis> {
+    let millis = if is_seconds {
+        value.checked_mul(1000)?
+    } else {
+        value
+    };
     let base = if is_absolute { 0 } else { now.0 };
     millis.checked_add(base).map(UnixMillis)
 }
@@ -31,7 +40,9 @@ fn exists(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn type_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let slot = ctx.find_for_read(args.required()?);
-    Ok(Reply::Static(slot.map_or("none", |slot| ctx.db().value(slot).type_name())))
+    Ok(Reply::Static(
+        slot.map_or("none", |slot| ctx.db().value(slot).type_name()),
+    ))
 }
 
 #[derive(Default)]
@@ -53,8 +64,7 @@ impl Condition {
                 b"GT" => condition.gt = true,
                 b"LT" => condition.lt = true,
                 _ => {
-                    let text = format!("ERR Unsupported option {}", String::from_utf8_lossy(word));
-                    return Err(CommandError::Text(text.into()));
+                    return Err(CommandError::echoing("ERR Unsupported option ", word, ""));
                 }
             }
         }
@@ -64,7 +74,9 @@ impl Condition {
             ));
         }
         if condition.gt && condition.lt {
-            return Err(CommandError::Text("ERR GT and LT options at the same time are not compatible".into()));
+            return Err(CommandError::Text(
+                "ERR GT and LT options at the same time are not compatible".into(),
+            ));
         }
         Ok(condition)
     }
@@ -79,13 +91,25 @@ impl Condition {
 }
 
 /// `expire.c: expireGenericCommand`.
-fn expire_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, command: &str, is_seconds: bool, is_absolute: bool) -> CommandResult {
+fn expire_in(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+    command: &str,
+    is_seconds: bool,
+    is_absolute: bool,
+) -> CommandResult {
     let (key, value) = (args.required()?, args.required()?);
     let condition = Condition::parse(args)?;
     let value = parse_integer(value).ok_or(CommandError::NotInteger)?;
-    let deadline = absolute_deadline(value, is_seconds, is_absolute, ctx.now_millis())
-        .ok_or_else(|| CommandError::InvalidExpire { command: command.to_owned() })?;
-    let Some(current) = ctx.deadline(key) else { return Ok(Reply::Int(0)) };
+    let deadline =
+        absolute_deadline(value, is_seconds, is_absolute, ctx.now_millis()).ok_or_else(|| {
+            CommandError::InvalidExpire {
+                command: command.to_owned(),
+            }
+        })?;
+    let Some(current) = ctx.deadline(key) else {
+        return Ok(Reply::Int(0));
+    };
     if !condition.holds(current, deadline) {
         return Ok(Reply::Int(0));
     }
@@ -114,11 +138,29 @@ fn pexpireat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 /// `expire.c: ttlGenericCommand`: -2 without the key, -1 without a deadline.
-fn ttl_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, is_seconds: bool, is_absolute: bool) -> CommandResult {
-    let Some(slot) = ctx.find_for_read(args.required()?) else { return Ok(Reply::Int(-2)) };
-    let Some(deadline) = ctx.db().deadline(slot) else { return Ok(Reply::Int(-1)) };
-    let millis = if is_absolute { deadline.0 } else { deadline.0.saturating_sub(ctx.now_millis().0).max(0) };
-    Ok(Reply::Int(if is_seconds { millis.saturating_add(500) / 1000 } else { millis }))
+fn ttl_in(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+    is_seconds: bool,
+    is_absolute: bool,
+) -> CommandResult {
+    let Some(slot) = ctx.find_for_read(args.required()?) else {
+        return Ok(Reply::Int(-2));
+    };
+    let Some(deadline) = ctx.db().deadline(slot) else {
+        return Ok(Reply::Int(-1));
+    };
+    let millis = if is_absolute {
+        deadline.0
+    } else {
+        deadline.0.saturating_sub(ctx.now_millis().0).max(0)
+    };
+    // To the nearest second, without an overflow at the end of time.
+    Ok(Reply::Int(if is_seconds {
+        millis / 1000 + i64::from(millis % 1000 >= 500)
+    } else {
+        millis
+    }))
 }
 
 fn ttl(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -160,11 +202,29 @@ fn keys(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(found))
 }
 
+/// `db.c: parseScanCursorOrReply`, which takes what `strtoul` takes: a sign, or nothing at all.
+fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let (negative, digits) = match text {
+        [] => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = std::str::from_utf8(digits).ok()?.parse::<u64>().ok()?;
+    Some(if negative {
+        value.wrapping_neg()
+    } else {
+        value
+    })
+}
+
 /// A cursor is the slot at which to go on. `db.c: scanGenericCommand` for the options.
 fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let cursor = args.required()?;
-    let cursor = std::str::from_utf8(cursor).ok().and_then(|cursor| cursor.parse::<u64>().ok());
-    let cursor = cursor.ok_or(CommandError::InvalidCursor)?;
+    let cursor = parse_cursor(args.required()?).ok_or(CommandError::InvalidCursor)?;
     let (mut pattern, mut count, mut wanted_type) = (None, 10, None);
     while let Some(word) = args.next() {
         match &word.to_ascii_uppercase()[..] {
@@ -180,7 +240,9 @@ fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
     }
     let mut found = Vec::new();
-    let mut next = u32::try_from(cursor).ok().and_then(|cursor| ctx.db().next_used(cursor));
+    let mut next = u32::try_from(cursor)
+        .ok()
+        .and_then(|cursor| ctx.db().next_used(cursor));
     while let Some(slot) = next
         && count > 0
     {
@@ -196,7 +258,10 @@ fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
     }
     let cursor = next.map_or(0, i64::from);
-    Ok(Reply::Array(vec![Reply::bulk(cursor.to_string()), Reply::Array(found)]))
+    Ok(Reply::Array(vec![
+        Reply::bulk(cursor.to_string()),
+        Reply::Array(found),
+    ]))
 }
 
 const RO_FAST: &[Flags] = &[Flags::READONLY, Flags::FAST];
@@ -207,16 +272,30 @@ const ACCESS: &[&str] = &["RO", "access"];
 const VARYING: &[&str] = &["nondeterministic_output"];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    row("del", -2, del).flags(&[Flags::WRITE]).keys(1, -1, 1, &["RM", "delete"]).tips(MANY).summary("Deletes keys."),
+    row("del", -2, del)
+        .flags(&[Flags::WRITE])
+        .keys(1, -1, 1, &["RM", "delete"])
+        .tips(MANY)
+        .summary("Deletes keys."),
     row("unlink", -2, del)
         .flags(WRITE_FAST)
         .keys(1, -1, 1, &["RM", "delete"])
         .tips(MANY)
         .since("4.0.0")
         .summary("Deletes keys; here their memory is freed at once."),
-    row("exists", -2, exists).flags(RO_FAST).keys(1, -1, 1, &["RO"]).tips(MANY).summary("How many of the keys are there."),
-    row("type", 2, type_).flags(RO_FAST).keys(1, 1, 1, &["RO"]).summary("The type of a key's value."),
-    row("expire", -3, expire).flags(WRITE_FAST).keys(1, 1, 1, UPDATE).summary("Lets a key expire after seconds."),
+    row("exists", -2, exists)
+        .flags(RO_FAST)
+        .keys(1, -1, 1, &["RO"])
+        .tips(MANY)
+        .summary("How many of the keys are there."),
+    row("type", 2, type_)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, &["RO"])
+        .summary("The type of a key's value."),
+    row("expire", -3, expire)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, UPDATE)
+        .summary("Lets a key expire after seconds."),
     row("pexpire", -3, pexpire)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, UPDATE)
@@ -232,7 +311,11 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, UPDATE)
         .since("2.6.0")
         .summary("Lets a key expire at a Unix time in milliseconds."),
-    row("ttl", 2, ttl).flags(RO_FAST).keys(1, 1, 1, ACCESS).tips(VARYING).summary("The time to live of a key, in seconds."),
+    row("ttl", 2, ttl)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, ACCESS)
+        .tips(VARYING)
+        .summary("The time to live of a key, in seconds."),
     row("pttl", 2, pttl)
         .flags(RO_FAST)
         .keys(1, 1, 1, ACCESS)

@@ -26,7 +26,9 @@ fn change<T>(
 fn hset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     if args.remaining() % 2 != 0 {
-        return Err(CommandError::Arity { command: "hset".to_owned() });
+        return Err(CommandError::Arity {
+            command: "hset".to_owned(),
+        });
     }
     let added = change(ctx, key, |hash, seed| {
         let mut added = 0;
@@ -47,13 +49,17 @@ fn hget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn hmget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let hash = ctx.read::<Hash>(args.required()?)?;
     let value = |field: &[u8]| hash.and_then(|hash| hash.get(field));
-    let replies = args.rest().map(|field| value(field).map_or(Reply::Nil, |value| Reply::Bulk(value.clone())));
+    let replies = args
+        .rest()
+        .map(|field| value(field).map_or(Reply::Nil, |value| Reply::Bulk(value.clone())));
     Ok(Reply::Array(replies.collect()))
 }
 
 fn hdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
-    let Some(hash) = ctx.write::<Hash>(key)? else { return Ok(Reply::Int(0)) };
+    let Some(hash) = ctx.write::<Hash>(key)? else {
+        return Ok(Reply::Int(0));
+    };
     let removed = args.rest().filter(|field| hash.remove(field)).count();
     if hash.is_empty() {
         ctx.delete(key);
@@ -65,13 +71,20 @@ fn hdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn hexists(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, field) = (args.required()?, args.required()?);
-    Ok(Reply::Int(i64::from(ctx.read::<Hash>(key)?.is_some_and(|hash| hash.get(field).is_some()))))
+    Ok(Reply::Int(i64::from(
+        ctx.read::<Hash>(key)?
+            .is_some_and(|hash| hash.get(field).is_some()),
+    )))
 }
 
 fn hgetall(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let hash = ctx.read::<Hash>(args.required()?)?;
     let pairs = hash.into_iter().flat_map(Hash::iter);
-    Ok(Reply::Map(pairs.map(|(field, value)| (Reply::Bulk(field.clone()), Reply::Bulk(value.clone()))).collect()))
+    Ok(Reply::Map(
+        pairs
+            .map(|(field, value)| (Reply::Bulk(field.clone()), Reply::Bulk(value.clone())))
+            .collect(),
+    ))
 }
 
 fn hincrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -89,21 +102,36 @@ fn hincrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn hlen(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(ctx.read::<Hash>(args.required()?)?.map_or(0, |hash| hash.len() as i64)))
+    Ok(Reply::Int(
+        ctx.read::<Hash>(args.required()?)?
+            .map_or(0, |hash| hash.len() as i64),
+    ))
 }
 
 const RO_FAST: &[Flags] = &[Flags::READONLY, Flags::FAST];
 const STORE_FAST: &[Flags] = &[Flags::WRITE, Flags::DENYOOM, Flags::FAST];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    row("hset", -4, hset).flags(STORE_FAST).keys(1, 1, 1, &["RW", "update"]).summary("Sets fields of a hash."),
-    row("hget", 3, hget).flags(RO_FAST).keys(1, 1, 1, &["RO", "access"]).summary("The value of a field."),
-    row("hmget", -3, hmget).flags(RO_FAST).keys(1, 1, 1, &["RO", "access"]).summary("The values of several fields."),
+    row("hset", -4, hset)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, &["RW", "update"])
+        .summary("Sets fields of a hash."),
+    row("hget", 3, hget)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, &["RO", "access"])
+        .summary("The value of a field."),
+    row("hmget", -3, hmget)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, &["RO", "access"])
+        .summary("The values of several fields."),
     row("hdel", -3, hdel)
         .flags(&[Flags::WRITE, Flags::FAST])
         .keys(1, 1, 1, &["RW", "delete"])
         .summary("Deletes fields; the last one takes the key with it."),
-    row("hexists", 3, hexists).flags(RO_FAST).keys(1, 1, 1, &["RO"]).summary("Whether a field is there."),
+    row("hexists", 3, hexists)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, &["RO"])
+        .summary("Whether a field is there."),
     row("hgetall", 2, hgetall)
         .flags(&[Flags::READONLY])
         .keys(1, 1, 1, &["RO", "access"])
@@ -113,7 +141,10 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(STORE_FAST)
         .keys(1, 1, 1, &["RW", "access", "update"])
         .summary("Adds to the counter in a field."),
-    row("hlen", 2, hlen).flags(RO_FAST).keys(1, 1, 1, &["RO"]).summary("The number of fields."),
+    row("hlen", 2, hlen)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, &["RO"])
+        .summary("The number of fields."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -94,7 +94,10 @@ pub fn command_names() -> Vec<String> {
     let mut names: Vec<String> = rows()
         .flat_map(|row| match row.subcommands {
             [] => vec![row.name.to_owned()],
-            subcommands => subcommands.iter().map(|sub| format!("{} {}", row.name, sub.name)).collect(),
+            subcommands => subcommands
+                .iter()
+                .map(|sub| format!("{} {}", row.name, sub.name))
+                .collect(),
         })
         .collect();
     names.sort();
@@ -105,13 +108,21 @@ pub fn command_names() -> Vec<String> {
 /// either, and the truth of one it does.
 pub(crate) fn unknown(request: Request<'_>) -> CommandError {
     let name = request.name();
-    if missing::COMMANDS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+    if missing::COMMANDS
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    {
         let what = String::from_utf8_lossy(name).to_ascii_uppercase();
         return CommandError::NotImplemented { what };
     }
     #[cfg(not(feature = "script"))]
-    if ["eval", "evalsha", "script"].iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
-        return CommandError::NotImplemented { what: "scripts without its feature `script`".to_owned() };
+    if ["eval", "evalsha", "script"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    {
+        return CommandError::NotImplemented {
+            what: "scripts without its feature `script`".to_owned(),
+        };
     }
     let mut args = Vec::new();
     for arg in request.iter().skip(1) {
@@ -123,17 +134,29 @@ pub(crate) fn unknown(request: Request<'_>) -> CommandError {
         args.extend_from_slice(arg.split(|byte| *byte == 0).next().unwrap_or_default());
         args.extend_from_slice(b"' ");
     }
-    CommandError::UnknownCommand { name: name.to_vec(), args }
+    CommandError::UnknownCommand {
+        name: name.to_vec(),
+        args,
+    }
 }
 
 /// The same for a subcommand.
 pub(crate) fn unknown_subcommand(command: &CommandSpec, name: &[u8]) -> CommandError {
-    let known = missing::SUBCOMMANDS.iter().find(|(parent, _)| *parent == command.name);
-    if known.is_some_and(|(_, subs)| subs.iter().any(|sub| name.eq_ignore_ascii_case(sub.as_bytes()))) {
-        let what = format!("{} {}", command.name, String::from_utf8_lossy(name)).to_ascii_uppercase();
+    let known = missing::SUBCOMMANDS
+        .iter()
+        .find(|(parent, _)| *parent == command.name);
+    if known.is_some_and(|(_, subs)| {
+        subs.iter()
+            .any(|sub| name.eq_ignore_ascii_case(sub.as_bytes()))
+    }) {
+        let what =
+            format!("{} {}", command.name, String::from_utf8_lossy(name)).to_ascii_uppercase();
         return CommandError::NotImplemented { what };
     }
-    CommandError::UnknownSubcommand { command: command.name, name: name.to_vec() }
+    CommandError::UnknownSubcommand {
+        command: command.name,
+        name: name.to_vec(),
+    }
 }
 
 #[cfg(test)]
@@ -148,7 +171,12 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count, "two rows of one name");
         for row in rows().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
-            assert!(row.name.len() <= NAME_BYTES_MAX && !row.name.contains(|c: char| c.is_ascii_uppercase()), "{}", row.name);
+            assert!(
+                row.name.len() <= NAME_BYTES_MAX
+                    && !row.name.contains(|c: char| c.is_ascii_uppercase()),
+                "{}",
+                row.name
+            );
             assert!(!row.summary.is_empty(), "{} has no summary", row.name);
             assert!(row.arity != 0, "{} has no arity", row.name);
         }
@@ -161,11 +189,17 @@ mod tests {
         }
         for (parent, subcommands) in missing::SUBCOMMANDS {
             let Some(row) = find(parent.as_bytes()) else {
-                assert!(*parent == "script" && cfg!(not(feature = "script")), "{parent} is a container of ours");
+                assert!(
+                    *parent == "script" && cfg!(not(feature = "script")),
+                    "{parent} is a container of ours"
+                );
                 continue;
             };
             for name in *subcommands {
-                assert!(row.subcommands.iter().all(|sub| sub.name != *name), "{parent} {name} is implemented");
+                assert!(
+                    row.subcommands.iter().all(|sub| sub.name != *name),
+                    "{parent} {name} is implemented"
+                );
             }
         }
     }

@@ -10,11 +10,23 @@ fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>, script: usize) -> CommandResult {
     let keys = args.integer()?;
     let keys = match usize::try_from(keys) {
         Ok(keys) if keys <= args.remaining() => keys,
-        Ok(_) => return Err(CommandError::Text("ERR Number of keys can't be greater than number of args".into())),
-        Err(_) => return Err(CommandError::Text("ERR Number of keys can't be negative".into())),
+        Ok(_) => {
+            return Err(CommandError::Text(
+                "ERR Number of keys can't be greater than number of args".into(),
+            ));
+        }
+        Err(_) => {
+            return Err(CommandError::Text(
+                "ERR Number of keys can't be negative".into(),
+            ));
+        }
     };
     let first_key = args.request().len() - args.remaining();
-    ctx.script = Some(ScriptCall::Run { script, first_key, keys });
+    ctx.script = Some(ScriptCall::Run {
+        script,
+        first_key,
+        keys,
+    });
     Ok(Reply::Nil)
 }
 
@@ -44,15 +56,23 @@ fn load(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn exists(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let known = args.rest().map(|sha| Reply::Int(i64::from(ctx.state.scripts.by_sha(sha).is_some())));
+    let known = args
+        .rest()
+        .map(|sha| Reply::Int(i64::from(ctx.state.scripts.by_sha(sha).is_some())));
     Ok(Reply::Array(known.collect()))
 }
 
 fn flush(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     match args.next() {
         None => {}
-        Some(mode) if args.is_empty() && (mode.eq_ignore_ascii_case(b"sync") || mode.eq_ignore_ascii_case(b"async")) => {}
-        Some(_) => return Err(CommandError::Text("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into())),
+        Some(mode)
+            if args.is_empty()
+                && (mode.eq_ignore_ascii_case(b"sync") || mode.eq_ignore_ascii_case(b"async")) => {}
+        Some(_) => {
+            return Err(CommandError::Text(
+                "ERR SCRIPT FLUSH only support SYNC|ASYNC option".into(),
+            ));
+        }
     }
     ctx.state.scripts.clear();
     Ok(Reply::Ok)
@@ -60,7 +80,9 @@ fn flush(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn kill(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let wrote = ctx.state.script_wrote;
-    let Some(busy) = &mut ctx.state.busy else { return Err(CommandError::NotBusy) };
+    let Some(busy) = &mut ctx.state.busy else {
+        return Err(CommandError::NotBusy);
+    };
     if wrote {
         return Err(CommandError::Unkillable);
     }
@@ -68,13 +90,21 @@ fn kill(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     if let Some(error) = busy.abandoned.take() {
         let conn = busy.caller;
         ctx.state.busy = None;
-        ctx.outbox.push(Effect::Reply { conn, reply: error.into() });
+        ctx.outbox.push(Effect::Reply {
+            conn,
+            reply: error.into(),
+        });
     }
     Ok(Reply::Ok)
 }
 
-const SCRIPT_FLAGS: &[Flags] =
-    &[Flags::NOSCRIPT, Flags::STALE, Flags::SKIP_MONITOR, Flags::NO_MANDATORY_KEYS, Flags::MOVABLEKEYS];
+const SCRIPT_FLAGS: &[Flags] = &[
+    Flags::NOSCRIPT,
+    Flags::STALE,
+    Flags::SKIP_MONITOR,
+    Flags::NO_MANDATORY_KEYS,
+    Flags::MOVABLEKEYS,
+];
 const KEYS: &[&str] = &["RW", "access", "update"];
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
@@ -85,9 +115,15 @@ const SCRIPT: &[CommandSpec] = &[
         .summary("Compiles and keeps a script without running it."),
     row("exists", -3, exists)
         .flags(&[Flags::NOSCRIPT])
-        .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"])
+        .tips(&[
+            "request_policy:all_shards",
+            "response_policy:agg_logical_and",
+        ])
         .summary("Which scripts are kept."),
-    row("flush", -2, flush).flags(&[Flags::NOSCRIPT]).tips(ALL_NODES).summary("Forgets all scripts."),
+    row("flush", -2, flush)
+        .flags(&[Flags::NOSCRIPT])
+        .tips(ALL_NODES)
+        .summary("Forgets all scripts."),
     row("kill", 2, kill)
         .flags(&[Flags::NOSCRIPT, Flags::ALLOW_BUSY])
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
@@ -100,8 +136,13 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .counted_keys(2, KEYS)
         .key_notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")
         .summary("Runs a script."),
-    row("evalsha", -3, evalsha).flags(SCRIPT_FLAGS).counted_keys(2, KEYS).summary("Runs a script that is kept, by its digest."),
-    CommandSpec::container("script", -2, Group::Scripting, SCRIPT).since("2.6.0").summary("The scripts that are kept."),
+    row("evalsha", -3, evalsha)
+        .flags(SCRIPT_FLAGS)
+        .counted_keys(2, KEYS)
+        .summary("Runs a script that is kept, by its digest."),
+    CommandSpec::container("script", -2, Group::Scripting, SCRIPT)
+        .since("2.6.0")
+        .summary("The scripts that are kept."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -14,7 +14,11 @@ fn dbsize(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 /// FLUSHALL and FLUSHDB take SYNC or ASYNC; here both are done at once.
 fn flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
     let _known = args.keyword("SYNC") || args.keyword("ASYNC");
-    if args.is_empty() { Ok(()) } else { Err(CommandError::Syntax) }
+    if args.is_empty() {
+        Ok(())
+    } else {
+        Err(CommandError::Syntax)
+    }
 }
 
 fn flushall(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -31,28 +35,42 @@ fn flushdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn time(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    let (seconds, micros) = (ctx.now.0.div_euclid(1_000_000), ctx.now.0.rem_euclid(1_000_000));
-    Ok(Reply::Array(vec![Reply::bulk(seconds.to_string()), Reply::bulk(micros.to_string())]))
+    let (seconds, micros) = (
+        ctx.now.0.div_euclid(1_000_000),
+        ctx.now.0.rem_euclid(1_000_000),
+    );
+    Ok(Reply::Array(vec![
+        Reply::bulk(seconds.to_string()),
+        Reply::bulk(micros.to_string()),
+    ]))
 }
 
 fn config_get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let patterns: Vec<&[u8]> = args.rest().collect();
     let found = ctx.state.config.matching(&patterns);
-    Ok(Reply::Map(found.into_iter().map(|(name, value)| (Reply::bulk(name), Reply::bulk(value))).collect()))
+    Ok(Reply::Map(
+        found
+            .into_iter()
+            .map(|(name, value)| (Reply::bulk(name), Reply::bulk(value)))
+            .collect(),
+    ))
 }
 
 /// All or nothing.
 fn config_set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if args.remaining() % 2 != 0 {
-        return Err(CommandError::Arity { command: "config|set".to_owned() });
+        return Err(CommandError::Syntax);
     }
     let mut next = ctx.state.config.clone();
     let mut seen: Vec<&[u8]> = Vec::new();
     while let (Some(name), Some(value)) = (args.next(), args.next()) {
         if seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
-            let name = String::from_utf8_lossy(name);
-            let text = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - duplicate parameter");
-            return Err(CommandError::Text(text.into()));
+            let before = "ERR CONFIG SET failed (possibly related to argument '";
+            return Err(CommandError::echoing(
+                before,
+                name,
+                "') - duplicate parameter",
+            ));
         }
         seen.push(name);
         next.set(name, value)?;
@@ -62,7 +80,9 @@ fn config_set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn command(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Array(super::rows().map(|row| row.describe(None)).collect()))
+    Ok(Reply::Array(
+        super::rows().map(|row| row.describe(None)).collect(),
+    ))
 }
 
 fn command_count(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
@@ -71,7 +91,9 @@ fn command_count(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 fn command_info(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if args.is_empty() {
-        return Ok(Reply::Array(super::rows().map(|row| row.describe(None)).collect()));
+        return Ok(Reply::Array(
+            super::rows().map(|row| row.describe(None)).collect(),
+        ));
     }
     let describe = |name: &[u8]| {
         let (name, sub) = match name.iter().position(|byte| *byte == b'|') {
@@ -82,20 +104,32 @@ fn command_info(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         match sub {
             None => Some(row.describe(None)),
             Some(sub) => {
-                let found = row.subcommands.iter().find(|row| sub.eq_ignore_ascii_case(row.name.as_bytes()))?;
+                let found = row
+                    .subcommands
+                    .iter()
+                    .find(|row| sub.eq_ignore_ascii_case(row.name.as_bytes()))?;
                 Some(found.describe(Some(row.name)))
             }
         }
     };
-    Ok(Reply::Array(args.rest().map(|name| describe(name).unwrap_or(Reply::NilArray)).collect()))
+    Ok(Reply::Array(
+        args.rest()
+            .map(|name| describe(name).unwrap_or(Reply::Nil))
+            .collect(),
+    ))
 }
 
 fn command_list(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if !args.is_empty() {
-        return Err(CommandError::NotImplemented { what: "COMMAND LIST FILTERBY".to_owned() });
+        return Err(CommandError::NotImplemented {
+            what: "COMMAND LIST FILTERBY".to_owned(),
+        });
     }
     let names = super::rows().flat_map(|row| {
-        let subcommands = row.subcommands.iter().map(|sub| format!("{}|{}", row.name, sub.name));
+        let subcommands = row
+            .subcommands
+            .iter()
+            .map(|sub| format!("{}|{}", row.name, sub.name));
         std::iter::once(row.name.to_owned()).chain(subcommands)
     });
     Ok(Reply::Array(names.map(Reply::bulk).collect()))
@@ -104,16 +138,23 @@ fn command_list(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn command_getkeys(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let inner = crate::resp::OwnedRequest::new(args.rest());
     let request = inner.as_request().ok_or(CommandError::Syntax)?;
-    let row = super::find(request.name()).ok_or(CommandError::Text("ERR Invalid command specified".into()))?;
+    let row = super::find(request.name())
+        .ok_or(CommandError::Text("ERR Invalid command specified".into()))?;
     if row.keys.is_none() {
-        return Err(CommandError::Text("ERR The command has no key arguments".into()));
+        return Err(CommandError::Text(
+            "ERR The command has no key arguments".into(),
+        ));
     }
     if !row.accepts(request.len()) {
-        return Err(CommandError::Text("ERR Invalid number of arguments specified for command".into()));
+        return Err(CommandError::Text(
+            "ERR Invalid number of arguments specified for command".into(),
+        ));
     }
     let keys = row.keys_of(request);
     if keys.is_empty() {
-        return Err(CommandError::Text("ERR Invalid arguments specified for command".into()));
+        return Err(CommandError::Text(
+            "ERR Invalid arguments specified for command".into(),
+        ));
     }
     Ok(Reply::Array(keys.into_iter().map(Reply::bulk).collect()))
 }
@@ -121,10 +162,24 @@ fn command_getkeys(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 /// INFO: the sections and fields that clients and tools read. Figures that a double cannot know
 /// truthfully (memory of the process, CPU time) are left out.
 fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    const SECTIONS: [&str; 8] =
-        ["server", "clients", "memory", "persistence", "stats", "replication", "cluster", "keyspace"];
-    let wanted: Vec<String> = args.rest().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
-    let everything = wanted.is_empty() || wanted.iter().any(|name| matches!(&**name, "all" | "default" | "everything"));
+    const SECTIONS: [&str; 8] = [
+        "server",
+        "clients",
+        "memory",
+        "persistence",
+        "stats",
+        "replication",
+        "cluster",
+        "keyspace",
+    ];
+    let wanted: Vec<String> = args
+        .rest()
+        .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
+        .collect();
+    let everything = wanted.is_empty()
+        || wanted
+            .iter()
+            .any(|name| matches!(&**name, "all" | "default" | "everything"));
     let mut text = String::new();
     for section in SECTIONS {
         if everything || wanted.iter().any(|name| name == section) {
@@ -134,16 +189,21 @@ fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             section_of_info(ctx, section, &mut text);
         }
     }
-    Ok(Reply::Verbatim { format: *b"txt", text: text.into() })
+    Ok(Reply::Verbatim {
+        format: *b"txt",
+        text: text.into(),
+    })
 }
 
 fn section_of_info(ctx: &Ctx<'_>, section: &str, text: &mut String) {
     let state = &*ctx.state;
     let mut title = section.to_owned();
     title[..1].make_ascii_uppercase();
-    let uptime = Duration::from_micros(u64::try_from(ctx.now.0 - state.started.0).unwrap_or(0)).as_secs();
+    let uptime =
+        Duration::from_micros(u64::try_from(ctx.now.0 - state.started.0).unwrap_or(0)).as_secs();
     let mut fields: Vec<(String, String)> = Vec::new();
-    let mut field = |name: &str, value: &dyn ToString| fields.push((name.to_owned(), value.to_string()));
+    let mut field =
+        |name: &str, value: &dyn ToString| fields.push((name.to_owned(), value.to_string()));
     match section {
         "server" => {
             field("redis_version", &crate::REDIS_VERSION);
@@ -212,29 +272,52 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     match (&*name, args.next(), args.is_empty()) {
         ("SLEEP", Some(seconds), true) => {
             // `strtod` takes what it can and else answers 0; so does this, without negative times.
-            let seconds = std::str::from_utf8(seconds).ok().and_then(|text| text.trim_start().parse::<f64>().ok());
-            let seconds = seconds.filter(|seconds| seconds.is_finite()).unwrap_or(0.0).clamp(0.0, 1e9);
+            let seconds = std::str::from_utf8(seconds)
+                .ok()
+                .and_then(|text| text.trim_start().parse::<f64>().ok());
+            let seconds = seconds
+                .filter(|seconds| seconds.is_finite())
+                .unwrap_or(0.0)
+                .clamp(0.0, 1e9);
             let until: UnixMicros = ctx.now.plus(Duration::from_secs_f64(seconds));
-            ctx.stall(until);
+            if until > ctx.now {
+                ctx.stall(until);
+            }
             Ok(Reply::Ok)
         }
         ("SET-ACTIVE-EXPIRE", Some(flag), true) => {
             ctx.state.active_expire = crate::resp::parse_integer(flag).unwrap_or(0) != 0;
             Ok(Reply::Ok)
         }
-        _ => Err(CommandError::NotImplemented { what: format!("DEBUG {name} with these arguments") }),
+        _ => Err(CommandError::NotImplemented {
+            what: format!("DEBUG {name} with these arguments"),
+        }),
     }
 }
 
 /// SHUTDOWN: nothing is ever saved, so only the forms that save nothing are honest.
 fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (mut saves, mut saves_not, mut aborts, mut others) = (false, false, false, false);
     for word in args.rest() {
         match &word.to_ascii_uppercase()[..] {
-            b"NOSAVE" | b"NOW" | b"FORCE" => {}
-            b"SAVE" => return Err(CommandError::NotImplemented { what: "SHUTDOWN SAVE".to_owned() }),
-            b"ABORT" => return Err(CommandError::Text("ERR No shutdown in progress.".into())),
+            b"NOSAVE" => saves_not = true,
+            b"SAVE" => saves = true,
+            b"NOW" | b"FORCE" => others = true,
+            b"ABORT" => aborts = true,
             _ => return Err(CommandError::Syntax),
         }
+    }
+    match () {
+        () if aborts && (saves || saves_not || others) || saves && saves_not => {
+            return Err(CommandError::Syntax);
+        }
+        () if aborts => return Err(CommandError::Text("ERR No shutdown in progress.".into())),
+        () if saves => {
+            return Err(CommandError::NotImplemented {
+                what: "SHUTDOWN SAVE".to_owned(),
+            });
+        }
+        () => {}
     }
     ctx.outbox.push(Effect::Shutdown);
     Ok(Reply::Ok)
@@ -245,7 +328,10 @@ const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
 const CONFIG: &[CommandSpec] = &[
-    row("get", -3, config_get).flags(ADMIN).since("2.0.0").summary("The parameters that match."),
+    row("get", -3, config_get)
+        .flags(ADMIN)
+        .since("2.0.0")
+        .summary("The parameters that match."),
     row("set", -4, config_set)
         .flags(ADMIN)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
@@ -254,7 +340,9 @@ const CONFIG: &[CommandSpec] = &[
 ];
 
 const COMMAND: &[CommandSpec] = &[
-    about("count", 2, command_count).since("2.8.13").summary("How many commands there are."),
+    about("count", 2, command_count)
+        .since("2.8.13")
+        .summary("How many commands there are."),
     about("info", -2, command_info)
         .tips(&["nondeterministic_output_order"])
         .since("2.8.13")
@@ -263,7 +351,9 @@ const COMMAND: &[CommandSpec] = &[
         .tips(&["nondeterministic_output_order"])
         .since("7.0.0")
         .summary("The names of all commands."),
-    about("getkeys", -4, command_getkeys).since("2.8.13").summary("The keys in a request."),
+    about("getkeys", -4, command_getkeys)
+        .since("2.8.13")
+        .summary("The keys in a request."),
 ];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
@@ -290,18 +380,36 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("info", -1, info)
         .flags(OPEN)
         .acl(&["@dangerous"])
-        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .tips(&[
+            "nondeterministic_output",
+            "request_policy:all_shards",
+            "response_policy:special",
+        ])
         .summary("What the server says of itself."),
-    CommandSpec::container("config", -2, Group::Server, CONFIG).since("2.0.0").summary("The configuration."),
-    CommandSpec { handler: command, ..CommandSpec::container("command", -1, Group::Server, COMMAND) }
-        .flags(OPEN)
-        .acl(&["@connection"])
-        .tips(&["nondeterministic_output_order"])
-        .since("2.8.13")
-        .summary("The table of commands."),
-    row("debug", -2, debug).flags(ADMIN).summary("SLEEP and SET-ACTIVE-EXPIRE, for tests."),
+    CommandSpec::container("config", -2, Group::Server, CONFIG)
+        .since("2.0.0")
+        .summary("The configuration."),
+    CommandSpec {
+        handler: command,
+        ..CommandSpec::container("command", -1, Group::Server, COMMAND)
+    }
+    .flags(OPEN)
+    .acl(&["@connection"])
+    .tips(&["nondeterministic_output_order"])
+    .since("2.8.13")
+    .summary("The table of commands."),
+    row("debug", -2, debug)
+        .flags(ADMIN)
+        .summary("SLEEP and SET-ACTIVE-EXPIRE, for tests."),
     row("shutdown", -1, shutdown)
-        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::NO_MULTI, Flags::ALLOW_BUSY])
+        .flags(&[
+            Flags::ADMIN,
+            Flags::NOSCRIPT,
+            Flags::LOADING,
+            Flags::STALE,
+            Flags::NO_MULTI,
+            Flags::ALLOW_BUSY,
+        ])
         .summary("Ends the server; nothing is saved."),
 ];
 

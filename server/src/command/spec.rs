@@ -73,7 +73,11 @@ pub(crate) enum Group {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeySpec {
     /// From `first` to `last` (negative counts from the end), every `step`-th argument.
-    Range { first: usize, last: i32, step: usize },
+    Range {
+        first: usize,
+        last: i32,
+        step: usize,
+    },
     /// A count at `count`, the keys after it.
     Count { at: usize },
 }
@@ -102,12 +106,36 @@ pub(crate) struct CommandSpec {
 const NO_FLAGS: Flags = Flags(0);
 /// `acl.c: ACLCommandCategories`, in its order.
 const CATEGORIES: [&str; 21] = [
-    "@keyspace", "@read", "@write", "@set", "@sortedset", "@list", "@hash", "@string", "@bitmap", "@hyperloglog", "@geo",
-    "@stream", "@pubsub", "@admin", "@fast", "@slow", "@blocking", "@dangerous", "@connection", "@transaction", "@scripting",
+    "@keyspace",
+    "@read",
+    "@write",
+    "@set",
+    "@sortedset",
+    "@list",
+    "@hash",
+    "@string",
+    "@bitmap",
+    "@hyperloglog",
+    "@geo",
+    "@stream",
+    "@pubsub",
+    "@admin",
+    "@fast",
+    "@slow",
+    "@blocking",
+    "@dangerous",
+    "@connection",
+    "@transaction",
+    "@scripting",
 ];
 
 impl CommandSpec {
-    pub(crate) const fn new(name: &'static str, arity: i32, group: Group, handler: Handler) -> Self {
+    pub(crate) const fn new(
+        name: &'static str,
+        arity: i32,
+        group: Group,
+        handler: Handler,
+    ) -> Self {
         Self {
             name,
             arity,
@@ -126,7 +154,12 @@ impl CommandSpec {
     }
 
     /// A container: everything happens in its subcommands.
-    pub(crate) const fn container(name: &'static str, arity: i32, group: Group, subcommands: &'static [Self]) -> Self {
+    pub(crate) const fn container(
+        name: &'static str,
+        arity: i32,
+        group: Group,
+        subcommands: &'static [Self],
+    ) -> Self {
         let mut spec = Self::new(name, arity, group, container_without_subcommand);
         spec.subcommands = subcommands;
         spec
@@ -141,7 +174,13 @@ impl CommandSpec {
         self
     }
 
-    pub(crate) const fn keys(mut self, first: usize, last: i32, step: usize, flags: &'static [&'static str]) -> Self {
+    pub(crate) const fn keys(
+        mut self,
+        first: usize,
+        last: i32,
+        step: usize,
+        flags: &'static [&'static str],
+    ) -> Self {
         self.keys = Some(KeySpec::Range { first, last, step });
         self.key_flags = flags;
         self
@@ -180,7 +219,11 @@ impl CommandSpec {
 
     pub(crate) fn accepts(&self, count: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { count >= wanted } else { count == wanted }
+        if self.arity < 0 {
+            count >= wanted
+        } else {
+            count == wanted
+        }
     }
 
     /// The keys of a request that has passed the arity check.
@@ -188,16 +231,26 @@ impl CommandSpec {
         let (from, to, step) = match self.keys {
             None => return Vec::new(),
             Some(KeySpec::Range { first, last, step }) => {
-                let last = if last < 0 { request.len().saturating_sub(last.unsigned_abs() as usize) } else { last as usize };
+                let last = if last < 0 {
+                    request.len().saturating_sub(last.unsigned_abs() as usize)
+                } else {
+                    last as usize
+                };
                 (first, last + 1, step)
             }
             Some(KeySpec::Count { at }) => {
-                let count = request.arg(at).and_then(crate::resp::parse_integer).unwrap_or(0);
+                let count = request
+                    .arg(at)
+                    .and_then(crate::resp::parse_integer)
+                    .unwrap_or(0);
                 let count = usize::try_from(count).unwrap_or(0);
                 (at + 1, (at + 1).saturating_add(count).min(request.len()), 1)
             }
         };
-        (from..to).step_by(step).filter_map(|index| request.arg(index)).collect()
+        (from..to)
+            .step_by(step)
+            .filter_map(|index| request.arg(index))
+            .collect()
     }
 
     /// Its own ACL categories, in the order of `acl.c`.
@@ -229,16 +282,36 @@ impl CommandSpec {
 
     /// Its entry in the reply of COMMAND INFO.
     pub(crate) fn describe(&self, parent: Option<&str>) -> Reply {
-        let name = parent.map_or_else(|| self.name.to_owned(), |parent| format!("{parent}|{}", self.name));
-        let names = |names: &mut dyn Iterator<Item = &'static str>| Reply::Set(names.map(Reply::Static).collect());
-        let flags = names(&mut Flags::NAMES.iter().filter(|(flag, _)| self.flags.has(*flag)).map(|(_, name)| *name));
+        let name = parent.map_or_else(
+            || self.name.to_owned(),
+            |parent| format!("{parent}|{}", self.name),
+        );
+        let names = |names: &mut dyn Iterator<Item = &'static str>| {
+            Reply::Set(names.map(Reply::Static).collect())
+        };
+        let flags = names(
+            &mut Flags::NAMES
+                .iter()
+                .filter(|(flag, _)| self.flags.has(*flag))
+                .map(|(_, name)| *name),
+        );
         let (first, last, step) = match self.keys {
-            Some(KeySpec::Range { first, last, step }) => (first as i64, i64::from(last), step as i64),
+            Some(KeySpec::Range { first, last, step }) => {
+                (first as i64, i64::from(last), step as i64)
+            }
             Some(KeySpec::Count { .. }) | None => (0, 0, 0),
         };
         let tips = self.tips.iter().map(Reply::bulk).collect();
-        let key_specs = self.keys.map(|keys| self.describe_keys(keys)).into_iter().collect();
-        let subcommands = self.subcommands.iter().map(|sub| sub.describe(Some(self.name))).collect();
+        let key_specs = self
+            .keys
+            .map(|keys| self.describe_keys(keys))
+            .into_iter()
+            .collect();
+        let subcommands = self
+            .subcommands
+            .iter()
+            .map(|sub| sub.describe(Some(self.name)))
+            .collect();
         Reply::Array(vec![
             Reply::bulk(&name),
             Reply::Int(self.arity.into()),
@@ -247,9 +320,9 @@ impl CommandSpec {
             Reply::Int(last),
             Reply::Int(step),
             names(&mut self.acl_categories()),
-            Reply::Array(tips),
-            Reply::Array(key_specs),
-            Reply::Array(subcommands),
+            Reply::Set(tips),
+            Reply::Set(key_specs),
+            Reply::Set(subcommands),
         ])
     }
 
@@ -259,20 +332,49 @@ impl CommandSpec {
         let (index, kind, spec) = match keys {
             KeySpec::Range { first, last, step } => {
                 // Redis counts the last key from the first one.
-                let last = if last < 0 { i64::from(last) } else { i64::from(last) - first as i64 };
-                (first, "range", vec![number("lastkey", last), number("keystep", step as i64), number("limit", 0)])
+                let last = if last < 0 {
+                    i64::from(last)
+                } else {
+                    i64::from(last) - first as i64
+                };
+                (
+                    first,
+                    "range",
+                    vec![
+                        number("lastkey", last),
+                        number("keystep", step as i64),
+                        number("limit", 0),
+                    ],
+                )
             }
-            KeySpec::Count { at } => {
-                (at, "keynum", vec![number("keynumidx", 0), number("firstkey", 1), number("keystep", 1)])
-            }
+            KeySpec::Count { at } => (
+                at,
+                "keynum",
+                vec![
+                    number("keynumidx", 0),
+                    number("firstkey", 1),
+                    number("keystep", 1),
+                ],
+            ),
         };
-        let typed = |kind: &str, spec| Reply::Map(vec![(text("type"), text(kind)), (text("spec"), Reply::Map(spec))]);
+        let typed = |kind: &str, spec| {
+            Reply::Map(vec![
+                (text("type"), text(kind)),
+                (text("spec"), Reply::Map(spec)),
+            ])
+        };
         let mut pairs = Vec::new();
         if let Some(notes) = self.key_notes {
             pairs.push((text("notes"), text(notes)));
         }
-        pairs.push((text("flags"), Reply::Set(self.key_flags.iter().copied().map(Reply::Static).collect())));
-        pairs.push((text("begin_search"), typed("index", vec![number("index", index as i64)])));
+        pairs.push((
+            text("flags"),
+            Reply::Set(self.key_flags.iter().copied().map(Reply::Static).collect()),
+        ));
+        pairs.push((
+            text("begin_search"),
+            typed("index", vec![number("index", index as i64)]),
+        ));
         pairs.push((text("find_keys"), typed(kind, spec)));
         Reply::Map(pairs)
     }

@@ -18,11 +18,14 @@ impl Expiry<'_> {
     /// `t_string.c: getExpireMillisecondsOrReply`.
     fn deadline(self, ctx: &Ctx<'_>, command: &str) -> Result<UnixMillis, CommandError> {
         let value = parse_integer(self.value).ok_or(CommandError::NotInteger)?;
-        let invalid = || CommandError::InvalidExpire { command: command.to_owned() };
+        let invalid = || CommandError::InvalidExpire {
+            command: command.to_owned(),
+        };
         if value <= 0 {
             return Err(invalid());
         }
-        absolute_deadline(value, self.is_seconds, self.is_absolute, ctx.now_millis()).ok_or_else(invalid)
+        absolute_deadline(value, self.is_seconds, self.is_absolute, ctx.now_millis())
+            .ok_or_else(invalid)
     }
 }
 
@@ -41,13 +44,21 @@ impl<'a> Options<'a> {
     fn parse(args: &mut Args<'a>, for_set: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
         while let Some(word) = args.next() {
-            let timed = options.keep_ttl || options.persist || options.expiry.is_some();
+            let kept = options.keep_ttl || options.persist;
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-            if !timed && (is("PX") || is("EX") || is("PXAT") || is("EXAT")) {
+            if !kept && (is("PX") || is("EX") || is("PXAT") || is("EXAT")) {
+                let (is_seconds, is_absolute) =
+                    (word[0].eq_ignore_ascii_case(&b'E'), word.len() == 4);
+                // The same option again overrides; another one is an error.
+                if options.expiry.is_some_and(|other| {
+                    (other.is_seconds, other.is_absolute) != (is_seconds, is_absolute)
+                }) {
+                    return Err(CommandError::Syntax);
+                }
                 options.expiry = Some(Expiry {
                     value: args.required()?,
-                    is_seconds: word[0].eq_ignore_ascii_case(&b'E'),
-                    is_absolute: word.len() == 4,
+                    is_seconds,
+                    is_absolute,
                 });
             } else if for_set && is("NX") && !options.only_existing {
                 options.only_new = true;
@@ -78,8 +89,15 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Ok);
     }
     let options = Options::parse(args, true)?;
-    let deadline = options.expiry.map(|expiry| expiry.deadline(ctx, "set")).transpose()?;
-    let old = if options.get { Some(bulk_or_nil(ctx.read::<Blob>(key)?)) } else { None };
+    let deadline = options
+        .expiry
+        .map(|expiry| expiry.deadline(ctx, "set"))
+        .transpose()?;
+    let old = if options.get {
+        Some(bulk_or_nil(ctx.read::<Blob>(key)?))
+    } else {
+        None
+    };
     let found = ctx.find(key);
     if (options.only_new && found.is_some()) || (options.only_existing && found.is_none()) {
         return Ok(old.unwrap_or(Reply::Nil));
@@ -114,7 +132,9 @@ fn getdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn getex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let options = Options::parse(args, false)?;
-    let Some(value) = ctx.read::<Blob>(key)?.cloned() else { return Ok(Reply::Nil) };
+    let Some(value) = ctx.read::<Blob>(key)?.cloned() else {
+        return Ok(Reply::Nil);
+    };
     if let Some(expiry) = options.expiry {
         let deadline = expiry.deadline(ctx, "getex")?;
         if expiry.is_absolute && already_expired(ctx, deadline) {
@@ -137,9 +157,18 @@ fn setnx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(1))
 }
 
-fn setex_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, is_seconds: bool, command: &str) -> CommandResult {
+fn setex_in(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+    is_seconds: bool,
+    command: &str,
+) -> CommandResult {
     let (key, value_of_ttl, value) = (args.required()?, args.required()?, args.required()?);
-    let expiry = Expiry { value: value_of_ttl, is_seconds, is_absolute: false };
+    let expiry = Expiry {
+        value: value_of_ttl,
+        is_seconds,
+        is_absolute: false,
+    };
     let deadline = expiry.deadline(ctx, command)?;
     ctx.set(key, Value::String(Blob::new(value)), Ttl::At(deadline));
     Ok(Reply::Ok)
@@ -182,22 +211,34 @@ fn incrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn decrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, by) = (args.required()?, args.integer()?);
-    add(ctx, key, by.checked_neg().ok_or(CommandError::DecrementOverflow)?)
+    add(
+        ctx,
+        key,
+        by.checked_neg().ok_or(CommandError::DecrementOverflow)?,
+    )
 }
 
 /// `t_string.c: incrbyfloatCommand`. The value is read before the increment.
 fn incrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, by) = (args.required()?, args.required()?);
     let number = |text: &[u8]| LongDouble::parse(text).ok_or(CommandError::NotFloat);
-    let value = ctx.write::<Blob>(key)?.map_or(Ok(LongDouble::ZERO), |value| number(value))?;
-    let sum = value.add(number(by)?).filter(|sum| sum.is_finite()).ok_or(CommandError::NanOrInfinity)?;
+    let value = ctx
+        .write::<Blob>(key)?
+        .map_or(Ok(LongDouble::ZERO), |value| number(value))?;
+    let sum = value
+        .add(number(by)?)
+        .filter(|sum| sum.is_finite())
+        .ok_or(CommandError::NanOrInfinity)?;
     let sum = Blob::from(sum.to_string());
     ctx.set(key, Value::String(sum.clone()), Ttl::Keep);
     Ok(Reply::Bulk(sum))
 }
 
 fn strlen(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(ctx.read::<Blob>(args.required()?)?.map_or(0, |value| value.len() as i64)))
+    Ok(Reply::Int(
+        ctx.read::<Blob>(args.required()?)?
+            .map_or(0, |value| value.len() as i64),
+    ))
 }
 
 const RO: &[Flags] = &[Flags::READONLY, Flags::FAST];
@@ -212,8 +253,14 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, &["RW", "access", "update", "variable_flags"])
         .key_notes("RW and ACCESS due to the optional `GET` argument")
         .summary("Stores a string, on conditions and with an expiry if asked to."),
-    row("get", 2, get).flags(RO).keys(1, 1, 1, &["RO", "access"]).summary("The string at a key."),
-    row("getset", 3, getset).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Stores a string and returns the former one."),
+    row("get", 2, get)
+        .flags(RO)
+        .keys(1, 1, 1, &["RO", "access"])
+        .summary("The string at a key."),
+    row("getset", 3, getset)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, RW_UPDATE)
+        .summary("Stores a string and returns the former one."),
     row("getdel", 2, getdel)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, &["RW", "access", "delete"])
@@ -225,7 +272,10 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .key_notes("RW and UPDATE because it changes the TTL")
         .since("6.2.0")
         .summary("Returns a string and changes its expiry."),
-    row("setnx", 3, setnx).flags(STORE_FAST).keys(1, 1, 1, &["OW", "insert"]).summary("Stores a string if the key is free."),
+    row("setnx", 3, setnx)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, &["OW", "insert"])
+        .summary("Stores a string if the key is free."),
     row("setex", 4, setex)
         .flags(STORE)
         .keys(1, 1, 1, &["OW", "update"])
@@ -236,16 +286,32 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, &["OW", "update"])
         .since("2.6.0")
         .summary("Stores a string for a number of milliseconds."),
-    row("incr", 2, incr).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Adds one to a counter."),
-    row("decr", 2, decr).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Takes one from a counter."),
-    row("incrby", 3, incrby).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Adds to a counter."),
-    row("decrby", 3, decrby).flags(STORE_FAST).keys(1, 1, 1, RW_UPDATE).summary("Takes from a counter."),
+    row("incr", 2, incr)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, RW_UPDATE)
+        .summary("Adds one to a counter."),
+    row("decr", 2, decr)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, RW_UPDATE)
+        .summary("Takes one from a counter."),
+    row("incrby", 3, incrby)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, RW_UPDATE)
+        .summary("Adds to a counter."),
+    row("decrby", 3, decrby)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, RW_UPDATE)
+        .summary("Takes from a counter."),
     row("incrbyfloat", 3, incrbyfloat)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
         .since("2.6.0")
         .summary("Adds to a number with a fraction."),
-    row("strlen", 2, strlen).flags(RO).keys(1, 1, 1, &["RO"]).since("2.2.0").summary("The length of a string, in bytes."),
+    row("strlen", 2, strlen)
+        .flags(RO)
+        .keys(1, 1, 1, &["RO"])
+        .since("2.2.0")
+        .summary("The length of a string, in bytes."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

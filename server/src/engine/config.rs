@@ -71,28 +71,57 @@ impl Config {
         let millis = self.busy_reply_threshold.as_millis().to_string();
         [
             ("busy-reply-threshold", millis.clone()),
-            ("client-query-buffer-limit", self.client_query_buffer_limit.to_string()),
+            (
+                "client-query-buffer-limit",
+                self.client_query_buffer_limit.to_string(),
+            ),
             ("databases", self.databases.to_string()),
             ("io-threads", "1".to_owned()),
             ("lua-time-limit", millis),
             ("maxclients", self.maxclients.to_string()),
             ("port", self.port.to_string()),
             ("proto-max-bulk-len", self.proto_max_bulk_len.to_string()),
-            ("requirepass", String::from_utf8_lossy(&self.requirepass).into_owned()),
+            (
+                "requirepass",
+                String::from_utf8_lossy(&self.requirepass).into_owned(),
+            ),
         ]
     }
 
-    /// Parameters whose names match, sorted by name.
+    /// Parameters whose names match, sorted by name. One that is asked for by its name is called as
+    /// it was asked for (`config.c: configGetCommand`).
     pub(crate) fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, String)> {
-        let fixed = FIXED.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let is_pattern = |pattern: &[u8]| pattern.iter().any(|byte| b"[*?".contains(byte));
+        let called = |name: &str| -> Vec<String> {
+            let mut found: Vec<String> = Vec::new();
+            for pattern in patterns {
+                let called = match is_pattern(pattern) {
+                    true if glob_match(&pattern.to_ascii_lowercase(), name.as_bytes()) => {
+                        name.to_owned()
+                    }
+                    false if pattern.eq_ignore_ascii_case(name.as_bytes()) => {
+                        String::from_utf8_lossy(pattern).into_owned()
+                    }
+                    true | false => continue,
+                };
+                if !found.contains(&called) {
+                    found.push(called);
+                }
+            }
+            found
+        };
+        let fixed = FIXED
+            .iter()
+            .map(|(name, value)| (*name, (*value).to_owned()));
         let mut found: Vec<_> = self
             .changeable()
             .into_iter()
             .chain(fixed)
-            .filter(|(name, _)| {
-                patterns.iter().any(|pattern| glob_match(&pattern.to_ascii_lowercase(), name.as_bytes()))
+            .flat_map(|(name, value)| {
+                called(name)
+                    .into_iter()
+                    .map(move |called| (called, value.clone()))
             })
-            .map(|(name, value)| (name.to_owned(), value))
             .collect();
         found.sort();
         found
@@ -102,23 +131,32 @@ impl Config {
     pub(crate) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), CommandError> {
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         let fail = |why: &str| {
-            let text = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
+            let text =
+                format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
             Err(CommandError::Text(text.into()))
         };
         let number = |low: i64, high: i64| match parse_memory(value) {
             None => Err("argument must be a memory value".to_owned()),
             Some(number) if (low..=high).contains(&number) => Ok(number),
-            Some(_) => Err(format!("argument must be between {low} and {high} inclusive")),
+            Some(_) => Err(format!(
+                "argument must be between {low} and {high} inclusive"
+            )),
         };
         match &*name {
             "requirepass" => self.requirepass = value.to_vec(),
             "busy-reply-threshold" | "lua-time-limit" => match parse_integer(value) {
-                Some(millis @ 0..) => self.busy_reply_threshold = Duration::from_millis(millis.unsigned_abs()),
-                Some(_) => return fail("argument must be between 0 and 9223372036854775807 inclusive"),
+                Some(millis @ 0..) => {
+                    self.busy_reply_threshold = Duration::from_millis(millis.unsigned_abs())
+                }
+                Some(_) => {
+                    return fail("argument must be between 0 and 9223372036854775807 inclusive");
+                }
                 None => return fail("argument couldn't be parsed into an integer"),
             },
             "maxclients" => match parse_integer(value) {
-                Some(count @ 1..=4_294_967_295) => self.maxclients = usize::try_from(count).unwrap_or(usize::MAX),
+                Some(count @ 1..=4_294_967_295) => {
+                    self.maxclients = usize::try_from(count).unwrap_or(usize::MAX)
+                }
                 Some(_) => return fail("argument must be between 1 and 4294967295 inclusive"),
                 None => return fail("argument couldn't be parsed into an integer"),
             },
@@ -130,12 +168,18 @@ impl Config {
                 Ok(bytes) => self.client_query_buffer_limit = bytes,
                 Err(why) => return fail(&why),
             },
-            "databases" | "port" | "cluster-enabled" | "io-threads" | "bind" => return fail("can't set immutable config"),
+            "databases" | "port" | "cluster-enabled" | "io-threads" | "bind" => {
+                return fail("can't set immutable config");
+            }
             known => match FIXED.iter().find(|(name, _)| *name == known) {
                 Some((_, fixed)) if fixed.as_bytes() == value => {}
-                Some((_, fixed)) => return fail(&format!("redouble knows only the value '{fixed}'")),
+                Some((_, fixed)) => {
+                    return fail(&format!("redouble knows only the value '{fixed}'"));
+                }
                 None => {
-                    let text = format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'");
+                    let text = format!(
+                        "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+                    );
                     return Err(CommandError::Text(text.into()));
                 }
             },
@@ -146,7 +190,10 @@ impl Config {
 
 /// A number of bytes with an optional unit, as `util.c: memtoull`.
 fn parse_memory(text: &[u8]) -> Option<i64> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'-').count();
+    let digits = text
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit() || **byte == b'-')
+        .count();
     let unit = match &text[digits..].to_ascii_lowercase()[..] {
         b"" | b"b" => 1,
         b"k" => 1000,

@@ -26,7 +26,11 @@ pub(crate) enum Origin {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScriptCall {
     /// Run it. `first_key` is the index of the first key argument in the request.
-    Run { script: usize, first_key: usize, keys: usize },
+    Run {
+        script: usize,
+        first_key: usize,
+        keys: usize,
+    },
     /// Compile it and answer its digest.
     Load { script: usize },
 }
@@ -66,7 +70,11 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn find(&mut self, key: &[u8]) -> Option<u32> {
         let slot = self.db().find(key)?;
-        if self.db().deadline(slot).is_some_and(|deadline| self.now_millis() > deadline) {
+        if self
+            .db()
+            .deadline(slot)
+            .is_some_and(|deadline| self.now_millis() > deadline)
+        {
             let db = self.session.db;
             self.state.expire(db, slot);
             return None;
@@ -144,7 +152,9 @@ impl Ctx<'_> {
     /// Removes a key; true when it was there.
     #[inline]
     pub(crate) fn delete(&mut self, key: &[u8]) -> bool {
-        let Some(slot) = self.find(key) else { return false };
+        let Some(slot) = self.find(key) else {
+            return false;
+        };
         self.db_mut().remove(slot);
         self.touched(key);
         true

@@ -2,7 +2,7 @@
 
 use super::State;
 use super::context::{Ctx, Origin, ScriptCall};
-use super::effect::Outbox;
+use super::effect::{Effect, Outbox};
 use super::session::Session;
 use super::time::UnixMicros;
 use crate::command::{self, Args, CommandError, CommandSpec, Flags};
@@ -13,6 +13,8 @@ pub(super) enum Dispatched {
     Reply(Reply),
     /// The gates were passed; the script is to run now.
     Script(ScriptCall),
+    /// No answer; the connection ends.
+    Silent,
 }
 
 /// The command or subcommand a request names, with the position of its first argument.
@@ -23,7 +25,10 @@ pub(super) fn resolve<'t>(request: Request<'_>) -> Result<(&'t CommandSpec, usiz
     if !spec.subcommands.is_empty()
         && let Some(name) = request.arg(1)
     {
-        let found = spec.subcommands.iter().find(|sub| name.eq_ignore_ascii_case(sub.name.as_bytes()));
+        let found = spec
+            .subcommands
+            .iter()
+            .find(|sub| name.eq_ignore_ascii_case(sub.name.as_bytes()));
         return match found {
             Some(sub) => Ok((sub, 2)),
             None => Err(command::unknown_subcommand(spec, name)),
@@ -34,7 +39,11 @@ pub(super) fn resolve<'t>(request: Request<'_>) -> Result<(&'t CommandSpec, usiz
 
 fn full_name(request: Request<'_>, spec: &CommandSpec, first: usize) -> String {
     let parent = String::from_utf8_lossy(request.name()).to_ascii_lowercase();
-    if first == 2 { format!("{parent}|{}", spec.name) } else { parent }
+    if first == 2 {
+        format!("{parent}|{}", spec.name)
+    } else {
+        parent
+    }
 }
 
 /// Runs one request. `now` is the instant of the whole unit.
@@ -50,7 +59,14 @@ pub(super) fn dispatch(
     match gates(state, session, request, origin) {
         Ok((spec, first)) => {
             state.stats.commands += 1;
-            let mut ctx = Ctx { state, session, outbox, now, origin, script: None };
+            let mut ctx = Ctx {
+                state,
+                session,
+                outbox,
+                now,
+                origin,
+                script: None,
+            };
             let result = (spec.handler)(&mut ctx, &mut Args::new(request, first));
             if let Some(call) = ctx.script {
                 return Dispatched::Script(call);
@@ -62,6 +78,13 @@ pub(super) fn dispatch(
                 Ok(reply) => Dispatched::Reply(reply),
                 Err(error) => Dispatched::Reply(refuse(state, error)),
             }
+        }
+        // A browser that was sent here is shown out (`server.c: securityWarningCommand`).
+        Err(CommandError::UnknownCommand { name, .. })
+            if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") =>
+        {
+            outbox.push(Effect::Close { conn: session.conn });
+            Dispatched::Silent
         }
         Err(error) => Dispatched::Reply(refuse(state, error)),
     }
@@ -81,7 +104,9 @@ fn gates<'t>(
 ) -> Result<(&'t CommandSpec, usize), CommandError> {
     let from_script = origin == Origin::Script;
     let (spec, first) = match resolve(request) {
-        Err(CommandError::UnknownCommand { .. } | CommandError::UnknownSubcommand { .. }) if from_script => {
+        Err(CommandError::UnknownCommand { .. } | CommandError::UnknownSubcommand { .. })
+            if from_script =>
+        {
             return Err(CommandError::UnknownFromScript);
         }
         other => other?,
@@ -90,11 +115,17 @@ fn gates<'t>(
         return Err(if from_script {
             CommandError::ArityFromScript
         } else {
-            CommandError::Arity { command: full_name(request, spec, first) }
+            CommandError::Arity {
+                command: full_name(request, spec, first),
+            }
         });
     }
     if from_script {
-        return if spec.flags.has(Flags::NOSCRIPT) { Err(CommandError::NotAllowedFromScript) } else { Ok((spec, first)) };
+        return if spec.flags.has(Flags::NOSCRIPT) {
+            Err(CommandError::NotAllowedFromScript)
+        } else {
+            Ok((spec, first))
+        };
     }
     if !session.authenticated && !spec.flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);

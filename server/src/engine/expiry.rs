@@ -26,23 +26,39 @@ impl Deadlines {
     }
 
     pub(super) fn at(&self, position: u32) -> Option<UnixMillis> {
-        self.heap.get(position as usize).map(|(deadline, _)| *deadline)
+        self.heap
+            .get(position as usize)
+            .map(|(deadline, _)| *deadline)
     }
 
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    pub(super) fn insert(&mut self, slot: u32, deadline: UnixMillis, positions: &mut impl Positions) {
+    pub(super) fn insert(
+        &mut self,
+        slot: u32,
+        deadline: UnixMillis,
+        positions: &mut impl Positions,
+    ) {
         self.heap.push((deadline, slot));
         self.sift_up(self.heap.len() - 1, positions);
     }
 
-    pub(super) fn update(&mut self, position: u32, deadline: UnixMillis, positions: &mut impl Positions) {
+    pub(super) fn update(
+        &mut self,
+        position: u32,
+        deadline: UnixMillis,
+        positions: &mut impl Positions,
+    ) {
         let at = position as usize;
         let earlier = deadline < self.heap[at].0;
         self.heap[at].0 = deadline;
-        if earlier { self.sift_up(at, positions) } else { self.sift_down(at, positions) }
+        if earlier {
+            self.sift_up(at, positions)
+        } else {
+            self.sift_down(at, positions)
+        }
     }
 
     pub(super) fn remove(&mut self, position: u32, positions: &mut impl Positions) {
@@ -50,7 +66,11 @@ impl Deadlines {
         let (deadline, slot) = self.heap.swap_remove(at);
         positions.moved(slot, NOWHERE);
         if let Some(replacement) = self.heap.get(at) {
-            if replacement.0 < deadline { self.sift_up(at, positions) } else { self.sift_down(at, positions) }
+            if replacement.0 < deadline {
+                self.sift_up(at, positions)
+            } else {
+                self.sift_down(at, positions)
+            }
         }
         if self.heap.len() * 4 < self.heap.capacity() && self.heap.capacity() > 1024 {
             self.heap.shrink_to(self.heap.len() * 2);
@@ -74,7 +94,9 @@ impl Deadlines {
         let item = self.heap[at];
         loop {
             let left = at * 2 + 1;
-            let Some(&(mut child)) = self.heap.get(left) else { break };
+            let Some(&(mut child)) = self.heap.get(left) else {
+                break;
+            };
             let mut child_at = left;
             if let Some(&right) = self.heap.get(left + 1)
                 && right < child
@@ -104,7 +126,11 @@ mod tests {
 
     impl Positions for BTreeMap<u32, u32> {
         fn moved(&mut self, slot: u32, to: u32) {
-            if to == NOWHERE { self.remove(&slot) } else { self.insert(slot, to) };
+            if to == NOWHERE {
+                self.remove(&slot)
+            } else {
+                self.insert(slot, to)
+            };
         }
     }
 
@@ -130,9 +156,16 @@ mod tests {
                     model.insert(slot, deadline);
                 }
             }
-            assert_eq!(heap.first().map(|(deadline, _)| deadline), model.values().min().copied());
+            assert_eq!(
+                heap.first().map(|(deadline, _)| deadline),
+                model.values().min().copied()
+            );
             assert_eq!(heap.len(), model.len());
-            assert!(model.iter().all(|(slot, deadline)| heap.at(positions[slot]) == Some(*deadline)));
+            assert!(
+                model
+                    .iter()
+                    .all(|(slot, deadline)| heap.at(positions[slot]) == Some(*deadline))
+            );
         }
     }
 }

@@ -65,7 +65,12 @@ impl Db {
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         let entries = &self.entries.0;
-        self.table.find(self.hash(key), |slot| matches!(&entries[*slot as usize], Some(entry) if *entry.key == *key)).copied()
+        self.table
+            .find(
+                self.hash(key),
+                |slot| matches!(&entries[*slot as usize], Some(entry) if *entry.key == *key),
+            )
+            .copied()
     }
 
     #[inline]
@@ -75,7 +80,10 @@ impl Db {
 
     #[inline]
     pub(crate) fn value_mut(&mut self, slot: u32) -> &mut Value {
-        &mut self.entries.0[slot as usize].as_mut().expect("a slot that was found holds an entry").value
+        &mut self.entries.0[slot as usize]
+            .as_mut()
+            .expect("a slot that was found holds an entry")
+            .value
     }
 
     pub(crate) fn key(&self, slot: u32) -> &Blob {
@@ -98,7 +106,11 @@ impl Db {
 
     /// Adds a key that is not there.
     pub(crate) fn insert(&mut self, key: &[u8], value: Value) -> u32 {
-        let entry = Some(Entry { key: Blob::new(key), value, deadline_at: NOWHERE });
+        let entry = Some(Entry {
+            key: Blob::new(key),
+            value,
+            deadline_at: NOWHERE,
+        });
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.entries.0[slot as usize] = entry;
@@ -106,19 +118,29 @@ impl Db {
             }
             None => {
                 self.entries.0.push(entry);
-                u32::try_from(self.entries.0.len() - 1).expect("fewer than 2^32 keys fit into memory")
+                u32::try_from(self.entries.0.len() - 1)
+                    .expect("fewer than 2^32 keys fit into memory")
             }
         };
         let (hasher, entries) = (&self.hasher, &self.entries.0);
-        let rehash = |slot: &u32| entries[*slot as usize].as_ref().map_or(0, |entry| hasher.hash_one(&*entry.key));
+        let rehash = |slot: &u32| {
+            entries[*slot as usize]
+                .as_ref()
+                .map_or(0, |entry| hasher.hash_one(&*entry.key))
+        };
         self.table.insert_unique(hasher.hash_one(key), slot, rehash);
         slot
     }
 
     pub(crate) fn remove(&mut self, slot: u32) -> Value {
         self.set_deadline(slot, None);
-        let entry = self.entries.0[slot as usize].take().expect("a slot that was found holds an entry");
-        if let Ok(found) = self.table.find_entry(self.hasher.hash_one(&*entry.key), |other| *other == slot) {
+        let entry = self.entries.0[slot as usize]
+            .take()
+            .expect("a slot that was found holds an entry");
+        if let Ok(found) = self
+            .table
+            .find_entry(self.hasher.hash_one(&*entry.key), |other| *other == slot)
+        {
             found.remove();
         }
         self.free.push(slot);
@@ -140,7 +162,10 @@ impl Db {
     /// The first used slot at or after `slot`.
     pub(crate) fn next_used(&self, slot: u32) -> Option<u32> {
         let from = (slot as usize).min(self.entries.0.len());
-        self.entries.0[from..].iter().position(Option::is_some).map(|offset| (from + offset) as u32)
+        self.entries.0[from..]
+            .iter()
+            .position(Option::is_some)
+            .map(|offset| (from + offset) as u32)
     }
 
     #[inline]
@@ -150,7 +175,9 @@ impl Db {
 
     #[inline]
     fn entry(&self, slot: u32) -> &Entry {
-        self.entries.0[slot as usize].as_ref().expect("a slot that was found holds an entry")
+        self.entries.0[slot as usize]
+            .as_ref()
+            .expect("a slot that was found holds an entry")
     }
 }
 
@@ -160,13 +187,24 @@ mod tests {
 
     #[test]
     fn an_entry_is_a_cache_line() {
-        assert!(size_of::<Option<Entry>>() <= 64, "{}", size_of::<Option<Entry>>());
+        assert!(
+            size_of::<Option<Entry>>() <= 64,
+            "{}",
+            size_of::<Option<Entry>>()
+        );
     }
 
     #[test]
     fn slots_stay_while_others_come_and_go() {
         let mut db = Db::new(3);
-        let slots: Vec<u32> = (0..1000).map(|i| db.insert(format!("k{i}").as_bytes(), Value::String(Blob::from_integer(i)))).collect();
+        let slots: Vec<u32> = (0..1000)
+            .map(|i| {
+                db.insert(
+                    format!("k{i}").as_bytes(),
+                    Value::String(Blob::from_integer(i)),
+                )
+            })
+            .collect();
         for (i, slot) in slots.iter().enumerate().filter(|(i, _)| i % 3 != 0) {
             db.set_deadline(*slot, Some(UnixMillis(i as i64)));
             db.remove(*slot);

@@ -23,7 +23,7 @@ pub use effect::{Effect, Outbox};
 pub use glob::glob_match;
 pub use rng::Rng;
 #[cfg(feature = "script")]
-pub use script::{Bystanders, BusyEngine};
+pub use script::{BusyEngine, Bystanders};
 pub use session::ConnId;
 #[cfg(not(feature = "script"))]
 use session::Session;
@@ -56,7 +56,13 @@ pub trait Desk {
     /// Forgets a connection.
     fn disconnect(&mut self, conn: ConnId);
     /// Runs one request of a connection. `now` is the node's clock, read once for the whole unit.
-    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros, outbox: &mut Outbox) -> Outcome;
+    fn handle(
+        &mut self,
+        conn: ConnId,
+        request: Request<'_>,
+        now: UnixMicros,
+        outbox: &mut Outbox,
+    ) -> Outcome;
     /// The protocol a connection is answered in.
     fn protocol(&self, conn: ConnId) -> Protocol;
     /// The bounds under which a connection's input is decoded.
@@ -109,7 +115,9 @@ impl State {
         let seed = config.seed;
         let hash_seed = Rng::for_component(seed, "keyspace").next_u64();
         Self {
-            dbs: (0..config.databases.max(1)).map(|_| Db::new(hash_seed)).collect(),
+            dbs: (0..config.databases.max(1))
+                .map(|_| Db::new(hash_seed))
+                .collect(),
             sessions: Sessions::default(),
             #[cfg(feature = "script")]
             scripts: script::Scripts::default(),
@@ -151,7 +159,12 @@ impl State {
     /// The key that expires next: its deadline, database and slot.
     fn first_deadline(&self) -> Option<(UnixMillis, usize, u32)> {
         let firsts = self.dbs.iter().enumerate();
-        firsts.filter_map(|(db, keys)| keys.first_deadline().map(|(deadline, slot)| (deadline, db, slot))).min()
+        firsts
+            .filter_map(|(db, keys)| {
+                keys.first_deadline()
+                    .map(|(deadline, slot)| (deadline, db, slot))
+            })
+            .min()
     }
 }
 
@@ -170,26 +183,41 @@ impl Desk for State {
         self.sessions.close(conn);
     }
 
-    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros, outbox: &mut Outbox) -> Outcome {
-        let Some(mut session) = self.sessions.take(conn) else { return Outcome::Silent };
+    fn handle(
+        &mut self,
+        conn: ConnId,
+        request: Request<'_>,
+        now: UnixMicros,
+        outbox: &mut Outbox,
+    ) -> Outcome {
+        let Some(mut session) = self.sessions.take(conn) else {
+            return Outcome::Silent;
+        };
         let dispatched = dispatch(self, &mut session, request, now, Origin::Client, outbox);
         self.sessions.put_back(session);
         match dispatched {
             Dispatched::Reply(reply) => Outcome::Reply(reply),
+            Dispatched::Silent => Outcome::Silent,
             // Only the busy gate can be in front of this desk, and it lets no script pass.
             Dispatched::Script(_) => Outcome::Reply(crate::command::CommandError::Busy.into()),
         }
     }
 
     fn protocol(&self, conn: ConnId) -> Protocol {
-        self.sessions.get(conn).map_or_else(Protocol::default, |session| session.protocol)
+        self.sessions
+            .get(conn)
+            .map_or_else(Protocol::default, |session| session.protocol)
     }
 
     fn limits(&self, conn: ConnId) -> Limits {
         Limits {
             bulk_bytes_max: self.config.proto_max_bulk_len,
-            buffer_bytes_max: usize::try_from(self.config.client_query_buffer_limit).unwrap_or(usize::MAX),
-            authenticated: self.sessions.get(conn).is_some_and(|session| session.authenticated),
+            buffer_bytes_max: usize::try_from(self.config.client_query_buffer_limit)
+                .unwrap_or(usize::MAX),
+            authenticated: self
+                .sessions
+                .get(conn)
+                .is_some_and(|session| session.authenticated),
         }
     }
 
@@ -276,7 +304,12 @@ impl Engine {
     }
 
     /// The string at `key` and its deadline, without the traces that a command leaves.
-    pub fn peek(&self, db: usize, key: &[u8], now: UnixMicros) -> Option<(&[u8], Option<UnixMillis>)> {
+    pub fn peek(
+        &self,
+        db: usize,
+        key: &[u8],
+        now: UnixMicros,
+    ) -> Option<(&[u8], Option<UnixMillis>)> {
         let (value, deadline) = self.live(db, key, now)?;
         match value {
             Value::String(string) => Some((string, deadline)),
@@ -291,12 +324,17 @@ impl Engine {
 
     /// The live keys of a database, sorted.
     pub fn keys(&self, db: usize, now: UnixMicros) -> Vec<Vec<u8>> {
-        let Some(keys) = self.state().dbs.get(db) else { return Vec::new() };
+        let Some(keys) = self.state().dbs.get(db) else {
+            return Vec::new();
+        };
         let mut found = Vec::new();
         let mut at = 0;
         while let Some(slot) = keys.next_used(at) {
             at = slot + 1;
-            if keys.deadline(slot).is_none_or(|deadline| now.millis() <= deadline) {
+            if keys
+                .deadline(slot)
+                .is_none_or(|deadline| now.millis() <= deadline)
+            {
                 found.push(keys.key(slot).to_vec());
             }
         }
@@ -308,7 +346,9 @@ impl Engine {
         let keys = self.state().dbs.get(db)?;
         let slot = keys.find(key)?;
         let deadline = keys.deadline(slot);
-        deadline.is_none_or(|deadline| now.millis() <= deadline).then(|| (keys.value(slot), deadline))
+        deadline
+            .is_none_or(|deadline| now.millis() <= deadline)
+            .then(|| (keys.value(slot), deadline))
     }
 }
 
@@ -322,13 +362,25 @@ impl Desk for Engine {
     }
 
     #[inline]
-    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros, outbox: &mut Outbox) -> Outcome {
+    fn handle(
+        &mut self,
+        conn: ConnId,
+        request: Request<'_>,
+        now: UnixMicros,
+        outbox: &mut Outbox,
+    ) -> Outcome {
         let state = self.state_mut();
-        let Some(mut session) = state.sessions.take(conn) else { return Outcome::Silent };
+        let Some(mut session) = state.sessions.take(conn) else {
+            return Outcome::Silent;
+        };
         match dispatch(state, &mut session, request, now, Origin::Client, outbox) {
             Dispatched::Reply(reply) => {
                 state.sessions.put_back(session);
                 Outcome::Reply(reply)
+            }
+            Dispatched::Silent => {
+                state.sessions.put_back(session);
+                Outcome::Silent
             }
             Dispatched::Script(call) => self.run_script(call, session, request, now, outbox),
         }

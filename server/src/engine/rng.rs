@@ -36,6 +36,8 @@ impl Rng {
 
     /// `bytes` random bytes as lower-case hex.
     pub fn hex(&mut self, bytes: usize) -> String {
-        (0..bytes).map(|_| format!("{:02x}", self.next_u64() as u8)).collect()
+        (0..bytes)
+            .map(|_| format!("{:02x}", self.next_u64() as u8))
+            .collect()
     }
 }

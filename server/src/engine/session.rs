@@ -48,7 +48,10 @@ impl Sessions {
             self.slots.push(None);
             (self.slots.len() - 1) as u32
         });
-        let conn = ConnId { slot, id: self.last_id };
+        let conn = ConnId {
+            slot,
+            id: self.last_id,
+        };
         self.slots[slot as usize] = Some(Box::new(Session {
             conn,
             db: 0,
@@ -70,13 +73,18 @@ impl Sessions {
     }
 
     pub(crate) fn get(&self, conn: ConnId) -> Option<&Session> {
-        self.slots.get(conn.slot as usize)?.as_deref().filter(|session| session.conn == conn)
+        self.slots
+            .get(conn.slot as usize)?
+            .as_deref()
+            .filter(|session| session.conn == conn)
     }
 
     /// Takes a session out while its request is handled.
     #[inline]
     pub(crate) fn take(&mut self, conn: ConnId) -> Option<Box<Session>> {
-        self.slots.get_mut(conn.slot as usize)?.take_if(|session| session.conn == conn)
+        self.slots
+            .get_mut(conn.slot as usize)?
+            .take_if(|session| session.conn == conn)
     }
 
     #[inline]

@@ -3,8 +3,10 @@
 use super::matcher::{MessageFault, Rule};
 use super::{FaultSpec, Verdict};
 
-pub(super) const SPEC: FaultSpec =
-    FaultSpec { name: "disconnect", summary: "the connection ends before or after a request is executed" };
+pub(super) const SPEC: FaultSpec = FaultSpec {
+    name: "disconnect",
+    summary: "the connection ends before or after a request is executed",
+};
 
 /// Ends the connection around a request.
 #[derive(Clone, Copy, Debug)]
@@ -26,10 +28,18 @@ impl Disconnect {
 
 impl MessageFault for Disconnect {
     fn on_request(&self) -> Verdict {
-        if self.after { Verdict::Pass } else { Verdict::Close }
+        if self.after {
+            Verdict::Pass
+        } else {
+            Verdict::Close
+        }
     }
 
     fn on_reply(&self) -> Verdict {
-        if self.after { Verdict::Close } else { Verdict::Pass }
+        if self.after {
+            Verdict::Close
+        } else {
+            Verdict::Pass
+        }
     }
 }

@@ -35,7 +35,15 @@ pub struct Rule<F> {
 
 impl<F> Rule<F> {
     pub(super) fn new(fault: F) -> Self {
-        Self { fault, command: None, key: None, client_name: None, nth: None, probability: None, seen: 0 }
+        Self {
+            fault,
+            command: None,
+            key: None,
+            client_name: None,
+            nth: None,
+            probability: None,
+            seen: 0,
+        }
     }
 
     /// Only requests of this command, in any case.
@@ -76,26 +84,42 @@ impl<F> Rule<F> {
 
     fn matches(&mut self, request: Request<'_>, env: &mut RuleEnv<'_>) -> bool {
         let command = |name: &String| request.name().eq_ignore_ascii_case(name.as_bytes());
-        let key = |pattern: &Vec<u8>| crate::command::keys_of(request).iter().any(|key| glob_match(pattern, key));
+        let key = |pattern: &Vec<u8>| {
+            crate::command::keys_of(request)
+                .iter()
+                .any(|key| glob_match(pattern, key))
+        };
         if !self.command.as_ref().is_none_or(command)
             || !self.key.as_ref().is_none_or(key)
-            || !self.client_name.as_ref().is_none_or(|name| name == env.client_name)
+            || !self
+                .client_name
+                .as_ref()
+                .is_none_or(|name| name == env.client_name)
         {
             return false;
         }
         self.seen += 1;
-        self.nth.is_none_or(|n| n == self.seen) && self.probability.is_none_or(|share| env.rng.unit() < share)
+        self.nth.is_none_or(|n| n == self.seen)
+            && self.probability.is_none_or(|share| env.rng.unit() < share)
     }
 }
 
 impl<F: MessageFault> MessageRule for Rule<F> {
     fn on_request(&mut self, request: Request<'_>, env: &mut RuleEnv<'_>) -> Verdict {
         let verdict = self.fault.on_request();
-        if verdict != Verdict::Pass && self.matches(request, env) { verdict } else { Verdict::Pass }
+        if verdict != Verdict::Pass && self.matches(request, env) {
+            verdict
+        } else {
+            Verdict::Pass
+        }
     }
 
     fn on_reply(&mut self, request: Request<'_>, _reply: &Reply, env: &mut RuleEnv<'_>) -> Verdict {
         let verdict = self.fault.on_reply();
-        if verdict != Verdict::Pass && self.matches(request, env) { verdict } else { Verdict::Pass }
+        if verdict != Verdict::Pass && self.matches(request, env) {
+            verdict
+        } else {
+            Verdict::Pass
+        }
     }
 }

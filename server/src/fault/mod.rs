@@ -58,7 +58,12 @@ pub trait MessageRule: Send {
     }
 
     /// Judges the reply to `request` after it was executed.
-    fn on_reply(&mut self, _request: Request<'_>, _reply: &Reply, _env: &mut RuleEnv<'_>) -> Verdict {
+    fn on_reply(
+        &mut self,
+        _request: Request<'_>,
+        _reply: &Reply,
+        _env: &mut RuleEnv<'_>,
+    ) -> Verdict {
         Verdict::Pass
     }
 }
@@ -76,7 +81,10 @@ pub struct FaultSpec {
 pub const FAULTS: &[FaultSpec] = &[delay::SPEC, disconnect::SPEC, drop_request::SPEC, PAUSE];
 
 /// A node fault: see `Server::pause`.
-const PAUSE: FaultSpec = FaultSpec { name: "pause", summary: "the node serves nobody until it is resumed; input queues" };
+const PAUSE: FaultSpec = FaultSpec {
+    name: "pause",
+    summary: "the node serves nobody until it is resumed; input queues",
+};
 
 struct Installed {
     id: u64,
@@ -93,14 +101,19 @@ pub(crate) struct Plan {
 
 impl std::fmt::Debug for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plan").field("rules", &self.count).finish_non_exhaustive()
+        f.debug_struct("Plan")
+            .field("rules", &self.count)
+            .finish_non_exhaustive()
     }
 }
 
 impl Plan {
     pub(crate) fn new(seed: u64) -> Self {
         let rng = Rng::for_component(seed, "faults");
-        Self { count: AtomicUsize::new(0), rules: Mutex::new((Vec::new(), rng, 0)) }
+        Self {
+            count: AtomicUsize::new(0),
+            rules: Mutex::new((Vec::new(), rng, 0)),
+        }
     }
 
     #[inline]
@@ -114,7 +127,11 @@ impl Plan {
         rules.2 += 1;
         let id = rules.2;
         let fired = Arc::new(AtomicU64::new(0));
-        rules.0.push(Installed { id, rule, fired: fired.clone() });
+        rules.0.push(Installed {
+            id,
+            rule,
+            fired: fired.clone(),
+        });
         self.count.store(rules.0.len(), Ordering::Release);
         (id, fired)
     }
@@ -125,12 +142,25 @@ impl Plan {
         self.count.store(rules.0.len(), Ordering::Release);
     }
 
-    pub(crate) fn on_request(&self, conn: ConnId, client_name: &[u8], request: Request<'_>) -> Verdict {
+    pub(crate) fn on_request(
+        &self,
+        conn: ConnId,
+        client_name: &[u8],
+        request: Request<'_>,
+    ) -> Verdict {
         self.judge(conn, client_name, |rule, env| rule.on_request(request, env))
     }
 
-    pub(crate) fn on_reply(&self, conn: ConnId, client_name: &[u8], request: Request<'_>, reply: &Reply) -> Verdict {
-        self.judge(conn, client_name, |rule, env| rule.on_reply(request, reply, env))
+    pub(crate) fn on_reply(
+        &self,
+        conn: ConnId,
+        client_name: &[u8],
+        request: Request<'_>,
+        reply: &Reply,
+    ) -> Verdict {
+        self.judge(conn, client_name, |rule, env| {
+            rule.on_reply(request, reply, env)
+        })
     }
 
     fn judge(
@@ -142,7 +172,14 @@ impl Plan {
         let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         let (rules, rng, _) = &mut *rules;
         for installed in rules {
-            let verdict = ask(&mut *installed.rule, &mut RuleEnv { conn, client_name, rng });
+            let verdict = ask(
+                &mut *installed.rule,
+                &mut RuleEnv {
+                    conn,
+                    client_name,
+                    rng,
+                },
+            );
             if verdict != Verdict::Pass {
                 installed.fired.fetch_add(1, Ordering::Relaxed);
                 return verdict;

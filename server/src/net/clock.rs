@@ -30,7 +30,11 @@ pub(crate) const EPOCH: UnixMicros = UnixMicros(1_704_067_200_000_000);
 pub(crate) enum Source {
     System,
     Manual(AtomicI64),
-    Tokio { runtime: tokio::runtime::Handle, origin: tokio::time::Instant, epoch: UnixMicros },
+    Tokio {
+        runtime: tokio::runtime::Handle,
+        origin: tokio::time::Instant,
+        epoch: UnixMicros,
+    },
 }
 
 impl Source {
@@ -41,21 +45,35 @@ impl Source {
             Clock::System => Self::System,
             Clock::Manual => Self::Manual(AtomicI64::new(epoch.0)),
             Clock::Tokio => {
-                let runtime = tokio::runtime::Handle::try_current().map_err(std::io::Error::other)?;
-                Self::Tokio { runtime, origin: tokio::time::Instant::now(), epoch }
+                let runtime =
+                    tokio::runtime::Handle::try_current().map_err(std::io::Error::other)?;
+                Self::Tokio {
+                    runtime,
+                    origin: tokio::time::Instant::now(),
+                    epoch,
+                }
             }
         })
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one place where the wall clock is read")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the wall clock is read"
+    )]
     pub(crate) fn now(&self) -> UnixMicros {
         match self {
             Self::System => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let since = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default();
                 UnixMicros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
             }
             Self::Manual(now) => UnixMicros(now.load(Ordering::Acquire)),
-            Self::Tokio { runtime, origin, epoch } => {
+            Self::Tokio {
+                runtime,
+                origin,
+                epoch,
+            } => {
                 let _context = runtime.enter();
                 epoch.plus(tokio::time::Instant::now().saturating_duration_since(*origin))
             }
@@ -75,13 +93,17 @@ impl Source {
 
     /// Waits until the source shows `until`; for ever on a manual clock, whose owner does what is due.
     pub(crate) async fn sleep_until(&self, until: UnixMicros) {
-        let wait = |now: UnixMicros| Duration::from_micros(u64::try_from(until.0.saturating_sub(now.0)).unwrap_or(0));
+        let wait = |now: UnixMicros| {
+            Duration::from_micros(u64::try_from(until.0.saturating_sub(now.0)).unwrap_or(0))
+        };
         match self {
             // Re-read at least once a minute: the wall clock may be set.
             Self::System => tokio::time::sleep(wait(self.now()).min(Duration::from_secs(60))).await,
             Self::Manual(_) => std::future::pending().await,
             Self::Tokio { origin, epoch, .. } => {
-                let since = Duration::from_micros(u64::try_from(until.0.saturating_sub(epoch.0)).unwrap_or(0));
+                let since = Duration::from_micros(
+                    u64::try_from(until.0.saturating_sub(epoch.0)).unwrap_or(0),
+                );
                 tokio::time::sleep_until(*origin + since).await;
             }
         }

@@ -2,7 +2,9 @@
 
 use super::{Hub, InProcess};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisFuture, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisFuture, RedisResult, Value,
+};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,7 +39,9 @@ struct Dialled {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection").field("info", &self.inner.info).finish_non_exhaustive()
+        f.debug_struct("Connection")
+            .field("info", &self.inner.info)
+            .finish_non_exhaustive()
     }
 }
 
@@ -48,7 +52,15 @@ impl Connection {
         config: AsyncConnectionConfig,
         spawn: Spawn,
     ) -> RedisResult<Self> {
-        let connection = Self { inner: Arc::new(Inner { hub, info, config, spawn, current: Mutex::new(None) }) };
+        let connection = Self {
+            inner: Arc::new(Inner {
+                hub,
+                info,
+                config,
+                spawn,
+                current: Mutex::new(None),
+            }),
+        };
         connection.inner.dial().await?;
         Ok(connection)
     }
@@ -76,7 +88,9 @@ impl Inner {
     /// Forgets a connection that broke, so that the next command dials.
     fn judge<T>(&self, number: u64, result: RedisResult<T>) -> RedisResult<T> {
         if let Err(error) = &result
-            && (error.is_connection_dropped() || error.is_timeout() || error.is_unrecoverable_error())
+            && (error.is_connection_dropped()
+                || error.is_timeout()
+                || error.is_unrecoverable_error())
         {
             self.current().take_if(|dialled| dialled.number == number);
         }
@@ -87,7 +101,10 @@ impl Inner {
 impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
-            let Dialled { mut connection, number } = self.inner.dial().await?;
+            let Dialled {
+                mut connection,
+                number,
+            } = self.inner.dial().await?;
             let result = connection.req_packed_command(cmd).await;
             self.inner.judge(number, result)
         })
@@ -100,8 +117,13 @@ impl ConnectionLike for Connection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
-            let Dialled { mut connection, number } = self.inner.dial().await?;
-            let result = connection.req_packed_commands(pipeline, offset, count).await;
+            let Dialled {
+                mut connection,
+                number,
+            } = self.inner.dial().await?;
+            let result = connection
+                .req_packed_commands(pipeline, offset, count)
+                .await;
             self.inner.judge(number, result)
         })
     }

@@ -50,7 +50,8 @@ async fn run(hub: Arc<Hub>) {
             }
             node.poll_timeout(&hub.shared)
         };
-        hub.armed.store(due.map_or(i64::MAX, |due| due.0), Ordering::Release);
+        hub.armed
+            .store(due.map_or(i64::MAX, |due| due.0), Ordering::Release);
         let wait = async {
             match due {
                 Some(due) => hub.source.sleep_until(due).await,

@@ -21,7 +21,10 @@ pub struct InProcess {
 
 impl InProcess {
     pub(crate) fn open(hub: Arc<Hub>) -> Self {
-        let stream = Self { hub, link: Arc::new(Link::new("in-process:0".to_owned())) };
+        let stream = Self {
+            hub,
+            link: Arc::new(Link::new("in-process:0".to_owned())),
+        };
         stream.poke();
         stream
     }
@@ -41,7 +44,11 @@ impl InProcess {
 }
 
 impl AsyncWrite for InProcess {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         {
             let mut output = self.link.output();
             if output.is_ending() {
@@ -73,7 +80,11 @@ impl AsyncWrite for InProcess {
 }
 
 impl AsyncRead for InProcess {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let mut output = self.link.output();
         let was_full = output.is_full();
         let count = output.read(buf.initialize_unfilled());

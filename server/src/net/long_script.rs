@@ -2,7 +2,7 @@
 //! thread, leave their connections in the inbox, and the script's hook serves them.
 
 use super::Hub;
-use crate::engine::{Bystanders, BusyEngine};
+use crate::engine::{BusyEngine, Bystanders};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -18,12 +18,18 @@ pub(super) struct LongScript {
 
 impl LongScript {
     pub(super) fn beside(hub: Arc<Hub>) -> Arc<dyn Bystanders> {
-        Arc::new(Self { hub, since: Mutex::new(None) })
+        Arc::new(Self {
+            hub,
+            since: Mutex::new(None),
+        })
     }
 }
 
 impl Bystanders for LongScript {
-    #[expect(clippy::disallowed_methods, reason = "an endless script ends in every clock mode, by wall-clock time")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an endless script ends in every clock mode, by wall-clock time"
+    )]
     fn watch(&self) {
         *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }

@@ -38,7 +38,12 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn new(shared: Shared, source: Source) -> Self {
-        Self { shared, source, armed: AtomicI64::new(i64::MAX), rearm: watch::Sender::new(()) }
+        Self {
+            shared,
+            source,
+            armed: AtomicI64::new(i64::MAX),
+            rearm: watch::Sender::new(()),
+        }
     }
 
     pub(crate) fn now(&self) -> UnixMicros {

@@ -47,8 +47,14 @@ pub(crate) fn connections_max(wanted: usize) -> usize {
             }
             let current = getrlimit(Resource::Nofile).current.unwrap_or(enough);
             if current < enough {
-                tracing::warn!(current, wanted, "maxclients is lowered to what the limit of open descriptors allows");
-                return usize::try_from(current.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(wanted).min(wanted);
+                tracing::warn!(
+                    current,
+                    wanted,
+                    "maxclients is lowered to what the limit of open descriptors allows"
+                );
+                return usize::try_from(current.saturating_sub(RESERVED_DESCRIPTORS))
+                    .unwrap_or(wanted)
+                    .min(wanted);
             }
         }
     }
@@ -65,7 +71,11 @@ pub(crate) struct Sockets {
 impl Sockets {
     /// Accepts connections on `listener` until dropped. With `timed`, the thread also fires what
     /// is due on the server.
-    pub(crate) fn start(hub: Arc<Hub>, listener: std::net::TcpListener, timed: bool) -> io::Result<Self> {
+    pub(crate) fn start(
+        hub: Arc<Hub>,
+        listener: std::net::TcpListener,
+        timed: bool,
+    ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let (stop, stopped) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -80,12 +90,23 @@ impl Sockets {
             // The loop runs on the worker, so that accepting needs no other thread to wake up.
             let accepting = runtime.spawn(accept(hub, listener));
             let mut stopped = stopped;
-            runtime.block_on(async { stopped.wait_for(|stop| *stop).await.map(drop).unwrap_or_default() });
+            runtime.block_on(async {
+                stopped
+                    .wait_for(|stop| *stop)
+                    .await
+                    .map(drop)
+                    .unwrap_or_default()
+            });
             accepting.abort();
             runtime.shutdown_timeout(SHUTDOWN);
         };
-        let thread = std::thread::Builder::new().name("redouble".to_owned()).spawn(run)?;
-        Ok(Self { stop, thread: Some(thread) })
+        let thread = std::thread::Builder::new()
+            .name("redouble".to_owned())
+            .spawn(run)?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
     }
 }
 
@@ -155,12 +176,20 @@ impl Connection {
             let (ended, was_full) = {
                 let mut output = self.link.output();
                 let was_full = output.is_full();
-                (if output.take(&mut out) { None } else { output.ended() }, was_full)
+                (
+                    if output.take(&mut out) {
+                        None
+                    } else {
+                        output.ended()
+                    },
+                    was_full,
+                )
             };
             if let Some(ending) = ended {
                 if ending == Ending::Reset {
                     // A reset instead of an orderly end.
-                    let _unsupported = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+                    let _unsupported =
+                        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
                 }
                 break;
             }
@@ -200,11 +229,16 @@ impl Connection {
                 let read = SCRATCH.with_borrow_mut(|scratch| {
                     let mut buf = ReadBuf::new(scratch);
                     let read = Pin::new(&mut *stream).poll_read(cx, &mut buf);
-                    read.map_ok(|()| self.link.feed(buf.filled())).map_ok(|()| !buf.filled().is_empty())
+                    read.map_ok(|()| self.link.feed(buf.filled()))
+                        .map_ok(|()| !buf.filled().is_empty())
                 });
                 if let Poll::Ready(read) = read {
                     self.link.output().on_readable(None);
-                    return Poll::Ready(if matches!(read, Ok(true)) { Event::Input } else { Event::Gone });
+                    return Poll::Ready(if matches!(read, Ok(true)) {
+                        Event::Input
+                    } else {
+                        Event::Gone
+                    });
                 }
             }
             let mut output = self.link.output();

@@ -27,7 +27,10 @@ impl Blob {
         if len <= INLINE_MAX {
             let mut inline = [0; INLINE_MAX];
             inline[..len].copy_from_slice(bytes);
-            Self(Repr::Inline { len: len as u8, bytes: inline })
+            Self(Repr::Inline {
+                len: len as u8,
+                bytes: inline,
+            })
         } else {
             Self(Repr::Shared(bytes.into()))
         }

@@ -27,7 +27,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bulk_bytes_max: 512 * 1024 * 1024, buffer_bytes_max: 1024 * 1024 * 1024, authenticated: true }
+        Self {
+            bulk_bytes_max: 512 * 1024 * 1024,
+            buffer_bytes_max: 1024 * 1024 * 1024,
+            authenticated: true,
+        }
     }
 }
 
@@ -47,13 +51,27 @@ impl ProtocolError {
     pub fn is_silent(&self) -> bool {
         matches!(self, Self::BufferLimit)
     }
+
+    /// Its words as they go over the wire, with the very byte that was found.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::ExpectedDollar(found) => {
+                [b"Protocol error: expected '$', got '", &[*found][..], b"'"].concat()
+            }
+            Self::Text(_) | Self::BufferLimit => self.to_string().into_bytes(),
+        }
+    }
 }
 
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => write!(f, "Protocol error: {text}"),
-            Self::ExpectedDollar(found) => write!(f, "Protocol error: expected '$', got '{}'", char::from(*found)),
+            Self::ExpectedDollar(found) => write!(
+                f,
+                "Protocol error: expected '$', got '{}'",
+                char::from(*found)
+            ),
             Self::BufferLimit => f.write_str("client query buffer limit exceeded"),
         }
     }
@@ -95,7 +113,9 @@ impl<'a> Request<'a> {
     /// All arguments, the command name first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
-        self.spans.iter().map(move |span| &bytes[span.at as usize..span.at as usize + span.len as usize])
+        self.spans
+            .iter()
+            .map(move |span| &bytes[span.at as usize..span.at as usize + span.len as usize])
     }
 
     /// A copy that outlives the buffer, for requests that wait.
@@ -106,7 +126,9 @@ impl<'a> Request<'a> {
 
 impl fmt::Debug for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter().map(|arg| arg.escape_ascii().to_string())).finish()
+        f.debug_list()
+            .entries(self.iter().map(|arg| arg.escape_ascii().to_string()))
+            .finish()
     }
 }
 
@@ -144,7 +166,10 @@ impl OwnedRequest {
 
     /// The request, if there is at least a command name.
     pub fn as_request(&self) -> Option<Request<'_>> {
-        (!self.spans.is_empty()).then_some(Request { bytes: &self.bytes, spans: &self.spans })
+        (!self.spans.is_empty()).then_some(Request {
+            bytes: &self.bytes,
+            spans: &self.spans,
+        })
     }
 
     /// Bytes held, for the accounting of queues.
@@ -251,13 +276,18 @@ impl Decoder {
     ///
     /// # Errors
     /// On malformed input; the decoder is then of no further use.
-    #[expect(clippy::should_implement_trait, reason = "it lends from the decoder, which an Iterator cannot")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it lends from the decoder, which an Iterator cannot"
+    )]
     pub fn next(&mut self, limits: &Limits) -> Result<Option<Request<'_>>, ProtocolError> {
         loop {
             match self.state {
                 State::Done => self.finish(),
                 State::Start => {
-                    let Some(&first) = self.buf.get(self.pos) else { return Ok(None) };
+                    let Some(&first) = self.buf.get(self.pos) else {
+                        return Ok(None);
+                    };
                     if first != b'*' {
                         match self.inline(limits)? {
                             None => return Ok(None),
@@ -269,13 +299,19 @@ impl Decoder {
                         }
                         continue;
                     }
-                    if let Some(&[b'*', count @ b'1'..=b'9', b'\r', _]) = self.buf.get(self.pos..self.pos + 4) {
+                    if let Some(&[b'*', count @ b'1'..=b'9', b'\r', _]) =
+                        self.buf.get(self.pos..self.pos + 4)
+                    {
                         self.pos += 4;
                         self.scanned = 0;
-                        self.state = State::Header { missing: u32::from(count - b'0') };
+                        self.state = State::Header {
+                            missing: u32::from(count - b'0'),
+                        };
                         continue;
                     }
-                    let Some(line) = self.line("too big mbulk count string", limits)? else { return Ok(None) };
+                    let Some(line) = self.line("too big mbulk count string", limits)? else {
+                        return Ok(None);
+                    };
                     let count = super::parse_integer(&self.buf[line.0 + 1..line.1])
                         .filter(|count| *count <= i64::from(i32::MAX))
                         .ok_or(ProtocolError::Text("invalid multibulk length"))?;
@@ -298,7 +334,8 @@ impl Decoder {
                     if len > UNAUTHENTICATED_BULK_MAX && !limits.authenticated {
                         return Err(ProtocolError::Text("unauthenticated bulk length"));
                     }
-                    let len = u32::try_from(len).map_err(|_| ProtocolError::Text("invalid bulk length"))?;
+                    let len = u32::try_from(len)
+                        .map_err(|_| ProtocolError::Text("invalid bulk length"))?;
                     self.state = State::Body { missing, len };
                 }
                 State::Body { missing, len } => {
@@ -306,14 +343,20 @@ impl Decoder {
                     if self.buf.len() < end {
                         return self.wait(limits);
                     }
-                    let at = u32::try_from(self.pos - self.base).map_err(|_| ProtocolError::BufferLimit)?;
+                    let at = u32::try_from(self.pos - self.base)
+                        .map_err(|_| ProtocolError::BufferLimit)?;
                     self.spans.push(Span { at, len });
                     self.pos = end;
                     if missing > 1 {
-                        self.state = State::Header { missing: missing - 1 };
+                        self.state = State::Header {
+                            missing: missing - 1,
+                        };
                     } else {
                         self.state = State::Done;
-                        return Ok(Some(Request { bytes: &self.buf[self.base..self.pos], spans: &self.spans }));
+                        return Ok(Some(Request {
+                            bytes: &self.buf[self.base..self.pos],
+                            spans: &self.spans,
+                        }));
                     }
                 }
             }
@@ -330,7 +373,11 @@ impl Decoder {
     }
 
     fn wait<T>(&self, limits: &Limits) -> Result<Option<T>, ProtocolError> {
-        if self.buf.len() - self.base > limits.buffer_bytes_max { Err(ProtocolError::BufferLimit) } else { Ok(None) }
+        if self.buf.len() - self.base > limits.buffer_bytes_max {
+            Err(ProtocolError::BufferLimit)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Reads the header of an argument of at most 99 bytes, if it is there and well formed.
@@ -339,7 +386,9 @@ impl Decoder {
         let digit = |byte: u8| u32::from(byte - b'0');
         let (len, header) = match *self.buf.get(self.pos..)? {
             [b'$', ones @ b'0'..=b'9', b'\r', _, ..] => (digit(ones), 4),
-            [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] => (digit(tens) * 10 + digit(ones), 5),
+            [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] => {
+                (digit(tens) * 10 + digit(ones), 5)
+            }
             _ => return None,
         };
         self.pos += header;
@@ -349,7 +398,9 @@ impl Decoder {
 
     /// Reads the header of any argument; `None` until it has come whole.
     fn length(&mut self, limits: &Limits) -> Result<Option<i64>, ProtocolError> {
-        let Some(line) = self.line("too big bulk count string", limits)? else { return Ok(None) };
+        let Some(line) = self.line("too big bulk count string", limits)? else {
+            return Ok(None);
+        };
         let first = self.buf[line.0];
         if first != b'$' {
             return Err(ProtocolError::ExpectedDollar(first));
@@ -361,7 +412,11 @@ impl Decoder {
     }
 
     /// A line that ends in CR and one more byte: where it begins and where its CR stands.
-    fn line(&mut self, too_long: &'static str, limits: &Limits) -> Result<Option<(usize, usize)>, ProtocolError> {
+    fn line(
+        &mut self,
+        too_long: &'static str,
+        limits: &Limits,
+    ) -> Result<Option<(usize, usize)>, ProtocolError> {
         let from = self.pos + self.scanned;
         match self.buf[from..].iter().position(|byte| *byte == b'\r') {
             Some(offset) if from + offset + 1 < self.buf.len() => {
@@ -394,7 +449,8 @@ impl Decoder {
         let line = &self.buf[self.pos..newline];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.inline.clear();
-        split_inline(line, &mut self.inline).ok_or(ProtocolError::Text("unbalanced quotes in request"))?;
+        split_inline(line, &mut self.inline)
+            .ok_or(ProtocolError::Text("unbalanced quotes in request"))?;
         self.pos = newline + 1;
         Ok(Some(self.inline.as_request().is_some()))
     }
@@ -407,7 +463,10 @@ fn split_inline(line: &[u8], into: &mut OwnedRequest) -> Option<()> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
     let mut rest = line;
     loop {
-        rest = &rest[rest.iter().position(|byte| !is_space(byte)).unwrap_or(rest.len())..];
+        rest = &rest[rest
+            .iter()
+            .position(|byte| !is_space(byte))
+            .unwrap_or(rest.len())..];
         if rest.is_empty() {
             return Some(());
         }
@@ -417,7 +476,9 @@ fn split_inline(line: &[u8], into: &mut OwnedRequest) -> Option<()> {
             match (quote, rest) {
                 (None, []) => break,
                 (Some(_), []) => return None,
-                (Some(b'"'), [b'\\', b'x', high, low, tail @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                (Some(b'"'), [b'\\', b'x', high, low, tail @ ..])
+                    if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+                {
                     arg.push(hex(*high) << 4 | hex(*low));
                     rest = tail;
                 }
@@ -478,7 +539,9 @@ mod tests {
             decoder.feed(piece);
             loop {
                 match decoder.next(&limits) {
-                    Ok(Some(request)) => requests.push(request.iter().map(<[u8]>::to_vec).collect()),
+                    Ok(Some(request)) => {
+                        requests.push(request.iter().map(<[u8]>::to_vec).collect())
+                    }
                     Ok(None) => break,
                     Err(error) => return (requests, Some(error.to_string())),
                 }
@@ -490,44 +553,113 @@ mod tests {
     fn check(input: &[u8], expected: &[&[&[u8]]], error: Option<&str>) {
         for step in [1, 2, 3, 7, input.len().max(1)] {
             let (requests, found) = decode(input, step, Limits::default());
-            assert_eq!(requests, expected, "{} in pieces of {step}", input.escape_ascii());
-            assert_eq!(found.as_deref(), error, "{} in pieces of {step}", input.escape_ascii());
+            assert_eq!(
+                requests,
+                expected,
+                "{} in pieces of {step}",
+                input.escape_ascii()
+            );
+            assert_eq!(
+                found.as_deref(),
+                error,
+                "{} in pieces of {step}",
+                input.escape_ascii()
+            );
         }
     }
 
     #[test]
     fn requests_come_out_as_they_went_in() {
         check(b"*1\r\n$4\r\nPING\r\n", &[&[b"PING"]], None);
-        check(b"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n*1\r\n$0\r\n\r\n", &[&[b"GET", b"a\r\n"], &[b""]], None);
+        check(
+            b"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n*1\r\n$0\r\n\r\n",
+            &[&[b"GET", b"a\r\n"], &[b""]],
+            None,
+        );
         check(b"*0\r\n*-1\r\nPING\r\n", &[&[b"PING"]], None);
-        check(b"  set  k \"a\\x41\\n\" 'it\\'s'\r\n\r\nPING\n", &[&[b"set", b"k", b"aA\n", b"it's"], &[b"PING"]], None);
+        check(
+            b"  set  k \"a\\x41\\n\" 'it\\'s'\r\n\r\nPING\n",
+            &[&[b"set", b"k", b"aA\n", b"it's"], &[b"PING"]],
+            None,
+        );
     }
 
     #[test]
     fn malformed_input_is_refused_in_redis_words() {
-        check(b"*x\r\n", &[], Some("Protocol error: invalid multibulk length"));
-        check(b"*2147483648\r\n", &[], Some("Protocol error: invalid multibulk length"));
-        check(b"*1\r\n#3\r\n", &[], Some("Protocol error: expected '$', got '#'"));
-        check(b"*1\r\n$-1\r\n", &[], Some("Protocol error: invalid bulk length"));
-        check(b"*1\r\n$536870913\r\n", &[], Some("Protocol error: invalid bulk length"));
-        check(b"GET \"x\r\n", &[], Some("Protocol error: unbalanced quotes in request"));
-        check(b"GET \"x\"y\r\n", &[], Some("Protocol error: unbalanced quotes in request"));
-        check(&[b'a'; 64 * 1024 + 8], &[], Some("Protocol error: too big inline request"));
+        check(
+            b"*x\r\n",
+            &[],
+            Some("Protocol error: invalid multibulk length"),
+        );
+        check(
+            b"*2147483648\r\n",
+            &[],
+            Some("Protocol error: invalid multibulk length"),
+        );
+        check(
+            b"*1\r\n#3\r\n",
+            &[],
+            Some("Protocol error: expected '$', got '#'"),
+        );
+        check(
+            b"*1\r\n$-1\r\n",
+            &[],
+            Some("Protocol error: invalid bulk length"),
+        );
+        check(
+            b"*1\r\n$536870913\r\n",
+            &[],
+            Some("Protocol error: invalid bulk length"),
+        );
+        check(
+            b"GET \"x\r\n",
+            &[],
+            Some("Protocol error: unbalanced quotes in request"),
+        );
+        check(
+            b"GET \"x\"y\r\n",
+            &[],
+            Some("Protocol error: unbalanced quotes in request"),
+        );
+        check(
+            &[b'a'; 64 * 1024 + 8],
+            &[],
+            Some("Protocol error: too big inline request"),
+        );
     }
 
     #[test]
     fn a_stranger_may_ask_for_little() {
-        let limits = Limits { authenticated: false, ..Limits::default() };
+        let limits = Limits {
+            authenticated: false,
+            ..Limits::default()
+        };
         let error = |input: &[u8]| decode(input, 5, limits).1.expect("refused");
-        assert_eq!(error(b"*11\r\n"), "Protocol error: unauthenticated multibulk length");
-        assert_eq!(error(b"*1\r\n$16385\r\n"), "Protocol error: unauthenticated bulk length");
+        assert_eq!(
+            error(b"*11\r\n"),
+            "Protocol error: unauthenticated multibulk length"
+        );
+        assert_eq!(
+            error(b"*1\r\n$16385\r\n"),
+            "Protocol error: unauthenticated bulk length"
+        );
     }
 
     #[test]
     fn the_query_buffer_is_bounded() {
-        let limits = Limits { buffer_bytes_max: 100, ..Limits::default() };
-        let (requests, error) = decode(&[b"*1\r\n$500\r\n".as_slice(), &[b'x'; 300]].concat(), 50, limits);
-        assert_eq!((requests.len(), error.as_deref()), (0, Some("client query buffer limit exceeded")));
+        let limits = Limits {
+            buffer_bytes_max: 100,
+            ..Limits::default()
+        };
+        let (requests, error) = decode(
+            &[b"*1\r\n$500\r\n".as_slice(), &[b'x'; 300]].concat(),
+            50,
+            limits,
+        );
+        assert_eq!(
+            (requests.len(), error.as_deref()),
+            (0, Some("client query buffer limit exceeded"))
+        );
     }
 
     #[test]
@@ -536,13 +668,24 @@ mod tests {
         let len = 8 << 20;
         decoder.feed(format!("*2\r\n$4\r\nECHO\r\n${len}\r\n").as_bytes());
         for _ in 0..len / 4096 {
-            assert!(decoder.next(&Limits::default()).expect("well formed").is_none());
+            assert!(
+                decoder
+                    .next(&Limits::default())
+                    .expect("well formed")
+                    .is_none()
+            );
             decoder.feed(&[7; 4096]);
         }
         decoder.feed(b"\r\n");
-        let request = decoder.next(&Limits::default()).expect("well formed").expect("complete");
+        let request = decoder
+            .next(&Limits::default())
+            .expect("well formed")
+            .expect("complete");
         assert_eq!(request.arg(1).map(<[u8]>::len), Some(len));
         decoder.feed(b"PING\r\n");
-        assert!(decoder.buf.capacity() <= KEEP_BYTES_MAX, "the big buffer is given back");
+        assert!(
+            decoder.buf.capacity() <= KEEP_BYTES_MAX,
+            "the big buffer is given back"
+        );
     }
 }

@@ -24,14 +24,18 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
         Reply::Bulk(bytes) => bulk(bytes, out),
         Reply::Static(text) => line(b'+', text.as_bytes(), out),
         Reply::Status(text) => line(b'+', text.as_bytes(), out),
-        Reply::Error(error) => line(b'-', error.text().as_bytes(), out),
+        Reply::Error(error) => line(b'-', error.as_bytes(), out),
         Reply::Array(items) => {
             head(b'*', items.len() as i64, out);
             items.iter().for_each(|item| encode(item, protocol, out));
         }
         Reply::Map(pairs) => {
             let count = pairs.len() as i64;
-            if resp3 { head(b'%', count, out) } else { head(b'*', count * 2, out) }
+            if resp3 {
+                head(b'%', count, out)
+            } else {
+                head(b'*', count * 2, out)
+            }
             for (key, value) in pairs {
                 encode(key, protocol, out);
                 encode(value, protocol, out);
@@ -90,16 +94,27 @@ mod tests {
     #[test]
     fn one_value_two_spellings() {
         let map = Reply::Map(vec![(Reply::bulk("k"), Reply::Int(1))]);
-        let verbatim = Reply::Verbatim { format: *b"txt", text: "hi".into() };
+        let verbatim = Reply::Verbatim {
+            format: *b"txt",
+            text: "hi".into(),
+        };
         for (reply, resp2, resp3) in [
             (Reply::Ok, "+OK\r\n", "+OK\r\n"),
             (Reply::Nil, "$-1\r\n", "_\r\n"),
             (Reply::NilArray, "*-1\r\n", "_\r\n"),
             (Reply::Int(-7), ":-7\r\n", ":-7\r\n"),
-            (Reply::bulk("a\r\nb"), "$4\r\na\r\nb\r\n", "$4\r\na\r\nb\r\n"),
+            (
+                Reply::bulk("a\r\nb"),
+                "$4\r\na\r\nb\r\n",
+                "$4\r\na\r\nb\r\n",
+            ),
             (Reply::error("ERR a\r\nb"), "-ERR a  b\r\n", "-ERR a  b\r\n"),
             (map, "*2\r\n$1\r\nk\r\n:1\r\n", "%1\r\n$1\r\nk\r\n:1\r\n"),
-            (Reply::Set(vec![Reply::Ok]), "*1\r\n+OK\r\n", "~1\r\n+OK\r\n"),
+            (
+                Reply::Set(vec![Reply::Ok]),
+                "*1\r\n+OK\r\n",
+                "~1\r\n+OK\r\n",
+            ),
             (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),
             (Reply::Double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n"),
             (Reply::Bool(true), ":1\r\n", "#t\r\n"),
@@ -109,7 +124,11 @@ mod tests {
             for (protocol, expected) in [(Protocol::Resp2, resp2), (Protocol::Resp3, resp3)] {
                 let mut out = Vec::new();
                 encode(&reply, protocol, &mut out);
-                assert_eq!(String::from_utf8_lossy(&out), expected, "{reply:?} {protocol:?}");
+                assert_eq!(
+                    String::from_utf8_lossy(&out),
+                    expected,
+                    "{reply:?} {protocol:?}"
+                );
             }
         }
     }

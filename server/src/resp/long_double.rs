@@ -21,9 +21,15 @@ const TEN_TO_DECIMALS: u128 = 10_u128.pow(DECIMALS);
 /// A number of the extended format; never NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LongDouble {
-    Infinite { negative: bool },
+    Infinite {
+        negative: bool,
+    },
     /// `mantissa * 2^exponent`; the top bit is set unless the exponent is the smallest.
-    Finite { negative: bool, mantissa: u64, exponent: i64 },
+    Finite {
+        negative: bool,
+        mantissa: u64,
+        exponent: i64,
+    },
 }
 
 /// How a text is no number.
@@ -36,7 +42,11 @@ enum Rounded {
 }
 
 impl LongDouble {
-    pub(crate) const ZERO: Self = Self::Finite { negative: false, mantissa: 0, exponent: EXPONENT_MIN };
+    pub(crate) const ZERO: Self = Self::Finite {
+        negative: false,
+        mantissa: 0,
+        exponent: EXPONENT_MIN,
+    };
 
     /// Reads a whole text as a number; `None` for anything else, and for one out of range.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
@@ -56,8 +66,16 @@ impl LongDouble {
             digits => parse_digits(digits, 10)?,
         };
         match rounded {
-            Rounded::Zero => Some(Self::Finite { negative, mantissa: 0, exponent: EXPONENT_MIN }),
-            Rounded::To(mantissa, exponent) => Some(Self::Finite { negative, mantissa, exponent }),
+            Rounded::Zero => Some(Self::Finite {
+                negative,
+                mantissa: 0,
+                exponent: EXPONENT_MIN,
+            }),
+            Rounded::To(mantissa, exponent) => Some(Self::Finite {
+                negative,
+                mantissa,
+                exponent,
+            }),
             Rounded::TooSmall | Rounded::TooGreat => None,
         }
     }
@@ -65,15 +83,29 @@ impl LongDouble {
     /// The sum, rounded once; `None` for infinity minus infinity.
     pub(crate) fn add(self, other: Self) -> Option<Self> {
         let (a, b) = match (self, other) {
-            (Self::Infinite { negative: a }, Self::Infinite { negative: b }) => return (a == b).then_some(self),
+            (Self::Infinite { negative: a }, Self::Infinite { negative: b }) => {
+                return (a == b).then_some(self);
+            }
             (Self::Infinite { .. }, Self::Finite { .. }) => return Some(self),
             (Self::Finite { .. }, Self::Infinite { .. }) => return Some(other),
             (
-                Self::Finite { negative: an, mantissa: am, exponent: ae },
-                Self::Finite { negative: bn, mantissa: bm, exponent: be },
+                Self::Finite {
+                    negative: an,
+                    mantissa: am,
+                    exponent: ae,
+                },
+                Self::Finite {
+                    negative: bn,
+                    mantissa: bm,
+                    exponent: be,
+                },
             ) => ((an, am, ae), (bn, bm, be)),
         };
-        let (great, small) = if (a.2, a.1) >= (b.2, b.1) { (a, b) } else { (b, a) };
+        let (great, small) = if (a.2, a.1) >= (b.2, b.1) {
+            (a, b)
+        } else {
+            (b, a)
+        };
         // 63 bits below the greater mantissa; what is lost below them is one sticky bit.
         let base = u128::from(great.1) << 63;
         let shift = u32::try_from(great.2 - small.2).unwrap_or(u32::MAX);
@@ -91,12 +123,24 @@ impl LongDouble {
         if sum == 0 {
             // The sum of two negative zeros alone is a negative zero.
             let negative = great.0 && small.0;
-            return Some(Self::Finite { negative, mantissa: 0, exponent: EXPONENT_MIN });
+            return Some(Self::Finite {
+                negative,
+                mantissa: 0,
+                exponent: EXPONENT_MIN,
+            });
         }
         Some(match round(sum, false, great.2 - 63) {
-            Rounded::To(mantissa, exponent) => Self::Finite { negative, mantissa, exponent },
+            Rounded::To(mantissa, exponent) => Self::Finite {
+                negative,
+                mantissa,
+                exponent,
+            },
             Rounded::TooGreat => Self::Infinite { negative },
-            Rounded::Zero | Rounded::TooSmall => Self::Finite { negative, mantissa: 0, exponent: EXPONENT_MIN },
+            Rounded::Zero | Rounded::TooSmall => Self::Finite {
+                negative,
+                mantissa: 0,
+                exponent: EXPONENT_MIN,
+            },
         })
     }
 
@@ -108,8 +152,14 @@ impl LongDouble {
 impl std::fmt::Display for LongDouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (negative, mantissa, exponent) = match *self {
-            Self::Infinite { negative } => return f.write_str(if negative { "-inf" } else { "inf" }),
-            Self::Finite { negative, mantissa, exponent } => (negative, mantissa, exponent),
+            Self::Infinite { negative } => {
+                return f.write_str(if negative { "-inf" } else { "inf" });
+            }
+            Self::Finite {
+                negative,
+                mantissa,
+                exponent,
+            } => (negative, mantissa, exponent),
         };
         let text = if exponent >= 0 {
             let mut whole = Natural::from(mantissa);
@@ -122,7 +172,11 @@ impl std::fmt::Display for LongDouble {
             let text = format!("{whole}.{decimals:0width$}", width = DECIMALS as usize);
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         };
-        if negative && text != "0" { write!(f, "-{text}") } else { f.write_str(&text) }
+        if negative && text != "0" {
+            write!(f, "-{text}")
+        } else {
+            f.write_str(&text)
+        }
     }
 }
 
@@ -144,7 +198,11 @@ fn round_shift(value: u128, shift: u32) -> u128 {
 /// `value * 2^exponent` in the format; `sticky` when the true value is a little more.
 fn round(value: u128, sticky: bool, exponent: i64) -> Rounded {
     if value == 0 {
-        return if sticky { Rounded::TooSmall } else { Rounded::Zero };
+        return if sticky {
+            Rounded::TooSmall
+        } else {
+            Rounded::Zero
+        };
     }
     let excess = 64 - i64::from(value.leading_zeros());
     let drop = excess.max(EXPONENT_MIN - exponent);
@@ -155,14 +213,19 @@ fn round(value: u128, sticky: bool, exponent: i64) -> Rounded {
         // One more bit below makes the sticky bit count in the comparison with one half.
         let shift = u32::try_from(drop).unwrap_or(u32::MAX);
         let exact_half = shift <= 128 && shift > 0 && value & ((1 << (shift - 1)) - 1) == 0;
-        let rounded = if sticky && exact_half && value.checked_shr(shift - 1).unwrap_or(0) & 1 == 1 {
+        let rounded = if sticky && exact_half && value.checked_shr(shift - 1).unwrap_or(0) & 1 == 1
+        {
             value.checked_shr(shift).unwrap_or(0) + 1
         } else {
             round_shift(value, shift)
         };
         (rounded, exponent + drop)
     };
-    let (mantissa, exponent) = if mantissa >> 64 == 0 { (mantissa, exponent) } else { (mantissa >> 1, exponent + 1) };
+    let (mantissa, exponent) = if mantissa >> 64 == 0 {
+        (mantissa, exponent)
+    } else {
+        (mantissa >> 1, exponent + 1)
+    };
     match u64::try_from(mantissa) {
         Ok(0) => Rounded::TooSmall,
         Ok(mantissa) if exponent <= EXPONENT_MAX => Rounded::To(mantissa, exponent),
@@ -192,7 +255,9 @@ fn parse_digits(text: &[u8], radix: u32) -> Option<Rounded> {
     }
     let exponent = match &text[at..] {
         [] => 0,
-        [letter, rest @ ..] if letter.eq_ignore_ascii_case(if radix == 16 { &b'p' } else { &b'e' }) => {
+        [letter, rest @ ..]
+            if letter.eq_ignore_ascii_case(if radix == 16 { &b'p' } else { &b'e' }) =>
+        {
             parse_exponent(rest)?
         }
         _ => return None,
@@ -206,7 +271,11 @@ fn parse_digits(text: &[u8], radix: u32) -> Option<Rounded> {
     }
     let exponent = exponent - decimals;
     if exponent.abs() > DECIMAL_EXPONENT_MAX {
-        return Some(if exponent > 0 { Rounded::TooGreat } else { Rounded::TooSmall });
+        return Some(if exponent > 0 {
+            Rounded::TooGreat
+        } else {
+            Rounded::TooSmall
+        });
     }
     if exponent >= 0 {
         (0..exponent).for_each(|_| digits.multiply_add(10, 0));
@@ -228,7 +297,9 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let value = digits.iter().fold(0_i64, |value, digit| (value * 10 + i64::from(digit - b'0')).min(10_000_000));
+    let value = digits.iter().fold(0_i64, |value, digit| {
+        (value * 10 + i64::from(digit - b'0')).min(10_000_000)
+    });
     Some(if negative { -value } else { value })
 }
 
@@ -252,7 +323,11 @@ fn divide(mut dividend: Natural, mut divisor: Natural) -> (u128, bool, i64) {
         dividend.shift_left(1);
     }
     let length = |bits: usize| i64::try_from(bits).unwrap_or(i64::MAX / 2);
-    (quotient, !dividend.is_zero(), length(long) - length(short) - (BITS - 1))
+    (
+        quotient,
+        !dividend.is_zero(),
+        length(long) - length(short) - (BITS - 1),
+    )
 }
 
 /// A natural number of any size, lowest 32 bits first, without zeros at the top.
@@ -267,7 +342,10 @@ impl From<u64> for Natural {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the lower half is what is wanted"
+)]
 fn low(value: u64) -> u32 {
     value as u32
 }
@@ -284,7 +362,9 @@ impl Natural {
     }
 
     fn bits(&self) -> usize {
-        self.0.last().map_or(0, |top| self.0.len() * 32 - top.leading_zeros() as usize)
+        self.0
+            .last()
+            .map_or(0, |top| self.0.len() * 32 - top.leading_zeros() as usize)
     }
 
     fn multiply_add(&mut self, factor: u32, plus: u32) {
@@ -321,7 +401,10 @@ impl Natural {
     }
 
     fn compare(&self, other: &Self) -> Ordering {
-        self.0.len().cmp(&other.0.len()).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
+        self.0
+            .len()
+            .cmp(&other.0.len())
+            .then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
     }
 
     /// Takes away a number that is not greater.
@@ -339,7 +422,10 @@ impl Natural {
     /// The first 100 bits or so, whether any are set below them, and the exponent of the last of them.
     fn top_bits(&self) -> (u128, bool, i64) {
         let from = self.0.len().saturating_sub(4);
-        let value = self.0[from..].iter().rev().fold(0_u128, |value, limb| value << 32 | u128::from(*limb));
+        let value = self.0[from..]
+            .iter()
+            .rev()
+            .fold(0_u128, |value, limb| value << 32 | u128::from(*limb));
         let sticky = self.0[..from].iter().any(|limb| *limb != 0);
         (value, sticky, i64::try_from(from * 32).unwrap_or(i64::MAX))
     }
@@ -357,8 +443,13 @@ impl Natural {
             trim(&mut self.0);
             parts.push(rest);
         }
-        let Some(first) = parts.pop() else { return "0".to_owned() };
-        parts.iter().rev().fold(first.to_string(), |text, part| format!("{text}{part:09}"))
+        let Some(first) = parts.pop() else {
+            return "0".to_owned();
+        };
+        parts
+            .iter()
+            .rev()
+            .fold(first.to_string(), |text, part| format!("{text}{part:09}"))
     }
 }
 
@@ -373,8 +464,13 @@ mod tests {
     fn sums_are_those_of_redis() {
         let mut count = 0;
         for line in RECORDED.lines().filter(|line| !line.starts_with('#')) {
-            let [a, b, expected] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-            let found = match (LongDouble::parse(a.as_bytes()), LongDouble::parse(b.as_bytes())) {
+            let [a, b, expected] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            let found = match (
+                LongDouble::parse(a.as_bytes()),
+                LongDouble::parse(b.as_bytes()),
+            ) {
                 (Some(a), Some(b)) => match a.add(b) {
                     Some(sum) if sum.is_finite() => sum.to_string(),
                     _ => "infinite".to_owned(),
@@ -389,7 +485,10 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for text in ["", " 1", "1 ", "1e", "0x", ".", "-", "+-1", "1e5000", "1e-5000", "nan", "1\0", "0x1p", "1.2.3", "infin"] {
+        for text in [
+            "", " 1", "1 ", "1e", "0x", ".", "-", "+-1", "1e5000", "1e-5000", "nan", "1\0", "0x1p",
+            "1.2.3", "infin",
+        ] {
             assert_eq!(LongDouble::parse(text.as_bytes()), None, "{text:?}");
         }
         assert_eq!(LongDouble::parse(&[b'1'; TEXT_BYTES_MAX]), None);

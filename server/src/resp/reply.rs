@@ -7,23 +7,61 @@ use std::borrow::Cow;
 ///
 /// Line breaks become spaces, as `networking.c: afterErrorReply` makes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ErrorReply(Cow<'static, str>);
+pub struct ErrorReply(Repr);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Repr {
+    Text(Cow<'static, str>),
+    /// Bytes of a client that are no text, and the closest text.
+    Bytes(Box<(Vec<u8>, String)>),
+}
 
 impl ErrorReply {
     /// An error with its code, as in `WRONGTYPE Operation against ...`.
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
         let text = text.into();
-        if text.contains(['\r', '\n']) { Self(text.replace(['\r', '\n'], " ").into()) } else { Self(text) }
+        let text = if text.contains(['\r', '\n']) {
+            text.replace(['\r', '\n'], " ").into()
+        } else {
+            text
+        };
+        Self(Repr::Text(text))
+    }
+
+    /// An error that repeats what a client sent, whatever that was.
+    pub fn from_bytes(mut bytes: Vec<u8>) -> Self {
+        bytes
+            .iter_mut()
+            .filter(|byte| matches!(byte, b'\r' | b'\n'))
+            .for_each(|byte| *byte = b' ');
+        Self(match String::from_utf8(bytes) {
+            Ok(text) => Repr::Text(text.into()),
+            Err(error) => {
+                let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                Repr::Bytes(Box::new((error.into_bytes(), text)))
+            }
+        })
     }
 
     /// Code and text, without the leading `-`.
     pub fn text(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Repr::Text(text) => text,
+            Repr::Bytes(both) => &both.1,
+        }
+    }
+
+    /// The same as it goes over the wire: what a client sent comes back as it was.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Text(text) => text.as_bytes(),
+            Repr::Bytes(both) => &both.0,
+        }
     }
 
     /// The first word, as in `WRONGTYPE`.
     pub fn code(&self) -> &str {
-        self.0.split(' ').next().unwrap_or_default()
+        self.text().split(' ').next().unwrap_or_default()
     }
 }
 

@@ -2,6 +2,11 @@
 //!
 //! Knows both flavours, RESP2 and RESP3, and nothing of commands or of the machine's state.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enums are those of mlua, and most kinds are all the same here"
+)]
+
 use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply, format_double};
 use mlua::{Lua, LuaString, Table, Value};
 
@@ -94,7 +99,10 @@ pub(crate) fn error_table(lua: &Lua, text: impl AsRef<[u8]>, counted: bool) -> m
 /// `script_lua.c: luaPushErrorBuff`: the first word is the code; a lone word gets `ERR`.
 fn with_code(text: &[u8]) -> Vec<u8> {
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let end = text.iter().rposition(|byte| !is_break(byte)).map_or(0, |last| last + 1);
+    let end = text
+        .iter()
+        .rposition(|byte| !is_break(byte))
+        .map_or(0, |last| last + 1);
     let text = &text[..end];
     match text.iter().position(|&byte| byte == b' ') {
         Some(_) => text.to_vec(),
@@ -109,7 +117,6 @@ pub(crate) fn push_argument(value: &Value, request: &mut OwnedRequest) -> bool {
         Value::Integer(number) if number.unsigned_abs() < DECIMAL_MAX => {
             request.push(itoa::Buffer::new().format(*number).as_bytes());
         }
-        #[expect(clippy::cast_precision_loss, reason = "it came from a double")]
         Value::Integer(number) => request.push(format_double(*number as f64).as_bytes()),
         Value::Number(number) => request.push(format_double(*number).as_bytes()),
         _ => return false,
@@ -145,11 +152,12 @@ fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
         return Ok(Reply::Error(ErrorReply::new(c_text(&text))));
     }
     if let Value::String(text) = table.raw_get("ok")? {
-        return Ok(Reply::Status(c_text(&text).replace(['\r', '\n'], " ").into()));
+        return Ok(Reply::Status(
+            c_text(&text).replace(['\r', '\n'], " ").into(),
+        ));
     }
     match table.raw_get("double")? {
         Value::Number(number) => return Ok(Reply::Double(number)),
-        #[expect(clippy::cast_precision_loss, reason = "it came from a double")]
         Value::Integer(number) => return Ok(Reply::Double(number as f64)),
         _ => {}
     }
@@ -157,7 +165,10 @@ fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
         let mut pairs = Vec::new();
         for pair in map.pairs::<Value, Value>() {
             let (key, value) = pair?;
-            pairs.push((nested(&key, resp3, depth + 1), nested(&value, resp3, depth + 1)));
+            pairs.push((
+                nested(&key, resp3, depth + 1),
+                nested(&value, resp3, depth + 1),
+            ));
         }
         return Ok(Reply::Map(pairs));
     }
@@ -169,15 +180,23 @@ fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
         return Ok(Reply::Set(items));
     }
     if let Value::String(digits) = table.raw_get("big_number")? {
-        return Ok(Reply::BigNumber(digits.to_string_lossy().replace(['\r', '\n'], " ")));
+        return Ok(Reply::BigNumber(
+            digits.to_string_lossy().replace(['\r', '\n'], " "),
+        ));
     }
     if let Value::Table(parts) = table.raw_get("verbatim_string")?
         && let Value::String(format) = parts.raw_get("format")?
         && let Value::String(body) = parts.raw_get("string")?
     {
         let mut letters = *b"   ";
-        letters.iter_mut().zip(format.as_bytes().iter()).for_each(|(to, from)| *to = *from);
-        return Ok(Reply::Verbatim { format: letters, text: Blob::new(&body.as_bytes()) });
+        letters
+            .iter_mut()
+            .zip(format.as_bytes().iter())
+            .for_each(|(to, from)| *to = *from);
+        return Ok(Reply::Verbatim {
+            format: letters,
+            text: Blob::new(&body.as_bytes()),
+        });
     }
     let mut items = Vec::with_capacity(table.raw_len().min(1024));
     loop {
@@ -192,13 +211,19 @@ fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
 /// A text up to its first zero byte, as C reads it.
 fn c_text(text: &LuaString) -> String {
     let bytes = text.as_bytes();
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 /// `(long long)` of a double, as x86 does it: what does not fit becomes the smallest integer.
 pub(crate) fn truncate(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    #[expect(clippy::cast_possible_truncation, reason = "checked")]
-    if number > -LIMIT && number < LIMIT { number as i64 } else { i64::MIN }
+    if number > -LIMIT && number < LIMIT {
+        number as i64
+    } else {
+        i64::MIN
+    }
 }

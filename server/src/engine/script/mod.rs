@@ -16,7 +16,7 @@ mod sandbox;
 mod vm;
 
 use super::context::{Origin, ScriptCall};
-use super::dispatch::{Dispatched, dispatch};
+use super::dispatch::{Dispatched, dispatch, resolve};
 use super::effect::{Effect, Outbox};
 use super::session::{ConnId, Session};
 use super::time::UnixMicros;
@@ -25,6 +25,7 @@ use crate::command::CommandError;
 use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use sandbox::RANDOM_START;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,13 +37,28 @@ const POOL_MAX: usize = 8;
 static POOL: Mutex<Vec<Vm<Frame>>> = Mutex::new(Vec::new());
 
 /// The scripts a node knows, by digest and by body.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Scripts {
     list: Vec<Script>,
     by_sha: HashMap<String, usize, FixedState>,
     by_body: HashMap<Blob, usize, FixedState>,
     /// Changes with every SCRIPT FLUSH, so that compiled functions are dropped too.
     generation: u64,
+    /// The state of `math.random`, which Redis keeps from script to script.
+    random: u64,
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        let (by_sha, by_body) = (HashMap::default(), HashMap::default());
+        Self {
+            list: Vec::new(),
+            by_sha,
+            by_body,
+            generation: 0,
+            random: RANDOM_START,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -75,12 +91,12 @@ impl Scripts {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.by_sha.len()
-    }
-
     pub(crate) fn clear(&mut self) {
-        *self = Self { generation: self.generation + 1, ..Self::default() };
+        *self = Self {
+            generation: self.generation + 1,
+            random: self.random,
+            ..Self::default()
+        };
     }
 
     /// Forgets a script that did not compile.
@@ -127,7 +143,13 @@ impl Desk for BusyEngine<'_> {
         self.state.disconnect(conn);
     }
 
-    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros, outbox: &mut Outbox) -> Outcome {
+    fn handle(
+        &mut self,
+        conn: ConnId,
+        request: Request<'_>,
+        now: UnixMicros,
+        outbox: &mut Outbox,
+    ) -> Outcome {
         self.state.handle(conn, request, now, outbox)
     }
 
@@ -158,23 +180,36 @@ struct Frame {
 
 impl Frame {
     fn is_long(&self) -> bool {
-        self.bystanders.as_ref().is_some_and(|others| others.elapsed() >= self.state.config.busy_reply_threshold)
+        self.bystanders
+            .as_ref()
+            .is_some_and(|others| others.elapsed() >= self.state.config.busy_reply_threshold)
     }
 }
 
 impl Host for Frame {
     fn call(&mut self, request: Request<'_>) -> Reply {
-        match dispatch(&mut self.state, &mut self.session, request, self.now, Origin::Script, &mut self.outbox) {
+        match dispatch(
+            &mut self.state,
+            &mut self.session,
+            request,
+            self.now,
+            Origin::Script,
+            &mut self.outbox,
+        ) {
             Dispatched::Reply(reply) => reply,
             // Commands that run scripts carry the noscript flag.
-            Dispatched::Script(_) => CommandError::NotAllowedFromScript.into(),
+            Dispatched::Script(_) | Dispatched::Silent => CommandError::NotAllowedFromScript.into(),
         }
     }
 
     fn tick(&mut self, instructions: u64) -> Tick {
         self.instructions += instructions;
         let Some(bystanders) = self.bystanders.clone() else {
-            return if self.instructions < self.state.config.script_instructions_max { Tick::Continue } else { Tick::Stop };
+            return if self.instructions < self.state.config.script_instructions_max {
+                Tick::Continue
+            } else {
+                Tick::Stop
+            };
         };
         if self.instructions == instructions {
             bystanders.watch();
@@ -183,14 +218,29 @@ impl Host for Frame {
             return Tick::Stop;
         }
         if self.is_long() {
-            let busy = Busy { caller: self.caller, killed: false, abandoned: None };
+            let busy = Busy {
+                caller: self.caller,
+                killed: false,
+                abandoned: None,
+            };
             self.state.busy.get_or_insert(busy);
-            bystanders.serve(&mut BusyEngine { state: &mut self.state });
+            bystanders.serve(&mut BusyEngine {
+                state: &mut self.state,
+            });
             if self.state.busy.as_ref().is_some_and(|busy| busy.killed) {
                 return Tick::Stop;
             }
         }
         Tick::Continue
+    }
+
+    fn random_state(&mut self) -> Option<&mut u64> {
+        Some(&mut self.state.scripts.random)
+    }
+
+    fn acl_check(&mut self, request: Request<'_>) -> Option<bool> {
+        // There is one user, who may do everything.
+        resolve(request).is_ok().then_some(true)
     }
 
     fn log(&mut self, level: i64, text: &[u8]) {
@@ -210,7 +260,9 @@ pub(super) struct Runner {
 
 impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runner").field("compiled", &self.compiled.len()).finish_non_exhaustive()
+        f.debug_struct("Runner")
+            .field("compiled", &self.compiled.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -241,7 +293,10 @@ impl Runner {
         if self.vm.is_none() {
             self.vm = Some(take_vm(self.memory_bytes_max)?);
         }
-        let vm = self.vm.as_mut().ok_or_else(|| ErrorReply::new("ERR no Lua VM"))?;
+        let vm = self
+            .vm
+            .as_mut()
+            .ok_or_else(|| ErrorReply::new("ERR no Lua VM"))?;
         let script = &scripts.list[index];
         let function = vm.define(&script.sha, &script.body)?;
         if self.compiled.len() <= index {
@@ -271,10 +326,15 @@ impl Drop for Runner {
 }
 
 fn take_vm(memory_bytes_max: usize) -> Result<Vm<Frame>, ErrorReply> {
-    let pooled = POOL.lock().ok().and_then(|mut pool| pool.iter().position(|vm| vm.memory_bytes_max() == memory_bytes_max).map(|at| pool.swap_remove(at)));
+    let pooled = POOL.lock().ok().and_then(|mut pool| {
+        pool.iter()
+            .position(|vm| vm.memory_bytes_max() == memory_bytes_max)
+            .map(|at| pool.swap_remove(at))
+    });
     match pooled {
         Some(vm) => Ok(vm),
-        None => Vm::new(memory_bytes_max).map_err(|error| ErrorReply::new(format!("ERR cannot make a Lua VM: {error}"))),
+        None => Vm::new(memory_bytes_max)
+            .map_err(|error| ErrorReply::new(format!("ERR cannot make a Lua VM: {error}"))),
     }
 }
 
@@ -305,13 +365,20 @@ impl Engine {
                 return Outcome::Reply(error.into());
             }
         };
-        let ScriptCall::Run { first_key, keys, .. } = call else {
+        let ScriptCall::Run {
+            first_key, keys, ..
+        } = call
+        else {
             let sha = Reply::bulk(&state.scripts.list[script].sha);
             state.sessions.put_back(session);
             return Outcome::Reply(sha);
         };
         let caller = session.conn;
-        let mut own = self.runner.session.take().unwrap_or_else(|| session.clone());
+        let mut own = self
+            .runner
+            .session
+            .take()
+            .unwrap_or_else(|| session.clone());
         (own.conn, own.db, own.protocol) = (caller, session.db, Protocol::Resp2);
         state.sessions.put_back(session);
         state.script_wrote = false;
@@ -324,7 +391,11 @@ impl Engine {
             instructions: 0,
             bystanders: self.runner.bystanders.clone(),
         };
-        let vm = self.runner.vm.as_mut().expect("a function was compiled by it");
+        let vm = self
+            .runner
+            .vm
+            .as_mut()
+            .expect("a function was compiled by it");
         let (ended, frame) = vm.run(function, request, first_key, keys, frame);
         let usable = vm.is_usable();
         self.runner.session = Some(frame.session);
@@ -343,8 +414,7 @@ impl Engine {
                 state.stats.errors += 1;
                 Outcome::Reply(error.into())
             }
-            Ended::Stopped => {
-                let line = 1;
+            Ended::Stopped { line } => {
                 self.runner.abandon_vm();
                 let killed = script_killed(&state.scripts.list[script].sha, line);
                 if frame.bystanders.is_some() {
@@ -353,8 +423,14 @@ impl Engine {
                 }
                 // Nobody else can run while it does: it counts as endless, and the node as busy
                 // from the moment at which Redis would say so.
-                state.busy = Some(Busy { caller, killed: false, abandoned: Some(killed) });
-                outbox.push(Effect::Stall { until: now.plus(state.config.busy_reply_threshold) });
+                state.busy = Some(Busy {
+                    caller,
+                    killed: false,
+                    abandoned: Some(killed),
+                });
+                outbox.push(Effect::Stall {
+                    until: now.plus(state.config.busy_reply_threshold),
+                });
                 Outcome::Parked
             }
         }
@@ -362,6 +438,8 @@ impl Engine {
 }
 
 /// What the caller of a killed script is told.
-fn script_killed(sha: &str, line: u32) -> ErrorReply {
-    ErrorReply::new(format!("ERR Script killed by user with SCRIPT KILL... script: {sha}, on @user_script:{line}."))
+fn script_killed(sha: &str, line: usize) -> ErrorReply {
+    ErrorReply::new(format!(
+        "ERR Script killed by user with SCRIPT KILL... script: {sha}, on @user_script:{line}."
+    ))
 }

@@ -57,7 +57,15 @@ type Found = Result<Option<usize>, PatternError>;
 impl<'a, 'm> Matcher<'a, 'm> {
     pub(crate) fn new(subject: &'a [u8], pattern: &'a [u8], meter: &'m mut Meter<'m>) -> Self {
         let captures = [(0, Length::Open); CAPTURES_MAX];
-        Self { subject, pattern, captures, level: 0, depth: 0, steps: 0, meter }
+        Self {
+            subject,
+            pattern,
+            captures,
+            level: 0,
+            depth: 0,
+            steps: 0,
+            meter,
+        }
     }
 
     /// The end of a match that begins exactly at `start`, the pattern being read from `skip` on.
@@ -92,7 +100,11 @@ impl<'a, 'm> Matcher<'a, 'm> {
     }
 
     /// The capture at `index`; index 0 is the whole match if the pattern has no captures.
-    pub(crate) fn capture(&self, index: usize, whole: (usize, usize)) -> Result<Capture, PatternError> {
+    pub(crate) fn capture(
+        &self,
+        index: usize,
+        whole: (usize, usize),
+    ) -> Result<Capture, PatternError> {
         if index >= self.level {
             return if index == 0 {
                 Ok(Capture::Span(whole.0, whole.1))
@@ -114,7 +126,11 @@ impl<'a, 'm> Matcher<'a, 'm> {
             return Ok(());
         }
         self.steps = 0;
-        if (self.meter)(STEPS_PER_TICK) { Ok(()) } else { Err(PatternError::Stopped) }
+        if (self.meter)(STEPS_PER_TICK) {
+            Ok(())
+        } else {
+            Err(PatternError::Stopped)
+        }
     }
 
     /// The byte of the pattern at `p`; C reads the final zero past the end.
@@ -139,7 +155,9 @@ impl<'a, 'm> Matcher<'a, 'm> {
             // C stops at the end of the pattern or at a zero byte, whichever comes first.
             match self.at(p) {
                 0 => return Ok(Some(s)),
-                b'(' if self.at(p + 1) == b')' => return self.start_capture(s, p + 2, Length::Position),
+                b'(' if self.at(p + 1) == b')' => {
+                    return self.start_capture(s, p + 2, Length::Position);
+                }
                 b'(' => return self.start_capture(s, p + 1, Length::Open),
                 b')' => return self.end_capture(s, p + 1),
                 ESCAPE => match self.at(p + 1) {
@@ -154,7 +172,9 @@ impl<'a, 'm> Matcher<'a, 'm> {
                     b'f' => {
                         p += 2;
                         if self.at(p) != b'[' {
-                            return Err(PatternError::Malformed("missing '[' after '%f' in pattern"));
+                            return Err(PatternError::Malformed(
+                                "missing '[' after '%f' in pattern",
+                            ));
                         }
                         let end = self.class_end(p)?;
                         let previous = if s == 0 { 0 } else { self.subject[s - 1] };
@@ -190,7 +210,13 @@ impl<'a, 'm> Matcher<'a, 'm> {
                     p = end + 1;
                 }
                 b'*' => return self.expand(s, p, end),
-                b'+' => return if here { self.expand(s + 1, p, end) } else { Ok(None) },
+                b'+' => {
+                    return if here {
+                        self.expand(s + 1, p, end)
+                    } else {
+                        Ok(None)
+                    };
+                }
                 b'-' => return self.expand_least(s, p, end),
                 _ if here => {
                     s += 1;
@@ -339,7 +365,9 @@ impl<'a, 'm> Matcher<'a, 'm> {
     }
 
     fn end_capture(&mut self, s: usize, p: usize) -> Found {
-        let open = (0..self.level).rev().find(|&index| self.captures[index].1 == Length::Open);
+        let open = (0..self.level)
+            .rev()
+            .find(|&index| self.captures[index].1 == Length::Open);
         let Some(index) = open else {
             return Err(PatternError::Malformed("invalid pattern capture"));
         };
@@ -358,7 +386,9 @@ impl<'a, 'm> Matcher<'a, 'm> {
             Some((start, Length::Closed(len))) => (start, len),
             // In C the length -2 of a position capture is a huge size that never fits.
             Some((_, Length::Position)) => return Ok(None),
-            Some((_, Length::Open)) | None => return Err(PatternError::Malformed("invalid capture index")),
+            Some((_, Length::Open)) | None => {
+                return Err(PatternError::Malformed("invalid capture index"));
+            }
         };
         for offset in 0..len {
             self.step()?;
@@ -390,7 +420,10 @@ fn in_class(byte: u8, class: u8) -> bool {
 
 /// True if `pattern` has no special characters up to its first zero byte, so that a plain search does.
 pub(crate) fn is_plain(pattern: &[u8]) -> bool {
-    !pattern.iter().take_while(|&&byte| byte != 0).any(|byte| b"^$*+?.([%-".contains(byte))
+    !pattern
+        .iter()
+        .take_while(|&&byte| byte != 0)
+        .any(|byte| b"^$*+?.([%-".contains(byte))
 }
 
 /// The first place of `needle` in `haystack`, with work counted.
@@ -406,7 +439,11 @@ pub(crate) fn find_plain(haystack: &[u8], needle: &[u8], meter: &mut Meter<'_>) 
             return Ok(None);
         };
         from += skip;
-        let same = haystack[from..].iter().zip(needle).take_while(|(a, b)| a == b).count();
+        let same = haystack[from..]
+            .iter()
+            .zip(needle)
+            .take_while(|(a, b)| a == b)
+            .count();
         if same == needle.len() {
             return Ok(Some(from));
         }
@@ -434,7 +471,11 @@ pub(crate) fn replace(
     bytes_max: usize,
     meter: &mut Meter<'_>,
 ) -> Result<Replaced, PatternError> {
-    let (anchored, skip) = if pattern.first() == Some(&b'^') { (true, 1) } else { (false, 0) };
+    let (anchored, skip) = if pattern.first() == Some(&b'^') {
+        (true, 1)
+    } else {
+        (false, 0)
+    };
     let mut steps = 0;
     let mut counted = |amount: u64| {
         steps += amount;
@@ -483,7 +524,9 @@ fn push_replacement(
         // C reads the final zero after a lone `%` at the end.
         match bytes.next().copied().unwrap_or(0) {
             b'0' => out.extend_from_slice(&matcher.subject[whole.0..whole.1]),
-            digit if digit.is_ascii_digit() => match matcher.capture(usize::from(digit - b'1'), whole)? {
+            digit if digit.is_ascii_digit() => match matcher
+                .capture(usize::from(digit - b'1'), whole)?
+            {
                 Capture::Span(start, end) => out.extend_from_slice(&matcher.subject[start..end]),
                 Capture::Position(at) => out.extend_from_slice(at.to_string().as_bytes()),
             },
@@ -502,33 +545,55 @@ mod tests {
 
     impl Dice {
         fn roll(&mut self, sides: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 33) as usize % sides
         }
 
         fn text(&mut self, pieces: &[&[u8]], len_max: usize) -> Vec<u8> {
             let len = self.roll(len_max + 1);
-            (0..len).flat_map(|_| pieces[self.roll(pieces.len())].to_vec()).collect()
+            (0..len)
+                .flat_map(|_| pieces[self.roll(pieces.len())].to_vec())
+                .collect()
         }
     }
 
-    const SUBJECT: &[&[u8]] = &[b"a", b"b", b"c", b"1", b" ", b"(", b")", b"]", b"-", b"%", b"^", b"\0", b"\xff", b"A", b"_"];
+    const SUBJECT: &[&[u8]] = &[
+        b"a", b"b", b"c", b"1", b" ", b"(", b")", b"]", b"-", b"%", b"^", b"\0", b"\xff", b"A",
+        b"_",
+    ];
     const PATTERN: &[&[u8]] = &[
-        b"a", b"b", b"c", b"1", b".", b"%a", b"%d", b"%S", b"%w", b"%W", b"%z", b"%p", b"%x", b"%%", b"%]", b"[ab]",
-        b"[^ab]", b"[a-c]", b"[%a1]", b"[%w-_]", b"[]a]", b"[^]a]", b"[a-]", b"[-a]", b"[^%s]", b"*", b"+", b"-", b"?",
-        b"(", b")", b"()", b"%1", b"%2", b"%b()", b"%f[%w]", b"%f[^%a]", b"^", b"$", b"[", b"]", b"%", b"\0", b"\xff",
+        b"a", b"b", b"c", b"1", b".", b"%a", b"%d", b"%S", b"%w", b"%W", b"%z", b"%p", b"%x",
+        b"%%", b"%]", b"[ab]", b"[^ab]", b"[a-c]", b"[%a1]", b"[%w-_]", b"[]a]", b"[^]a]", b"[a-]",
+        b"[-a]", b"[^%s]", b"*", b"+", b"-", b"?", b"(", b")", b"()", b"%1", b"%2", b"%b()",
+        b"%f[%w]", b"%f[^%a]", b"^", b"$", b"[", b"]", b"%", b"\0", b"\xff",
     ];
 
     /// What the original says: results joined, or its error without the place.
-    fn original(lua: &mlua::Lua, function: &str, args: impl mlua::IntoLuaMulti) -> Result<String, String> {
+    fn original(
+        lua: &mlua::Lua,
+        function: &str,
+        args: impl mlua::IntoLuaMulti,
+    ) -> Result<String, String> {
         let code = format!(
             "local r = {{pcall(string.{function}, ...)}} local n = select('#', unpack(r, 1, table.maxn(r))) \
              local t = {{}} for i = 2, table.maxn(r) do t[#t + 1] = type(r[i]) .. ':' .. tostring(r[i]) end \
              return r[1], table.concat(t, '|')"
         );
-        let (ok, text): (bool, mlua::LuaString) = lua.load(code).call(args).expect("the original runs");
-        let text: String = text.as_bytes().iter().map(|&byte| char::from(byte)).collect();
-        if ok { Ok(text) } else { Err(text.trim_start_matches("string:").into()) }
+        let (ok, text): (bool, mlua::LuaString) =
+            lua.load(code).call(args).expect("the original runs");
+        let text: String = text
+            .as_bytes()
+            .iter()
+            .map(|&byte| char::from(byte))
+            .collect();
+        if ok {
+            Ok(text)
+        } else {
+            Err(text.trim_start_matches("string:").into())
+        }
     }
 
     fn latin(bytes: &[u8]) -> String {
@@ -565,25 +630,58 @@ mod tests {
         let mut matched = 0;
         for round in 0..40_000 {
             let (subject, pattern) = (dice.text(SUBJECT, 12), dice.text(PATTERN, 6));
-            let raw = (lua.create_string(&subject).expect("a text"), lua.create_string(&pattern).expect("a text"));
+            let raw = (
+                lua.create_string(&subject).expect("a text"),
+                lua.create_string(&pattern).expect("a text"),
+            );
             let expected = original(&lua, "find", raw.clone());
             let found = ours_find(&subject, &pattern);
-            let place = format!("round {round}: {:?} in {:?}", latin(&pattern), latin(&subject));
+            let place = format!(
+                "round {round}: {:?} in {:?}",
+                latin(&pattern),
+                latin(&subject)
+            );
             match (&expected, &found) {
                 (Ok(expected), Ok(found)) => assert_eq!(expected, found, "{place}"),
-                (Err(expected), Err(PatternError::Malformed(found))) => assert_eq!(expected, found, "{place}"),
+                (Err(expected), Err(PatternError::Malformed(found))) => {
+                    assert_eq!(expected, found, "{place}")
+                }
                 _ => panic!("{place}: {expected:?}, {found:?}"),
             }
             matched += usize::from(found.is_ok_and(|text| !text.is_empty()));
             let replacement = dice.text(&[b"x", b"%0", b"%1", b"%2", b"%%", b"%", b"-"], 3);
-            let expected = original(&lua, "gsub", (raw.0, raw.1, lua.create_string(&replacement).expect("a text")));
-            let replaced = replace(&subject, &pattern, &replacement, subject.len() + 1, 1 << 20, &mut |_| true);
+            let expected = original(
+                &lua,
+                "gsub",
+                (
+                    raw.0,
+                    raw.1,
+                    lua.create_string(&replacement).expect("a text"),
+                ),
+            );
+            let replaced = replace(
+                &subject,
+                &pattern,
+                &replacement,
+                subject.len() + 1,
+                1 << 20,
+                &mut |_| true,
+            );
             match (&expected, &replaced) {
                 (Ok(expected), Ok((text, count))) => {
-                    assert_eq!(*expected, format!("string:{}|number:{count}", latin(text)), "{place}");
+                    assert_eq!(
+                        *expected,
+                        format!("string:{}|number:{count}", latin(text)),
+                        "{place}"
+                    );
                 }
-                (Err(expected), Err(PatternError::Malformed(found))) => assert_eq!(expected, found, "{place}"),
-                _ => panic!("{place}, {:?}: {expected:?}, {replaced:?}", latin(&replacement)),
+                (Err(expected), Err(PatternError::Malformed(found))) => {
+                    assert_eq!(expected, found, "{place}")
+                }
+                _ => panic!(
+                    "{place}, {:?}: {expected:?}, {replaced:?}",
+                    latin(&replacement)
+                ),
             }
         }
         assert!(matched > 5_000, "only {matched} patterns matched");

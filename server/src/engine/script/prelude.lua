@@ -102,7 +102,9 @@ local tostring
 
 -- `script.c: __redis__err__handler`.
 local function on_error(problem)
-  problem = native.pending(problem)
+  local ok, value = raw_pcall(native.pending, problem)
+  if not ok then return value end -- a panic of the host, which goes on when the run has ended
+  problem = value
   local source, line = origin()
   if type(problem) ~= "table" then
     problem = { err = "ERR " .. tostring(problem) }
@@ -559,6 +561,8 @@ local function main()
   return value
 end
 
+local no_keys, one_key, two_keys, same_argv = {}, { "" }, { "", "" }, { "", "", "", "" }
+
 local function enter(f, keys, argv)
   G.KEYS, G.ARGV, script = keys, argv, f
   if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
@@ -577,4 +581,19 @@ return {
     return enter(f, { key1, key2 }, { ... })
   end,
   run = enter,
+  -- For scripts that only read their arguments: the same tables each time. At most four in ARGV.
+  again0 = function(f, a, b, c, d)
+    same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d
+    return enter(f, no_keys, same_argv)
+  end,
+  again1 = function(f, key, a, b, c, d)
+    one_key[1] = key
+    same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d
+    return enter(f, one_key, same_argv)
+  end,
+  again2 = function(f, key1, key2, a, b, c, d)
+    two_keys[1], two_keys[2] = key1, key2
+    same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d
+    return enter(f, two_keys, same_argv)
+  end,
 }

@@ -5,11 +5,16 @@
 //! end of the run, all ours) exchanges it for the value. After a stop the exchange raises again, so
 //! nothing in a script can swallow it. Knows no command.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enums are those of mlua, and most kinds are all the same here"
+)]
+
 use super::convert::{self, error_table, push_argument, to_lua};
 use super::pattern::{self, Capture, Matcher, PatternError, find_plain, is_plain};
-use super::vm::{Host, Tick};
+use super::vm::{Host, MemoryLimit, Tick};
 use crate::resp::{OwnedRequest, Reply};
-use mlua::{Error, FromLua, Lua, LuaString, MultiValue, Table, Value};
+use mlua::{BString, Either, Error, FromLua, Lua, LuaString, MultiValue, Table, Value};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +36,8 @@ pub(crate) struct Slot<H> {
     pub(crate) request: OwnedRequest,
     pub(crate) resp3: bool,
     pub(crate) stopped: bool,
+    /// The line at which the hook stopped it.
+    pub(crate) stopped_at: Option<usize>,
     /// The running script has a single line, so that a lost line is known to be the first.
     pub(crate) one_line: bool,
     random: u64,
@@ -46,6 +53,7 @@ impl<H: Host> Slot<H> {
             request: OwnedRequest::default(),
             resp3: false,
             stopped: false,
+            stopped_at: None,
             one_line: false,
             random: RANDOM_START,
             pending: None,
@@ -67,7 +75,10 @@ impl<H: Host> Slot<H> {
 
     /// The state of the random generator: the node's, or one that starts anew with each run.
     fn random_state(&mut self) -> &mut u64 {
-        self.host.as_mut().and_then(Host::random_state).unwrap_or(&mut self.random)
+        self.host
+            .as_mut()
+            .and_then(Host::random_state)
+            .unwrap_or(&mut self.random)
     }
 
     /// Counts work done outside the virtual machine. False once the script has to stop.
@@ -153,8 +164,14 @@ impl Frame {
             Self {
                 is_c: source.what == "C",
                 is_tail: source.what == "tail",
-                source: source.source.map(|text| text.into_owned()).unwrap_or_default(),
-                short_source: source.short_src.map(|text| text.into_owned()).unwrap_or_default(),
+                source: source
+                    .source
+                    .map(|text| text.into_owned())
+                    .unwrap_or_default(),
+                short_source: source
+                    .short_src
+                    .map(|text| text.into_owned())
+                    .unwrap_or_default(),
                 line: debug.current_line(),
             }
         })
@@ -196,7 +213,8 @@ fn caller<H>(lua: &Lua, slot: &Mutex<Slot<H>>, mut level: usize) -> Option<Frame
 /// `lauxlib.c: luaL_where` for the function that called ours.
 fn place<H>(lua: &Lua, slot: &Mutex<Slot<H>>) -> String {
     let line = caller(lua, slot, 1).and_then(|frame| Some((frame.line?, frame.short_source)));
-    line.map(|(line, source)| format!("{source}:{line}: ")).unwrap_or_default()
+    line.map(|(line, source)| format!("{source}:{line}: "))
+        .unwrap_or_default()
 }
 
 /// The values of a call, with Lua's words for what is wrong with them.
@@ -209,7 +227,12 @@ struct Args<'a, H> {
 
 impl<'a, H> Args<'a, H> {
     fn new(lua: &'a Lua, slot: &'a Mutex<Slot<H>>, name: &'static str, values: MultiValue) -> Self {
-        Self { lua, slot, name, values }
+        Self {
+            lua,
+            slot,
+            name,
+            values,
+        }
     }
 
     /// `lauxlib.c: luaL_argerror`: a method does not count its subject, and a function that C calls has no name.
@@ -217,7 +240,10 @@ impl<'a, H> Args<'a, H> {
         let by_prelude = Frame::at(self.lua, 1).is_some_and(|frame| frame.is_prelude());
         let names = self.lua.inspect_stack(0, |debug| {
             let names = debug.names();
-            (names.name.map(|name| name.into_owned()), names.name_what == Some("method"))
+            (
+                names.name.map(|name| name.into_owned()),
+                names.name_what == Some("method"),
+            )
         });
         let (name, is_method) = match names {
             Some((Some(name), is_method)) if !by_prelude => (name, is_method),
@@ -239,21 +265,22 @@ impl<'a, H> Args<'a, H> {
     fn text(&self, index: usize) -> mlua::Result<LuaString> {
         match self.values.get(index) {
             Some(Value::String(text)) => Ok(text.clone()),
-            Some(value @ (Value::Integer(_) | Value::Number(_))) => {
-                self.lua.coerce_string(value.clone())?.ok_or_else(|| self.mistyped(index, "string"))
-            }
+            Some(value @ (Value::Integer(_) | Value::Number(_))) => self
+                .lua
+                .coerce_string(value.clone())?
+                .ok_or_else(|| self.mistyped(index, "string")),
             _ => Err(self.mistyped(index, "string")),
         }
     }
 
     fn number(&self, index: usize) -> mlua::Result<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "it came from a double")]
         match self.values.get(index) {
             Some(Value::Integer(number)) => Ok(*number as f64),
             Some(Value::Number(number)) => Ok(*number),
-            Some(value @ Value::String(_)) => {
-                self.lua.coerce_number(value.clone())?.ok_or_else(|| self.mistyped(index, "number"))
-            }
+            Some(value @ Value::String(_)) => self
+                .lua
+                .coerce_number(value.clone())?
+                .ok_or_else(|| self.mistyped(index, "number")),
             _ => Err(self.mistyped(index, "number")),
         }
     }
@@ -318,16 +345,25 @@ pub(crate) fn natives<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Tabl
     natives.raw_set("redis", redis(lua, slot)?)?;
     natives.raw_set(
         "address",
-        lua.create_function(|lua, number: u64| lua.create_string(format!("{:#x}", ADDRESS_BASE + number * 32)))?,
+        lua.create_function(|lua, number: u64| {
+            lua.create_string(format!("{:#x}", ADDRESS_BASE + number * 32))
+        })?,
     )?;
-    natives.raw_set("metatable", lua.create_function(|_, table: Table| Ok(table.metatable()))?)?;
+    natives.raw_set(
+        "metatable",
+        lua.create_function(|_, table: Table| Ok(table.metatable()))?,
+    )?;
     Ok(natives)
 }
 
 fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
     let deny = move |lua: &Lua, _: ()| -> mlua::Result<()> {
-        Err(raise_here(lua, &shared, "Attempt to modify a readonly table"))
+        Err(raise_here(
+            lua,
+            &shared,
+            "Attempt to modify a readonly table",
+        ))
     };
     natives.raw_set("deny", lua.create_function(deny)?)?;
 
@@ -365,7 +401,11 @@ fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result
 
     let shared = Arc::clone(slot);
     let caught = move |lua: &Lua, value: Value| -> mlua::Result<Value> {
-        if lock(&shared).stopped { Err(token()) } else { exchange(lua, &shared, value) }
+        if lock(&shared).stopped {
+            Err(token())
+        } else {
+            exchange(lua, &shared, value)
+        }
     };
     let caught = lua.create_function(caught)?;
     natives.raw_set("caught", caught)?;
@@ -380,10 +420,17 @@ fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result
     // or its caller if that is a C function. Our own frames count as part of the C function.
     let shared = Arc::clone(slot);
     let origin = move |lua: &Lua, _: ()| -> mlua::Result<(Option<String>, Option<i64>)> {
-        let from = if Frame::at(lua, 2).is_some_and(|frame| frame.is_c) { 3 } else { 2 };
+        let from = if Frame::at(lua, 2).is_some_and(|frame| frame.is_c) {
+            3
+        } else {
+            2
+        };
         Ok(match caller(lua, &shared, from) {
             Some(frame) => {
-                let line = frame.line.and_then(|line| i64::try_from(line).ok()).unwrap_or(-1);
+                let line = frame
+                    .line
+                    .and_then(|line| i64::try_from(line).ok())
+                    .unwrap_or(-1);
                 (Some(frame.source), Some(line))
             }
             None => (None, None),
@@ -393,8 +440,11 @@ fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result
 
     let shared = Arc::clone(slot);
     let charge = move |_: &Lua, amount: f64| -> mlua::Result<()> {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-        if lock(&shared).charge(amount as u64) { Ok(()) } else { Err(token()) }
+        if lock(&shared).charge(amount as u64) {
+            Ok(())
+        } else {
+            Err(token())
+        }
     };
     natives.raw_set("charge", lua.create_function(charge)?)
 }
@@ -402,7 +452,9 @@ fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result
 /// The error value that a script may see for what was raised.
 fn exchange<H>(lua: &Lua, slot: &Mutex<Slot<H>>, value: Value) -> mlua::Result<Value> {
     match value {
-        Value::Error(problem) if is_token(&problem) => Ok(lock(slot).pending.take().unwrap_or(Value::Nil)),
+        Value::Error(problem) if is_token(&problem) => {
+            Ok(lock(slot).pending.take().unwrap_or(Value::Nil))
+        }
         Value::Error(problem) => lua.create_string(problem_text(&problem)).map(Value::String),
         Value::String(text) => match without_prelude(&text.as_bytes()) {
             Some(rest) => lua.create_string(rest).map(Value::String),
@@ -415,8 +467,12 @@ fn exchange<H>(lua: &Lua, slot: &Mutex<Slot<H>>, value: Value) -> mlua::Result<V
 /// The text after a place in the prelude, where the original would name no place.
 fn without_prelude(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
-    let rest = text.strip_prefix(&super::vm::PRELUDE_NAME[1..])?.strip_prefix(':')?;
-    let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).strip_prefix(": ")?;
+    let rest = text
+        .strip_prefix(&super::vm::PRELUDE_NAME[1..])?
+        .strip_prefix(':')?;
+    let rest = rest
+        .trim_start_matches(|digit: char| digit.is_ascii_digit())
+        .strip_prefix(": ")?;
     Some(if rest.starts_with("bad argument #") {
         rest.replacen(&format!("to '{PROTECTED_NAME}' ("), "to '?' (", 1)
     } else {
@@ -449,7 +505,9 @@ fn push_captures(
 ) -> mlua::Result<Result<(), PatternError>> {
     for index in 0..matcher.captures().max(at_least) {
         match matcher.capture(index, whole) {
-            Ok(Capture::Span(start, end)) => out.push_back(Value::String(lua.create_string(&subject[start..end])?)),
+            Ok(Capture::Span(start, end)) => {
+                out.push_back(Value::String(lua.create_string(&subject[start..end])?))
+            }
             Ok(Capture::Position(at)) => out.push_back(Value::Integer(at as i64)),
             Err(problem) => return Ok(Err(problem)),
         }
@@ -458,8 +516,18 @@ fn push_captures(
 }
 
 /// `string.find` and `string.match`.
-fn find<H: Host>(lua: &Lua, slot: &Mutex<Slot<H>>, values: MultiValue, wants_place: bool) -> mlua::Result<MultiValue> {
-    let args = Args::new(lua, slot, if wants_place { "find" } else { "match" }, values);
+fn find<H: Host>(
+    lua: &Lua,
+    slot: &Mutex<Slot<H>>,
+    values: MultiValue,
+    wants_place: bool,
+) -> mlua::Result<MultiValue> {
+    let args = Args::new(
+        lua,
+        slot,
+        if wants_place { "find" } else { "match" },
+        values,
+    );
     let (subject, pattern) = (args.text(0)?, args.text(1)?);
     let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
     let len = subject.len() as i64;
@@ -468,7 +536,10 @@ fn find<H: Host>(lua: &Lua, slot: &Mutex<Slot<H>>, values: MultiValue, wants_pla
         init = init.saturating_add(len + 1);
     }
     let start = (init.max(1) - 1).min(len) as usize;
-    let is_set = args.values.get(3).is_some_and(|value| !matches!(value, Value::Nil | Value::Boolean(false)));
+    let is_set = args
+        .values
+        .get(3)
+        .is_some_and(|value| !matches!(value, Value::Nil | Value::Boolean(false)));
     let mut meter = |amount| lock(slot).charge(amount);
     let mut out = MultiValue::new();
     if wants_place && (is_set || is_plain(&pattern)) {
@@ -491,8 +562,15 @@ fn find<H: Host>(lua: &Lua, slot: &Mutex<Slot<H>>, values: MultiValue, wants_pla
                 out.push_back(Value::Integer(whole.0 as i64 + 1));
                 out.push_back(Value::Integer(whole.1 as i64));
             }
-            push_captures(lua, &subject, &matcher, whole, usize::from(!wants_place), &mut out)?
-                .map_err(|problem| pattern_error(lua, slot, problem))?;
+            push_captures(
+                lua,
+                &subject,
+                &matcher,
+                whole,
+                usize::from(!wants_place),
+                &mut out,
+            )?
+            .map_err(|problem| pattern_error(lua, slot, problem))?;
         }
         None => out.push_back(Value::Nil),
     }
@@ -501,30 +579,37 @@ fn find<H: Host>(lua: &Lua, slot: &Mutex<Slot<H>>, values: MultiValue, wants_pla
 
 fn texts<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
-    natives.raw_set("find", lua.create_function(move |lua, values: MultiValue| find(lua, &shared, values, true))?)?;
+    natives.raw_set(
+        "find",
+        lua.create_function(move |lua, values: MultiValue| find(lua, &shared, values, true))?,
+    )?;
     let shared = Arc::clone(slot);
-    natives.raw_set("match", lua.create_function(move |lua, values: MultiValue| find(lua, &shared, values, false))?)?;
+    natives.raw_set(
+        "match",
+        lua.create_function(move |lua, values: MultiValue| find(lua, &shared, values, false))?,
+    )?;
 
     // The next match at or after a place, with at least one capture; for gmatch, and gsub with a function.
     let shared = Arc::clone(slot);
-    let find_from = move |lua: &Lua, (subject, pattern, from, anchors): (LuaString, LuaString, usize, bool)| {
-        let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
-        let mut out = MultiValue::new();
-        if from > subject.len() + 1 {
-            return Ok(out);
-        }
-        let anchored = anchors && pattern.first() == Some(&b'^');
-        let mut meter = |amount| lock(&shared).charge(amount);
-        let mut matcher = Matcher::new(&subject, &pattern, &mut meter);
-        let found = matcher.search(from.saturating_sub(1), usize::from(anchored), anchored);
-        if let Some(whole) = found.map_err(|problem| pattern_error(lua, &shared, problem))? {
-            out.push_back(Value::Integer(whole.0 as i64 + 1));
-            out.push_back(Value::Integer(whole.1 as i64));
-            push_captures(lua, &subject, &matcher, whole, 1, &mut out)?
-                .map_err(|problem| pattern_error(lua, &shared, problem))?;
-        }
-        Ok(out)
-    };
+    let find_from =
+        move |lua: &Lua, (subject, pattern, from, anchors): (LuaString, LuaString, usize, bool)| {
+            let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
+            let mut out = MultiValue::new();
+            if from > subject.len() + 1 {
+                return Ok(out);
+            }
+            let anchored = anchors && pattern.first() == Some(&b'^');
+            let mut meter = |amount| lock(&shared).charge(amount);
+            let mut matcher = Matcher::new(&subject, &pattern, &mut meter);
+            let found = matcher.search(from.saturating_sub(1), usize::from(anchored), anchored);
+            if let Some(whole) = found.map_err(|problem| pattern_error(lua, &shared, problem))? {
+                out.push_back(Value::Integer(whole.0 as i64 + 1));
+                out.push_back(Value::Integer(whole.1 as i64));
+                push_captures(lua, &subject, &matcher, whole, 1, &mut out)?
+                    .map_err(|problem| pattern_error(lua, &shared, problem))?;
+            }
+            Ok(out)
+        };
     natives.raw_set("find_from", lua.create_function(find_from)?)?;
 
     let shared = Arc::clone(slot);
@@ -554,7 +639,10 @@ fn texts<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<
     let check_text = move |lua: &Lua, (name, index, value): (String, usize, Value)| match value {
         Value::Integer(_) | Value::Number(_) => describe(lua, value),
         other => {
-            let message = format!("bad argument #{index} to '{name}' (string expected, got {})", type_name(&other));
+            let message = format!(
+                "bad argument #{index} to '{name}' (string expected, got {})",
+                type_name(&other)
+            );
             Err(raise_here(lua, &shared, &message))
         }
     };
@@ -572,7 +660,10 @@ fn texts<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<
         let size = text.len().checked_mul(count);
         let bytes_max = lock(&shared).memory_bytes_max;
         let Some(size) = size.filter(|&size| size <= bytes_max) else {
-            return Err(raise(&shared, Value::String(lua.create_string("not enough memory")?)));
+            return Err(raise(
+                &shared,
+                Value::String(lua.create_string("not enough memory")?),
+            ));
         };
         if !lock(&shared).charge(size as u64 / 64) {
             return Err(token());
@@ -591,14 +682,11 @@ fn draw(state: &mut u64) -> f64 {
     const MAX: u64 = i32::MAX as u64;
     *state = state.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & 0xffff_ffff_ffff;
     let bits = (*state >> 17) % MAX;
-    #[expect(clippy::cast_precision_loss, reason = "31 bits")]
-    let unit = bits as f64 / MAX as f64;
-    unit
+    bits as f64 / MAX as f64
 }
 
 fn randoms<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
-    #[expect(clippy::cast_possible_truncation, reason = "C casts to int")]
     let random = move |lua: &Lua, values: MultiValue| {
         let unit = draw(lock(&shared).random_state());
         let args = Args::new(lua, &shared, "random", values);
@@ -611,13 +699,16 @@ fn randoms<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Resul
         if low > high {
             return Err(args.wrong(args.values.len() - 1, "interval is empty"));
         }
-        let span = if args.values.len() == 1 { high } else { high.wrapping_sub(low).wrapping_add(1) };
+        let span = if args.values.len() == 1 {
+            high
+        } else {
+            high.wrapping_sub(low).wrapping_add(1)
+        };
         Ok((unit * f64::from(span)).floor() + f64::from(low))
     };
     natives.raw_set("random", lua.create_function(random)?)?;
 
     let shared = Arc::clone(slot);
-    #[expect(clippy::cast_possible_truncation, reason = "C casts to int")]
     let randomseed = move |lua: &Lua, values: MultiValue| {
         let seed = Args::new(lua, &shared, "randomseed", values).integer(0)?;
         *lock(&shared).random_state() = seeded(seed as i32);
@@ -625,6 +716,8 @@ fn randoms<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Resul
     };
     natives.raw_set("randomseed", lua.create_function(randomseed)?)
 }
+
+const MISTYPED: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
 /// How a reply is to be shown to the script.
 #[derive(Clone, Copy, PartialEq)]
@@ -635,8 +728,12 @@ enum Shown {
     Uncounted,
 }
 
-/// The first arguments of a call, without a list on the heap; the others in one.
-type CallArgs = (Arg, Arg, Arg, Arg, Arg, Arg, MultiValue);
+/// The first arguments of a call, without a list on the heap; the others in one. The name of the
+/// command is copied from the stack; the others keep their type, which decides how numbers are written.
+type CallArgs = (Either<BString, Value>, Arg, Arg, Arg, Arg, Arg, MultiValue);
+
+/// A reply on its way to a script: an integer, a text, or anything else.
+type Shape = Either<i64, Either<String, Value>>;
 
 /// An argument, or none: mlua converts what is missing by `from_lua_arg`, what is there by `from_stack`.
 enum Arg {
@@ -659,24 +756,37 @@ fn invoke<H: Host>(shared: &Mutex<Slot<H>>, args: &CallArgs) -> (Reply, Shown) {
     let mut guard = lock(shared);
     let slot = &mut *guard;
     slot.request.clear();
-    let (a, b, c, d, e, f, rest) = args;
-    if matches!(a, Arg::Missing) {
-        let text = "ERR Please specify at least one argument for this redis lib call";
-        return (Reply::error(text), Shown::Uncounted);
+    let (name, a, b, c, d, e, rest) = args;
+    match name {
+        Either::Left(name) => slot.request.push(name),
+        Either::Right(Value::Nil) if matches!(a, Arg::Missing) => {
+            let text = "ERR Please specify at least one argument for this redis lib call";
+            return (Reply::error(text), Shown::Uncounted);
+        }
+        Either::Right(_) => return (Reply::error(MISTYPED), Shown::Uncounted),
     }
-    let first = [a, b, c, d, e, f].into_iter().map_while(|arg| match arg {
+    let first = [a, b, c, d, e].into_iter().map_while(|arg| match arg {
         Arg::Missing => None,
         Arg::Given(value) => Some(value),
     });
-    if !first.chain(rest).all(|value| push_argument(value, &mut slot.request)) {
-        let text = "ERR Lua redis lib command arguments must be strings or integers";
-        return (Reply::error(text), Shown::Uncounted);
+    if !first
+        .chain(rest)
+        .all(|value| push_argument(value, &mut slot.request))
+    {
+        return (Reply::error(MISTYPED), Shown::Uncounted);
     }
     let (Some(request), Some(host)) = (slot.request.as_request(), &mut slot.host) else {
         let text = "ERR redis.call/pcall can only be called inside a script invocation";
         return (Reply::error(text), Shown::Uncounted);
     };
-    (host.call(request), if slot.resp3 { Shown::Resp3 } else { Shown::Resp2 })
+    (
+        host.call(request),
+        if slot.resp3 {
+            Shown::Resp3
+        } else {
+            Shown::Resp2
+        },
+    )
 }
 
 fn redis<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table> {
@@ -699,29 +809,36 @@ fn redis<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table> {
     let bytes_max = lock(slot).memory_bytes_max;
     for (name, raises) in [("call", true), ("pcall", false)] {
         let shared = Arc::clone(slot);
-        let call = move |lua: &Lua, args: CallArgs| -> mlua::Result<Value> {
+        let call = move |lua: &Lua, args: CallArgs| -> mlua::Result<(Shape, MemoryLimit)> {
             let (reply, shown) = invoke(&shared, &args);
-            let raises = raises && reply.is_error();
+            let limit = MemoryLimit(bytes_max);
+            if let Reply::Int(value) = reply {
+                return Ok((Either::Left(value), limit));
+            }
+            lua.set_memory_limit(0)?;
+            if let Reply::Bulk(bytes) = &reply
+                && let Ok(text) = std::str::from_utf8(bytes)
+            {
+                return Ok((Either::Right(Either::Left(text.to_owned())), limit));
+            }
             let value = match &reply {
-                Reply::Int(value) => return Ok(Value::Integer(*value)),
-                Reply::Error(error) if shown == Shown::Uncounted => error_table(lua, error.text(), false).map(Value::Table)?,
-                other => {
-                    // mlua makes a protected call per string unless there is no bound.
-                    lua.set_memory_limit(0)?;
-                    let value = to_lua(lua, other, shown == Shown::Resp3);
-                    lua.set_memory_limit(bytes_max)?;
-                    value?
+                Reply::Error(error) if shown == Shown::Uncounted => {
+                    error_table(lua, error.text(), false).map(Value::Table)
                 }
+                other => to_lua(lua, other, shown == Shown::Resp3),
             };
-            if raises { Err(raise(&shared, value)) } else { Ok(value) }
+            if value.is_err() || (raises && reply.is_error()) {
+                lua.set_memory_limit(bytes_max)?;
+                return Err(raise(&shared, value?));
+            }
+            Ok((Either::Right(Either::Right(value?)), limit))
         };
         redis.raw_set(name, lua.create_function(call)?)?;
     }
     for (name, field) in [("error_reply", "err"), ("status_reply", "ok")] {
         let reply = move |lua: &Lua, values: MultiValue| -> mlua::Result<Table> {
-            let text = match (values.len(), values.front()) {
-                (1, Some(Value::String(text))) => text,
-                _ => return error_table(lua, "ERR wrong number or type of arguments", false),
+            let (1, Some(Value::String(text))) = (values.len(), values.front()) else {
+                return error_table(lua, "ERR wrong number or type of arguments", false);
             };
             if field == "err" {
                 let bytes = text.as_bytes();
@@ -756,12 +873,22 @@ fn redis_tools<H: Host>(lua: &Lua, slot: &Shared<H>, redis: &Table) -> mlua::Res
     let shared = Arc::clone(slot);
     let log = move |lua: &Lua, values: MultiValue| {
         if values.len() < 2 {
-            return Err(raise_reply(lua, &shared, "ERR redis.log() requires two arguments or more."));
+            return Err(raise_reply(
+                lua,
+                &shared,
+                "ERR redis.log() requires two arguments or more.",
+            ));
         }
         let mut values = values.into_iter();
-        let level = values.next().map_or(Ok(None), |level| lua.coerce_number(level))?;
+        let level = values
+            .next()
+            .map_or(Ok(None), |level| lua.coerce_number(level))?;
         let Some(level) = level.map(convert::truncate) else {
-            return Err(raise_reply(lua, &shared, "ERR First argument must be a number (log level)."));
+            return Err(raise_reply(
+                lua,
+                &shared,
+                "ERR First argument must be a number (log level).",
+            ));
         };
         if !(0..=3).contains(&level) {
             return Err(raise_reply(lua, &shared, "ERR Invalid debug level."));
@@ -785,12 +912,24 @@ fn redis_tools<H: Host>(lua: &Lua, slot: &Shared<H>, redis: &Table) -> mlua::Res
     let shared = Arc::clone(slot);
     let setresp = move |lua: &Lua, values: MultiValue| {
         if values.len() != 1 {
-            return Err(raise_reply(lua, &shared, "ERR redis.setresp() requires one argument."));
+            return Err(raise_reply(
+                lua,
+                &shared,
+                "ERR redis.setresp() requires one argument.",
+            ));
         }
-        let number = values.front().map_or(Ok(None), |value| lua.coerce_number(value.clone()))?;
+        let number = values
+            .front()
+            .map_or(Ok(None), |value| lua.coerce_number(value.clone()))?;
         match number.map(convert::truncate) {
             Some(version @ (2 | 3)) => lock(&shared).resp3 = version == 3,
-            _ => return Err(raise_reply(lua, &shared, "ERR RESP version must be 2 or 3.")),
+            _ => {
+                return Err(raise_reply(
+                    lua,
+                    &shared,
+                    "ERR RESP version must be 2 or 3.",
+                ));
+            }
         }
         Ok(())
     };
@@ -799,12 +938,19 @@ fn redis_tools<H: Host>(lua: &Lua, slot: &Shared<H>, redis: &Table) -> mlua::Res
     let shared = Arc::clone(slot);
     let set_repl = move |lua: &Lua, values: MultiValue| {
         if values.len() != 1 {
-            return Err(raise_reply(lua, &shared, "ERR redis.set_repl() requires two arguments."));
+            return Err(raise_reply(
+                lua,
+                &shared,
+                "ERR redis.set_repl() requires two arguments.",
+            ));
         }
-        let flags = values.front().map_or(Ok(None), |value| lua.coerce_number(value.clone()))?;
+        let flags = values
+            .front()
+            .map_or(Ok(None), |value| lua.coerce_number(value.clone()))?;
         let flags = flags.map_or(0, convert::truncate);
         if flags & !3 != 0 {
-            let text = "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+            let text =
+                "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
             return Err(raise_reply(lua, &shared, text));
         }
         if let Some(host) = &mut lock(&shared).host {
@@ -813,7 +959,10 @@ fn redis_tools<H: Host>(lua: &Lua, slot: &Shared<H>, redis: &Table) -> mlua::Res
         Ok(())
     };
     redis.raw_set("set_repl", lua.create_function(set_repl)?)?;
-    redis.raw_set("replicate_commands", lua.create_function(|_, _: ()| Ok(true))?)?;
+    redis.raw_set(
+        "replicate_commands",
+        lua.create_function(|_, _: ()| Ok(true))?,
+    )?;
     redis.raw_set("breakpoint", lua.create_function(|_, _: ()| Ok(false))?)?;
     redis.raw_set("debug", lua.create_function(|_, _: ()| Ok(()))?)?;
 
@@ -824,15 +973,23 @@ fn redis_tools<H: Host>(lua: &Lua, slot: &Shared<H>, redis: &Table) -> mlua::Res
             let text = "ERR Please specify at least one argument for this redis lib call";
             return Err(raise_reply(lua, &shared, text));
         }
-        if !values.iter().all(|value| push_argument(value, &mut request)) {
-            let text = "ERR Lua redis lib command arguments must be strings or integers";
-            return Err(raise_reply(lua, &shared, text));
+        if !values
+            .iter()
+            .all(|value| push_argument(value, &mut request))
+        {
+            return Err(raise_reply(lua, &shared, MISTYPED));
         }
         let allowed = match (request.as_request(), &mut lock(&shared).host) {
             (Some(request), Some(host)) => host.acl_check(request),
             _ => None,
         };
-        allowed.ok_or_else(|| raise_reply(lua, &shared, "ERR Invalid command passed to redis.acl_check_cmd()"))
+        allowed.ok_or_else(|| {
+            raise_reply(
+                lua,
+                &shared,
+                "ERR Invalid command passed to redis.acl_check_cmd()",
+            )
+        })
     };
     redis.raw_set("acl_check_cmd", lua.create_function(acl_check)?)
 }

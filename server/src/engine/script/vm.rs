@@ -3,12 +3,23 @@
 //! The host moves into a slot for the time of a run and comes back with its result, so native
 //! functions are made once per machine and borrow nothing. Knows neither commands nor the cache.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enums are those of mlua, and most kinds are all the same here"
+)]
+
+mod reuse;
+
+use self::reuse::only_reads_arguments;
 use super::convert::to_reply;
 use super::sandbox::{INSTRUCTIONS_PER_TICK, Shared, Slot, lock, natives, problem_text, token};
 use crate::resp::{ErrorReply, Reply, Request};
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{Function, HookTriggers, IntoLuaMulti, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState};
+use mlua::{
+    Either, Function, HookTriggers, IntoLuaMulti, Lua, LuaOptions, LuaString, MultiValue, StdLib,
+    Table, Value, Variadic, VmState,
+};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -19,6 +30,8 @@ const PRELUDE: &str = include_str!("prelude.lua");
 pub(crate) const SCRIPT_NAME: &str = "@user_script";
 /// Arguments that go over the Lua stack; more go through tables.
 const STACK_ARGS_MAX: usize = 64;
+/// Elements of ARGV up to which a script that only reads gets the same tables again.
+const SAME_ARGV_MAX: usize = 4;
 /// Percentage the heap grows between collections: a run allocates little, a cycle visits everything.
 const GC_PAUSE: std::os::raw::c_int = 1_000;
 const GC_PAUSE_TIGHT: std::os::raw::c_int = 125;
@@ -75,7 +88,10 @@ pub(crate) enum Ended {
     /// With an error that nothing caught.
     Error(ErrorReply),
     /// Because a tick said stop.
-    Stopped,
+    Stopped {
+        /// Where it was in the script.
+        line: usize,
+    },
 }
 
 /// A compiled script of one machine, valid until [`Vm::forget`].
@@ -86,14 +102,28 @@ struct Script {
     function: Function,
     sha: Box<str>,
     one_line: bool,
+    only_reads_arguments: bool,
 }
 
-/// Ways in, by number of keys.
+/// Ways in: by number of keys, with new tables or with the same ones; and with tables made here.
 struct Entries {
-    no_key: Function,
-    one_key: Function,
-    two_keys: Function,
+    new: [Function; 3],
+    same: [Function; 3],
     tables: Function,
+}
+
+impl Entries {
+    fn of(prelude: &Table) -> mlua::Result<Self> {
+        let named = |name: &str| -> mlua::Result<[Function; 3]> {
+            let function = |keys: u8| prelude.raw_get(format!("{name}{keys}"));
+            Ok([function(0)?, function(1)?, function(2)?])
+        };
+        Ok(Self {
+            new: named("run")?,
+            same: named("again")?,
+            tables: prelude.raw_get("run")?,
+        })
+    }
 }
 
 /// A virtual machine.
@@ -110,7 +140,10 @@ pub(crate) struct Vm<H: Host> {
 
 impl<H: Host> fmt::Debug for Vm<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vm").field("scripts", &self.scripts.len()).field("usable", &self.usable).finish_non_exhaustive()
+        f.debug_struct("Vm")
+            .field("scripts", &self.scripts.len())
+            .field("usable", &self.usable)
+            .finish_non_exhaustive()
     }
 }
 
@@ -123,25 +156,34 @@ impl<H: Host> Vm<H> {
         )?;
         let slot = Arc::new(Mutex::new(Slot::new(memory_bytes_max)));
         let prelude: Table = prelude(&lua)?.call(natives(&lua, &slot)?)?;
-        let entries = Entries {
-            no_key: prelude.raw_get("run0")?,
-            one_key: prelude.raw_get("run1")?,
-            two_keys: prelude.raw_get("run2")?,
-            tables: prelude.raw_get("run")?,
-        };
+        let entries = Entries::of(&prelude)?;
         let shared = Arc::clone(&slot);
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_TICK);
-        lua.set_global_hook(triggers, move |lua, _| {
+        lua.set_global_hook(triggers, move |lua, debug| {
             if lua.used_memory() > memory_bytes_max / TIGHT_SHARE {
-                lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE_TIGHT)));
+                lua.gc_set_mode(GcMode::Incremental(
+                    GcIncParams::default().pause(GC_PAUSE_TIGHT),
+                ));
                 lua.gc_restart();
             }
             let mut slot = lock(&shared);
-            if slot.tick(u64::from(INSTRUCTIONS_PER_TICK)) { Ok(VmState::Continue) } else { Err(token()) }
+            if slot.tick(u64::from(INSTRUCTIONS_PER_TICK)) {
+                return Ok(VmState::Continue);
+            }
+            slot.stopped_at = slot.stopped_at.or(debug.current_line());
+            Err(token())
         })?;
         let environment = prelude.raw_get("env")?;
         relax(&lua);
-        Ok(Self { scripts: Vec::new(), entries, environment, slot, usable: true, memory_bytes_max, lua })
+        Ok(Self {
+            scripts: Vec::new(),
+            entries,
+            environment,
+            slot,
+            usable: true,
+            memory_bytes_max,
+            lua,
+        })
     }
 
     /// The bound it was made with.
@@ -163,12 +205,23 @@ impl<H: Host> Vm<H> {
         }
         // The parser does not anchor the chunk's name (CVE-2025-49844): no collection meanwhile.
         self.lua.gc_stop();
-        let chunk = self.lua.load(body).set_name(SCRIPT_NAME).set_mode(ChunkMode::Text);
-        let function = chunk.set_environment(self.environment.clone()).into_function();
+        let chunk = self
+            .lua
+            .load(body)
+            .set_name(SCRIPT_NAME)
+            .set_mode(ChunkMode::Text);
+        let function = chunk
+            .set_environment(self.environment.clone())
+            .into_function();
         self.lua.gc_restart();
         match function {
             Ok(function) => {
-                self.scripts.push(Script { function, sha: sha.into(), one_line: !body.contains(&b'\n') });
+                self.scripts.push(Script {
+                    function,
+                    sha: sha.into(),
+                    one_line: !body.contains(&b'\n'),
+                    only_reads_arguments: only_reads_arguments(body),
+                });
                 Ok(FunctionId(self.scripts.len() - 1))
             }
             Err(problem) => {
@@ -176,7 +229,9 @@ impl<H: Host> Vm<H> {
                     mlua::Error::SyntaxError { message, .. } => message,
                     other => problem_text(&other),
                 };
-                Err(ErrorReply::new(format!("ERR Error compiling script (new function): {text}")))
+                Err(ErrorReply::new(format!(
+                    "ERR Error compiling script (new function): {text}"
+                )))
             }
         }
     }
@@ -196,17 +251,29 @@ impl<H: Host> Vm<H> {
         host: H,
     ) -> (Ended, H) {
         let Some(script) = self.scripts.get(function.0) else {
-            return (Ended::Error(ErrorReply::new("NOSCRIPT No matching script. Please use EVAL.")), host);
+            return (
+                Ended::Error(ErrorReply::new(
+                    "NOSCRIPT No matching script. Please use EVAL.",
+                )),
+                host,
+            );
         };
         lock(&self.slot).begin(host, script.one_line);
-        let result = self.enter(&script.function, request, first_key, keys);
+        let result = self.enter(script, request, first_key, keys);
         let _ = self.lua.set_memory_limit(0);
-        let (host, stopped, resp3) = {
+        let (host, stopped, stopped_at, resp3) = {
             let mut slot = lock(&self.slot);
-            (slot.host.take(), slot.stopped, slot.resp3)
+            (
+                slot.host.take(),
+                slot.stopped,
+                slot.stopped_at.take(),
+                slot.resp3,
+            )
         };
         let ended = match result {
-            _ if stopped => Ended::Stopped,
+            _ if stopped => Ended::Stopped {
+                line: stopped_at.unwrap_or(1),
+            },
             Ok((true, value)) => Ended::Reply(to_reply(&value, resp3)),
             Ok((false, value)) => Ended::Error(self.uncaught(&value, &script.sha)),
             Err(problem) => Ended::Error(ErrorReply::new(format!(
@@ -219,63 +286,75 @@ impl<H: Host> Vm<H> {
         if self.lua.used_memory() > self.memory_bytes_max / TIGHT_SHARE {
             self.shrink();
         }
-        #[expect(clippy::expect_used, reason = "nothing else takes it")]
-        (ended, host.expect("the host stays in its slot during a run"))
+        (
+            ended,
+            host.expect("the host stays in its slot during a run"),
+        )
     }
 
     /// Collects until the machine is small again. A cycle halves Lua's buffer for joined texts.
     fn shrink(&mut self) {
         const CYCLES_MAX: u32 = 12;
         let small = self.memory_bytes_max / TIGHT_SHARE;
-        let collected = (0..CYCLES_MAX).any(|_| self.lua.gc_collect().is_ok() && self.lua.used_memory() <= small);
+        let collected = (0..CYCLES_MAX)
+            .any(|_| self.lua.gc_collect().is_ok() && self.lua.used_memory() <= small);
         self.usable &= collected;
         relax(&self.lua);
     }
 
     fn enter(
         &self,
-        function: &Function,
+        script: &Script,
         request: Request<'_>,
         first_key: usize,
         keys: usize,
     ) -> mlua::Result<(bool, Value)> {
         let count = request.len().saturating_sub(first_key);
-        // Without a bound mlua makes strings without a protected call each; so it is set at the last moment.
-        let text = |index: usize| self.lua.create_string(request.arg(index).unwrap_or_default());
-        if keys <= 2 && keys <= count && count <= STACK_ARGS_MAX {
-            let entry = match keys {
-                0 => &self.entries.no_key,
-                1 => &self.entries.one_key,
-                _ => &self.entries.two_keys,
+        let function = &script.function;
+        let limit = MemoryLimit(self.memory_bytes_max);
+        if keys < self.entries.new.len() && keys <= count && count <= STACK_ARGS_MAX {
+            let same = script.only_reads_arguments && count - keys <= SAME_ARGV_MAX;
+            let entry = if same {
+                &self.entries.same[keys]
+            } else {
+                &self.entries.new[keys]
             };
-            let arg = |index: usize| text(first_key + index);
+            let arg = |index: usize| {
+                pass(
+                    &self.lua,
+                    request.arg(first_key + index).unwrap_or_default(),
+                )
+            };
             return match count {
-                0 => self.call(entry, function),
-                1 => self.call(entry, (function, arg(0)?)),
-                2 => self.call(entry, (function, arg(0)?, arg(1)?)),
-                3 => self.call(entry, (function, arg(0)?, arg(1)?, arg(2)?)),
-                4 => self.call(entry, (function, arg(0)?, arg(1)?, arg(2)?, arg(3)?)),
+                0 => entry.call((function, limit)),
+                1 => entry.call((function, arg(0)?, limit)),
+                2 => entry.call((function, arg(0)?, arg(1)?, limit)),
+                3 => entry.call((function, arg(0)?, arg(1)?, arg(2)?, limit)),
+                4 => entry.call((function, arg(0)?, arg(1)?, arg(2)?, arg(3)?, limit)),
+                5 => entry.call((function, arg(0)?, arg(1)?, arg(2)?, arg(3)?, arg(4)?, limit)),
                 _ => {
-                    let rest: Variadic<LuaString> = (0..count).map(arg).collect::<mlua::Result<_>>()?;
-                    self.call(entry, (function, rest))
+                    let rest: Variadic<_> = (0..count).map(arg).collect::<mlua::Result<_>>()?;
+                    self.lua.set_memory_limit(self.memory_bytes_max)?;
+                    entry.call((function, rest))
                 }
             };
         }
         let table = |from: usize, to: usize| -> mlua::Result<Table> {
-            let table = self.lua.create_table_with_capacity(to.saturating_sub(from), 0)?;
+            let table = self
+                .lua
+                .create_table_with_capacity(to.saturating_sub(from), 0)?;
             for index in from..to {
-                table.raw_set(index - from + 1, text(index)?)?;
+                table.raw_set(
+                    index - from + 1,
+                    self.lua
+                        .create_string(request.arg(index).unwrap_or_default())?,
+                )?;
             }
             Ok(table)
         };
         let middle = (first_key + keys).min(request.len());
         let (keys, argv) = (table(first_key, middle)?, table(middle, request.len())?);
-        self.call(&self.entries.tables, (function, keys, argv))
-    }
-
-    fn call(&self, entry: &Function, args: impl IntoLuaMulti) -> mlua::Result<(bool, Value)> {
-        self.lua.set_memory_limit(self.memory_bytes_max)?;
-        entry.call(args)
+        self.entries.tables.call((function, keys, argv, limit))
     }
 
     /// `script_lua.c: luaCallFunction`: the words for an error that reached the end.
@@ -289,7 +368,12 @@ impl<H: Host> Vm<H> {
         };
         let field = |name: &str| match table.raw_get::<Value>(name) {
             Ok(Value::Nil) | Err(_) => None,
-            Ok(value) => self.lua.coerce_string(value).ok().flatten().map(|text| text.to_string_lossy()),
+            Ok(value) => self
+                .lua
+                .coerce_string(value)
+                .ok()
+                .flatten()
+                .map(|text| text.to_string_lossy()),
         };
         let message = field("err").unwrap_or_else(|| "ERR unknown error".into());
         ErrorReply::new(match (field("source"), field("line")) {
@@ -303,11 +387,36 @@ impl<H: Host> Vm<H> {
 fn prelude(lua: &Lua) -> mlua::Result<Function> {
     static PARSED: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(parsed) = PARSED.get() {
-        return lua.load(parsed.as_slice()).set_name(PRELUDE_NAME).set_mode(ChunkMode::Binary).into_function();
+        return lua
+            .load(parsed.as_slice())
+            .set_name(PRELUDE_NAME)
+            .set_mode(ChunkMode::Binary)
+            .into_function();
     }
     let function = lua.load(PRELUDE).set_name(PRELUDE_NAME).into_function()?;
     PARSED.get_or_init(|| function.dump(false));
     Ok(function)
+}
+
+/// The last argument or result: no value, but from here on the heap is bounded.
+///
+/// Without a bound mlua pushes strings as they are; with one, each in a protected call of its own. So
+/// the bound is off while values pass, and this comes after the last of them.
+pub(crate) struct MemoryLimit(pub(crate) usize);
+
+impl IntoLuaMulti for MemoryLimit {
+    fn into_lua_multi(self, lua: &Lua) -> mlua::Result<MultiValue> {
+        lua.set_memory_limit(self.0)?;
+        Ok(MultiValue::new())
+    }
+}
+
+/// Bytes on their way into a machine; texts in UTF-8 take a way without a reference.
+fn pass<'a>(lua: &Lua, bytes: &'a [u8]) -> mlua::Result<Either<&'a str, LuaString>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(Either::Left(text)),
+        Err(_) => lua.create_string(bytes).map(Either::Right),
+    }
 }
 
 /// Collects seldom: a run makes little garbage, and most machines stay small.
@@ -339,7 +448,12 @@ mod tests {
 
     impl Node {
         fn new(random: u64) -> Self {
-            Self { store: BTreeMap::new(), random, instructions: 0, calls: Vec::new() }
+            Self {
+                store: BTreeMap::new(),
+                random,
+                instructions: 0,
+                calls: Vec::new(),
+            }
         }
     }
 
@@ -368,7 +482,11 @@ mod tests {
 
         fn tick(&mut self, instructions: u64) -> Tick {
             self.instructions += instructions;
-            if self.instructions > INSTRUCTIONS_MAX { Tick::Stop } else { Tick::Continue }
+            if self.instructions > INSTRUCTIONS_MAX {
+                Tick::Stop
+            } else {
+                Tick::Continue
+            }
         }
 
         fn random_state(&mut self) -> Option<&mut u64> {
@@ -391,14 +509,22 @@ mod tests {
             Ok(function) => function,
             Err(error) => return show(&Reply::Error(error)),
         };
-        let request = OwnedRequest::new([&b"EVAL"[..], body.as_bytes(), b"2", b"k1", b"k2", b"a1", b"a2"]);
+        let request = OwnedRequest::new([
+            &b"EVAL"[..],
+            body.as_bytes(),
+            b"2",
+            b"k1",
+            b"k2",
+            b"a1",
+            b"a2",
+        ]);
         let request = request.as_request().expect("not empty");
         let (ended, node) = vm.run(function, request, 3, 2, Node::new(*random));
         *random = node.random;
         match ended {
             Ended::Reply(reply) => show(&reply),
             Ended::Error(error) => show(&Reply::Error(error)),
-            Ended::Stopped => "stopped".into(),
+            Ended::Stopped { .. } => "stopped".into(),
         }
     }
 
@@ -419,18 +545,28 @@ mod tests {
     }
 
     fn check(body: &str, expected: &str) {
-        assert_eq!(eval(&mut machine(), body, &mut RANDOM_START.clone()), expected, "{body}");
+        assert_eq!(
+            eval(&mut machine(), body, &mut RANDOM_START.clone()),
+            expected,
+            "{body}"
+        );
     }
 
     #[test]
     fn answers_are_those_of_redis_on_a_fresh_and_on_a_used_machine() {
         let mut used = machine();
         let mut random = RANDOM_START;
-        let lines: Vec<&str> = RECORDED.lines().filter(|line| !line.starts_with('#')).collect();
+        let lines: Vec<&str> = RECORDED
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .collect();
         assert!(lines.len() > 900, "the recording is complete");
         let mut wrong = Vec::new();
         for pair in lines.chunks(2) {
-            let body = pair[0].strip_prefix("> ").expect("a script").replace("\\n", "\n");
+            let body = pair[0]
+                .strip_prefix("> ")
+                .expect("a script")
+                .replace("\\n", "\n");
             let expected = pair[1].strip_prefix("< ").expect("an answer");
             let mut same = random;
             let fresh = eval(&mut machine(), &body, &mut same);
@@ -439,7 +575,9 @@ mod tests {
             }
             let again = eval(&mut used, &body, &mut random);
             if fresh != expected || again != expected {
-                wrong.push(format!("{body}\n  redis {expected}\n  fresh {fresh}\n  used  {again}"));
+                wrong.push(format!(
+                    "{body}\n  redis {expected}\n  fresh {fresh}\n  used  {again}"
+                ));
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -451,18 +589,48 @@ mod tests {
         let body = r#"redis.call("SET", KEYS[1], ARGV[1]) return redis.call("GET", KEYS[1])"#;
         let function = vm.define(SHA, body.as_bytes()).expect("it compiles");
         let request = OwnedRequest::new([&b"EVALSHA"[..], SHA.as_bytes(), b"1", b"key", b"value"]);
-        let (ended, node) = vm.run(function, request.as_request().expect("not empty"), 3, 1, Node::new(0));
+        let (ended, node) = vm.run(
+            function,
+            request.as_request().expect("not empty"),
+            3,
+            1,
+            Node::new(0),
+        );
         assert_eq!(ended, Ended::Reply(Reply::bulk("value")));
         assert_eq!(node.calls.len(), 2);
-        for (keys, args) in [(0, 0), (0, 5), (1, 0), (2, 9), (3, 0), (3, 3), (2, 100), (500, 500), (0, 20_000)] {
+        for (keys, args) in [
+            (0, 0),
+            (0, 5),
+            (1, 0),
+            (2, 9),
+            (3, 0),
+            (3, 3),
+            (2, 100),
+            (500, 500),
+            (0, 20_000),
+        ] {
             let body = r##"return {#KEYS, #ARGV, KEYS[#KEYS] or "", ARGV[#ARGV] or "", KEYS[1] or "", ARGV[1] or ""}"##;
             let function = vm.define(SHA, body.as_bytes()).expect("it compiles");
             let texts: Vec<String> = (0..keys + args).map(|index| format!("v{index}")).collect();
-            let request = OwnedRequest::new(texts.iter().map(String::as_bytes).chain([&b"end"[..]]));
+            let request =
+                OwnedRequest::new(texts.iter().map(String::as_bytes).chain([&b"end"[..]]));
             let mut whole = OwnedRequest::new([&b"EVALSHA"[..]]);
-            request.as_request().expect("not empty").iter().take(keys + args).for_each(|arg| whole.push(arg));
-            let (ended, _) = vm.run(function, whole.as_request().expect("not empty"), 1, keys, Node::new(0));
-            let at = |index: Option<usize>| Reply::bulk(index.map(|index| format!("v{index}")).unwrap_or_default());
+            request
+                .as_request()
+                .expect("not empty")
+                .iter()
+                .take(keys + args)
+                .for_each(|arg| whole.push(arg));
+            let (ended, _) = vm.run(
+                function,
+                whole.as_request().expect("not empty"),
+                1,
+                keys,
+                Node::new(0),
+            );
+            let at = |index: Option<usize>| {
+                Reply::bulk(index.map(|index| format!("v{index}")).unwrap_or_default())
+            };
             let some = |count: usize, index: usize| at((count > 0).then_some(index));
             let expected = Reply::Array(vec![
                 Reply::Int(keys as i64),
@@ -472,19 +640,38 @@ mod tests {
                 some(keys, 0),
                 some(args, keys),
             ]);
-            assert_eq!(ended, Ended::Reply(expected), "{keys} keys, {args} arguments");
+            assert_eq!(
+                ended,
+                Ended::Reply(expected),
+                "{keys} keys, {args} arguments"
+            );
         }
     }
 
     #[test]
     fn replies_come_in_both_flavours() {
         for (body, expected) in [
-            (r#"return redis.call("map")"#, "*2\\r\\n$1\\r\\na\\r\\n$3\\r\\n1.5\\r\\n"),
-            (r#"redis.setresp(3) return redis.call("map").map.a.double * 2"#, ":3\\r\\n"),
-            (r#"return type(redis.call("null"))"#, "$7\\r\\nboolean\\r\\n"),
-            (r#"redis.setresp(3) return type(redis.call("null"))"#, "$3\\r\\nnil\\r\\n"),
+            (
+                r#"return redis.call("map")"#,
+                "*2\\r\\n$1\\r\\na\\r\\n$3\\r\\n1.5\\r\\n",
+            ),
+            (
+                r#"redis.setresp(3) return redis.call("map").map.a.double * 2"#,
+                ":3\\r\\n",
+            ),
+            (
+                r#"return type(redis.call("null"))"#,
+                "$7\\r\\nboolean\\r\\n",
+            ),
+            (
+                r#"redis.setresp(3) return type(redis.call("null"))"#,
+                "$3\\r\\nnil\\r\\n",
+            ),
             (r#"return redis.call("true") + 1"#, ":2\\r\\n"),
-            (r#"redis.setresp(3) return tostring(redis.call("true"))"#, "$4\\r\\ntrue\\r\\n"),
+            (
+                r#"redis.setresp(3) return tostring(redis.call("true"))"#,
+                "$4\\r\\ntrue\\r\\n",
+            ),
         ] {
             check(body, expected);
         }
@@ -535,6 +722,32 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "a bug in the host")]
+    fn a_panic_of_the_host_is_no_error_of_the_script() {
+        struct Broken;
+        impl Host for Broken {
+            fn call(&mut self, _: Request<'_>) -> Reply {
+                panic!("a bug in the host")
+            }
+            fn tick(&mut self, _: u64) -> Tick {
+                Tick::Continue
+            }
+        }
+        let mut vm = Vm::new(MEMORY_BYTES_MAX).expect("a machine");
+        let function = vm
+            .define(SHA, b"return pcall(redis.call, 'x')")
+            .expect("it compiles");
+        let request = OwnedRequest::new([&b"EVAL"[..]]);
+        vm.run(
+            function,
+            request.as_request().expect("not empty"),
+            1,
+            0,
+            Broken,
+        );
+    }
+
+    #[test]
     fn without_a_state_of_the_host_random_numbers_begin_anew() {
         struct Plain;
         impl Host for Plain {
@@ -546,10 +759,18 @@ mod tests {
             }
         }
         let mut vm = Vm::new(MEMORY_BYTES_MAX).expect("a machine");
-        let function = vm.define(SHA, b"return math.random(1000)").expect("it compiles");
+        let function = vm
+            .define(SHA, b"return math.random(1000)")
+            .expect("it compiles");
         let request = OwnedRequest::new([&b"EVAL"[..]]);
         for _ in 0..2 {
-            let (ended, _) = vm.run(function, request.as_request().expect("not empty"), 1, 0, Plain);
+            let (ended, _) = vm.run(
+                function,
+                request.as_request().expect("not empty"),
+                1,
+                0,
+                Plain,
+            );
             assert_eq!(ended, Ended::Reply(Reply::Int(397)));
         }
     }
@@ -719,8 +940,15 @@ mod tests {
                 let mut vm = machine();
                 eval(&mut vm, body, &mut 0);
                 if vm.is_usable() {
-                    let answer = eval(&mut vm, "return {KEYS[1], ('x'):rep(3), #string.format('%5d', 1)}", &mut 0);
-                    assert_eq!(answer, "*3\\r\\n$2\\r\\nk1\\r\\n$3\\r\\nxxx\\r\\n:5\\r\\n", "after {body}");
+                    let answer = eval(
+                        &mut vm,
+                        "return {KEYS[1], ('x'):rep(3), #string.format('%5d', 1)}",
+                        &mut 0,
+                    );
+                    assert_eq!(
+                        answer, "*3\\r\\n$2\\r\\nk1\\r\\n$3\\r\\nxxx\\r\\n:5\\r\\n",
+                        "after {body}"
+                    );
                 }
             }
         });
@@ -729,7 +957,10 @@ mod tests {
 
     #[test]
     fn attacks_leave_the_process_alive() {
-        let name = format!("{}::attacks", module_path!().split_once("::").expect("a crate").1);
+        let name = format!(
+            "{}::attacks",
+            module_path!().split_once("::").expect("a crate").1
+        );
         let child = std::process::Command::new(std::env::current_exe().expect("a path"))
             .args(["--exact", &name, "--nocapture"])
             .env(CHILD, "1")
@@ -738,7 +969,10 @@ mod tests {
         let errors = String::from_utf8_lossy(&child.stderr);
         let last = errors.lines().rev().take(5).collect::<Vec<_>>().join("\n");
         assert!(child.status.success(), "{} at:\n{last}", child.status);
-        let begun = errors.lines().filter(|line| line.starts_with("attack: ")).count();
+        let begun = errors
+            .lines()
+            .filter(|line| line.starts_with("attack: "))
+            .count();
         assert_eq!(begun, ATTACKS.len(), "{last}");
     }
 
@@ -777,7 +1011,10 @@ mod tests {
             let answer = eval(&mut vm, body, &mut 0);
             assert!(answer.contains("not enough memory"), "{body}: {answer}");
             assert!(vm.is_usable(), "after {body}");
-            assert_eq!(eval(&mut vm, "return ('x'):rep(5)", &mut 0), "$5\\r\\nxxxxx\\r\\n");
+            assert_eq!(
+                eval(&mut vm, "return ('x'):rep(5)", &mut 0),
+                "$5\\r\\nxxxxx\\r\\n"
+            );
         }
     }
 }

@@ -36,7 +36,10 @@ impl Hash {
 
     pub(crate) fn get(&self, field: &[u8]) -> Option<&Blob> {
         match self {
-            Self::Small(pairs) => pairs.iter().find(|(name, _)| **name == *field).map(|(_, value)| value),
+            Self::Small(pairs) => pairs
+                .iter()
+                .find(|(name, _)| **name == *field)
+                .map(|(_, value)| value),
             Self::Big(map) => map.get(field),
         }
     }
@@ -49,9 +52,14 @@ impl Hash {
                 let known = pairs.iter().position(|(name, _)| **name == *field);
                 match known {
                     Some(at) if fits => pairs[at].1 = value,
-                    None if fits && pairs.len() < SMALL_ENTRIES_MAX => pairs.push((Blob::new(field), value)),
+                    None if fits && pairs.len() < SMALL_ENTRIES_MAX => {
+                        pairs.push((Blob::new(field), value))
+                    }
                     _ => {
-                        let mut map = IndexMap::with_capacity_and_hasher(pairs.len() + 1, FixedState::with_seed(seed));
+                        let mut map = IndexMap::with_capacity_and_hasher(
+                            pairs.len() + 1,
+                            FixedState::with_seed(seed),
+                        );
                         map.extend(pairs.drain(..));
                         map.insert(Blob::new(field), value);
                         *self = Self::Big(map);
@@ -85,7 +93,10 @@ impl Hash {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Blob, &Blob)> {
         let (small, big) = match self {
-            Self::Small(pairs) => (Some(pairs.iter().map(|(field, value)| (field, value))), None),
+            Self::Small(pairs) => (
+                Some(pairs.iter().map(|(field, value)| (field, value))),
+                None,
+            ),
             Self::Big(map) => (None, Some(map.iter())),
         };
         small.into_iter().flatten().chain(big.into_iter().flatten())
@@ -117,6 +128,9 @@ mod tests {
             hash.set(field, Blob::new(field), 1);
         }
         hash.remove(b"a");
-        assert_eq!(hash.iter().map(|(field, _)| field[0]).collect::<Vec<_>>(), b"bc");
+        assert_eq!(
+            hash.iter().map(|(field, _)| field[0]).collect::<Vec<_>>(),
+            b"bc"
+        );
     }
 }
