@@ -55,9 +55,11 @@ pub fn compare(
     redouble: &Server,
     effort: &Effort,
 ) -> Result<Vec<Figure>> {
+    // A round is as many laps as it takes.
+    let whole = lap_requests(effort.locks);
     let lap_requests = effort
         .requests
-        .map_or(LAP_REQUESTS, |requests| requests.min(LAP_REQUESTS));
+        .map_or(whole, |requests| requests.min(whole));
     let lap = Laps::new(
         row.workload
             .lap(effort.clients, row.pipeline, lap_requests, effort.seed),

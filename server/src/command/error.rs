@@ -57,21 +57,17 @@ impl CommandError {
         Self::Echo([before.as_bytes(), sent, after.as_bytes()].concat())
     }
 
-    fn echo(&self) -> Vec<u8> {
-        match self {
-            Self::UnknownCommand { name, args } => [
-                b"ERR unknown command '",
-                c_text(name),
-                b"', with args beginning with: ",
-                args,
-            ]
-            .concat(),
-            Self::UnknownSubcommand { command, name } => {
-                let hint = format!("'. Try {} HELP.", command.to_ascii_uppercase());
-                [b"ERR unknown subcommand '", c_text(name), hint.as_bytes()].concat()
-            }
-            Self::Echo(bytes) => bytes.clone(),
-            other => other.text().into_owned().into_bytes(),
+    fn echo(&self) -> Option<Vec<u8>> {
+        if let Self::UnknownCommand { name, args } = self {
+            let hint = b"', with args beginning with: ";
+            Some([b"ERR unknown command '", c_text(name), hint, args].concat())
+        } else if let Self::UnknownSubcommand { command, name } = self {
+            let hint = format!("'. Try {} HELP.", command.to_ascii_uppercase());
+            Some([b"ERR unknown subcommand '", c_text(name), hint.as_bytes()].concat())
+        } else if let Self::Echo(bytes) = self {
+            Some(bytes.clone())
+        } else {
+            None
         }
     }
 
@@ -109,7 +105,8 @@ impl CommandError {
             Self::NotImplemented { what } => format!("ERR redouble does not implement {what}").into(),
             Self::Text(text) => text.clone(),
             Self::UnknownCommand { .. } | Self::UnknownSubcommand { .. } | Self::Echo(_) => {
-                String::from_utf8_lossy(&self.echo()).into_owned().into()
+                let bytes = self.echo().unwrap_or_default();
+                String::from_utf8_lossy(&bytes).into_owned().into()
             }
         }
     }
@@ -123,11 +120,9 @@ fn c_text(bytes: &[u8]) -> &[u8] {
 
 impl From<CommandError> for ErrorReply {
     fn from(error: CommandError) -> Self {
-        match error {
-            CommandError::UnknownCommand { .. }
-            | CommandError::UnknownSubcommand { .. }
-            | CommandError::Echo(_) => Self::from_bytes(error.echo()),
-            error => Self::new(error.text()),
+        match error.echo() {
+            Some(bytes) => Self::from_bytes(bytes),
+            None => Self::new(error.text()),
         }
     }
 }

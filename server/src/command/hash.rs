@@ -25,7 +25,7 @@ fn change<T>(
 
 fn hset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
-    if args.remaining() % 2 != 0 {
+    if !args.remaining().is_multiple_of(2) {
         return Err(CommandError::Arity {
             command: "hset".to_owned(),
         });

@@ -58,7 +58,7 @@ fn config_get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 /// All or nothing.
 fn config_set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    if args.remaining() % 2 != 0 {
+    if !args.remaining().is_multiple_of(2) {
         return Err(CommandError::Syntax);
     }
     let mut next = ctx.state.config.clone();
@@ -139,7 +139,7 @@ fn command_getkeys(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let inner = crate::resp::OwnedRequest::new(args.rest());
     let request = inner.as_request().ok_or(CommandError::Syntax)?;
     let row = super::find(request.name())
-        .ok_or(CommandError::Text("ERR Invalid command specified".into()))?;
+        .ok_or_else(|| CommandError::Text("ERR Invalid command specified".into()))?;
     if row.keys.is_none() {
         return Err(CommandError::Text(
             "ERR The command has no key arguments".into(),

@@ -49,7 +49,6 @@ pub(crate) struct Ctx<'a> {
     pub(crate) session: &'a mut Session,
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) now: UnixMicros,
-    pub(crate) origin: Origin,
     pub(crate) script: Option<ScriptCall>,
 }
 

@@ -64,7 +64,6 @@ pub(super) fn dispatch(
                 session,
                 outbox,
                 now,
-                origin,
                 script: None,
             };
             let result = (spec.handler)(&mut ctx, &mut Args::new(request, first));

@@ -176,7 +176,9 @@ impl Desk for State {
         }
         self.stats.connections += 1;
         let authenticated = self.config.requirepass.is_empty();
-        Ok(self.sessions.open(addr.to_owned(), authenticated, now))
+        let conn = self.sessions.open(authenticated);
+        tracing::debug!(addr, client_id = conn.client_id(), at = now.0, "connected");
+        Ok(conn)
     }
 
     fn disconnect(&mut self, conn: ConnId) {

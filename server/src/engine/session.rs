@@ -1,6 +1,5 @@
 //! Per-connection state, and the table of all connections.
 
-use super::time::UnixMicros;
 use crate::resp::{Blob, Protocol};
 
 /// Names a connection of one engine; never reused.
@@ -25,8 +24,6 @@ pub(crate) struct Session {
     pub(crate) protocol: Protocol,
     pub(crate) authenticated: bool,
     pub(crate) name: Blob,
-    pub(crate) addr: String,
-    pub(crate) connected_at: UnixMicros,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -42,7 +39,7 @@ impl Sessions {
         self.count
     }
 
-    pub(crate) fn open(&mut self, addr: String, authenticated: bool, now: UnixMicros) -> ConnId {
+    pub(crate) fn open(&mut self, authenticated: bool) -> ConnId {
         self.last_id += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -58,8 +55,6 @@ impl Sessions {
             protocol: Protocol::Resp2,
             authenticated,
             name: Blob::default(),
-            addr,
-            connected_at: now,
         }));
         self.count += 1;
         conn

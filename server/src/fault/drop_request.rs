@@ -15,7 +15,6 @@ pub struct DropRequest;
 
 impl DropRequest {
     /// A request that is lost.
-    #[expect(clippy::new_ret_no_self, reason = "a fault is always used as a rule")]
     pub fn new() -> Rule<Self> {
         Rule::new(Self)
     }

@@ -89,13 +89,11 @@ impl<F> Rule<F> {
                 .iter()
                 .any(|key| glob_match(pattern, key))
         };
-        if !self.command.as_ref().is_none_or(command)
-            || !self.key.as_ref().is_none_or(key)
-            || !self
-                .client_name
-                .as_ref()
-                .is_none_or(|name| name == env.client_name)
-        {
+        let client_name = |name: &Vec<u8>| name == env.client_name;
+        let is_meant = self.command.as_ref().is_none_or(command)
+            && self.key.as_ref().is_none_or(key)
+            && self.client_name.as_ref().is_none_or(client_name);
+        if !is_meant {
             return false;
         }
         self.seen += 1;

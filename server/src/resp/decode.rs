@@ -276,10 +276,6 @@ impl Decoder {
     ///
     /// # Errors
     /// On malformed input; the decoder is then of no further use.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "it lends from the decoder, which an Iterator cannot"
-    )]
     pub fn next(&mut self, limits: &Limits) -> Result<Option<Request<'_>>, ProtocolError> {
         loop {
             match self.state {

@@ -170,7 +170,7 @@ impl<H: Host> Vm<H> {
             if slot.tick(u64::from(INSTRUCTIONS_PER_TICK)) {
                 return Ok(VmState::Continue);
             }
-            slot.stopped_at = slot.stopped_at.or(debug.current_line());
+            slot.stopped_at = slot.stopped_at.or_else(|| debug.current_line());
             Err(token())
         })?;
         let environment = prelude.raw_get("env")?;
