@@ -54,8 +54,8 @@ struct Cli {
     /// Connections of the rows under load.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=5000))]
     clients: u16,
-    /// Locks that the keys are drawn from; as many again exist. Beyond some 10,000 both servers
-    /// mostly wait for memory, and their ratio draws nearer to 1.
+    /// Locks that the keys are drawn from; as many again exist. Far beyond 10,000 both servers
+    /// spend much of their time waiting for memory.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     keys: u32,
     /// Seed of the keys that are drawn.

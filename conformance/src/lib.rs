@@ -52,6 +52,7 @@ mod check;
 pub mod checker;
 pub mod coverage;
 pub mod differential;
+pub mod fuzzing;
 pub mod history;
 pub mod report;
 pub mod runner;

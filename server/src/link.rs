@@ -47,6 +47,8 @@ pub(crate) struct Input {
     pub(crate) closed: bool,
     /// It stands in the node's queue of connections to serve later.
     pub(crate) queued: bool,
+    /// Replies of the batch that is being served.
+    pub(crate) replies: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +63,8 @@ pub(crate) struct Output {
     silenced: bool,
     ending: Option<Ending>,
     reader: Option<Waker>,
+    /// Whether `reader` wants to be woken.
+    is_awaited: bool,
     writer: Option<Waker>,
 }
 
@@ -114,6 +118,22 @@ impl Output {
             .back_mut()
             .map_or(&mut self.ready, |(_, frames)| frames);
         encode(reply, protocol, out);
+    }
+
+    /// Writes encoded replies behind everything that was written before, and leaves `replies` empty.
+    pub(crate) fn append(&mut self, replies: &mut Vec<u8>) {
+        if self.silenced || self.ending.is_some() {
+            replies.clear();
+        } else if self.ready.is_empty() && self.delayed.is_empty() {
+            std::mem::swap(&mut self.ready, replies);
+            self.read = 0;
+        } else {
+            let out = self
+                .delayed
+                .back_mut()
+                .map_or(&mut self.ready, |(_, frames)| frames);
+            out.append(replies);
+        }
     }
 
     /// Writes a reply that becomes ready at `at`, or behind a frame that is later still.
@@ -213,8 +233,17 @@ impl Output {
         count
     }
 
+    /// Asks to be woken when there is news, or not to be.
     pub(crate) fn on_readable(&mut self, waker: Option<&Waker>) {
-        self.reader = waker.cloned();
+        self.is_awaited = waker.is_some();
+        if let Some(waker) = waker
+            && !self
+                .reader
+                .as_ref()
+                .is_some_and(|known| known.will_wake(waker))
+        {
+            self.reader = Some(waker.clone());
+        }
     }
 
     pub(crate) fn on_writable(&mut self, waker: &Waker) {
@@ -222,8 +251,10 @@ impl Output {
     }
 
     pub(crate) fn wake(&mut self) {
-        if let Some(waker) = self.reader.take() {
-            waker.wake();
+        if std::mem::take(&mut self.is_awaited)
+            && let Some(waker) = &self.reader
+        {
+            waker.wake_by_ref();
         }
         if let Some(waker) = self.writer.take() {
             waker.wake();

@@ -8,10 +8,10 @@ use crate::clock::NodeClock;
 use crate::engine::{Config, ConnId, Desk, Effect, Engine, Outbox, Outcome, UnixMicros};
 use crate::fault::{Plan, Verdict};
 use crate::history::{Entry, History};
-use crate::link::{Ending, Input, Link};
-use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request};
+use crate::link::{Ending, Input, Link, OUTPUT_BYTES_MAX};
+use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Everything that is served in turn.
@@ -38,17 +38,66 @@ pub(crate) struct Shared {
     /// The server was dropped or shut down.
     down: AtomicBool,
     pub(crate) plan: Plan,
-    clock: Mutex<NodeClock>,
+    clock: NodeClock,
     /// Open connections by client id.
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
     /// When (in true time) a connection has to be looked at: a delayed message is due.
-    timers: Mutex<BTreeSet<(UnixMicros, u64)>>,
+    timers: Timers,
     history: Mutex<History>,
     has_history: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// When connections have to be looked at; the first time is known without a lock.
+#[derive(Debug)]
+struct Timers {
+    first: AtomicI64,
+    all: Mutex<BTreeSet<(UnixMicros, u64)>>,
+}
+
+/// What [`Timers::first`] holds when there are none.
+const NO_TIMER: i64 = i64::MAX;
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            first: AtomicI64::new(NO_TIMER),
+            all: Mutex::default(),
+        }
+    }
+}
+
+impl Timers {
+    fn insert(&self, at: UnixMicros, client_id: u64) {
+        let mut all = lock(&self.all);
+        all.insert((at, client_id));
+        self.note_first(&all);
+    }
+
+    #[inline]
+    fn first(&self) -> Option<UnixMicros> {
+        Some(self.first.load(Ordering::Acquire))
+            .filter(|first| *first != NO_TIMER)
+            .map(UnixMicros)
+    }
+
+    fn pop_due(&self, now: UnixMicros) -> Option<u64> {
+        let mut all = lock(&self.all);
+        let first = all.first().copied().filter(|(at, _)| *at <= now)?;
+        all.remove(&first);
+        self.note_first(&all);
+        Some(first.1)
+    }
+
+    fn note_first(&self, all: &BTreeSet<(UnixMicros, u64)>) {
+        self.first.store(
+            all.first().map_or(NO_TIMER, |(at, _)| at.0),
+            Ordering::Release,
+        );
+    }
 }
 
 /// How far a connection was served.
@@ -73,9 +122,9 @@ impl Shared {
             inbox: Mutex::default(),
             busy: AtomicBool::new(false),
             down: AtomicBool::new(false),
-            clock: Mutex::default(),
+            clock: NodeClock::default(),
             links: Mutex::default(),
-            timers: Mutex::default(),
+            timers: Timers::default(),
             history: Mutex::new(History::with_capacity(history_max)),
             has_history: history_max > 0,
         }
@@ -95,12 +144,12 @@ impl Shared {
     }
 
     pub(crate) fn node_time(&self, now: UnixMicros) -> UnixMicros {
-        lock(&self.clock).at(now)
+        self.clock.at(now)
     }
 
     /// Moves the node's clock against true time, without stepping through what becomes due.
     pub(crate) fn jump(&self, by_us: i64) {
-        lock(&self.clock).jump(by_us);
+        self.clock.jump(by_us);
     }
 
     pub(crate) fn connections(&self) -> usize {
@@ -118,6 +167,7 @@ impl Shared {
         now: UnixMicros,
         enter: impl FnOnce(&mut Engine),
     ) -> Option<UnixMicros> {
+        let mut waited = false;
         let mut node = match self.node.try_lock() {
             Ok(node) => node,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -127,26 +177,30 @@ impl Shared {
                     if self.busy.load(Ordering::Acquire) {
                         return None;
                     }
+                    // The script has ended in between, and may not have seen the inbox.
+                    waited = true;
                 }
                 self.node()
             }
         };
         enter(&mut node.engine);
         node.serve(self, link, now);
-        self.after_script(&mut node, now);
+        if waited || self.busy.load(Ordering::Acquire) {
+            self.after_script(&mut node, now);
+        }
         node.poll_timeout(self)
     }
 
     /// Serves what was left in the inbox when a long script ended.
+    #[cold]
     fn after_script(&self, node: &mut Node, now: UnixMicros) {
-        if self.busy.swap(false, Ordering::AcqRel) || !lock(&self.inbox).is_empty() {
-            loop {
-                let waiting = std::mem::take(&mut *lock(&self.inbox));
-                if waiting.is_empty() {
-                    break;
-                }
-                waiting.iter().for_each(|link| node.serve(self, link, now));
+        self.busy.store(false, Ordering::Release);
+        loop {
+            let waiting = std::mem::take(&mut *lock(&self.inbox));
+            if waiting.is_empty() {
+                break;
             }
+            waiting.iter().for_each(|link| node.serve(self, link, now));
         }
     }
 
@@ -196,6 +250,7 @@ impl Shared {
             parked,
             silenced,
             closed,
+            replies,
             ..
         } = &mut *input;
         if *closed || self.is_down() {
@@ -218,12 +273,16 @@ impl Shared {
             now,
             node_time,
         };
+        let is_ruled = !self.plan.is_empty();
         let mut is_open = !link.output().is_blocked();
-        while is_open && parked.is_none() && !*silenced {
+        let served = loop {
+            if !is_open || parked.is_some() || *silenced {
+                break Served::All;
+            }
             if let Some((due, request)) = delayed.take() {
                 if due > now {
                     *delayed = Some((due, request));
-                    break;
+                    break Served::All;
                 }
                 if let Some(request) = request.as_request() {
                     is_open = site.execute(desk, request, parked, outbox);
@@ -231,39 +290,57 @@ impl Shared {
             } else {
                 let request = match decoder.next(&desk.limits(conn)) {
                     Ok(Some(request)) => request,
-                    Ok(None) => break,
+                    Ok(None) => break Served::All,
                     Err(error) => {
                         let mut output = link.output();
+                        output.append(replies);
                         if !error.is_silent() {
                             let error =
                                 ErrorReply::from_bytes([b"ERR ", &*error.to_bytes()].concat());
                             output.write(&error.into(), desk.protocol(conn));
                         }
                         output.end(Ending::Close);
-                        break;
+                        break Served::All;
                     }
                 };
-                match site.judge(desk, request) {
+                let verdict = if is_ruled {
+                    site.judge(desk, request)
+                } else {
+                    Verdict::Pass
+                };
+                match verdict {
+                    // The ordinary case: replies are gathered and written at once.
+                    Verdict::Pass if !is_ruled => match site.run(desk, request, outbox) {
+                        Outcome::Reply(reply) => {
+                            encode(&reply, desk.protocol(conn), replies);
+                            is_open = replies.len() <= OUTPUT_BYTES_MAX;
+                        }
+                        Outcome::Parked => *parked = Some(request.to_owned()),
+                        Outcome::Silent => {}
+                    },
                     Verdict::Pass => is_open = site.execute(desk, request, parked, outbox),
                     Verdict::Delay(duration) => {
                         let due = now.plus(duration);
                         *delayed = Some((due, request.to_owned()));
                         self.set_timer(due, conn.client_id());
-                        break;
+                        break Served::All;
                     }
                     verdict @ (Verdict::Drop | Verdict::Close | Verdict::Reset) => {
                         site.lose(verdict);
                         *silenced = true;
                         decoder.clear();
-                        break;
+                        break Served::All;
                     }
                 }
             }
             if !outbox.is_empty() {
-                return Served::UpToEffects;
+                break Served::UpToEffects;
             }
+        };
+        if !replies.is_empty() {
+            link.output().append(replies);
         }
-        Served::All
+        served
     }
 
     /// The session of a connection, opened at its first turn; `None` when there is no room.
@@ -291,7 +368,7 @@ impl Shared {
     }
 
     fn set_timer(&self, at: UnixMicros, client_id: u64) {
-        lock(&self.timers).insert((at, client_id));
+        self.timers.insert(at, client_id);
     }
 
     fn link(&self, client_id: u64) -> Option<Arc<Link>> {
@@ -328,11 +405,7 @@ impl Site<'_> {
         parked: &mut Option<OwnedRequest>,
         outbox: &mut Outbox,
     ) -> bool {
-        let outcome = desk.handle(self.conn, request, self.node_time, outbox);
-        if self.shared.has_history {
-            self.record(request, &outcome);
-        }
-        match outcome {
+        match self.run(desk, request, outbox) {
             Outcome::Reply(reply) => self.answer(desk, request, &reply),
             Outcome::Parked => {
                 *parked = Some(request.to_owned());
@@ -340,6 +413,15 @@ impl Site<'_> {
             }
             Outcome::Silent => true,
         }
+    }
+
+    #[inline]
+    fn run(&self, desk: &mut impl Desk, request: Request<'_>, outbox: &mut Outbox) -> Outcome {
+        let outcome = desk.handle(self.conn, request, self.node_time, outbox);
+        if self.shared.has_history {
+            self.record(request, &outcome);
+        }
+        outcome
     }
 
     fn record(&self, request: Request<'_>, outcome: &Outcome) {
@@ -427,7 +509,7 @@ impl Node {
                 }
                 Effect::Stall { until } => {
                     self.stalled_until = Some(until);
-                    let until = lock(&shared.clock).when(until);
+                    let until = shared.clock.when(until);
                     caller.output().hold_until(until);
                     if let Some(conn) = caller.conn.get() {
                         shared.set_timer(until, conn.client_id());
@@ -498,8 +580,8 @@ impl Node {
 
     /// When (in true time) [`Node::handle_timeout`] has something to do.
     pub(crate) fn poll_timeout(&self, shared: &Shared) -> Option<UnixMicros> {
-        let clock = *lock(&shared.clock);
-        let message = lock(&shared.timers).first().map(|(at, _)| *at);
+        let clock = &shared.clock;
+        let message = shared.timers.first();
         let stall = self.stalled_until.map(|until| clock.when(until));
         // A paused or sleeping node expires nothing: whoever looks, looks later.
         let is_asleep = self.paused || self.stalled_until.is_some();
@@ -518,15 +600,7 @@ impl Node {
                 .handle_timeout(shared.node_time(now), &mut self.outbox);
             self.serve_backlog(shared, now);
         }
-        loop {
-            let due = {
-                let mut timers = lock(&shared.timers);
-                match timers.first().copied() {
-                    Some(first) if first.0 <= now => timers.take(&first),
-                    _ => None,
-                }
-            };
-            let Some((_, client_id)) = due else { break };
+        while let Some(client_id) = shared.timers.pop_due(now) {
             if let Some(link) = shared.link(client_id) {
                 link.output().release(now);
                 self.serve(shared, &link, now);

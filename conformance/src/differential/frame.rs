@@ -1,7 +1,7 @@
 //! Where one reply ends in a stream of bytes, in RESP2 and RESP3. Knows no meaning.
 
 /// The length of the first whole reply in `bytes`; `None` until there is one.
-pub(super) fn reply_len(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn reply_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let mut missing = 1_usize;
     while missing > 0 {

@@ -12,9 +12,10 @@ mod run;
 mod sequence;
 mod transcript;
 
+pub(crate) use frame::reply_len;
 pub use generate::generate;
 pub use known::{KNOWN, Known};
-pub use run::{Target, check, record};
+pub use run::{Target, check, check_within, record};
 pub use sequence::{
     Answered, Sequence, compare, parse_corpus, replay, run_sequence, shrink, write_corpus,
 };

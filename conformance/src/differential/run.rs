@@ -230,6 +230,18 @@ impl<'a> Player<'a> {
 /// # Errors
 /// If the server cannot be reached.
 pub fn check(transcript: &Transcript, target: &Target) -> io::Result<Option<String>> {
+    check_within(transcript, target, REPLY_MAX)
+}
+
+/// The same with less patience for replies that do not come.
+///
+/// # Errors
+/// If the server cannot be reached.
+pub fn check_within(
+    transcript: &Transcript,
+    target: &Target,
+    patience: Duration,
+) -> io::Result<Option<String>> {
     if !transcript.is_for(target.is_real()) {
         return Ok(None);
     }
@@ -263,7 +275,7 @@ pub fn check(transcript: &Transcript, target: &Target) -> io::Result<Option<Stri
                 }
             }
             Step::Expect(expect) => {
-                let differs = compare(player.wire(expect.connection)?, expect, target.is_real())?;
+                let differs = compare(player.wire(expect.connection)?, expect, target.is_real(), patience)?;
                 if let Some(difference) = differs {
                     differences.push(format!("{sent}\n{difference}"));
                     // After a missing reply nothing can be told from the rest.
@@ -278,7 +290,7 @@ pub fn check(transcript: &Transcript, target: &Target) -> io::Result<Option<Stri
     Ok((!differences.is_empty()).then(|| differences.join("\n")))
 }
 
-fn compare(wire: &mut Wire, expect: &Expect, is_real: bool) -> io::Result<Option<String>> {
+fn compare(wire: &mut Wire, expect: &Expect, is_real: bool, patience: Duration) -> io::Result<Option<String>> {
     let expected = match expect.known {
         Some(_) if !is_real => &expect.double,
         _ => &expect.lines,
@@ -288,7 +300,7 @@ fn compare(wire: &mut Wire, expect: &Expect, is_real: bool) -> io::Result<Option
     }
     let mut found = Vec::new();
     while found.len() < expected.len() {
-        let Some(reply) = wire.reply(REPLY_MAX)? else {
+        let Some(reply) = wire.reply(patience)? else {
             found.push(NO_MORE.to_owned());
             break;
         };
@@ -311,7 +323,7 @@ fn compare(wire: &mut Wire, expect: &Expect, is_real: bool) -> io::Result<Option
         );
         return Ok(Some(text));
     }
-    if expect.closed && !wire.is_closed(REPLY_MAX)? {
+    if expect.closed && !wire.is_closed(patience)? {
         return Ok(Some("the connection stays open".to_owned()));
     }
     Ok(None)

@@ -28,6 +28,7 @@ pub(crate) enum CommandError {
     Unkillable,
     Busy,
     NotAllowedFromScript,
+    ReadOnlyScript,
     UnknownFromScript,
     ArityFromScript,
     UnknownCommand {
@@ -45,6 +46,8 @@ pub(crate) enum CommandError {
         what: String,
     },
     NotInt,
+    /// The connection ends without a word.
+    NoAnswer,
     /// Anything that repeats what the client sent.
     Echo(Vec<u8>),
     /// Anything else, with its code.
@@ -54,6 +57,7 @@ pub(crate) enum CommandError {
 impl CommandError {
     /// An error that repeats what the client sent.
     pub(crate) fn echoing(before: &str, sent: &[u8], after: &str) -> Self {
+        let sent = sent.split(|byte| *byte == 0).next().unwrap_or_default();
         Self::Echo([before.as_bytes(), sent, after.as_bytes()].concat())
     }
 
@@ -77,6 +81,7 @@ impl CommandError {
             Self::Syntax => "ERR syntax error".into(),
             Self::NotInteger => "ERR value is not an integer or out of range".into(),
             Self::NotInt => "ERR value is out of range, value must between -2147483648 and 2147483647".into(),
+            Self::NoAnswer => "".into(),
             Self::NotFloat => "ERR value is not a valid float".into(),
             Self::HashNotInteger => "ERR hash value is not an integer".into(),
             Self::Overflow => "ERR increment or decrement would overflow".into(),
@@ -99,6 +104,7 @@ impl CommandError {
                 .into(),
             Self::Busy => "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.".into(),
             Self::NotAllowedFromScript => "ERR This Redis command is not allowed from script".into(),
+            Self::ReadOnlyScript => "ERR Write commands are not allowed from read-only scripts.".into(),
             Self::UnknownFromScript => "ERR Unknown Redis command called from script".into(),
             Self::ArityFromScript => "ERR Wrong number of args calling Redis command from script".into(),
             Self::Arity { command } => format!("ERR wrong number of arguments for '{command}' command").into(),
@@ -121,6 +127,7 @@ fn c_text(bytes: &[u8]) -> &[u8] {
 impl From<CommandError> for ErrorReply {
     fn from(error: CommandError) -> Self {
         match error.echo() {
+            Some(text) if matches!(error, CommandError::Echo(_)) => Self::from_c_text(&text),
             Some(bytes) => Self::from_bytes(bytes),
             None => Self::new(error.text()),
         }

@@ -195,7 +195,7 @@ fn keys(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     while let Some(slot) = ctx.db().next_used(at) {
         at = slot + 1;
         let key = ctx.db().key(slot).clone();
-        if glob_match(pattern, &key) && ctx.find(&key).is_some() {
+        if glob_match(pattern, &key) && !ctx.is_expired(slot) {
             found.push(Reply::Bulk(key));
         }
     }

@@ -138,8 +138,12 @@ fn command_list(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn command_getkeys(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let inner = crate::resp::OwnedRequest::new(args.rest());
     let request = inner.as_request().ok_or(CommandError::Syntax)?;
-    let row = super::find(request.name())
-        .ok_or_else(|| CommandError::Text("ERR Invalid command specified".into()))?;
+    let invalid = || CommandError::Text("ERR Invalid command specified".into());
+    let mut row = super::find(request.name()).ok_or_else(invalid)?;
+    if let Some(name) = request.arg(1).filter(|_| !row.subcommands.is_empty()) {
+        let is_named = |sub: &&CommandSpec| name.eq_ignore_ascii_case(sub.name.as_bytes());
+        row = row.subcommands.iter().find(is_named).ok_or_else(invalid)?;
+    }
     if row.keys.is_none() {
         return Err(CommandError::Text(
             "ERR The command has no key arguments".into(),
@@ -151,7 +155,7 @@ fn command_getkeys(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ));
     }
     let keys = row.keys_of(request);
-    if keys.is_empty() {
+    if keys.is_empty() && !row.flags.has(Flags::NO_MANDATORY_KEYS) {
         return Err(CommandError::Text(
             "ERR Invalid arguments specified for command".into(),
         ));
@@ -320,7 +324,7 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         () => {}
     }
     ctx.outbox.push(Effect::Shutdown);
-    Ok(Reply::Ok)
+    Err(CommandError::NoAnswer)
 }
 
 const OPEN: &[Flags] = &[Flags::LOADING, Flags::STALE];

@@ -239,12 +239,10 @@ impl CommandSpec {
                 (first, last + 1, step)
             }
             Some(KeySpec::Count { at }) => {
-                let count = request
-                    .arg(at)
-                    .and_then(crate::resp::parse_integer)
-                    .unwrap_or(0);
-                let count = usize::try_from(count).unwrap_or(0);
-                (at + 1, (at + 1).saturating_add(count).min(request.len()), 1)
+                // More than there are arguments makes the request malformed: it has no keys.
+                let count = request.arg(at).map_or(0, leading_number);
+                let end = (at + 1).saturating_add(count);
+                (at + 1, if end <= request.len() { end } else { at + 1 }, 1)
             }
         };
         (from..to)
@@ -378,6 +376,18 @@ impl CommandSpec {
         pairs.push((text("find_keys"), typed(kind, spec)));
         Reply::Map(pairs)
     }
+}
+
+/// The number that a text begins with, as `atoi` reads it; 0 for a negative one.
+fn leading_number(text: &[u8]) -> usize {
+    let text = text.trim_ascii_start();
+    let digits = text.strip_prefix(b"+").unwrap_or(text).iter();
+    let digits = digits.take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0_usize, |value, digit| {
+        value
+            .saturating_mul(10)
+            .saturating_add(usize::from(digit - b'0'))
+    })
 }
 
 /// COMMAND alone lists everything; the other containers need a subcommand, which the arity ensures.

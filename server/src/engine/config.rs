@@ -92,23 +92,18 @@ impl Config {
     /// it was asked for (`config.c: configGetCommand`).
     pub(crate) fn matching(&self, patterns: &[&[u8]]) -> Vec<(String, String)> {
         let is_pattern = |pattern: &[u8]| pattern.iter().any(|byte| b"[*?".contains(byte));
-        let called = |name: &str| -> Vec<String> {
-            let mut found: Vec<String> = Vec::new();
-            for pattern in patterns {
-                let called = match is_pattern(pattern) {
+        let called = |name: &str| {
+            patterns
+                .iter()
+                .find_map(|pattern| match is_pattern(pattern) {
                     true if glob_match(&pattern.to_ascii_lowercase(), name.as_bytes()) => {
-                        name.to_owned()
+                        Some(name.to_owned())
                     }
                     false if pattern.eq_ignore_ascii_case(name.as_bytes()) => {
-                        String::from_utf8_lossy(pattern).into_owned()
+                        Some(String::from_utf8_lossy(pattern).into_owned())
                     }
-                    true | false => continue,
-                };
-                if !found.contains(&called) {
-                    found.push(called);
-                }
-            }
-            found
+                    true | false => None,
+                })
         };
         let fixed = FIXED
             .iter()
@@ -117,11 +112,7 @@ impl Config {
             .changeable()
             .into_iter()
             .chain(fixed)
-            .flat_map(|(name, value)| {
-                called(name)
-                    .into_iter()
-                    .map(move |called| (called, value.clone()))
-            })
+            .filter_map(|(name, value)| called(name).map(|called| (called, value)))
             .collect();
         found.sort();
         found

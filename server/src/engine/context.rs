@@ -68,17 +68,20 @@ impl Ctx<'_> {
     /// The slot of a live key. An expired one is removed on the way.
     #[inline]
     pub(crate) fn find(&mut self, key: &[u8]) -> Option<u32> {
-        let slot = self.db().find(key)?;
-        if self
-            .db()
-            .deadline(slot)
-            .is_some_and(|deadline| self.now_millis() > deadline)
-        {
+        let (slot, is_live) = self.db().find_live(key, self.now_millis())?;
+        if !is_live {
             let db = self.session.db;
             self.state.expire(db, slot);
             return None;
         }
         Some(slot)
+    }
+
+    /// Whether a key is past its deadline; for whoever looks at many keys and removes none.
+    pub(crate) fn is_expired(&self, slot: u32) -> bool {
+        self.db()
+            .deadline(slot)
+            .is_some_and(|deadline| self.now_millis() > deadline)
     }
 
     /// The same for a command that counts as a read (`keyspace_hits`, `keyspace_misses`).

@@ -75,6 +75,7 @@ pub(super) fn dispatch(
             }
             match result {
                 Ok(reply) => Dispatched::Reply(reply),
+                Err(CommandError::NoAnswer) => Dispatched::Silent,
                 Err(error) => Dispatched::Reply(refuse(state, error)),
             }
         }
@@ -120,10 +121,12 @@ fn gates<'t>(
         });
     }
     if from_script {
-        return if spec.flags.has(Flags::NOSCRIPT) {
-            Err(CommandError::NotAllowedFromScript)
-        } else {
-            Ok((spec, first))
+        return match () {
+            () if spec.flags.has(Flags::NOSCRIPT) => Err(CommandError::NotAllowedFromScript),
+            () if state.script_reads_only && spec.flags.has(Flags::WRITE) => {
+                Err(CommandError::ReadOnlyScript)
+            }
+            () => Ok((spec, first)),
         };
     }
     if !session.authenticated && !spec.flags.has(Flags::NO_AUTH) {

@@ -25,12 +25,6 @@ impl Deadlines {
         self.heap.len()
     }
 
-    pub(super) fn at(&self, position: u32) -> Option<UnixMillis> {
-        self.heap
-            .get(position as usize)
-            .map(|(deadline, _)| *deadline)
-    }
-
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -161,11 +155,10 @@ mod tests {
                 model.values().min().copied()
             );
             assert_eq!(heap.len(), model.len());
-            assert!(
-                model
-                    .iter()
-                    .all(|(slot, deadline)| heap.at(positions[slot]) == Some(*deadline))
-            );
+            let stands = |(slot, deadline): (&u32, &UnixMillis)| {
+                heap.heap[positions[slot] as usize] == (*deadline, *slot)
+            };
+            assert!(model.iter().all(stands));
         }
     }
 }

@@ -5,6 +5,7 @@
 //! deadline has passed is decided in `context.rs`.
 
 use super::expiry::{Deadlines, NOWHERE, Positions};
+use super::slab::Slab;
 use super::time::UnixMillis;
 use super::value::Value;
 use crate::resp::Blob;
@@ -12,20 +13,26 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
+const FOUND: &str = "a slot that was found holds an entry";
+
 #[derive(Clone, Debug)]
 struct Entry {
     key: Blob,
     value: Value,
+    /// [`NEVER`] for a key that stays.
+    deadline: UnixMillis,
     /// Where its deadline stands in the heap, or [`NOWHERE`].
     deadline_at: u32,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Entries(Vec<Option<Entry>>);
+/// No deadline: what no clock will ever pass.
+const NEVER: UnixMillis = UnixMillis(i64::MAX);
+
+type Entries = Slab<Entry>;
 
 impl Positions for Entries {
     fn moved(&mut self, slot: u32, to: u32) {
-        if let Some(Some(entry)) = self.0.get_mut(slot as usize) {
+        if let Some(entry) = self.get_mut(slot) {
             entry.deadline_at = to;
         }
     }
@@ -37,7 +44,6 @@ pub(crate) struct Db {
     table: HashTable<u32>,
     hasher: FixedState,
     entries: Entries,
-    free: Vec<u32>,
     deadlines: Deadlines,
 }
 
@@ -47,7 +53,6 @@ impl Db {
             table: HashTable::new(),
             hasher: FixedState::with_seed(seed),
             entries: Entries::default(),
-            free: Vec::new(),
             deadlines: Deadlines::default(),
         }
     }
@@ -64,13 +69,19 @@ impl Db {
     /// The slot of a key, expired or not.
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
-        let entries = &self.entries.0;
-        self.table
-            .find(
-                self.hash(key),
-                |slot| matches!(&entries[*slot as usize], Some(entry) if *entry.key == *key),
-            )
-            .copied()
+        let is_it = |slot: &u32| {
+            self.entries
+                .get(*slot)
+                .is_some_and(|entry| *entry.key == *key)
+        };
+        self.table.find(self.hash(key), is_it).copied()
+    }
+
+    /// The slot of a key, with its deadline if it has passed at `now`.
+    #[inline]
+    pub(crate) fn find_live(&self, key: &[u8], now: UnixMillis) -> Option<(u32, bool)> {
+        let slot = self.find(key)?;
+        Some((slot, now <= self.entry(slot).deadline))
     }
 
     #[inline]
@@ -80,10 +91,7 @@ impl Db {
 
     #[inline]
     pub(crate) fn value_mut(&mut self, slot: u32) -> &mut Value {
-        &mut self.entries.0[slot as usize]
-            .as_mut()
-            .expect("a slot that was found holds an entry")
-            .value
+        &mut self.entries.get_mut(slot).expect(FOUND).value
     }
 
     pub(crate) fn key(&self, slot: u32) -> &Blob {
@@ -92,11 +100,14 @@ impl Db {
 
     #[inline]
     pub(crate) fn deadline(&self, slot: u32) -> Option<UnixMillis> {
-        self.deadlines.at(self.entry(slot).deadline_at)
+        let entry = self.entry(slot);
+        (entry.deadline_at != NOWHERE).then_some(entry.deadline)
     }
 
     pub(crate) fn set_deadline(&mut self, slot: u32, deadline: Option<UnixMillis>) {
-        match (self.entry(slot).deadline_at, deadline) {
+        let entry = self.entries.get_mut(slot).expect(FOUND);
+        entry.deadline = deadline.unwrap_or(NEVER);
+        match (entry.deadline_at, deadline) {
             (NOWHERE, None) => {}
             (NOWHERE, Some(deadline)) => self.deadlines.insert(slot, deadline, &mut self.entries),
             (at, Some(deadline)) => self.deadlines.update(at, deadline, &mut self.entries),
@@ -106,26 +117,16 @@ impl Db {
 
     /// Adds a key that is not there.
     pub(crate) fn insert(&mut self, key: &[u8], value: Value) -> u32 {
-        let entry = Some(Entry {
+        let slot = self.entries.insert(Entry {
             key: Blob::new(key),
             value,
+            deadline: NEVER,
             deadline_at: NOWHERE,
         });
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.entries.0[slot as usize] = entry;
-                slot
-            }
-            None => {
-                self.entries.0.push(entry);
-                u32::try_from(self.entries.0.len() - 1)
-                    .expect("fewer than 2^32 keys fit into memory")
-            }
-        };
-        let (hasher, entries) = (&self.hasher, &self.entries.0);
+        let (hasher, entries) = (&self.hasher, &self.entries);
         let rehash = |slot: &u32| {
-            entries[*slot as usize]
-                .as_ref()
+            entries
+                .get(*slot)
                 .map_or(0, |entry| hasher.hash_one(&*entry.key))
         };
         self.table.insert_unique(hasher.hash_one(key), slot, rehash);
@@ -134,23 +135,17 @@ impl Db {
 
     pub(crate) fn remove(&mut self, slot: u32) -> Value {
         self.set_deadline(slot, None);
-        let entry = self.entries.0[slot as usize]
-            .take()
-            .expect("a slot that was found holds an entry");
-        if let Ok(found) = self
-            .table
-            .find_entry(self.hasher.hash_one(&*entry.key), |other| *other == slot)
-        {
+        let entry = self.entries.remove(slot).expect(FOUND);
+        let hash = self.hasher.hash_one(&*entry.key);
+        if let Ok(found) = self.table.find_entry(hash, |other| *other == slot) {
             found.remove();
         }
-        self.free.push(slot);
         entry.value
     }
 
     pub(crate) fn clear(&mut self) {
         self.table = HashTable::new();
         self.entries = Entries::default();
-        self.free = Vec::new();
         self.deadlines.clear();
     }
 
@@ -161,11 +156,7 @@ impl Db {
 
     /// The first used slot at or after `slot`.
     pub(crate) fn next_used(&self, slot: u32) -> Option<u32> {
-        let from = (slot as usize).min(self.entries.0.len());
-        self.entries.0[from..]
-            .iter()
-            .position(Option::is_some)
-            .map(|offset| (from + offset) as u32)
+        self.entries.next_used(slot)
     }
 
     #[inline]
@@ -175,9 +166,7 @@ impl Db {
 
     #[inline]
     fn entry(&self, slot: u32) -> &Entry {
-        self.entries.0[slot as usize]
-            .as_ref()
-            .expect("a slot that was found holds an entry")
+        self.entries.get(slot).expect(FOUND)
     }
 }
 
@@ -186,9 +175,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_a_cache_line() {
+    fn an_entry_holds_a_lock_without_the_heap() {
         assert!(
-            size_of::<Option<Entry>>() <= 64,
+            size_of::<Option<Entry>>() <= 96,
             "{}",
             size_of::<Option<Entry>>()
         );

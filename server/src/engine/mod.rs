@@ -14,6 +14,7 @@ mod rng;
 #[cfg(feature = "script")]
 mod script;
 mod session;
+mod slab;
 mod time;
 mod value;
 
@@ -103,6 +104,8 @@ pub(crate) struct State {
     pub(crate) busy: Option<Busy>,
     /// Whether the script that runs, or was given up, has executed a write command.
     pub(crate) script_wrote: bool,
+    /// Whether the script that runs has promised not to write.
+    pub(crate) script_reads_only: bool,
     pub(crate) active_expire: bool,
     pub(crate) started: UnixMicros,
     pub(crate) run_id: String,
@@ -124,6 +127,7 @@ impl State {
             stats: Stats::default(),
             busy: None,
             script_wrote: false,
+            script_reads_only: false,
             active_expire: true,
             started: now,
             run_id: Rng::for_component(seed, "run id").hex(20),
@@ -346,11 +350,8 @@ impl Engine {
 
     fn live(&self, db: usize, key: &[u8], now: UnixMicros) -> Option<(&Value, Option<UnixMillis>)> {
         let keys = self.state().dbs.get(db)?;
-        let slot = keys.find(key)?;
-        let deadline = keys.deadline(slot);
-        deadline
-            .is_none_or(|deadline| now.millis() <= deadline)
-            .then(|| (keys.value(slot), deadline))
+        let (slot, is_live) = keys.find_live(key, now.millis())?;
+        is_live.then(|| (keys.value(slot), keys.deadline(slot)))
     }
 }
 

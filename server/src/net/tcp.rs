@@ -15,6 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// Bytes read from a socket at once (`PROTO_IOBUF_LEN` is 16 KiB).
@@ -78,27 +79,29 @@ impl Sockets {
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let (stop, stopped) = watch::channel(false);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
+        // Connections have a worker to themselves: no timers there, nothing but their sockets.
+        let worker = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("redouble-worker")
+            .enable_io()
+            .build()?;
+        // This thread accepts, and calls the node when something is due.
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let run = move || {
-            if timed {
-                runtime.spawn(Driver::new(hub.clone()));
-            }
-            // The loop runs on the worker, so that accepting needs no other thread to wake up.
-            let accepting = runtime.spawn(accept(hub, listener));
             let mut stopped = stopped;
             runtime.block_on(async {
-                stopped
-                    .wait_for(|stop| *stop)
-                    .await
-                    .map(drop)
-                    .unwrap_or_default()
+                if timed {
+                    tokio::spawn(Driver::new(hub.clone()));
+                }
+                tokio::select! {
+                    biased;
+                    _ = stopped.wait_for(|stop| *stop) => {}
+                    () = accept(hub, listener, worker.handle()) => {}
+                }
             });
-            accepting.abort();
-            runtime.shutdown_timeout(SHUTDOWN);
+            worker.shutdown_timeout(SHUTDOWN);
         };
         let thread = std::thread::Builder::new()
             .name("redouble".to_owned())
@@ -121,7 +124,7 @@ impl Drop for Sockets {
     }
 }
 
-async fn accept(hub: Arc<Hub>, listener: std::net::TcpListener) {
+async fn accept(hub: Arc<Hub>, listener: std::net::TcpListener, worker: &Handle) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot listen"),
@@ -140,7 +143,11 @@ async fn accept(hub: Arc<Hub>, listener: std::net::TcpListener) {
                     #[cfg(feature = "script")]
                     bystanders: bystanders.clone(),
                 };
-                tokio::spawn(connection.run(stream, peer));
+                // Its readiness is then polled by the worker, not by this thread.
+                match stream.into_std() {
+                    Ok(stream) => drop(worker.spawn(connection.run(stream, peer))),
+                    Err(error) => tracing::warn!(%error, "cannot hand over a connection"),
+                }
             }
             Err(error) => {
                 // Out of descriptors: connections that end make room.
@@ -168,7 +175,11 @@ enum Event {
 }
 
 impl Connection {
-    async fn run(self, mut stream: TcpStream, peer: SocketAddr) {
+    async fn run(self, stream: std::net::TcpStream, peer: SocketAddr) {
+        let mut stream = match TcpStream::from_std(stream) {
+            Ok(stream) => stream,
+            Err(error) => return tracing::warn!(%error, "cannot watch a connection"),
+        };
         tracing::debug!(%peer, "connected");
         self.poke();
         let mut out = Vec::new();

@@ -4,12 +4,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-const INLINE_MAX: usize = 22;
+/// A UUID, or 16 random bytes in hexadecimal, and most names of locks.
+const INLINE_MAX: usize = 38;
 
-/// Bytes, 24 bytes of handle; what keys, values and bulk replies are made of.
+/// Bytes, 40 bytes of handle; what keys, values and bulk replies are made of.
 ///
 /// Never a slice of somebody else's buffer, so nothing is pinned. Cloning allocates nothing: up to
-/// 22 bytes are copied, more are shared.
+/// 38 bytes are copied, more are shared.
 #[derive(Clone)]
 pub struct Blob(Repr);
 
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn any_length_keeps_its_bytes() {
-        assert_eq!(size_of::<Blob>(), 24);
+        assert_eq!(size_of::<Blob>(), 40);
         for len in [0, 1, INLINE_MAX, INLINE_MAX + 1, 1024, 100_000] {
             let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
             let blob = Blob::new(&bytes);

@@ -414,34 +414,45 @@ impl Decoder {
         limits: &Limits,
     ) -> Result<Option<(usize, usize)>, ProtocolError> {
         let from = self.pos + self.scanned;
-        match self.buf[from..].iter().position(|byte| *byte == b'\r') {
-            Some(offset) if from + offset + 1 < self.buf.len() => {
-                let line = (self.pos, from + offset);
-                self.pos = line.1 + 2;
-                self.scanned = 0;
-                Ok(Some(line))
-            }
-            found => {
-                self.scanned = found.map_or(self.buf.len(), |offset| from + offset) - self.pos;
-                if found.is_none() && self.buf.len() - self.pos > INLINE_BYTES_MAX {
-                    return Err(ProtocolError::Text(too_long));
-                }
-                self.wait(limits)
-            }
+        let end = self.line_end(from, b'\r');
+        let is_found = self.buf.get(end) == Some(&b'\r');
+        let len = if is_found { end } else { self.buf.len() } - self.pos;
+        if len > INLINE_BYTES_MAX {
+            return Err(ProtocolError::Text(too_long));
         }
+        if !is_found || end + 1 == self.buf.len() {
+            self.scanned = end - self.pos;
+            return self.wait(limits);
+        }
+        let line = (self.pos, end);
+        self.pos = end + 2;
+        self.scanned = 0;
+        Ok(Some(line))
+    }
+
+    /// Where the next `byte` is, or a zero byte before it, or the end of the buffer. Redis looks
+    /// with `strchr`, so a line with a zero byte never ends.
+    #[inline]
+    fn line_end(&self, from: usize, byte: u8) -> usize {
+        let found = self.buf[from..]
+            .iter()
+            .position(|found| *found == byte || *found == 0);
+        found.map_or(self.buf.len(), |offset| from + offset)
     }
 
     /// Reads an inline request into `self.inline`: `Some(false)` for an empty line.
     fn inline(&mut self, limits: &Limits) -> Result<Option<bool>, ProtocolError> {
         let from = self.pos + self.scanned;
-        let Some(offset) = self.buf[from..].iter().position(|byte| *byte == b'\n') else {
-            self.scanned = self.buf.len() - self.pos;
-            if self.scanned > INLINE_BYTES_MAX {
-                return Err(ProtocolError::Text("too big inline request"));
-            }
+        let newline = self.line_end(from, b'\n');
+        let is_found = self.buf.get(newline) == Some(&b'\n');
+        let len = if is_found { newline } else { self.buf.len() } - self.pos;
+        if len > INLINE_BYTES_MAX {
+            return Err(ProtocolError::Text("too big inline request"));
+        }
+        if !is_found {
+            self.scanned = newline - self.pos;
             return self.wait(limits);
-        };
-        let newline = from + offset;
+        }
         let line = &self.buf[self.pos..newline];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.inline.clear();
@@ -454,8 +465,6 @@ impl Decoder {
 
 /// Splits a line into arguments as `sds.c: sdssplitargs` does; `None` when quotes do not match.
 fn split_inline(line: &[u8], into: &mut OwnedRequest) -> Option<()> {
-    // C strings end at a NUL.
-    let line = line.split(|byte| *byte == 0).next().unwrap_or_default();
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
     let mut rest = line;
     loop {

@@ -43,6 +43,18 @@ impl ErrorReply {
         })
     }
 
+    /// The same for what C reads as a text: up to its first zero byte, without line breaks at its
+    /// end (`networking.c: addReplyErrorFormat`).
+    pub fn from_c_text(text: &[u8]) -> Self {
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let end = text
+            .iter()
+            .rposition(|byte| !is_break(byte))
+            .map_or(0, |last| last + 1);
+        Self::from_bytes(text[..end].to_vec())
+    }
+
     /// Code and text, without the leading `-`.
     pub fn text(&self) -> &str {
         match &self.0 {

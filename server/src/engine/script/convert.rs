@@ -26,7 +26,7 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
         Reply::Nil | Reply::NilArray => Value::Boolean(false),
         Reply::Int(value) => Value::Integer(*value),
         Reply::Bulk(bytes) => text(lua, bytes)?,
-        Reply::Error(error) => Value::Table(error_table(lua, error.text(), true)?),
+        Reply::Error(error) => Value::Table(error_table(lua, error.as_bytes(), true)?),
         Reply::Array(items) | Reply::Push(items) => array(lua, items, resp3)?,
         Reply::Map(pairs) if resp3 => {
             let map = lua.create_table_with_capacity(0, pairs.len())?;
@@ -149,11 +149,13 @@ fn nested(value: &Value, resp3: bool, depth: usize) -> Reply {
 fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
     // Most tables are arrays: one look decides, unless the table also has named fields.
     if let Value::String(text) = table.raw_get("err")? {
-        return Ok(Reply::Error(ErrorReply::new(c_text(&text))));
+        return Ok(Reply::Error(ErrorReply::from_c_text(&text.as_bytes())));
     }
     if let Value::String(text) = table.raw_get("ok")? {
         return Ok(Reply::Status(
-            c_text(&text).replace(['\r', '\n'], " ").into(),
+            String::from_utf8_lossy(&c_text(&text))
+                .replace(['\r', '\n'], " ")
+                .into(),
         ));
     }
     match table.raw_get("double")? {
@@ -209,13 +211,13 @@ fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
 }
 
 /// A text up to its first zero byte, as C reads it.
-fn c_text(text: &LuaString) -> String {
+pub(crate) fn c_text(text: &LuaString) -> Vec<u8> {
     let bytes = text.as_bytes();
     let end = bytes
         .iter()
         .position(|&byte| byte == 0)
         .unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    bytes[..end].to_vec()
 }
 
 /// `(long long)` of a double, as x86 does it: what does not fit becomes the smallest integer.

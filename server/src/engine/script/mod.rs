@@ -13,6 +13,7 @@
 mod convert;
 mod pattern;
 mod sandbox;
+mod shebang;
 mod vm;
 
 use super::context::{Origin, ScriptCall};
@@ -26,6 +27,7 @@ use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use sandbox::RANDOM_START;
+use shebang::Shebang;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -65,6 +67,7 @@ impl Default for Scripts {
 struct Script {
     sha: String,
     body: Blob,
+    reads_only: bool,
 }
 
 impl Scripts {
@@ -78,7 +81,13 @@ impl Scripts {
         let index = self.list.len();
         self.by_sha.insert(sha.clone(), index);
         self.by_body.insert(body.clone(), index);
-        self.list.push(Script { sha, body });
+        // What is wrong with the first line comes out when the script is compiled.
+        let reads_only = Shebang::parse(&body).is_ok_and(|shebang| shebang.reads_only);
+        self.list.push(Script {
+            sha,
+            body,
+            reads_only,
+        });
         index
     }
 
@@ -101,7 +110,7 @@ impl Scripts {
 
     /// Forgets a script that did not compile.
     fn forget(&mut self, index: usize) {
-        let Script { sha, body } = &self.list[index];
+        let Script { sha, body, .. } = &self.list[index];
         self.by_sha.remove(sha);
         self.by_body.remove(body);
         if index + 1 == self.list.len() {
@@ -298,7 +307,8 @@ impl Runner {
             .as_mut()
             .ok_or_else(|| ErrorReply::new("ERR no Lua VM"))?;
         let script = &scripts.list[index];
-        let function = vm.define(&script.sha, &script.body)?;
+        let shebang = Shebang::parse(&script.body)?;
+        let function = vm.define(&script.sha, &script.body[shebang.len..])?;
         if self.compiled.len() <= index {
             self.compiled.resize(index + 1, None);
         }
@@ -382,6 +392,7 @@ impl Engine {
         (own.conn, own.db, own.protocol) = (caller, session.db, Protocol::Resp2);
         state.sessions.put_back(session);
         state.script_wrote = false;
+        state.script_reads_only = state.scripts.list[script].reads_only;
         let frame = Frame {
             state: self.state.take().expect(HAS_STATE),
             session: own,

@@ -823,7 +823,7 @@ fn redis<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table> {
             }
             let value = match &reply {
                 Reply::Error(error) if shown == Shown::Uncounted => {
-                    error_table(lua, error.text(), false).map(Value::Table)
+                    error_table(lua, error.as_bytes(), false).map(Value::Table)
                 }
                 other => to_lua(lua, other, shown == Shown::Resp3),
             };

@@ -11,7 +11,7 @@
 mod reuse;
 
 use self::reuse::only_reads_arguments;
-use super::convert::to_reply;
+use super::convert::{c_text, to_reply};
 use super::sandbox::{INSTRUCTIONS_PER_TICK, Shared, Slot, lock, natives, problem_text, token};
 use crate::resp::{ErrorReply, Reply, Request};
 use mlua::chunk::ChunkMode;
@@ -200,7 +200,7 @@ impl<H: Host> Vm<H> {
     /// Compiles a script and keeps it. `sha` is its digest, 40 hexadecimal digits.
     pub(crate) fn define(&mut self, sha: &str, body: &[u8]) -> Result<FunctionId, ErrorReply> {
         if body.first() == Some(&27) {
-            let text = "ERR Error compiling script (new function): user_script: bad header in precompiled chunk";
+            let text = "ERR Error compiling script (new function): user_script:1: unexpected symbol near 'char(27)'";
             return Err(ErrorReply::new(text));
         }
         // The parser does not anchor the chunk's name (CVE-2025-49844): no collection meanwhile.
@@ -361,10 +361,12 @@ impl<H: Host> Vm<H> {
     fn uncaught(&self, value: &Value, sha: &str) -> ErrorReply {
         let Value::Table(table) = value else {
             let text = match value {
-                Value::String(text) => text.to_string_lossy(),
-                _ => "execution failure".into(),
+                Value::String(text) => c_text(text),
+                _ => b"execution failure".to_vec(),
             };
-            return ErrorReply::new(format!("ERR Error running script {sha}, {text:.100}"));
+            let text = &text[..text.len().min(100)];
+            let before = format!("ERR Error running script {sha}, ");
+            return ErrorReply::from_bytes([before.as_bytes(), text].concat());
         };
         let field = |name: &str| match table.raw_get::<Value>(name) {
             Ok(Value::Nil) | Err(_) => None,
@@ -373,13 +375,14 @@ impl<H: Host> Vm<H> {
                 .coerce_string(value)
                 .ok()
                 .flatten()
-                .map(|text| text.to_string_lossy()),
+                .map(|text| c_text(&text)),
         };
-        let message = field("err").unwrap_or_else(|| "ERR unknown error".into());
-        ErrorReply::new(match (field("source"), field("line")) {
-            (Some(source), Some(line)) => format!("{message} script: {sha}, on {source}:{line}."),
-            _ => message,
-        })
+        let mut message = field("err").unwrap_or_else(|| b"ERR unknown error".to_vec());
+        if let (Some(source), Some(line)) = (field("source"), field("line")) {
+            let script = format!(" script: {sha}, on ");
+            message.extend([script.as_bytes(), &source, b":", &line, b"."].concat());
+        }
+        ErrorReply::from_bytes(message)
     }
 }
 

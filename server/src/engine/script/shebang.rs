@@ -1,0 +1,97 @@
+//! The first line of a script that says how it may be run: `#!lua flags=no-writes`.
+//!
+//! `eval.c: evalExtractShebangFlags`. On a single node that never runs out of memory only
+//! `no-writes` changes anything; the other flags are known and hold anyway.
+
+use crate::resp::ErrorReply;
+
+/// Flags that are accepted.
+const FLAGS: &[&[u8]] = &[
+    b"no-writes",
+    b"allow-oom",
+    b"allow-stale",
+    b"no-cluster",
+    b"allow-cross-slot-keys",
+];
+
+/// What the first line says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shebang {
+    /// Bytes that are not Lua. The line's end is, so that lines keep their numbers.
+    pub(super) len: usize,
+    /// Whether the script may not write.
+    pub(super) reads_only: bool,
+}
+
+impl Shebang {
+    /// Reads the first line of a script; most scripts have nothing to say.
+    pub(super) fn parse(body: &[u8]) -> Result<Self, ErrorReply> {
+        if !body.starts_with(b"#!") {
+            return Ok(Self::default());
+        }
+        let refuse = |text: &str, word: &[u8]| {
+            let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
+            Err(ErrorReply::from_bytes(
+                [b"ERR ", text.as_bytes(), word].concat(),
+            ))
+        };
+        let Some(len) = body.iter().position(|byte| *byte == b'\n') else {
+            return refuse("Invalid script shebang", b"");
+        };
+        let mut words = body[..len]
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        let engine = words.next().unwrap_or_default();
+        if engine != b"#!lua" {
+            return refuse("Unexpected engine in script shebang: ", engine);
+        }
+        let mut reads_only = false;
+        for word in words {
+            let Some(flags) = word.strip_prefix(b"flags=") else {
+                return refuse("Unknown lua shebang option: ", word);
+            };
+            for flag in flags
+                .split(|byte| *byte == b',')
+                .filter(|_| !flags.is_empty())
+            {
+                if !FLAGS.contains(&flag) {
+                    return refuse("Unexpected flag in script shebang: ", flag);
+                }
+                reads_only |= flag == b"no-writes";
+            }
+        }
+        Ok(Self { len, reads_only })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_is_read_as_redis_does() {
+        let read = |body: &str| Shebang::parse(body.as_bytes());
+        let plain = Shebang::default();
+        assert_eq!(read("return 1"), Ok(plain));
+        assert_eq!(read("# !lua\n"), Ok(plain));
+        assert_eq!(read("#!lua\nreturn 1"), Ok(Shebang { len: 5, ..plain }));
+        assert_eq!(read("#!lua flags=\n"), Ok(Shebang { len: 12, ..plain }));
+        let both = "#!lua  flags=allow-oom,no-writes\n";
+        let expected = Shebang {
+            len: both.len() - 1,
+            reads_only: true,
+        };
+        assert_eq!(read(both), Ok(expected));
+        for (body, expected) in [
+            ("#!lua", "ERR Invalid script shebang"),
+            ("#!\n", "ERR Unexpected engine in script shebang: #!"),
+            ("#!lua x\n", "ERR Unknown lua shebang option: x"),
+            (
+                "#!lua flags=no-writes,\n",
+                "ERR Unexpected flag in script shebang: ",
+            ),
+        ] {
+            assert_eq!(read(body).expect_err(body).text(), expected);
+        }
+    }
+}
