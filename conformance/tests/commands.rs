@@ -95,7 +95,6 @@ fn the_double_answers_as_a_real_server_does() {
         say("commands: no real server, recorded replies only");
         return;
     };
-    #[expect(clippy::disallowed_methods, reason = "a fresh seed, which is printed")]
     let fresh = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_millis() as u64);

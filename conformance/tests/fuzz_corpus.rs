@@ -17,9 +17,38 @@ const TARGETS: &[(&str, fn(&[u8]), u64)] = &[
 
 /// Pieces from which inputs are glued: what the wire is made of, and what breaks it.
 const PIECES: &[&[u8]] = &[
-    b"*1\r\n", b"*2\r\n", b"*3\r\n", b"$1\r\n", b"$3\r\n", b"$0\r\n\r\n", b"$-1\r\n", b"*-1\r\n", b"*0\r\n", b"\r\n", b"\r",
-    b"\n", b"PING", b"PING\r\n", b"GET k\r\n", b"$4\r\nPING\r\n", b"\"", b"'", b"\\x41", b"\0", b"*11\r\n", b"$99999\r\n",
-    b"$2000000\r\n", b"*2147483648\r\n", b" ", b"\xff", b"\xfe", b"k", b"v", b"SET k v PX 10\r\n", b"@ 11\r\n", b"@ -50\r\n",
+    b"*1\r\n",
+    b"*2\r\n",
+    b"*3\r\n",
+    b"$1\r\n",
+    b"$3\r\n",
+    b"$0\r\n\r\n",
+    b"$-1\r\n",
+    b"*-1\r\n",
+    b"*0\r\n",
+    b"\r\n",
+    b"\r",
+    b"\n",
+    b"PING",
+    b"PING\r\n",
+    b"GET k\r\n",
+    b"$4\r\nPING\r\n",
+    b"\"",
+    b"'",
+    b"\\x41",
+    b"\0",
+    b"*11\r\n",
+    b"$99999\r\n",
+    b"$2000000\r\n",
+    b"*2147483648\r\n",
+    b" ",
+    b"\xff",
+    b"\xfe",
+    b"k",
+    b"v",
+    b"SET k v PX 10\r\n",
+    b"@ 11\r\n",
+    b"@ -50\r\n",
 ];
 
 fn glued(rng: &mut Rng) -> Vec<u8> {
@@ -55,7 +84,9 @@ fn requests(rng: &mut Rng) -> Vec<u8> {
 #[test]
 fn the_committed_corpus_passes() {
     for (target, body, _) in TARGETS {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../fuzz/corpus")
+            .join(target);
         let mut count = 0;
         for file in fs::read_dir(&folder).expect("a corpus for each target") {
             body(&fs::read(file.expect("readable").path()).expect("readable"));
@@ -71,16 +102,25 @@ fn generated_inputs_pass() {
         let mut rng = Rng::for_component(7, target);
         let mut meaningful = 0;
         for n in 0..*count {
-            let input = if *target == "commands" && n % 3 != 0 { requests(&mut rng) } else { glued(&mut rng) };
+            let input = if *target == "commands" && n % 3 != 0 {
+                requests(&mut rng)
+            } else {
+                glued(&mut rng)
+            };
             body(&input);
             meaningful += u64::from(has_a_request(&input));
         }
-        assert!(meaningful * 5 > *count, "{target}: {meaningful} of {count} inputs hold a request");
+        assert!(
+            meaningful * 5 > *count,
+            "{target}: {meaningful} of {count} inputs hold a request"
+        );
     }
 }
 
 fn has_a_request(input: &[u8]) -> bool {
     let mut decoder = Decoder::default();
     decoder.feed(input.get(1..).unwrap_or_default());
-    decoder.next(&Limits::default()).is_ok_and(|request| request.is_some())
+    decoder
+        .next(&Limits::default())
+        .is_ok_and(|request| request.is_some())
 }

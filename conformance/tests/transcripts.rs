@@ -23,8 +23,7 @@ fn folder() -> PathBuf {
 }
 
 fn transcripts() -> Vec<Transcript> {
-    let mut transcripts =
-        Transcript::read_all(&folder()).expect("transcripts are well formed");
+    let mut transcripts = Transcript::read_all(&folder()).expect("transcripts are well formed");
     if let Ok(only) = env::var("ONLY") {
         transcripts.retain(|transcript| transcript.name.contains(&only));
     }
@@ -166,7 +165,8 @@ fn a_difference_is_noticed() {
         ("> SET k v PX 10\n< +OK\n@ +10ms\n> GET k\n< $-1\n", false),
     ] {
         let transcript = Transcript::parse("inline", text).expect("well formed");
-        let found = check_within(&transcript, &Target::double().expect("starts"), patience).expect("answers");
+        let found = check_within(&transcript, &Target::double().expect("starts"), patience)
+            .expect("answers");
         assert_eq!(found.is_none(), expected, "{text}: {found:?}");
     }
 }

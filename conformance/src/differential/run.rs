@@ -275,7 +275,12 @@ pub fn check_within(
                 }
             }
             Step::Expect(expect) => {
-                let differs = compare(player.wire(expect.connection)?, expect, target.is_real(), patience)?;
+                let differs = compare(
+                    player.wire(expect.connection)?,
+                    expect,
+                    target.is_real(),
+                    patience,
+                )?;
                 if let Some(difference) = differs {
                     differences.push(format!("{sent}\n{difference}"));
                     // After a missing reply nothing can be told from the rest.
@@ -290,7 +295,12 @@ pub fn check_within(
     Ok((!differences.is_empty()).then(|| differences.join("\n")))
 }
 
-fn compare(wire: &mut Wire, expect: &Expect, is_real: bool, patience: Duration) -> io::Result<Option<String>> {
+fn compare(
+    wire: &mut Wire,
+    expect: &Expect,
+    is_real: bool,
+    patience: Duration,
+) -> io::Result<Option<String>> {
     let expected = match expect.known {
         Some(_) if !is_real => &expect.double,
         _ => &expect.lines,

@@ -278,7 +278,9 @@ impl Transcript {
                     None => Some(name),
                 }
             }
-            _ => None,
+            Step::Text(_) | Step::Known(_) | Step::Send(_) | Step::Expect(_) | Step::Advance(_) => {
+                None
+            }
         })
     }
 }
