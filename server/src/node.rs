@@ -205,7 +205,7 @@ impl Shared {
     }
 
     /// Serves the inbox through the desk of a busy node; called from a script's hook.
-    pub(crate) fn serve_inbox(&self, desk: &mut impl Desk, now: UnixMicros) {
+    pub(crate) fn serve_inbox(&self, desk: &mut (impl Desk + ?Sized), now: UnixMicros) {
         let waiting = std::mem::take(&mut *lock(&self.inbox));
         let mut outbox = Outbox::default();
         for link in waiting {
@@ -238,7 +238,7 @@ impl Shared {
     /// Executes what a connection has sent, up to the first request with effects on others.
     fn serve_batch(
         &self,
-        desk: &mut impl Desk,
+        desk: &mut (impl Desk + ?Sized),
         link: &Arc<Link>,
         now: UnixMicros,
         outbox: &mut Outbox,
@@ -346,7 +346,7 @@ impl Shared {
     /// The session of a connection, opened at its first turn; `None` when there is no room.
     fn session(
         &self,
-        desk: &mut impl Desk,
+        desk: &mut (impl Desk + ?Sized),
         link: &Arc<Link>,
         node_time: UnixMicros,
     ) -> Option<ConnId> {
@@ -387,7 +387,7 @@ struct Site<'a> {
 
 impl Site<'_> {
     #[inline]
-    fn judge(&self, desk: &impl Desk, request: Request<'_>) -> Verdict {
+    fn judge(&self, desk: &(impl Desk + ?Sized), request: Request<'_>) -> Verdict {
         let plan = &self.shared.plan;
         if plan.is_empty() {
             Verdict::Pass
@@ -400,7 +400,7 @@ impl Site<'_> {
     #[inline]
     fn execute(
         &self,
-        desk: &mut impl Desk,
+        desk: &mut (impl Desk + ?Sized),
         request: Request<'_>,
         parked: &mut Option<OwnedRequest>,
         outbox: &mut Outbox,
@@ -416,7 +416,12 @@ impl Site<'_> {
     }
 
     #[inline]
-    fn run(&self, desk: &mut impl Desk, request: Request<'_>, outbox: &mut Outbox) -> Outcome {
+    fn run(
+        &self,
+        desk: &mut (impl Desk + ?Sized),
+        request: Request<'_>,
+        outbox: &mut Outbox,
+    ) -> Outcome {
         let outcome = desk.handle(self.conn, request, self.node_time, outbox);
         if self.shared.has_history {
             self.record(request, &outcome);
@@ -440,7 +445,7 @@ impl Site<'_> {
 
     /// Writes a reply, if nothing happens to it; false when the connection takes no more for now.
     #[inline]
-    fn answer(&self, desk: &impl Desk, request: Request<'_>, reply: &Reply) -> bool {
+    fn answer(&self, desk: &(impl Desk + ?Sized), request: Request<'_>, reply: &Reply) -> bool {
         let plan = &self.shared.plan;
         let verdict = if plan.is_empty() {
             Verdict::Pass

@@ -121,6 +121,9 @@ fn command_info(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn command_list(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if !args.is_empty() {
+        if !(args.remaining() == 3 && args.keyword("FILTERBY")) {
+            return Err(CommandError::Syntax);
+        }
         return Err(CommandError::NotImplemented {
             what: "COMMAND LIST FILTERBY".to_owned(),
         });

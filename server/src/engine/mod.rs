@@ -24,7 +24,7 @@ pub use effect::{Effect, Outbox};
 pub use glob::glob_match;
 pub use rng::Rng;
 #[cfg(feature = "script")]
-pub use script::{BusyEngine, Bystanders};
+pub use script::Bystanders;
 pub use session::ConnId;
 #[cfg(not(feature = "script"))]
 use session::Session;

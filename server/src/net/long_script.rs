@@ -2,7 +2,7 @@
 //! thread, leave their connections in the inbox, and the script's hook serves them.
 
 use super::Hub;
-use crate::engine::{BusyEngine, Bystanders};
+use crate::engine::{Bystanders, Desk};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ impl Bystanders for LongScript {
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    fn serve(&self, desk: &mut BusyEngine<'_>) {
+    fn serve(&self, desk: &mut dyn Desk) {
         if !self.hub.shared.busy.swap(true, Ordering::AcqRel) {
             // The runtime's only worker is inside this script. Its other tasks go to a new thread;
             // the first of them tells that it has come.

@@ -23,7 +23,7 @@ use super::session::{ConnId, Session};
 use super::time::UnixMicros;
 use super::{Busy, Config, Desk, Engine, HAS_STATE, Outcome, State};
 use crate::command::CommandError;
-use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
+use crate::resp::{Blob, ErrorReply, Protocol, Reply, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use sandbox::RANDOM_START;
@@ -126,53 +126,10 @@ pub trait Bystanders: Send + Sync {
     /// Wall-clock time since [`Bystanders::watch`].
     fn elapsed(&self) -> Duration;
     /// Serves what others have sent. Called from the script's hook, again and again, once it has
-    /// run for longer than `busy-reply-threshold`.
-    fn serve(&self, desk: &mut BusyEngine<'_>);
+    /// run for longer than `busy-reply-threshold`; every request then meets the busy gate.
+    fn serve(&self, desk: &mut dyn Desk);
     /// True when the server is being dropped and the script has to end at once.
     fn stopping(&self) -> bool;
-}
-
-/// A node beside a long script: every request meets the busy gate.
-pub struct BusyEngine<'a> {
-    state: &'a mut State,
-}
-
-impl fmt::Debug for BusyEngine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BusyEngine").finish_non_exhaustive()
-    }
-}
-
-impl Desk for BusyEngine<'_> {
-    fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
-        self.state.connect(addr, now)
-    }
-
-    fn disconnect(&mut self, conn: ConnId) {
-        self.state.disconnect(conn);
-    }
-
-    fn handle(
-        &mut self,
-        conn: ConnId,
-        request: Request<'_>,
-        now: UnixMicros,
-        outbox: &mut Outbox,
-    ) -> Outcome {
-        self.state.handle(conn, request, now, outbox)
-    }
-
-    fn protocol(&self, conn: ConnId) -> Protocol {
-        self.state.protocol(conn)
-    }
-
-    fn limits(&self, conn: ConnId) -> Limits {
-        self.state.limits(conn)
-    }
-
-    fn name(&self, conn: ConnId) -> &[u8] {
-        self.state.name(conn)
-    }
 }
 
 /// What a running script holds: the node, and how long it may go on.
@@ -233,9 +190,7 @@ impl Host for Frame {
                 abandoned: None,
             };
             self.state.busy.get_or_insert(busy);
-            bystanders.serve(&mut BusyEngine {
-                state: &mut self.state,
-            });
+            bystanders.serve(&mut *self.state);
             if self.state.busy.as_ref().is_some_and(|busy| busy.killed) {
                 return Tick::Stop;
             }
