@@ -86,7 +86,7 @@ impl ClockControl<'_> {
     }
 
     /// Moves a manual clock forward, through every deadline on the way, each at its own instant.
-    /// What they cause is in the output buffers when this returns.
+    /// What they cause is in the output buffers when this returns. Waits for a script that runs.
     ///
     /// # Panics
     /// When the server's clock is not manual: a test that relied on it would prove nothing.

@@ -17,9 +17,26 @@ pub(super) enum Dispatched {
     Silent,
 }
 
+/// The row of a command; that of the request before is at hand without a look into the table.
+#[inline]
+fn find(state: &mut State, name: &[u8]) -> Option<&'static CommandSpec> {
+    if let Some(last) = state.last_command
+        && name.eq_ignore_ascii_case(last.name.as_bytes())
+    {
+        return Some(last);
+    }
+    let found = command::find(name);
+    state.last_command = found.or(state.last_command);
+    found
+}
+
 /// The command or subcommand a request names, with the position of its first argument.
-pub(super) fn resolve<'t>(request: Request<'_>) -> Result<(&'t CommandSpec, usize), CommandError> {
-    let Some(spec) = command::find(request.name()) else {
+#[inline]
+pub(super) fn resolve(
+    state: &mut State,
+    request: Request<'_>,
+) -> Result<(&'static CommandSpec, usize), CommandError> {
+    let Some(spec) = find(state, request.name()) else {
         return Err(command::unknown(request));
     };
     if !spec.subcommands.is_empty()
@@ -97,13 +114,13 @@ fn refuse(state: &mut State, error: CommandError) -> Reply {
 
 #[inline]
 fn gates<'t>(
-    state: &State,
+    state: &mut State,
     session: &Session,
     request: Request<'_>,
     origin: Origin,
 ) -> Result<(&'t CommandSpec, usize), CommandError> {
     let from_script = origin == Origin::Script;
-    let (spec, first) = match resolve(request) {
+    let (spec, first) = match resolve(state, request) {
         Err(CommandError::UnknownCommand { .. } | CommandError::UnknownSubcommand { .. })
             if from_script =>
         {

@@ -31,6 +31,7 @@ use session::Session;
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use value::{Hash, Value};
 
+use crate::command::CommandSpec;
 use crate::resp::{ErrorReply, Limits, Protocol, Reply, Request};
 use dispatch::{Dispatched, dispatch};
 use keyspace::Db;
@@ -107,6 +108,8 @@ pub(crate) struct State {
     /// Whether the script that runs has promised not to write.
     pub(crate) script_reads_only: bool,
     pub(crate) active_expire: bool,
+    /// The row of the latest request's command.
+    pub(crate) last_command: Option<&'static CommandSpec>,
     pub(crate) started: UnixMicros,
     pub(crate) run_id: String,
     /// Changes since the start (`rdb_changes_since_last_save`).
@@ -129,6 +132,7 @@ impl State {
             script_wrote: false,
             script_reads_only: false,
             active_expire: true,
+            last_command: None,
             started: now,
             run_id: Rng::for_component(seed, "run id").hex(20),
             dirty: 0,

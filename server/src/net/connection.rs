@@ -6,6 +6,7 @@ use redis::{
     AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisFuture, RedisResult, Value,
 };
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How a connection's driver is run: `tokio::spawn` unless told otherwise.
@@ -20,6 +21,8 @@ pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + S
 #[derive(Clone)]
 pub struct Connection {
     inner: Arc<Inner>,
+    /// The dialled connection this clone used last; good as long as its number is.
+    last: Option<Dialled>,
 }
 
 struct Inner {
@@ -28,6 +31,9 @@ struct Inner {
     config: AsyncConnectionConfig,
     spawn: Spawn,
     current: Mutex<Option<Dialled>>,
+    /// The number of `current`, or 0 when it has to be dialled.
+    number: AtomicU64,
+    dials: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -52,17 +58,32 @@ impl Connection {
         config: AsyncConnectionConfig,
         spawn: Spawn,
     ) -> RedisResult<Self> {
-        let connection = Self {
+        let mut connection = Self {
             inner: Arc::new(Inner {
                 hub,
                 info,
                 config,
                 spawn,
                 current: Mutex::new(None),
+                number: AtomicU64::new(0),
+                dials: AtomicU64::new(0),
             }),
+            last: None,
         };
-        connection.inner.dial().await?;
+        connection.dialled().await?;
         Ok(connection)
+    }
+}
+
+impl Connection {
+    /// The connection in use, dialled anew if there is none.
+    async fn dialled(&mut self) -> RedisResult<&mut Dialled> {
+        let number = self.inner.number.load(Ordering::Acquire);
+        let last = match self.last.take().filter(|last| last.number == number) {
+            Some(last) => last,
+            None => self.inner.dial().await?,
+        };
+        Ok(self.last.insert(last))
     }
 }
 
@@ -81,7 +102,8 @@ impl Inner {
             MultiplexedConnection::new_with_config(&self.info, stream, self.config.clone()).await?;
         (self.spawn)(Box::pin(driver));
         let mut current = self.current();
-        let number = current.as_ref().map_or(0, |dialled| dialled.number) + 1;
+        let number = self.dials.fetch_add(1, Ordering::AcqRel) + 1;
+        self.number.store(number, Ordering::Release);
         Ok(current.insert(Dialled { connection, number }).clone())
     }
 
@@ -92,7 +114,13 @@ impl Inner {
                 || error.is_timeout()
                 || error.is_unrecoverable_error())
         {
-            self.current().take_if(|dialled| dialled.number == number);
+            let mut current = self.current();
+            if current
+                .take_if(|dialled| dialled.number == number)
+                .is_some()
+            {
+                self.number.store(0, Ordering::Release);
+            }
         }
         result
     }
@@ -101,10 +129,8 @@ impl Inner {
 impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
-            let Dialled {
-                mut connection,
-                number,
-            } = self.inner.dial().await?;
+            let Dialled { connection, number } = self.dialled().await?;
+            let number = *number;
             let result = connection.req_packed_command(cmd).await;
             self.inner.judge(number, result)
         })
@@ -117,10 +143,8 @@ impl ConnectionLike for Connection {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
-            let Dialled {
-                mut connection,
-                number,
-            } = self.inner.dial().await?;
+            let Dialled { connection, number } = self.dialled().await?;
+            let number = *number;
             let result = connection
                 .req_packed_commands(pipeline, offset, count)
                 .await;
