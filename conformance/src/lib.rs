@@ -63,3 +63,8 @@ pub mod verdict;
 
 pub use check::{Check, check};
 pub use subject::{BoxError, Connection, Host, NotOffered, Promises, Subject};
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -3,6 +3,7 @@
 use crate::engine::{ConnId, UnixMicros};
 use crate::resp::{Decoder, OwnedRequest, Protocol, Reply, encode};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
@@ -30,6 +31,8 @@ pub(crate) struct Link {
     pub(crate) addr: String,
     /// Known once the node has opened a session.
     pub(crate) conn: OnceLock<ConnId>,
+    /// The transport should not read from the client for now.
+    is_full: AtomicBool,
     input: Mutex<Input>,
     output: Mutex<Output>,
 }
@@ -73,6 +76,7 @@ impl Link {
         Self {
             addr,
             conn: OnceLock::new(),
+            is_full: AtomicBool::new(false),
             input: Mutex::default(),
             output: Mutex::default(),
         }
@@ -91,14 +95,21 @@ impl Link {
         let mut input = self.input();
         if !input.silenced {
             input.decoder.feed(bytes);
+            let is_held = input.queued || input.delayed.is_some() || input.parked.is_some();
+            if is_held && input.decoder.buffered_bytes() > INPUT_BYTES_MAX {
+                self.is_full.store(true, Ordering::Release);
+            }
         }
     }
 
     /// True when the transport should not read from the client for now.
     pub(crate) fn is_full(&self) -> bool {
-        let input = self.input();
-        let is_held = input.queued || input.delayed.is_some() || input.parked.is_some();
-        is_held && input.decoder.buffered_bytes() > INPUT_BYTES_MAX
+        self.is_full.load(Ordering::Acquire)
+    }
+
+    /// The node has taken what it could of the input.
+    pub(crate) fn was_served(&self) {
+        self.is_full.store(false, Ordering::Release);
     }
 
     /// The client has gone.

@@ -156,8 +156,8 @@ impl Shared {
         lock(&self.links).len()
     }
 
-    /// Serves a connection that has new input, or that has gone. `enter` prepares the engine for
-    /// this caller; it runs when the node was free.
+    /// Serves a connection that has new input, or that has gone. Its transport, which calls this,
+    /// is not woken: it looks at its output afterwards. `enter` prepares the engine for this caller.
     ///
     /// Gives the time (in true time) at which the node wants to be called again; `None` when it
     /// does not, or when a script has the node.
@@ -184,7 +184,7 @@ impl Shared {
             }
         };
         enter(&mut node.engine);
-        node.serve(self, link, now);
+        node.serve_quietly(self, link, now);
         if waited || self.busy.load(Ordering::Acquire) {
             self.after_script(&mut node, now);
         }
@@ -340,6 +340,7 @@ impl Shared {
         if !replies.is_empty() {
             link.output().append(replies);
         }
+        link.was_served();
         served
     }
 
@@ -483,6 +484,12 @@ impl Site<'_> {
 impl Node {
     /// Serves a connection until it has nothing more to say, or until nobody is served.
     pub(crate) fn serve(&mut self, shared: &Shared, link: &Arc<Link>, now: UnixMicros) {
+        self.serve_quietly(shared, link, now);
+        link.output().wake();
+    }
+
+    /// The same for a transport that looks at its output afterwards by itself.
+    fn serve_quietly(&mut self, shared: &Shared, link: &Arc<Link>, now: UnixMicros) {
         loop {
             if self.is_stalled(shared, now) && !link.input().closed {
                 let mut input = link.input();
@@ -498,7 +505,6 @@ impl Node {
                 Served::UpToEffects => self.carry_out(shared, link, now),
             }
         }
-        link.output().wake();
     }
 
     /// Carries out what the request of `caller` does to others.

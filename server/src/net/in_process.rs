@@ -35,6 +35,8 @@ impl InProcess {
             #[cfg(feature = "script")]
             _engine.set_bystanders(None);
         });
+        // Whoever reads may be another task than the one that writes.
+        self.link.output().wake();
     }
 
     /// Whether the server has ended this connection.

@@ -244,7 +244,6 @@ impl Connection {
                         .map_ok(|()| !buf.filled().is_empty())
                 });
                 if let Poll::Ready(read) = read {
-                    self.link.output().on_readable(None);
                     return Poll::Ready(if matches!(read, Ok(true)) {
                         Event::Input
                     } else {
