@@ -101,15 +101,12 @@ fn a_client_that_never_reads_is_not_served_for_ever() -> Test {
         .as_bytes(),
     )?;
     stream.set_write_timeout(Some(Duration::from_millis(200)))?;
-    // Ten thousand answers of a mebibyte would be ten gibibytes; the server stops reading long before.
-    let mut sent = 0;
-    while sent < 1_000_000 && stream.write_all(&b"GET k\r\n".repeat(100)).is_ok() {
-        sent += 100;
-        lives(&server)?;
-        if sent > 10_000 {
-            break;
-        }
-    }
+    // The kernel's buffers hold some megabytes of requests. A server that went on reading would take
+    // all of these, and keep a mebibyte of answer for each.
+    let requests = b"GET k\r\n".repeat(10_000);
+    let taken = (0..400).take_while(|_| stream.write_all(&requests).is_ok());
+    let taken = taken.count();
+    assert!(taken < 400, "the server took {taken} x 70 kB of requests");
     lives(&server)
 }
 
@@ -180,17 +177,13 @@ fn scripts_that_recurse_or_allocate_without_end_are_refused() -> Test {
             "return unpack({0}, -2147483648, 2147483647)",
             "too many results to unpack",
         ),
-        (
-            "local f = function(g) return pcall(g, g) end return tostring(f(f))",
-            "",
-        ),
     ] {
         let result = redis::cmd("EVAL")
             .arg(script)
             .arg(0)
             .query::<redis::Value>(&mut redis);
         match result {
-            Ok(value) => assert!(error.is_empty(), "{script} gave {value:?}"),
+            Ok(value) => panic!("{script} gave {value:?}"),
             Err(found) => assert!(found.to_string().contains(error), "{script}: {found}"),
         }
         lives(&server)?;
