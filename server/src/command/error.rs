@@ -48,6 +48,8 @@ pub(crate) enum CommandError {
     NotInt,
     /// The connection ends without a word.
     NoAnswer,
+    /// The request waits for a key; its answer follows.
+    Parked,
     /// Anything that repeats what the client sent.
     Echo(Vec<u8>),
     /// Anything else, with its code.
@@ -81,7 +83,7 @@ impl CommandError {
             Self::Syntax => "ERR syntax error".into(),
             Self::NotInteger => "ERR value is not an integer or out of range".into(),
             Self::NotInt => "ERR value is out of range, value must between -2147483648 and 2147483647".into(),
-            Self::NoAnswer => "".into(),
+            Self::NoAnswer | Self::Parked => "".into(),
             Self::NotFloat => "ERR value is not a valid float".into(),
             Self::HashNotInteger => "ERR hash value is not an integer".into(),
             Self::Overflow => "ERR increment or decrement would overflow".into(),

@@ -41,7 +41,7 @@ fn exists(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn type_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let slot = ctx.find_for_read(args.required()?);
     Ok(Reply::Static(
-        slot.map_or("none", |slot| ctx.db().value(slot).type_name()),
+        slot.map_or("none", |slot| ctx.db().value(slot).kind().name()),
     ))
 }
 
@@ -251,7 +251,7 @@ fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         let key = ctx.db().key(slot).clone();
         let matches = pattern.is_none_or(|pattern| glob_match(pattern, &key));
         if matches && let Some(slot) = ctx.find(&key) {
-            let name = ctx.db().value(slot).type_name();
+            let name = ctx.db().value(slot).kind().name();
             if wanted_type.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes())) {
                 found.push(Reply::Bulk(key));
             }

@@ -8,10 +8,13 @@
 use super::State;
 use super::effect::{Effect, Outbox};
 use super::keyspace::Db;
+use super::notify::Class;
 use super::session::Session;
 use super::time::{UnixMicros, UnixMillis};
-use super::value::{Typed, Value};
+use super::value::{Kind, Typed, Value};
 use crate::command::CommandError;
+use crate::resp::Reply;
+use std::time::Duration;
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +169,32 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn touched(&mut self, key: &[u8]) {
         self.state.touched(self.session.db, key);
+    }
+
+    /// An event in the life of a key, for whoever subscribed to keyspace notifications. The caller
+    /// says it after [`Ctx::touched`], with the event's name as `notify.c` has it.
+    pub(crate) fn notify(&mut self, _class: Class, _event: &str, _key: &[u8]) {}
+
+    /// Parks the request until one of `keys` holds a value of this kind, or for `timeout` (`None`:
+    /// for ever), after which the answer is `on_timeout`. Where nothing may wait (EXEC), that is the
+    /// answer at once. The request is then run again through the same handler, for one key that
+    /// became ready: [`Ctx::may_serve`]. Handlers return what this returns.
+    pub(crate) fn block_on(
+        &mut self,
+        _keys: &[&[u8]],
+        _kind: Kind,
+        _timeout: Option<Duration>,
+        _on_timeout: Reply,
+    ) -> Result<Reply, CommandError> {
+        Err(CommandError::NotImplemented {
+            what: "blocking commands".to_owned(),
+        })
+    }
+
+    /// Whether a blocking command may look at this key now: at its first run at all of them, when it
+    /// is run again only at the one that became ready.
+    pub(crate) fn may_serve(&self, _key: &[u8]) -> bool {
+        true
     }
 
     /// The node serves nobody until `until`.

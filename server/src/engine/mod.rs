@@ -10,6 +10,7 @@ mod effect;
 mod expiry;
 mod glob;
 mod keyspace;
+mod notify;
 mod rng;
 #[cfg(feature = "script")]
 mod script;
@@ -22,6 +23,7 @@ pub use config::Config;
 pub(crate) use context::{Ctx, Origin, ScriptCall, Ttl};
 pub use effect::{Effect, Outbox};
 pub use glob::glob_match;
+pub(crate) use notify::Class;
 pub use rng::Rng;
 #[cfg(feature = "script")]
 pub use script::Bystanders;
@@ -29,7 +31,7 @@ pub use session::ConnId;
 #[cfg(not(feature = "script"))]
 use session::Session;
 pub use time::{UnixMicros, UnixMillis};
-pub(crate) use value::{Hash, Value};
+pub(crate) use value::{Hash, Kind, Value};
 
 use crate::command::CommandSpec;
 use crate::resp::{ErrorReply, Limits, Protocol, Reply, Request};

@@ -14,12 +14,28 @@ pub(crate) enum Value {
     Hash(Box<Hash>),
 }
 
-impl Value {
+/// The types of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    String,
+    Hash,
+}
+
+impl Kind {
     /// What TYPE answers.
-    pub(crate) fn type_name(&self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::String(_) => "string",
-            Self::Hash(_) => "hash",
+            Self::String => "string",
+            Self::Hash => "hash",
+        }
+    }
+}
+
+impl Value {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::String(_) => Kind::String,
+            Self::Hash(_) => Kind::Hash,
         }
     }
 }
