@@ -1,7 +1,7 @@
 //! The engine alone: a request that was decoded, to the bytes of its reply.
 
 use criterion::{Criterion, Throughput};
-use redouble::engine::{Config, ConnId, Desk as _, Engine, Outbox, Outcome, UnixMicros};
+use redouble::engine::{Config, ConnId, Desk as _, Engine, Outcome, UnixMicros};
 use redouble::resp::{OwnedRequest, encode};
 use redouble_benches::workload::{key, token};
 use std::hint::black_box;
@@ -13,7 +13,6 @@ const TTL: Duration = Duration::from_secs(30);
 struct Bench {
     engine: Engine,
     conn: ConnId,
-    outbox: Outbox,
     now: UnixMicros,
     reply: Vec<u8>,
 }
@@ -28,7 +27,6 @@ impl Bench {
         Self {
             engine,
             conn,
-            outbox: Outbox::default(),
             now,
             reply: Vec::new(),
         }
@@ -39,10 +37,7 @@ impl Bench {
         for request in requests {
             let request = request.as_request().expect("not empty");
             self.reply.clear();
-            match self
-                .engine
-                .handle(self.conn, request, self.now, &mut self.outbox)
-            {
+            match self.engine.handle(self.conn, request, self.now) {
                 Outcome::Reply(reply) => {
                     encode(&reply, self.engine.protocol(self.conn), &mut self.reply)
                 }

@@ -1,7 +1,7 @@
 //! The release script through the engine: what a call of Lua costs, and a lock cycle with it.
 
 use criterion::Criterion;
-use redouble::engine::{Config, ConnId, Desk as _, Engine, Outbox, Outcome, UnixMicros};
+use redouble::engine::{Config, ConnId, Desk as _, Engine, Outcome, UnixMicros};
 use redouble::resp::{OwnedRequest, Reply};
 use redouble_benches::RELEASE;
 use redouble_benches::workload::{key, token};
@@ -10,7 +10,6 @@ use std::time::Duration;
 struct Bench {
     engine: Engine,
     conn: ConnId,
-    outbox: Outbox,
 }
 
 impl Bench {
@@ -21,19 +20,12 @@ impl Bench {
         let conn = engine
             .connect("127.0.0.1:5000", Self::NOW)
             .expect("there is room");
-        Self {
-            engine,
-            conn,
-            outbox: Outbox::default(),
-        }
+        Self { engine, conn }
     }
 
     fn run(&mut self, request: &OwnedRequest) -> Reply {
         let request = request.as_request().expect("not empty");
-        match self
-            .engine
-            .handle(self.conn, request, Self::NOW, &mut self.outbox)
-        {
+        match self.engine.handle(self.conn, request, Self::NOW) {
             Outcome::Reply(reply) => reply,
             Outcome::Parked | Outcome::Silent => panic!("there must be a reply"),
         }

@@ -64,6 +64,22 @@ fn scan(bytes: &[u8]) -> Result<Option<(usize, bool)>> {
             let end = line.saturating_add(1).saturating_add(len).saturating_add(2);
             Ok((bytes.len() >= end).then_some((end, true)))
         }
+        b'*' if text == b"-1" => Ok(Some((line + 1, false))),
+        b'*' => {
+            let digits = std::str::from_utf8(text).ok();
+            let count = digits.and_then(|digits| digits.parse::<usize>().ok());
+            let mut end = line + 1;
+            for _ in 0..count.ok_or_else(|| unexpected(bytes))? {
+                let Some(rest) = bytes.get(end..).filter(|rest| !rest.is_empty()) else {
+                    return Ok(None);
+                };
+                let Some((len, _)) = scan(rest)? else {
+                    return Ok(None);
+                };
+                end += len;
+            }
+            Ok(Some((end, true)))
+        }
         b'-' => Err(format!("the server answered with an error: {}", text.escape_ascii()).into()),
         _ => Err(unexpected(bytes)),
     }

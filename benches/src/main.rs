@@ -93,6 +93,22 @@ enum Only {
     GetP16,
     /// HINCRBY, pipeline of 16.
     HincrbyP16,
+    /// HSET of one field, one request at a time.
+    Hset,
+    /// HSET of one field, pipeline of 16.
+    HsetP16,
+    /// LPUSH and RPOP in turn, one request at a time.
+    PushPop,
+    /// LPUSH and RPOP in turn, pipeline of 16.
+    PushPopP16,
+    /// PUBLISH to nobody, one request at a time.
+    Publish,
+    /// PUBLISH to nobody, pipeline of 16.
+    PublishP16,
+    /// MULTI, INCR, PEXPIRE, EXEC, one request at a time.
+    Multi,
+    /// MULTI, INCR, PEXPIRE, EXEC, pipeline of 16.
+    MultiP16,
     /// Lock cycles of one client in process, and the first cycle of a fresh server.
     Lock,
     /// From the start of a server to its first PONG.
@@ -104,7 +120,7 @@ enum Only {
 impl Only {
     /// The row under load, if it is one.
     fn row(self) -> Option<Row> {
-        use Workload::{EvalRelease, Get, Hincrby, SetNxPx};
+        use Workload::{EvalRelease, Get, Hincrby, Hset, Multi, Publish, PushPop, SetNxPx};
         let (title, workload, pipeline, per_cpu_second_min) = match self {
             Self::Set => ("SET NX PX", SetNxPx, 1, 1.1),
             Self::SetP16 => ("SET NX PX, pipeline 16", SetNxPx, 16, 2.2),
@@ -112,6 +128,14 @@ impl Only {
             Self::EvalP16 => ("EVAL release, pipeline 16", EvalRelease, 16, 2.0),
             Self::GetP16 => ("GET, pipeline 16", Get, 16, 2.0),
             Self::HincrbyP16 => ("HINCRBY, pipeline 16", Hincrby, 16, 1.5),
+            Self::Hset => ("HSET", Hset, 1, 1.0),
+            Self::HsetP16 => ("HSET, pipeline 16", Hset, 16, 1.5),
+            Self::PushPop => ("LPUSH, RPOP", PushPop, 1, 1.0),
+            Self::PushPopP16 => ("LPUSH, RPOP, pipeline 16", PushPop, 16, 1.5),
+            Self::Publish => ("PUBLISH", Publish, 1, 1.0),
+            Self::PublishP16 => ("PUBLISH, pipeline 16", Publish, 16, 1.5),
+            Self::Multi => ("MULTI, INCR, PEXPIRE, EXEC", Multi, 1, 1.0),
+            Self::MultiP16 => ("MULTI, INCR, PEXPIRE, EXEC, pipeline 16", Multi, 16, 1.5),
             Self::Lock | Self::Start | Self::Memory => return None,
         };
         let p99_max = (self == Self::Set).then_some(1.2);

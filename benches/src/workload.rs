@@ -128,6 +128,14 @@ pub enum Workload {
     Get,
     /// `HINCRBY key owner 1`, the count of a reentrant lock.
     Hincrby,
+    /// `HSET key field token`, the owner of a lock with fields.
+    Hset,
+    /// `LPUSH key token` and `RPOP key` in turn, on lists that are never empty.
+    PushPop,
+    /// `PUBLISH channel token`, while nobody listens.
+    Publish,
+    /// `MULTI`, `INCR key`, `PEXPIRE key`, `EXEC`: four requests.
+    Multi,
 }
 
 /// The requests of one lap, and those that lead up to it.
@@ -147,6 +155,20 @@ pub fn lap_requests(locks: usize) -> usize {
 }
 
 impl Workload {
+    /// Requests that belong together and go through one connection.
+    fn group(self) -> usize {
+        match self {
+            Self::SetNxPx
+            | Self::EvalRelease
+            | Self::Get
+            | Self::Hincrby
+            | Self::Hset
+            | Self::Publish => 1,
+            Self::PushPop => 2,
+            Self::Multi => 4,
+        }
+    }
+
     /// A lap of `requests` requests for `clients` clients.
     ///
     /// Keys are drawn from 5/8 as many locks, so that half of the draws (1 - e^-1.6 of 5/8) meet a
@@ -155,6 +177,8 @@ impl Workload {
     /// tables that neither start empty nor shrink in between.
     pub fn lap(self, clients: usize, pipeline: usize, requests: usize, seed: u64) -> Lap {
         let locks = (requests * 5 / 8).max(1);
+        let whole = clients.max(1) * self.group();
+        let requests = (requests / whole).max(1) * whole;
         let set = |index: usize, out: &mut Vec<u8>| {
             encode(
                 &[b"SET", &key(index), &token(index), b"PX", TTL_MILLIS],
@@ -202,21 +226,70 @@ impl Workload {
                 let index = draw();
                 encode(&[b"HINCRBY", &key(index), &token(index), b"1"], out);
             }),
+            Self::Hset => Stream::new(clients, pipeline, requests, |out| {
+                let index = draw();
+                encode(&[b"HSET", &key(index), b"owner", &token(index)], out);
+            }),
+            Self::PushPop => {
+                let mut pushed = None;
+                Stream::new(clients, pipeline, requests, |out| match pushed.take() {
+                    None => {
+                        let index = *pushed.insert(draw());
+                        encode(&[b"LPUSH", &key(index), &token(index)], out);
+                    }
+                    Some(index) => encode(&[b"RPOP", &key(index)], out),
+                })
+            }
+            Self::Publish => Stream::new(clients, pipeline, requests, |out| {
+                let index = draw();
+                encode(&[b"PUBLISH", &key(index), &token(index)], out);
+            }),
+            Self::Multi => {
+                let (mut step, mut index) = (0, 0);
+                Stream::new(clients, pipeline, requests, |out| {
+                    if step == 0 {
+                        index = draw();
+                    }
+                    match step {
+                        0 => encode(&[b"MULTI"], out),
+                        1 => encode(&[b"INCR", &key(index)], out),
+                        2 => encode(&[b"PEXPIRE", &key(index), TTL_MILLIS], out),
+                        _ => encode(&[b"EXEC"], out),
+                    }
+                    step = (step + 1) % 4;
+                })
+            }
         };
-        measured.positive = Some(match self {
-            Self::SetNxPx | Self::EvalRelease => first_draws,
-            Self::Get | Self::Hincrby => measured.requests,
-        });
+        measured.positive = match self {
+            Self::SetNxPx | Self::EvalRelease => Some(first_draws),
+            Self::Publish => Some(0),
+            Self::Get | Self::Hincrby | Self::PushPop | Self::Multi => Some(measured.requests),
+            // 1 for a field that is new, which it is in the first lap only.
+            Self::Hset => None,
+        };
         let held = |index: usize, out: &mut Vec<u8>| set(locks + index, out);
         Lap {
             before_all: match self {
                 Self::Get => each(2 * locks, &set),
-                Self::SetNxPx | Self::EvalRelease | Self::Hincrby => each(locks, &held),
+                Self::PushPop => each(locks, &|index, out| {
+                    encode(&[b"LPUSH", &key(index), &token(index)], out);
+                }),
+                Self::SetNxPx
+                | Self::EvalRelease
+                | Self::Hincrby
+                | Self::Hset
+                | Self::Publish
+                | Self::Multi => each(locks, &held),
             },
             before_each: match self {
                 Self::SetNxPx => each(locks, &|index, out| encode(&[b"DEL", &key(index)], out)),
                 Self::EvalRelease => each(locks, &set),
-                Self::Get | Self::Hincrby => Stream::default(),
+                Self::Get
+                | Self::Hincrby
+                | Self::Hset
+                | Self::PushPop
+                | Self::Publish
+                | Self::Multi => Stream::default(),
             },
             measured,
         }

@@ -1,23 +1,23 @@
-//! Random sequences of commands, on the double and on a real server side by side; without one,
+//! Generated sequences of commands, on the double and on a real server side by side; without one,
 //! against recorded replies.
 //!
-//! `REDOUBLE_SEEDS=n` runs more than usual; `UPDATE=1` records the corpus anew.
+//! `REDOUBLE_SEEDS=n` runs more than usual; `UPDATE=1` records the corpus anew. `redouble-check
+//! commands` does the same for as long as one likes.
 
 use redouble_conformance::{
     backend::redis_server,
     differential::{
-        Answered, Sequence, Target, compare, parse_corpus, replay, run_sequence, shrink,
-        write_corpus,
+        Campaign, Coverage, Generator, Peer, Report, parse_corpus, write_corpus,
     },
 };
-use std::{env, fs, io::Write as _, path::Path, time::SystemTime};
+use std::{collections::BTreeSet, env, fs, io::Write as _, path::Path, time::SystemTime};
 
-/// Sequences in the recorded corpus.
-const RECORDED: u64 = 60;
 /// Sequences that run side by side in every test run, half of them new.
 const LIVE: u64 = 400;
 /// Requests in a sequence, without those that look at the result.
 const REQUESTS: usize = 40;
+/// Differences that are shown.
+const FINDINGS_MAX: usize = 12;
 
 fn corpus_path() -> std::path::PathBuf {
     let folder = format!("golden/{}", redouble::REDIS_VERSION);
@@ -31,61 +31,53 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-fn run(target: &Target, sequence: &Sequence, at_ms: Option<i64>) -> Answered {
-    run_sequence(target, sequence, at_ms).expect("the server answers")
-}
-
-fn differs(
-    real: &Target,
-    double: &Target,
-    sequence: &Sequence,
-) -> Option<(usize, Answered, Answered)> {
-    let theirs = run(real, sequence, None);
-    let ours = run(double, sequence, Some(theirs.at_ms));
-    compare(sequence, &theirs, &ours).map(|at| (at, theirs, ours))
+/// As many sequences as draw every row and every option.
+fn record(double: &Peer) {
+    let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") else {
+        return;
+    };
+    let mut real = Peer::real(&program).expect("the server starts");
+    let generator = Generator::new(double.table(), "");
+    let mut coverage = Coverage::default();
+    let mut play = |seed| {
+        let sequence = generator.sequence(seed, REQUESTS, &mut coverage);
+        sequence.play(&mut real).expect("the server answers")
+    };
+    let recorded: Vec<_> = (0..generator.enough(REQUESTS)).map(&mut play).collect();
+    fs::write(corpus_path(), write_corpus(&recorded)).expect("a writable folder");
 }
 
 #[test]
 fn the_double_answers_as_recorded() {
-    if env::var_os("UPDATE").is_some()
-        && let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS")
-    {
-        let real = Target::real(&program).expect("the server starts");
-        let sequences = (0..RECORDED).map(|seed| Sequence::random(seed, REQUESTS));
-        let recorded: Vec<_> = sequences
-            .map(|sequence| (sequence.clone(), run(&real, &sequence, None)))
-            .collect();
-        fs::write(corpus_path(), write_corpus(&recorded)).expect("a writable folder");
+    let mut double = Peer::double().expect("the double starts");
+    if env::var_os("UPDATE").is_some() {
+        record(&double);
     }
     let text = fs::read_to_string(corpus_path()).expect("a recorded corpus");
     let recorded = parse_corpus(&text).expect("a well-formed corpus");
-    let double = Target::double().expect("the double starts");
     let (mut count, mut errors) = (0, 0);
-    for (sequence, theirs) in &recorded {
-        let ours = run(&double, sequence, Some(theirs.at_ms));
-        if let Some(at) = compare(sequence, theirs, &ours) {
-            let until = Sequence {
-                requests: sequence.requests[..=at].to_vec(),
-                ..sequence.clone()
-            };
-            panic!(
-                "seed {}, request {at}: the double answers {}, recorded was the last of\n{}",
-                sequence.seed,
-                ours.replies[at].escape_ascii(),
-                replay(&until, theirs)
-            );
+    let mut sent = BTreeSet::new();
+    for played in recorded {
+        let (wrong, all) = played.errors();
+        (count, errors) = (count + all, errors + wrong);
+        let steps = played.steps.iter();
+        sent.extend(steps.map(|(step, _)| double.table().name_of(&step.request)));
+        let seed = played.seed;
+        let found = played.compare(&mut double).expect("the double answers");
+        if let Some(difference) = found {
+            panic!("seed {seed}:\n{}", difference.transcript());
         }
-        count += ours.replies.len();
-        errors += ours
-            .replies
-            .iter()
-            .filter(|reply| reply.starts_with(b"-"))
-            .count();
     }
     assert!(count > 3_000, "{count} replies");
     assert!(
         errors * 2 < count && errors * 20 > count,
         "{errors} errors of {count}: a poor mixture"
+    );
+    let generator = Generator::new(double.table(), "");
+    let unsent: Vec<&str> = generator.names().filter(|name| !sent.contains(*name)).collect();
+    assert!(
+        unsent.is_empty(),
+        "commands without recorded replies (UPDATE=1 records them): {unsent:?}"
     );
 }
 
@@ -106,43 +98,34 @@ fn the_double_answers_as_a_real_server_does() {
         "commands: {count} sequences beside {}, fresh seeds from {fresh}",
         program.display()
     ));
-    let real = Target::real(&program).expect("the server starts");
-    let double = Target::double().expect("the double starts");
-    let mut found = Vec::new();
-    for n in 0..count {
-        let seed = if n % 2 == 0 { 1_000 + n } else { fresh + n };
-        let sequence = Sequence::random(seed, REQUESTS);
-        // Twice, since a real clock may tick between two requests.
-        if differs(&real, &double, &sequence).is_none()
-            || differs(&real, &double, &sequence).is_none()
-        {
-            continue;
-        }
-        let shrunk = shrink(&sequence, |shorter| {
-            differs(&real, &double, shorter).is_some()
-        });
-        let Some((at, theirs, ours)) = differs(&real, &double, &shrunk) else {
-            continue;
+    let mut real = Peer::real(&program).expect("the server starts");
+    let mut double = Peer::double().expect("the double starts");
+    let mut run = |first: u64| -> Report {
+        let campaign = Campaign {
+            seeds: first..first + count / 2,
+            requests: REQUESTS,
+            only: String::new(),
+            findings_max: FINDINGS_MAX,
         };
-        found.push(format!(
-            "seed {seed}: the double answers {} to the last of\n{}",
-            ours.replies[at].escape_ascii(),
-            replay(
-                &Sequence {
-                    requests: shrunk.requests[..=at].to_vec(),
-                    ..shrunk
-                },
-                &theirs
-            )
-        ));
-        if found.len() >= 12 {
-            break;
-        }
+        let report = campaign.run(&mut real, &mut double, &mut |_| {});
+        report.expect("both servers answer")
+    };
+    for report in [run(1_000), run(fresh)] {
+        let shown: Vec<String> = report
+            .findings
+            .iter()
+            .map(|it| format!("seed {}:\n{}", it.seed, it.difference.transcript()))
+            .collect();
+        assert!(
+            shown.is_empty(),
+            "{} kinds of differences:\n\n{}",
+            shown.len(),
+            shown.join("\n")
+        );
+        assert!(
+            count < LIVE || report.missed.is_empty(),
+            "never drawn: {:?}",
+            report.missed
+        );
     }
-    assert!(
-        found.is_empty(),
-        "{} sequences differ:\n\n{}",
-        found.len(),
-        found.join("\n")
-    );
 }

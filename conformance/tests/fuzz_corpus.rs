@@ -5,7 +5,10 @@ use redouble::{
     engine::Rng,
     resp::{Decoder, Limits},
 };
-use redouble_conformance::{differential::generate, fuzzing};
+use redouble_conformance::{
+    differential::{Coverage, Generator, Peer},
+    fuzzing,
+};
 use std::{fs, path::Path};
 
 /// Its name, its body, and how many generated inputs it gets.
@@ -68,9 +71,10 @@ fn glued(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Commands of the table, as multibulk requests, with the clock moved now and then.
-fn requests(rng: &mut Rng) -> Vec<u8> {
+fn requests(generator: &Generator<'_>, rng: &mut Rng) -> Vec<u8> {
     let mut bytes = vec![rng.next_u64() as u8];
-    for request in generate(rng.next_u64(), 30) {
+    let sequence = generator.sequence(rng.next_u64(), 30, &mut Coverage::default());
+    for request in sequence.steps.iter().map(|step| &step.request) {
         bytes.extend(format!("*{}\r\n", request.len()).bytes());
         for arg in request {
             bytes.extend(format!("${}\r\n", arg.len()).bytes());
@@ -102,12 +106,14 @@ fn the_committed_corpus_passes() {
 
 #[test]
 fn generated_inputs_pass() {
+    let double = Peer::double().expect("a double");
+    let generator = Generator::new(double.table(), "");
     for (target, body, count) in TARGETS {
         let mut rng = Rng::for_component(7, target);
         let mut meaningful = 0;
         for n in 0..*count {
             let input = if *target == "commands" && n % 3 != 0 {
-                requests(&mut rng)
+                requests(&generator, &mut rng)
             } else {
                 glued(&mut rng)
             };

@@ -34,7 +34,7 @@ impl Server {
     /// When the port cannot be bound.
     pub fn start_with(builder: ServerBuilder) -> io::Result<Self> {
         let server = builder.make()?;
-        server.listen()?;
+        server.serve()?;
         Ok(Self(server))
     }
 }

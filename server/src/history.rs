@@ -49,6 +49,15 @@ impl History {
         self.entries.push_back(entry);
     }
 
+    /// A request that was parked has its answer.
+    pub(crate) fn answered(&mut self, client_id: u64, reply: &Reply) {
+        let mut entries = self.entries.iter_mut().rev();
+        let parked = entries.find(|entry| entry.client_id == client_id);
+        if let Some(entry) = parked.filter(|entry| entry.reply.is_none()) {
+            entry.reply = Some(reply.clone());
+        }
+    }
+
     /// The entries, oldest first.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter()
@@ -71,19 +80,12 @@ impl fmt::Display for History {
         for entry in &self.entries {
             write!(
                 f,
-                "{:>13}.{:03} #{}",
+                "{:>13}.{:03} #{} {}",
                 entry.at.0.div_euclid(1000),
                 entry.at.0.rem_euclid(1000),
-                entry.client_id
+                entry.client_id,
+                entry.request
             )?;
-            for arg in entry
-                .request
-                .as_request()
-                .iter()
-                .flat_map(|request| request.iter())
-            {
-                write!(f, " {}", arg.escape_ascii())?;
-            }
             match &entry.reply {
                 Some(reply) => writeln!(f, " -> {reply:?}")?,
                 None => writeln!(f, " (waits)")?,

@@ -20,6 +20,8 @@ pub mod blocking;
 #[cfg(feature = "net")]
 mod inspect;
 #[cfg(feature = "net")]
+mod listen;
+#[cfg(feature = "net")]
 mod net;
 #[cfg(feature = "net")]
 mod server;
@@ -27,9 +29,11 @@ mod server;
 pub use command::command_names;
 pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
-pub use inspect::ClockControl;
+pub use inspect::{ClockControl, Data, Database, Snapshot, Stored};
 #[cfg(feature = "net")]
 pub use net::{Clock, Driver, InProcess};
+#[cfg(feature = "tls")]
+pub use net::ClientCertificates;
 #[cfg(feature = "redis")]
 pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]

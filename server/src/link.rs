@@ -10,6 +10,9 @@ use std::task::Waker;
 /// Output that a client does not read, past which its requests are not executed any more. Redis
 /// bounds neither (`client-output-buffer-limit normal 0 0 0`); TCP's own buffers do it there.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Messages that a subscriber does not read, past which its connection ends
+/// (`client-output-buffer-limit pubsub 32mb`).
+pub(crate) const PUSHED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Input kept for a connection that is not being served (paused, delayed, parked).
 pub(crate) const INPUT_BYTES_MAX: usize = 1024 * 1024;
 
@@ -201,7 +204,11 @@ impl Output {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.ready.len() - self.read > OUTPUT_BYTES_MAX
+        self.unread_bytes() > OUTPUT_BYTES_MAX
+    }
+
+    pub(crate) fn unread_bytes(&self) -> usize {
+        self.ready.len() - self.read
     }
 
     /// Makes ready what is due at `now`.

@@ -5,10 +5,10 @@
 //! the inbox instead, and the script's hook serves it (see `engine::Bystanders`).
 
 use crate::clock::NodeClock;
-use crate::engine::{Config, ConnId, Desk, Effect, Engine, Outbox, Outcome, UnixMicros};
+use crate::engine::{Config, ConnId, Desk, Effect, Engine, Outcome, UnixMicros};
 use crate::fault::{Plan, Verdict};
 use crate::history::{Entry, History};
-use crate::link::{Ending, Input, Link, OUTPUT_BYTES_MAX};
+use crate::link::{Ending, Input, Link, OUTPUT_BYTES_MAX, PUSHED_BYTES_MAX};
 use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) engine: Engine,
-    outbox: Outbox,
     /// Serves nobody until this instant of its own clock (DEBUG SLEEP).
     stalled_until: Option<UnixMicros>,
     /// Serves nobody until it is resumed.
@@ -114,7 +113,6 @@ impl Shared {
             plan: Plan::new(config.seed),
             node: Mutex::new(Node {
                 engine: Engine::new(config, now),
-                outbox: Outbox::default(),
                 stalled_until: None,
                 paused: false,
                 backlog: VecDeque::new(),
@@ -207,15 +205,14 @@ impl Shared {
     /// Serves the inbox through the desk of a busy node; called from a script's hook.
     pub(crate) fn serve_inbox(&self, desk: &mut (impl Desk + ?Sized), now: UnixMicros) {
         let waiting = std::mem::take(&mut *lock(&self.inbox));
-        let mut outbox = Outbox::default();
         for link in waiting {
-            while matches!(
-                self.serve_batch(desk, &link, now, &mut outbox),
-                Served::UpToEffects
-            ) {
-                while let Some(effect) = outbox.poll_effect() {
+            while matches!(self.serve_batch(desk, &link, now), Served::UpToEffects) {
+                while let Some(effect) = desk.poll_effect() {
                     match effect {
-                        Effect::Close { .. } => link.output().end(Ending::Close),
+                        Effect::Close { conn } => self.close(conn),
+                        Effect::Push { conn, frame } => {
+                            self.push(desk.protocol(conn), conn, &frame)
+                        }
                         Effect::Shutdown => self.shut_down(),
                         // The busy gate lets no command pass that does these.
                         Effect::Reply { .. } | Effect::Stall { .. } => {}
@@ -223,6 +220,29 @@ impl Shared {
                 }
             }
             link.output().wake();
+        }
+    }
+
+    /// Sends a connection what it did not ask for. One that does not read is given up, at the hard
+    /// limit that Redis sets for subscribers.
+    fn push(&self, protocol: Protocol, conn: ConnId, frame: &Reply) {
+        if let Some(link) = self.link(conn.client_id()) {
+            let mut output = link.output();
+            output.write(frame, protocol);
+            if output.unread_bytes() > PUSHED_BYTES_MAX {
+                tracing::warn!(
+                    client_id = conn.client_id(),
+                    "a subscriber does not read: closed"
+                );
+                output.end(Ending::Reset);
+            }
+            output.wake();
+        }
+    }
+
+    fn close(&self, conn: ConnId) {
+        if let Some(link) = self.link(conn.client_id()) {
+            link.output().end(Ending::Close);
         }
     }
 
@@ -241,7 +261,6 @@ impl Shared {
         desk: &mut (impl Desk + ?Sized),
         link: &Arc<Link>,
         now: UnixMicros,
-        outbox: &mut Outbox,
     ) -> Served {
         let mut input = link.input();
         let Input {
@@ -285,7 +304,7 @@ impl Shared {
                     break Served::All;
                 }
                 if let Some(request) = request.as_request() {
-                    is_open = site.execute(desk, request, parked, outbox);
+                    is_open = site.execute(desk, request, parked);
                 }
             } else {
                 let request = match decoder.next(&desk.limits(conn)) {
@@ -310,7 +329,7 @@ impl Shared {
                 };
                 match verdict {
                     // The ordinary case: replies are gathered and written at once.
-                    Verdict::Pass if !is_ruled => match site.run(desk, request, outbox) {
+                    Verdict::Pass if !is_ruled => match site.run(desk, request) {
                         Outcome::Reply(reply) => {
                             encode(&reply, desk.protocol(conn), replies);
                             is_open = replies.len() <= OUTPUT_BYTES_MAX;
@@ -318,7 +337,7 @@ impl Shared {
                         Outcome::Parked => *parked = Some(request.to_owned()),
                         Outcome::Silent => {}
                     },
-                    Verdict::Pass => is_open = site.execute(desk, request, parked, outbox),
+                    Verdict::Pass => is_open = site.execute(desk, request, parked),
                     Verdict::Delay(duration) => {
                         let due = now.plus(duration);
                         *delayed = Some((due, request.to_owned()));
@@ -333,7 +352,7 @@ impl Shared {
                     }
                 }
             }
-            if !outbox.is_empty() {
+            if desk.has_effects() {
                 break Served::UpToEffects;
             }
         };
@@ -404,9 +423,8 @@ impl Site<'_> {
         desk: &mut (impl Desk + ?Sized),
         request: Request<'_>,
         parked: &mut Option<OwnedRequest>,
-        outbox: &mut Outbox,
     ) -> bool {
-        match self.run(desk, request, outbox) {
+        match self.run(desk, request) {
             Outcome::Reply(reply) => self.answer(desk, request, &reply),
             Outcome::Parked => {
                 *parked = Some(request.to_owned());
@@ -417,13 +435,8 @@ impl Site<'_> {
     }
 
     #[inline]
-    fn run(
-        &self,
-        desk: &mut (impl Desk + ?Sized),
-        request: Request<'_>,
-        outbox: &mut Outbox,
-    ) -> Outcome {
-        let outcome = desk.handle(self.conn, request, self.node_time, outbox);
+    fn run(&self, desk: &mut (impl Desk + ?Sized), request: Request<'_>) -> Outcome {
+        let outcome = desk.handle(self.conn, request, self.node_time);
         if self.shared.has_history {
             self.record(request, &outcome);
         }
@@ -500,29 +513,40 @@ impl Node {
                 }
                 break;
             }
-            match shared.serve_batch(&mut self.engine, link, now, &mut self.outbox) {
+            match shared.serve_batch(&mut self.engine, link, now) {
                 Served::All => break,
-                Served::UpToEffects => self.carry_out(shared, link, now),
+                Served::UpToEffects => self.carry_out(shared, Some(link), now),
             }
         }
     }
 
-    /// Carries out what the request of `caller` does to others.
-    #[inline]
-    fn carry_out(&mut self, shared: &Shared, caller: &Arc<Link>, now: UnixMicros) {
-        while let Some(effect) = self.outbox.poll_effect() {
+    /// Changes the engine from outside, and carries out what follows from it.
+    pub(crate) fn change(
+        &mut self,
+        shared: &Shared,
+        now: UnixMicros,
+        change: impl FnOnce(&mut Engine, UnixMicros),
+    ) {
+        change(&mut self.engine, shared.node_time(now));
+        self.carry_out(shared, None, now);
+    }
+
+    /// Carries out what a request (of `caller`) or the passing of time does to others.
+    fn carry_out(&mut self, shared: &Shared, caller: Option<&Arc<Link>>, now: UnixMicros) {
+        while let Some(effect) = self.engine.poll_effect() {
             match effect {
                 Effect::Reply { conn, reply } => self.answer_parked(shared, conn, &reply, now),
-                Effect::Close { conn } => {
-                    if let Some(link) = shared.link(conn.client_id()) {
-                        link.output().end(Ending::Close);
-                    }
+                Effect::Push { conn, frame } => {
+                    shared.push(self.engine.protocol(conn), conn, &frame);
                 }
+                Effect::Close { conn } => shared.close(conn),
                 Effect::Stall { until } => {
                     self.stalled_until = Some(until);
                     let until = shared.clock.when(until);
-                    caller.output().hold_until(until);
-                    if let Some(conn) = caller.conn.get() {
+                    if let Some(caller) = caller
+                        && let Some(conn) = caller.conn.get()
+                    {
+                        caller.output().hold_until(until);
                         shared.set_timer(until, conn.client_id());
                     }
                 }
@@ -538,6 +562,9 @@ impl Node {
         let Some(request) = link.input().parked.take() else {
             return;
         };
+        if shared.has_history {
+            lock(&shared.history).answered(conn.client_id(), reply);
+        }
         if let Some(request) = request.as_request() {
             let site = Site {
                 shared,
@@ -607,8 +634,8 @@ impl Node {
     /// Does what is due at `now`.
     pub(crate) fn handle_timeout(&mut self, shared: &Shared, now: UnixMicros) {
         if !self.is_stalled(shared, now) {
-            self.engine
-                .handle_timeout(shared.node_time(now), &mut self.outbox);
+            self.engine.handle_timeout(shared.node_time(now));
+            self.carry_out(shared, None, now);
             self.serve_backlog(shared, now);
         }
         while let Some(client_id) = shared.timers.pop_due(now) {

@@ -2,20 +2,19 @@
 
 use crate::engine::{Config, UnixMicros, UnixMillis};
 use crate::fault::{MessageRule, Rule};
-use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, Sockets, Source, connections_max};
+use crate::listen::{Listening, Wanted};
+use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, Source};
 use crate::node::Shared;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a server is to be. Every setting has a default that works.
 #[derive(Clone, Debug)]
 pub struct ServerBuilder {
-    config: Config,
+    pub(crate) config: Config,
+    pub(crate) wanted: Wanted,
     clock: Clock,
     epoch: UnixMicros,
-    bind: IpAddr,
-    port: u16,
     history_max: usize,
 }
 
@@ -23,10 +22,9 @@ impl Default for ServerBuilder {
     fn default() -> Self {
         Self {
             config: Config::default(),
+            wanted: Wanted::default(),
             clock: Clock::System,
             epoch: EPOCH,
-            bind: Ipv4Addr::LOCALHOST.into(),
-            port: 0,
             history_max: 0,
         }
     }
@@ -51,20 +49,6 @@ impl ServerBuilder {
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
-        self
-    }
-
-    /// The TCP port; 0, the default, takes a free one.
-    #[must_use]
-    pub fn port(mut self, port: u16) -> Self {
-        self.port = port;
-        self
-    }
-
-    /// The address to listen on. 127.0.0.1 unless set.
-    #[must_use]
-    pub fn bind(mut self, addr: IpAddr) -> Self {
-        self.bind = addr;
         self
     }
 
@@ -128,59 +112,22 @@ impl ServerBuilder {
 
     pub(crate) fn make(mut self) -> io::Result<Server> {
         let source = Source::new(self.clock, self.epoch)?;
-        // A paused tokio clock times out every request on a real socket; the port is bound when asked for.
-        let listener = if self.clock == Clock::Tokio && self.port == 0 {
-            Listener::Later(self.bind)
-        } else {
-            let listener = listen(SocketAddr::new(self.bind, self.port))?;
-            self.config.port = listener.local_addr()?.port();
-            Listener::Bound(listener)
-        };
+        // A paused tokio clock times out every request on a real socket: most such servers need none.
+        let is_lazy = self.clock == Clock::Tokio;
+        let listening = self.wanted.bind(is_lazy, &mut self.config)?;
+        let is_known = listening.is_known;
         let shared = Shared::new(self.config, self.history_max, source.now());
-        Ok(Server {
+        let server = Server {
             hub: Arc::new(Hub::new(shared, source)),
-            listening: Mutex::new(Listening {
-                listener,
-                addr: None,
-                sockets: None,
-            }),
+            listening: Mutex::new(listening),
             driver: Mutex::new(None),
             is_timed_by_sockets: self.clock == Clock::System,
-        })
+        };
+        if is_known {
+            server.serve()?;
+        }
+        Ok(server)
     }
-}
-
-fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
-    let socket = socket2::Socket::new(
-        socket2::Domain::for_address(addr),
-        socket2::Type::STREAM,
-        None,
-    )?;
-    #[cfg(unix)]
-    socket.set_reuse_address(true)?;
-    socket.bind(&addr.into())?;
-    // Whatever the machine is set up for, nobody is far away: pacing and bandwidth probes (BBR) only
-    // cost time here. Accepted connections inherit it. Where it is refused, nothing is lost.
-    #[cfg(target_os = "linux")]
-    let _default_stays = socket.set_tcp_congestion(b"reno");
-    // `tcp-backlog`, 511 in Redis; more lets thousands connect at once.
-    socket.listen(4096)?;
-    Ok(socket.into())
-}
-
-#[derive(Debug)]
-enum Listener {
-    Later(IpAddr),
-    Bound(TcpListener),
-    /// The socket thread has it.
-    Served,
-}
-
-#[derive(Debug)]
-struct Listening {
-    listener: Listener,
-    addr: Option<SocketAddr>,
-    sockets: Option<Sockets>,
 }
 
 /// A Redis double in this process. Dropping it ends its connections, its thread and its timer, and
@@ -200,9 +147,9 @@ struct Listening {
 #[derive(Debug)]
 pub struct Server {
     pub(crate) hub: Arc<Hub>,
-    listening: Mutex<Listening>,
+    pub(crate) listening: Mutex<Listening>,
     driver: Mutex<Option<tokio::task::AbortHandle>>,
-    is_timed_by_sockets: bool,
+    pub(crate) is_timed_by_sockets: bool,
 }
 
 impl Server {
@@ -220,56 +167,6 @@ impl Server {
     /// A server with other settings.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
-    }
-
-    /// Serves sockets from now on, and gives the address.
-    ///
-    /// # Errors
-    /// When the port cannot be bound or the thread cannot be started.
-    pub fn listen(&self) -> io::Result<SocketAddr> {
-        let mut listening = self
-            .listening
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(addr) = listening.addr {
-            return Ok(addr);
-        }
-        let listener = match std::mem::replace(&mut listening.listener, Listener::Served) {
-            Listener::Later(ip) => listen(SocketAddr::new(ip, 0))?,
-            Listener::Bound(listener) => listener,
-            Listener::Served => {
-                return Err(io::Error::other("the socket thread could not be started"));
-            }
-        };
-        let addr = listener.local_addr()?;
-        self.hub
-            .shared
-            .node()
-            .engine
-            .limit_connections(connections_max);
-        listening.sockets = Some(Sockets::start(
-            self.hub.clone(),
-            listener,
-            self.is_timed_by_sockets,
-        )?);
-        listening.addr = Some(addr);
-        Ok(addr)
-    }
-
-    /// The address of its socket.
-    ///
-    /// # Panics
-    /// When [`Server::listen`], which this calls first, fails.
-    pub fn addr(&self) -> SocketAddr {
-        self.listen().expect("the socket thread starts")
-    }
-
-    /// The URL for clients, as in `redis://127.0.0.1:40113`.
-    ///
-    /// # Panics
-    /// When [`Server::listen`], which this calls first, fails.
-    pub fn url(&self) -> String {
-        format!("redis://{}", self.addr())
     }
 
     /// A connection without a socket: bytes of RESP go in and come out. Works under a paused clock.

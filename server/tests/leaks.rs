@@ -15,9 +15,17 @@ fn threads_tasks_and_descriptors_go_with_the_server() -> Result<(), Box<dyn std:
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("redis.sock");
     let tasks = || runtime.metrics().num_alive_tasks();
     let round = || -> Result<(), Box<dyn std::error::Error>> {
-        let server = blocking::Server::start()?;
+        let builder = Server::builder();
+        #[cfg(feature = "tls")]
+        let builder = builder.tls();
+        let server = blocking::Server::start_with(builder.unix_socket(&path))?;
+        let _unix = std::os::unix::net::UnixStream::connect(&path)?;
+        #[cfg(feature = "tls")]
+        let _unfinished_handshake = TcpStream::connect(server.tls_addr())?;
         let mut client = TcpStream::connect(server.addr())?;
         client.write_all(b"EVAL \"return redis.call('set', 'k', 'v')\" 0\r\n")?;
         while !server.exists("k") {
@@ -49,5 +57,6 @@ fn threads_tasks_and_descriptors_go_with_the_server() -> Result<(), Box<dyn std:
         round()?;
     }
     assert_eq!((count("/proc/self/task"), count("/proc/self/fd")), before);
+    assert!(!path.exists());
     Ok(())
 }

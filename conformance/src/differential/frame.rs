@@ -1,4 +1,4 @@
-//! Where one reply ends in a stream of bytes, in RESP2 and RESP3. Knows no meaning.
+//! Where one reply ends in a stream of bytes, and its parts, in RESP2 and RESP3. Knows no meaning.
 
 /// The length of the first whole reply in `bytes`; `None` until there is one.
 pub(crate) fn reply_len(bytes: &[u8]) -> Option<usize> {
@@ -58,6 +58,76 @@ pub(super) fn sorted(reply: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A reply in its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Anything without members: its first byte, and its text unless it is nil.
+    Scalar(u8, Option<Vec<u8>>),
+    /// Anything with members: its first byte, and the members; those of a map one after the other.
+    Group(u8, Vec<Self>),
+}
+
+impl Value {
+    /// Reads one whole reply; `None` if it is none.
+    pub(super) fn parse(reply: &[u8]) -> Option<Self> {
+        let (value, rest) = Self::split(reply)?;
+        rest.is_empty().then_some(value)
+    }
+
+    fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let end = bytes.windows(2).position(|two| two == b"\r\n")?;
+        let (kind, text) = (*bytes.first()?, &bytes[1..end]);
+        let mut rest = &bytes[end + 2..];
+        let count = || std::str::from_utf8(text).ok()?.parse::<i64>().ok();
+        match kind {
+            b'$' | b'=' | b'!' | b'*' | b'~' | b'>' | b'%' if text == b"-1" => {
+                Some((Self::Scalar(kind, None), rest))
+            }
+            b'$' | b'=' | b'!' => {
+                let len = usize::try_from(count()?).ok()?;
+                let (text, tail) = rest.split_at_checked(len)?;
+                let tail = tail.strip_prefix(b"\r\n")?;
+                Some((Self::Scalar(kind, Some(text.to_vec())), tail))
+            }
+            b'*' | b'~' | b'>' | b'%' => {
+                let mut members = Vec::new();
+                let each = if kind == b'%' { 2 } else { 1 };
+                for _ in 0..count()? * each {
+                    let (member, tail) = Self::split(rest)?;
+                    members.push(member);
+                    rest = tail;
+                }
+                Some((Self::Group(kind, members), rest))
+            }
+            b'_' => Some((Self::Scalar(kind, None), rest)),
+            _ => Some((Self::Scalar(kind, Some(text.to_vec())), rest)),
+        }
+    }
+
+    /// The text of a scalar.
+    pub(super) fn text(&self) -> Option<&[u8]> {
+        match self {
+            Self::Scalar(_, text) => text.as_deref(),
+            Self::Group(..) => None,
+        }
+    }
+
+    /// The members of a group; none of a scalar.
+    pub(super) fn members(&self) -> &[Self] {
+        match self {
+            Self::Scalar(..) => &[],
+            Self::Group(_, members) => members,
+        }
+    }
+
+    /// What stands behind this name in a map, or in an array of names and values.
+    pub(super) fn field(&self, name: &str) -> Option<&Self> {
+        let mut pairs = self.members().chunks_exact(2);
+        let pair = pairs.find(|pair| pair[0].text() == Some(name.as_bytes()))?;
+        Some(&pair[1])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,5 +171,21 @@ mod tests {
             sorted(b"%2\r\n+b\r\n+a\r\n+a\r\n+b\r\n"),
             b"%2\r\n+a\r\n+b\r\n+b\r\n+a\r\n"
         );
+    }
+
+    #[test]
+    fn a_reply_has_parts() {
+        let reply = b"*3\r\n%1\r\n+k\r\n~2\r\n:1\r\n_\r\n$-1\r\n$2\r\n\r\n\r\n";
+        let value = Value::parse(reply).expect("a whole reply");
+        let [map, nil, text] = value.members() else {
+            panic!("three members: {value:?}");
+        };
+        let set = map.field("k").expect("a field");
+        assert_eq!(set.members()[0].text(), Some(&b"1"[..]));
+        assert_eq!(set.members()[1], Value::Scalar(b'_', None));
+        assert_eq!((nil.text(), text.text()), (None, Some(&b"\r\n"[..])));
+        for cut in 0..reply.len() {
+            assert_eq!(Value::parse(&reply[..cut]), None, "cut at {cut}");
+        }
     }
 }

@@ -1,228 +1,564 @@
-//! Random requests for every command of the table, from small pools, so that they meet.
+//! Random sequences of requests for every row of a command table, with every option that it has,
+//! right and wrong. A row that is added to the table is drawn without a change here.
 
+use super::{
+    known::{self, How},
+    sequence::{Sequence, Step},
+    table::{Argument, Kind, Row, Table},
+    transcript::split,
+    values::{ANY_KEYS, ODD, Pool, SETUP, is_given, keys_of, pool},
+};
 use redouble::engine::Rng;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// How a command is called: its name, the kinds of its arguments, the options it may have.
-///
-/// Kinds: `K` key, `V` value, `I` integer, `F` number, `S` and `M` a time to live in seconds and in
-/// milliseconds, `A` and `P` a point in time in the same, `H` field, `N` database, `G` pattern,
-/// `L` script with its keys and arguments, `R` a whole request, `D` digest. `K*` is one to three of
-/// them, `(HV)*` pairs. Other words stand for themselves. Times to live are long or past: what runs
-/// out meanwhile belongs into a transcript.
-const CALLS: &[(&str, &str, &[&str])] = &[
-    (
-        "set",
-        "K V",
-        &[
-            "NX", "XX", "GET", "KEEPTTL", "EX S", "PX M", "EXAT A", "PXAT P", "PERSIST", "IFEQ V",
-        ],
-    ),
-    ("set", "K V", &["GET", "PXAT P"]),
-    ("set", "K I", &[]),
-    ("set", "K F", &[]),
-    ("get", "K", &[]),
-    ("getset", "K V", &[]),
-    ("getdel", "K", &[]),
-    (
-        "getex",
-        "K",
-        &["EX S", "PX M", "EXAT A", "PXAT P", "PERSIST", "KEEPTTL"],
-    ),
-    ("setnx", "K V", &[]),
-    ("setex", "K S V", &[]),
-    ("psetex", "K M V", &[]),
-    ("incr", "K", &[]),
-    ("decr", "K", &[]),
-    ("incrby", "K I", &[]),
-    ("decrby", "K I", &[]),
-    ("incrbyfloat", "K F", &[]),
-    ("strlen", "K", &[]),
-    ("del", "K*", &[]),
-    ("unlink", "K*", &[]),
-    ("exists", "K*", &[]),
-    ("type", "K", &[]),
-    ("expire", "K S", &["NX", "XX", "GT", "LT"]),
-    ("pexpire", "K M", &["NX", "XX", "GT", "LT"]),
-    ("expireat", "K A", &["NX", "XX", "GT", "LT"]),
-    ("pexpireat", "K P", &["NX", "XX", "GT", "LT"]),
-    ("ttl", "K", &[]),
-    ("pttl", "K", &[]),
-    ("expiretime", "K", &[]),
-    ("pexpiretime", "K", &[]),
-    ("persist", "K", &[]),
-    ("keys", "G", &[]),
-    (
-        "scan",
-        "0 COUNT 1000",
-        &["MATCH G", "TYPE string", "TYPE hash", "TYPE nothing"],
-    ),
-    ("hset", "K (HV)*", &[]),
-    ("hset", "K H I", &[]),
-    ("hget", "K H", &[]),
-    ("hmget", "K H*", &[]),
-    ("hdel", "K H*", &[]),
-    ("hexists", "K H", &[]),
-    ("hgetall", "K", &[]),
-    ("hincrby", "K H I", &[]),
-    ("hlen", "K", &[]),
-    ("ping", "", &["V"]),
-    ("echo", "V", &[]),
-    ("select", "N", &[]),
-    ("auth", "V", &["V"]),
-    ("client id", "surplus surplus", &[]),
-    ("client setname", "V", &[]),
-    ("client getname", "", &[]),
-    ("dbsize", "", &[]),
-    ("flushdb", "", &["SYNC", "ASYNC", "V"]),
-    ("flushall", "surplus surplus", &[]),
-    ("time", "surplus surplus", &[]),
-    ("config get", "maxmemory-policy", &[]),
-    (
-        "command info",
-        "",
-        &[
-            "get",
-            "set",
-            "expire",
-            "hset",
-            "eval",
-            "nothing",
-            "GET",
-            "config|get",
-        ],
-    ),
-    ("command getkeys", "R", &[]),
-    ("command count", "surplus surplus", &[]),
-    ("script exists", "D*", &[]),
-    ("script flush", "", &["SYNC", "ASYNC", "V"]),
-    ("script load", "return|1", &[]),
-    ("script kill", "", &[]),
-    ("eval", "L", &[]),
-    ("eval", "L", &[]),
-    ("eval", "L", &[]),
-    ("evalsha", "D 1 K", &[]),
-];
+/// Connections of one sequence at most, as many as are alive at a time.
+const CONNECTIONS_MAX: usize = 3;
 
-const SCRIPTS: &[&str] = &[
-    "return redis.call('GET', KEYS[1])",
-    "return redis.pcall('GET', KEYS[1])",
-    "return redis.call('SET', KEYS[1], ARGV[1], 'NX')",
-    "return redis.call('INCRBY', KEYS[1], ARGV[1])",
-    "return redis.pcall('HINCRBY', KEYS[1], 'f1', ARGV[1])",
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end",
-    "return {KEYS, ARGV, #KEYS, #ARGV}",
-    "return {1, 2.9, -3.9, 'x', true, false, {1, {}}, nil, 4}",
-    "return redis.call('HGETALL', KEYS[1])",
-    "redis.setresp(3); return redis.call('HGETALL', KEYS[1])",
-    "return redis.call('PEXPIREAT', KEYS[1], 4000000000000 + tonumber(ARGV[1] or 0))",
-    "return redis.call('TYPE', KEYS[1])",
-    "return redis.call('TYPE', KEYS[1]).ok",
-    "return tostring(tonumber(ARGV[1]))",
-    "return tonumber(ARGV[1])",
-    "return redis.error_reply(ARGV[1] or 'none')",
-    "return redis.status_reply(ARGV[1] or 'none')",
-    "return redis.sha1hex(ARGV[1] or '')",
-    "error(ARGV[1])",
-    "error({err = ARGV[1] or 'none'})",
-    "return redis.call('NOSUCH', KEYS[1])",
-    "return redis.pcall('SET', KEYS[1])",
-    "return {err = ARGV[1]}",
-    "return {ok = ARGV[1], err = nil}",
-    "return {double = tonumber(ARGV[1])}",
-    "local r = redis.pcall('INCR', KEYS[1]); return type(r) == 'table' and r.err or r",
-    "redis.call('SET', KEYS[1], 12345678901234567890); return redis.call('GET', KEYS[1])",
-    "redis.call('SET', KEYS[1], tonumber(ARGV[1] or 0) + 0.5); return redis.call('GET', KEYS[1])",
-    "x = 1",
-    "return nosuch",
-    "return 1 +",
-];
+/// What has to be drawn at least once: a row, an argument that may be left out or is one of several,
+/// or an argument given several times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Feature {
+    Row(usize),
+    Given(usize, usize),
+    Repeated(usize, usize),
+}
 
-const KEYS: &[&str] = &["k1", "k2", "k3", "k4", "k5"];
-const FIELDS: &[&str] = &["f1", "f2", "f3", "", "a b"];
-const VALUES: &[&str] = &[
-    "",
-    "a",
-    "b",
-    "hello",
-    "1",
-    "-1",
-    "0",
-    "10",
-    "3.5",
-    "a b",
-    "\r\n",
-    "\0\u{1}",
-    "é",
-    "9223372036854775807",
-    "a text that is longer than twenty-two bytes",
-];
-const INTEGERS: &[&str] = &[
-    "0",
-    "1",
-    "-1",
-    "2",
-    "7",
-    "100",
-    "-100",
-    "9223372036854775807",
-    "-9223372036854775808",
-    "9223372036854775806",
-    "9223372036854775808",
-    "-9223372036854775809",
-    "01",
-    "+1",
-    "-0",
-    " 1",
-    "1 ",
-    "",
-    "1.0",
-    "abc",
-    "1e3",
-    "0x10",
-];
-const NUMBERS: &[&str] = &[
-    "0",
-    "1",
-    "-1",
-    "0.1",
-    "0.2",
-    "-0.3",
-    "3.0e3",
-    "1e17",
-    "1e-17",
-    "5e-18",
-    "1e300",
-    "1e4932",
-    "-1e4932",
-    "1e5000",
-    "inf",
-    "-inf",
-    "nan",
-    "0x10",
-    "1.",
-    ".5",
-    "-0",
-    "",
-    "abc",
-    " 1",
-    "1 ",
-    "9223372036854775807",
-    "123456789.987654321",
-];
-const PATTERNS: &[&str] = &[
-    "*", "k*", "k?", "k[12]", "k[^1]", "k[1-3]", "k\\1", "K1", "", "[", "k1",
-];
-const DATABASES: &[&str] = &[
-    "0",
-    "0",
-    "0",
-    "1",
-    "15",
-    "16",
-    "-1",
-    "abc",
-    "9223372036854775807",
-];
+/// A mistake that is made on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mistake {
+    /// An argument too few.
+    Missing,
+    /// A word too many.
+    Surplus,
+    /// An option for the second time, or one that excludes another.
+    Conflict,
+    /// A value that is none of its type.
+    Odd,
+    /// Two arguments in each other's place.
+    Swapped,
+    /// A key of another type.
+    WrongType,
+}
+
+impl Mistake {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Missing,
+        Self::Surplus,
+        Self::Conflict,
+        Self::Odd,
+        Self::Swapped,
+        Self::WrongType,
+    ];
+}
+
+/// What has been generated.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    features: BTreeSet<Feature>,
+    mistakes: BTreeMap<Mistake, usize>,
+}
+
+/// Draws sequences from a table.
+#[derive(Debug)]
+pub struct Generator<'a> {
+    table: &'a Table,
+    /// Rows that are sent, by the group that they belong to.
+    groups: BTreeMap<&'a str, Vec<usize>>,
+    /// All that is to be drawn, in an order of its own.
+    features: Vec<Feature>,
+}
+
+impl<'a> Generator<'a> {
+    /// For all rows of a table that can be compared, or those of them whose names contain `only`.
+    pub fn new(table: &'a Table, only: &str) -> Self {
+        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut features = Vec::new();
+        for (at, row) in table.rows.iter().enumerate() {
+            let is_sent = !matches!(known::how(&row.name), Some(How::NotSent));
+            if !is_sent || !row.name.contains(only) {
+                continue;
+            }
+            groups.entry(&row.group).or_default().push(at);
+            features.push(Feature::Row(at));
+            features.extend(options(row).map(|it| Feature::Given(at, it)));
+            features.extend(repeated(row).map(|it| Feature::Repeated(at, it)));
+        }
+        // Neighbours would make sequences of one command.
+        let mut source = Source(Rng::for_component(0, "features"));
+        source.shuffle(&mut features);
+        Self {
+            table,
+            groups,
+            features,
+        }
+    }
+
+    /// How many sequences of so many requests draw every feature, whatever the first seed.
+    pub fn enough(&self, requests: usize) -> u64 {
+        self.features.len().div_ceil(forced(requests).max(1)) as u64
+    }
+
+    /// The sequence of a seed, with about so many requests.
+    pub fn sequence(&self, seed: u64, requests: usize, coverage: &mut Coverage) -> Sequence {
+        if self.features.is_empty() {
+            return Sequence {
+                seed,
+                steps: Vec::new(),
+            };
+        }
+        Draw {
+            generator: self,
+            source: Source(Rng::for_component(seed, "sequence")),
+            coverage,
+            steps: Vec::new(),
+            live: Vec::new(),
+            connections: 0,
+            linked: None,
+        }
+        .sequence(seed, requests)
+    }
+
+    /// What no sequence had: rows and options by name.
+    pub fn missed(&self, coverage: &Coverage) -> Vec<String> {
+        let missed = self.features.iter().filter(|it| !coverage.features.contains(it));
+        let mut missed: Vec<String> = missed.map(|it| self.name(*it)).collect();
+        missed.sort();
+        let unmade = Mistake::ALL.iter().filter(|it| !coverage.mistakes.contains_key(it));
+        missed.extend(unmade.map(|it| format!("mistake {it:?}")));
+        missed
+    }
+
+    /// The names of the commands that it sends.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let rows = self.groups.values().flatten();
+        rows.map(|row| &*self.table.rows[*row].name)
+    }
+
+    /// How many rows and options there are to draw.
+    pub fn features(&self) -> usize {
+        self.features.len()
+    }
+
+    fn name(&self, feature: Feature) -> String {
+        let argument = |row: &Row, id: usize| {
+            let mut arguments = row.each_argument().into_iter();
+            let found = arguments.find(|it| it.id == id);
+            found.map_or_else(String::new, |it| it.token.clone().unwrap_or_else(|| it.name.clone()))
+        };
+        match feature {
+            Feature::Row(at) => self.table.rows[at].name.clone(),
+            Feature::Given(at, id) => {
+                let row = &self.table.rows[at];
+                format!("{} {}", row.name, argument(row, id))
+            }
+            Feature::Repeated(at, id) => {
+                let row = &self.table.rows[at];
+                format!("{} {} twice", row.name, argument(row, id))
+            }
+        }
+    }
+}
+
+/// Of so many requests, those that are drawn for a feature.
+fn forced(requests: usize) -> usize {
+    requests / 2
+}
+
+/// Arguments that may be left out, and those that are one of several.
+fn options(row: &Row) -> impl Iterator<Item = usize> {
+    let optional = |it: &&Argument| it.optional && !is_given(row, it);
+    let optional = row.each_argument().into_iter().filter(optional).map(|it| it.id);
+    let groups = row.each_argument().into_iter().filter(|it| it.kind == Kind::OneOf);
+    let alternatives = groups.flat_map(|it| it.arguments.iter().map(|it| it.id));
+    let found: BTreeSet<usize> = optional.chain(alternatives).collect();
+    found.into_iter()
+}
+
+fn repeated(row: &Row) -> impl Iterator<Item = usize> {
+    let multiple = row.each_argument().into_iter().filter(|it| it.multiple);
+    multiple.map(|it| it.id)
+}
+
+struct Source(Rng);
+
+impl Source {
+    fn below(&mut self, bound: usize) -> usize {
+        (self.0.next_u64() % bound.max(1) as u64) as usize
+    }
+
+    fn percent(&mut self, chance: usize) -> bool {
+        self.below(100) < chance
+    }
+
+    fn pick<'a>(&mut self, pool: &[&'a str]) -> &'a str {
+        pool[self.below(pool.len())]
+    }
+
+    fn shuffle<T>(&mut self, list: &mut [T]) {
+        for at in (1..list.len()).rev() {
+            list.swap(at, self.below(at + 1));
+        }
+    }
+}
+
+/// A connection as the generator sees it.
+struct Live {
+    number: u32,
+    queues: bool,
+}
+
+struct Draw<'a, 'g> {
+    generator: &'a Generator<'g>,
+    source: Source,
+    coverage: &'a mut Coverage,
+    steps: Vec<Step>,
+    live: Vec<Live>,
+    /// Connections so far, those that have ended among them.
+    connections: u32,
+    /// How many keys a number before them has promised.
+    linked: Option<usize>,
+}
+
+/// What a request is drawn for: an option to give, and whether twice.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    id: Option<usize>,
+    twice: bool,
+}
+
+impl Draw<'_, '_> {
+    fn sequence(mut self, seed: u64, requests: usize) -> Sequence {
+        let count = [1, 1, 1, 2, 2, CONNECTIONS_MAX][self.source.below(6)];
+        for _ in 0..count {
+            let live = self.open();
+            self.live.push(live);
+        }
+        let themes = self.themes();
+        self.setup(&themes);
+        let features = &self.generator.features;
+        let forced = forced(requests);
+        let mut due = (0..forced).map(|n| {
+            // Sequences with neighbouring seeds draw neighbouring features.
+            let at = seed.wrapping_mul(forced as u64).wrapping_add(n as u64);
+            features[(at % features.len() as u64) as usize]
+        });
+        let mut at = 0;
+        for n in 0..requests {
+            if count > 1 && self.source.percent(35) {
+                at = self.source.below(count);
+            }
+            if n % 2 == 0
+                && let Some(feature) = due.next()
+            {
+                let (row, wanted) = match feature {
+                    Feature::Row(row) => (row, Wanted::default()),
+                    Feature::Given(row, id) => (row, Wanted { id: Some(id), twice: false }),
+                    Feature::Repeated(row, id) => (row, Wanted { id: Some(id), twice: true }),
+                };
+                self.coverage.features.insert(feature);
+                self.send(at, row, wanted, false);
+            } else if self.live[at].queues && self.source.percent(30) {
+                let end = if self.source.percent(85) { "EXEC" } else { "DISCARD" };
+                self.live[at].queues = false;
+                self.push(at, vec![end.into()]);
+            } else {
+                let row = self.theme_row(&themes);
+                self.send(at, row, Wanted::default(), true);
+            }
+        }
+        Sequence {
+            seed,
+            steps: self.steps,
+        }
+    }
+
+    fn open(&mut self) -> Live {
+        self.connections += 1;
+        if self.source.percent(50) {
+            self.steps.push(Step {
+                connection: self.connections,
+                request: vec![b"HELLO".to_vec(), b"3".to_vec()],
+            });
+        }
+        Live {
+            number: self.connections,
+            queues: false,
+        }
+    }
+
+    /// One or two groups that most requests come from, so that they meet.
+    fn themes(&mut self) -> Vec<&'static str> {
+        let groups: Vec<&str> = self.generator.groups.keys().copied().collect();
+        let count = 1 + self.source.below(2);
+        let drawn = (0..count).map(|_| groups[self.source.below(groups.len())]);
+        let drawn: Vec<&str> = drawn.collect();
+        // The names of groups live as long as the table; the list of keys knows the same names.
+        let names = SETUP.iter().map(|(group, _)| *group);
+        names.filter(|name| drawn.contains(name)).collect()
+    }
+
+    fn theme_row(&mut self, themes: &[&str]) -> usize {
+        let groups = &self.generator.groups;
+        let own: Vec<usize> = themes
+            .iter()
+            .filter_map(|name| groups.get(name))
+            .flatten()
+            .copied()
+            .collect();
+        if own.is_empty() || self.source.percent(25) {
+            let all: Vec<usize> = groups.values().flatten().copied().collect();
+            return all[self.source.below(all.len())];
+        }
+        own[self.source.below(own.len())]
+    }
+
+    fn setup(&mut self, themes: &[&str]) {
+        for (group, line) in SETUP {
+            let request = split(line).unwrap_or_default();
+            let is_there = self.generator.table.row(&request).is_some();
+            let chance = if themes.contains(group) { 70 } else { 25 };
+            if is_there && self.source.percent(chance) {
+                self.steps.push(Step {
+                    connection: self.live[0].number,
+                    request,
+                });
+            }
+        }
+    }
+
+    fn push(&mut self, at: usize, request: Vec<String>) {
+        let connection = self.live[at].number;
+        let name = request[0].to_ascii_lowercase();
+        let request = request.into_iter().map(String::into_bytes).collect();
+        self.steps.push(Step {
+            connection,
+            request,
+        });
+        match &*name {
+            "multi" => self.live[at].queues = true,
+            "exec" | "discard" | "reset" => self.live[at].queues = false,
+            // What follows comes over another connection.
+            "quit" => self.live[at] = self.open(),
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, at: usize, row: usize, wanted: Wanted, may_err: bool) {
+        let row = &self.generator.table.rows[row];
+        let mut request = self.request(row, wanted);
+        if may_err && self.source.percent(20) {
+            self.make_mistake(row, &mut request);
+        }
+        self.push(at, request);
+    }
+
+    fn request(&mut self, row: &Row, wanted: Wanted) -> Vec<String> {
+        let mut request: Vec<String> = row.name.split('|').map(str::to_owned).collect();
+        if self.source.percent(25) {
+            request.iter_mut().for_each(|word| word.make_ascii_uppercase());
+        }
+        self.linked = None;
+        self.arguments(row, &row.arguments, wanted, &mut request);
+        request
+    }
+
+    fn arguments(
+        &mut self,
+        row: &Row,
+        arguments: &[Argument],
+        wanted: Wanted,
+        into: &mut Vec<String>,
+    ) {
+        // Keys and what belongs to each of them come in equal numbers.
+        let is_list = |it: &&Argument| it.multiple && !it.optional && it.token.is_none();
+        let before = self.linked;
+        if arguments.iter().filter(is_list).count() > 1 {
+            self.linked = Some(1 + self.source.below(3));
+        }
+        let mut pieces: Vec<(bool, Vec<String>)> = Vec::new();
+        for argument in arguments {
+            let mut piece = Vec::new();
+            if self.is_drawn(row, argument, wanted) {
+                self.argument(row, argument, wanted, &mut piece);
+            }
+            let is_option = argument.optional && argument.token.is_some()
+                || argument.optional && argument.kind == Kind::OneOf;
+            pieces.push((is_option, piece));
+        }
+        if self.source.percent(30) {
+            // Options have no order.
+            let from = pieces.iter().rposition(|(is_option, _)| !is_option);
+            let from = from.map_or(0, |at| at + 1);
+            self.source.shuffle(&mut pieces[from..]);
+        }
+        into.extend(pieces.into_iter().flat_map(|(_, piece)| piece));
+        if arguments.iter().filter(is_list).count() > 1 {
+            self.linked = before;
+        }
+    }
+
+    fn is_drawn(&mut self, row: &Row, argument: &Argument, wanted: Wanted) -> bool {
+        let is_wanted = wanted.id.is_some_and(|id| argument.holds(id));
+        if !argument.optional || is_wanted || is_given(row, argument) {
+            return true;
+        }
+        match self.linked {
+            Some(count) if argument.multiple && argument.kind == Kind::Key => count > 0,
+            _ => self.source.percent(35),
+        }
+    }
+
+    fn argument(&mut self, row: &Row, argument: &Argument, wanted: Wanted, into: &mut Vec<String>) {
+        let is_linked = argument.kind == Kind::Key || argument.name == "weight" || !argument.optional;
+        let times = match self.linked {
+            _ if !argument.multiple => 1,
+            Some(count) if is_linked => count,
+            _ if wanted.twice && wanted.id == Some(argument.id) => 2,
+            _ => [1, 1, 2, 3][self.source.below(4)],
+        };
+        for time in 0..times {
+            if let Some(token) = argument.token.as_ref()
+                && (time == 0 || argument.multiple_token)
+            {
+                let token = if self.source.percent(75) {
+                    token.clone()
+                } else {
+                    token.to_lowercase()
+                };
+                into.push(token);
+            }
+            match argument.kind {
+                Kind::PureToken => {}
+                Kind::Block => self.arguments(row, &argument.arguments, wanted, into),
+                Kind::OneOf => {
+                    let alternatives = &argument.arguments;
+                    let is_wanted = |it: &Argument| wanted.id.is_some_and(|id| it.holds(id));
+                    let at = alternatives.iter().position(is_wanted);
+                    let at = at.unwrap_or_else(|| self.source.below(alternatives.len()));
+                    self.argument(row, &alternatives[at], wanted, into);
+                }
+                Kind::Key => {
+                    let key = self.key(row);
+                    into.push(key);
+                }
+                Kind::Integer if argument.name == "numkeys" => {
+                    let count = self.source.below(4).max(usize::from(row.group != "scripting"));
+                    self.linked = Some(count);
+                    into.push(if self.source.percent(6) {
+                        self.source.pick(ODD).to_owned()
+                    } else {
+                        count.to_string()
+                    });
+                }
+                Kind::Integer | Kind::Double | Kind::UnixTime | Kind::Text => {
+                    self.value(pool(row, argument), into);
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, row: &Row) -> String {
+        let own = keys_of(&row.group);
+        if self.source.percent(8) {
+            self.made(Mistake::WrongType);
+            return self.source.pick(ANY_KEYS).to_owned();
+        }
+        self.source.pick(own).to_owned()
+    }
+
+    fn value(&mut self, pool: Pool, into: &mut Vec<String>) {
+        let is_odd = self.source.percent(15);
+        into.push(match pool {
+            Pool::Words(_, odd) if is_odd && !odd.is_empty() => {
+                self.made(Mistake::Odd);
+                self.source.pick(odd).to_owned()
+            }
+            Pool::Words(usual, _) => self.source.pick(usual).to_owned(),
+            Pool::Seconds | Pool::Milliseconds if is_odd => {
+                self.source.pick(TTLS).to_owned()
+            }
+            Pool::AtSeconds | Pool::AtMilliseconds if is_odd => {
+                self.source.pick(TIMES).to_owned()
+            }
+            // Drawn from so many that two relative times are never a millisecond apart by chance.
+            Pool::Seconds => (1_000 + self.source.below(10_000_000)).to_string(),
+            Pool::Milliseconds => (1_000_000 + self.source.below(10_000_000_000)).to_string(),
+            Pool::AtSeconds => (4_000_000_000_u64 + self.source.below(5) as u64).to_string(),
+            Pool::AtMilliseconds => {
+                (4_000_000_000_000_u64 + self.source.below(5) as u64 * 499).to_string()
+            }
+            Pool::CommandName => {
+                let rows = &self.generator.table.rows;
+                let name = &rows[self.source.below(rows.len())].name;
+                match self.source.below(10) {
+                    0 => "nosuch".to_owned(),
+                    1 => name.to_uppercase(),
+                    _ => name.clone(),
+                }
+            }
+            Pool::Request => {
+                let rows = &self.generator.table.rows;
+                let row = &rows[self.source.below(rows.len())];
+                let linked = self.linked.take();
+                let request = if row.arguments.iter().any(|it| it.name == "command") {
+                    vec!["get".to_owned(), "s1".to_owned()]
+                } else {
+                    self.request(row, Wanted::default())
+                };
+                self.linked = linked;
+                into.extend(request);
+                return;
+            }
+        });
+    }
+
+    fn made(&mut self, mistake: Mistake) {
+        *self.coverage.mistakes.entry(mistake).or_default() += 1;
+    }
+
+    fn make_mistake(&mut self, row: &Row, request: &mut Vec<String>) {
+        let words = row.name.split('|').count();
+        let mistake = Mistake::ALL[self.source.below(5)];
+        // With a number where none was, what would wait for ever waits for a while.
+        let waits = row.blocks || row.name == "wait";
+        if waits && !matches!(mistake, Mistake::Missing | Mistake::Surplus) {
+            return;
+        }
+        match mistake {
+            Mistake::Missing if request.len() > words => {
+                let last = request.len() - 1;
+                let at = if waits || self.source.percent(60) {
+                    last
+                } else {
+                    words + self.source.below(request.len() - words)
+                };
+                request.remove(at);
+            }
+            Mistake::Surplus => request.push(self.source.pick(&["surplus", ""]).to_owned()),
+            Mistake::Conflict => {
+                let options: Vec<&Argument> = row.arguments.iter().filter(|it| it.optional).collect();
+                if options.is_empty() {
+                    return;
+                }
+                let option = options[self.source.below(options.len())];
+                self.linked = None;
+                self.argument(row, option, Wanted::default(), request);
+            }
+            Mistake::Odd if request.len() > words => {
+                let at = words + self.source.below(request.len() - words);
+                request[at] = self.source.pick(ODD).to_owned();
+            }
+            Mistake::Swapped if request.len() > words + 1 => {
+                let at = words + self.source.below(request.len() - words - 1);
+                request.swap(at, at + 1);
+            }
+            _ => return,
+        }
+        self.made(mistake);
+    }
+}
+
 const TTLS: &[&str] = &[
     "0",
     "-1",
@@ -246,164 +582,95 @@ const TIMES: &[&str] = &[
     "",
 ];
 
-struct Source(Rng);
-
-impl Source {
-    fn below(&mut self, bound: usize) -> usize {
-        (self.0.next_u64() % bound as u64) as usize
-    }
-
-    fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<'a>(&mut self, pool: &[&'a str]) -> &'a str {
-        pool[self.below(pool.len())]
-    }
-
-    fn push_kind(&mut self, kind: &str, into: &mut Vec<String>) {
-        if let Some(kind) = kind.strip_suffix('*') {
-            let members: Vec<String> = kind
-                .chars()
-                .filter(char::is_ascii_alphabetic)
-                .map(String::from)
-                .collect();
-            for _ in 0..=self.below(3) {
-                members
-                    .iter()
-                    .for_each(|member| self.push_kind(member, into));
-            }
-            return;
-        }
-        let text = match kind {
-            "K" => self.pick(KEYS).to_owned(),
-            "V" => self.pick(VALUES).to_owned(),
-            "H" => self.pick(FIELDS).to_owned(),
-            "I" => self.pick(INTEGERS).to_owned(),
-            "F" => self.pick(NUMBERS).to_owned(),
-            "N" => self.pick(DATABASES).to_owned(),
-            "G" => self.pick(PATTERNS).to_owned(),
-            "S" if self.one_in(4) => self.pick(TTLS).to_owned(),
-            "M" if self.one_in(4) => self.pick(TTLS).to_owned(),
-            "A" | "P" if self.one_in(4) => self.pick(TIMES).to_owned(),
-            // Drawn from so many that two relative times are never a millisecond apart by chance.
-            "S" => (1_000 + self.below(10_000_000)).to_string(),
-            "M" => (1_000_000 + self.below(10_000_000_000)).to_string(),
-            "A" => (4_000_000_000 + self.below(5)).to_string(),
-            "P" => (4_000_000_000_000 + self.below(5) * 499).to_string(),
-            "D" => match self.below(5) {
-                0 => "e0e1f9fabfc9d4800c877a703b823ac0578ff8db".to_owned(),
-                1 => "E0E1F9FABFC9D4800C877A703B823AC0578FF8DB".to_owned(),
-                2 => "abc".to_owned(),
-                _ => "4e6d8fc8bb01276962cce5371fa795a7763657ae".to_owned(),
-            },
-            "L" => {
-                into.push(self.pick(SCRIPTS).to_owned());
-                let count = self.below(3);
-                let said = if self.one_in(20) {
-                    self.pick(INTEGERS).to_owned()
-                } else {
-                    count.to_string()
-                };
-                into.push(said);
-                (0..count).for_each(|_| self.push_kind("K", into));
-                for _ in 0..self.below(3) {
-                    let kind = ["V", "I", "F"][self.below(3)];
-                    self.push_kind(kind, into);
-                }
-                return;
-            }
-            "R" => {
-                let request = self.request();
-                into.extend(
-                    request
-                        .iter()
-                        .map(|arg| String::from_utf8_lossy(arg).into_owned()),
-                );
-                return;
-            }
-            word => word.replace('|', " "),
-        };
-        into.push(text);
-    }
-
-    fn request(&mut self) -> Vec<Vec<u8>> {
-        let (name, kinds, options) = CALLS[self.below(CALLS.len())];
-        let mut args: Vec<String> = name.split(' ').map(str::to_owned).collect();
-        kinds
-            .split(' ')
-            .filter(|kind| !kind.is_empty())
-            .for_each(|kind| self.push_kind(kind, &mut args));
-        if !options.is_empty() {
-            for _ in 0..[0, 0, 1, 1, 1, 2, 2, 3][self.below(8)] {
-                let option = self.pick(options);
-                option
-                    .split(' ')
-                    .for_each(|kind| self.push_kind(kind, &mut args));
-            }
-        }
-        if self.one_in(4) {
-            args[0].make_ascii_uppercase();
-        }
-        if args.len() > 1 && self.one_in(30) {
-            args.pop();
-        }
-        if self.one_in(50) {
-            self.push_kind("V", &mut args);
-        }
-        if args.len() <= 2 && args[0].eq_ignore_ascii_case("command") {
-            // Alone it lists everything, which is less here.
-            args.extend(["info".to_owned(), "get".to_owned()]);
-        }
-        if args.len() > 2 && self.one_in(40) {
-            let at = 2 + self.below(args.len() - 2);
-            let kind = ["V", "I", "F", "S"][self.below(4)];
-            let mut other = Vec::new();
-            self.push_kind(kind, &mut other);
-            args[at] = other.concat();
-        }
-        args.into_iter().map(String::into_bytes).collect()
-    }
-}
-
-/// `count` random requests, always the same ones for a seed.
-pub fn generate(seed: u64, count: usize) -> Vec<Vec<Vec<u8>>> {
-    let mut source = Source(Rng::new(seed));
-    (0..count).map(|_| source.request()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{backend::redis_server, differential::Peer};
+
+    /// The table of a real server if there is one: it has rows that the double does not have yet.
+    fn tables() -> Vec<Table> {
+        let mut tables = vec![Peer::double().expect("a double").table().clone()];
+        if let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") {
+            let real = Peer::real(&program).expect("the server starts");
+            tables.push(real.table().clone());
+        }
+        tables
+    }
 
     #[test]
-    fn every_command_is_drawn_or_says_why_not() {
-        const ELSEWHERE: &[(&str, &str)] = &[
-            ("quit", "ends the conversation"),
-            ("reset", "takes the protocol with it"),
-            (
-                "hello",
-                "its reply has an id; sequences begin in either protocol",
-            ),
-            ("shutdown", "ends the server"),
-            ("debug", "stops the server for a while"),
-            ("info", "its figures are those of one server"),
-            ("config set", "changes the server for later sequences"),
-            (
-                "command list",
-                "lists all commands, and there are fewer here",
-            ),
-        ];
-        for name in redouble::command_names() {
-            let drawn = CALLS.iter().any(|(call, ..)| *call == name);
-            let elsewhere = ELSEWHERE.iter().any(|(other, _)| *other == name);
-            assert!(drawn != elsewhere, "{name}");
+    fn every_row_and_option_is_drawn() {
+        for table in tables() {
+            let generator = Generator::new(&table, "");
+            assert!(generator.features() > 150, "{}", generator.features());
+            for first in [0, 1_000_003] {
+                let mut coverage = Coverage::default();
+                let enough = generator.enough(40);
+                let mut sent: BTreeSet<String> = BTreeSet::new();
+                for seed in first..first + enough {
+                    let sequence = generator.sequence(seed, 40, &mut coverage);
+                    let names = sequence.steps.iter().map(|step| table.name_of(&step.request));
+                    sent.extend(names);
+                }
+                assert_eq!(generator.missed(&coverage), Vec::<String>::new());
+                // Not only counted, but in the requests.
+                for row in generator.groups.values().flatten() {
+                    let name = &table.rows[*row].name;
+                    assert!(sent.contains(name), "{name} is not in any request");
+                }
+            }
         }
     }
 
     #[test]
-    fn a_seed_is_a_sequence() {
-        assert_eq!(generate(3, 50), generate(3, 50));
-        assert_ne!(generate(3, 50), generate(4, 50));
+    fn an_option_that_is_wanted_is_in_the_request() {
+        for table in tables() {
+            let generator = Generator::new(&table, "");
+            let mut coverage = Coverage::default();
+            let mut draw = Draw {
+                generator: &generator,
+                source: Source(Rng::new(7)),
+                coverage: &mut coverage,
+                steps: Vec::new(),
+                live: Vec::new(),
+                connections: 0,
+                linked: None,
+            };
+            for row in &table.rows {
+                for argument in row.each_argument() {
+                    let Some(token) = argument.token.as_ref() else {
+                        continue;
+                    };
+                    let wanted = Wanted {
+                        id: Some(argument.id),
+                        twice: false,
+                    };
+                    let request = draw.request(row, wanted);
+                    let has = request.iter().any(|word| word.eq_ignore_ascii_case(token));
+                    assert!(has, "{token} is not in {request:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_seeds_give_equal_sequences() {
+        let tables = tables();
+        let generator = Generator::new(&tables[0], "");
+        let draw = |seed| generator.sequence(seed, 40, &mut Coverage::default());
+        assert_eq!(draw(3), draw(3));
+        assert_ne!(draw(3).steps, draw(4).steps);
+    }
+
+    #[test]
+    fn every_hint_is_of_use() {
+        let tables = tables();
+        let rows = || tables.iter().flat_map(|table| &table.rows);
+        // Hints for commands that are not implemented yet can only be checked beside a real server.
+        let is_complete = tables.len() > 1;
+        for (command, name) in super::super::values::hints() {
+            let mut rows = rows().filter(|row| command == "*" || row.name == command);
+            let used = rows.any(|row| row.each_argument().iter().any(|it| it.name == name));
+            assert!(used || !is_complete, "no argument for the hint {command} {name}");
+        }
     }
 }

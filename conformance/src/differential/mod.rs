@@ -2,21 +2,35 @@
 //!
 //! Two kinds of cases. *Transcripts* are written by hand, one case per file under `transcripts/`;
 //! their `<` lines were recorded from a real server, so they also judge the double where there is
-//! none. *Sequences* are generated from a seed; their recorded replies are under `golden/`.
-//! Every difference is either a defect or a row of [`KNOWN`].
+//! none. *Sequences* are generated from a seed and the double's own command table; their recorded
+//! replies are under `golden/`. Every difference is either a defect or a row of [`KNOWN`] or
+//! [`LENIENT`].
+//!
+//! ```text
+//! COMMAND, COMMAND DOCS -> Table -> Generator -> Sequence -> Peer (real) -> Played
+//!                                                              Peer (double) -> compare -> Difference -> shrunk
+//! ```
 
+mod campaign;
+mod compare;
+mod corpus;
 mod frame;
 mod generate;
 mod known;
+mod peer;
 mod run;
 mod sequence;
+mod table;
 mod transcript;
+mod values;
 
+pub use campaign::{Campaign, Finding, Report};
+pub use corpus::{parse_corpus, transcript, write_corpus};
 pub(crate) use frame::reply_len;
-pub use generate::generate;
-pub use known::{KNOWN, Known};
+pub use generate::{Coverage, Generator, Mistake};
+pub use known::{How, KNOWN, Known, LENIENT, Lenient};
+pub use peer::Peer;
 pub use run::{Target, check, check_within, record};
-pub use sequence::{
-    Answered, Sequence, compare, parse_corpus, replay, run_sequence, shrink, write_corpus,
-};
+pub use sequence::{Difference, Output, Played, Sequence, Step};
+pub use table::Table;
 pub use transcript::{MalformedTranscript, Transcript};

@@ -3,7 +3,8 @@
 use super::{
     frame,
     known::KNOWN,
-    transcript::{Expect, Read, Real, Step, Transcript, lines, matches},
+    peer::whole_replies,
+    transcript::{Expect, Read, Real, Step, Transcript, lines, matches, multibulk},
 };
 use crate::backend::redis_server::RedisServer;
 use redouble::{Clock, Server, blocking};
@@ -134,14 +135,32 @@ impl Wire {
         }
     }
 
+    /// Sends a request and reads its reply.
+    pub(super) fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
+        self.send(&multibulk(request))?;
+        let missing = || io::Error::other("the server does not answer");
+        self.reply(REPLY_MAX)?.ok_or_else(missing)
+    }
+
+    /// The replies that have arrived, without waiting for more.
+    pub(super) fn at_hand(&mut self) -> io::Result<Vec<Vec<u8>>> {
+        let mut read = self.surplus()?;
+        let replies = whole_replies(&mut read);
+        self.read = read;
+        Ok(replies)
+    }
+
     /// Whatever was sent without having been asked for.
     fn surplus(&mut self) -> io::Result<Vec<u8>> {
         self.stream.set_nonblocking(true)?;
-        let mut piece = [0; 1024];
-        match self.stream.read(&mut piece) {
-            Ok(count) => self.read.extend(&piece[..count]),
-            Err(error) if is_end(&error) => {}
-            Err(error) => return Err(error),
+        let mut piece = [0; 16 * 1024];
+        loop {
+            match self.stream.read(&mut piece) {
+                Ok(0) => break,
+                Ok(count) => self.read.extend(&piece[..count]),
+                Err(error) if is_end(&error) => break,
+                Err(error) => return Err(error),
+            }
         }
         self.stream.set_nonblocking(false)?;
         Ok(std::mem::take(&mut self.read))

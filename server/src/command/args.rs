@@ -49,9 +49,44 @@ impl<'a> Args<'a> {
         parse_integer(self.required()?).ok_or(CommandError::NotInteger)
     }
 
+    /// The next argument as an integer within bounds (`object.c: getRangeLongFromObjectOrReply`).
+    pub(crate) fn integer_within(&mut self, low: i64, high: i64) -> Result<i64, CommandError> {
+        let value = self.integer()?;
+        if (low..=high).contains(&value) {
+            return Ok(value);
+        }
+        Err(if (low, high) == (i32::MIN.into(), i32::MAX.into()) {
+            CommandError::NotInt
+        } else {
+            let text = format!("ERR value is out of range, value must between {low} and {high}");
+            CommandError::Text(text.into())
+        })
+    }
+
+    /// The same with an error of its own for everything else.
+    pub(crate) fn integer_from(
+        &mut self,
+        low: i64,
+        error: &'static str,
+    ) -> Result<i64, CommandError> {
+        match parse_integer(self.required()?) {
+            Some(value) if value >= low => Ok(value),
+            Some(_) | None => Err(CommandError::Text(error.into())),
+        }
+    }
+
     /// The argument at the cursor, without reading it.
     pub(crate) fn peek(&self) -> Option<&'a [u8]> {
         self.request.arg(self.at)
+    }
+
+    /// The error of a subcommand that its arguments do not fit
+    /// (`networking.c: addReplySubcommandSyntaxError`).
+    pub(crate) fn subcommand_syntax(&self) -> CommandError {
+        let command = self.request.name().to_ascii_uppercase();
+        let after = format!("'. Try {} HELP.", String::from_utf8_lossy(&command));
+        let before = "ERR unknown subcommand or wrong number of arguments for '";
+        CommandError::echoing(before, self.request.arg(1).unwrap_or_default(), &after)
     }
 
     /// Reads the next argument if it is this keyword, in any case.

@@ -2,10 +2,15 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::Ctx;
+use crate::engine::{Ctx, ReplyMode};
 use crate::resp::{Blob, Protocol, Reply, parse_integer};
 
-fn ping(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+fn ping(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if ctx.session.is_subscribed && ctx.session.protocol == Protocol::Resp2 && args.remaining() <= 1 {
+        // In the shape of a message, so that a client that expects nothing else understands it.
+        let text = args.next().unwrap_or_default();
+        return Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(text)]));
+    }
     match (args.next(), args.is_empty()) {
         (None, _) => Ok(Reply::Static("PONG")),
         (Some(text), true) => Ok(Reply::bulk(text)),
@@ -131,6 +136,14 @@ fn quit(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 /// `networking.c: resetCommand`: back to how the connection began.
 fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let conn = ctx.session.conn;
+    ctx.session.queue = None;
+    ctx.session.reply_mode = ReplyMode::On;
+    ctx.session.is_subscribed = false;
+    ctx.session.is_monitor = false;
+    ctx.state.watches.unwatch(conn);
+    ctx.state.pubsub.leave(conn);
+    ctx.state.monitors.retain(|other| *other != conn);
     ctx.session.db = 0;
     ctx.session.protocol = Protocol::Resp2;
     ctx.session.name = Blob::default();
@@ -174,6 +187,7 @@ const CLIENT: &[CommandSpec] = &[
     row("setname", 3, client_setname)
         .flags(OWN)
         .since("2.6.9")
+        .syntax("connection-name")
         .summary("Names this connection."),
     row("getname", 2, client_getname)
         .flags(OWN)
@@ -185,19 +199,24 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("ping", -1, ping)
         .flags(&[Flags::FAST])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .syntax("[message]")
         .summary("Answers PONG, or what it was given."),
     row("echo", 2, echo)
         .flags(OPEN)
+        .syntax("message")
         .summary("Answers what it was given."),
     row("select", 2, select)
         .flags(OPEN)
+        .syntax("index:integer")
         .summary("Changes the database of this connection."),
     row("auth", -2, auth)
         .flags(GATE)
+        .syntax("[username]@6.0.0 password")
         .summary("Authenticates this connection."),
     row("hello", -1, hello)
         .flags(GATE)
         .since("6.0.0")
+        .syntax("[arguments=(protover:integer [AUTH username_password=(username password)] [SETNAME clientname])]")
         .summary("Greets, and chooses the protocol."),
     row("quit", -1, quit)
         .flags(GATE)

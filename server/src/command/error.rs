@@ -19,6 +19,7 @@ pub(crate) enum CommandError {
     },
     InvalidCursor,
     DbIndex,
+    SameObject,
     NoAuth,
     WrongPass,
     NoPasswordSet,
@@ -92,6 +93,7 @@ impl CommandError {
             Self::InvalidExpire { command } => format!("ERR invalid expire time in '{command}' command").into(),
             Self::InvalidCursor => "ERR invalid cursor".into(),
             Self::DbIndex => "ERR DB index is out of range".into(),
+            Self::SameObject => "ERR source and destination objects are the same".into(),
             Self::NoAuth => "NOAUTH Authentication required.".into(),
             Self::WrongPass => "WRONGPASS invalid username-password pair or user is disabled.".into(),
             Self::NoPasswordSet => "ERR AUTH <password> called without any password configured for the default user. \

@@ -1,352 +1,294 @@
-//! Keys of any type: deletion, expiry, enumeration.
+//! Keys of any type: whether they are there, where they are, what is behind them.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, UnixMillis, glob_match};
-use crate::resp::{Reply, parse_integer};
-
-/// `expire.c: checkAlreadyExpired`.
-pub(super) fn already_expired(ctx: &Ctx<'_>, deadline: UnixMillis) -> bool {
-    deadline <= ctx.now_millis()
-}
-
-/// The deadline that a number in a command means; `None` when it overflows.
-pub(super) fn absolute_deadline(
-    value: i64,
-    is_seconds: bool,
-    is_absolute: bool,
-    now: UnixMillis,
-) -> Option<UnixMillis> {
-    let millis = if is_seconds {
-        value.checked_mul(1000)?
-    } else {
-        value
-    };
-    let base = if is_absolute { 0 } else { now.0 };
-    millis.checked_add(base).map(UnixMillis)
-}
+use crate::engine::{Class, Ctx, Form, Ttl, UnixMillis, Value};
+use crate::resp::Reply;
 
 fn count_keys(args: &mut Args<'_>, mut one: impl FnMut(&[u8]) -> bool) -> CommandResult {
     Ok(Reply::Int(args.rest().filter(|key| one(key)).count() as i64))
 }
 
 fn del(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    count_keys(args, |key| ctx.delete(key))
+    count_keys(args, |key| {
+        let is_gone = ctx.delete(key);
+        if is_gone {
+            ctx.notify(Class::Generic, "del", key);
+        }
+        is_gone
+    })
 }
 
 fn exists(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    count_keys(args, |key| ctx.find_for_read(key).is_some())
+    count_keys(args, |key| ctx.find_for_look(key).is_some())
 }
 
 fn type_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let slot = ctx.find_for_read(args.required()?);
+    let slot = ctx.find_for_look(args.required()?);
     Ok(Reply::Static(
         slot.map_or("none", |slot| ctx.db().value(slot).kind().name()),
     ))
 }
 
-#[derive(Default)]
-struct Condition {
-    nx: bool,
-    xx: bool,
-    gt: bool,
-    lt: bool,
+/// The database that an argument names.
+fn database(ctx: &Ctx<'_>, args: &mut Args<'_>) -> Result<usize, CommandError> {
+    let index = args.integer_within(i32::MIN.into(), i32::MAX.into())?;
+    let index = usize::try_from(index).ok();
+    index
+        .filter(|index| *index < ctx.state.dbs.len())
+        .ok_or(CommandError::DbIndex)
 }
 
-impl Condition {
-    /// `expire.c: parseExtendedExpireArgumentsOrReply`.
-    fn parse(args: &mut Args<'_>) -> Result<Self, CommandError> {
-        let mut condition = Self::default();
-        while let Some(word) = args.next() {
-            match &word.to_ascii_uppercase()[..] {
-                b"NX" => condition.nx = true,
-                b"XX" => condition.xx = true,
-                b"GT" => condition.gt = true,
-                b"LT" => condition.lt = true,
-                _ => {
-                    return Err(CommandError::echoing("ERR Unsupported option ", word, ""));
-                }
-            }
+/// A value with all that belongs to its key, on its way to another one.
+struct Parcel {
+    value: Value,
+    deadline: Option<UnixMillis>,
+    form: Form,
+}
+
+impl Parcel {
+    fn of(ctx: &Ctx<'_>, slot: u32) -> Self {
+        Self {
+            value: ctx.db().value(slot).clone(),
+            deadline: ctx.db().deadline(slot),
+            form: ctx.form(slot),
         }
-        if condition.nx && (condition.xx || condition.gt || condition.lt) {
-            return Err(CommandError::Text(
-                "ERR NX and XX, GT or LT options at the same time are not compatible".into(),
-            ));
-        }
-        if condition.gt && condition.lt {
-            return Err(CommandError::Text(
-                "ERR GT and LT options at the same time are not compatible".into(),
-            ));
-        }
-        Ok(condition)
     }
 
-    /// A key without a deadline counts as one that never expires.
-    fn holds(&self, current: Option<UnixMillis>, next: UnixMillis) -> bool {
-        !(self.nx && current.is_some()
-            || self.xx && current.is_none()
-            || self.gt && current.is_none_or(|current| next <= current)
-            || self.lt && current.is_some_and(|current| next >= current))
+    /// Takes the value from its key, which goes away.
+    fn take(ctx: &mut Ctx<'_>, key: &[u8], slot: u32) -> Self {
+        let (deadline, form) = (ctx.db().deadline(slot), ctx.form(slot));
+        let db = ctx.session.db;
+        let value = ctx.state.dbs[db].remove(slot);
+        ctx.touched(key);
+        Self {
+            value,
+            deadline,
+            form,
+        }
+    }
+
+    /// Gives it to a key that is free.
+    fn put(self, ctx: &mut Ctx<'_>, key: &[u8]) {
+        let ttl = self.deadline.map_or(Ttl::Clear, Ttl::At);
+        ctx.set_found(None, key, self.value, ttl);
+        ctx.set_form(key, self.form);
     }
 }
 
-/// `expire.c: expireGenericCommand`.
-fn expire_in(
+/// `db.c: renameGenericCommand`; false if the new name is not free and has to be.
+fn rename_in(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,
-    command: &str,
-    is_seconds: bool,
-    is_absolute: bool,
-) -> CommandResult {
-    let (key, value) = (args.required()?, args.required()?);
-    let condition = Condition::parse(args)?;
-    let value = parse_integer(value).ok_or(CommandError::NotInteger)?;
-    let deadline =
-        absolute_deadline(value, is_seconds, is_absolute, ctx.now_millis()).ok_or_else(|| {
-            CommandError::InvalidExpire {
-                command: command.to_owned(),
-            }
-        })?;
-    let Some(current) = ctx.deadline(key) else {
+    only_free: bool,
+) -> Result<bool, CommandError> {
+    let (from, to) = (args.required()?, args.required()?);
+    let slot = ctx.find(from);
+    let slot = slot.ok_or(CommandError::Text("ERR no such key".into()))?;
+    if from == to {
+        return Ok(!only_free);
+    }
+    if ctx.find(to).is_some() {
+        if only_free {
+            return Ok(false);
+        }
+        ctx.delete(to);
+    }
+    Parcel::take(ctx, from, slot).put(ctx, to);
+    ctx.notify(Class::Generic, "rename_from", from);
+    ctx.notify(Class::Generic, "rename_to", to);
+    Ok(true)
+}
+
+fn rename(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    rename_in(ctx, args, false)?;
+    Ok(Reply::Ok)
+}
+
+fn renamenx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Int(i64::from(rename_in(ctx, args, true)?)))
+}
+
+/// `db.c: moveCommand`.
+fn move_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let key = args.required()?;
+    let (own, other) = (ctx.session.db, database(ctx, args)?);
+    if own == other {
+        return Err(CommandError::SameObject);
+    }
+    let Some(slot) = ctx.find(key) else {
         return Ok(Reply::Int(0));
     };
-    if !condition.holds(current, deadline) {
+    if ctx.in_db(other, |ctx| ctx.find(key).is_some()) {
         return Ok(Reply::Int(0));
     }
-    if already_expired(ctx, deadline) {
-        ctx.delete(key);
-    } else {
-        ctx.set_deadline(key, Some(deadline));
-    }
+    let parcel = Parcel::take(ctx, key, slot);
+    ctx.in_db(other, |ctx| parcel.put(ctx, key));
+    ctx.notify(Class::Generic, "move_from", key);
+    ctx.in_db(other, |ctx| ctx.notify(Class::Generic, "move_to", key));
     Ok(Reply::Int(1))
 }
 
-fn expire(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    expire_in(ctx, args, "expire", true, false)
-}
-
-fn pexpire(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    expire_in(ctx, args, "pexpire", false, false)
-}
-
-fn expireat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    expire_in(ctx, args, "expireat", true, true)
-}
-
-fn pexpireat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    expire_in(ctx, args, "pexpireat", false, true)
-}
-
-/// `expire.c: ttlGenericCommand`: -2 without the key, -1 without a deadline.
-fn ttl_in(
-    ctx: &mut Ctx<'_>,
-    args: &mut Args<'_>,
-    is_seconds: bool,
-    is_absolute: bool,
-) -> CommandResult {
-    let Some(slot) = ctx.find_for_read(args.required()?) else {
-        return Ok(Reply::Int(-2));
-    };
-    let Some(deadline) = ctx.db().deadline(slot) else {
-        return Ok(Reply::Int(-1));
-    };
-    let millis = if is_absolute {
-        deadline.0
-    } else {
-        deadline.0.saturating_sub(ctx.now_millis().0).max(0)
-    };
-    // To the nearest second, without an overflow at the end of time.
-    Ok(Reply::Int(if is_seconds {
-        millis / 1000 + i64::from(millis % 1000 >= 500)
-    } else {
-        millis
-    }))
-}
-
-fn ttl(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    ttl_in(ctx, args, true, false)
-}
-
-fn pttl(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    ttl_in(ctx, args, false, false)
-}
-
-fn expiretime(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    ttl_in(ctx, args, true, true)
-}
-
-fn pexpiretime(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    ttl_in(ctx, args, false, true)
-}
-
-fn persist(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let key = args.required()?;
-    let has_deadline = ctx.deadline(key).flatten().is_some();
-    if has_deadline {
-        ctx.set_deadline(key, None);
-    }
-    Ok(Reply::Int(i64::from(has_deadline)))
-}
-
-fn keys(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let pattern = args.required()?;
-    let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(slot) = ctx.db().next_used(at) {
-        at = slot + 1;
-        let key = ctx.db().key(slot).clone();
-        if glob_match(pattern, &key) && !ctx.is_expired(slot) {
-            found.push(Reply::Bulk(key));
+/// `db.c: copyCommand`.
+fn copy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (from, to) = (args.required()?, args.required()?);
+    let (mut db, mut replace) = (ctx.session.db, false);
+    while !args.is_empty() {
+        if args.keyword("REPLACE") {
+            replace = true;
+        } else if args.keyword("DB") {
+            db = database(ctx, args)?;
+        } else {
+            return Err(CommandError::Syntax);
         }
     }
-    Ok(Reply::Array(found))
+    if db == ctx.session.db && from == to {
+        return Err(CommandError::SameObject);
+    }
+    let Some(slot) = ctx.find_for_read(from) else {
+        return Ok(Reply::Int(0));
+    };
+    let mut parcel = Parcel::of(ctx, slot);
+    if parcel.form == Form::Natural {
+        parcel.form = Form::Unshared;
+    }
+    let is_done = ctx.in_db(db, |ctx| {
+        if ctx.find(to).is_some() {
+            if !replace {
+                return false;
+            }
+            ctx.delete(to);
+        }
+        parcel.put(ctx, to);
+        ctx.notify(Class::Generic, "copy_to", to);
+        true
+    });
+    Ok(Reply::Int(i64::from(is_done)))
 }
 
-/// `db.c: parseScanCursorOrReply`, which takes what `strtoul` takes: a sign, or nothing at all.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
-    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    let (negative, digits) = match text {
-        [] => return Some(0),
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if !digits.iter().all(u8::is_ascii_digit) {
-        return None;
+fn touch(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    count_keys(args, |key| ctx.find_for_read(key).is_some())
+}
+
+/// What OBJECT tells of a key; asking is no use of it.
+fn object(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+    tell: impl FnOnce(&Ctx<'_>, u32) -> CommandResult,
+) -> CommandResult {
+    match ctx.find_for_look(args.required()?) {
+        Some(slot) => tell(ctx, slot),
+        None => Ok(Reply::Nil),
     }
-    let value = std::str::from_utf8(digits).ok()?.parse::<u64>().ok()?;
-    Some(if negative {
-        value.wrapping_neg()
-    } else {
-        value
+}
+
+fn object_encoding(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    object(ctx, args, |ctx, slot| Ok(Reply::bulk(ctx.encoding(slot))))
+}
+
+fn object_refcount(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    object(ctx, args, |ctx, slot| Ok(Reply::Int(ctx.references(slot))))
+}
+
+fn object_idletime(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    object(ctx, args, |ctx, slot| {
+        Ok(Reply::Int(ctx.idle_seconds(slot)))
     })
 }
 
-/// A cursor is the slot at which to go on. `db.c: scanGenericCommand` for the options.
-fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let cursor = parse_cursor(args.required()?).ok_or(CommandError::InvalidCursor)?;
-    let (mut pattern, mut count, mut wanted_type) = (None, 10, None);
-    while let Some(word) = args.next() {
-        match &word.to_ascii_uppercase()[..] {
-            b"COUNT" => {
-                count = args.integer()?;
-                if count < 1 {
-                    return Err(CommandError::Syntax);
-                }
-            }
-            b"MATCH" => pattern = Some(args.required()?),
-            b"TYPE" => wanted_type = Some(args.required()?),
-            _ => return Err(CommandError::Syntax),
-        }
-    }
-    let mut found = Vec::new();
-    let mut next = u32::try_from(cursor)
-        .ok()
-        .and_then(|cursor| ctx.db().next_used(cursor));
-    while let Some(slot) = next
-        && count > 0
-    {
-        count -= 1;
-        next = ctx.db().next_used(slot + 1);
-        let key = ctx.db().key(slot).clone();
-        let matches = pattern.is_none_or(|pattern| glob_match(pattern, &key));
-        if matches && let Some(slot) = ctx.find(&key) {
-            let name = ctx.db().value(slot).kind().name();
-            if wanted_type.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes())) {
-                found.push(Reply::Bulk(key));
-            }
-        }
-    }
-    let cursor = next.map_or(0, i64::from);
-    Ok(Reply::Array(vec![
-        Reply::bulk(cursor.to_string()),
-        Reply::Array(found),
-    ]))
+/// Frequencies are counted under an LFU policy alone, and there is none here.
+fn object_freq(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    const NO_POLICY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
+         note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+    object(ctx, args, |_, _| Err(CommandError::Text(NO_POLICY.into())))
 }
 
 const RO_FAST: &[Flags] = &[Flags::READONLY, Flags::FAST];
 const WRITE_FAST: &[Flags] = &[Flags::WRITE, Flags::FAST];
 const MANY: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
-const UPDATE: &[&str] = &["RW", "update"];
-const ACCESS: &[&str] = &["RO", "access"];
-const VARYING: &[&str] = &["nondeterministic_output"];
+
+const OBJECT: &[CommandSpec] = &[
+    about("encoding", object_encoding)
+        .since("2.2.3")
+        .summary("How Redis would keep the value in memory."),
+    about("freq", object_freq)
+        .since("4.0.0")
+        .summary("How often the key is used, under an LFU policy."),
+    about("idletime", object_idletime)
+        .since("2.2.3")
+        .summary("For how long the key was not used, in seconds."),
+    about("refcount", object_refcount)
+        .since("2.2.3")
+        .summary("How many references Redis would count."),
+];
+
+const fn about(name: &'static str, handler: super::spec::Handler) -> CommandSpec {
+    row(name, 3, handler)
+        .flags(&[Flags::READONLY])
+        .keys(2, 2, 1, &["RO"])
+        .tips(&["nondeterministic_output"])
+        .syntax("key")
+}
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("del", -2, del)
         .flags(&[Flags::WRITE])
         .keys(1, -1, 1, &["RM", "delete"])
         .tips(MANY)
+        .syntax("key...")
         .summary("Deletes keys."),
     row("unlink", -2, del)
         .flags(WRITE_FAST)
         .keys(1, -1, 1, &["RM", "delete"])
         .tips(MANY)
         .since("4.0.0")
+        .syntax("key...")
         .summary("Deletes keys; here their memory is freed at once."),
     row("exists", -2, exists)
         .flags(RO_FAST)
         .keys(1, -1, 1, &["RO"])
         .tips(MANY)
+        .syntax("key...")
         .summary("How many of the keys are there."),
     row("type", 2, type_)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO"])
+        .syntax("key")
         .summary("The type of a key's value."),
-    row("expire", -3, expire)
+    row("rename", 3, rename)
+        .flags(&[Flags::WRITE])
+        .keys(1, 1, 1, &["RW", "access", "delete"])
+        .keys(2, 2, 1, &["OW", "update"])
+        .syntax("key newkey:key")
+        .summary("Gives a key another name, over whatever has it."),
+    row("renamenx", 3, renamenx)
         .flags(WRITE_FAST)
-        .keys(1, 1, 1, UPDATE)
-        .summary("Lets a key expire after seconds."),
-    row("pexpire", -3, pexpire)
+        .keys(1, 1, 1, &["RW", "access", "delete"])
+        .keys(2, 2, 1, &["OW", "insert"])
+        .syntax("key newkey:key")
+        .summary("Gives a key another name that is free."),
+    row("move", 3, move_)
         .flags(WRITE_FAST)
-        .keys(1, 1, 1, UPDATE)
-        .since("2.6.0")
-        .summary("Lets a key expire after milliseconds."),
-    row("expireat", -3, expireat)
-        .flags(WRITE_FAST)
-        .keys(1, 1, 1, UPDATE)
-        .since("1.2.0")
-        .summary("Lets a key expire at a Unix time in seconds."),
-    row("pexpireat", -3, pexpireat)
-        .flags(WRITE_FAST)
-        .keys(1, 1, 1, UPDATE)
-        .since("2.6.0")
-        .summary("Lets a key expire at a Unix time in milliseconds."),
-    row("ttl", 2, ttl)
+        .keys(1, 1, 1, &["RW", "access", "update"])
+        .syntax("key db:integer")
+        .summary("Moves a key to another database."),
+    row("copy", -3, copy)
+        .flags(&[Flags::WRITE, Flags::DENYOOM])
+        .keys(1, 1, 1, &["RO", "access"])
+        .keys(2, 2, 1, &["OW", "update"])
+        .since("6.2.0")
+        .syntax("source:key destination:key [DB destination-db:integer] [REPLACE]")
+        .summary("Copies the value of a key to another one."),
+    row("touch", -2, touch)
         .flags(RO_FAST)
-        .keys(1, 1, 1, ACCESS)
-        .tips(VARYING)
-        .summary("The time to live of a key, in seconds."),
-    row("pttl", 2, pttl)
-        .flags(RO_FAST)
-        .keys(1, 1, 1, ACCESS)
-        .tips(VARYING)
-        .since("2.6.0")
-        .summary("The time to live of a key, in milliseconds."),
-    row("expiretime", 2, expiretime)
-        .flags(RO_FAST)
-        .keys(1, 1, 1, ACCESS)
-        .since("7.0.0")
-        .summary("The Unix time at which a key expires, in seconds."),
-    row("pexpiretime", 2, pexpiretime)
-        .flags(RO_FAST)
-        .keys(1, 1, 1, ACCESS)
-        .since("7.0.0")
-        .summary("The Unix time at which a key expires, in milliseconds."),
-    row("persist", 2, persist)
-        .flags(WRITE_FAST)
-        .keys(1, 1, 1, UPDATE)
-        .since("2.2.0")
-        .summary("Takes the expiry from a key."),
-    row("keys", 2, keys)
-        .flags(&[Flags::READONLY])
-        .acl(&["@dangerous"])
-        .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
-        .summary("All keys that match a pattern."),
-    row("scan", -2, scan)
-        .flags(&[Flags::READONLY])
-        .tips(&["nondeterministic_output", "request_policy:special"])
-        .since("2.8.0")
-        .summary("The keys of a database, piece by piece."),
+        .keys(1, -1, 1, &["RO"])
+        .tips(MANY)
+        .since("3.2.1")
+        .syntax("key...")
+        .summary("Uses keys, and counts those that are there."),
+    CommandSpec::container("object", -2, Group::Generic, OBJECT)
+        .since("2.2.3")
+        .summary("What is behind a key."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -1,43 +1,68 @@
-//! Hashes.
+//! Hashes: their fields by name. Walks through all of them, and random ones, are in `hash_walk.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, Hash, Ttl, Value};
-use crate::resp::{Blob, Reply, parse_integer};
+use crate::engine::{Class, Ctx, Hash, HashLimits, Ttl, Value};
+use crate::resp::{Blob, LongDouble, Reply, parse_integer};
 
 /// Changes the hash at `key`, which is made if it is not there.
 fn change<T>(
     ctx: &mut Ctx<'_>,
     key: &[u8],
-    change: impl FnOnce(&mut Hash, u64) -> Result<T, CommandError>,
+    event: &str,
+    change: impl FnOnce(&mut Hash, HashLimits) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let seed = ctx.state.hash_seed();
-    if let Some(hash) = ctx.write::<Hash>(key)? {
-        let result = change(hash, seed)?;
+    let limits = ctx.state.hash_limits();
+    let result = if let Some(hash) = ctx.write::<Hash>(key)? {
+        let result = change(hash, limits)?;
         ctx.touched(key);
-        return Ok(result);
-    }
-    let mut hash = Hash::default();
-    let result = change(&mut hash, seed)?;
-    ctx.set(key, Value::Hash(Box::new(hash)), Ttl::Clear);
+        result
+    } else {
+        let mut hash = Hash::default();
+        let result = change(&mut hash, limits)?;
+        ctx.set_found(None, key, Value::Hash(Box::new(hash)), Ttl::Clear);
+        result
+    };
+    ctx.notify(Class::Hash, event, key);
     Ok(result)
 }
 
-fn hset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+/// How many of the fields are new.
+fn set_fields(ctx: &mut Ctx<'_>, args: &mut Args<'_>, command: &str) -> Result<i64, CommandError> {
     let key = args.required()?;
     if !args.remaining().is_multiple_of(2) {
         return Err(CommandError::Arity {
-            command: "hset".to_owned(),
+            command: command.to_owned(),
         });
     }
-    let added = change(ctx, key, |hash, seed| {
+    change(ctx, key, "hset", |hash, limits| {
         let mut added = 0;
         while let (Some(field), Some(value)) = (args.next(), args.next()) {
-            added += i64::from(hash.set(field, Blob::new(value), seed));
+            added += i64::from(hash.set(field, Blob::new(value), limits));
         }
         Ok(added)
-    })?;
-    Ok(Reply::Int(added))
+    })
+}
+
+fn hset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    set_fields(ctx, args, "hset").map(Reply::Int)
+}
+
+fn hmset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    set_fields(ctx, args, "hmset").map(|_| Reply::Ok)
+}
+
+fn hsetnx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, field, value) = (args.required()?, args.required()?, args.required()?);
+    let known = ctx
+        .write::<Hash>(key)?
+        .is_some_and(|hash| hash.get(field).is_some());
+    if !known {
+        change(ctx, key, "hset", |hash, limits| {
+            Ok(hash.set(field, Blob::new(value), limits))
+        })?;
+    }
+    Ok(Reply::Int(i64::from(!known)))
 }
 
 fn hget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -61,10 +86,17 @@ fn hdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Int(0));
     };
     let removed = args.rest().filter(|field| hash.remove(field)).count();
-    if hash.is_empty() {
+    let is_empty = hash.is_empty();
+    if is_empty {
         ctx.delete(key);
     } else if removed > 0 {
         ctx.touched(key);
+    }
+    if removed > 0 {
+        ctx.notify(Class::Hash, "hdel", key);
+    }
+    if is_empty {
+        ctx.notify(Class::Generic, "del", key);
     }
     Ok(Reply::Int(removed as i64))
 }
@@ -77,28 +109,45 @@ fn hexists(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     )))
 }
 
-fn hgetall(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let hash = ctx.read::<Hash>(args.required()?)?;
-    let pairs = hash.into_iter().flat_map(Hash::iter);
-    Ok(Reply::Map(
-        pairs
-            .map(|(field, value)| (Reply::Bulk(field.clone()), Reply::Bulk(value.clone())))
-            .collect(),
-    ))
-}
-
 fn hincrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, field, by) = (args.required()?, args.required()?, args.integer()?);
-    let sum = change(ctx, key, |hash, seed| {
+    let sum = change(ctx, key, "hincrby", |hash, limits| {
         let value = match hash.get(field) {
             Some(value) => parse_integer(value).ok_or(CommandError::HashNotInteger)?,
             None => 0,
         };
         let sum = value.checked_add(by).ok_or(CommandError::Overflow)?;
-        hash.set(field, Blob::from_integer(sum), seed);
+        hash.set(field, Blob::from_integer(sum), limits);
         Ok(sum)
     })?;
     Ok(Reply::Int(sum))
+}
+
+/// `t_hash.c: hincrbyfloatCommand`.
+fn hincrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, field, by) = (args.required()?, args.required()?, args.required()?);
+    let by = LongDouble::parse(by).ok_or(CommandError::NotFloat)?;
+    if !by.is_finite() {
+        return Err(CommandError::Text("ERR value is NaN or Infinity".into()));
+    }
+    let sum = change(ctx, key, "hincrbyfloat", |hash, limits| {
+        let value = match hash.get(field) {
+            Some(value) => LongDouble::parse(value)
+                .ok_or(CommandError::Text("ERR hash value is not a float".into()))?,
+            None => LongDouble::ZERO,
+        };
+        let sum = value.add(by).filter(|sum| sum.is_finite());
+        let sum = Blob::from(sum.ok_or(CommandError::NanOrInfinity)?.to_string());
+        hash.set(field, sum.clone(), limits);
+        Ok(sum)
+    })?;
+    Ok(Reply::Bulk(sum))
+}
+
+fn hstrlen(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, field) = (args.required()?, args.required()?);
+    let value = ctx.read::<Hash>(key)?.and_then(|hash| hash.get(field));
+    Ok(Reply::Int(value.map_or(0, |value| value.len() as i64)))
 }
 
 fn hlen(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -115,35 +164,60 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("hset", -4, hset)
         .flags(STORE_FAST)
         .keys(1, 1, 1, &["RW", "update"])
+        .syntax("key field_value=(field value)...")
+        .summary("Sets fields of a hash."),
+    row("hsetnx", 4, hsetnx)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, &["RW", "insert"])
+        .syntax("key field value")
+        .summary("Sets a field if it is not there."),
+    row("hmset", -4, hmset)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, &["RW", "update"])
+        .deprecated("4.0.0", "`HSET`")
+        .syntax("key field_value=(field value)...")
         .summary("Sets fields of a hash."),
     row("hget", 3, hget)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO", "access"])
+        .syntax("key field")
         .summary("The value of a field."),
     row("hmget", -3, hmget)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO", "access"])
+        .syntax("key field...")
         .summary("The values of several fields."),
     row("hdel", -3, hdel)
         .flags(&[Flags::WRITE, Flags::FAST])
         .keys(1, 1, 1, &["RW", "delete"])
+        .syntax("key field...")
         .summary("Deletes fields; the last one takes the key with it."),
     row("hexists", 3, hexists)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO"])
+        .syntax("key field")
         .summary("Whether a field is there."),
-    row("hgetall", 2, hgetall)
-        .flags(&[Flags::READONLY])
-        .keys(1, 1, 1, &["RO", "access"])
-        .tips(&["nondeterministic_output_order"])
-        .summary("All fields with their values."),
     row("hincrby", 4, hincrby)
         .flags(STORE_FAST)
         .keys(1, 1, 1, &["RW", "access", "update"])
+        .syntax("key field increment:integer")
         .summary("Adds to the counter in a field."),
+    row("hincrbyfloat", 4, hincrbyfloat)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, &["RW", "access", "update"])
+        .since("2.6.0")
+        .syntax("key field increment:double")
+        .summary("Adds to the number with a fraction in a field."),
+    row("hstrlen", 3, hstrlen)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, &["RO"])
+        .since("3.2.0")
+        .syntax("key field")
+        .summary("The length of a field's value, in bytes."),
     row("hlen", 2, hlen)
         .flags(RO_FAST)
         .keys(1, 1, 1, &["RO"])
+        .syntax("key")
         .summary("The number of fields."),
 ];
 

@@ -2,15 +2,28 @@
 
 mod args;
 mod connection;
+mod dump;
 mod error;
+mod expire;
 mod generic;
 mod hash;
+mod hash_walk;
+mod introspection;
+mod keys;
+mod list;
+mod list_pop;
 mod missing;
+mod pubsub;
+mod scan;
 #[cfg(feature = "script")]
 mod scripting;
 mod server;
+mod sort;
 mod spec;
 mod string;
+mod substring;
+mod syntax;
+mod transaction;
 
 pub(crate) use args::Args;
 pub(crate) use error::CommandError;
@@ -22,10 +35,21 @@ use std::sync::LazyLock;
 /// All commands, group by group, in the order of the files.
 pub(crate) const TABLE: &[&[CommandSpec]] = &[
     string::COMMANDS,
+    substring::COMMANDS,
     generic::COMMANDS,
+    expire::COMMANDS,
+    scan::COMMANDS,
+    sort::COMMANDS,
+    dump::COMMANDS,
     hash::COMMANDS,
+    hash_walk::COMMANDS,
+    list::COMMANDS,
+    list_pop::COMMANDS,
+    pubsub::COMMANDS,
+    transaction::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
+    introspection::COMMANDS,
     #[cfg(feature = "script")]
     scripting::COMMANDS,
 ];
@@ -35,15 +59,60 @@ const NAME_BYTES_MAX: usize = 24;
 /// Places in the index, a power of two well above the number of rows.
 const INDEX_SIZE: usize = 1024;
 
+/// A row with its number: commands and subcommands are counted through, in the order of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) spec: &'static CommandSpec,
+    pub(crate) number: u16,
+}
+
+impl Entry {
+    /// The subcommand of this name, in any case.
+    pub(crate) fn subcommand(self, name: &[u8]) -> Option<Self> {
+        let is_it = |(_, row): &(u16, &CommandSpec)| name.eq_ignore_ascii_case(row.name.as_bytes());
+        let mut rows = (self.number + 1..).zip(self.spec.subcommands);
+        let (number, spec) = rows.find(is_it)?;
+        Some(Self { spec, number })
+    }
+
+    /// As in `config|get`.
+    pub(crate) fn full_name(self) -> &'static str {
+        &FULL_NAMES[usize::from(self.number)].0
+    }
+}
+
+/// All names as in `config|get`, with their rows, by number.
+static FULL_NAMES: LazyLock<Vec<(String, &'static CommandSpec)>> = LazyLock::new(|| {
+    let all = rows().flat_map(|row| {
+        let own = (row.full_name(None), row);
+        let subs = row.subcommands.iter();
+        std::iter::once(own).chain(subs.map(move |sub| (sub.full_name(Some(row)), sub)))
+    });
+    all.collect()
+});
+
+/// The entry with this number.
+pub(crate) fn numbered(number: u16) -> Entry {
+    let spec = FULL_NAMES[usize::from(number)].1;
+    Entry { spec, number }
+}
+
+/// How many commands and subcommands there are.
+pub(crate) fn count() -> usize {
+    FULL_NAMES.len()
+}
+
 /// Rows by a hash of their names that does not see case; open addressing.
-static INDEX: LazyLock<Box<[Option<&'static CommandSpec>; INDEX_SIZE]>> = LazyLock::new(|| {
+static INDEX: LazyLock<Box<[Option<Entry>; INDEX_SIZE]>> = LazyLock::new(|| {
     let mut index = Box::new([None; INDEX_SIZE]);
-    for row in rows() {
-        let mut at = hash_name(row.name.as_bytes());
+    let mut number = 0;
+    for spec in rows() {
+        let mut at = hash_name(spec.name.as_bytes());
         while index[at].is_some() {
             at = (at + 1) % INDEX_SIZE;
         }
-        index[at] = Some(row);
+        index[at] = Some(Entry { spec, number });
+        number += 1 + spec.subcommands.len() as u16;
     }
     index
 });
@@ -64,13 +133,20 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static CommandSpec> {
 /// The command of this name, in any case.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
+    find_entry(name).map(|entry| entry.spec)
+}
+
+/// The same with its number.
+#[inline]
+pub(crate) fn find_entry(name: &[u8]) -> Option<Entry> {
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
     let mut at = hash_name(name);
-    while let Some(row) = INDEX[at] {
-        if row.name.len() == name.len() && name.eq_ignore_ascii_case(row.name.as_bytes()) {
-            return Some(row);
+    while let Some(entry) = INDEX[at] {
+        let known = entry.spec.name;
+        if known.len() == name.len() && name.eq_ignore_ascii_case(known.as_bytes()) {
+            return Some(entry);
         }
         at = (at + 1) % INDEX_SIZE;
     }
@@ -179,6 +255,19 @@ mod tests {
             );
             assert!(!row.summary.is_empty(), "{} has no summary", row.name);
             assert!(row.arity != 0, "{} has no arity", row.name);
+        }
+    }
+
+    #[test]
+    fn numbers_name_rows() {
+        for row in rows() {
+            let entry = find_entry(row.name.as_bytes()).expect("in the index");
+            assert_eq!((entry.spec.name, entry.full_name()), (row.name, row.name));
+            for sub in row.subcommands {
+                let sub = entry.subcommand(sub.name.as_bytes()).expect("in the row");
+                assert_eq!(sub.full_name(), format!("{}|{}", row.name, sub.spec.name));
+                assert_eq!(numbered(sub.number).spec.name, sub.spec.name);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, Effect, ScriptCall};
+use crate::engine::{Ctx, ScriptCall};
 use crate::resp::Reply;
 
 /// Asks the engine to run a script; `first_key` is where the keys of the request begin.
@@ -88,12 +88,12 @@ fn kill(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     }
     busy.killed = true;
     if let Some(error) = busy.abandoned.take() {
-        let conn = busy.caller;
+        let (conn, transaction) = (busy.caller, busy.transaction.take());
         ctx.state.busy = None;
-        ctx.outbox.push(Effect::Reply {
-            conn,
-            reply: error.into(),
-        });
+        match transaction {
+            Some(transaction) => ctx.state.resume(transaction, error.into()),
+            None => ctx.state.answer(conn, error.into()),
+        }
     }
     Ok(Reply::Ok)
 }
@@ -103,7 +103,6 @@ const SCRIPT_FLAGS: &[Flags] = &[
     Flags::STALE,
     Flags::SKIP_MONITOR,
     Flags::NO_MANDATORY_KEYS,
-    Flags::MOVABLEKEYS,
 ];
 const KEYS: &[&str] = &["RW", "access", "update"];
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -112,6 +111,7 @@ const SCRIPT: &[CommandSpec] = &[
     row("load", 3, load)
         .flags(&[Flags::NOSCRIPT, Flags::STALE])
         .tips(ALL_NODES)
+        .syntax("script")
         .summary("Compiles and keeps a script without running it."),
     row("exists", -3, exists)
         .flags(&[Flags::NOSCRIPT])
@@ -119,10 +119,12 @@ const SCRIPT: &[CommandSpec] = &[
             "request_policy:all_shards",
             "response_policy:agg_logical_and",
         ])
+        .syntax("sha1...")
         .summary("Which scripts are kept."),
     row("flush", -2, flush)
         .flags(&[Flags::NOSCRIPT])
         .tips(ALL_NODES)
+        .syntax("[async=(ASYNC | SYNC)]@6.2.0")
         .summary("Forgets all scripts."),
     row("kill", 2, kill)
         .flags(&[Flags::NOSCRIPT, Flags::ALLOW_BUSY])
@@ -134,11 +136,13 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("eval", -3, eval)
         .flags(SCRIPT_FLAGS)
         .counted_keys(2, KEYS)
-        .key_notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")
+        .key_notes("A script may do anything to its keys")
+        .syntax("script numkeys:integer [key...] [arg...]")
         .summary("Runs a script."),
     row("evalsha", -3, evalsha)
         .flags(SCRIPT_FLAGS)
         .counted_keys(2, KEYS)
+        .syntax("sha1 numkeys:integer [key...] [arg...]")
         .summary("Runs a script that is kept, by its digest."),
     CommandSpec::container("script", -2, Group::Scripting, SCRIPT)
         .since("2.6.0")

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, Effect, UnixMicros};
+use crate::engine::{Ctx, Effect};
 use crate::resp::Reply;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -61,109 +61,12 @@ fn config_set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if !args.remaining().is_multiple_of(2) {
         return Err(CommandError::Syntax);
     }
-    let mut next = ctx.state.config.clone();
-    let mut seen: Vec<&[u8]> = Vec::new();
+    let mut changes = Vec::new();
     while let (Some(name), Some(value)) = (args.next(), args.next()) {
-        if seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
-            let before = "ERR CONFIG SET failed (possibly related to argument '";
-            return Err(CommandError::echoing(
-                before,
-                name,
-                "') - duplicate parameter",
-            ));
-        }
-        seen.push(name);
-        next.set(name, value)?;
+        changes.push((name, value));
     }
-    ctx.state.config = next;
+    ctx.state.config = ctx.state.config.with(&changes)?;
     Ok(Reply::Ok)
-}
-
-fn command(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Array(
-        super::rows().map(|row| row.describe(None)).collect(),
-    ))
-}
-
-fn command_count(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(super::rows().count() as i64))
-}
-
-fn command_info(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    if args.is_empty() {
-        return Ok(Reply::Array(
-            super::rows().map(|row| row.describe(None)).collect(),
-        ));
-    }
-    let describe = |name: &[u8]| {
-        let (name, sub) = match name.iter().position(|byte| *byte == b'|') {
-            Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
-            None => (name, None),
-        };
-        let row = super::find(name)?;
-        match sub {
-            None => Some(row.describe(None)),
-            Some(sub) => {
-                let found = row
-                    .subcommands
-                    .iter()
-                    .find(|row| sub.eq_ignore_ascii_case(row.name.as_bytes()))?;
-                Some(found.describe(Some(row.name)))
-            }
-        }
-    };
-    Ok(Reply::Array(
-        args.rest()
-            .map(|name| describe(name).unwrap_or(Reply::Nil))
-            .collect(),
-    ))
-}
-
-fn command_list(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    if !args.is_empty() {
-        if !(args.remaining() == 3 && args.keyword("FILTERBY")) {
-            return Err(CommandError::Syntax);
-        }
-        return Err(CommandError::NotImplemented {
-            what: "COMMAND LIST FILTERBY".to_owned(),
-        });
-    }
-    let names = super::rows().flat_map(|row| {
-        let subcommands = row
-            .subcommands
-            .iter()
-            .map(|sub| format!("{}|{}", row.name, sub.name));
-        std::iter::once(row.name.to_owned()).chain(subcommands)
-    });
-    Ok(Reply::Array(names.map(Reply::bulk).collect()))
-}
-
-fn command_getkeys(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let inner = crate::resp::OwnedRequest::new(args.rest());
-    let request = inner.as_request().ok_or(CommandError::Syntax)?;
-    let invalid = || CommandError::Text("ERR Invalid command specified".into());
-    let mut row = super::find(request.name()).ok_or_else(invalid)?;
-    if let Some(name) = request.arg(1).filter(|_| !row.subcommands.is_empty()) {
-        let is_named = |sub: &&CommandSpec| name.eq_ignore_ascii_case(sub.name.as_bytes());
-        row = row.subcommands.iter().find(is_named).ok_or_else(invalid)?;
-    }
-    if row.keys.is_none() {
-        return Err(CommandError::Text(
-            "ERR The command has no key arguments".into(),
-        ));
-    }
-    if !row.accepts(request.len()) {
-        return Err(CommandError::Text(
-            "ERR Invalid number of arguments specified for command".into(),
-        ));
-    }
-    let keys = row.keys_of(request);
-    if keys.is_empty() && !row.flags.has(Flags::NO_MANDATORY_KEYS) {
-        return Err(CommandError::Text(
-            "ERR Invalid arguments specified for command".into(),
-        ));
-    }
-    Ok(Reply::Array(keys.into_iter().map(Reply::bulk).collect()))
 }
 
 /// INFO: the sections and fields that clients and tools read. Figures that a double cannot know
@@ -286,9 +189,9 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
                 .filter(|seconds| seconds.is_finite())
                 .unwrap_or(0.0)
                 .clamp(0.0, 1e9);
-            let until: UnixMicros = ctx.now.plus(Duration::from_secs_f64(seconds));
-            if until > ctx.now {
-                ctx.stall(until);
+            let duration = Duration::from_secs_f64(seconds);
+            if duration > Duration::ZERO {
+                ctx.stall(duration);
             }
             Ok(Reply::Ok)
         }
@@ -326,7 +229,7 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
         () => {}
     }
-    ctx.outbox.push(Effect::Shutdown);
+    ctx.state.outbox.push(Effect::Shutdown);
     Err(CommandError::NoAnswer)
 }
 
@@ -338,29 +241,14 @@ const CONFIG: &[CommandSpec] = &[
     row("get", -3, config_get)
         .flags(ADMIN)
         .since("2.0.0")
+        .syntax("parameter=(parameter)...")
         .summary("The parameters that match."),
     row("set", -4, config_set)
         .flags(ADMIN)
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
         .since("2.0.0")
+        .syntax("parameter_value=(parameter value)...")
         .summary("Changes parameters, all or none."),
-];
-
-const COMMAND: &[CommandSpec] = &[
-    about("count", 2, command_count)
-        .since("2.8.13")
-        .summary("How many commands there are."),
-    about("info", -2, command_info)
-        .tips(&["nondeterministic_output_order"])
-        .since("2.8.13")
-        .summary("The rows of some commands."),
-    about("list", -2, command_list)
-        .tips(&["nondeterministic_output_order"])
-        .since("7.0.0")
-        .summary("The names of all commands."),
-    about("getkeys", -4, command_getkeys)
-        .since("2.8.13")
-        .summary("The keys in a request."),
 ];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
@@ -373,11 +261,13 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(&[Flags::WRITE])
         .acl(&["@keyspace", "@dangerous"])
         .tips(ALL_SHARDS)
+        .syntax("[async=(ASYNC@4.0.0 | SYNC@6.2.0)]")
         .summary("Empties all databases."),
     row("flushdb", -1, flushdb)
         .flags(&[Flags::WRITE])
         .acl(&["@keyspace", "@dangerous"])
         .tips(ALL_SHARDS)
+        .syntax("[async=(ASYNC@4.0.0 | SYNC@6.2.0)]")
         .summary("Empties the database."),
     row("time", 1, time)
         .flags(&[Flags::LOADING, Flags::STALE, Flags::FAST])
@@ -392,21 +282,14 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             "request_policy:all_shards",
             "response_policy:special",
         ])
+        .syntax("[section...]")
         .summary("What the server says of itself."),
     CommandSpec::container("config", -2, Group::Server, CONFIG)
         .since("2.0.0")
         .summary("The configuration."),
-    CommandSpec {
-        handler: command,
-        ..CommandSpec::container("command", -1, Group::Server, COMMAND)
-    }
-    .flags(OPEN)
-    .acl(&["@connection"])
-    .tips(&["nondeterministic_output_order"])
-    .since("2.8.13")
-    .summary("The table of commands."),
     row("debug", -2, debug)
         .flags(ADMIN)
+        .system_command()
         .summary("SLEEP and SET-ACTIVE-EXPIRE, for tests."),
     row("shutdown", -1, shutdown)
         .flags(&[
@@ -417,13 +300,10 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             Flags::NO_MULTI,
             Flags::ALLOW_BUSY,
         ])
+        .syntax("[nosave_save=(NOSAVE | SAVE)] [NOW]@7.0.0 [FORCE]@7.0.0 [ABORT]@7.0.0")
         .summary("Ends the server; nothing is saved."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
     CommandSpec::new(name, arity, Group::Server, handler)
-}
-
-const fn about(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
-    row(name, arity, handler).flags(OPEN).acl(&["@connection"])
 }

@@ -3,6 +3,8 @@
 
 use super::args::Args;
 use super::error::CommandError;
+use super::keys::{FindKeys, KeyFlags, KeyPlace, KeySpec, KeySpecs};
+use super::syntax;
 use crate::engine::Ctx;
 use crate::resp::{Reply, Request};
 
@@ -29,24 +31,32 @@ impl Flags {
     pub(crate) const NO_MULTI: Self = Self(1 << 10);
     pub(crate) const NO_MANDATORY_KEYS: Self = Self(1 << 11);
     pub(crate) const ALLOW_BUSY: Self = Self(1 << 12);
-    pub(crate) const MOVABLEKEYS: Self = Self(1 << 13);
+    pub(crate) const PUBSUB: Self = Self(1 << 13);
+    pub(crate) const BLOCKING: Self = Self(1 << 14);
+    pub(crate) const SKIP_SLOWLOG: Self = Self(1 << 15);
+    pub(crate) const ASKING: Self = Self(1 << 16);
+    pub(crate) const NO_ASYNC_LOADING: Self = Self(1 << 17);
 
-    /// In the order in which COMMAND INFO prints them.
-    const NAMES: [(Self, &'static str); 14] = [
+    /// In the order in which COMMAND INFO prints them; `movablekeys` follows from the keys.
+    const NAMES: [(Self, &'static str); 18] = [
         (Self::WRITE, "write"),
         (Self::READONLY, "readonly"),
         (Self::DENYOOM, "denyoom"),
         (Self::ADMIN, "admin"),
+        (Self::PUBSUB, "pubsub"),
         (Self::NOSCRIPT, "noscript"),
+        (Self::BLOCKING, "blocking"),
         (Self::LOADING, "loading"),
         (Self::STALE, "stale"),
         (Self::SKIP_MONITOR, "skip_monitor"),
+        (Self::SKIP_SLOWLOG, "skip_slowlog"),
+        (Self::ASKING, "asking"),
         (Self::FAST, "fast"),
         (Self::NO_AUTH, "no_auth"),
+        (Self::NO_ASYNC_LOADING, "no_async_loading"),
         (Self::NO_MULTI, "no_multi"),
         (Self::NO_MANDATORY_KEYS, "no_mandatory_keys"),
         (Self::ALLOW_BUSY, "allow_busy"),
-        (Self::MOVABLEKEYS, "movablekeys"),
     ];
 
     pub(crate) const fn has(self, other: Self) -> bool {
@@ -64,22 +74,45 @@ pub(crate) enum Group {
     Generic,
     String,
     Hash,
+    List,
+    Set,
+    SortedSet,
+    Stream,
+    Bitmap,
+    HyperLogLog,
+    Geo,
+    PubSub,
+    Transactions,
     Connection,
     Server,
     Scripting,
+    Cluster,
+    Sentinel,
 }
 
-/// Where the keys of a request stand.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum KeySpec {
-    /// From `first` to `last` (negative counts from the end), every `step`-th argument.
-    Range {
-        first: usize,
-        last: i32,
-        step: usize,
-    },
-    /// A count at `count`, the keys after it.
-    Count { at: usize },
+impl Group {
+    /// Its name in COMMAND DOCS, and the ACL category that comes with it, if any.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Generic => ("generic", "@keyspace"),
+            Self::String => ("string", "@string"),
+            Self::Hash => ("hash", "@hash"),
+            Self::List => ("list", "@list"),
+            Self::Set => ("set", "@set"),
+            Self::SortedSet => ("sorted-set", "@sortedset"),
+            Self::Stream => ("stream", "@stream"),
+            Self::Bitmap => ("bitmap", "@bitmap"),
+            Self::HyperLogLog => ("hyperloglog", "@hyperloglog"),
+            Self::Geo => ("geo", "@geo"),
+            Self::PubSub => ("pubsub", "@pubsub"),
+            Self::Transactions => ("transactions", "@transaction"),
+            Self::Connection => ("connection", "@connection"),
+            Self::Server => ("server", ""),
+            Self::Scripting => ("scripting", "@scripting"),
+            Self::Cluster => ("cluster", ""),
+            Self::Sentinel => ("sentinel", ""),
+        }
+    }
 }
 
 /// One command, or one subcommand of a container.
@@ -91,15 +124,22 @@ pub(crate) struct CommandSpec {
     pub(crate) handler: Handler,
     pub(crate) flags: Flags,
     pub(crate) group: Group,
-    pub(crate) keys: Option<KeySpec>,
-    /// Flags of the key specification, as COMMAND INFO prints them.
-    pub(crate) key_flags: &'static [&'static str],
-    pub(crate) key_notes: Option<&'static str>,
+    pub(crate) keys: KeySpecs,
+    /// Finds the keys where `keys` does not tell them all.
+    pub(crate) find_keys: Option<FindKeys>,
     pub(crate) since: &'static str,
+    /// Since when it is deprecated, and what replaces it.
+    pub(crate) deprecated: Option<(&'static str, &'static str)>,
+    /// Of no use to users, says COMMAND DOCS.
+    pub(crate) system: bool,
     pub(crate) summary: &'static str,
+    /// Its arguments, in the notation of `syntax.rs`.
+    pub(crate) syntax: &'static str,
     pub(crate) tips: &'static [&'static str],
     /// ACL categories that do not follow from group and flags.
     pub(crate) categories: &'static [&'static str],
+    /// ACL categories that would follow, but do not hold.
+    pub(crate) categories_without: &'static [&'static str],
     pub(crate) subcommands: &'static [Self],
 }
 
@@ -142,13 +182,16 @@ impl CommandSpec {
             handler,
             flags: NO_FLAGS,
             group,
-            keys: None,
-            key_flags: &[],
-            key_notes: None,
+            keys: KeySpecs::NONE,
+            find_keys: None,
             since: "1.0.0",
+            deprecated: None,
+            system: false,
             summary: "",
+            syntax: "",
             tips: &[],
             categories: &[],
+            categories_without: &[],
             subcommands: &[],
         }
     }
@@ -174,26 +217,55 @@ impl CommandSpec {
         self
     }
 
+    /// Keys from argument `first` to `last` (negative counts from the end), every `step`-th. May be
+    /// called several times, as the other three below.
     pub(crate) const fn keys(
         mut self,
         first: usize,
         last: i32,
         step: usize,
-        flags: &'static [&'static str],
+        flags: KeyFlags,
     ) -> Self {
-        self.keys = Some(KeySpec::Range { first, last, step });
-        self.key_flags = flags;
+        self.keys = self.keys.with(KeySpec::range(first, last, step, flags));
         self
     }
 
-    pub(crate) const fn counted_keys(mut self, at: usize, flags: &'static [&'static str]) -> Self {
-        self.keys = Some(KeySpec::Count { at });
-        self.key_flags = flags;
+    /// A number of keys at `at`, and the keys.
+    pub(crate) const fn counted_keys(mut self, at: usize, flags: KeyFlags) -> Self {
+        self.keys = self.keys.with(KeySpec::counted(at, flags));
         self
     }
 
+    /// Keys behind a word that stands at `from` or later; `last` counts from the first key.
+    pub(crate) const fn keys_after(
+        mut self,
+        word: &'static str,
+        from: i32,
+        last: i32,
+        step: usize,
+        limit: usize,
+        flags: KeyFlags,
+    ) -> Self {
+        let spec = KeySpec::after(word, from, last, step, limit, flags);
+        self.keys = self.keys.with(spec);
+        self
+    }
+
+    /// Keys that only the command itself can tell.
+    pub(crate) const fn unknown_keys(mut self, flags: KeyFlags) -> Self {
+        self.keys = self.keys.with(KeySpec::unknown(flags));
+        self
+    }
+
+    /// A note on the keys named last.
     pub(crate) const fn key_notes(mut self, notes: &'static str) -> Self {
-        self.key_notes = Some(notes);
+        self.keys = self.keys.with_notes(notes);
+        self
+    }
+
+    /// How to find the keys that the specifications do not tell.
+    pub(crate) const fn find_keys(mut self, find: FindKeys) -> Self {
+        self.find_keys = Some(find);
         self
     }
 
@@ -217,6 +289,27 @@ impl CommandSpec {
         self
     }
 
+    pub(crate) const fn acl_without(mut self, categories: &'static [&'static str]) -> Self {
+        self.categories_without = categories;
+        self
+    }
+
+    /// Deprecated since a version; `by` names what to use instead.
+    pub(crate) const fn deprecated(mut self, since: &'static str, by: &'static str) -> Self {
+        self.deprecated = Some((since, by));
+        self
+    }
+
+    pub(crate) const fn system_command(mut self) -> Self {
+        self.system = true;
+        self
+    }
+
+    pub(crate) const fn syntax(mut self, syntax: &'static str) -> Self {
+        self.syntax = syntax;
+        self
+    }
+
     pub(crate) fn accepts(&self, count: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 {
@@ -226,168 +319,115 @@ impl CommandSpec {
         }
     }
 
+    /// Where the keys of a request are that has passed the arity check.
+    pub(crate) fn key_places(&self, request: Request<'_>) -> Vec<KeyPlace> {
+        self.keys.places(request, self.find_keys)
+    }
+
     /// The keys of a request that has passed the arity check.
     pub(crate) fn keys_of<'a>(&self, request: Request<'a>) -> Vec<&'a [u8]> {
-        let (from, to, step) = match self.keys {
-            None => return Vec::new(),
-            Some(KeySpec::Range { first, last, step }) => {
-                let last = if last < 0 {
-                    request.len().saturating_sub(last.unsigned_abs() as usize)
-                } else {
-                    last as usize
-                };
-                (first, last + 1, step)
-            }
-            Some(KeySpec::Count { at }) => {
-                // More than there are arguments makes the request malformed: it has no keys.
-                let count = request.arg(at).map_or(0, leading_number);
-                let end = (at + 1).saturating_add(count);
-                (at + 1, if end <= request.len() { end } else { at + 1 }, 1)
-            }
-        };
-        (from..to)
-            .step_by(step)
-            .filter_map(|index| request.arg(index))
-            .collect()
+        let places = self.key_places(request).into_iter();
+        places.filter_map(|place| request.arg(place.at)).collect()
     }
 
     /// Its own ACL categories, in the order of `acl.c`.
-    fn acl_categories(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn acl_categories(&self) -> impl Iterator<Item = &'static str> {
         let has = |flag| self.flags.has(flag);
-        let by_group = match self.group {
-            _ if !self.subcommands.is_empty() => "",
-            Group::Generic => "@keyspace",
-            Group::String => "@string",
-            Group::Hash => "@hash",
-            Group::Connection => "@connection",
-            Group::Scripting => "@scripting",
-            Group::Server => "",
+        let by_group = match self.group.names() {
+            (_, category) if self.subcommands.is_empty() => category,
+            _ => "",
+        };
+        let follows = move |category| match category {
+            _ if category == by_group => true,
+            "@read" => has(Flags::READONLY),
+            "@write" => has(Flags::WRITE),
+            "@admin" | "@dangerous" => has(Flags::ADMIN),
+            "@pubsub" => has(Flags::PUBSUB),
+            "@blocking" => has(Flags::BLOCKING),
+            "@fast" => has(Flags::FAST),
+            "@slow" => !has(Flags::FAST),
+            _ => false,
         };
         CATEGORIES.into_iter().filter(move |category| {
-            *category == by_group
-                || self.categories.contains(category)
-                || match *category {
-                    "@read" => has(Flags::READONLY),
-                    "@write" => has(Flags::WRITE),
-                    "@admin" => has(Flags::ADMIN),
-                    "@dangerous" => has(Flags::ADMIN),
-                    "@fast" => has(Flags::FAST),
-                    "@slow" => !has(Flags::FAST),
-                    _ => false,
-                }
+            let said = |list: &[&str]| list.contains(category);
+            said(self.categories) || follows(category) && !said(self.categories_without)
         })
     }
 
-    /// Its entry in the reply of COMMAND INFO.
-    pub(crate) fn describe(&self, parent: Option<&str>) -> Reply {
-        let name = parent.map_or_else(
+    /// Its name in COMMAND, as in `config|get`.
+    pub(crate) fn full_name(&self, parent: Option<&Self>) -> String {
+        parent.map_or_else(
             || self.name.to_owned(),
-            |parent| format!("{parent}|{}", self.name),
-        );
-        let names = |names: &mut dyn Iterator<Item = &'static str>| {
+            |parent| format!("{}|{}", parent.name, self.name),
+        )
+    }
+
+    /// Its entry in the reply of COMMAND INFO.
+    pub(crate) fn describe(&self, parent: Option<&Self>) -> Reply {
+        let set = |names: &mut dyn Iterator<Item = &'static str>| {
             Reply::Set(names.map(Reply::Static).collect())
         };
-        let flags = names(
-            &mut Flags::NAMES
-                .iter()
-                .filter(|(flag, _)| self.flags.has(*flag))
-                .map(|(_, name)| *name),
-        );
-        let (first, last, step) = match self.keys {
-            Some(KeySpec::Range { first, last, step }) => {
-                (first as i64, i64::from(last), step as i64)
-            }
-            Some(KeySpec::Count { .. }) | None => (0, 0, 0),
-        };
-        let tips = self.tips.iter().map(Reply::bulk).collect();
-        let key_specs = self
-            .keys
-            .map(|keys| self.describe_keys(keys))
-            .into_iter()
-            .collect();
-        let subcommands = self
-            .subcommands
+        let ((first, last, step), movable) = self.keys.legacy();
+        let flags = Flags::NAMES
             .iter()
-            .map(|sub| sub.describe(Some(self.name)))
-            .collect();
+            .filter(|(flag, _)| self.flags.has(*flag));
+        let flags = flags.map(|(_, name)| *name);
+        let subcommands = self.subcommands.iter().map(|sub| sub.describe(Some(self)));
         Reply::Array(vec![
-            Reply::bulk(&name),
+            Reply::bulk(self.full_name(parent)),
             Reply::Int(self.arity.into()),
-            flags,
+            set(&mut flags.chain(movable.then_some("movablekeys"))),
             Reply::Int(first),
             Reply::Int(last),
             Reply::Int(step),
-            names(&mut self.acl_categories()),
-            Reply::Set(tips),
-            Reply::Set(key_specs),
-            Reply::Set(subcommands),
+            set(&mut self.acl_categories()),
+            Reply::Set(self.tips.iter().map(Reply::bulk).collect()),
+            self.keys.describe(),
+            Reply::Set(subcommands.collect()),
         ])
     }
 
-    fn describe_keys(&self, keys: KeySpec) -> Reply {
-        let text = |text: &str| Reply::bulk(text);
-        let number = |name: &str, value: i64| (Reply::bulk(name), Reply::Int(value));
-        let (index, kind, spec) = match keys {
-            KeySpec::Range { first, last, step } => {
-                // Redis counts the last key from the first one.
-                let last = if last < 0 {
-                    i64::from(last)
-                } else {
-                    i64::from(last) - first as i64
-                };
-                (
-                    first,
-                    "range",
-                    vec![
-                        number("lastkey", last),
-                        number("keystep", step as i64),
-                        number("limit", 0),
-                    ],
-                )
-            }
-            KeySpec::Count { at } => (
-                at,
-                "keynum",
-                vec![
-                    number("keynumidx", 0),
-                    number("firstkey", 1),
-                    number("keystep", 1),
-                ],
-            ),
-        };
-        let typed = |kind: &str, spec| {
-            Reply::Map(vec![
-                (text("type"), text(kind)),
-                (text("spec"), Reply::Map(spec)),
-            ])
-        };
-        let mut pairs = Vec::new();
-        if let Some(notes) = self.key_notes {
-            pairs.push((text("notes"), text(notes)));
+    /// Its entry in the reply of COMMAND DOCS.
+    pub(crate) fn document(&self, parent: Option<&Self>) -> (Reply, Reply) {
+        let text = |name: &str, text: &str| (Reply::bulk(name), Reply::bulk(text));
+        let (group, _) = self.group.names();
+        let mut pairs = vec![
+            text("summary", self.summary),
+            text("since", self.since),
+            text("group", group),
+        ];
+        let flags = [
+            (self.deprecated.is_some(), "deprecated"),
+            (self.system, "syscmd"),
+        ];
+        let flags = flags.iter().filter(|(is, _)| *is);
+        let flags: Vec<Reply> = flags.map(|(_, name)| Reply::Static(name)).collect();
+        if !flags.is_empty() {
+            pairs.push((Reply::bulk("doc_flags"), Reply::Set(flags)));
         }
-        pairs.push((
-            text("flags"),
-            Reply::Set(self.key_flags.iter().copied().map(Reply::Static).collect()),
-        ));
-        pairs.push((
-            text("begin_search"),
-            typed("index", vec![number("index", index as i64)]),
-        ));
-        pairs.push((text("find_keys"), typed(kind, spec)));
-        Reply::Map(pairs)
+        if let Some((since, by)) = self.deprecated {
+            pairs.push(text("deprecated_since", since));
+            pairs.push(text("replaced_by", by));
+        }
+        // A test reads the syntax of every row.
+        let arguments = syntax::parse(self.syntax, self.keys.len()).unwrap_or_default();
+        if !arguments.is_empty() {
+            let arguments = syntax::describe(&arguments);
+            pairs.push((Reply::bulk("arguments"), arguments));
+        }
+        if !self.subcommands.is_empty() {
+            let subcommands = self.subcommands.iter();
+            let subcommands = subcommands.map(|sub| sub.document(Some(self))).collect();
+            pairs.push((Reply::bulk("subcommands"), Reply::Map(subcommands)));
+        }
+        (Reply::bulk(self.full_name(parent)), Reply::Map(pairs))
     }
 }
 
-/// The number that a text begins with, as `atoi` reads it; 0 for a negative one.
-fn leading_number(text: &[u8]) -> usize {
-    let text = text.trim_ascii_start();
-    let digits = text.strip_prefix(b"+").unwrap_or(text).iter();
-    let digits = digits.take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0_usize, |value, digit| {
-        value
-            .saturating_mul(10)
-            .saturating_add(usize::from(digit - b'0'))
-    })
+/// Whether this is an ACL category, as `hash`, without its `@`.
+pub(crate) fn is_category(name: &[u8]) -> bool {
+    let is_it = |category: &&str| category[1..].as_bytes().eq_ignore_ascii_case(name);
+    CATEGORIES.iter().any(|category| is_it(category))
 }
 
 /// COMMAND alone lists everything; the other containers need a subcommand, which the arity ensures.

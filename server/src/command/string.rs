@@ -1,9 +1,9 @@
-//! Strings: the SET and GET families, and counters.
+//! Strings: the SET and GET families, and counters. Parts of strings are in `substring.rs`.
 
-use super::generic::{absolute_deadline, already_expired};
+use super::expire::{absolute_deadline, already_expired};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, Ttl, UnixMillis, Value};
+use crate::engine::{Class, Ctx, Form, Ttl, UnixMillis, Value};
 use crate::resp::{Blob, LongDouble, Reply, parse_integer};
 
 /// How SET and GETEX give an expiry.
@@ -82,10 +82,16 @@ fn bulk_or_nil(value: Option<&Blob>) -> Reply {
     value.map_or(Reply::Nil, |value| Reply::Bulk(value.clone()))
 }
 
+/// Stores a string over whatever the key held, and says so.
+fn store(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8]) {
+    ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
+    ctx.notify(Class::String, "set", key);
+}
+
 fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, value) = (args.required()?, args.required()?);
     if args.is_empty() {
-        ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
+        store(ctx, key, value);
         return Ok(Reply::Ok);
     }
     let options = Options::parse(args, true)?;
@@ -108,6 +114,10 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         None => Ttl::Clear,
     };
     ctx.set_found(found, key, Value::String(Blob::new(value)), ttl);
+    ctx.notify(Class::String, "set", key);
+    if deadline.is_some() {
+        ctx.notify(Class::Generic, "expire", key);
+    }
     Ok(old.unwrap_or(Reply::Ok))
 }
 
@@ -118,14 +128,16 @@ fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn getset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, value) = (args.required()?, args.required()?);
     let old = bulk_or_nil(ctx.read::<Blob>(key)?);
-    ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
+    store(ctx, key, value);
     Ok(old)
 }
 
 fn getdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let old = bulk_or_nil(ctx.read::<Blob>(key)?);
-    ctx.delete(key);
+    if ctx.delete(key) {
+        ctx.notify(Class::Generic, "del", key);
+    }
     Ok(old)
 }
 
@@ -139,11 +151,14 @@ fn getex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         let deadline = expiry.deadline(ctx, "getex")?;
         if expiry.is_absolute && already_expired(ctx, deadline) {
             ctx.delete(key);
+            ctx.notify(Class::Generic, "del", key);
         } else {
             ctx.set_deadline(key, Some(deadline));
+            ctx.notify(Class::Generic, "expire", key);
         }
-    } else if options.persist {
+    } else if options.persist && ctx.deadline(key).flatten().is_some() {
         ctx.set_deadline(key, None);
+        ctx.notify(Class::Generic, "persist", key);
     }
     Ok(Reply::Bulk(value))
 }
@@ -153,7 +168,7 @@ fn setnx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if ctx.find(key).is_some() {
         return Ok(Reply::Int(0));
     }
-    ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
+    store(ctx, key, value);
     Ok(Reply::Int(1))
 }
 
@@ -171,6 +186,8 @@ fn setex_in(
     };
     let deadline = expiry.deadline(ctx, command)?;
     ctx.set(key, Value::String(Blob::new(value)), Ttl::At(deadline));
+    ctx.notify(Class::String, "set", key);
+    ctx.notify(Class::Generic, "expire", key);
     Ok(Reply::Ok)
 }
 
@@ -188,11 +205,19 @@ fn add(ctx: &mut Ctx<'_>, key: &[u8], by: i64) -> CommandResult {
     if let Some(value) = ctx.write::<Blob>(key)? {
         let next = sum(parse_integer(value).ok_or(CommandError::NotInteger)?)?;
         *value = Blob::from_integer(next);
+        ctx.set_form(key, Form::Natural);
         ctx.touched(key);
+        ctx.notify(Class::String, "incrby", key);
         return Ok(Reply::Int(next));
     }
     let next = sum(0)?;
-    ctx.set(key, Value::String(Blob::from_integer(next)), Ttl::Clear);
+    ctx.set_found(
+        None,
+        key,
+        Value::String(Blob::from_integer(next)),
+        Ttl::Clear,
+    );
+    ctx.notify(Class::String, "incrby", key);
     Ok(Reply::Int(next))
 }
 
@@ -231,7 +256,45 @@ fn incrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         .ok_or(CommandError::NanOrInfinity)?;
     let sum = Blob::from(sum.to_string());
     ctx.set(key, Value::String(sum.clone()), Ttl::Keep);
+    ctx.set_form(key, Form::Text);
+    ctx.notify(Class::String, "incrbyfloat", key);
     Ok(Reply::Bulk(sum))
+}
+
+/// What is no string counts as missing.
+fn mget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let value = |key: &[u8]| bulk_or_nil(ctx.read::<Blob>(key).unwrap_or(None));
+    Ok(Reply::Array(args.rest().map(value).collect()))
+}
+
+/// `t_string.c: msetGenericCommand`: with `only_new` all of them or none.
+fn mset_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, command: &str, only_new: bool) -> CommandResult {
+    if !args.remaining().is_multiple_of(2) {
+        return Err(CommandError::Arity {
+            command: command.to_owned(),
+        });
+    }
+    if only_new
+        && args
+            .clone()
+            .rest()
+            .step_by(2)
+            .any(|key| ctx.find(key).is_some())
+    {
+        return Ok(Reply::Int(0));
+    }
+    while let (Some(key), Some(value)) = (args.next(), args.next()) {
+        store(ctx, key, value);
+    }
+    Ok(if only_new { Reply::Int(1) } else { Reply::Ok })
+}
+
+fn mset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    mset_in(ctx, args, "mset", false)
+}
+
+fn msetnx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    mset_in(ctx, args, "msetnx", true)
 }
 
 fn strlen(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -251,66 +314,109 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("set", -3, set)
         .flags(STORE)
         .keys(1, 1, 1, &["RW", "access", "update", "variable_flags"])
-        .key_notes("RW and ACCESS due to the optional `GET` argument")
+        .key_notes("Read only with `GET`")
+        .find_keys(super::keys::set)
+        .syntax(
+            "key value [condition=(NX | XX)]@2.6.12 [GET]@6.2.0 [expiration=(EX seconds:integer@2.6.12 | \
+             PX milliseconds:integer@2.6.12 | EXAT unix-time-seconds:unix-time@6.2.0 | PXAT \
+             unix-time-milliseconds:unix-time@6.2.0 | KEEPTTL@6.0.0)]",
+        )
         .summary("Stores a string, on conditions and with an expiry if asked to."),
     row("get", 2, get)
         .flags(RO)
         .keys(1, 1, 1, &["RO", "access"])
+        .syntax("key")
         .summary("The string at a key."),
     row("getset", 3, getset)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
+        .deprecated("6.2.0", "`SET` with `GET`")
+        .syntax("key value")
         .summary("Stores a string and returns the former one."),
     row("getdel", 2, getdel)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, &["RW", "access", "delete"])
         .since("6.2.0")
+        .syntax("key")
         .summary("Returns a string and deletes its key."),
     row("getex", -2, getex)
         .flags(WRITE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
-        .key_notes("RW and UPDATE because it changes the TTL")
+        .key_notes("Written for its expiry")
         .since("6.2.0")
+        .syntax(
+            "key [expiration=(EX seconds:integer | PX milliseconds:integer | EXAT \
+             unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | PERSIST)]",
+        )
         .summary("Returns a string and changes its expiry."),
     row("setnx", 3, setnx)
         .flags(STORE_FAST)
         .keys(1, 1, 1, &["OW", "insert"])
+        .syntax("key value")
         .summary("Stores a string if the key is free."),
     row("setex", 4, setex)
         .flags(STORE)
         .keys(1, 1, 1, &["OW", "update"])
         .since("2.0.0")
+        .syntax("key seconds:integer value")
         .summary("Stores a string for a number of seconds."),
     row("psetex", 4, psetex)
         .flags(STORE)
         .keys(1, 1, 1, &["OW", "update"])
         .since("2.6.0")
+        .syntax("key milliseconds:integer value")
         .summary("Stores a string for a number of milliseconds."),
     row("incr", 2, incr)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
+        .syntax("key")
         .summary("Adds one to a counter."),
     row("decr", 2, decr)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
+        .syntax("key")
         .summary("Takes one from a counter."),
     row("incrby", 3, incrby)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
+        .syntax("key increment:integer")
         .summary("Adds to a counter."),
     row("decrby", 3, decrby)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
+        .syntax("key decrement:integer")
         .summary("Takes from a counter."),
     row("incrbyfloat", 3, incrbyfloat)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)
         .since("2.6.0")
+        .syntax("key increment:double")
         .summary("Adds to a number with a fraction."),
+    row("mget", -2, mget)
+        .flags(RO)
+        .keys(1, -1, 1, &["RO", "access"])
+        .tips(&["request_policy:multi_shard"])
+        .syntax("key...")
+        .summary("The strings at several keys."),
+    row("mset", -3, mset)
+        .flags(STORE)
+        .keys(1, -1, 2, &["OW", "update"])
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
+        .since("1.0.1")
+        .syntax("key_value=(key value)...")
+        .summary("Stores several strings."),
+    row("msetnx", -3, msetnx)
+        .flags(STORE)
+        .keys(1, -1, 2, &["OW", "insert"])
+        .tips(&["request_policy:multi_shard", "response_policy:agg_min"])
+        .since("1.0.1")
+        .syntax("key_value=(key value)...")
+        .summary("Stores several strings if all of their keys are free."),
     row("strlen", 2, strlen)
         .flags(RO)
         .keys(1, 1, 1, &["RO"])
         .since("2.2.0")
+        .syntax("key")
         .summary("The length of a string, in bytes."),
 ];
 

@@ -6,14 +6,15 @@
 //! unit (a command or a script), so nothing expires in its middle.
 
 use super::State;
-use super::effect::{Effect, Outbox};
+use super::blocking::Wait;
+use super::effect::Effect;
 use super::keyspace::Db;
 use super::notify::Class;
 use super::session::Session;
 use super::time::{UnixMicros, UnixMillis};
-use super::value::{Kind, Typed, Value};
+use super::value::{Form, Kind, Typed, Value};
 use crate::command::CommandError;
-use crate::resp::Reply;
+use crate::resp::{Blob, OwnedRequest, Reply};
 use std::time::Duration;
 
 /// Where a request comes from.
@@ -21,8 +22,12 @@ use std::time::Duration;
 pub(crate) enum Origin {
     /// A connection.
     Client,
+    /// The queue of a transaction.
+    Exec,
     /// `redis.call` of a script.
     Script,
+    /// A request that waited for a key.
+    Retry,
 }
 
 /// What the engine is to do with a script after the handler has returned.
@@ -50,9 +55,15 @@ pub(crate) enum Ttl {
 pub(crate) struct Ctx<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) session: &'a mut Session,
-    pub(crate) outbox: &'a mut Outbox,
     pub(crate) now: UnixMicros,
+    pub(crate) origin: Origin,
+    /// How long the command takes, microseconds.
+    pub(crate) took: u64,
     pub(crate) script: Option<ScriptCall>,
+    /// What the handler wants to wait for.
+    pub(crate) wait: Option<Wait>,
+    /// What EXEC took from the queue.
+    pub(crate) transaction: Option<Vec<OwnedRequest>>,
 }
 
 impl Ctx<'_> {
@@ -64,17 +75,29 @@ impl Ctx<'_> {
         &self.state.dbs[self.session.db]
     }
 
-    fn db_mut(&mut self) -> &mut Db {
+    pub(super) fn db_mut(&mut self) -> &mut Db {
         &mut self.state.dbs[self.session.db]
     }
 
-    /// The slot of a live key. An expired one is removed on the way.
+    /// The slot of a live key, which is used thereby. An expired one is removed on the way.
     #[inline]
     pub(crate) fn find(&mut self, key: &[u8]) -> Option<u32> {
+        let slot = self.find_quietly(key)?;
+        let now = self.now_millis();
+        self.db_mut().use_now(slot, now);
+        Some(slot)
+    }
+
+    /// The same without counting as a use of the key.
+    #[inline]
+    pub(crate) fn find_quietly(&mut self, key: &[u8]) -> Option<u32> {
         let (slot, is_live) = self.db().find_live(key, self.now_millis())?;
         if !is_live {
             let db = self.session.db;
-            self.state.expire(db, slot);
+            // Nothing changes while clients are paused, but nobody sees the key either.
+            if !self.state.pause.is_on() {
+                self.state.expire(db, slot);
+            }
             return None;
         }
         Some(slot)
@@ -91,6 +114,17 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn find_for_read(&mut self, key: &[u8]) -> Option<u32> {
         let slot = self.find(key);
+        self.count_read(slot)
+    }
+
+    /// A read that does not count as a use of the key.
+    pub(crate) fn find_for_look(&mut self, key: &[u8]) -> Option<u32> {
+        let slot = self.find_quietly(key);
+        self.count_read(slot)
+    }
+
+    #[inline]
+    fn count_read(&mut self, slot: Option<u32>) -> Option<u32> {
         match slot {
             Some(_) => self.state.stats.keyspace_hits += 1,
             None => self.state.stats.keyspace_misses += 1,
@@ -129,9 +163,10 @@ impl Ctx<'_> {
         let slot = match found {
             Some(slot) => {
                 *self.db_mut().value_mut(slot) = value;
+                self.db_mut().set_form(slot, Form::Natural);
                 slot
             }
-            None => self.db_mut().insert(key, value),
+            None => self.insert(key, value),
         };
         match ttl {
             Ttl::Keep => {}
@@ -139,6 +174,18 @@ impl Ctx<'_> {
             Ttl::At(deadline) => self.db_mut().set_deadline(slot, Some(deadline)),
         }
         self.touched(key);
+    }
+
+    fn insert(&mut self, key: &[u8], value: Value) -> u32 {
+        if self.state.pause.is_on()
+            && let Some(expired) = self.db().find(key)
+        {
+            self.db_mut().remove(expired);
+        }
+        let (slot, now) = (self.db_mut().insert(key, value), self.now_millis());
+        self.db_mut().use_now(slot, now);
+        self.notify(Class::New, "new", key);
+        slot
     }
 
     pub(crate) fn deadline(&mut self, key: &[u8]) -> Option<Option<UnixMillis>> {
@@ -173,7 +220,10 @@ impl Ctx<'_> {
 
     /// An event in the life of a key, for whoever subscribed to keyspace notifications. The caller
     /// says it after [`Ctx::touched`], with the event's name as `notify.c` has it.
-    pub(crate) fn notify(&mut self, _class: Class, _event: &str, _key: &[u8]) {}
+    #[inline]
+    pub(crate) fn notify(&mut self, class: Class, event: &str, key: &[u8]) {
+        self.state.notify(self.session.db, class, event, key);
+    }
 
     /// Parks the request until one of `keys` holds a value of this kind, or for `timeout` (`None`:
     /// for ever), after which the answer is `on_timeout`. Where nothing may wait (EXEC), that is the
@@ -181,30 +231,70 @@ impl Ctx<'_> {
     /// became ready: [`Ctx::may_serve`]. Handlers return what this returns.
     pub(crate) fn block_on(
         &mut self,
-        _keys: &[&[u8]],
-        _kind: Kind,
-        _timeout: Option<Duration>,
-        _on_timeout: Reply,
+        keys: &[&[u8]],
+        kind: Kind,
+        timeout: Option<Duration>,
+        on_timeout: Reply,
     ) -> Result<Reply, CommandError> {
-        Err(CommandError::NotImplemented {
-            what: "blocking commands".to_owned(),
-        })
+        match self.origin {
+            Origin::Exec | Origin::Script => return Ok(on_timeout),
+            Origin::Retry => {}
+            Origin::Client => {
+                self.wait = Some(Wait {
+                    db: self.session.db,
+                    keys: keys.iter().map(|key| Blob::new(key)).collect(),
+                    kind,
+                    until: timeout.map(|timeout| self.now.plus(timeout).millis()),
+                    on_timeout,
+                });
+            }
+        }
+        Err(CommandError::Parked)
     }
 
     /// Whether a blocking command may look at this key now: at its first run at all of them, when it
     /// is run again only at the one that became ready.
-    pub(crate) fn may_serve(&self, _key: &[u8]) -> bool {
-        true
+    pub(crate) fn may_serve(&self, key: &[u8]) -> bool {
+        self.state
+            .retry
+            .as_ref()
+            .is_none_or(|ready| **ready == *key)
     }
 
-    /// The node serves nobody until `until`.
-    pub(crate) fn stall(&mut self, until: UnixMicros) {
-        self.outbox.push(Effect::Stall { until });
+    /// Lets the next EXEC of this connection fail if the key changes.
+    pub(crate) fn watch(&mut self, key: &[u8]) {
+        let found = self.db().find_live(key, self.now_millis());
+        let was_expired = found.is_some_and(|(_, is_live)| !is_live);
+        let (conn, db) = (self.session.conn, self.session.db);
+        self.state.watches.watch(conn, db, key, was_expired);
+    }
+
+    /// Whether a watched key has changed, or has run out without anybody's having looked at it.
+    pub(crate) fn is_watch_broken(&self) -> bool {
+        let (conn, watches) = (self.session.conn, &self.state.watches);
+        let has_expired = |(db, key): (usize, &Blob)| {
+            let found = self.state.dbs[db].find_live(key, self.now_millis());
+            found.is_some_and(|(_, is_live)| !is_live)
+        };
+        watches.is_dirty(conn) || watches.fresh_keys(conn).any(has_expired)
+    }
+
+    /// The node serves nobody until so much time has passed.
+    pub(crate) fn stall(&mut self, duration: Duration) {
+        // What sleeps twice in a transaction sleeps the longer.
+        let begun = match self.origin {
+            Origin::Exec => self.state.awake_at.max(self.now),
+            Origin::Client | Origin::Script | Origin::Retry => self.now,
+        };
+        let until = begun.plus(duration);
+        self.state.awake_at = until;
+        self.took = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.state.outbox.push(Effect::Stall { until });
     }
 
     /// Ends the caller's connection after its reply.
     pub(crate) fn close(&mut self) {
         let conn = self.session.conn;
-        self.outbox.push(Effect::Close { conn });
+        self.state.outbox.push(Effect::Close { conn });
     }
 }

@@ -2,30 +2,37 @@
 
 use super::State;
 use super::context::{Ctx, Origin, ScriptCall};
-use super::effect::{Effect, Outbox};
+use super::effect::Effect;
+use super::monitor;
 use super::session::Session;
+use super::slowlog::{self, SlowEntry};
 use super::time::UnixMicros;
-use crate::command::{self, Args, CommandError, CommandSpec, Flags};
-use crate::resp::{Reply, Request};
+use crate::command::{self, Args, CommandError, CommandSpec, Entry, Flags};
+use crate::resp::{Blob, ErrorReply, OwnedRequest, Protocol, Reply, Request};
+use std::time::Duration;
 
 /// What dispatch leaves to its caller.
 pub(super) enum Dispatched {
     Reply(Reply),
     /// The gates were passed; the script is to run now.
     Script(ScriptCall),
-    /// No answer; the connection ends.
+    /// EXEC may go ahead with these requests.
+    Exec(Vec<OwnedRequest>),
+    /// The answer comes later.
+    Parked,
+    /// There is no answer.
     Silent,
 }
 
 /// The row of a command; that of the request before is at hand without a look into the table.
 #[inline]
-fn find(state: &mut State, name: &[u8]) -> Option<&'static CommandSpec> {
+fn find(state: &mut State, name: &[u8]) -> Option<Entry> {
     if let Some(last) = state.last_command
-        && name.eq_ignore_ascii_case(last.name.as_bytes())
+        && name.eq_ignore_ascii_case(last.spec.name.as_bytes())
     {
         return Some(last);
     }
-    let found = command::find(name);
+    let found = command::find_entry(name);
     state.last_command = found.or(state.last_command);
     found
 }
@@ -35,23 +42,19 @@ fn find(state: &mut State, name: &[u8]) -> Option<&'static CommandSpec> {
 pub(super) fn resolve(
     state: &mut State,
     request: Request<'_>,
-) -> Result<(&'static CommandSpec, usize), CommandError> {
-    let Some(spec) = find(state, request.name()) else {
+) -> Result<(Entry, usize), CommandError> {
+    let Some(entry) = find(state, request.name()) else {
         return Err(command::unknown(request));
     };
-    if !spec.subcommands.is_empty()
+    if !entry.spec.subcommands.is_empty()
         && let Some(name) = request.arg(1)
     {
-        let found = spec
-            .subcommands
-            .iter()
-            .find(|sub| name.eq_ignore_ascii_case(sub.name.as_bytes()));
-        return match found {
+        return match entry.subcommand(name) {
             Some(sub) => Ok((sub, 2)),
-            None => Err(command::unknown_subcommand(spec, name)),
+            None => Err(command::unknown_subcommand(entry.spec, name)),
         };
     }
-    Ok((spec, 1))
+    Ok((entry, 1))
 }
 
 fn full_name(request: Request<'_>, spec: &CommandSpec, first: usize) -> String {
@@ -71,86 +74,351 @@ pub(super) fn dispatch(
     request: Request<'_>,
     now: UnixMicros,
     origin: Origin,
-    outbox: &mut Outbox,
 ) -> Dispatched {
-    match gates(state, session, request, origin) {
-        Ok((spec, first)) => {
-            state.stats.commands += 1;
-            let mut ctx = Ctx {
-                state,
-                session,
-                outbox,
-                now,
-                script: None,
-            };
-            let result = (spec.handler)(&mut ctx, &mut Args::new(request, first));
-            if let Some(call) = ctx.script {
-                return Dispatched::Script(call);
-            }
-            if spec.flags.has(Flags::WRITE) && origin == Origin::Script {
-                ctx.state.script_wrote = true;
-            }
-            match result {
-                Ok(reply) => Dispatched::Reply(reply),
-                Err(CommandError::NoAnswer) => Dispatched::Silent,
-                Err(error) => Dispatched::Reply(refuse(state, error)),
-            }
-        }
+    let passed = match origin {
+        Origin::Client => gates(state, session, request),
+        Origin::Script => script_gates(state, request),
+        Origin::Exec | Origin::Retry => resolve(state, request).map(Gate::Passed),
+    };
+    match passed {
+        Ok(Gate::Passed(entry)) => call(state, session, entry, request, now, origin),
+        Ok(Gate::Queued) => Dispatched::Reply(Reply::Static("QUEUED")),
+        Ok(Gate::Postponed) => Dispatched::Parked,
         // A browser that was sent here is shown out (`server.c: securityWarningCommand`).
         Err(CommandError::UnknownCommand { name, .. })
             if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") =>
         {
-            outbox.push(Effect::Close { conn: session.conn });
+            state.outbox.push(Effect::Close { conn: session.conn });
             Dispatched::Silent
         }
-        Err(error) => Dispatched::Reply(refuse(state, error)),
+        Err(error) => Dispatched::Reply(reject(state, session, request, origin, error)),
     }
-}
-
-fn refuse(state: &mut State, error: CommandError) -> Reply {
-    state.stats.errors += 1;
-    error.into()
 }
 
 #[inline]
-fn gates<'t>(
+fn call(
     state: &mut State,
-    session: &Session,
+    session: &mut Session,
+    (entry, first): (Entry, usize),
+    request: Request<'_>,
+    now: UnixMicros,
+    origin: Origin,
+) -> Dispatched {
+    let Entry { spec, number } = entry;
+    let mut ctx = Ctx {
+        state,
+        session,
+        now,
+        origin,
+        took: 0,
+        script: None,
+        wait: None,
+        transaction: None,
+    };
+    let result = (spec.handler)(&mut ctx, &mut Args::new(request, first));
+    let (script, wait, transaction, took) = (ctx.script, ctx.wait, ctx.transaction, ctx.took);
+    let is_parked = matches!(result, Err(CommandError::Parked));
+    if origin != Origin::Retry {
+        state.stats.commands += 1;
+        state.stats.of(number).calls += 1;
+        if !state.monitors.is_empty() && transaction.is_none() {
+            tell_monitors(state, session, spec, request, now, origin);
+        }
+    }
+    if !is_parked {
+        state.stats.of(number).measured += u64::from(state.config.latency_tracking);
+    }
+    if let Some(call) = script {
+        return Dispatched::Script(call);
+    }
+    if took > 0 {
+        state.took_time(entry, now, took);
+    }
+    if state.is_slow(took) && !is_parked {
+        log_slow(state, session, spec, request, now, origin, took);
+    }
+    if spec.flags.has(Flags::WRITE) && origin == Origin::Script {
+        state.script_wrote = true;
+    }
+    match result {
+        Ok(_) if transaction.is_some() => Dispatched::Exec(transaction.unwrap_or_default()),
+        Ok(reply) => Dispatched::Reply(reply),
+        Err(CommandError::NoAnswer) => Dispatched::Silent,
+        Err(CommandError::Parked) => {
+            if let Some(wait) = wait {
+                state
+                    .waiters
+                    .park(session.conn, wait, request.to_owned(), now);
+            }
+            Dispatched::Parked
+        }
+        Err(error) => {
+            state.stats.of(number).failed += 1;
+            Dispatched::Reply(refuse(state, origin, error))
+        }
+    }
+}
+
+/// The answer to a request that failed, counted.
+#[cold]
+fn refuse(state: &mut State, origin: Origin, error: CommandError) -> Reply {
+    let error = ErrorReply::from(error);
+    state.stats.count_error(&error);
+    if origin == Origin::Script {
+        state.script_error = Some(error.clone());
+    }
+    error.into()
+}
+
+/// A request that did not pass a gate spoils the transaction it was meant for; an EXEC that did not
+/// pass ends it (`server.c: rejectCommand`).
+#[cold]
+fn reject(
+    state: &mut State,
+    session: &mut Session,
     request: Request<'_>,
     origin: Origin,
-) -> Result<(&'t CommandSpec, usize), CommandError> {
-    let from_script = origin == Origin::Script;
-    let (spec, first) = match resolve(state, request) {
-        Err(CommandError::UnknownCommand { .. } | CommandError::UnknownSubcommand { .. })
-            if from_script =>
-        {
-            return Err(CommandError::UnknownFromScript);
-        }
-        other => other?,
-    };
-    if !spec.accepts(request.len()) {
-        return Err(if from_script {
-            CommandError::ArityFromScript
-        } else {
-            CommandError::Arity {
-                command: full_name(request, spec, first),
-            }
-        });
+    error: CommandError,
+) -> Reply {
+    let is_exec = request.name().eq_ignore_ascii_case(b"exec");
+    if let Ok((entry, _)) = resolve(state, request) {
+        state.stats.of(entry.number).rejected += 1;
     }
-    if from_script {
-        return match () {
-            () if spec.flags.has(Flags::NOSCRIPT) => Err(CommandError::NotAllowedFromScript),
-            () if state.script_reads_only && spec.flags.has(Flags::WRITE) => {
-                Err(CommandError::ReadOnlyScript)
-            }
-            () => Ok((spec, first)),
-        };
+    if origin == Origin::Client
+        && let Some(queue) = &mut session.queue
+    {
+        queue.spoiled = true;
+        if is_exec {
+            session.queue = None;
+            state.watches.unwatch(session.conn);
+            let because = Reply::from(error);
+            let because = match &because {
+                Reply::Error(error) => error.text(),
+                _ => "",
+            };
+            let because = because.strip_prefix("ERR ").unwrap_or(because);
+            let text = format!("EXECABORT Transaction discarded because of: {because}");
+            return refuse(state, origin, CommandError::Text(text.into()));
+        }
+    }
+    refuse(state, origin, error)
+}
+
+enum Gate {
+    Passed((Entry, usize)),
+    /// It waits for EXEC.
+    Queued,
+    /// It waits for the end of CLIENT PAUSE.
+    Postponed,
+}
+
+/// What MULTI does not queue (`server.c: processCommand`).
+const NEVER_QUEUED: [&str; 6] = ["exec", "discard", "multi", "watch", "quit", "reset"];
+/// What a RESP2 connection that listens to channels may still say.
+const WITH_SUBSCRIPTIONS: [&str; 9] = [
+    "ping",
+    "subscribe",
+    "ssubscribe",
+    "psubscribe",
+    "unsubscribe",
+    "sunsubscribe",
+    "punsubscribe",
+    "quit",
+    "reset",
+];
+/// What changes something without being a write (`CMD_MAY_REPLICATE`).
+const MAY_REPLICATE: [&str; 6] = ["eval", "evalsha", "fcall", "publish", "spublish", "pfcount"];
+
+#[inline]
+fn gates(
+    state: &mut State,
+    session: &mut Session,
+    request: Request<'_>,
+) -> Result<Gate, CommandError> {
+    let found = resolve(state, request);
+    session.last_command = found.as_ref().ok().map(|(entry, _)| entry.number);
+    let (entry, first) = found?;
+    let spec = entry.spec;
+    if !spec.accepts(request.len()) {
+        return Err(CommandError::Arity {
+            command: full_name(request, spec, first),
+        });
     }
     if !session.authenticated && !spec.flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);
     }
+    if session.queue.is_some()
+        || session.is_subscribed
+        || session.is_monitor
+        || state.busy.is_some()
+        || state.pause.is_on()
+    {
+        return rare_gates(state, session, request, entry, first);
+    }
+    Ok(Gate::Passed((entry, first)))
+}
+
+#[cold]
+fn rare_gates(
+    state: &mut State,
+    session: &mut Session,
+    request: Request<'_>,
+    entry: Entry,
+    first: usize,
+) -> Result<Gate, CommandError> {
+    let spec = entry.spec;
+    // The lists below name commands; a subcommand may be called like one.
+    let name = if first == 1 { spec.name } else { "" };
+    if session.queue.is_some() && spec.flags.has(Flags::NO_MULTI) {
+        return Err(CommandError::Text(
+            "ERR Command not allowed inside a transaction".into(),
+        ));
+    }
+    if session.is_subscribed
+        && session.protocol == Protocol::Resp2
+        && !WITH_SUBSCRIPTIONS.contains(&name)
+    {
+        let name = full_name(request, spec, first);
+        let text = format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed \
+             in this context"
+        );
+        return Err(CommandError::Text(text.into()));
+    }
     if state.busy.is_some() && !spec.flags.has(Flags::ALLOW_BUSY) {
         return Err(CommandError::Busy);
     }
-    Ok((spec, first))
+    let writes = spec.flags.has(Flags::WRITE) || MAY_REPLICATE.contains(&name);
+    if session.is_monitor && (writes || spec.flags.has(Flags::READONLY)) {
+        return Err(CommandError::Text(
+            "ERR Replica can't interact with the keyspace".into(),
+        ));
+    }
+    let executes_writes =
+        name == "exec" && session.queue.as_ref().is_some_and(|queue| queue.writes);
+    if !session.is_monitor && state.pause.stops(writes || executes_writes) {
+        state.pause.postpone(session.conn, request.to_owned());
+        return Ok(Gate::Postponed);
+    }
+    if let Some(queue) = &mut session.queue
+        && !NEVER_QUEUED.contains(&name)
+    {
+        queue.push(request, writes);
+        return Ok(Gate::Queued);
+    }
+    Ok(Gate::Passed((entry, first)))
+}
+
+fn script_gates(state: &mut State, request: Request<'_>) -> Result<Gate, CommandError> {
+    let (entry, first) = match resolve(state, request) {
+        Err(CommandError::UnknownCommand { .. } | CommandError::UnknownSubcommand { .. }) => {
+            return Err(CommandError::UnknownFromScript);
+        }
+        other => other?,
+    };
+    let spec = entry.spec;
+    if !spec.accepts(request.len()) {
+        return Err(CommandError::ArityFromScript);
+    }
+    if spec.flags.has(Flags::NOSCRIPT) {
+        return Err(CommandError::NotAllowedFromScript);
+    }
+    if state.script_reads_only && spec.flags.has(Flags::WRITE) {
+        return Err(CommandError::ReadOnlyScript);
+    }
+    Ok(Gate::Passed((entry, first)))
+}
+
+/// Tells whoever watches of a command that was executed. Passwords are not shown.
+#[cold]
+pub(super) fn tell_monitors(
+    state: &mut State,
+    session: &Session,
+    spec: &CommandSpec,
+    request: Request<'_>,
+    now: UnixMicros,
+    origin: Origin,
+) {
+    // Scripts and transactions are told of before what happens in them.
+    let is_unit = ["eval", "evalsha", "eval_ro", "evalsha_ro"].contains(&spec.name);
+    if spec.flags.has(Flags::ADMIN) || spec.flags.has(Flags::SKIP_MONITOR) && !is_unit {
+        return;
+    }
+    let from_script = origin == Origin::Script;
+    let addr = if from_script { "lua" } else { &*session.addr };
+    let line = monitor::line(now, session.db, addr, request);
+    let line = Reply::Status(line.into());
+    for conn in state.monitors.clone() {
+        state.push(conn, line.clone());
+    }
+}
+
+/// Writes a command into the slow log. What a script calls has no client of its own.
+#[cold]
+pub(super) fn log_slow(
+    state: &mut State,
+    session: &Session,
+    spec: &CommandSpec,
+    request: Request<'_>,
+    now: UnixMicros,
+    origin: Origin,
+    took: u64,
+) {
+    if spec.flags.has(Flags::SKIP_SLOWLOG) {
+        return;
+    }
+    let (addr, client_name) = match origin {
+        Origin::Script => ("?:0".into(), Blob::default()),
+        Origin::Client | Origin::Exec | Origin::Retry => {
+            (session.addr.clone(), session.name.clone())
+        }
+    };
+    let entry = SlowEntry {
+        id: 0,
+        at: now.plus(Duration::from_micros(took)).0.div_euclid(1_000_000),
+        micros: took,
+        args: slowlog::trimmed(&slowlog::shown(request)),
+        addr,
+        client_name,
+    };
+    state.slowlog.push(entry, state.config.slowlog_max_len);
+}
+
+impl State {
+    /// Whether the slow log has a place for what took so many microseconds.
+    #[inline]
+    pub(super) fn is_slow(&self, took: u64) -> bool {
+        // A negative threshold means never, and is a very large one.
+        took >= self.config.slowlog_log_slower_than as u64 && self.config.slowlog_max_len > 0
+    }
+
+    /// A command took time.
+    #[cold]
+    fn took_time(&mut self, entry: Entry, now: UnixMicros, took: u64) {
+        let is_measured = self.config.latency_tracking;
+        self.stats.took(entry.number, took, is_measured);
+        let millis = (took / 1000) as i64;
+        let threshold = self.config.latency_monitor_threshold;
+        if threshold > 0 && millis >= threshold {
+            let is_fast = entry.spec.flags.has(Flags::FAST);
+            let event = if is_fast { "fast-command" } else { "command" };
+            let end = now.plus(Duration::from_micros(took));
+            self.latency.add(event, end.0.div_euclid(1_000_000), millis);
+        }
+    }
+
+    /// A script has ended: it counts as failed if it answers an error, which is counted too unless it
+    /// is what a command in it answered (`script_lua.c: luaCallFunction`).
+    pub(super) fn script_ended(&mut self, number: u16, reply: &Reply) {
+        let seen = self.script_error.take();
+        let Reply::Error(error) = reply else {
+            return;
+        };
+        self.stats.of(number).failed += 1;
+        // One that was raised has its place in the script added.
+        let is_old = seen.is_some_and(|seen| error.as_bytes().starts_with(seen.as_bytes()));
+        if !is_old {
+            self.stats.count_error(error);
+        }
+    }
 }

@@ -15,6 +15,14 @@ pub enum Effect {
         /// Its answer.
         reply: Reply,
     },
+    /// Sends a connection something it did not just ask for: a message, an invalidation, a line of
+    /// MONITOR.
+    Push {
+        /// The connection that is told.
+        conn: ConnId,
+        /// What it is told.
+        frame: Reply,
+    },
     /// Ends a connection, after what was written to it.
     Close {
         /// The connection.
@@ -30,8 +38,8 @@ pub enum Effect {
 }
 
 /// Effects in the order in which they came about; drained by the driver after each input.
-#[derive(Debug, Default)]
-pub struct Outbox(VecDeque<Effect>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outbox(VecDeque<Effect>);
 
 impl Outbox {
     pub(crate) fn push(&mut self, effect: Effect) {
@@ -45,7 +53,7 @@ impl Outbox {
 
     /// The next effect to carry out.
     #[inline]
-    pub fn poll_effect(&mut self) -> Option<Effect> {
+    pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
         self.0.pop_front()
     }
 }

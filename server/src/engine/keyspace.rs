@@ -7,11 +7,14 @@
 use super::expiry::{Deadlines, NOWHERE, Positions};
 use super::slab::Slab;
 use super::time::UnixMillis;
-use super::value::Value;
+use super::value::{Form, Value};
 use crate::resp::Blob;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
+
+/// Random places that are tried before the next used one is taken.
+const PROBES_MAX: usize = 64;
 
 const FOUND: &str = "a slot that was found holds an entry";
 
@@ -23,6 +26,18 @@ struct Entry {
     deadline: UnixMillis,
     /// Where its deadline stands in the heap, or [`NOWHERE`].
     deadline_at: u32,
+    /// When the key was used last: the low 24 bits of the Unix time in seconds, as Redis keeps them.
+    used_at: [u8; 3],
+    form: Form,
+}
+
+/// Values that the clock of last uses can show (`LRU_CLOCK_MAX`), and one more.
+const CLOCK_SIZE: i64 = 1 << 24;
+
+/// `server.h: getLRUClock`.
+fn clock_of(now: UnixMillis) -> [u8; 3] {
+    let [low, middle, high, ..] = now.0.div_euclid(1000).rem_euclid(CLOCK_SIZE).to_le_bytes();
+    [low, middle, high]
 }
 
 /// No deadline: what no clock will ever pass.
@@ -94,6 +109,51 @@ impl Db {
         &mut self.entries.get_mut(slot).expect(FOUND).value
     }
 
+    /// The key is being used.
+    #[inline]
+    pub(crate) fn use_now(&mut self, slot: u32, now: UnixMillis) {
+        self.entries.get_mut(slot).expect(FOUND).used_at = clock_of(now);
+    }
+
+    /// Seconds since the last use; a clock that went back shows as a very long time
+    /// (`evict.c: estimateObjectIdleTime`).
+    pub(crate) fn idle_seconds(&self, slot: u32, now: UnixMillis) -> i64 {
+        let seconds =
+            |[low, middle, high]: [u8; 3]| i64::from(u32::from_le_bytes([low, middle, high, 0]));
+        let (now, used_at) = (seconds(clock_of(now)), seconds(self.entry(slot).used_at));
+        if now >= used_at {
+            now - used_at
+        } else {
+            now + CLOCK_SIZE - 1 - used_at
+        }
+    }
+
+    pub(crate) fn form(&self, slot: u32) -> Form {
+        self.entry(slot).form
+    }
+
+    #[inline]
+    pub(crate) fn set_form(&mut self, slot: u32, form: Form) {
+        self.entries.get_mut(slot).expect(FOUND).form = form;
+    }
+
+    /// One of the keys, each of them about as likely; `draw` gives random numbers.
+    pub(crate) fn random(&self, mut draw: impl FnMut() -> u64) -> Option<u32> {
+        let size = u64::from(self.entries.size());
+        if self.len() == 0 {
+            return None;
+        }
+        // Where few places are used, the next one after a random place is good enough.
+        for _ in 0..PROBES_MAX {
+            let slot = (draw() % size) as u32;
+            if self.entries.get(slot).is_some() {
+                return Some(slot);
+            }
+        }
+        let from = (draw() % size) as u32;
+        self.next_used(from).or_else(|| self.next_used(0))
+    }
+
     pub(crate) fn key(&self, slot: u32) -> &Blob {
         &self.entry(slot).key
     }
@@ -122,6 +182,8 @@ impl Db {
             value,
             deadline: NEVER,
             deadline_at: NOWHERE,
+            used_at: [0; 3],
+            form: Form::Natural,
         });
         let (hasher, entries) = (&self.hasher, &self.entries);
         let rehash = |slot: &u32| {
@@ -181,6 +243,47 @@ mod tests {
             "{}",
             size_of::<Option<Entry>>()
         );
+    }
+
+    #[test]
+    fn idle_times_are_as_redis_counts_them() {
+        let mut db = Db::new(3);
+        let slot = db.insert(b"k", Value::String(Blob::from_integer(1)));
+        for (used, now, expected) in [
+            (0, 0, 0),
+            (999, 1000, 1),
+            (1000, 1999, 0),
+            (5_000, 60_000, 55),
+            (60_000, 5_000, CLOCK_SIZE - 1 - 55),
+            ((CLOCK_SIZE - 1) * 1000, CLOCK_SIZE * 1000, 0),
+            (-1, 0, 0),
+        ] {
+            db.use_now(slot, UnixMillis(used));
+            assert_eq!(
+                db.idle_seconds(slot, UnixMillis(now)),
+                expected,
+                "{used} {now}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_key_is_drawn() {
+        let mut rng = crate::engine::Rng::new(5);
+        let mut db = Db::new(3);
+        assert_eq!(db.random(|| rng.next_u64()), None);
+        let slots: Vec<u32> = (0..2000)
+            .map(|i: i32| db.insert(&i.to_le_bytes(), Value::String(Blob::default())))
+            .collect();
+        for slot in slots.iter().filter(|slot| *slot % 400 != 7) {
+            db.remove(*slot);
+        }
+        let mut drawn: Vec<_> = (0..500)
+            .filter_map(|_| db.random(|| rng.next_u64()))
+            .collect();
+        drawn.sort_unstable();
+        drawn.dedup();
+        assert_eq!(drawn, [7, 407, 807, 1207, 1607]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! No socket, no timer, no clock and no randomness of its own: `now` is an argument and the seed
 //! is in the [`Config`]. The same inputs give the same outputs, byte for byte.
 
+mod blocking;
+mod buffer_limits;
 mod config;
 mod context;
 mod dispatch;
@@ -10,34 +12,64 @@ mod effect;
 mod expiry;
 mod glob;
 mod keyspace;
+mod latency;
+mod monitor;
 mod notify;
+mod object;
+mod parameter;
+mod pause;
+mod pubsub;
+mod rdb;
 mod rng;
 #[cfg(feature = "script")]
 mod script;
 mod session;
 mod slab;
+mod slowlog;
+mod stats;
 mod time;
+mod transaction;
+mod unit;
 mod value;
 
+pub use blocking::Waiting;
+pub use buffer_limits::BufferLimits;
 pub use config::Config;
 pub(crate) use context::{Ctx, Origin, ScriptCall, Ttl};
-pub use effect::{Effect, Outbox};
+pub use effect::Effect;
 pub use glob::glob_match;
 pub(crate) use notify::Class;
+pub use notify::Classes;
+pub use parameter::Others;
+pub(crate) use parameter::is_secret;
+pub(crate) use pause::Paused;
+pub(crate) use pubsub::Space;
 pub use rng::Rng;
 #[cfg(feature = "script")]
 pub use script::Bystanders;
 pub use session::ConnId;
+pub(crate) use session::ReplyMode;
 #[cfg(not(feature = "script"))]
 use session::Session;
 pub use time::{UnixMicros, UnixMillis};
-pub(crate) use value::{Hash, Kind, Value};
+pub(crate) use transaction::Queue;
+pub(crate) use rdb::{PayloadError, dump, restore};
+pub(crate) use value::{End, Form, Hash, HashLimits, Kind, List, Value, clamp_range};
 
-use crate::command::CommandSpec;
-use crate::resp::{ErrorReply, Limits, Protocol, Reply, Request};
+use crate::command::Entry;
+use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
+use blocking::Waiters;
 use dispatch::{Dispatched, dispatch};
-use keyspace::Db;
+use effect::Outbox;
+pub(crate) use keyspace::Db;
+use latency::Latency;
+use pause::Pause;
+use pubsub::PubSub;
 use session::Sessions;
+use slowlog::Slowlog;
+use stats::Stats;
+use transaction::Watches;
+use unit::Transaction;
 
 /// What a request came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,13 +92,12 @@ pub trait Desk {
     /// Forgets a connection.
     fn disconnect(&mut self, conn: ConnId);
     /// Runs one request of a connection. `now` is the node's clock, read once for the whole unit.
-    fn handle(
-        &mut self,
-        conn: ConnId,
-        request: Request<'_>,
-        now: UnixMicros,
-        outbox: &mut Outbox,
-    ) -> Outcome;
+    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome;
+    /// The next effect to carry out, in the order in which they came about. To be asked after every
+    /// other call until there is none.
+    fn poll_effect(&mut self) -> Option<Effect>;
+    /// Whether there are effects to carry out.
+    fn has_effects(&self) -> bool;
     /// The protocol a connection is answered in.
     fn protocol(&self, conn: ConnId) -> Protocol;
     /// The bounds under which a connection's input is decoded.
@@ -82,17 +113,8 @@ pub(crate) struct Busy {
     pub(crate) killed: bool,
     /// Its VM is gone and only the caller still waits: what to tell it when the script is killed.
     pub(crate) abandoned: Option<ErrorReply>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stats {
-    pub(crate) commands: u64,
-    pub(crate) errors: u64,
-    pub(crate) connections: u64,
-    pub(crate) rejected_connections: u64,
-    pub(crate) expired_keys: u64,
-    pub(crate) keyspace_hits: u64,
-    pub(crate) keyspace_misses: u64,
+    /// The transaction that it was part of.
+    pub(crate) transaction: Option<Transaction>,
 }
 
 /// Everything a node knows. Handlers reach it through [`Ctx`].
@@ -111,11 +133,37 @@ pub(crate) struct State {
     pub(crate) script_reads_only: bool,
     pub(crate) active_expire: bool,
     /// The row of the latest request's command.
-    pub(crate) last_command: Option<&'static CommandSpec>,
+    pub(crate) last_command: Option<Entry>,
+    /// When the latest command that slept was done.
+    awake_at: UnixMicros,
+    pub(crate) slowlog: Slowlog,
+    pub(crate) latency: Latency,
+    /// The latest error that a script was given.
+    script_error: Option<ErrorReply>,
     pub(crate) started: UnixMicros,
     pub(crate) run_id: String,
     /// Changes since the start (`rdb_changes_since_last_save`).
     pub(crate) dirty: u64,
+    /// What the driver has to carry out.
+    pub(crate) outbox: Outbox,
+    pub(crate) watches: Watches,
+    pub(crate) waiters: Waiters,
+    pub(crate) pubsub: PubSub,
+    pub(crate) pause: Pause,
+    /// Connections that are told of every command.
+    pub(crate) monitors: Vec<ConnId>,
+    /// Whose request is being handled.
+    caller: Option<ConnId>,
+    /// What the caller was sent by its own request.
+    own_frames: Vec<Reply>,
+    /// Whether anything follows from this unit (see `unit.rs`).
+    has_sequel: bool,
+    /// The key for which a waiting request is being run again.
+    retry: Option<Blob>,
+    /// A transaction whose script was killed and that goes on now.
+    resumed: Option<Transaction>,
+    /// For commands whose answer is drawn.
+    pub(crate) draws: Rng,
 }
 
 impl State {
@@ -129,15 +177,31 @@ impl State {
             sessions: Sessions::default(),
             #[cfg(feature = "script")]
             scripts: script::Scripts::default(),
-            stats: Stats::default(),
+            stats: Stats::new(crate::command::count()),
             busy: None,
             script_wrote: false,
             script_reads_only: false,
             active_expire: true,
             last_command: None,
+            awake_at: now,
+            slowlog: Slowlog::default(),
+            latency: Latency::default(),
+            script_error: None,
             started: now,
             run_id: Rng::for_component(seed, "run id").hex(20),
             dirty: 0,
+            outbox: Outbox::default(),
+            watches: Watches::default(),
+            waiters: Waiters::default(),
+            pubsub: PubSub::default(),
+            pause: Pause::default(),
+            monitors: Vec::new(),
+            caller: None,
+            own_frames: Vec::new(),
+            has_sequel: false,
+            retry: None,
+            resumed: None,
+            draws: Rng::for_component(seed, "commands"),
             config,
         }
     }
@@ -148,22 +212,122 @@ impl State {
         self.dbs[db].remove(slot);
         self.stats.expired_keys += 1;
         self.touched(db, &key);
+        self.notify(db, Class::Expired, "expired", &key);
     }
 
     /// A key was created, changed or removed. Watchers, waiters and trackers of keys hang here.
     #[inline]
-    pub(crate) fn touched(&mut self, _db: usize, _key: &[u8]) {
+    pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
+        self.dirty += 1;
+        if !(self.watches.is_empty() && self.waiters.is_empty()) {
+            self.tell_of(db, key);
+        }
+    }
+
+    #[cold]
+    fn tell_of(&mut self, db: usize, key: &[u8]) {
+        let is_there = self.dbs[db].find(key).is_some();
+        self.watches.touched(db, key, is_there);
+        if is_there {
+            self.waiters.touched(db, key);
+            self.has_sequel |= self.waiters.has_ready();
+        }
+    }
+
+    /// An event in the life of a key, to the channels that are named after both.
+    #[inline]
+    pub(crate) fn notify(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
+        if self.config.notify_keyspace_events.contain(class) && !self.pubsub.is_empty() {
+            self.publish_event(db, event, key);
+        }
+    }
+
+    #[cold]
+    fn publish_event(&mut self, db: usize, event: &str, key: &[u8]) {
+        let classes = self.config.notify_keyspace_events;
+        if classes.by_key() {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.publish(Space::Channel, &channel, event.as_bytes());
+        }
+        if classes.by_event() {
+            let channel = format!("__keyevent@{db}__:{event}");
+            self.publish(Space::Channel, channel.as_bytes(), key);
+        }
+    }
+
+    /// Sends a message to all who listen; how many they are.
+    pub(crate) fn publish(&mut self, space: Space, channel: &[u8], message: &[u8]) -> usize {
+        let messages = self.pubsub.publish(space, channel, message);
+        let count = messages.len();
+        for (conn, frame) in messages {
+            self.push(conn, frame);
+        }
+        count
+    }
+
+    /// Empties a database. Watched keys that were in it have changed.
+    pub(crate) fn flush(&mut self, db: usize) {
+        let watched = self.watches.keys_of(db);
+        let there: Vec<_> = watched
+            .into_iter()
+            .filter(|key| self.dbs[db].find(key).is_some())
+            .collect();
+        self.dirty += self.dbs[db].len() as u64;
+        self.dbs[db].clear();
+        for key in there {
+            self.watches.touched(db, &key, false);
+        }
+    }
+
+    /// Puts other data in the place of all that is there. Watched keys that were there or are there
+    /// now have changed; whoever waits on a key that is there now is served.
+    fn replace(&mut self, databases: &[Db]) {
+        for (db, other) in databases.iter().enumerate().take(self.dbs.len()) {
+            for key in self.watches.keys_of(db) {
+                let is_there = other.find(&key).is_some();
+                if is_there || self.dbs[db].find(&key).is_some() {
+                    self.watches.touched(db, &key, is_there);
+                }
+            }
+            self.dbs[db] = other.clone();
+            for key in self.waiters.keys_of(db) {
+                if self.dbs[db].find(&key).is_some() {
+                    self.waiters.touched(db, &key);
+                }
+            }
+        }
         self.dirty += 1;
     }
 
-    /// Empties a database.
-    pub(crate) fn flush(&mut self, db: usize) {
-        self.dirty += self.dbs[db].len() as u64;
-        self.dbs[db].clear();
+    /// Exchanges two databases. Watched keys that are in either have changed; whoever waits on a key
+    /// that came with the exchange is served (`db.c: dbSwapDatabases`).
+    pub(crate) fn swap(&mut self, first: usize, second: usize) {
+        for db in [first, second] {
+            for key in self.watches.keys_of(db) {
+                let is_there = |db: usize| self.dbs[db].find(&key).is_some();
+                if is_there(first) || is_there(second) {
+                    self.watches.touched(db, &key, true);
+                }
+            }
+        }
+        self.dbs.swap(first, second);
+        for db in [first, second] {
+            for key in self.waiters.keys_of(db) {
+                if self.dbs[db].find(&key).is_some() {
+                    self.waiters.touched(db, &key);
+                }
+            }
+        }
+        self.has_sequel |= self.waiters.has_ready();
     }
 
-    pub(crate) fn hash_seed(&self) -> u64 {
-        self.config.seed
+    /// How far a hash is a list, and the seed of the others.
+    pub(crate) fn hash_limits(&self) -> HashLimits {
+        HashLimits {
+            entries: self.config.hash_max_listpack_entries,
+            bytes: self.config.hash_max_listpack_value,
+            seed: self.config.seed,
+        }
     }
 
     /// The key that expires next: its deadline, database and slot.
@@ -178,41 +342,62 @@ impl State {
     }
 }
 
+/// The answer to a client of another machine in protected mode: Redis's first sentence, and what
+/// can be done here.
+const DENIED: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no \
+    password is set for the default user. Connections are accepted from 127.0.0.1 and ::1 only. To accept \
+    others, start redouble with a password or with --protected-mode no, or send CONFIG SET protected-mode no \
+    from this machine.";
+
 impl Desk for State {
     fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
         if self.sessions.len() >= self.config.maxclients {
             self.stats.rejected_connections += 1;
             return Err(ErrorReply::new("ERR max number of clients reached"));
         }
+        if self.config.denies(addr) {
+            self.stats.rejected_connections += 1;
+            return Err(ErrorReply::new(DENIED));
+        }
         self.stats.connections += 1;
         let authenticated = self.config.requirepass.is_empty();
-        let conn = self.sessions.open(authenticated);
+        let conn = self.sessions.open(authenticated, addr, now);
         tracing::debug!(addr, client_id = conn.client_id(), at = now.0, "connected");
         Ok(conn)
     }
 
     fn disconnect(&mut self, conn: ConnId) {
+        self.watches.unwatch(conn);
+        self.waiters.remove(conn);
+        self.pubsub.leave(conn);
+        self.pause.leave(conn);
+        self.monitors.retain(|other| *other != conn);
         self.sessions.close(conn);
     }
 
-    fn handle(
-        &mut self,
-        conn: ConnId,
-        request: Request<'_>,
-        now: UnixMicros,
-        outbox: &mut Outbox,
-    ) -> Outcome {
+    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
         let Some(mut session) = self.sessions.take(conn) else {
             return Outcome::Silent;
         };
-        let dispatched = dispatch(self, &mut session, request, now, Origin::Client, outbox);
+        let dispatched = dispatch(self, &mut session, request, now, Origin::Client);
         self.sessions.put_back(session);
         match dispatched {
             Dispatched::Reply(reply) => Outcome::Reply(reply),
             Dispatched::Silent => Outcome::Silent,
-            // Only the busy gate can be in front of this desk, and it lets no script pass.
-            Dispatched::Script(_) => Outcome::Reply(crate::command::CommandError::Busy.into()),
+            // Only the busy gate can be in front of this desk, and it lets none of these pass.
+            Dispatched::Script(_) | Dispatched::Exec(_) | Dispatched::Parked => {
+                Outcome::Reply(crate::command::CommandError::Busy.into())
+            }
         }
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        self.outbox.poll_effect()
+    }
+
+    #[inline]
+    fn has_effects(&self) -> bool {
+        !self.outbox.is_empty()
     }
 
     fn protocol(&self, conn: ConnId) -> Protocol {
@@ -241,14 +426,14 @@ impl Desk for State {
 /// One node.
 ///
 /// ```
-/// use redouble::engine::{Config, Desk, Engine, Outbox, Outcome, UnixMicros};
+/// use redouble::engine::{Config, Desk, Engine, Outcome, UnixMicros};
 /// use redouble::resp::{OwnedRequest, Reply};
 ///
-/// let (mut engine, mut outbox) = (Engine::new(Config::default(), UnixMicros(0)), Outbox::default());
+/// let mut engine = Engine::new(Config::default(), UnixMicros(0));
 /// let conn = engine.connect("127.0.0.1:5000", UnixMicros(0))?;
 /// let mut run = |args: &[&str], now: i64| {
 ///     let request = OwnedRequest::new(args.iter().map(|arg| arg.as_bytes()));
-///     engine.handle(conn, request.as_request().expect("not empty"), UnixMicros(now), &mut outbox)
+///     engine.handle(conn, request.as_request().expect("not empty"), UnixMicros(now))
 /// };
 /// assert_eq!(run(&["SET", "k", "v", "PX", "10"], 0), Outcome::Reply(Reply::Ok));
 /// assert_eq!(run(&["GET", "k"], 10_999), Outcome::Reply(Reply::bulk("v")));
@@ -296,42 +481,34 @@ impl Engine {
         self.state().sessions.len()
     }
 
-    /// When [`Engine::handle_timeout`] has something to do.
-    pub fn poll_timeout(&self) -> Option<UnixMillis> {
-        let state = self.state();
-        let (deadline, ..) = state.first_deadline().filter(|_| state.active_expire)?;
-        // A key is expired only when now > deadline.
-        Some(UnixMillis(deadline.0.saturating_add(1)))
+    /// Who waits on which key, in the order in which they began.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.state().waiters.list()
     }
 
-    /// Does what is due: removes expired keys, in the order of their deadlines.
-    pub fn handle_timeout(&mut self, now: UnixMicros, _outbox: &mut Outbox) {
-        let state = self.state_mut();
-        while let Some((deadline, db, slot)) = state.first_deadline()
-            && now.millis() > deadline
-            && state.active_expire
-        {
-            state.expire(db, slot);
-        }
+    /// How many listen to a channel, patterns not counted.
+    pub fn subscribers(&self, channel: &[u8]) -> usize {
+        let pubsub = &self.state().pubsub;
+        pubsub.listener_count(Space::Channel, channel)
     }
 
-    /// The string at `key` and its deadline, without the traces that a command leaves.
-    pub fn peek(
-        &self,
-        db: usize,
-        key: &[u8],
-        now: UnixMicros,
-    ) -> Option<(&[u8], Option<UnixMillis>)> {
-        let (value, deadline) = self.live(db, key, now)?;
-        match value {
-            Value::String(string) => Some((string, deadline)),
-            Value::Hash(_) => None,
-        }
+    /// Connections since the start, those that have ended among them.
+    pub fn connections_total(&self) -> u64 {
+        self.state().stats.connections
     }
 
-    /// The deadline of a key that is there; `Some(None)` for one without.
-    pub fn deadline(&self, db: usize, key: &[u8], now: UnixMicros) -> Option<Option<UnixMillis>> {
-        self.live(db, key, now).map(|(_, deadline)| deadline)
+    pub(crate) fn databases(&self) -> &[Db] {
+        &self.state().dbs
+    }
+
+    pub(crate) fn database(&self, index: usize) -> Option<&Db> {
+        self.state().dbs.get(index)
+    }
+
+    /// Replaces all data at one instant.
+    pub(crate) fn replace_databases(&mut self, databases: &[Db], now: UnixMicros) {
+        self.state_mut().replace(databases);
+        self.follow_up(now);
     }
 
     /// The live keys of a database, sorted.
@@ -353,12 +530,6 @@ impl Engine {
         found.sort();
         found
     }
-
-    fn live(&self, db: usize, key: &[u8], now: UnixMicros) -> Option<(&Value, Option<UnixMillis>)> {
-        let keys = self.state().dbs.get(db)?;
-        let (slot, is_live) = keys.find_live(key, now.millis())?;
-        is_live.then(|| (keys.value(slot), keys.deadline(slot)))
-    }
 }
 
 impl Desk for Engine {
@@ -371,28 +542,17 @@ impl Desk for Engine {
     }
 
     #[inline]
-    fn handle(
-        &mut self,
-        conn: ConnId,
-        request: Request<'_>,
-        now: UnixMicros,
-        outbox: &mut Outbox,
-    ) -> Outcome {
-        let state = self.state_mut();
-        let Some(mut session) = state.sessions.take(conn) else {
-            return Outcome::Silent;
-        };
-        match dispatch(state, &mut session, request, now, Origin::Client, outbox) {
-            Dispatched::Reply(reply) => {
-                state.sessions.put_back(session);
-                Outcome::Reply(reply)
-            }
-            Dispatched::Silent => {
-                state.sessions.put_back(session);
-                Outcome::Silent
-            }
-            Dispatched::Script(call) => self.run_script(call, session, request, now, outbox),
-        }
+    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
+        self.run(conn, request, now)
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        self.state_mut().poll_effect()
+    }
+
+    #[inline]
+    fn has_effects(&self) -> bool {
+        self.state().has_effects()
     }
 
     fn protocol(&self, conn: ConnId) -> Protocol {
@@ -417,7 +577,6 @@ impl Engine {
         session: Box<Session>,
         _request: Request<'_>,
         _now: UnixMicros,
-        _outbox: &mut Outbox,
     ) -> Outcome {
         self.state_mut().sessions.put_back(session);
         Outcome::Silent

@@ -21,7 +21,7 @@ pub(crate) enum Class {
 
 /// The classes for which events are published, and to which kind of channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Classes(u32);
+pub struct Classes(u32);
 
 /// Letters in the order in which CONFIG GET prints them; `A` stands for the first group.
 const LETTERS: &[u8] = b"g$lshzxetdnKEm";
@@ -33,7 +33,7 @@ const ALL: u32 = (1 << ALL_LEN) - 1;
 
 impl Classes {
     /// Reads the setting; `None` for an unknown letter.
-    pub(crate) fn parse(letters: &[u8]) -> Option<Self> {
+    pub fn parse(letters: &[u8]) -> Option<Self> {
         letters.iter().try_fold(Self(0), |classes, letter| {
             let bits = match letter {
                 b'A' => ALL,
@@ -44,7 +44,7 @@ impl Classes {
     }
 
     /// The setting as CONFIG GET prints it (`notify.c: keyspaceEventsFlagsToString`).
-    pub(crate) fn letters(self) -> String {
+    pub fn letters(self) -> String {
         let has_all = self.0 & ALL == ALL;
         let rest = LETTERS
             .iter()

@@ -1,5 +1,7 @@
 //! Per-connection state, and the table of all connections.
 
+use super::time::UnixMicros;
+use super::transaction::Queue;
 use crate::resp::{Blob, Protocol};
 
 /// Names a connection of one engine; never reused.
@@ -16,6 +18,18 @@ impl ConnId {
     }
 }
 
+/// Which replies a connection wants (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ReplyMode {
+    #[default]
+    On,
+    Off,
+    /// Not the next one.
+    SkipNext,
+    /// Not this one.
+    Skip,
+}
+
 /// What the engine knows about one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
@@ -24,6 +38,19 @@ pub(crate) struct Session {
     pub(crate) protocol: Protocol,
     pub(crate) authenticated: bool,
     pub(crate) name: Blob,
+    /// What was queued since MULTI; absent outside.
+    pub(crate) queue: Option<Box<Queue>>,
+    pub(crate) reply_mode: ReplyMode,
+    /// Whether it listens to any channel, pattern or sharded channel.
+    pub(crate) is_subscribed: bool,
+    /// Whether it is told of every command.
+    pub(crate) is_monitor: bool,
+    /// Where it comes from, as CLIENT LIST prints it.
+    pub(crate) addr: Box<str>,
+    pub(crate) connected_at: UnixMicros,
+    pub(crate) last_request_at: UnixMicros,
+    /// The number of its latest command; none if that is unknown.
+    pub(crate) last_command: Option<u16>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -39,7 +66,7 @@ impl Sessions {
         self.count
     }
 
-    pub(crate) fn open(&mut self, authenticated: bool) -> ConnId {
+    pub(crate) fn open(&mut self, authenticated: bool, addr: &str, now: UnixMicros) -> ConnId {
         self.last_id += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -55,6 +82,14 @@ impl Sessions {
             protocol: Protocol::Resp2,
             authenticated,
             name: Blob::default(),
+            queue: None,
+            reply_mode: ReplyMode::On,
+            is_subscribed: false,
+            is_monitor: false,
+            addr: addr.into(),
+            connected_at: now,
+            last_request_at: now,
+            last_command: None,
         }));
         self.count += 1;
         conn
@@ -72,6 +107,25 @@ impl Sessions {
             .get(conn.slot as usize)?
             .as_deref()
             .filter(|session| session.conn == conn)
+    }
+
+    pub(crate) fn get_mut(&mut self, conn: ConnId) -> Option<&mut Session> {
+        self.slots
+            .get_mut(conn.slot as usize)?
+            .as_deref_mut()
+            .filter(|session| session.conn == conn)
+    }
+
+    /// All connections whose session is not being handled, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
+        let mut all: Vec<&Session> = self
+            .slots
+            .iter()
+            .flatten()
+            .map(|session| &**session)
+            .collect();
+        all.sort_unstable_by_key(|session| session.conn.id);
+        all.into_iter()
     }
 
     /// Takes a session out while its request is handled.

@@ -60,6 +60,12 @@ impl<T> Slab<T> {
         item
     }
 
+    /// Places, used or not.
+    pub(super) fn size(&self) -> u32 {
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        (full + self.chunks.last().map_or(0, Vec::len)) as u32
+    }
+
     /// The first used place at or after `slot`.
     pub(super) fn next_used(&self, slot: u32) -> Option<u32> {
         let slot = slot as usize;

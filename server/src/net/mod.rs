@@ -5,7 +5,13 @@ mod driver;
 mod in_process;
 #[cfg(feature = "script")]
 mod long_script;
+mod peer;
+mod sockets;
 mod tcp;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(unix)]
+mod unix;
 
 #[cfg(feature = "redis")]
 mod connection;
@@ -16,7 +22,13 @@ pub(crate) use clock::{EPOCH, Source};
 pub use connection::{Connection, Spawn};
 pub use driver::Driver;
 pub use in_process::InProcess;
-pub(crate) use tcp::{Sockets, connections_max};
+pub(crate) use sockets::{Listener, Sockets, connections_max};
+#[cfg(feature = "tls")]
+pub use tls::ClientCertificates;
+#[cfg(feature = "tls")]
+pub(crate) use tls::{Settings as TlsSettings, ThrowAway};
+#[cfg(unix)]
+pub(crate) use unix::url as unix_url;
 
 use crate::engine::{Engine, UnixMicros};
 use crate::link::Link;

@@ -37,6 +37,41 @@ impl Blob {
         }
     }
 
+    /// The two parts, one after the other.
+    pub fn concat(first: &[u8], second: &[u8]) -> Self {
+        let len = first.len() + second.len();
+        if len <= INLINE_MAX {
+            let mut inline = [0; INLINE_MAX];
+            inline[..first.len()].copy_from_slice(first);
+            inline[first.len()..len].copy_from_slice(second);
+            Self(Repr::Inline {
+                len: len as u8,
+                bytes: inline,
+            })
+        } else {
+            Self(Repr::Shared(first.iter().chain(second).copied().collect()))
+        }
+    }
+
+    /// Overwrites the bytes from `offset` on; what lies between the end and there becomes zero.
+    pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
+        let len = offset + bytes.len();
+        if len > self.len() && len > INLINE_MAX {
+            let zeros = std::iter::repeat_n(&0, len - self.len());
+            self.0 = Repr::Shared(self.iter().chain(zeros).copied().collect());
+        }
+        match &mut self.0 {
+            Repr::Inline {
+                len: end,
+                bytes: inline,
+            } => {
+                inline[offset..len].copy_from_slice(bytes);
+                *end = len.max(usize::from(*end)) as u8;
+            }
+            Repr::Shared(shared) => Arc::make_mut(shared)[offset..len].copy_from_slice(bytes),
+        }
+    }
+
     /// The decimal digits of `value`.
     pub fn from_integer(value: i64) -> Self {
         Self::new(itoa::Buffer::new().format(value).as_bytes())
@@ -146,6 +181,47 @@ mod tests {
             let blob = Blob::new(&bytes);
             assert_eq!(&*blob, &bytes[..]);
             assert_eq!(blob.clone(), blob);
+        }
+    }
+
+    #[test]
+    fn parts_come_together_at_any_length() {
+        for (first, second) in [
+            (0, 0),
+            (3, 4),
+            (30, 8),
+            (30, 9),
+            (38, 0),
+            (100, 1),
+            (0, 500),
+        ] {
+            let (first, second) = (vec![b'a'; first], vec![b'b'; second]);
+            let both = Blob::concat(&first, &second);
+            assert_eq!(&*both, &[&first[..], &second[..]].concat()[..]);
+        }
+    }
+
+    #[test]
+    fn what_is_overwritten_belongs_to_one_alone() {
+        for (len, offset, count) in [
+            (0, 0, 1),
+            (5, 2, 2),
+            (5, 4, 3),
+            (5, 10, 2),
+            (30, 36, 2),
+            (30, 36, 3),
+            (60, 10, 4),
+            (60, 58, 4),
+            (60, 80, 1),
+            (0, 100, 1),
+        ] {
+            let mut blob = Blob::new(&vec![b'a'; len]);
+            let before = blob.clone();
+            blob.overwrite(offset, &vec![b'b'; count]);
+            let mut model = vec![b'a'; len];
+            model.resize(len.max(offset + count), 0);
+            model[offset..offset + count].fill(b'b');
+            assert_eq!((&*blob, &*before), (&model[..], &vec![b'a'; len][..]));
         }
     }
 }

@@ -79,7 +79,7 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     at: u32,
     len: u32,
@@ -133,7 +133,7 @@ impl fmt::Debug for Request<'_> {
 }
 
 /// A request with a buffer of its own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedRequest {
     bytes: Vec<u8>,
     spans: Vec<Span>,

@@ -23,7 +23,7 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
         Reply::Int(value) => head(b':', *value, out),
         Reply::Bulk(bytes) => bulk(bytes, out),
         Reply::Static(text) => line(b'+', text.as_bytes(), out),
-        Reply::Status(text) => line(b'+', text.as_bytes(), out),
+        Reply::Status(text) => line(b'+', text, out),
         Reply::Error(error) => line(b'-', error.as_bytes(), out),
         Reply::Array(items) => {
             head(b'*', items.len() as i64, out);
@@ -41,6 +41,17 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
                 encode(value, protocol, out);
             }
         }
+        Reply::Pairs(pairs) => {
+            let count = pairs.len() as i64;
+            head(b'*', if resp3 { count } else { count * 2 }, out);
+            for (first, second) in pairs {
+                if resp3 {
+                    head(b'*', 2, out);
+                }
+                encode(first, protocol, out);
+                encode(second, protocol, out);
+            }
+        }
         Reply::Set(items) => {
             head(if resp3 { b'~' } else { b'*' }, items.len() as i64, out);
             items.iter().for_each(|item| encode(item, protocol, out));
@@ -49,6 +60,7 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
             head(if resp3 { b'>' } else { b'*' }, items.len() as i64, out);
             items.iter().for_each(|item| encode(item, protocol, out));
         }
+        Reply::Several(frames) => frames.iter().for_each(|frame| encode(frame, protocol, out)),
         Reply::Double(value) if resp3 => line(b',', format_double(*value).as_bytes(), out),
         Reply::Double(value) => bulk(format_double(*value).as_bytes(), out),
         Reply::Bool(value) if resp3 => line(b'#', if *value { b"t" } else { b"f" }, out),
@@ -114,6 +126,11 @@ mod tests {
                 Reply::Set(vec![Reply::Ok]),
                 "*1\r\n+OK\r\n",
                 "~1\r\n+OK\r\n",
+            ),
+            (
+                Reply::Pairs(vec![(Reply::Ok, Reply::Int(1))]),
+                "*2\r\n+OK\r\n:1\r\n",
+                "*1\r\n*2\r\n+OK\r\n:1\r\n",
             ),
             (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),
             (Reply::Double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n"),

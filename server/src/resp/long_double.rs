@@ -147,6 +147,72 @@ impl LongDouble {
     pub(crate) fn is_finite(self) -> bool {
         matches!(self, Self::Finite { .. })
     }
+
+    /// Seconds to whole milliseconds, rounded up; what does not fit is the smallest number, as the
+    /// conversion in C makes it on x86-64 (`timeout.c: getTimeoutFromObjectOrReply`).
+    pub(crate) fn to_millis_up(self) -> i64 {
+        let Self::Finite {
+            negative,
+            mantissa,
+            exponent,
+        } = self
+        else {
+            return i64::MIN;
+        };
+        let (mantissa, exponent) = match round(u128::from(mantissa) * 1000, false, exponent) {
+            Rounded::To(mantissa, exponent) => (mantissa, exponent),
+            Rounded::Zero => return 0,
+            Rounded::TooSmall => return i64::from(!negative),
+            Rounded::TooGreat => return i64::MIN,
+        };
+        // The top bit of the mantissa is set, so a shift up leaves the range.
+        if exponent >= 0 {
+            return i64::MIN;
+        }
+        let shift = u32::try_from(-exponent).unwrap_or(u32::MAX);
+        let whole = mantissa.checked_shr(shift).unwrap_or(0);
+        let has_fraction = whole.checked_shl(shift).unwrap_or(0) != mantissa;
+        let whole = i128::from(whole) + i128::from(has_fraction && !negative);
+        i64::try_from(if negative { -whole } else { whole }).unwrap_or(i64::MIN)
+    }
+
+    /// The nearest double; what is too great is infinite.
+    pub(crate) fn to_f64(self) -> f64 {
+        let (negative, size) = match self {
+            Self::Infinite { negative } => (negative, f64::INFINITY),
+            Self::Finite {
+                negative,
+                mantissa,
+                exponent,
+            } => (negative, scale(mantissa, exponent)),
+        };
+        if negative { -size } else { size }
+    }
+}
+
+/// `mantissa * 2^exponent` as a double, rounded once.
+fn scale(mantissa: u64, exponent: i64) -> f64 {
+    /// The exponent of the last bit of the smallest doubles.
+    const LAST_BIT_MIN: i64 = -1074;
+    const BITS: i64 = 53;
+    if mantissa == 0 {
+        return 0.0;
+    }
+    let length = 64 - i64::from(mantissa.leading_zeros());
+    let drop = (length - BITS).max(LAST_BIT_MIN - exponent).max(0);
+    let kept = round_shift(
+        u128::from(mantissa),
+        u32::try_from(drop).unwrap_or(u32::MAX),
+    ) as f64;
+    // Each step is exact: what is left has no more bits than a double holds.
+    let mut value = kept;
+    let mut left = exponent + drop;
+    while left != 0 && value != 0.0 && value.is_finite() {
+        let step = left.clamp(-1000, 1000);
+        value *= 2_f64.powi(step as i32);
+        left -= step;
+    }
+    value
 }
 
 impl std::fmt::Display for LongDouble {
@@ -481,6 +547,51 @@ mod tests {
             count += 1;
         }
         assert!(count > 1000, "{count}");
+    }
+
+    #[test]
+    fn seconds_are_rounded_up_to_milliseconds() {
+        for (text, expected) in [
+            ("0", 0),
+            ("-0", 0),
+            ("1", 1000),
+            ("0.0001", 1),
+            ("1e-400", 1),
+            ("0.001", 1),
+            ("0.0011", 2),
+            ("-0.0001", 0),
+            ("-1.0015", -1001),
+            ("1.5e3", 1_500_000),
+            ("9223372036854775.807", i64::MAX),
+            ("9223372036854775.808", i64::MIN),
+            ("-9223372036854775.808", i64::MIN + 1),
+            ("1e300", i64::MIN),
+            ("1e4932", i64::MIN),
+            ("inf", i64::MIN),
+            ("0x10", 16_000),
+        ] {
+            let number = LongDouble::parse(text.as_bytes()).expect(text);
+            assert_eq!(number.to_millis_up(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_double_is_found() {
+        for text in [
+            "0",
+            "1",
+            "-2.5",
+            "0.1",
+            "1e300",
+            "1e-300",
+            "123456789.987654321",
+            "1e-310",
+        ] {
+            let number = LongDouble::parse(text.as_bytes()).expect(text);
+            assert_eq!(number.to_f64(), text.parse::<f64>().expect(text), "{text}");
+        }
+        let number = LongDouble::parse(b"1e400").expect("in the range of the format");
+        assert_eq!(number.to_f64(), f64::INFINITY);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod decode;
 mod encode;
 mod long_double;
 mod number;
+mod quote;
 mod reply;
 
 pub use blob::Blob;
@@ -12,4 +13,5 @@ pub use decode::{Decoder, Limits, OwnedRequest, ProtocolError, Request};
 pub use encode::{Protocol, encode};
 pub(crate) use long_double::LongDouble;
 pub use number::{format_double, parse_integer};
+pub(crate) use quote::push_quoted;
 pub use reply::{ErrorReply, Reply};

@@ -93,7 +93,7 @@ pub enum Reply {
     /// A simple string that is known at compile time, as in `+PONG`.
     Static(&'static str),
     /// A simple string.
-    Status(Cow<'static, str>),
+    Status(Blob),
     /// An error.
     Error(ErrorReply),
     /// An array.
@@ -102,6 +102,8 @@ pub enum Reply {
     Map(Vec<(Self, Self)>),
     /// Members without order; an array in RESP2.
     Set(Vec<Self>),
+    /// Pairs that may repeat: arrays of two in RESP3, a flat array in RESP2.
+    Pairs(Vec<(Self, Self)>),
     /// A double; a bulk string in RESP2.
     Double(f64),
     /// A boolean; 1 or 0 in RESP2.
@@ -117,6 +119,8 @@ pub enum Reply {
     },
     /// Out of band data; an array in RESP2.
     Push(Vec<Self>),
+    /// Several frames, one after the other, as SUBSCRIBE answers.
+    Several(Vec<Self>),
 }
 
 impl Reply {

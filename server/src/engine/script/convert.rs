@@ -1,4 +1,4 @@
-//! Replies to Lua values and back (`script_lua.c: redisProtocolToLuaType`, `luaReplyToRedisReply`).
+//! Replies to Lua values, and Lua values to arguments (`script_lua.c: redisProtocolToLuaType`).
 //!
 //! Knows both flavours, RESP2 and RESP3, and nothing of commands or of the machine's state.
 
@@ -7,12 +7,9 @@
     reason = "the enums are those of mlua, and most kinds are all the same here"
 )]
 
-use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply, format_double};
+use crate::resp::{OwnedRequest, Reply, format_double};
 use mlua::{Lua, LuaString, Table, Value};
 
-/// Levels of nested arrays. Redis stops at the Lua stack limit, some 8,000 levels; here the reply
-/// is a tree that other code walks on a 2 MiB stack.
-const DEPTH_MAX: usize = 500;
 /// Integers below this look the same under `%.17g` as in decimal.
 const DECIMAL_MAX: u64 = 100_000_000_000_000_000;
 
@@ -28,6 +25,11 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
         Reply::Bulk(bytes) => text(lua, bytes)?,
         Reply::Error(error) => Value::Table(error_table(lua, error.as_bytes(), true)?),
         Reply::Array(items) | Reply::Push(items) => array(lua, items, resp3)?,
+        // Only commands that are not allowed in scripts answer several frames.
+        Reply::Several(frames) => match frames.last() {
+            Some(last) => to_lua(lua, last, resp3)?,
+            None => Value::Nil,
+        },
         Reply::Map(pairs) if resp3 => {
             let map = lua.create_table_with_capacity(0, pairs.len())?;
             for (key, value) in pairs {
@@ -35,7 +37,17 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
             }
             single(lua, "map", map)?
         }
-        Reply::Map(pairs) => {
+        Reply::Pairs(pairs) if resp3 => {
+            let table = lua.create_table_with_capacity(pairs.len(), 0)?;
+            for (index, (first, second)) in pairs.iter().enumerate() {
+                let pair = lua.create_table_with_capacity(2, 0)?;
+                pair.raw_set(1, to_lua(lua, first, resp3)?)?;
+                pair.raw_set(2, to_lua(lua, second, resp3)?)?;
+                table.raw_set(index + 1, pair)?;
+            }
+            Value::Table(table)
+        }
+        Reply::Map(pairs) | Reply::Pairs(pairs) => {
             let flat = lua.create_table_with_capacity(pairs.len() * 2, 0)?;
             for (index, (key, value)) in pairs.iter().enumerate() {
                 flat.raw_set(index * 2 + 1, to_lua(lua, key, resp3)?)?;
@@ -122,92 +134,6 @@ pub(crate) fn push_argument(value: &Value, request: &mut OwnedRequest) -> bool {
         _ => return false,
     }
     true
-}
-
-/// What a script returned, as a reply. `resp3` is what the script chose with `redis.setresp`.
-pub(crate) fn to_reply(value: &Value, resp3: bool) -> Reply {
-    nested(value, resp3, 0)
-}
-
-fn nested(value: &Value, resp3: bool, depth: usize) -> Reply {
-    if depth > DEPTH_MAX {
-        return Reply::error("ERR reached lua stack limit");
-    }
-    match value {
-        Value::String(text) => Reply::Bulk(Blob::new(&text.as_bytes())),
-        Value::Integer(number) => Reply::Int(*number),
-        Value::Number(number) => Reply::Int(truncate(*number)),
-        Value::Boolean(value) if resp3 => Reply::Bool(*value),
-        Value::Boolean(true) => Reply::Int(1),
-        Value::Table(table) => from_table(table, resp3, depth).unwrap_or_else(|problem| {
-            Reply::error(format!("ERR cannot read the script's reply: {problem}"))
-        }),
-        _ => Reply::Nil,
-    }
-}
-
-fn from_table(table: &Table, resp3: bool, depth: usize) -> mlua::Result<Reply> {
-    // Most tables are arrays: one look decides, unless the table also has named fields.
-    if let Value::String(text) = table.raw_get("err")? {
-        return Ok(Reply::Error(ErrorReply::from_c_text(&text.as_bytes())));
-    }
-    if let Value::String(text) = table.raw_get("ok")? {
-        return Ok(Reply::Status(
-            String::from_utf8_lossy(&c_text(&text))
-                .replace(['\r', '\n'], " ")
-                .into(),
-        ));
-    }
-    match table.raw_get("double")? {
-        Value::Number(number) => return Ok(Reply::Double(number)),
-        Value::Integer(number) => return Ok(Reply::Double(number as f64)),
-        _ => {}
-    }
-    if let Value::Table(map) = table.raw_get("map")? {
-        let mut pairs = Vec::new();
-        for pair in map.pairs::<Value, Value>() {
-            let (key, value) = pair?;
-            pairs.push((
-                nested(&key, resp3, depth + 1),
-                nested(&value, resp3, depth + 1),
-            ));
-        }
-        return Ok(Reply::Map(pairs));
-    }
-    if let Value::Table(set) = table.raw_get("set")? {
-        let mut items = Vec::new();
-        for pair in set.pairs::<Value, Value>() {
-            items.push(nested(&pair?.0, resp3, depth + 1));
-        }
-        return Ok(Reply::Set(items));
-    }
-    if let Value::String(digits) = table.raw_get("big_number")? {
-        return Ok(Reply::BigNumber(
-            digits.to_string_lossy().replace(['\r', '\n'], " "),
-        ));
-    }
-    if let Value::Table(parts) = table.raw_get("verbatim_string")?
-        && let Value::String(format) = parts.raw_get("format")?
-        && let Value::String(body) = parts.raw_get("string")?
-    {
-        let mut letters = *b"   ";
-        letters
-            .iter_mut()
-            .zip(format.as_bytes().iter())
-            .for_each(|(to, from)| *to = *from);
-        return Ok(Reply::Verbatim {
-            format: letters,
-            text: Blob::new(&body.as_bytes()),
-        });
-    }
-    let mut items = Vec::with_capacity(table.raw_len().min(1024));
-    loop {
-        let item: Value = table.raw_get(items.len() + 1)?;
-        if item.is_nil() {
-            return Ok(Reply::Array(items));
-        }
-        items.push(nested(&item, resp3, depth + 1));
-    }
 }
 
 /// A text up to its first zero byte, as C reads it.

@@ -11,14 +11,16 @@
 //! SCRIPT KILL or SHUTDOWN NOSAVE.
 
 mod convert;
+mod library;
 mod pattern;
+mod returned;
 mod sandbox;
 mod shebang;
 mod vm;
 
 use super::context::{Origin, ScriptCall};
 use super::dispatch::{Dispatched, dispatch, resolve};
-use super::effect::{Effect, Outbox};
+use super::effect::Effect;
 use super::session::{ConnId, Session};
 use super::time::UnixMicros;
 use super::{Busy, Config, Desk, Engine, HAS_STATE, Outcome, State};
@@ -48,6 +50,8 @@ pub(crate) struct Scripts {
     generation: u64,
     /// The state of `math.random`, which Redis keeps from script to script.
     random: u64,
+    /// What scripts have set in `cjson`, which Redis keeps until SCRIPT FLUSH.
+    settings: library::Settings,
 }
 
 impl Default for Scripts {
@@ -59,6 +63,7 @@ impl Default for Scripts {
             by_body,
             generation: 0,
             random: RANDOM_START,
+            settings: library::Settings::default(),
         }
     }
 }
@@ -137,7 +142,6 @@ struct Frame {
     state: Box<State>,
     /// The script's own session: its SELECT does not reach the caller.
     session: Box<Session>,
-    outbox: Outbox,
     caller: ConnId,
     now: UnixMicros,
     instructions: u64,
@@ -160,11 +164,13 @@ impl Host for Frame {
             request,
             self.now,
             Origin::Script,
-            &mut self.outbox,
         ) {
             Dispatched::Reply(reply) => reply,
             // Commands that run scripts carry the noscript flag.
-            Dispatched::Script(_) | Dispatched::Silent => CommandError::NotAllowedFromScript.into(),
+            Dispatched::Script(_)
+            | Dispatched::Exec(_)
+            | Dispatched::Parked
+            | Dispatched::Silent => CommandError::NotAllowedFromScript.into(),
         }
     }
 
@@ -188,6 +194,7 @@ impl Host for Frame {
                 caller: self.caller,
                 killed: false,
                 abandoned: None,
+                transaction: None,
             };
             self.state.busy.get_or_insert(busy);
             bystanders.serve(&mut *self.state);
@@ -200,6 +207,10 @@ impl Host for Frame {
 
     fn random_state(&mut self) -> Option<&mut u64> {
         Some(&mut self.state.scripts.random)
+    }
+
+    fn settings(&mut self) -> Option<&mut library::Settings> {
+        Some(&mut self.state.scripts.settings)
     }
 
     fn acl_check(&mut self, request: Request<'_>) -> Option<bool> {
@@ -318,7 +329,6 @@ impl Engine {
         session: Box<Session>,
         request: Request<'_>,
         now: UnixMicros,
-        outbox: &mut Outbox,
     ) -> Outcome {
         let (ScriptCall::Run { script, .. } | ScriptCall::Load { script }) = call;
         let state = self.state.as_mut().expect(HAS_STATE);
@@ -351,7 +361,6 @@ impl Engine {
         let frame = Frame {
             state: self.state.take().expect(HAS_STATE),
             session: own,
-            outbox: std::mem::take(outbox),
             caller,
             now,
             instructions: 0,
@@ -365,7 +374,6 @@ impl Engine {
         let (ended, frame) = vm.run(function, request, first_key, keys, frame);
         let usable = vm.is_usable();
         self.runner.session = Some(frame.session);
-        *outbox = frame.outbox;
         let state = self.state.insert(frame.state);
         if !usable {
             self.runner.abandon_vm();
@@ -377,7 +385,6 @@ impl Engine {
             }
             Ended::Error(error) => {
                 state.busy = None;
-                state.stats.errors += 1;
                 Outcome::Reply(error.into())
             }
             Ended::Stopped { line } => {
@@ -393,8 +400,9 @@ impl Engine {
                     caller,
                     killed: false,
                     abandoned: Some(killed),
+                    transaction: None,
                 });
-                outbox.push(Effect::Stall {
+                state.outbox.push(Effect::Stall {
                     until: now.plus(state.config.busy_reply_threshold),
                 });
                 Outcome::Parked

@@ -23,7 +23,7 @@ local WORK_MIN = 1000
 
 local G = {}     -- the globals
 local env = {}   -- what scripts know as _G
-local locked = {} -- a read-only table as scripts see it -> the table behind it
+local locked = native.locked -- a read-only table as scripts see it -> the table behind it
 
 local function lock(target)
   local front = raw_setmetatable({}, { __index = target, __newindex = native.deny })
@@ -127,7 +127,7 @@ local names, names_count = raw_setmetatable({}, weak), 0 -- tables, functions an
 tostring = function(...)
   local value = ...
   local kind = type(value)
-  if kind == "string" or kind == "number" or kind == "boolean" then return raw_tostring(value) end
+  if kind == "string" or kind == "number" or kind == "boolean" or kind == "userdata" then return raw_tostring(value) end
   if kind == "nil" then
     if select("#", ...) == 0 then return fail("bad argument #1 to 'tostring' (value expected)") end
     return "nil"
@@ -539,6 +539,7 @@ G.pcall, G.xpcall, G.tostring = pcall, xpcall, tostring
 G.__redis__err__handler = on_error
 G.string, G.math, G.table, G.coroutine = lock(strings), lock(maths), lock(tables), lock(coroutines)
 G.redis = lock(native.redis)
+for name, library in raw_pairs(native.libraries) do G[name] = lock(library) end
 G._G = env
 G.KEYS, G.ARGV = {}, {}
 

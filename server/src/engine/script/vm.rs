@@ -11,7 +11,9 @@
 mod reuse;
 
 use self::reuse::only_reads_arguments;
-use super::convert::{c_text, to_reply};
+use super::convert::c_text;
+use super::library::Settings;
+use super::returned::to_reply;
 use super::sandbox::{INSTRUCTIONS_PER_TICK, Shared, Slot, lock, natives, problem_text, token};
 use crate::resp::{ErrorReply, Reply, Request};
 use mlua::chunk::ChunkMode;
@@ -61,6 +63,12 @@ pub(crate) trait Host: Send + 'static {
     ///
     /// [`RANDOM_START`]: super::sandbox::RANDOM_START
     fn random_state(&mut self) -> Option<&mut u64> {
+        None
+    }
+
+    /// What scripts have set in the libraries, which Redis keeps across scripts; `None` begins anew at
+    /// every run.
+    fn settings(&mut self) -> Option<&mut Settings> {
         None
     }
 
@@ -274,7 +282,7 @@ impl<H: Host> Vm<H> {
             _ if stopped => Ended::Stopped {
                 line: stopped_at.unwrap_or(1),
             },
-            Ok((true, value)) => Ended::Reply(to_reply(&value, resp3)),
+            Ok((true, value)) => Ended::Reply(to_reply(&value, resp3, self.memory_bytes_max)),
             Ok((false, value)) => Ended::Error(self.uncaught(&value, &script.sha)),
             Err(problem) => Ended::Error(ErrorReply::new(format!(
                 "ERR Error running script {}, {}",

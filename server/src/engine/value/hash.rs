@@ -4,12 +4,19 @@ use crate::resp::Blob;
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
 
-/// `hash-max-listpack-entries`.
-const SMALL_ENTRIES_MAX: usize = 128;
-/// `hash-max-listpack-value`.
-const SMALL_BYTES_MAX: usize = 64;
+/// How far a hash is a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HashLimits {
+    /// `hash-max-listpack-entries`.
+    pub(crate) entries: usize,
+    /// `hash-max-listpack-value`, bytes of a field or a value.
+    pub(crate) bytes: usize,
+    /// For the hasher of a big one.
+    pub(crate) seed: u64,
+}
 
-/// Fields and values, in insertion order as long as nothing was deleted from a big one.
+/// Fields and values, in insertion order as long as nothing was deleted from a big one. Small ones do
+/// not become big by what the settings say, only by the next change; big ones stay so.
 #[derive(Clone, Debug)]
 pub(crate) enum Hash {
     Small(Vec<(Blob, Blob)>),
@@ -44,28 +51,23 @@ impl Hash {
         }
     }
 
-    /// Sets a field; true when it is new. `seed` is for the hasher of a big hash.
-    pub(crate) fn set(&mut self, field: &[u8], value: Blob, seed: u64) -> bool {
+    /// Sets a field; true when it is new.
+    pub(crate) fn set(&mut self, field: &[u8], value: Blob, limits: HashLimits) -> bool {
+        if field.len() > limits.bytes || value.len() > limits.bytes {
+            self.grow(limits.seed);
+        }
         match self {
             Self::Small(pairs) => {
-                let fits = field.len() <= SMALL_BYTES_MAX && value.len() <= SMALL_BYTES_MAX;
-                let known = pairs.iter().position(|(name, _)| **name == *field);
+                let known = pairs.iter_mut().find(|(name, _)| **name == *field);
+                let is_new = known.is_none();
                 match known {
-                    Some(at) if fits => pairs[at].1 = value,
-                    None if fits && pairs.len() < SMALL_ENTRIES_MAX => {
-                        pairs.push((Blob::new(field), value))
-                    }
-                    _ => {
-                        let mut map = IndexMap::with_capacity_and_hasher(
-                            pairs.len() + 1,
-                            FixedState::with_seed(seed),
-                        );
-                        map.extend(pairs.drain(..));
-                        map.insert(Blob::new(field), value);
-                        *self = Self::Big(map);
-                    }
+                    Some((_, old)) => *old = value,
+                    None => pairs.push((Blob::new(field), value)),
                 }
-                known.is_none()
+                if pairs.len() > limits.entries {
+                    self.grow(limits.seed);
+                }
+                is_new
             }
             Self::Big(map) => match map.get_mut(field) {
                 Some(old) => {
@@ -74,6 +76,39 @@ impl Hash {
                 }
                 None => map.insert(Blob::new(field), value).is_none(),
             },
+        }
+    }
+
+    /// Makes a small hash a big one.
+    fn grow(&mut self, seed: u64) {
+        if let Self::Small(pairs) = self {
+            let hasher = FixedState::with_seed(seed);
+            let mut map = IndexMap::with_capacity_and_hasher(pairs.len() + 1, hasher);
+            map.extend(pairs.drain(..));
+            *self = Self::Big(map);
+        }
+    }
+
+    /// A hash read from a payload, where a field may not come twice; `None` if one does.
+    pub(crate) fn from_pairs(pairs: Vec<(Blob, Blob)>, is_small: bool, seed: u64) -> Option<Self> {
+        let mut map = IndexMap::with_capacity_and_hasher(pairs.len(), FixedState::with_seed(seed));
+        for (field, value) in pairs {
+            if map.insert(field, value).is_some() {
+                return None;
+            }
+        }
+        Some(if is_small {
+            Self::Small(map.into_iter().collect())
+        } else {
+            Self::Big(map)
+        })
+    }
+
+    /// The pair at a position; positions change when a field is removed.
+    pub(crate) fn at(&self, position: usize) -> Option<(&Blob, &Blob)> {
+        match self {
+            Self::Small(pairs) => pairs.get(position).map(|(field, value)| (field, value)),
+            Self::Big(map) => map.get_index(position),
         }
     }
 
@@ -87,6 +122,7 @@ impl Hash {
                 }
                 None => false,
             },
+            // The last one takes the place, which is why HSCAN goes from the last to the first.
             Self::Big(map) => map.swap_remove(field).is_some(),
         }
     }
@@ -107,14 +143,20 @@ impl Hash {
 mod tests {
     use super::*;
 
+    const LIMITS: HashLimits = HashLimits {
+        entries: 128,
+        bytes: 64,
+        seed: 1,
+    };
+
     #[test]
     fn growing_keeps_fields_and_order() {
         let mut hash = Hash::default();
         for i in 0..300_i64 {
-            assert!(hash.set(format!("f{i}").as_bytes(), Blob::from_integer(i), 1));
+            assert!(hash.set(format!("f{i}").as_bytes(), Blob::from_integer(i), LIMITS));
         }
         assert!(matches!(hash, Hash::Big(_)));
-        assert!(!hash.set(b"f7", Blob::from_integer(-7), 1));
+        assert!(!hash.set(b"f7", Blob::from_integer(-7), LIMITS));
         assert_eq!(hash.get(b"f7"), Some(&Blob::from_integer(-7)));
         let fields: Vec<_> = hash.iter().map(|(field, _)| field.clone()).collect();
         assert_eq!((fields.len(), &*fields[299]), (300, &b"f299"[..]));
@@ -122,10 +164,26 @@ mod tests {
     }
 
     #[test]
+    fn the_limits_decide_what_is_small() {
+        let is_big = |count: usize, bytes: usize| {
+            let mut hash = Hash::default();
+            for i in 0..count {
+                hash.set(
+                    format!("{i}").as_bytes(),
+                    Blob::new(&vec![b'x'; bytes]),
+                    LIMITS,
+                );
+            }
+            matches!(hash, Hash::Big(_))
+        };
+        assert!(!is_big(128, 64) && is_big(129, 64) && is_big(1, 65));
+    }
+
+    #[test]
     fn a_small_hash_shifts() {
         let mut hash = Hash::default();
         for field in [b"a", b"b", b"c"] {
-            hash.set(field, Blob::new(field), 1);
+            hash.set(field, Blob::new(field), LIMITS);
         }
         hash.remove(b"a");
         assert_eq!(

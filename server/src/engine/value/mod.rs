@@ -1,8 +1,12 @@
 //! What a key can hold. One file per type; strings are a [`Blob`].
 
+mod encoding;
 mod hash;
+mod list;
 
-pub(crate) use hash::Hash;
+pub(crate) use encoding::{Form, encoding, references};
+pub(crate) use hash::{Hash, HashLimits};
+pub(crate) use list::{End, List, clamp_range};
 
 use crate::command::CommandError;
 use crate::resp::Blob;
@@ -12,6 +16,7 @@ use crate::resp::Blob;
 pub(crate) enum Value {
     String(Blob),
     Hash(Box<Hash>),
+    List(Box<List>),
 }
 
 /// The types of values.
@@ -19,6 +24,7 @@ pub(crate) enum Value {
 pub(crate) enum Kind {
     String,
     Hash,
+    List,
 }
 
 impl Kind {
@@ -27,6 +33,7 @@ impl Kind {
         match self {
             Self::String => "string",
             Self::Hash => "hash",
+            Self::List => "list",
         }
     }
 }
@@ -36,6 +43,7 @@ impl Value {
         match self {
             Self::String(_) => Kind::String,
             Self::Hash(_) => Kind::Hash,
+            Self::List(_) => Kind::List,
         }
     }
 }
@@ -46,37 +54,31 @@ pub(crate) trait Typed: Sized {
     fn of_mut(value: &mut Value) -> Result<&mut Self, CommandError>;
 }
 
-impl Typed for Blob {
-    fn of(value: &Value) -> Result<&Self, CommandError> {
-        match value {
-            Value::String(string) => Ok(string),
-            Value::Hash(_) => Err(CommandError::WrongType),
-        }
-    }
+macro_rules! typed {
+    ($type:ty, $variant:ident) => {
+        impl Typed for $type {
+            fn of(value: &Value) -> Result<&Self, CommandError> {
+                if let Value::$variant(inner) = value {
+                    Ok(inner)
+                } else {
+                    Err(CommandError::WrongType)
+                }
+            }
 
-    fn of_mut(value: &mut Value) -> Result<&mut Self, CommandError> {
-        match value {
-            Value::String(string) => Ok(string),
-            Value::Hash(_) => Err(CommandError::WrongType),
+            fn of_mut(value: &mut Value) -> Result<&mut Self, CommandError> {
+                if let Value::$variant(inner) = value {
+                    Ok(inner)
+                } else {
+                    Err(CommandError::WrongType)
+                }
+            }
         }
-    }
+    };
 }
 
-impl Typed for Hash {
-    fn of(value: &Value) -> Result<&Self, CommandError> {
-        match value {
-            Value::Hash(hash) => Ok(hash),
-            Value::String(_) => Err(CommandError::WrongType),
-        }
-    }
-
-    fn of_mut(value: &mut Value) -> Result<&mut Self, CommandError> {
-        match value {
-            Value::Hash(hash) => Ok(hash),
-            Value::String(_) => Err(CommandError::WrongType),
-        }
-    }
-}
+typed!(Blob, String);
+typed!(Hash, Hash);
+typed!(List, List);
 
 #[cfg(test)]
 mod tests {

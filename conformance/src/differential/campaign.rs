@@ -1,0 +1,161 @@
+//! Many sequences beside a real server: what they find, each kind of difference once and as short as it
+//! gets.
+
+use super::{
+    generate::{Coverage, Generator},
+    peer::Peer,
+    sequence::{Difference, OBSERVER, Sequence},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    ops::Range,
+};
+
+/// How often a difference that looks the same is shortened: it may be another one.
+const SHORTENED_MAX: u64 = 3;
+
+/// What to play.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// One sequence for each.
+    pub seeds: Range<u64>,
+    /// Requests in a sequence, about.
+    pub requests: usize,
+    /// Only commands whose names contain this.
+    pub only: String,
+    /// It ends after so many kinds of differences.
+    pub findings_max: usize,
+}
+
+/// A kind of difference.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The seed of the sequence that was shortened.
+    pub seed: u64,
+    /// How many sequences differed in this way.
+    pub seen: u64,
+    /// The shortest form of it.
+    pub difference: Difference,
+}
+
+/// What came of a campaign.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Sequences that were played.
+    pub sequences: u64,
+    /// Replies that were compared, and how many of them were errors.
+    pub replies: usize,
+    /// See above.
+    pub errors: usize,
+    /// Every kind of difference.
+    pub findings: Vec<Finding>,
+    /// Rows and options that were never drawn.
+    pub missed: Vec<String>,
+    /// Commands that were sent and only ever answered by errors.
+    pub never_accepted: Vec<String>,
+}
+
+impl Campaign {
+    /// Plays it on both; tells `progress` of each sequence and how many kinds of differences there are.
+    ///
+    /// # Errors
+    /// If one of the servers does not answer.
+    pub fn run(
+        &self,
+        real: &mut Peer,
+        double: &mut Peer,
+        progress: &mut dyn FnMut(usize),
+    ) -> io::Result<Report> {
+        // The double's table, since what it does not have is no difference but a lack.
+        let table = double.table().clone();
+        let generator = Generator::new(&table, &self.only);
+        let mut coverage = Coverage::default();
+        let mut report = Report::default();
+        let (mut sent, mut accepted) = (BTreeSet::new(), BTreeSet::new());
+        let mut found: BTreeMap<String, Finding> = BTreeMap::new();
+        let mut looks: BTreeMap<String, u64> = BTreeMap::new();
+        for seed in self.seeds.clone() {
+            if found.len() >= self.findings_max {
+                break;
+            }
+            let sequence = generator.sequence(seed, self.requests, &mut coverage);
+            let played = sequence.play(real)?;
+            let (errors, replies) = played.errors();
+            report.sequences += 1;
+            report.errors += errors;
+            report.replies += replies;
+            sent.extend(sequence.steps.iter().map(|step| table.name_of(&step.request)));
+            accepted.extend(played.accepted(&table));
+            if let Some(difference) = played.compare(double)? {
+                let look = look(&difference, double);
+                let times = looks.entry(look.clone()).or_default();
+                *times += 1;
+                if *times > SHORTENED_MAX {
+                    let known = found.values_mut().find(|it| self::look(&it.difference, double) == look);
+                    if let Some(known) = known {
+                        known.seen += 1;
+                    }
+                } else if let Some(difference) = shortest(&sequence, real, double)? {
+                    let kind = kind(&difference, double);
+                    let new = Finding {
+                        seed,
+                        seen: 0,
+                        difference,
+                    };
+                    found.entry(kind).or_insert(new).seen += 1;
+                }
+            }
+            progress(found.len());
+        }
+        let is_row = |name: &String| table.find(name).is_some();
+        report.never_accepted = sent.difference(&accepted).filter(|it| is_row(it)).cloned().collect();
+        report.missed = generator.missed(&coverage);
+        report.findings = found.into_values().collect();
+        Ok(report)
+    }
+}
+
+/// The shortest sequence that still differs; `None` if it does not do so again: a clock ticked.
+fn shortest(
+    sequence: &Sequence,
+    real: &mut Peer,
+    double: &mut Peer,
+) -> io::Result<Option<Difference>> {
+    if sequence.compare(real, double)?.is_none() {
+        return Ok(None);
+    }
+    let shrunk = sequence.shrunk(|shorter| {
+        let differs = |real: &mut Peer, double: &mut Peer| {
+            shorter.compare(real, double).is_ok_and(|difference| difference.is_some())
+        };
+        differs(real, double)
+    });
+    shrunk.compare(real, double)
+}
+
+/// What a difference looks like before it is shortened.
+fn look(difference: &Difference, double: &Peer) -> String {
+    let Some((step, theirs)) = difference.real.steps.last() else {
+        return String::new();
+    };
+    let first = |outputs: &[super::Output]| {
+        let reply = outputs.first().map(|output| output.reply.clone());
+        let text = String::from_utf8_lossy(&reply.unwrap_or_default()).into_owned();
+        let line: String = text.lines().next().unwrap_or_default().chars().take(30).collect();
+        line.replace(|c: char| c.is_ascii_digit(), "0")
+    };
+    let name = double.table().name_of(&step.request);
+    format!("{name} {} {}", first(theirs), first(&difference.double))
+}
+
+/// What a short difference is about: the commands that it takes, and how the last one is answered.
+fn kind(difference: &Difference, double: &Peer) -> String {
+    let steps = difference.real.steps.iter();
+    let names: BTreeSet<String> = steps
+        .filter(|(step, _)| step.connection != OBSERVER)
+        .map(|(step, _)| double.table().name_of(&step.request))
+        .collect();
+    let names: Vec<String> = names.into_iter().collect();
+    format!("{} {}", look(difference, double), names.join(" "))
+}

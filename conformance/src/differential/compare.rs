@@ -1,0 +1,312 @@
+//! What counts as the same answer: the same bytes, but for what a clock, chance or a table without
+//! order says, as listed in `known.rs`.
+
+use super::{
+    frame::Value,
+    known::{self, How},
+    sequence::{Output, Step},
+    table::Table,
+};
+use std::collections::BTreeMap;
+
+/// What the clocks of two servers may be apart, in milliseconds.
+const APART_MS_MAX: i64 = 5_000;
+/// How far from the start of a sequence a number is taken for the present, in milliseconds.
+const PRESENT_MS: i64 = 60_000;
+
+/// Compares what two servers send, in the course of one sequence.
+pub(super) struct Comparer {
+    at_ms: i64,
+    /// The requests of each connection that have no reply yet.
+    open: BTreeMap<u32, Vec<Vec<Vec<u8>>>>,
+    /// The requests of each connection that wait for EXEC.
+    queued: BTreeMap<u32, Vec<Vec<Vec<u8>>>>,
+}
+
+/// How two replies to one request may differ.
+#[derive(Clone, Copy, Default)]
+struct Lenience {
+    how: Option<How>,
+    is_unordered: bool,
+    at_ms: i64,
+}
+
+impl Comparer {
+    pub(super) fn new(at_ms: i64) -> Self {
+        Self {
+            at_ms,
+            open: BTreeMap::new(),
+            queued: BTreeMap::new(),
+        }
+    }
+
+    /// Whether two servers sent the same after a request.
+    pub(super) fn agree(
+        &mut self,
+        table: &Table,
+        step: &Step,
+        real: &[Output],
+        double: &[Output],
+    ) -> bool {
+        let open = self.open.entry(step.connection).or_default();
+        open.push(step.request.clone());
+        let pairs = real.iter().zip(double);
+        let agree = pairs.fold(true, |agree, (real, double)| {
+            real.connection == double.connection && self.same(table, real, double) && agree
+        });
+        agree && real.len() == double.len()
+    }
+
+    fn same(&mut self, table: &Table, real: &Output, double: &Output) -> bool {
+        let open = self.open.entry(real.connection).or_default();
+        let request = if open.is_empty() { Vec::new() } else { open.remove(0) };
+        let name = table.name_of(&request);
+        let queued = self.queued.entry(real.connection).or_default();
+        if real.reply == b"+QUEUED\r\n" {
+            queued.push(request);
+            return real.reply == double.reply;
+        }
+        if real.reply == double.reply {
+            if matches!(&*name, "multi" | "exec" | "discard" | "reset") {
+                queued.clear();
+            }
+            return true;
+        }
+        if name == "exec" && real.reply.starts_with(b"*") {
+            let queued = std::mem::take(queued);
+            let lenience = |at: usize| queued.get(at).map_or_else(|| self.lenience(table, &[]), |it| self.lenience(table, it));
+            let (Some(real), Some(double)) = (Value::parse(&real.reply), Value::parse(&double.reply))
+            else {
+                return false;
+            };
+            let (real, double) = (real.members(), double.members());
+            let mut pairs = real.iter().zip(double).enumerate();
+            return real.len() == double.len()
+                && pairs.all(|(at, (real, double))| lenience(at).allows(real, double));
+        }
+        if name == "exec" {
+            queued.clear();
+        }
+        // The Lua binding gives a text, in which half a character is no character.
+        if real.reply.starts_with(b"-ERR Error compiling script") {
+            return String::from_utf8_lossy(&real.reply).as_bytes() == double.reply;
+        }
+        let lenience = self.lenience(table, &request);
+        match (Value::parse(&real.reply), Value::parse(&double.reply)) {
+            (Some(real), Some(double)) => lenience.allows(&real, &double),
+            _ => false,
+        }
+    }
+
+    fn lenience(&self, table: &Table, request: &[Vec<u8>]) -> Lenience {
+        let name = table.name_of(request);
+        Lenience {
+            how: known::how(&name),
+            // Scripts answer maps without order in RESP3.
+            is_unordered: table.row(request).is_some_and(|row| row.is_unordered),
+            at_ms: self.at_ms,
+        }
+    }
+}
+
+impl Lenience {
+    fn allows(self, real: &Value, double: &Value) -> bool {
+        let is_error = |value: &Value| matches!(value, Value::Scalar(b'-' | b'!', _));
+        if is_error(real) || is_error(double) {
+            return real == double;
+        }
+        match self.how {
+            Some(How::Kind) => same_kind(real, double),
+            Some(How::Cursor) if !is_whole(real) || !is_whole(double) => same_kind(real, double),
+            _ => self.alike(real, double),
+        }
+    }
+
+    fn alike(self, real: &Value, double: &Value) -> bool {
+        match (real, double) {
+            (Value::Scalar(kind, Some(real)), Value::Scalar(other, Some(double))) => {
+                kind == other && (real == double || self.same_time(real, double))
+            }
+            (Value::Group(kind, real), Value::Group(other, double)) if kind == other => {
+                let (real, double) = (self.kept(real), self.kept(double));
+                let is_map = *kind == b'%';
+                if real.len() != double.len() {
+                    return false;
+                }
+                match self.how {
+                    Some(How::Pairs | How::Cursor) if real.len() % 2 == 0 && real.len() > 2 => {
+                        self.same_members(&real, &double, 2)
+                    }
+                    Some(How::Unordered) => self.same_members(&real, &double, 1),
+                    _ if is_map => self.same_members(&real, &double, 2),
+                    _ if self.is_unordered || *kind == b'~' => {
+                        self.same_members(&real, &double, 1)
+                    }
+                    _ => self.in_order(&real, &double),
+                }
+            }
+            _ => real == double,
+        }
+    }
+
+    fn in_order(self, real: &[&Value], double: &[&Value]) -> bool {
+        real.iter().zip(double).all(|(real, double)| self.alike(real, double))
+    }
+
+    /// The same members in any order, so many at a time.
+    fn same_members(self, real: &[&Value], double: &[&Value], each: usize) -> bool {
+        let mut left: Vec<&[&Value]> = double.chunks(each).collect();
+        real.chunks(each).all(|wanted| {
+            let found = left.iter().position(|it| self.in_order(wanted, it));
+            found.map(|at| left.remove(at)).is_some()
+        })
+    }
+
+    /// The members without the fields that are not looked at.
+    fn kept<'v>(&self, members: &'v [Value]) -> Vec<&'v Value> {
+        let Some(How::Without(names)) = self.how else {
+            return members.iter().collect();
+        };
+        let is_out = |value: &Value| {
+            let text = value.text().unwrap_or_default();
+            names.iter().any(|name| name.as_bytes() == text)
+        };
+        let mut kept = Vec::new();
+        let mut members = members.iter();
+        while let Some(member) = members.next() {
+            if is_out(member) {
+                members.next();
+            } else {
+                kept.push(member);
+            }
+        }
+        kept
+    }
+
+    /// Whether two numbers differ only as two clocks do.
+    fn same_time(self, real: &[u8], double: &[u8]) -> bool {
+        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<i64>().ok();
+        if let (Some(How::Clock { per_second }), Some(real @ 0..), Some(double @ 0..)) =
+            (self.how, number(real), number(double))
+        {
+            return real.abs_diff(double) <= (APART_MS_MAX * per_second / 1000).unsigned_abs();
+        }
+        match (present(real, self.at_ms), present(double, self.at_ms)) {
+            (Some(real), Some(double)) => (real - double).abs() <= APART_MS_MAX,
+            _ => false,
+        }
+    }
+}
+
+/// The milliseconds in a text that names the present: as such, in seconds or microseconds, or as the id
+/// of an entry of a stream.
+fn present(text: &[u8], at_ms: i64) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let number = match text.split_once('-') {
+        Some((number, sequence)) => {
+            sequence.parse::<u64>().ok()?;
+            number
+        }
+        None => text,
+    };
+    let number: i64 = number.parse().ok()?;
+    let scales = [Some(number), number.checked_mul(1000), Some(number / 1000)];
+    let is_near = |ms: &i64| (at_ms - PRESENT_MS..at_ms + PRESENT_MS).contains(ms);
+    scales.into_iter().flatten().find(is_near)
+}
+
+fn same_kind(real: &Value, double: &Value) -> bool {
+    match (real, double) {
+        (Value::Scalar(kind, real), Value::Scalar(other, double)) => {
+            kind == other && real.is_some() == double.is_some()
+        }
+        (Value::Group(kind, real), Value::Group(other, double)) => {
+            kind == other && real.is_empty() == double.is_empty()
+        }
+        _ => false,
+    }
+}
+
+/// Whether a reply of SCAN is all there is.
+fn is_whole(reply: &Value) -> bool {
+    let cursor = reply.members().first();
+    cursor.is_none_or(|cursor| cursor.text() == Some(b"0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::differential::Peer;
+
+    const NOW: i64 = 1_700_000_000_000;
+
+    fn agree(table: &Table, requests: &[(&str, &str, &str)]) -> bool {
+        let mut comparer = Comparer::new(NOW);
+        requests.iter().all(|(line, real, double)| {
+            let words = line.split(' ').map(|word| word.as_bytes().to_vec());
+            let step = Step {
+                connection: 1,
+                request: words.collect(),
+            };
+            let sent = |reply: &str| {
+                vec![Output {
+                    connection: 1,
+                    reply: reply.as_bytes().to_vec(),
+                }]
+            };
+            comparer.agree(table, &step, &sent(real), &sent(double))
+        })
+    }
+
+    #[test]
+    fn only_clocks_chance_and_order_are_forgiven() {
+        let double = Peer::double().expect("a double");
+        let table = double.table();
+        for (line, real, double, expected) in [
+            ("pttl k", ":1000\r\n", ":1004\r\n", true),
+            ("pttl k", ":1000\r\n", ":-1\r\n", false),
+            ("pttl k", ":1000\r\n", ":900000\r\n", false),
+            ("ttl k", ":1000\r\n", ":1004\r\n", true),
+            ("ttl k", ":1000\r\n", ":1010\r\n", false),
+            ("incr k", ":1\r\n", ":2\r\n", false),
+            ("incr k", ":1700000000005\r\n", ":1700000000000\r\n", true),
+            ("get k", "$15\r\n1700000000005-7\r\n", "$15\r\n1700000000000-0\r\n", true),
+            ("get k", "$3\r\n5-7\r\n", "$3\r\n5-0\r\n", false),
+            ("keys *", "*2\r\n+a\r\n+b\r\n", "*2\r\n+b\r\n+a\r\n", true),
+            ("keys *", "*2\r\n+a\r\n+a\r\n", "*2\r\n+b\r\n+a\r\n", false),
+            ("hmget h a b", "*2\r\n+a\r\n+b\r\n", "*2\r\n+b\r\n+a\r\n", false),
+            ("hgetall h", "*4\r\n+a\r\n+b\r\n+c\r\n+d\r\n", "*4\r\n+c\r\n+d\r\n+a\r\n+b\r\n", true),
+            ("hgetall h", "*4\r\n+a\r\n+b\r\n+c\r\n+d\r\n", "*4\r\n+a\r\n+d\r\n+c\r\n+b\r\n", false),
+            ("time", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "*2\r\n$1\r\n3\r\n$1\r\n4\r\n", true),
+            ("time", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "-ERR no\r\n", false),
+            ("get k", "-ERR a\r\n", "-ERR b\r\n", false),
+            ("hello 3", "%1\r\n$2\r\nid\r\n:1\r\n", "%1\r\n$2\r\nid\r\n:2\r\n", true),
+            ("hello 3", "%1\r\n$2\r\nix\r\n:1\r\n", "%1\r\n$2\r\nix\r\n:2\r\n", false),
+        ] {
+            let found = agree(table, &[(line, real, double)]);
+            assert_eq!(found, expected, "{line}: {real:?} and {double:?}");
+        }
+    }
+
+    #[test]
+    fn the_replies_within_exec_are_those_of_their_commands() {
+        let double = Peer::double().expect("a double");
+        let exec = |command, real, double| {
+            let queued = "+QUEUED\r\n";
+            let requests = [
+                ("multi", "+OK\r\n", "+OK\r\n"),
+                ("get k", queued, queued),
+                (command, queued, queued),
+                ("exec", real, double),
+            ];
+            agree(table_of(&double_table), &requests)
+        };
+        let double_table = double.table().clone();
+        fn table_of(table: &Table) -> &Table {
+            table
+        }
+        assert!(exec("pttl k", "*2\r\n+a\r\n:1000\r\n", "*2\r\n+a\r\n:1001\r\n"));
+        assert!(!exec("incr k", "*2\r\n+a\r\n:1000\r\n", "*2\r\n+a\r\n:1001\r\n"));
+        assert!(!exec("pttl k", "*2\r\n:1000\r\n+a\r\n", "*2\r\n:1001\r\n+a\r\n"));
+    }
+}

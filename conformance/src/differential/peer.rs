@@ -1,0 +1,295 @@
+//! A server that sequences are played with: request by request, with all that every connection is
+//! sent after each of them.
+
+use super::{
+    frame::reply_len,
+    run::{Target, Wire},
+    sequence::Output,
+    table::Table,
+    transcript::multibulk,
+};
+use redouble::{Clock, Driver, InProcess, Server, engine::UnixMicros};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+
+/// How long a reply may take.
+const REPLY_MAX: Duration = Duration::from_secs(10);
+/// What a sequence begins with, on a connection of its own.
+const RESETS: &[&[&str]] = &[
+    &["FLUSHALL"],
+    &["SCRIPT", "FLUSH"],
+    &["FUNCTION", "FLUSH"],
+    &["SELECT", "0"],
+];
+
+/// A server of either kind, with its connections.
+pub struct Peer {
+    server: Kind,
+    table: Table,
+}
+
+enum Kind {
+    Double(Box<InProcessPeer>),
+    Real(Box<SocketPeer>),
+}
+
+/// The double without sockets: what a request brings about is there once it has been written.
+struct InProcessPeer {
+    server: Server,
+    _driver: Driver,
+    control: Pipe,
+    pipes: BTreeMap<u32, Pipe>,
+}
+
+/// A real server. After each request it is asked something on another connection: with the answer
+/// everything has been sent that the request brings about.
+struct SocketPeer {
+    target: Target,
+    control: Wire,
+    wires: BTreeMap<u32, (Wire, usize)>,
+}
+
+impl Peer {
+    /// A fresh double, its clock moved by hand.
+    ///
+    /// # Errors
+    /// If it does not tell its command table.
+    pub fn double() -> io::Result<Self> {
+        let (server, driver) = Server::builder().clock(Clock::Manual).build()?;
+        let mut control = Pipe::open(&server);
+        let table = Table::read(|request| control.greeted(request))?;
+        let server = Kind::Double(Box::new(InProcessPeer {
+            control: Pipe::open(&server),
+            server,
+            _driver: driver,
+            pipes: BTreeMap::new(),
+        }));
+        Ok(Self { server, table })
+    }
+
+    /// A fresh real server, on the wall clock.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn real(program: &Path) -> io::Result<Self> {
+        let target = Target::real(program)?;
+        let mut control = Wire::open(&target)?;
+        let table = Table::read(|request| {
+            control.ask(&[b"HELLO".to_vec(), b"3".to_vec()])?;
+            control.ask(&words(request))
+        })?;
+        let server = Kind::Real(Box::new(SocketPeer {
+            control: Wire::open(&target)?,
+            target,
+            wires: BTreeMap::new(),
+        }));
+        Ok(Self { server, table })
+    }
+
+    /// Its command table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Empties the server and ends all connections; what its clock shows from now on, in milliseconds
+    /// since the Unix epoch. Only a double can be told.
+    pub(super) fn begin(&mut self, at_ms: Option<i64>) -> io::Result<i64> {
+        let at_ms = at_ms.unwrap_or_else(wall_clock_ms);
+        match &mut self.server {
+            Kind::Double(peer) => {
+                peer.pipes.clear();
+                let clock = peer.server.clock();
+                clock.set(UnixMicros(at_ms.saturating_mul(1000)));
+            }
+            Kind::Real(peer) => {
+                peer.wires.clear();
+                peer.fence()?;
+            }
+        }
+        for reset in RESETS {
+            let request = words(reset);
+            if self.table.row(&request).is_some() {
+                self.ask(&request)?;
+            }
+        }
+        Ok(at_ms)
+    }
+
+    /// Asks over a connection that no sequence uses.
+    pub(super) fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
+        match &mut self.server {
+            Kind::Double(peer) => peer.control.ask(request),
+            Kind::Real(peer) => peer.control.ask(request),
+        }
+    }
+
+    /// Sends a request and waits until nothing more can come of it.
+    pub(super) fn play(
+        &mut self,
+        connection: u32,
+        request: &[Vec<u8>],
+    ) -> io::Result<Vec<Output>> {
+        let may_wait = self.table.row(request).is_some_and(|row| row.blocks || row.name == "wait");
+        match &mut self.server {
+            Kind::Double(peer) => peer.play(connection, request),
+            Kind::Real(peer) => peer.play(connection, request, may_wait),
+        }
+    }
+}
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match &self.server {
+            Kind::Double(_) => "double",
+            Kind::Real(_) => "real",
+        };
+        f.debug_tuple("Peer").field(&name).finish()
+    }
+}
+
+impl InProcessPeer {
+    fn play(&mut self, connection: u32, request: &[Vec<u8>]) -> io::Result<Vec<Output>> {
+        let server = &self.server;
+        let pipe = self.pipes.entry(connection).or_insert_with(|| Pipe::open(server));
+        pipe.send(request);
+        let mut outputs = Vec::new();
+        for (number, pipe) in &mut self.pipes {
+            gather(*number, pipe.replies(), &mut outputs);
+        }
+        own_first(connection, &mut outputs);
+        Ok(outputs)
+    }
+}
+
+impl SocketPeer {
+    fn play(
+        &mut self,
+        connection: u32,
+        request: &[Vec<u8>],
+        may_wait: bool,
+    ) -> io::Result<Vec<Output>> {
+        if !self.wires.contains_key(&connection) {
+            let wire = Wire::open(&self.target)?;
+            self.wires.insert(connection, (wire, 0));
+        }
+        let mut outputs = Vec::new();
+        if let Some((wire, open)) = self.wires.get_mut(&connection) {
+            wire.send(&multibulk(request))?;
+            *open += 1;
+            if !may_wait && *open == 1 {
+                let first = wire.reply(REPLY_MAX)?;
+                *open = 0;
+                gather(connection, first.into_iter().collect(), &mut outputs);
+            }
+        }
+        // What others are sent is written in the same turn of the server's loop; a request may be
+        // read in the turn after the one that it came in.
+        if self.wires.len() > 1 || outputs.is_empty() {
+            self.fence()?;
+        }
+        for (number, (wire, open)) in &mut self.wires {
+            let replies = wire.at_hand()?;
+            *open = open.saturating_sub(replies.len());
+            gather(*number, replies, &mut outputs);
+        }
+        own_first(connection, &mut outputs);
+        Ok(outputs)
+    }
+
+    fn fence(&mut self) -> io::Result<()> {
+        for _ in 0..2 {
+            self.control.ask(&words(&["PING"]))?;
+        }
+        Ok(())
+    }
+}
+
+fn gather(connection: u32, replies: Vec<Vec<u8>>, into: &mut Vec<Output>) {
+    into.extend(replies.into_iter().map(|reply| Output { connection, reply }));
+}
+
+fn own_first(connection: u32, outputs: &mut [Output]) {
+    outputs.sort_by_key(|output| (output.connection != connection, output.connection));
+}
+
+/// A connection to the double, read and written without waiting.
+struct Pipe {
+    stream: InProcess,
+    read: Vec<u8>,
+}
+
+impl Pipe {
+    fn open(server: &Server) -> Self {
+        Self {
+            stream: server.connect(),
+            read: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, request: &[Vec<u8>]) {
+        let bytes = multibulk(request);
+        let mut rest = &bytes[..];
+        let mut context = Context::from_waker(Waker::noop());
+        while !rest.is_empty() {
+            match Pin::new(&mut self.stream).poll_write(&mut context, rest) {
+                Poll::Ready(Ok(count)) if count > 0 => rest = &rest[count..],
+                // The other side has ended the connection, or wants to be read first: nothing
+                // more will be answered, which shows.
+                _ => return,
+            }
+        }
+    }
+
+    fn replies(&mut self) -> Vec<Vec<u8>> {
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            let mut piece = [0; 16 * 1024];
+            let mut piece = ReadBuf::new(&mut piece);
+            let read = Pin::new(&mut self.stream).poll_read(&mut context, &mut piece);
+            if !matches!(read, Poll::Ready(Ok(()))) || piece.filled().is_empty() {
+                break;
+            }
+            self.read.extend(piece.filled());
+        }
+        whole_replies(&mut self.read)
+    }
+
+    fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
+        self.send(request);
+        let missing = || io::Error::other("the double does not answer");
+        self.replies().pop().ok_or_else(missing)
+    }
+
+    fn greeted(&mut self, request: &[&str]) -> io::Result<Vec<u8>> {
+        self.ask(&words(&["HELLO", "3"]))?;
+        self.ask(&words(request))
+    }
+}
+
+/// Takes the whole replies from what has been read.
+pub(super) fn whole_replies(read: &mut Vec<u8>) -> Vec<Vec<u8>> {
+    let mut replies = Vec::new();
+    while let Some(len) = reply_len(read) {
+        replies.push(read.drain(..len).collect());
+    }
+    replies
+}
+
+fn words(request: &[&str]) -> Vec<Vec<u8>> {
+    request.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// Milliseconds on the wall clock.
+fn wall_clock_ms() -> i64 {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,258 @@
+//! The command line. Names are those of redis.conf where it has one for the same thing.
+
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// A test double for Redis: real protocol, real Lua, one controllable clock.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Serves until SIGTERM, SIGINT or SHUTDOWN.
+    ///
+    /// Prints one line once it accepts connections: `ready`, and the URL of every socket, as in
+    /// `ready redis://127.0.0.1:40113`. Everything else goes to standard error. No data is ever
+    /// written to disk.
+    #[command(after_long_help = SERVE_EXAMPLES)]
+    Serve(Serve),
+    /// Runs a command beside a server of its own.
+    ///
+    /// Starts a server on a free port, tells the command where by REDIS_URL, REDIS_HOST and
+    /// REDIS_PORT, and stops the server when the command has ended. Standard input and output
+    /// are the command's; SIGINT and SIGTERM are passed on to it.
+    #[command(after_long_help = RUN_EXAMPLES)]
+    Run(Run),
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  redouble serve --port 6379
+      Where Redis is expected.
+  redouble serve --port-file /tmp/redis-port
+      On a free port, which is in the file once the server accepts connections.
+  redouble serve --no-tcp --unix-socket /tmp/redis.sock --unix-socket-perm 700
+      At a Unix socket alone.
+  redouble serve --tls-port 6380 --tls-write-ca /tmp/redis-ca.pem
+      TLS with a throw-away certificate, beside TCP on a free port.
+  redouble serve --bind 0.0.0.0 --port 6379 --requirepass secret
+      For other machines: without a password, `--protected-mode no` lets anybody in.
+
+Exit codes:
+  0  ended by SIGTERM, SIGINT or SHUTDOWN; files of sockets and ports are removed
+  1  cannot start: a port is in use, a file cannot be read or written
+  2  wrong usage";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  redouble run -- pytest
+  redouble run --requirepass secret -- npm test
+  redouble run -- sh -c 'redis-cli -u \"$REDIS_URL\" PING'
+
+What the command finds in its environment:
+  REDIS_URL       redis://127.0.0.1:PORT, with the password if there is one; without TCP the URL
+                  of TLS, or of the Unix socket
+  REDIS_HOST      127.0.0.1, or what --bind says; not set for a Unix socket alone
+  REDIS_PORT      the port of TCP, or of TLS without it; not set for a Unix socket alone
+  REDIS_PASSWORD  set with --requirepass
+  REDIS_TLS_URL   set with --tls-port
+  REDIS_UNIX_URL  set with --unix-socket
+What is not set is removed: nothing of another Redis is left over.
+
+Exit codes:
+  that of the command; 128 + N when signal N ended it
+  125  the server cannot start
+  126  the command cannot be executed
+  127  there is no such command
+  2    wrong usage";
+
+/// Sockets that are not plain TCP.
+const OTHERS: &str = "other_socket";
+/// Where the certificate comes from.
+const IDENTITY: &str = "tls_identity";
+
+#[derive(Parser)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    pub(super) server: ServerOptions,
+}
+
+#[derive(Parser)]
+pub(super) struct Run {
+    #[command(flatten)]
+    pub(super) server: ServerOptions,
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_names = ["COMMAND", "ARGS"])]
+    pub(super) command: Vec<OsString>,
+}
+
+/// What a server is to be.
+#[derive(Args)]
+#[cfg_attr(unix, command(group = ArgGroup::new(OTHERS).multiple(true).args(["unix_socket", "tls_port"])))]
+#[cfg_attr(not(unix), command(group = ArgGroup::new(OTHERS).args(["tls_port"])))]
+pub(super) struct ServerOptions {
+    /// TCP port; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    pub(super) port: u16,
+    /// No plain TCP: only --unix-socket, --tls-port.
+    #[arg(long, conflicts_with = "port", requires = OTHERS)]
+    pub(super) no_tcp: bool,
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(super) bind: IpAddr,
+    /// Whether clients of other machines are refused while there is no password.
+    #[arg(long, value_enum, value_name = "YES_NO", default_value_t = YesNo::Yes)]
+    pub(super) protected_mode: YesNo,
+    /// Password that clients have to give.
+    #[arg(long, value_name = "PASSWORD")]
+    pub(super) requirepass: Option<String>,
+    /// File to write the port to once it is known (that of TLS without TCP).
+    #[arg(long, value_name = "FILE")]
+    pub(super) port_file: Option<PathBuf>,
+    /// Listens at a Unix socket too.
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH", alias = "unixsocket")]
+    pub(super) unix_socket: Option<PathBuf>,
+    /// Permissions of the Unix socket, in octal, as in 700.
+    #[cfg(unix)]
+    #[arg(long, value_name = "MODE", alias = "unixsocketperm", requires = "unix_socket", value_parser = file_mode)]
+    pub(super) unix_socket_perm: Option<u32>,
+    /// Number of databases.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) databases: u16,
+    /// Connections at once; fewer when the limit of open files does not suffice.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) maxclients: u32,
+    /// Where time comes from: the operating system, or nowhere (it stands still).
+    #[arg(long, value_enum, default_value_t = ClockMode::System)]
+    pub(super) clock: ClockMode,
+    /// Seed of all randomness.
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// The version of Redis to be like.
+    #[arg(long, value_enum, default_value_t = Compat::V7_0_15)]
+    pub(super) compat: Compat,
+    /// How much to log to standard error.
+    #[arg(long, value_enum, default_value_t = Log::Warn)]
+    pub(super) log: Log,
+    #[command(flatten, next_help_heading = "TLS (in builds with the feature `tls`)")]
+    pub(super) tls: TlsOptions,
+}
+
+#[derive(Args)]
+pub(super) struct TlsOptions {
+    /// Listens for TLS too; 0 takes a free port. Needs a certificate and its key, or --tls-write-ca.
+    #[arg(long, value_name = "PORT")]
+    pub(super) tls_port: Option<u16>,
+    /// The server's certificate and its chain, in PEM.
+    #[arg(long, value_name = "FILE", requires_all = ["tls_port", "tls_key_file"], group = IDENTITY)]
+    pub(super) tls_cert_file: Option<PathBuf>,
+    /// The key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub(super) tls_key_file: Option<PathBuf>,
+    /// Who vouches for clients, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_port")]
+    pub(super) tls_ca_cert_file: Option<PathBuf>,
+    /// Whether clients have to show a certificate [default: yes with --tls-ca-cert-file, else no].
+    #[arg(
+        long,
+        value_enum,
+        value_name = "YES_NO_OPTIONAL",
+        requires = "tls_port"
+    )]
+    pub(super) tls_auth_clients: Option<AuthClients>,
+    /// Makes a throw-away certificate for localhost, 127.0.0.1 and ::1, and writes to this file what
+    /// clients are to trust.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_port",
+        conflicts_with = "tls_cert_file"
+    )]
+    pub(super) tls_write_ca: Option<PathBuf>,
+}
+
+impl Cli {
+    /// Reads the command line; ends the program when it is wrong.
+    pub(super) fn read() -> Self {
+        let read = Self::parse();
+        let server = match &read.command {
+            Command::Serve(serve) => &serve.server,
+            Command::Run(run) => &run.server,
+        };
+        let tls = &server.tls;
+        if tls.tls_port.is_some() && tls.tls_cert_file.is_none() && tls.tls_write_ca.is_none() {
+            let text = "--tls-port needs --tls-cert-file and --tls-key-file, or --tls-write-ca for a throw-away \
+                        certificate";
+            Self::command()
+                .error(clap::error::ErrorKind::MissingRequiredArgument, text)
+                .exit();
+        }
+        read
+    }
+}
+
+fn file_mode(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| "permissions are octal, from 0 to 777".to_owned())
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(super) enum YesNo {
+    Yes,
+    No,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum AuthClients {
+    Yes,
+    No,
+    Optional,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum ClockMode {
+    System,
+    Manual,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Compat {
+    #[value(name = "7.0.15")]
+    V7_0_15,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Log {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn permissions_are_octal() {
+        assert_eq!(file_mode("700"), Ok(0o700));
+        for wrong in ["", "-1", "9", "1777", "rwx"] {
+            assert!(file_mode(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

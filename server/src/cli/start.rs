@@ -1,0 +1,151 @@
+//! From the command line to a server that runs, with the files that tell where it is.
+
+use super::Error;
+use super::options::{ClockMode, Compat, Log, ServerOptions, TlsOptions, YesNo};
+use redouble::engine::UnixMillis;
+use redouble::{Clock, Server, ServerBuilder, blocking};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A server, and the files that tell of it; all go when this is dropped.
+pub(super) struct Started {
+    // First, so that the files outlive the server: whoever still sees one may be refused, but never
+    // meets another program at the port.
+    server: blocking::Server,
+    _files: Vec<Announcement>,
+}
+
+impl Started {
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+}
+
+/// A file that tells where the server is, or whom to trust.
+struct Announcement(PathBuf);
+
+impl Announcement {
+    fn write(file: &Path, text: &str) -> Result<Self, Error> {
+        // Whoever waits for the file must never see it half written.
+        let mut part = file.as_os_str().to_owned();
+        part.push(".part");
+        std::fs::write(&part, text)
+            .and_then(|()| std::fs::rename(&part, file))
+            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        Ok(Self(file.to_owned()))
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_file(&self.0);
+    }
+}
+
+pub(super) fn start(options: &ServerOptions) -> Result<Started, Error> {
+    log_to_stderr(options.log);
+    let Compat::V7_0_15 = options.compat;
+    let clock = match options.clock {
+        ClockMode::System => Clock::System,
+        ClockMode::Manual => Clock::Manual,
+    };
+    let maxclients = usize::try_from(options.maxclients)?;
+    let mut builder = Server::builder()
+        .clock(clock)
+        .starting_at(wall_clock())
+        .seed(options.seed)
+        .bind(options.bind)
+        .port(options.port)
+        .protected_mode(options.protected_mode == YesNo::Yes)
+        .databases(options.databases.into())
+        .requirepass(options.requirepass.clone().unwrap_or_default())
+        .configure(|config| config.maxclients = maxclients);
+    if options.no_tcp {
+        builder = builder.without_tcp();
+    }
+    #[cfg(unix)]
+    if let Some(path) = &options.unix_socket {
+        builder = builder
+            .unix_socket(path)
+            .unix_socket_permissions(options.unix_socket_perm.unwrap_or(0));
+    }
+    if options.tls.tls_port.is_some() {
+        builder = with_tls(builder, &options.tls)?;
+    }
+    let server = blocking::Server::start_with(builder)?;
+    let mut files = Vec::new();
+    if let Some(file) = &options.port_file {
+        let port = server
+            .listen()
+            .map_err(|_unix_alone| "--port-file needs a port: a Unix socket has none")?
+            .port();
+        files.push(Announcement::write(file, &format!("{port}\n"))?);
+    }
+    #[cfg(feature = "tls")]
+    if let (Some(file), Some(ca)) = (&options.tls.tls_write_ca, server.tls_ca_pem()) {
+        files.push(Announcement::write(file, &ca)?);
+    }
+    Ok(Started {
+        server,
+        _files: files,
+    })
+}
+
+#[cfg(not(feature = "tls"))]
+fn with_tls(_: ServerBuilder, _: &TlsOptions) -> Result<ServerBuilder, Error> {
+    Err(
+        "built without TLS; its feature is called `tls`: cargo install redouble --features cli,tls"
+            .into(),
+    )
+}
+
+#[cfg(feature = "tls")]
+fn with_tls(builder: ServerBuilder, options: &TlsOptions) -> Result<ServerBuilder, Error> {
+    use super::options::AuthClients;
+    use redouble::ClientCertificates;
+    let read = |file: &PathBuf| {
+        std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+    };
+    let mut builder = builder.tls_port(options.tls_port.unwrap_or(0));
+    builder = match (&options.tls_cert_file, &options.tls_key_file) {
+        (Some(certificate), Some(key)) => builder.tls_with(read(certificate)?, read(key)?),
+        // The command line demands one or the other.
+        _ => builder.tls(),
+    };
+    if let Some(file) = &options.tls_ca_cert_file {
+        builder = builder.tls_client_ca(read(file)?);
+    }
+    if let Some(clients) = options.tls_auth_clients {
+        builder = builder.tls_clients(match clients {
+            AuthClients::Yes => ClientCertificates::Required,
+            AuthClients::No => ClientCertificates::No,
+            AuthClients::Optional => ClientCertificates::Optional,
+        });
+    }
+    Ok(builder)
+}
+
+fn log_to_stderr(log: Log) {
+    let level = match log {
+        Log::Off => return,
+        Log::Error => tracing::Level::ERROR,
+        Log::Warn => tracing::Level::WARN,
+        Log::Info => tracing::Level::INFO,
+        Log::Debug => tracing::Level::DEBUG,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .init();
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a manual clock begins at the present"
+)]
+fn wall_clock() -> UnixMillis {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

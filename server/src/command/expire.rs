@@ -1,0 +1,240 @@
+//! Keys of any type: when they expire.
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{Class, Ctx, UnixMillis};
+use crate::resp::{Reply, parse_integer};
+
+/// `expire.c: checkAlreadyExpired`.
+pub(super) fn already_expired(ctx: &Ctx<'_>, deadline: UnixMillis) -> bool {
+    deadline <= ctx.now_millis()
+}
+
+/// The deadline that a number in a command means; `None` when it overflows.
+pub(super) fn absolute_deadline(
+    value: i64,
+    is_seconds: bool,
+    is_absolute: bool,
+    now: UnixMillis,
+) -> Option<UnixMillis> {
+    let millis = if is_seconds {
+        value.checked_mul(1000)?
+    } else {
+        value
+    };
+    let base = if is_absolute { 0 } else { now.0 };
+    millis.checked_add(base).map(UnixMillis)
+}
+
+#[derive(Default)]
+struct Condition {
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+}
+
+impl Condition {
+    /// `expire.c: parseExtendedExpireArgumentsOrReply`.
+    fn parse(args: &mut Args<'_>) -> Result<Self, CommandError> {
+        let mut condition = Self::default();
+        while let Some(word) = args.next() {
+            match &word.to_ascii_uppercase()[..] {
+                b"NX" => condition.nx = true,
+                b"XX" => condition.xx = true,
+                b"GT" => condition.gt = true,
+                b"LT" => condition.lt = true,
+                _ => {
+                    return Err(CommandError::echoing("ERR Unsupported option ", word, ""));
+                }
+            }
+        }
+        if condition.nx && (condition.xx || condition.gt || condition.lt) {
+            return Err(CommandError::Text(
+                "ERR NX and XX, GT or LT options at the same time are not compatible".into(),
+            ));
+        }
+        if condition.gt && condition.lt {
+            return Err(CommandError::Text(
+                "ERR GT and LT options at the same time are not compatible".into(),
+            ));
+        }
+        Ok(condition)
+    }
+
+    /// A key without a deadline counts as one that never expires.
+    fn holds(&self, current: Option<UnixMillis>, next: UnixMillis) -> bool {
+        !(self.nx && current.is_some()
+            || self.xx && current.is_none()
+            || self.gt && current.is_none_or(|current| next <= current)
+            || self.lt && current.is_some_and(|current| next >= current))
+    }
+}
+
+/// `expire.c: expireGenericCommand`.
+fn expire_in(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+    command: &str,
+    is_seconds: bool,
+    is_absolute: bool,
+) -> CommandResult {
+    let (key, value) = (args.required()?, args.required()?);
+    let condition = Condition::parse(args)?;
+    let value = parse_integer(value).ok_or(CommandError::NotInteger)?;
+    let deadline =
+        absolute_deadline(value, is_seconds, is_absolute, ctx.now_millis()).ok_or_else(|| {
+            CommandError::InvalidExpire {
+                command: command.to_owned(),
+            }
+        })?;
+    let Some(current) = ctx.deadline(key) else {
+        return Ok(Reply::Int(0));
+    };
+    if !condition.holds(current, deadline) {
+        return Ok(Reply::Int(0));
+    }
+    if already_expired(ctx, deadline) {
+        ctx.delete(key);
+        ctx.notify(Class::Generic, "del", key);
+    } else {
+        ctx.set_deadline(key, Some(deadline));
+        ctx.notify(Class::Generic, "expire", key);
+    }
+    Ok(Reply::Int(1))
+}
+
+fn expire(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    expire_in(ctx, args, "expire", true, false)
+}
+
+fn pexpire(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    expire_in(ctx, args, "pexpire", false, false)
+}
+
+fn expireat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    expire_in(ctx, args, "expireat", true, true)
+}
+
+fn pexpireat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    expire_in(ctx, args, "pexpireat", false, true)
+}
+
+/// `expire.c: ttlGenericCommand`: -2 without the key, -1 without a deadline.
+fn ttl_in(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+    is_seconds: bool,
+    is_absolute: bool,
+) -> CommandResult {
+    let Some(slot) = ctx.find_for_look(args.required()?) else {
+        return Ok(Reply::Int(-2));
+    };
+    let Some(deadline) = ctx.db().deadline(slot) else {
+        return Ok(Reply::Int(-1));
+    };
+    let millis = if is_absolute {
+        deadline.0
+    } else {
+        deadline.0.saturating_sub(ctx.now_millis().0).max(0)
+    };
+    // To the nearest second, without an overflow at the end of time.
+    Ok(Reply::Int(if is_seconds {
+        millis / 1000 + i64::from(millis % 1000 >= 500)
+    } else {
+        millis
+    }))
+}
+
+fn ttl(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    ttl_in(ctx, args, true, false)
+}
+
+fn pttl(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    ttl_in(ctx, args, false, false)
+}
+
+fn expiretime(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    ttl_in(ctx, args, true, true)
+}
+
+fn pexpiretime(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    ttl_in(ctx, args, false, true)
+}
+
+fn persist(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let key = args.required()?;
+    let has_deadline = ctx.deadline(key).flatten().is_some();
+    if has_deadline {
+        ctx.set_deadline(key, None);
+        ctx.notify(Class::Generic, "persist", key);
+    }
+    Ok(Reply::Int(i64::from(has_deadline)))
+}
+
+const RO_FAST: &[Flags] = &[Flags::READONLY, Flags::FAST];
+const WRITE_FAST: &[Flags] = &[Flags::WRITE, Flags::FAST];
+const UPDATE: &[&str] = &["RW", "update"];
+const ACCESS: &[&str] = &["RO", "access"];
+const VARYING: &[&str] = &["nondeterministic_output"];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    row("expire", -3, expire)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, UPDATE)
+        .syntax("key seconds:integer [condition=(NX | XX | GT | LT)]@7.0.0")
+        .summary("Lets a key expire after seconds."),
+    row("pexpire", -3, pexpire)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, UPDATE)
+        .since("2.6.0")
+        .syntax("key milliseconds:integer [condition=(NX | XX | GT | LT)]@7.0.0")
+        .summary("Lets a key expire after milliseconds."),
+    row("expireat", -3, expireat)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, UPDATE)
+        .since("1.2.0")
+        .syntax("key unix-time-seconds:unix-time [condition=(NX | XX | GT | LT)]@7.0.0")
+        .summary("Lets a key expire at a Unix time in seconds."),
+    row("pexpireat", -3, pexpireat)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, UPDATE)
+        .since("2.6.0")
+        .syntax("key unix-time-milliseconds:unix-time [condition=(NX | XX | GT | LT)]@7.0.0")
+        .summary("Lets a key expire at a Unix time in milliseconds."),
+    row("ttl", 2, ttl)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, ACCESS)
+        .tips(VARYING)
+        .syntax("key")
+        .summary("The time to live of a key, in seconds."),
+    row("pttl", 2, pttl)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, ACCESS)
+        .tips(VARYING)
+        .since("2.6.0")
+        .syntax("key")
+        .summary("The time to live of a key, in milliseconds."),
+    row("expiretime", 2, expiretime)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, ACCESS)
+        .since("7.0.0")
+        .syntax("key")
+        .summary("The Unix time at which a key expires, in seconds."),
+    row("pexpiretime", 2, pexpiretime)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, ACCESS)
+        .since("7.0.0")
+        .syntax("key")
+        .summary("The Unix time at which a key expires, in milliseconds."),
+    row("persist", 2, persist)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, UPDATE)
+        .since("2.2.0")
+        .syntax("key")
+        .summary("Takes the expiry from a key."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Generic, handler)
+}

@@ -1,0 +1,174 @@
+//! COMMAND: what the table says of itself.
+
+use super::keys::describe_flags;
+use super::spec::{CommandResult, CommandSpec, Flags, Group, is_category};
+use super::{Args, CommandError};
+use crate::engine::{Ctx, glob_match};
+use crate::resp::{OwnedRequest, Reply, Request};
+
+/// A row with the container it belongs to, if any.
+type Found = (Option<&'static CommandSpec>, &'static CommandSpec);
+
+/// The row of a name such as `get` or `config|get`.
+fn find(name: &[u8]) -> Option<Found> {
+    let Some(bar) = name.iter().position(|byte| *byte == b'|') else {
+        return Some((None, super::find(name)?));
+    };
+    let row = super::find(&name[..bar])?;
+    let is_named = |sub: &&CommandSpec| name[bar + 1..].eq_ignore_ascii_case(sub.name.as_bytes());
+    Some((Some(row), row.subcommands.iter().find(is_named)?))
+}
+
+/// Every row, each container before its subcommands.
+fn every_row() -> impl Iterator<Item = Found> {
+    super::rows().flat_map(|row| {
+        let subcommands = row.subcommands.iter().map(move |sub| (Some(row), sub));
+        std::iter::once((None, row)).chain(subcommands)
+    })
+}
+
+fn describe_all() -> Reply {
+    Reply::Array(super::rows().map(|row| row.describe(None)).collect())
+}
+
+fn command(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(describe_all())
+}
+
+fn count(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Int(super::rows().count() as i64))
+}
+
+fn info(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if args.is_empty() {
+        return Ok(describe_all());
+    }
+    let describe = |name: &[u8]| find(name).map(|(parent, row)| row.describe(parent));
+    let replies = args.rest().map(|name| describe(name).unwrap_or(Reply::Nil));
+    Ok(Reply::Array(replies.collect()))
+}
+
+fn docs(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let document = |(parent, row): Found| row.document(parent);
+    let pairs = if args.is_empty() {
+        super::rows().map(|row| row.document(None)).collect()
+    } else {
+        args.rest().filter_map(find).map(document).collect()
+    };
+    Ok(Reply::Map(pairs))
+}
+
+fn list(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let filter: Box<dyn Fn(&Found) -> bool> = if args.is_empty() {
+        Box::new(|_| true)
+    } else {
+        if args.remaining() != 3 || !args.keyword("FILTERBY") {
+            return Err(CommandError::Syntax);
+        }
+        match (&args.required()?.to_ascii_uppercase()[..], args.required()?) {
+            // There are no modules.
+            (b"MODULE", _) => Box::new(|_| false),
+            (b"ACLCAT", category) if !is_category(category) => Box::new(|_| false),
+            (b"ACLCAT", category) => Box::new(|(_, row)| {
+                let is_it = |name: &str| name.as_bytes()[1..].eq_ignore_ascii_case(category);
+                row.acl_categories().any(is_it)
+            }),
+            (b"PATTERN", pattern) => Box::new(|(parent, row)| {
+                glob_match(
+                    &pattern.to_ascii_lowercase(),
+                    row.full_name(*parent).as_bytes(),
+                )
+            }),
+            _ => return Err(CommandError::Syntax),
+        }
+    };
+    let names = every_row().filter(|found| filter(found));
+    let names = names.map(|(parent, row)| Reply::bulk(row.full_name(parent)));
+    Ok(Reply::Array(names.collect()))
+}
+
+/// The row that a request would be dispatched to.
+fn row_of(request: Request<'_>) -> Option<&'static CommandSpec> {
+    let row = super::find(request.name())?;
+    let Some(name) = request.arg(1).filter(|_| !row.subcommands.is_empty()) else {
+        return Some(row);
+    };
+    let is_named = |sub: &&CommandSpec| name.eq_ignore_ascii_case(sub.name.as_bytes());
+    row.subcommands.iter().find(is_named)
+}
+
+/// The keys of a request in the arguments, each shown in some way.
+fn keys(args: &mut Args<'_>, show: fn(&[u8], Reply) -> Reply) -> CommandResult {
+    let text = |text: &'static str| CommandError::Text(text.into());
+    let inner = OwnedRequest::new(args.rest());
+    let request = inner.as_request().ok_or(CommandError::Syntax)?;
+    let row = row_of(request).ok_or_else(|| text("ERR Invalid command specified"))?;
+    if !row.keys.hold_keys() {
+        return Err(text("ERR The command has no key arguments"));
+    }
+    if !row.accepts(request.len()) {
+        return Err(text(
+            "ERR Invalid number of arguments specified for command",
+        ));
+    }
+    let places = row.key_places(request);
+    if places.is_empty() && !row.flags.has(Flags::NO_MANDATORY_KEYS) {
+        return Err(text("ERR Invalid arguments specified for command"));
+    }
+    let keys = places.iter().filter_map(|place| {
+        let key = request.arg(place.at)?;
+        Some(show(key, describe_flags(place.flags)))
+    });
+    Ok(Reply::Array(keys.collect()))
+}
+
+fn getkeys(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    keys(args, |key, _| Reply::bulk(key))
+}
+
+fn getkeysandflags(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    keys(args, |key, flags| {
+        Reply::Array(vec![Reply::bulk(key), flags])
+    })
+}
+
+const COMMAND: &[CommandSpec] = &[
+    row("count", 2, count).summary("How many commands there are."),
+    row("docs", -2, docs)
+        .tips(&["nondeterministic_output_order"])
+        .since("7.0.0")
+        .syntax("[command-name...]")
+        .summary("What the rows of some commands say to users."),
+    row("getkeys", -4, getkeys).summary("The keys in a request."),
+    row("getkeysandflags", -4, getkeysandflags)
+        .since("7.0.0")
+        .summary("The keys in a request, and what it does with them."),
+    row("info", -2, info)
+        .tips(&["nondeterministic_output_order"])
+        .syntax("[command-name...]")
+        .summary("The rows of some commands."),
+    row("list", -2, list)
+        .tips(&["nondeterministic_output_order"])
+        .since("7.0.0")
+        .syntax(
+            "[FILTERBY filterby=(MODULE module-name | ACLCAT category | PATTERN pattern:pattern)]",
+        )
+        .summary("The names of all commands, or of some."),
+];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec {
+    handler: command,
+    ..CommandSpec::container("command", -1, Group::Server, COMMAND)
+}
+.flags(&[Flags::LOADING, Flags::STALE])
+.acl(&["@connection"])
+.tips(&["nondeterministic_output_order"])
+.since("2.8.13")
+.summary("The table of commands.")];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Server, handler)
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .acl(&["@connection"])
+        .since("2.8.13")
+}

@@ -1,0 +1,226 @@
+//! Channels, patterns and sharded channels. Who gets what is decided in `engine/pubsub.rs`.
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{Ctx, Origin, Space};
+use crate::resp::{Blob, Reply};
+
+/// How many of its kind a connection listens to: sharded channels are counted apart.
+fn count(ctx: &Ctx<'_>, space: Space) -> Reply {
+    let counts = ctx.state.pubsub.counts(ctx.session.conn);
+    Reply::Int(match space {
+        Space::Shard => counts.shards as i64,
+        Space::Channel | Space::Pattern => (counts.channels + counts.patterns) as i64,
+    })
+}
+
+fn confirmation(word: &'static str, name: Option<&[u8]>, count: Reply) -> Reply {
+    let name = name.map_or(Reply::Nil, Reply::bulk);
+    Reply::Push(vec![Reply::bulk(word), name, count])
+}
+
+fn subscribe_to(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
+    let (word, ..) = space.words();
+    // `pubsub.c: ssubscribeCommand`; the others are let pass inside a transaction.
+    if ctx.origin == Origin::Exec && space == Space::Shard {
+        return Err(CommandError::Text(
+            "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client".into(),
+        ));
+    }
+    let frames = args.rest().map(|name| {
+        ctx.state.pubsub.subscribe(ctx.session.conn, space, name);
+        ctx.session.is_subscribed = true;
+        confirmation(word, Some(name), count(ctx, space))
+    });
+    Ok(Reply::Several(frames.collect()))
+}
+
+fn unsubscribe_from(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
+    let (_, word, _) = space.words();
+    let names: Vec<Blob> = if args.is_empty() {
+        ctx.state.pubsub.names(ctx.session.conn, space)
+    } else {
+        args.rest().map(Blob::new).collect()
+    };
+    let mut frames = Vec::with_capacity(names.len());
+    for name in &names {
+        ctx.state.pubsub.unsubscribe(ctx.session.conn, space, name);
+        frames.push(confirmation(word, Some(name), count(ctx, space)));
+    }
+    if frames.is_empty() {
+        frames.push(confirmation(word, None, count(ctx, space)));
+    }
+    ctx.session.is_subscribed = !ctx.state.pubsub.counts(ctx.session.conn).is_zero();
+    Ok(Reply::Several(frames))
+}
+
+fn subscribe(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    subscribe_to(ctx, args, Space::Channel)
+}
+
+fn psubscribe(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    subscribe_to(ctx, args, Space::Pattern)
+}
+
+fn ssubscribe(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    subscribe_to(ctx, args, Space::Shard)
+}
+
+fn unsubscribe(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    unsubscribe_from(ctx, args, Space::Channel)
+}
+
+fn punsubscribe(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    unsubscribe_from(ctx, args, Space::Pattern)
+}
+
+fn sunsubscribe(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    unsubscribe_from(ctx, args, Space::Shard)
+}
+
+fn publish_to(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
+    let (channel, message) = (args.required()?, args.required()?);
+    Ok(Reply::Int(
+        ctx.state.publish(space, channel, message) as i64
+    ))
+}
+
+fn publish(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    publish_to(ctx, args, Space::Channel)
+}
+
+fn spublish(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    publish_to(ctx, args, Space::Shard)
+}
+
+fn names_of(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
+    let pattern = args.next();
+    if !args.is_empty() {
+        return Err(args.subcommand_syntax());
+    }
+    let names = ctx.state.pubsub.channels(space, pattern);
+    Ok(Reply::Array(names.into_iter().map(Reply::Bulk).collect()))
+}
+
+fn counts_of(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
+    let pubsub = &ctx.state.pubsub;
+    let counts = args.rest().flat_map(|name| {
+        let count = pubsub.listener_count(space, name);
+        [Reply::bulk(name), Reply::Int(count as i64)]
+    });
+    Ok(Reply::Array(counts.collect()))
+}
+
+fn pubsub_channels(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    names_of(ctx, args, Space::Channel)
+}
+
+fn pubsub_shardchannels(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    names_of(ctx, args, Space::Shard)
+}
+
+fn pubsub_numsub(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    counts_of(ctx, args, Space::Channel)
+}
+
+fn pubsub_shardnumsub(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    counts_of(ctx, args, Space::Shard)
+}
+
+fn pubsub_numpat(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Int(ctx.state.pubsub.pattern_count() as i64))
+}
+
+const LISTEN: &[Flags] = &[
+    Flags::PUBSUB,
+    Flags::NOSCRIPT,
+    Flags::LOADING,
+    Flags::STALE,
+];
+const SPEAK: &[Flags] = &[
+    Flags::PUBSUB,
+    Flags::LOADING,
+    Flags::STALE,
+    Flags::FAST,
+];
+const ASK: &[Flags] = &[Flags::PUBSUB, Flags::LOADING, Flags::STALE];
+
+const PUBSUB: &[CommandSpec] = &[
+    row("channels", -2, pubsub_channels)
+        .flags(ASK)
+        .since("2.8.0")
+        .syntax("[pattern:pattern]")
+        .summary("The channels that somebody listens to."),
+    row("numpat", 2, pubsub_numpat)
+        .flags(ASK)
+        .since("2.8.0")
+        .summary("How many patterns are listened to."),
+    row("numsub", -2, pubsub_numsub)
+        .flags(ASK)
+        .since("2.8.0")
+        .syntax("[channel...]")
+        .summary("How many listen to each channel."),
+    row("shardchannels", -2, pubsub_shardchannels)
+        .flags(ASK)
+        .since("7.0.0")
+        .syntax("[pattern:pattern]")
+        .summary("The sharded channels that somebody listens to."),
+    row("shardnumsub", -2, pubsub_shardnumsub)
+        .flags(ASK)
+        .since("7.0.0")
+        .syntax("[shardchannel...]")
+        .summary("How many listen to each sharded channel."),
+];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    row("subscribe", -2, subscribe)
+        .flags(LISTEN)
+        .since("2.0.0")
+        .syntax("channel...")
+        .summary("Listens to channels."),
+    row("unsubscribe", -1, unsubscribe)
+        .flags(LISTEN)
+        .since("2.0.0")
+        .syntax("[channel...]")
+        .summary("Stops listening to some channels, or to all."),
+    row("psubscribe", -2, psubscribe)
+        .flags(LISTEN)
+        .since("2.0.0")
+        .syntax("pattern=(pattern:pattern)...")
+        .summary("Listens to the channels that match patterns."),
+    row("punsubscribe", -1, punsubscribe)
+        .flags(LISTEN)
+        .since("2.0.0")
+        .syntax("[pattern:pattern...]")
+        .summary("Stops listening to some patterns, or to all."),
+    row("ssubscribe", -2, ssubscribe)
+        .flags(LISTEN)
+        .keys(1, -1, 1, &["not_key"])
+        .since("7.0.0")
+        .syntax("shardchannel...")
+        .summary("Listens to sharded channels."),
+    row("sunsubscribe", -1, sunsubscribe)
+        .flags(LISTEN)
+        .keys(1, -1, 1, &["not_key"])
+        .since("7.0.0")
+        .syntax("[shardchannel...]")
+        .summary("Stops listening to some sharded channels, or to all."),
+    row("publish", 3, publish)
+        .flags(SPEAK)
+        .since("2.0.0")
+        .syntax("channel message")
+        .summary("Sends a message; answers how many got it."),
+    row("spublish", 3, spublish)
+        .flags(SPEAK)
+        .keys(1, 1, 1, &["not_key"])
+        .since("7.0.0")
+        .syntax("shardchannel message")
+        .summary("Sends a message to a sharded channel."),
+    CommandSpec::container("pubsub", -2, Group::PubSub, PUBSUB)
+        .since("2.8.0")
+        .summary("Who listens to what."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::PubSub, handler)
+}

@@ -1,0 +1,141 @@
+//! Walks through the keys of a database; what SCAN and its kin for one key have in common.
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{Ctx, glob_match};
+use crate::resp::Reply;
+
+fn keys(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let pattern = args.required()?;
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(slot) = ctx.db().next_used(at) {
+        at = slot + 1;
+        let key = ctx.db().key(slot).clone();
+        if glob_match(pattern, &key) && !ctx.is_expired(slot) {
+            found.push(Reply::Bulk(key));
+        }
+    }
+    Ok(Reply::Array(found))
+}
+
+/// `db.c: parseScanCursorOrReply`, which takes what `strtoul` takes: a sign, or nothing at all.
+pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let (negative, digits) = match text {
+        [] => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = std::str::from_utf8(digits).ok()?.parse::<u64>().ok()?;
+    Some(if negative {
+        value.wrapping_neg()
+    } else {
+        value
+    })
+}
+
+/// What may follow a cursor (`db.c: scanGenericCommand`).
+pub(super) struct Options<'a> {
+    pattern: Option<&'a [u8]>,
+    pub(super) count: usize,
+    wanted_type: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    /// TYPE is for keys alone.
+    pub(super) fn parse(args: &mut Args<'a>, of_keys: bool) -> Result<Self, CommandError> {
+        let mut options = Self {
+            pattern: None,
+            count: 10,
+            wanted_type: None,
+        };
+        while !args.is_empty() {
+            if args.keyword("COUNT") {
+                let count = usize::try_from(args.integer()?).unwrap_or(0);
+                if count < 1 {
+                    return Err(CommandError::Syntax);
+                }
+                options.count = count;
+            } else if args.keyword("MATCH") {
+                options.pattern = Some(args.required()?);
+            } else if of_keys && args.keyword("TYPE") {
+                options.wanted_type = Some(args.required()?);
+            } else {
+                return Err(CommandError::Syntax);
+            }
+        }
+        Ok(options)
+    }
+
+    pub(super) fn matches(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob_match(pattern, name))
+    }
+
+    fn takes_type(&self, name: &str) -> bool {
+        self.wanted_type
+            .is_none_or(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()))
+    }
+}
+
+/// A cursor is the slot at which to go on.
+fn scan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let cursor = parse_cursor(args.required()?).ok_or(CommandError::InvalidCursor)?;
+    let options = Options::parse(args, true)?;
+    let mut found = Vec::new();
+    let mut left = options.count;
+    let mut next = u32::try_from(cursor)
+        .ok()
+        .and_then(|cursor| ctx.db().next_used(cursor));
+    while let Some(slot) = next
+        && left > 0
+    {
+        left -= 1;
+        next = ctx.db().next_used(slot + 1);
+        let key = ctx.db().key(slot).clone();
+        if options.matches(&key)
+            && let Some(slot) = ctx.find_quietly(&key)
+            && options.takes_type(ctx.db().value(slot).kind().name())
+        {
+            found.push(Reply::Bulk(key));
+        }
+    }
+    let cursor = next.map_or(0, i64::from);
+    Ok(Reply::Array(vec![
+        Reply::bulk(cursor.to_string()),
+        Reply::Array(found),
+    ]))
+}
+
+/// A key, drawn by the node's generator.
+fn randomkey(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let slot = ctx.random_key();
+    Ok(slot.map_or(Reply::Nil, |slot| Reply::Bulk(ctx.db().key(slot).clone())))
+}
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    row("keys", 2, keys)
+        .flags(&[Flags::READONLY])
+        .acl(&["@dangerous"])
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
+        .syntax("pattern:pattern")
+        .summary("All keys that match a pattern."),
+    row("scan", -2, scan)
+        .flags(&[Flags::READONLY])
+        .tips(&["nondeterministic_output", "request_policy:special"])
+        .since("2.8.0")
+        .syntax("cursor:integer [MATCH pattern:pattern] [COUNT count:integer] [TYPE type]@6.0.0")
+        .summary("The keys of a database, piece by piece."),
+    row("randomkey", 1, randomkey)
+        .flags(&[Flags::READONLY])
+        .tips(&["request_policy:all_shards", "nondeterministic_output"])
+        .summary("Any key."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Generic, handler)
+}

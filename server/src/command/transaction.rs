@@ -1,0 +1,102 @@
+//! MULTI and WATCH. The queue is filled by the gates; EXEC is carried out by the engine.
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{Ctx, Queue};
+use crate::resp::Reply;
+
+fn multi(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    if ctx.session.queue.is_some() {
+        return Err(CommandError::Text(
+            "ERR MULTI calls can not be nested".into(),
+        ));
+    }
+    ctx.session.queue = Some(Box::new(Queue::default()));
+    Ok(Reply::Ok)
+}
+
+/// `multi.c: execCommand`. What was queued goes to the engine, or a reason why it does not.
+fn exec(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let Some(queue) = ctx.session.queue.take() else {
+        return Err(CommandError::Text("ERR EXEC without MULTI".into()));
+    };
+    let is_dirty = ctx.is_watch_broken();
+    ctx.state.watches.unwatch(ctx.session.conn);
+    if queue.spoiled {
+        return Err(CommandError::Text(
+            "EXECABORT Transaction discarded because of previous errors.".into(),
+        ));
+    }
+    if is_dirty {
+        return Ok(Reply::NilArray);
+    }
+    ctx.transaction = Some(queue.requests);
+    Ok(Reply::Ok)
+}
+
+fn discard(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    if ctx.session.queue.take().is_none() {
+        return Err(CommandError::Text("ERR DISCARD without MULTI".into()));
+    }
+    ctx.state.watches.unwatch(ctx.session.conn);
+    Ok(Reply::Ok)
+}
+
+fn watch(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if ctx.session.queue.is_some() {
+        return Err(CommandError::Text(
+            "ERR WATCH inside MULTI is not allowed".into(),
+        ));
+    }
+    for key in args.rest() {
+        ctx.watch(key);
+    }
+    Ok(Reply::Ok)
+}
+
+fn unwatch(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    ctx.state.watches.unwatch(ctx.session.conn);
+    Ok(Reply::Ok)
+}
+
+const QUEUE: &[Flags] = &[
+    Flags::NOSCRIPT,
+    Flags::LOADING,
+    Flags::STALE,
+    Flags::FAST,
+    Flags::ALLOW_BUSY,
+];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    row("multi", 1, multi)
+        .flags(QUEUE)
+        .since("1.2.0")
+        .summary("Begins to queue requests."),
+    row("exec", 1, exec)
+        .flags(&[
+            Flags::NOSCRIPT,
+            Flags::LOADING,
+            Flags::STALE,
+            Flags::SKIP_SLOWLOG,
+        ])
+        .since("1.2.0")
+        .summary("Executes what was queued, at one instant."),
+    row("discard", 1, discard)
+        .flags(QUEUE)
+        .since("2.0.0")
+        .summary("Forgets what was queued."),
+    row("watch", -2, watch)
+        .flags(QUEUE)
+        .keys(1, -1, 1, &["RO"])
+        .since("2.2.0")
+        .syntax("key...")
+        .summary("Lets the next EXEC fail if one of the keys changes."),
+    row("unwatch", 1, unwatch)
+        .flags(QUEUE)
+        .since("2.2.0")
+        .summary("Forgets what was watched."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Transactions, handler)
+}

@@ -1,0 +1,173 @@
+//! Requests that wait for a key: who waits on which one, since when, and until when.
+//!
+//! *Policy* (`blocked.c`): a parked request waits on (database, key, kind of value). After the whole
+//! unit that made a key ready (a command, EXEC, a script) the waiters of that key are run again, in
+//! the order in which they began to wait, each for this key alone; one that finds nothing stays
+//! where it stands and answers nothing. A waiter whose connection ends takes nothing with it. What
+//! the first run resolved is kept: the instant at which the waiting ends, the database.
+
+use super::session::ConnId;
+use super::time::{UnixMicros, UnixMillis};
+use super::value::Kind;
+use crate::resp::{Blob, OwnedRequest, Reply};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a handler asks for with `Ctx::block_on`.
+#[derive(Clone, Debug)]
+pub(crate) struct Wait {
+    pub(crate) db: usize,
+    pub(crate) keys: Vec<Blob>,
+    pub(crate) kind: Kind,
+    pub(crate) until: Option<UnixMillis>,
+    pub(crate) on_timeout: Reply,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) wait: Wait,
+    pub(crate) request: OwnedRequest,
+    pub(crate) since: UnixMicros,
+    /// Its place in the queue of each of its keys.
+    turn: u64,
+}
+
+/// One who waits, for whoever asks why a test does not end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The connection.
+    pub conn: ConnId,
+    /// The database of its keys.
+    pub db: usize,
+    /// The keys it waits on.
+    pub keys: Vec<Vec<u8>>,
+    /// The request, as it came.
+    pub request: OwnedRequest,
+    /// When it began to wait, on the node's clock.
+    pub since: UnixMicros,
+    /// It gives up once the clock is past this; `None` for one that waits for ever.
+    pub until: Option<UnixMillis>,
+}
+
+type Place = (usize, Blob);
+
+/// All requests that wait, of one node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiters {
+    by_conn: BTreeMap<ConnId, Waiter>,
+    /// Per key, in the order in which they began to wait.
+    by_key: BTreeMap<Place, BTreeMap<u64, ConnId>>,
+    deadlines: BTreeSet<(UnixMillis, u64, ConnId)>,
+    /// Keys that hold something to take, in the order in which they got it.
+    ready: Vec<Place>,
+    turns: u64,
+}
+
+impl Waiters {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_conn.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_conn.len()
+    }
+
+    pub(crate) fn park(
+        &mut self,
+        conn: ConnId,
+        wait: Wait,
+        request: OwnedRequest,
+        now: UnixMicros,
+    ) {
+        self.turns += 1;
+        let turn = self.turns;
+        for key in &wait.keys {
+            let queue = self.by_key.entry((wait.db, key.clone())).or_default();
+            queue.insert(turn, conn);
+        }
+        if let Some(until) = wait.until {
+            self.deadlines.insert((until, turn, conn));
+        }
+        let waiter = Waiter {
+            wait,
+            request,
+            since: now,
+            turn,
+        };
+        self.by_conn.insert(conn, waiter);
+    }
+
+    pub(crate) fn get(&self, conn: ConnId) -> Option<&Waiter> {
+        self.by_conn.get(&conn)
+    }
+
+    /// Ends a waiting, for whatever reason.
+    pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Waiter> {
+        let waiter = self.by_conn.remove(&conn)?;
+        for key in &waiter.wait.keys {
+            let place = (waiter.wait.db, key.clone());
+            if let Some(queue) = self.by_key.get_mut(&place) {
+                queue.remove(&waiter.turn);
+                if queue.is_empty() {
+                    self.by_key.remove(&place);
+                }
+            }
+        }
+        if let Some(until) = waiter.wait.until {
+            self.deadlines.remove(&(until, waiter.turn, conn));
+        }
+        Some(waiter)
+    }
+
+    /// A key has a new value; remembered if somebody waits on it.
+    pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
+        let place = (db, Blob::new(key));
+        if self.by_key.contains_key(&place) && !self.ready.contains(&place) {
+            self.ready.push(place);
+        }
+    }
+
+    /// The keys on which somebody waits in a database, for whoever replaces the whole of it.
+    pub(crate) fn keys_of(&self, db: usize) -> Vec<Blob> {
+        let awaited = self.by_key.keys().filter(|(of, _)| *of == db);
+        awaited.map(|(_, key)| key.clone()).collect()
+    }
+
+    #[inline]
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(crate) fn take_ready(&mut self) -> Vec<Place> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Who waits on a key, first come first.
+    pub(crate) fn queue(&self, place: &Place) -> Vec<ConnId> {
+        let queue = self.by_key.get(place);
+        queue.map_or_else(Vec::new, |queue| queue.values().copied().collect())
+    }
+
+    /// The first instant at which a waiting ends, and whose.
+    pub(crate) fn first_deadline(&self) -> Option<(UnixMillis, ConnId)> {
+        self.deadlines
+            .first()
+            .map(|(until, _, conn)| (*until, *conn))
+    }
+
+    /// Everybody who waits, in the order in which they began.
+    pub(crate) fn list(&self) -> Vec<Waiting> {
+        let mut all: Vec<_> = self.by_conn.iter().collect();
+        all.sort_by_key(|(_, waiter)| waiter.turn);
+        let describe = |(conn, waiter): (&ConnId, &Waiter)| Waiting {
+            conn: *conn,
+            db: waiter.wait.db,
+            keys: waiter.wait.keys.iter().map(|key| key.to_vec()).collect(),
+            request: waiter.request.clone(),
+            since: waiter.since,
+            until: waiter.wait.until,
+        };
+        all.into_iter().map(describe).collect()
+    }
+}

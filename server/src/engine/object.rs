@@ -1,0 +1,75 @@
+//! What a handler may ask of a key beside its value: encoding, references, idle time, one at random;
+//! and how it reaches into another database.
+
+use super::context::Ctx;
+use super::value::{Form, encoding, references};
+
+/// Where the clock of last uses begins anew (`LRU_CLOCK_MAX`).
+const CLOCK_MAX: i64 = (1 << 24) - 1;
+
+impl Ctx<'_> {
+    /// Does something in another database, which exists.
+    pub(crate) fn in_db<T>(&mut self, db: usize, act: impl FnOnce(&mut Self) -> T) -> T {
+        let own = std::mem::replace(&mut self.session.db, db);
+        let result = act(self);
+        self.session.db = own;
+        result
+    }
+
+    /// What the history of the string at a slot left behind.
+    pub(crate) fn form(&self, slot: u32) -> Form {
+        self.db().form(slot)
+    }
+
+    /// Says how the string at a key came about, if not as a whole.
+    pub(crate) fn set_form(&mut self, key: &[u8], form: Form) {
+        if let Some(slot) = self.find_quietly(key) {
+            self.db_mut().set_form(slot, form);
+        }
+    }
+
+    /// The encoding that Redis would have for the value at a slot.
+    pub(crate) fn encoding(&self, slot: u32) -> &'static str {
+        encoding(self.db().value(slot), self.db().form(slot))
+    }
+
+    /// How many references Redis would count.
+    pub(crate) fn references(&self, slot: u32) -> i64 {
+        references(self.db().value(slot), self.db().form(slot))
+    }
+
+    /// Seconds since the key was used.
+    pub(crate) fn idle_seconds(&self, slot: u32) -> i64 {
+        self.db().idle_seconds(slot, self.now_millis())
+    }
+
+    /// Lets a key look as if it had not been used for so many seconds (`object.c: objectSetLRUOrLFU`).
+    pub(crate) fn set_idle(&mut self, key: &[u8], seconds: i64) {
+        let clock = self.now_millis().0.div_euclid(1000) & CLOCK_MAX;
+        let used_at = match clock.wrapping_sub(seconds) {
+            before if before < 0 => (clock + CLOCK_MAX / 2) % CLOCK_MAX,
+            used_at => used_at,
+        };
+        if let Some(slot) = self.find_quietly(key) {
+            let used_at = super::time::UnixMillis(used_at * 1000);
+            self.db_mut().use_now(slot, used_at);
+        }
+    }
+
+    /// A live key, drawn by the node's generator. Expired ones that are met are removed.
+    pub(crate) fn random_key(&mut self) -> Option<u32> {
+        loop {
+            let state = &mut *self.state;
+            let (db, draws) = (&state.dbs[self.session.db], &mut state.draws);
+            let slot = db.random(|| draws.next_u64())?;
+            if !self.is_expired(slot) {
+                return Some(slot);
+            }
+            // While clients are paused nothing is removed, not even what has run out.
+            if self.state.pause.is_on() {
+                return None;
+            }
+            self.state.expire(self.session.db, slot);
+        }
+    }
+}

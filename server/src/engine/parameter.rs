@@ -1,0 +1,754 @@
+//! The parameters of CONFIG: what each may be, where it is kept, and which of them can be changed
+//! while the server runs.
+//!
+//! *Policy.* A parameter either has its effect here, or governs something that does not show or does
+//! not exist, and then any valid value is kept and given back; or else it has values whose effect is
+//! missing, and these are refused with an error that says so. Source: `config.c`.
+
+use super::Config;
+use super::glob::glob_match;
+use super::notify::Classes;
+use crate::command::CommandError;
+use crate::resp::parse_integer;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// `CONFIG_MAX_HZ`; lower and higher ones are taken for the nearest that is allowed.
+const HZ: (i64, i64) = (1, 500);
+
+/// Parameters without an effect, where they were changed: by name, as CONFIG GET prints them.
+#[derive(Clone, Debug, Default)]
+pub struct Others(BTreeMap<&'static str, Vec<u8>>);
+
+/// What a parameter may be.
+#[derive(Clone, Copy)]
+enum Kind {
+    Switch,
+    Choice(&'static [&'static str]),
+    /// Both bounds are allowed.
+    Integer(i64, i64),
+    /// A number of bytes, with a unit if need be.
+    Memory(i64, i64),
+    Text,
+    /// Checked and put into its final form by a function of its own.
+    Special(fn(&[u8]) -> Result<Vec<u8>, &'static str>),
+}
+
+/// A value that was found valid.
+enum Given<'a> {
+    Switch(bool),
+    Number(i64),
+    Text(&'a [u8]),
+}
+
+impl Given<'_> {
+    fn is_yes(&self) -> bool {
+        matches!(self, Self::Switch(true))
+    }
+
+    fn number(&self) -> i64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Switch(_) | Self::Text(_) => 0,
+        }
+    }
+
+    fn size(&self) -> usize {
+        usize::try_from(self.number()).unwrap_or(usize::MAX)
+    }
+
+    fn text(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text,
+            Self::Switch(_) | Self::Number(_) => b"",
+        }
+    }
+}
+
+type Read = fn(&Config) -> Vec<u8>;
+type Write = fn(&mut Config, &Given<'_>) -> Result<(), &'static str>;
+
+/// Where a parameter is kept, and who may change it.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Among [`Others`].
+    Others,
+    /// In a field of its own.
+    Field(Read, Write),
+    /// In a field that was settled at the start; only its own value can be set again.
+    Settled(Read),
+    /// `can't set immutable config`
+    Immutable(Option<Read>),
+    /// `can't set protected config`
+    Protected,
+}
+
+#[derive(Clone, Copy)]
+struct Parameter {
+    name: &'static str,
+    /// Its former name, under which it is known too.
+    alias: &'static str,
+    default: &'static str,
+    kind: Kind,
+    place: Place,
+    /// The only values with the effect that they have in Redis; all if empty.
+    only: &'static [&'static str],
+    /// Never shown in SLOWLOG.
+    is_secret: bool,
+}
+
+const fn parameter(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
+    Parameter {
+        name,
+        alias: "",
+        default,
+        kind,
+        place: Place::Others,
+        only: &[],
+        is_secret: false,
+    }
+}
+
+const fn switch(name: &'static str, default: &'static str) -> Parameter {
+    parameter(name, default, Kind::Switch)
+}
+
+const fn integer(name: &'static str, default: &'static str, low: i64, high: i64) -> Parameter {
+    parameter(name, default, Kind::Integer(low, high))
+}
+
+const fn memory(name: &'static str, default: &'static str, low: i64) -> Parameter {
+    parameter(name, default, Kind::Memory(low, i64::MAX))
+}
+
+const fn text(name: &'static str, default: &'static str) -> Parameter {
+    parameter(name, default, Kind::Text)
+}
+
+const fn immutable(name: &'static str, default: &'static str) -> Parameter {
+    let mut row = text(name, default);
+    row.place = Place::Immutable(None);
+    row
+}
+
+impl Parameter {
+    const fn alias(mut self, alias: &'static str) -> Self {
+        self.alias = alias;
+        self
+    }
+
+    const fn kept(mut self, read: Read, write: Write) -> Self {
+        self.place = Place::Field(read, write);
+        self
+    }
+
+    const fn settled(mut self, read: Read) -> Self {
+        self.place = Place::Settled(read);
+        self
+    }
+
+    const fn read(mut self, read: Read) -> Self {
+        self.place = Place::Immutable(Some(read));
+        self
+    }
+
+    const fn only(mut self, values: &'static [&'static str]) -> Self {
+        self.only = values;
+        self
+    }
+
+    const fn protected(mut self) -> Self {
+        self.place = Place::Protected;
+        self
+    }
+
+    const fn secret(mut self) -> Self {
+        self.is_secret = true;
+        self
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        [self.name, self.alias]
+            .into_iter()
+            .filter(|name| !name.is_empty())
+    }
+
+    fn value(&self, config: &Config) -> Vec<u8> {
+        match self.place {
+            Place::Field(read, _) | Place::Settled(read) | Place::Immutable(Some(read)) => {
+                read(config)
+            }
+            Place::Others | Place::Immutable(None) | Place::Protected => {
+                let changed = config.others.0.get(self.name);
+                changed.map_or_else(|| self.default.as_bytes().to_vec(), Vec::clone)
+            }
+        }
+    }
+
+    /// Checks a value; gives it also as CONFIG GET will print it.
+    fn check<'a>(&self, value: &'a [u8]) -> Result<(Given<'a>, Vec<u8>), String> {
+        let bounded = |number: i128, low: i64, high: i64| {
+            if (i128::from(low)..=i128::from(high)).contains(&number) {
+                let number = number as i64;
+                Ok((Given::Number(number), number.to_string().into_bytes()))
+            } else {
+                Err(format!(
+                    "argument must be between {low} and {high} inclusive"
+                ))
+            }
+        };
+        match self.kind {
+            Kind::Switch => match &*value.to_ascii_lowercase() {
+                b"yes" => Ok((Given::Switch(true), b"yes".to_vec())),
+                b"no" => Ok((Given::Switch(false), b"no".to_vec())),
+                _ => Err("argument must be 'yes' or 'no'".to_owned()),
+            },
+            Kind::Choice(choices) => {
+                let is_it = |choice: &&&str| value.eq_ignore_ascii_case(choice.as_bytes());
+                match choices.iter().find(is_it) {
+                    Some(choice) => Ok((Given::Text(value), choice.as_bytes().to_vec())),
+                    None => Err(format!(
+                        "argument(s) must be one of the following: {}",
+                        choices.join(", ")
+                    )),
+                }
+            }
+            Kind::Integer(low, high) => match parse_integer(value) {
+                Some(number) => bounded(number.into(), low, high),
+                None => Err("argument couldn't be parsed into an integer".to_owned()),
+            },
+            Kind::Memory(low, high) => match parse_memory(value) {
+                Some(bytes) => bounded(bytes.into(), low, high),
+                None => Err("argument must be a memory value".to_owned()),
+            },
+            Kind::Text => Ok((Given::Text(value), value.to_vec())),
+            Kind::Special(check) => Ok((Given::Text(value), check(value)?)),
+        }
+    }
+
+    fn set(&self, config: &mut Config, value: &[u8]) -> Result<(), String> {
+        let (given, printed) = self.check(value)?;
+        let is_truthful = |known: &&str| known.as_bytes() == printed;
+        if !self.only.is_empty() && !self.only.iter().any(is_truthful) {
+            let only = self.only.join("', '");
+            return Err(match self.only {
+                [_] => format!("redouble knows only the value '{only}'"),
+                _ => format!("redouble knows only the values '{only}'"),
+            });
+        }
+        match self.place {
+            Place::Field(_, write) => Ok(write(config, &given)?),
+            Place::Settled(read) if read(config) == printed => Ok(()),
+            Place::Settled(_) => Err("redouble cannot change it while it runs".to_owned()),
+            Place::Others => {
+                config.others.0.insert(self.name, printed);
+                Ok(())
+            }
+            Place::Immutable(_) | Place::Protected => Ok(()),
+        }
+    }
+}
+
+/// A number of bytes with an optional unit (`util.c: memtoull`).
+pub(super) fn parse_memory(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let unit = match &text[digits..].to_ascii_lowercase()[..] {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1024,
+        b"m" => 1_000_000,
+        b"mb" => 1024 * 1024,
+        b"g" => 1_000_000_000,
+        b"gb" => 1024 * 1024 * 1024,
+        _ => return None,
+    };
+    let number = std::str::from_utf8(&text[..digits]).ok()?;
+    let number: u64 = match number {
+        "" => 0,
+        // Past 64 bits C takes the largest.
+        number => number.parse().unwrap_or(u64::MAX),
+    };
+    Some(number.wrapping_mul(unit))
+}
+
+fn printed(value: impl ToString) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+fn yes_or_no(value: bool) -> Vec<u8> {
+    if value { &b"yes"[..] } else { b"no" }.to_vec()
+}
+
+/// As C's `%f` prints it, without zeros at its end.
+fn percentile(value: f64) -> String {
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+impl Config {
+    /// The percentiles that INFO tells of, with their names.
+    pub(crate) fn percentiles(&self) -> impl Iterator<Item = (f64, String)> {
+        let all = self.latency_tracking_info_percentiles.iter();
+        all.map(|value| (*value, percentile(*value)))
+    }
+}
+
+fn write_percentiles(config: &mut Config, given: &Given<'_>) -> Result<(), &'static str> {
+    const INVALID: &str = "Invalid latency-tracking-info-percentiles parameters";
+    let text = std::str::from_utf8(given.text()).map_err(|_| INVALID)?;
+    let words = text.split(' ').filter(|_| !text.is_empty());
+    let mut percentiles = Vec::new();
+    for word in words {
+        let value: f64 = word.parse().map_err(|_| INVALID)?;
+        if !(0.0..=100.0).contains(&value) {
+            return Err(
+                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
+            );
+        }
+        percentiles.push(value);
+    }
+    config.latency_tracking_info_percentiles = percentiles;
+    Ok(())
+}
+
+/// `save`: pairs of seconds and changes. Here only none at all is the truth.
+fn save_points(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const INVALID: &str = "Invalid save parameters";
+    if value.is_empty() {
+        return Ok(Vec::new());
+    }
+    let words: Vec<&[u8]> = value.split(|byte| *byte == b' ').collect();
+    let is_pair = |pair: &[&[u8]]| match pair {
+        [seconds, changes] => {
+            parse_integer(seconds).is_some_and(|seconds| seconds >= 1)
+                && parse_integer(changes).is_some_and(|changes| changes >= 0)
+        }
+        _ => false,
+    };
+    if words.chunks(2).all(is_pair) {
+        Ok(value.to_vec())
+    } else {
+        Err(INVALID)
+    }
+}
+
+fn oom_score_values(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let words: Vec<&[u8]> = value.split(|byte| *byte == b' ').collect();
+    if words.len() != 3 {
+        return Err("wrong number of arguments");
+    }
+    let is_score = |word: &&[u8]| {
+        parse_integer(word).is_some_and(|score| (-2000..=2000).contains(&score))
+    };
+    if words.iter().all(is_score) {
+        Ok(value.to_vec())
+    } else {
+        Err("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")
+    }
+}
+
+fn clamped_hz(config: &mut Config, given: &Given<'_>) -> Result<(), &'static str> {
+    config.hz = given.number().clamp(HZ.0, HZ.1);
+    Ok(())
+}
+
+const U16: i64 = 65_535;
+const I32: i64 = 2_147_483_647;
+const PORT: (i64, i64) = (0, U16);
+
+/// All parameters of 7.0.15, by name.
+#[rustfmt::skip]
+const PARAMETERS: &[Parameter] = &[
+    parameter("acl-pubsub-default", "resetchannels", Kind::Choice(&["allchannels", "resetchannels"])),
+    immutable("aclfile", ""),
+    integer("acllog-max-len", "128", 0, i64::MAX),
+    integer("active-defrag-cycle-max", "25", 1, 99),
+    integer("active-defrag-cycle-min", "1", 1, 99),
+    memory("active-defrag-ignore-bytes", "104857600", 1),
+    integer("active-defrag-max-scan-fields", "1000", 1, i64::MAX),
+    integer("active-defrag-threshold-lower", "10", 0, 1000),
+    integer("active-defrag-threshold-upper", "100", 0, 1000),
+    integer("active-expire-effort", "1", 1, 10),
+    switch("activedefrag", "no").only(&["no"]),
+    switch("activerehashing", "yes"),
+    immutable("always-show-logo", "no"),
+    switch("aof-disable-auto-gc", "no"),
+    switch("aof-load-truncated", "yes"),
+    switch("aof-rewrite-incremental-fsync", "yes"),
+    switch("aof-timestamp-enabled", "no"),
+    switch("aof-use-rdb-preamble", "yes"),
+    immutable("aof_rewrite_cpulist", ""),
+    immutable("appenddirname", "appendonlydir"),
+    immutable("appendfilename", "appendonly.aof"),
+    parameter("appendfsync", "everysec", Kind::Choice(&["everysec", "always", "no"])),
+    switch("appendonly", "no").only(&["no"]),
+    memory("auto-aof-rewrite-min-size", "67108864", 0),
+    integer("auto-aof-rewrite-percentage", "100", 0, I32),
+    immutable("bgsave_cpulist", ""),
+    text("bind", "").settled(|config| config.bind.clone().into_bytes()),
+    text("bind-source-addr", ""),
+    immutable("bio_cpulist", ""),
+    integer("busy-reply-threshold", "5000", 0, i64::MAX).alias("lua-time-limit").kept(
+        |config| printed(config.busy_reply_threshold.as_millis()),
+        |config, given| {
+            config.busy_reply_threshold = Duration::from_millis(given.number().unsigned_abs());
+            Ok(())
+        },
+    ),
+    text("client-output-buffer-limit", "").kept(
+        |config| printed(config.client_output_buffer_limit),
+        |config, given| config.client_output_buffer_limit.change(given.text()),
+    ),
+    memory("client-query-buffer-limit", "", 1024 * 1024).kept(
+        |config| printed(config.client_query_buffer_limit),
+        |config, given| { config.client_query_buffer_limit = given.number(); Ok(()) },
+    ),
+    switch("cluster-allow-pubsubshard-when-down", "yes"),
+    switch("cluster-allow-reads-when-down", "no"),
+    switch("cluster-allow-replica-migration", "yes"),
+    integer("cluster-announce-bus-port", "0", PORT.0, PORT.1),
+    text("cluster-announce-hostname", ""),
+    text("cluster-announce-ip", ""),
+    integer("cluster-announce-port", "0", PORT.0, PORT.1),
+    integer("cluster-announce-tls-port", "0", PORT.0, PORT.1),
+    immutable("cluster-config-file", "nodes.conf"),
+    immutable("cluster-enabled", "no"),
+    memory("cluster-link-sendbuf-limit", "0", 0),
+    integer("cluster-migration-barrier", "1", 0, I32),
+    integer("cluster-node-timeout", "15000", 0, i64::MAX),
+    immutable("cluster-port", "0"),
+    parameter("cluster-preferred-endpoint-type", "ip", Kind::Choice(&["ip", "hostname", "unknown-endpoint"])),
+    switch("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover"),
+    integer("cluster-replica-validity-factor", "10", 0, I32).alias("cluster-slave-validity-factor"),
+    switch("cluster-require-full-coverage", "yes"),
+    switch("crash-log-enabled", "yes"),
+    switch("crash-memcheck-enabled", "yes"),
+    immutable("daemonize", "no"),
+    immutable("databases", "").read(|config| printed(config.databases)),
+    text("dbfilename", "dump.rdb").protected(),
+    text("dir", "").protected(),
+    immutable("disable-thp", "yes"),
+    switch("dynamic-hz", "yes"),
+    immutable("enable-debug-command", "yes"),
+    immutable("enable-module-command", "no"),
+    immutable("enable-protected-configs", "no"),
+    integer("hash-max-listpack-entries", "", 0, i64::MAX).alias("hash-max-ziplist-entries").kept(
+        |config| printed(config.hash_max_listpack_entries),
+        |config, given| { config.hash_max_listpack_entries = given.size(); Ok(()) },
+    ),
+    memory("hash-max-listpack-value", "", 0).alias("hash-max-ziplist-value").kept(
+        |config| printed(config.hash_max_listpack_value),
+        |config, given| { config.hash_max_listpack_value = given.size(); Ok(()) },
+    ),
+    memory("hll-sparse-max-bytes", "3000", 0),
+    integer("hz", "", 0, I32).kept(|config| printed(config.hz), clamped_hz),
+    text("ignore-warnings", ""),
+    immutable("io-threads", "1"),
+    immutable("io-threads-do-reads", "no"),
+    switch("jemalloc-bg-thread", "yes"),
+    integer("latency-monitor-threshold", "", 0, i64::MAX).kept(
+        |config| printed(config.latency_monitor_threshold),
+        |config, given| { config.latency_monitor_threshold = given.number(); Ok(()) },
+    ),
+    switch("latency-tracking", "").kept(
+        |config| yes_or_no(config.latency_tracking),
+        |config, given| { config.latency_tracking = given.is_yes(); Ok(()) },
+    ),
+    text("latency-tracking-info-percentiles", "").kept(
+        |config| {
+            let all: Vec<String> = config.percentiles().map(|(_, name)| name).collect();
+            all.join(" ").into_bytes()
+        },
+        write_percentiles,
+    ),
+    switch("lazyfree-lazy-eviction", "no"),
+    switch("lazyfree-lazy-expire", "no"),
+    switch("lazyfree-lazy-server-del", "no"),
+    switch("lazyfree-lazy-user-del", "no"),
+    switch("lazyfree-lazy-user-flush", "no"),
+    integer("lfu-decay-time", "1", 0, I32),
+    integer("lfu-log-factor", "10", 0, I32),
+    integer("list-compress-depth", "0", 0, I32).only(&["0"]),
+    integer("list-max-listpack-size", "", -I32 - 1, I32).alias("list-max-ziplist-size").kept(
+        |config| printed(config.list_max_listpack_size),
+        |config, given| { config.list_max_listpack_size = given.number() as i32; Ok(()) },
+    ),
+    immutable("logfile", ""),
+    parameter("loglevel", "notice", Kind::Choice(&["debug", "verbose", "notice", "warning"])),
+    text("masterauth", "").secret(),
+    text("masteruser", "").secret(),
+    integer("maxclients", "", 1, 4_294_967_295).kept(
+        |config| printed(config.maxclients),
+        |config, given| { config.maxclients = given.size(); Ok(()) },
+    ),
+    memory("maxmemory", "0", 0).only(&["0"]),
+    memory("maxmemory-clients", "0", 0).only(&["0"]),
+    integer("maxmemory-eviction-tenacity", "10", 0, 100),
+    parameter("maxmemory-policy", "noeviction", Kind::Choice(&[
+        "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu",
+        "allkeys-random", "noeviction",
+    ]))
+    // As long as `maxmemory` is 0 none evicts; those of LFU show in OBJECT.
+    .only(&["volatile-lru", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-random", "noeviction"]),
+    integer("maxmemory-samples", "5", 1, I32),
+    integer("min-replicas-max-lag", "10", 0, I32).alias("min-slaves-max-lag"),
+    integer("min-replicas-to-write", "0", 0, I32).alias("min-slaves-to-write").only(&["0"]),
+    switch("no-appendfsync-on-rewrite", "no"),
+    text("notify-keyspace-events", "").kept(
+        |config| config.notify_keyspace_events.letters().into_bytes(),
+        |config, given| match Classes::parse(given.text()) {
+            Some(classes) => { config.notify_keyspace_events = classes; Ok(()) }
+            None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
+        },
+    ),
+    parameter("oom-score-adj", "no", Kind::Choice(&["no", "yes", "relative", "absolute"])).only(&["no"]),
+    parameter("oom-score-adj-values", "0 200 800", Kind::Special(oom_score_values)),
+    immutable("pidfile", ""),
+    integer("port", "", PORT.0, PORT.1).settled(|config| printed(config.port)),
+    text("proc-title-template", "{title} {listen-addr} {server-mode}"),
+    parameter("propagation-error-behavior", "ignore", Kind::Choice(&["ignore", "panic", "panic-on-replicas"])),
+    switch("protected-mode", "").kept(
+        |config| yes_or_no(config.protected_mode),
+        |config, given| { config.protected_mode = given.is_yes(); Ok(()) },
+    ),
+    memory("proto-max-bulk-len", "", 1024 * 1024).kept(
+        |config| printed(config.proto_max_bulk_len),
+        |config, given| { config.proto_max_bulk_len = given.number(); Ok(()) },
+    ),
+    switch("rdb-del-sync-files", "no"),
+    switch("rdb-save-incremental-fsync", "yes"),
+    immutable("rdbchecksum", "yes"),
+    switch("rdbcompression", "").kept(
+        |config| yes_or_no(config.rdbcompression),
+        |config, given| { config.rdbcompression = given.is_yes(); Ok(()) },
+    ),
+    memory("repl-backlog-size", "1048576", 1),
+    integer("repl-backlog-ttl", "3600", 0, i64::MAX),
+    switch("repl-disable-tcp-nodelay", "no"),
+    parameter("repl-diskless-load", "disabled", Kind::Choice(&["disabled", "on-empty-db", "swapdb"])),
+    switch("repl-diskless-sync", "yes"),
+    integer("repl-diskless-sync-delay", "5", 0, I32),
+    integer("repl-diskless-sync-max-replicas", "0", 0, I32),
+    integer("repl-ping-replica-period", "10", 1, I32).alias("repl-ping-slave-period"),
+    integer("repl-timeout", "60", 1, I32),
+    text("replica-announce-ip", "").alias("slave-announce-ip"),
+    integer("replica-announce-port", "0", PORT.0, PORT.1).alias("slave-announce-port"),
+    switch("replica-announced", "yes"),
+    switch("replica-ignore-disk-write-errors", "no"),
+    switch("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory"),
+    switch("replica-lazy-flush", "no").alias("slave-lazy-flush"),
+    integer("replica-priority", "100", 0, I32).alias("slave-priority"),
+    switch("replica-read-only", "yes").alias("slave-read-only"),
+    switch("replica-serve-stale-data", "yes").alias("slave-serve-stale-data"),
+    immutable("replicaof", "").alias("slaveof"),
+    text("requirepass", "").secret().kept(
+        |config| config.requirepass.clone(),
+        |config, given| { config.requirepass = given.text().to_vec(); Ok(()) },
+    ),
+    parameter("sanitize-dump-payload", "no", Kind::Choice(&["no", "yes", "clients"])).only(&["no"]),
+    parameter("save", "", Kind::Special(save_points)).only(&[""]),
+    immutable("server_cpulist", ""),
+    integer("set-max-intset-entries", "512", 0, i64::MAX),
+    immutable("set-proc-title", "yes"),
+    parameter("shutdown-on-sigint", "default", SHUTDOWN).only(&["default"]),
+    parameter("shutdown-on-sigterm", "default", SHUTDOWN).only(&["default"]),
+    integer("shutdown-timeout", "10", 0, I32),
+    integer("slowlog-log-slower-than", "", -1, i64::MAX).kept(
+        |config| printed(config.slowlog_log_slower_than),
+        |config, given| { config.slowlog_log_slower_than = given.number(); Ok(()) },
+    ),
+    integer("slowlog-max-len", "", 0, i64::MAX).kept(
+        |config| printed(config.slowlog_max_len),
+        |config, given| { config.slowlog_max_len = given.size(); Ok(()) },
+    ),
+    immutable("socket-mark-id", "0"),
+    switch("stop-writes-on-bgsave-error", "yes"),
+    memory("stream-node-max-bytes", "4096", 0),
+    integer("stream-node-max-entries", "100", 0, i64::MAX),
+    immutable("supervised", "no"),
+    immutable("syslog-enabled", "no"),
+    immutable("syslog-facility", "local0"),
+    immutable("syslog-ident", "redis"),
+    immutable("tcp-backlog", "511"),
+    integer("tcp-keepalive", "300", 0, I32),
+    integer("timeout", "", 0, I32).kept(
+        |config| printed(config.timeout.as_secs()),
+        |config, given| { config.timeout = Duration::from_secs(given.number().unsigned_abs()); Ok(()) },
+    ),
+    parameter("tls-auth-clients", "yes", Kind::Choice(&["no", "yes", "optional"])).only(&["yes"]),
+    text("tls-ca-cert-dir", "").only(&[""]),
+    text("tls-ca-cert-file", "").only(&[""]),
+    text("tls-cert-file", "").only(&[""]),
+    text("tls-ciphers", "").only(&[""]),
+    text("tls-ciphersuites", "").only(&[""]),
+    text("tls-client-cert-file", "").only(&[""]),
+    text("tls-client-key-file", "").only(&[""]),
+    text("tls-client-key-file-pass", "").only(&[""]).secret(),
+    switch("tls-cluster", "no").only(&["no"]),
+    text("tls-dh-params-file", "").only(&[""]),
+    text("tls-key-file", "").only(&[""]),
+    text("tls-key-file-pass", "").only(&[""]).secret(),
+    integer("tls-port", "", PORT.0, PORT.1).settled(|config| printed(config.tls_port)),
+    switch("tls-prefer-server-ciphers", "no").only(&["no"]),
+    text("tls-protocols", "").only(&[""]),
+    switch("tls-replication", "no").only(&["no"]),
+    integer("tls-session-cache-size", "20480", 0, I32),
+    integer("tls-session-cache-timeout", "300", 0, I32),
+    switch("tls-session-caching", "yes"),
+    integer("tracking-table-max-keys", "1000000", 0, i64::MAX),
+    immutable("unixsocket", "").read(|config| config.unixsocket.clone().into_bytes()),
+    immutable("unixsocketperm", "").read(|config| format!("{:o}", config.unixsocketperm).into_bytes()),
+    integer("zset-max-listpack-entries", "128", 0, i64::MAX).alias("zset-max-ziplist-entries"),
+    memory("zset-max-listpack-value", "64", 0).alias("zset-max-ziplist-value"),
+];
+
+const SHUTDOWN: Kind = Kind::Choice(&["default", "save", "nosave", "now", "force"]);
+
+fn find(name: &[u8]) -> Option<(&'static str, &'static Parameter)> {
+    PARAMETERS.iter().find_map(|row| {
+        let mut names = row.names();
+        let name = names.find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
+        Some((name, row))
+    })
+}
+
+/// Whether the value of this parameter is to be shown to nobody.
+pub(crate) fn is_secret(name: &[u8]) -> bool {
+    find(name).is_some_and(|(_, row)| row.is_secret)
+}
+
+fn failed(name: &[u8], why: &str) -> CommandError {
+    let before = "ERR CONFIG SET failed (possibly related to argument '";
+    CommandError::echoing(before, name, &format!("') - {why}"))
+}
+
+impl Config {
+    /// Parameters whose names match, sorted by name. One that is asked for by its name is called as
+    /// it was asked for (`config.c: configGetCommand`).
+    pub(crate) fn matching(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let is_pattern = |pattern: &[u8]| pattern.iter().any(|byte| b"[*?".contains(byte));
+        let called = |name: &str| {
+            patterns
+                .iter()
+                .find_map(|pattern| match is_pattern(pattern) {
+                    true if glob_match(&pattern.to_ascii_lowercase(), name.as_bytes()) => {
+                        Some(name.as_bytes().to_vec())
+                    }
+                    false if pattern.eq_ignore_ascii_case(name.as_bytes()) => {
+                        Some(pattern.to_vec())
+                    }
+                    true | false => None,
+                })
+        };
+        let rows = PARAMETERS.iter();
+        let mut found: Vec<_> = rows
+            .flat_map(|row| row.names().map(move |name| (name, row)))
+            .filter_map(|(name, row)| called(name).map(|called| (called, row.value(self))))
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// The configuration with some parameters changed: all or none (`config.c: configSetCommand`).
+    ///
+    /// # Errors
+    /// First for a name that is wrong, then for a value.
+    pub(crate) fn with(&self, changes: &[(&[u8], &[u8])]) -> Result<Self, CommandError> {
+        let mut rows: Vec<(&'static str, &'static Parameter)> = Vec::new();
+        for (name, _) in changes {
+            let Some(found) = find(name) else {
+                let before = "ERR Unknown option or number of arguments for CONFIG SET - '";
+                return Err(CommandError::echoing(before, name, "'"));
+            };
+            match found.1.place {
+                Place::Immutable(_) => return Err(failed(name, "can't set immutable config")),
+                Place::Protected => return Err(failed(name, "can't set protected config")),
+                Place::Others | Place::Field(..) | Place::Settled(_) => {}
+            }
+            if rows.iter().any(|(known, _)| *known == found.0) {
+                return Err(failed(name, "duplicate parameter"));
+            }
+            rows.push(found);
+        }
+        let mut next = self.clone();
+        for ((name, row), (_, value)) in rows.iter().zip(changes) {
+            let set = row.set(&mut next, value);
+            set.map_err(|why| failed(name.as_bytes(), &why))?;
+        }
+        Ok(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_valid_and_comes_back() {
+        let config = Config::default();
+        for row in PARAMETERS {
+            let value = row.value(&config);
+            let (_, printed) = row.check(&value).expect(row.name);
+            if row.name != "hz" {
+                assert_eq!(printed, value, "{}", row.name);
+            }
+            assert!(
+                row.only.is_empty() || row.only.iter().any(|only| only.as_bytes() == value),
+                "{}",
+                row.name
+            );
+            let has_field = matches!(row.place, Place::Field(..) | Place::Settled(_));
+            assert!(row.set(&mut config.clone(), &value).is_ok(), "{}", row.name);
+            assert!(
+                !has_field || row.default.is_empty() || row.default.as_bytes() == value,
+                "{}",
+                row.name
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_sorted_and_single() {
+        let mut names: Vec<&str> = PARAMETERS.iter().map(|row| row.name).collect();
+        assert!(names.is_sorted());
+        names.extend(PARAMETERS.iter().map(|row| row.alias).filter(|name| !name.is_empty()));
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!((names.len(), count), (count, 192));
+    }
+
+    #[test]
+    fn bytes_may_have_a_unit() {
+        for (text, expected) in [
+            ("", Some(0)),
+            ("12", Some(12)),
+            ("1kb", Some(1024)),
+            ("2K", Some(2000)),
+            ("1gB", Some(1 << 30)),
+            ("99999999999999999999", Some(u64::MAX)),
+            ("-1", None),
+            ("1x", None),
+        ] {
+            assert_eq!(parse_memory(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_whole_or_none() {
+        let config = Config::default();
+        let error = |changes: &[(&[u8], &[u8])]| match config.with(changes) {
+            Ok(_) => String::new(),
+            Err(error) => crate::resp::ErrorReply::from(error).text().to_owned(),
+        };
+        assert!(error(&[(b"timeout", b"x"), (b"nosuch", b"1")]).contains("Unknown option"));
+        assert!(error(&[(b"timeout", b"1"), (b"TIMEOUT", b"2")]).contains("'TIMEOUT') - dup"));
+        assert!(error(&[(b"maxmemory", b"1")]).contains("redouble knows only the value '0'"));
+        let next = config.with(&[(b"Timeout", b"7"), (b"slave-priority", b"3")]);
+        let next = next.expect("valid");
+        assert_eq!(next.timeout.as_secs(), 7);
+        let found = next.matching(&[b"*priority"]);
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|(_, value)| value == b"3"));
+    }
+}

@@ -1,0 +1,76 @@
+//! CLIENT PAUSE: until when, for which commands, and who was put off meanwhile.
+//!
+//! *Policy* (`networking.c: pauseClients`): a later end replaces an earlier one and a stricter kind
+//! a weaker one, never the reverse. A request that comes meanwhile waits, and is then handled as if
+//! it had just come, in the order of arrival. No key is removed while writes are paused.
+
+use super::session::ConnId;
+use super::time::UnixMillis;
+use crate::resp::OwnedRequest;
+use std::collections::VecDeque;
+
+/// Which commands wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Paused {
+    Writes,
+    All,
+}
+
+/// The pause of a node's clients.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pause {
+    current: Option<(UnixMillis, Paused)>,
+    /// Requests that came meanwhile.
+    postponed: VecDeque<(ConnId, OwnedRequest)>,
+}
+
+impl Pause {
+    pub(crate) fn begin(&mut self, until: UnixMillis, what: Paused) {
+        self.current = Some(match self.current {
+            Some((since, kind)) => (since.max(until), kind.max(what)),
+            None => (until, what),
+        });
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.current = None;
+    }
+
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Whether a command has to wait.
+    pub(crate) fn stops(&self, writes: bool) -> bool {
+        self.current
+            .is_some_and(|(_, what)| what == Paused::All || writes)
+    }
+
+    pub(crate) fn until(&self) -> Option<UnixMillis> {
+        self.current.map(|(until, _)| until)
+    }
+
+    pub(crate) fn postpone(&mut self, conn: ConnId, request: OwnedRequest) {
+        self.postponed.push_back((conn, request));
+    }
+
+    pub(crate) fn postponed(&self) -> usize {
+        self.postponed.len()
+    }
+
+    /// Whether requests were put off that need not wait any longer.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.current.is_none() && !self.postponed.is_empty()
+    }
+
+    pub(crate) fn next_postponed(&mut self) -> Option<(ConnId, OwnedRequest)> {
+        self.postponed.pop_front()
+    }
+
+    /// Forgets a connection.
+    pub(crate) fn leave(&mut self, conn: ConnId) {
+        self.postponed.retain(|(other, _)| *other != conn);
+    }
+}

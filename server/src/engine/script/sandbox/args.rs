@@ -1,0 +1,157 @@
+//! The arguments of a native function, with Lua's words for what is wrong with them.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enums are those of mlua, and most kinds are all the same here"
+)]
+
+use super::super::convert;
+use super::Slot;
+use super::raise::{Frame, PROTECTED_NAME, raise, raise_here};
+use mlua::{Error, Lua, LuaString, MultiValue, Value};
+use std::sync::Mutex;
+
+/// The values of a call, with Lua's words for what is wrong with them.
+pub(crate) struct Args<'a, H> {
+    lua: &'a Lua,
+    pub(crate) slot: &'a Mutex<Slot<H>>,
+    name: &'static str,
+    pub(crate) values: MultiValue,
+}
+
+impl<'a, H> Args<'a, H> {
+    pub(crate) fn new(
+        lua: &'a Lua,
+        slot: &'a Mutex<Slot<H>>,
+        name: &'static str,
+        values: MultiValue,
+    ) -> Self {
+        Self {
+            lua,
+            slot,
+            name,
+            values,
+        }
+    }
+
+    /// Raises `text` with the line of the script that called (`lauxlib.c: luaL_error`).
+    pub(crate) fn fail(&self, text: &[u8]) -> Error {
+        raise_here(self.lua, self.slot, text)
+    }
+
+    /// Raises `text` as it is: what the core of Lua raises has no line when a C function was running.
+    pub(crate) fn fail_bare(&self, text: &str) -> Error {
+        match self.lua.create_string(text) {
+            Ok(text) => raise(self.slot, Value::String(text)),
+            Err(problem) => problem,
+        }
+    }
+
+    /// `lauxlib.c: luaL_argerror` for the argument at `index`, counted from zero.
+    pub(crate) fn wrong(&self, index: usize, what: &str) -> Error {
+        self.wrong_bytes(index, what.as_bytes())
+    }
+
+    /// The same in bytes that may be no text.
+    pub(crate) fn wrong_bytes(&self, index: usize, what: &[u8]) -> Error {
+        self.wrong_at(index as i64 + 1, what)
+    }
+
+    /// The same for all arguments together, which C calls the argument number 0.
+    pub(crate) fn wrong_call(&self, what: &str) -> Error {
+        self.wrong_at(0, what.as_bytes())
+    }
+
+    /// A method does not count its subject, and a function that C calls has no name.
+    fn wrong_at(&self, number: i64, what: &[u8]) -> Error {
+        let by_prelude = Frame::at(self.lua, 1).is_some_and(|frame| frame.is_prelude());
+        let names = self.lua.inspect_stack(0, |debug| {
+            let names = debug.names();
+            (
+                names.name.map(|name| name.into_owned()),
+                names.name_what == Some("method"),
+            )
+        });
+        let (name, is_method) = match names {
+            Some((Some(name), is_method)) if !by_prelude => (name, is_method),
+            Some((Some(name), _)) if name != PROTECTED_NAME => (self.name.to_owned(), false),
+            _ => ("?".to_owned(), false),
+        };
+        let before = if is_method && number == 1 {
+            format!("calling '{name}' on bad self (")
+        } else {
+            let number = number - i64::from(is_method);
+            format!("bad argument #{number} to '{name}' (")
+        };
+        self.fail(&[before.as_bytes(), what, b")"].concat())
+    }
+
+    pub(crate) fn mistyped(&self, index: usize, wanted: &str) -> Error {
+        let found = self.values.get(index).map_or("no value", type_name);
+        self.wrong(index, &format!("{wanted} expected, got {found}"))
+    }
+
+    /// As [`Args::text`] for a C function that has put a nil behind its arguments.
+    pub(crate) fn text_or_nil(&self, index: usize) -> mlua::Result<LuaString> {
+        match self.values.get(index) {
+            Some(_) => self.text(index),
+            None => Err(self.wrong(index, "string expected, got nil")),
+        }
+    }
+
+    /// As [`Args::number`] for a C function that has put a nil behind its arguments.
+    pub(crate) fn number_or_nil(&self, index: usize) -> mlua::Result<f64> {
+        match self.values.get(index) {
+            Some(_) => self.number(index),
+            None => Err(self.wrong(index, "number expected, got nil")),
+        }
+    }
+
+    pub(crate) fn text(&self, index: usize) -> mlua::Result<LuaString> {
+        match self.values.get(index) {
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(value @ (Value::Integer(_) | Value::Number(_))) => self
+                .lua
+                .coerce_string(value.clone())?
+                .ok_or_else(|| self.mistyped(index, "string")),
+            _ => Err(self.mistyped(index, "string")),
+        }
+    }
+
+    pub(crate) fn number(&self, index: usize) -> mlua::Result<f64> {
+        match self.values.get(index) {
+            Some(Value::Integer(number)) => Ok(*number as f64),
+            Some(Value::Number(number)) => Ok(*number),
+            Some(value @ Value::String(_)) => self
+                .lua
+                .coerce_number(value.clone())?
+                .ok_or_else(|| self.mistyped(index, "number")),
+            _ => Err(self.mistyped(index, "number")),
+        }
+    }
+
+    pub(crate) fn integer(&self, index: usize) -> mlua::Result<i64> {
+        self.number(index).map(convert::truncate)
+    }
+
+    pub(crate) fn integer_or(&self, index: usize, default: i64) -> mlua::Result<i64> {
+        match self.values.get(index) {
+            None | Some(Value::Nil) => Ok(default),
+            Some(_) => self.integer(index),
+        }
+    }
+}
+
+/// `lua_typename`.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Nil => "nil",
+        Value::Boolean(_) => "boolean",
+        Value::Integer(_) | Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Table(_) => "table",
+        Value::Function(_) => "function",
+        Value::Thread(_) => "thread",
+        _ => "userdata",
+    }
+}

@@ -1,0 +1,299 @@
+//! Errors: how native functions raise them, where they come from, and what a script sees of them.
+//!
+//! Knows the frames of the Lua stack and that the prelude is to be invisible among them.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enums are those of mlua, and most kinds are all the same here"
+)]
+
+use super::super::convert::{c_text, error_table};
+use super::super::vm::{Host, PRELUDE_NAME, SCRIPT_NAME};
+use super::{Shared, Slot, lock, type_name};
+use mlua::{Error, Lua, LuaString, Table, Value};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+/// What the prelude calls the function under `pcall`; in the original it has no name.
+pub(super) const PROTECTED_NAME: &str = "f";
+
+/// `lmem.c: MEMERRMSG`.
+pub(super) const NO_MEMORY: &str = "not enough memory";
+
+/// What a native function raises; the value itself waits in the slot.
+#[derive(Debug)]
+struct Token;
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a script error")
+    }
+}
+
+impl std::error::Error for Token {}
+
+pub(crate) fn token() -> Error {
+    Error::external(Token)
+}
+
+/// Raises `value` as the error.
+pub(super) fn raise<H>(slot: &Mutex<Slot<H>>, value: Value) -> Error {
+    lock(slot).pending = Some(value);
+    token()
+}
+
+/// Raises `message` with the line of the script that called.
+pub(super) fn raise_here<H>(lua: &Lua, slot: &Mutex<Slot<H>>, message: impl AsRef<[u8]>) -> Error {
+    let text = [place(lua, slot).as_bytes(), message.as_ref()].concat();
+    match lua.create_string(text) {
+        Ok(text) => raise(slot, Value::String(text)),
+        Err(problem) => problem,
+    }
+}
+
+/// Raises what Lua raises when there is no memory for what it is to make.
+pub(crate) fn out_of_memory<H>(lua: &Lua, slot: &Mutex<Slot<H>>) -> Error {
+    match lua.create_string(NO_MEMORY) {
+        Ok(text) => raise(slot, Value::String(text)),
+        Err(problem) => problem,
+    }
+}
+
+/// Raises the error of a `redis` function: a table, its place being added where it is caught.
+pub(super) fn raise_reply<H>(lua: &Lua, slot: &Mutex<Slot<H>>, message: &str) -> Error {
+    match error_table(lua, message, false) {
+        Ok(table) => raise(slot, Value::Table(table)),
+        Err(problem) => problem,
+    }
+}
+
+/// One frame of the Lua stack.
+pub(super) struct Frame {
+    source: String,
+    short_source: String,
+    is_c: bool,
+    is_tail: bool,
+    line: Option<usize>,
+}
+
+impl Frame {
+    pub(super) fn at(lua: &Lua, level: usize) -> Option<Self> {
+        lua.inspect_stack(level, |debug| {
+            let source = debug.source();
+            Self {
+                is_c: source.what == "C",
+                is_tail: source.what == "tail",
+                source: source
+                    .source
+                    .map(|text| text.into_owned())
+                    .unwrap_or_default(),
+                short_source: source
+                    .short_src
+                    .map(|text| text.into_owned())
+                    .unwrap_or_default(),
+                line: debug.current_line(),
+            }
+        })
+    }
+
+    pub(super) fn is_prelude(&self) -> bool {
+        self.source == PRELUDE_NAME
+    }
+}
+
+/// The frame of the script that called, from `level` on, seen through the prelude.
+///
+/// A prelude function that was called in tail position has replaced its caller's frame, and the
+/// caller's line is lost; only in a script of one line it is known all the same.
+fn caller<H>(lua: &Lua, slot: &Mutex<Slot<H>>, mut level: usize) -> Option<Frame> {
+    let mut inside = false;
+    let mut replaced = false;
+    loop {
+        let frame = Frame::at(lua, level)?;
+        level += 1;
+        if frame.is_prelude() {
+            inside = true;
+        } else if inside && frame.is_tail {
+            replaced = true;
+        } else if replaced && frame.is_c && lock(slot).one_line {
+            return Some(Frame {
+                source: SCRIPT_NAME.into(),
+                short_source: SCRIPT_NAME[1..].into(),
+                is_c: false,
+                is_tail: false,
+                line: Some(1),
+            });
+        } else {
+            return Some(frame);
+        }
+    }
+}
+
+/// `lauxlib.c: luaL_where` for the function that called ours.
+fn place<H>(lua: &Lua, slot: &Mutex<Slot<H>>) -> String {
+    let line = caller(lua, slot, 1).and_then(|frame| Some((frame.line?, frame.short_source)));
+    line.map(|(line, source)| format!("{source}:{line}: "))
+        .unwrap_or_default()
+}
+
+/// A value as part of an error text; what has an address is named by its type alone.
+pub(super) fn describe(lua: &Lua, value: Value) -> mlua::Result<LuaString> {
+    match value {
+        Value::Nil => lua.create_string("nil"),
+        Value::Boolean(value) => lua.create_string(if value { "true" } else { "false" }),
+        Value::Error(problem) => lua.create_string(problem_text(&problem)),
+        other => {
+            let name = type_name(&other);
+            match lua.coerce_string(other)? {
+                Some(text) => Ok(text),
+                None => lua.create_string(name),
+            }
+        }
+    }
+}
+
+/// The words of an error that is mlua's own.
+pub(crate) fn problem_text(problem: &Error) -> String {
+    match problem {
+        Error::CallbackError { cause, .. } => problem_text(cause),
+        Error::MemoryError(_) => NO_MEMORY.into(),
+        Error::RuntimeError(text) => text.lines().next().unwrap_or_default().into(),
+        other => other.to_string(),
+    }
+}
+
+/// What the prelude raises and catches with.
+pub(super) fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
+    let shared = Arc::clone(slot);
+    let deny = move |lua: &Lua, _: ()| -> mlua::Result<()> {
+        Err(raise_here(
+            lua,
+            &shared,
+            "Attempt to modify a readonly table",
+        ))
+    };
+    natives.raw_set("deny", lua.create_function(deny)?)?;
+
+    let shared = Arc::clone(slot);
+    let missing = move |lua: &Lua, (_, name): (Value, Value)| -> mlua::Result<()> {
+        let name = c_text(&describe(lua, name)?);
+        let before = &b"Script attempted to access nonexistent global variable '"[..];
+        Err(raise_here(lua, &shared, [before, &name, b"'"].concat()))
+    };
+    natives.raw_set("missing", lua.create_function(missing)?)?;
+
+    // fail(message): with the script's line; fail(message, name): as the C function of that name;
+    // fail(message, false): without a line.
+    let shared = Arc::clone(slot);
+    let fail = move |lua: &Lua, (message, name): (Value, Value)| -> mlua::Result<()> {
+        if let Value::Error(problem) = &message
+            && is_token(problem)
+        {
+            return Err(token());
+        }
+        let mut message = describe(lua, message)?.as_bytes().to_vec();
+        if let Value::String(name) = &name
+            && let Some(at) = message.windows(3).position(|three| three == b"'?'")
+        {
+            message.splice(at + 1..at + 2, name.as_bytes().iter().copied());
+        }
+        // What the core of Lua raises has no line when a C function was running.
+        let is_core = matches!(&name, Value::String(name) if [&b"next"[..], b"rawset", b"tostring"].contains(&&*name.as_bytes()))
+            && !message.starts_with(b"bad argument");
+        if is_core || name == Value::Boolean(false) || message == NO_MEMORY.as_bytes() {
+            return Err(raise(&shared, Value::String(lua.create_string(message)?)));
+        }
+        Err(raise_here(lua, &shared, &message))
+    };
+    natives.raw_set("fail", lua.create_function(fail)?)?;
+
+    let shared = Arc::clone(slot);
+    let caught = move |lua: &Lua, value: Value| -> mlua::Result<Value> {
+        if lock(&shared).stopped {
+            Err(token())
+        } else {
+            exchange(lua, &shared, value)
+        }
+    };
+    let caught = lua.create_function(caught)?;
+    natives.raw_set("caught", caught)?;
+
+    // As `caught`, for the end of the run, which is not to raise.
+    let shared = Arc::clone(slot);
+    let pending = move |lua: &Lua, value: Value| exchange(lua, &shared, value);
+    natives.raw_set("pending", lua.create_function(pending)?)?;
+    natives.raw_set("describe", lua.create_function(describe)?)?;
+
+    // Where an error came from, as `__redis__err__handler` finds it: the function that raised it,
+    // or its caller if that is a C function. Our own frames count as part of the C function.
+    let shared = Arc::clone(slot);
+    let origin = move |lua: &Lua, _: ()| -> mlua::Result<(Option<String>, Option<i64>)> {
+        let from = if Frame::at(lua, 2).is_some_and(|frame| frame.is_c) {
+            3
+        } else {
+            2
+        };
+        Ok(match caller(lua, &shared, from) {
+            Some(frame) => {
+                let line = frame
+                    .line
+                    .and_then(|line| i64::try_from(line).ok())
+                    .unwrap_or(-1);
+                (Some(frame.source), Some(line))
+            }
+            None => (None, None),
+        })
+    };
+    natives.raw_set("origin", lua.create_function(origin)?)?;
+
+    let shared = Arc::clone(slot);
+    let charge = move |_: &Lua, amount: f64| -> mlua::Result<()> {
+        if lock(&shared).charge(amount as u64) {
+            Ok(())
+        } else {
+            Err(token())
+        }
+    };
+    natives.raw_set("charge", lua.create_function(charge)?)
+}
+
+/// The error value that a script may see for what was raised.
+fn exchange<H>(lua: &Lua, slot: &Mutex<Slot<H>>, value: Value) -> mlua::Result<Value> {
+    match value {
+        Value::Error(problem) if is_token(&problem) => {
+            Ok(lock(slot).pending.take().unwrap_or(Value::Nil))
+        }
+        Value::Error(problem) => lua.create_string(problem_text(&problem)).map(Value::String),
+        Value::String(text) => match without_prelude(&text.as_bytes()) {
+            Some(rest) => lua.create_string(rest).map(Value::String),
+            None => Ok(Value::String(text)),
+        },
+        other => Ok(other),
+    }
+}
+
+/// The text after a place in the prelude, where the original would name no place.
+fn without_prelude(text: &[u8]) -> Option<Vec<u8>> {
+    let rest = text
+        .strip_prefix(&PRELUDE_NAME.as_bytes()[1..])?
+        .strip_prefix(b":")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let rest = rest[digits..].strip_prefix(b": ")?;
+    let named = format!("to '{PROTECTED_NAME}' (");
+    let found = rest
+        .windows(named.len())
+        .position(|window| window == named.as_bytes())
+        .filter(|_| rest.starts_with(b"bad argument #"));
+    Some(match found {
+        Some(at) => [&rest[..at], b"to '?' (", &rest[at + named.len()..]].concat(),
+        None => rest.to_vec(),
+    })
+}
+
+fn is_token(problem: &Error) -> bool {
+    match problem {
+        Error::CallbackError { cause, .. } => is_token(cause),
+        Error::ExternalError(cause) => cause.is::<Token>(),
+        _ => false,
+    }
+}

@@ -1,0 +1,56 @@
+//! `math.random` and `math.randomseed`: the generator that Redis brings, so that the same script draws
+//! the same numbers on every machine.
+
+use super::super::vm::Host;
+use super::raise::raise_here;
+use super::{Args, Shared, lock};
+use mlua::{Lua, MultiValue, Table};
+use std::sync::Arc;
+
+/// `rand.c`: the generator's state before its first use. Redis 7.0 does not reseed it between scripts.
+pub(crate) const RANDOM_START: u64 = 0x1234_abcd_330e;
+
+/// The 48-bit generator of `rand.c`, which is `lrand48`.
+fn seeded(seed: i32) -> u64 {
+    (u64::from(seed.cast_unsigned()) << 16) | 0x330e
+}
+
+fn draw(state: &mut u64) -> f64 {
+    const MAX: u64 = i32::MAX as u64;
+    *state = state.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & 0xffff_ffff_ffff;
+    let bits = (*state >> 17) % MAX;
+    bits as f64 / MAX as f64
+}
+
+/// Adds both functions.
+pub(super) fn randoms<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
+    let shared = Arc::clone(slot);
+    let random = move |lua: &Lua, values: MultiValue| {
+        let unit = draw(lock(&shared).random_state());
+        let args = Args::new(lua, &shared, "random", values);
+        let (low, high) = match args.values.len() {
+            0 => return Ok(unit),
+            1 => (1, args.integer(0)? as i32),
+            2 => (args.integer(0)? as i32, args.integer(1)? as i32),
+            _ => return Err(raise_here(lua, &shared, "wrong number of arguments")),
+        };
+        if low > high {
+            return Err(args.wrong(args.values.len() - 1, "interval is empty"));
+        }
+        let span = if args.values.len() == 1 {
+            high
+        } else {
+            high.wrapping_sub(low).wrapping_add(1)
+        };
+        Ok((unit * f64::from(span)).floor() + f64::from(low))
+    };
+    natives.raw_set("random", lua.create_function(random)?)?;
+
+    let shared = Arc::clone(slot);
+    let randomseed = move |lua: &Lua, values: MultiValue| {
+        let seed = Args::new(lua, &shared, "randomseed", values).integer(0)?;
+        *lock(&shared).random_state() = seeded(seed as i32);
+        Ok(())
+    };
+    natives.raw_set("randomseed", lua.create_function(randomseed)?)
+}

@@ -1,0 +1,359 @@
+//! One unit of work (a command, a transaction, a script) from its request to everything that
+//! follows from it: frames of the caller's own, requests that waited for a key, those that were put
+//! off. Only here does the engine decide in which order things happen.
+//!
+//! *Order* (`server.c: processCommand`, `blocked.c`): the caller's reply first, with what it was sent
+//! meanwhile before it; then the waiters of every key that became ready, key by key; then, when a
+//! pause has ended, the requests that came during it.
+
+use super::context::{Origin, ScriptCall};
+use super::dispatch::{Dispatched, dispatch, log_slow, resolve, tell_monitors};
+use super::effect::Effect;
+use super::session::{ConnId, ReplyMode, Session};
+use super::time::{UnixMicros, UnixMillis};
+use super::{Engine, Outcome, State};
+use crate::resp::{Blob, OwnedRequest, Reply, Request};
+
+/// A transaction in whose middle a script was given up; it goes on when the script is killed.
+#[derive(Clone, Debug)]
+pub(crate) struct Transaction {
+    conn: ConnId,
+    replies: Vec<Reply>,
+    rest: std::vec::IntoIter<OwnedRequest>,
+}
+
+/// What [`Engine::handle_timeout`] does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// A request has waited for long enough.
+    Timeout(ConnId),
+    PauseEnds,
+    Expire {
+        db: usize,
+        slot: u32,
+    },
+}
+
+impl Engine {
+    #[inline]
+    pub(super) fn run(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
+        let state = self.state_mut();
+        let Some(mut session) = state.sessions.take(conn) else {
+            return Outcome::Silent;
+        };
+        state.caller = Some(conn);
+        session.last_request_at = now;
+        let mut is_quiet = session.reply_mode != ReplyMode::On;
+        let outcome = match dispatch(state, &mut session, request, now, Origin::Client) {
+            Dispatched::Reply(reply) => {
+                state.sessions.put_back(session);
+                Outcome::Reply(reply)
+            }
+            Dispatched::Script(call) => self.script(call, session, request, now, Origin::Client),
+            Dispatched::Exec(requests) => {
+                state.sessions.put_back(session);
+                let transaction = Transaction {
+                    conn,
+                    replies: Vec::with_capacity(requests.len()),
+                    rest: requests.into_iter(),
+                };
+                let outcome = self.transact(transaction, now);
+                self.tell_monitors_of_exec(conn, request, now);
+                outcome
+            }
+            Dispatched::Silent => {
+                // CLIENT REPLY SKIP counts from this request.
+                is_quiet |= session.reply_mode != ReplyMode::On;
+                state.sessions.put_back(session);
+                Outcome::Silent
+            }
+            Dispatched::Parked => {
+                state.sessions.put_back(session);
+                Outcome::Parked
+            }
+        };
+        if is_quiet || self.state().has_sequel {
+            return self.conclude(conn, outcome, now);
+        }
+        outcome
+    }
+
+    /// Runs a script and counts what came of it.
+    fn script(
+        &mut self,
+        call: ScriptCall,
+        session: Box<Session>,
+        request: Request<'_>,
+        now: UnixMicros,
+        origin: Origin,
+    ) -> Outcome {
+        let conn = session.conn;
+        let outcome = self.run_script(call, session, request, now);
+        let state = self.state_mut();
+        let Outcome::Reply(reply) = &outcome else {
+            return outcome;
+        };
+        let failed = reply.is_error() || state.script_error.is_some();
+        if (failed || state.is_slow(0))
+            && let Ok((entry, _)) = resolve(state, request)
+        {
+            state.script_ended(entry.number, reply);
+            if state.is_slow(0)
+                && let Some(session) = state.sessions.take(conn)
+            {
+                log_slow(state, &session, entry.spec, request, now, origin, 0);
+                state.sessions.put_back(session);
+            }
+        }
+        outcome
+    }
+
+    /// MONITOR tells of EXEC after what was in it.
+    fn tell_monitors_of_exec(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) {
+        let state = self.state_mut();
+        if !state.monitors.is_empty()
+            && let Ok((entry, _)) = resolve(state, request)
+            && let Some(session) = state.sessions.take(conn)
+        {
+            tell_monitors(state, &session, entry.spec, request, now, Origin::Client);
+            state.sessions.put_back(session);
+        }
+    }
+
+    /// The caller's answer with all that belongs to it; then what follows.
+    #[cold]
+    fn conclude(&mut self, conn: ConnId, outcome: Outcome, now: UnixMicros) -> Outcome {
+        let state = self.state_mut();
+        let outcome = match outcome {
+            Outcome::Reply(reply) => {
+                let reply = state.with_own_frames(reply);
+                Outcome::Reply(state.as_wanted(conn, reply))
+            }
+            Outcome::Silent => match state.with_own_frames(Reply::Several(Vec::new())) {
+                Reply::Several(frames) if frames.is_empty() => {
+                    state.as_wanted(conn, Reply::Several(frames));
+                    Outcome::Silent
+                }
+                reply => Outcome::Reply(state.as_wanted(conn, reply)),
+            },
+            Outcome::Parked => {
+                for frame in std::mem::take(&mut state.own_frames) {
+                    state.outbox.push(Effect::Push { conn, frame });
+                }
+                Outcome::Parked
+            }
+        };
+        state.caller = None;
+        self.follow_up(now);
+        outcome
+    }
+
+    /// Runs what has become possible, until there is nothing more.
+    pub(super) fn follow_up(&mut self, now: UnixMicros) {
+        loop {
+            let state = self.state_mut();
+            state.has_sequel = false;
+            if let Some(transaction) = state.resumed.take() {
+                let conn = transaction.conn;
+                if let Outcome::Reply(reply) = self.transact(transaction, now) {
+                    self.state_mut().answer(conn, reply);
+                }
+            } else if state.waiters.has_ready() {
+                for place in state.waiters.take_ready() {
+                    for conn in self.state().waiters.queue(&place) {
+                        self.retry(conn, &place, now);
+                    }
+                }
+            } else if state.pause.is_over() && state.busy.is_none() {
+                if let Some((conn, request)) = state.pause.next_postponed() {
+                    self.run_postponed(conn, &request, now);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Runs a waiting request again, for one key that became ready.
+    fn retry(&mut self, conn: ConnId, place: &(usize, Blob), now: UnixMicros) {
+        let state = self.state_mut();
+        let Some(waiter) = state.waiters.get(conn) else {
+            return;
+        };
+        let (kind, request) = (waiter.wait.kind, waiter.request.clone());
+        let holds = state.dbs[place.0]
+            .find_live(&place.1, now.millis())
+            .is_some_and(|(slot, is_live)| {
+                is_live && state.dbs[place.0].value(slot).kind() == kind
+            });
+        let (Some(request), true) = (request.as_request(), holds) else {
+            return;
+        };
+        let Some(mut session) = state.sessions.take(conn) else {
+            return;
+        };
+        state.retry = Some(place.1.clone());
+        let dispatched = dispatch(state, &mut session, request, now, Origin::Retry);
+        state.retry = None;
+        state.sessions.put_back(session);
+        if let Dispatched::Reply(reply) = dispatched {
+            state.waiters.remove(conn);
+            state.answer(conn, reply);
+        }
+    }
+
+    /// Handles a request that came during a pause, as if it had just come.
+    fn run_postponed(&mut self, conn: ConnId, request: &OwnedRequest, now: UnixMicros) {
+        let Some(request) = request.as_request() else {
+            return;
+        };
+        match self.run(conn, request, now) {
+            Outcome::Reply(reply) => self.state_mut().outbox.push(Effect::Reply { conn, reply }),
+            Outcome::Silent => self.state_mut().outbox.push(Effect::Reply {
+                conn,
+                reply: Reply::Several(Vec::new()),
+            }),
+            Outcome::Parked => {}
+        }
+        self.state_mut().caller = None;
+    }
+
+    /// EXEC: the queued requests, one after the other, at one instant.
+    fn transact(&mut self, mut transaction: Transaction, now: UnixMicros) -> Outcome {
+        let conn = transaction.conn;
+        while let Some(request) = transaction.rest.next() {
+            let state = self.state_mut();
+            let (Some(request), Some(mut session)) =
+                (request.as_request(), state.sessions.take(conn))
+            else {
+                continue;
+            };
+            let outcome = match dispatch(state, &mut session, request, now, Origin::Exec) {
+                Dispatched::Script(call) => {
+                    self.script(call, session, request, now, Origin::Exec)
+                }
+                Dispatched::Reply(reply) => {
+                    state.sessions.put_back(session);
+                    Outcome::Reply(reply)
+                }
+                Dispatched::Silent | Dispatched::Parked | Dispatched::Exec(_) => {
+                    state.sessions.put_back(session);
+                    Outcome::Silent
+                }
+            };
+            let state = self.state_mut();
+            match outcome {
+                Outcome::Reply(reply) => {
+                    let reply = state.with_own_frames(reply);
+                    transaction.replies.push(reply);
+                }
+                Outcome::Silent => {}
+                Outcome::Parked => {
+                    if let Some(busy) = &mut state.busy {
+                        busy.transaction = Some(transaction);
+                    }
+                    return Outcome::Parked;
+                }
+            }
+        }
+        Outcome::Reply(Reply::Array(transaction.replies))
+    }
+
+    /// When [`Engine::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<UnixMillis> {
+        let (deadline, _) = self.state().first_due()?;
+        // A deadline has passed only when now > deadline.
+        Some(UnixMillis(deadline.0.saturating_add(1)))
+    }
+
+    /// Does what is due, in the order of the deadlines: answers requests that waited for too long,
+    /// ends a pause, removes expired keys.
+    pub fn handle_timeout(&mut self, now: UnixMicros) {
+        while let Some((_, due)) = self
+            .state()
+            .first_due()
+            .filter(|(deadline, _)| now.millis() > *deadline)
+        {
+            let state = self.state_mut();
+            match due {
+                Due::Timeout(conn) => {
+                    if let Some(waiter) = state.waiters.remove(conn) {
+                        state.answer(conn, waiter.wait.on_timeout);
+                    }
+                }
+                Due::PauseEnds => state.pause.end(),
+                Due::Expire { db, slot } => state.expire(db, slot),
+            }
+            self.follow_up(now);
+        }
+    }
+}
+
+impl State {
+    fn first_due(&self) -> Option<(UnixMillis, Due)> {
+        let timeout = self.waiters.first_deadline();
+        let timeout = timeout.map(|(until, conn)| (until, Due::Timeout(conn)));
+        let pause = self.pause.until().map(|until| (until, Due::PauseEnds));
+        let expires = self.active_expire && !self.pause.is_on();
+        let expiry = self.first_deadline().filter(|_| expires);
+        let expiry = expiry.map(|(deadline, db, slot)| (deadline, Due::Expire { db, slot }));
+        [timeout, pause, expiry].into_iter().flatten().min()
+    }
+
+    /// What the caller was sent during its own request comes before the reply.
+    fn with_own_frames(&mut self, reply: Reply) -> Reply {
+        if self.own_frames.is_empty() {
+            return reply;
+        }
+        let mut frames = std::mem::take(&mut self.own_frames);
+        match reply {
+            Reply::Several(own) => frames.extend(own),
+            reply => frames.push(reply),
+        }
+        Reply::Several(frames)
+    }
+
+    /// A reply as CLIENT REPLY lets it pass: frames that were not asked for always do.
+    fn as_wanted(&mut self, conn: ConnId, reply: Reply) -> Reply {
+        let Some(session) = self.sessions.get_mut(conn) else {
+            return reply;
+        };
+        let is_silenced = matches!(session.reply_mode, ReplyMode::Off | ReplyMode::Skip);
+        session.reply_mode = match session.reply_mode {
+            ReplyMode::SkipNext => ReplyMode::Skip,
+            ReplyMode::Skip | ReplyMode::On => ReplyMode::On,
+            ReplyMode::Off => ReplyMode::Off,
+        };
+        let is_push = |frame: &Reply| matches!(frame, Reply::Push(_));
+        match reply {
+            reply if !is_silenced || is_push(&reply) => reply,
+            Reply::Several(frames) => Reply::Several(frames.into_iter().filter(is_push).collect()),
+            _ => Reply::Several(Vec::new()),
+        }
+    }
+
+    /// Answers a request that was parked.
+    pub(crate) fn answer(&mut self, conn: ConnId, reply: Reply) {
+        let reply = self.as_wanted(conn, reply);
+        self.outbox.push(Effect::Reply { conn, reply });
+    }
+
+    /// Sends a connection what it did not just ask for. What the caller is sent by its own request
+    /// comes before its reply.
+    pub(crate) fn push(&mut self, conn: ConnId, frame: Reply) {
+        if self.caller == Some(conn) {
+            self.own_frames.push(frame);
+            self.has_sequel = true;
+        } else {
+            self.outbox.push(Effect::Push { conn, frame });
+        }
+    }
+
+    /// Lets a transaction go on whose script was killed.
+    #[cfg(feature = "script")]
+    pub(crate) fn resume(&mut self, mut transaction: Transaction, reply: Reply) {
+        transaction.replies.push(reply);
+        self.resumed = Some(transaction);
+        self.has_sequel = true;
+    }
+}

@@ -1,0 +1,95 @@
+//! Values as a test sees them: owned, comparable, printable.
+
+use crate::engine::{Db, UnixMillis, Value};
+use crate::resp::push_quoted;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Data {
+    /// A string.
+    String(Bytes),
+    /// The fields of a hash.
+    Hash(BTreeMap<Bytes, Bytes>),
+    /// The elements of a list, its head first.
+    List(Vec<Bytes>),
+}
+
+/// What a key holds, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its value.
+    pub data: Data,
+    /// Past which instant of the server's clock it is gone.
+    pub deadline: Option<UnixMillis>,
+}
+
+impl Data {
+    pub(super) fn of(value: &Value) -> Self {
+        let owned = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
+        match value {
+            Value::String(string) => Self::String(owned(string)),
+            Value::Hash(hash) => Self::Hash(
+                hash.iter()
+                    .map(|(field, value)| (owned(field), owned(value)))
+                    .collect(),
+            ),
+            Value::List(list) => Self::List(list.iter().map(|element| owned(element)).collect()),
+        }
+    }
+}
+
+/// What a database holds; with `now`, what is live at that instant.
+pub(super) fn stored(db: &Db, now: Option<UnixMillis>) -> BTreeMap<Bytes, Stored> {
+    let mut all = BTreeMap::new();
+    let mut at = 0;
+    while let Some(slot) = db.next_used(at) {
+        at = slot + 1;
+        let deadline = db.deadline(slot);
+        if now.is_none_or(|now| deadline.is_none_or(|deadline| now <= deadline)) {
+            let data = Data::of(db.value(slot));
+            all.insert(
+                Bytes::copy_from_slice(db.key(slot)),
+                Stored { data, deadline },
+            );
+        }
+    }
+    all
+}
+
+/// Bytes as `redis-cli` prints them.
+pub(super) fn quoted(bytes: &[u8]) -> String {
+    let mut text = Vec::new();
+    push_quoted(bytes, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+impl fmt::Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String(bytes) => f.write_str(&quoted(bytes)),
+            Self::Hash(pairs) => {
+                let pairs = pairs
+                    .iter()
+                    .map(|(field, value)| format!("{}: {}", quoted(field), quoted(value)));
+                write!(f, "{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+            }
+            Self::List(elements) => {
+                let elements = elements.iter().map(|element| quoted(element));
+                write!(f, "[{}]", elements.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.deadline {
+            Some(deadline) => write!(f, "{} until {} ms", self.data, deadline.0),
+            None => write!(f, "{}", self.data),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What a test may ask a server. Nothing here leaves a trace: no statistics, no expiry, no history.
+//!
+//! [`Server`] answers for database 0; [`Server::db`] for any other.
+
+mod assert;
+mod clock;
+mod data;
+mod snapshot;
+
+pub use clock::ClockControl;
+pub use data::{Data, Stored};
+pub use snapshot::Snapshot;
+
+use crate::engine::{Db, UnixMicros, UnixMillis, Value, Waiting};
+use crate::history::History;
+use crate::server::Server;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// One database of a server, for inspection.
+///
+/// ```
+/// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = redouble::Server::start().await?;
+/// let mut redis = server.connection().await?;
+/// redis::pipe().select(3).hset("lock", "owner", "me").ignore().exec_async(&mut redis).await?;
+/// let lock = server.db(3).hash("lock").expect("a hash");
+/// assert_eq!(lock["owner".as_bytes()], "me");
+/// server.db(3).assert_keys(["lock"]);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(test()).unwrap();
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Database<'a> {
+    server: &'a Server,
+    index: usize,
+}
+
+impl<'a> Database<'a> {
+    fn read<T>(&self, look: impl FnOnce(&Db, UnixMicros) -> Option<T>) -> Option<T> {
+        let now = self.server.now();
+        let node = self.server.hub.shared.node();
+        look(node.engine.database(self.index)?, now)
+    }
+
+    fn find<T>(
+        &self,
+        key: impl AsRef<[u8]>,
+        look: impl FnOnce(&Value, Option<UnixMillis>) -> Option<T>,
+    ) -> Option<T> {
+        self.read(|db, now| {
+            let (slot, is_live) = db.find_live(key.as_ref(), now.millis())?;
+            is_live.then(|| look(db.value(slot), db.deadline(slot)))?
+        })
+    }
+
+    /// The string at `key`; `None` when it is missing, expired or no string.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Bytes> {
+        self.peek(key).map(|(value, _)| value)
+    }
+
+    /// The string at `key` with its deadline on the server's clock.
+    pub fn peek(&self, key: impl AsRef<[u8]>) -> Option<(Bytes, Option<UnixMillis>)> {
+        self.find(key, |value, deadline| match Data::of(value) {
+            Data::String(bytes) => Some((bytes, deadline)),
+            Data::Hash(_) | Data::List(_) => None,
+        })
+    }
+
+    /// The hash at `key`; `None` when it is missing, expired or no hash.
+    pub fn hash(&self, key: impl AsRef<[u8]>) -> Option<BTreeMap<Bytes, Bytes>> {
+        match self.data(key)? {
+            Data::Hash(pairs) => Some(pairs),
+            Data::String(_) | Data::List(_) => None,
+        }
+    }
+
+    /// The list at `key`, its head first; `None` when it is missing, expired or no list.
+    pub fn list(&self, key: impl AsRef<[u8]>) -> Option<Vec<Bytes>> {
+        match self.data(key)? {
+            Data::List(elements) => Some(elements),
+            Data::String(_) | Data::Hash(_) => None,
+        }
+    }
+
+    /// What is at `key`, of whatever type.
+    pub fn data(&self, key: impl AsRef<[u8]>) -> Option<Data> {
+        self.find(key, |value, _| Some(Data::of(value)))
+    }
+
+    /// Whether `key` is there.
+    pub fn exists(&self, key: impl AsRef<[u8]>) -> bool {
+        self.find(key, |_, _| Some(())).is_some()
+    }
+
+    /// The time to live of `key`; `None` when it is missing or has no deadline.
+    pub fn pttl(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
+        let now = self.server.now().millis();
+        let deadline = self.find(key, |_, deadline| deadline)?;
+        let millis = deadline.0.saturating_sub(now.0);
+        Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+    }
+
+    /// The live keys, sorted.
+    pub fn keys(&self) -> Vec<Vec<u8>> {
+        self.stored().into_keys().map(|key| key.to_vec()).collect()
+    }
+
+    /// Everything that is there, sorted by key.
+    pub fn stored(&self) -> BTreeMap<Bytes, Stored> {
+        let all = self.read(|db, now| Some(data::stored(db, Some(now.millis()))));
+        all.unwrap_or_default()
+    }
+}
+
+impl Server {
+    /// A database, for inspection. One that is not there is empty.
+    pub fn db(&self, index: usize) -> Database<'_> {
+        Database {
+            server: self,
+            index,
+        }
+    }
+
+    /// The string at `key` in database 0; `None` when it is missing, expired or no string.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Bytes> {
+        self.db(0).get(key)
+    }
+
+    /// The string at `key` in database 0 with its deadline on the server's clock.
+    pub fn peek(&self, key: impl AsRef<[u8]>) -> Option<(Bytes, Option<UnixMillis>)> {
+        self.db(0).peek(key)
+    }
+
+    /// The hash at `key` in database 0; `None` when it is missing, expired or no hash.
+    pub fn hash(&self, key: impl AsRef<[u8]>) -> Option<BTreeMap<Bytes, Bytes>> {
+        self.db(0).hash(key)
+    }
+
+    /// The list at `key` in database 0, its head first; `None` when it is missing, expired or no list.
+    pub fn list(&self, key: impl AsRef<[u8]>) -> Option<Vec<Bytes>> {
+        self.db(0).list(key)
+    }
+
+    /// Whether `key` is there, in database 0.
+    pub fn exists(&self, key: impl AsRef<[u8]>) -> bool {
+        self.db(0).exists(key)
+    }
+
+    /// The time to live of `key` in database 0; `None` when it is missing or has no deadline.
+    pub fn pttl(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
+        self.db(0).pttl(key)
+    }
+
+    /// The live keys of database 0, sorted.
+    pub fn keys(&self) -> Vec<Vec<u8>> {
+        self.db(0).keys()
+    }
+
+    /// Open connections, in process and over sockets.
+    pub fn connections(&self) -> usize {
+        self.hub.shared.connections()
+    }
+
+    /// Connections since the start, those that have ended among them.
+    pub fn connections_total(&self) -> u64 {
+        self.hub.shared.node().engine.connections_total()
+    }
+
+    /// Requests that wait for a key, in the order in which they began: whom a test waits for.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.hub.shared.node().engine.waiting()
+    }
+
+    /// How many connections listen to a channel, patterns not counted.
+    pub fn subscribers(&self, channel: impl AsRef<[u8]>) -> usize {
+        let node = self.hub.shared.node();
+        node.engine.subscribers(channel.as_ref())
+    }
+
+    /// The latest commands, if the builder asked for a history.
+    pub fn history(&self) -> History {
+        self.hub.shared.history()
+    }
+
+    /// What the server's clock shows.
+    pub fn now(&self) -> UnixMicros {
+        self.hub.shared.node_time(self.hub.now())
+    }
+
+    /// The server's clock.
+    pub fn clock(&self) -> ClockControl<'_> {
+        ClockControl::of(self)
+    }
+}

@@ -1,0 +1,92 @@
+//! All data of a server at one instant: kept, compared, put back.
+
+use super::data::{quoted, stored};
+use crate::engine::Db;
+use crate::server::Server;
+use std::fmt;
+
+/// All databases of a server at one instant. Deadlines are points in time and stay what they were.
+///
+/// ```
+/// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis::AsyncTypedCommands;
+///
+/// let server = redouble::Server::start().await?;
+/// let mut redis = server.connection().await?;
+/// redis.set("stock:7", 3).await?;
+/// let fixture = server.snapshot();
+/// redis.decr("stock:7", 1).await?;
+/// redis.set("order:1", "stock:7").await?;
+/// assert_eq!(
+///     fixture.diff(&server.snapshot()),
+///     "+ 0 \"order:1\" = \"stock:7\"\n- 0 \"stock:7\" = \"3\"\n+ 0 \"stock:7\" = \"2\"\n",
+/// );
+/// server.restore(&fixture);
+/// assert_eq!(server.get("stock:7").as_deref(), Some(&b"3"[..]));
+/// server.assert_keys(["stock:7"]);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(test()).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Snapshot(Vec<Db>);
+
+impl Snapshot {
+    /// One line per key: database, key, value, deadline.
+    fn lines(&self) -> Vec<(String, String)> {
+        let databases = self.0.iter().enumerate();
+        databases
+            .flat_map(|(index, db)| {
+                stored(db, None)
+                    .into_iter()
+                    .map(move |(key, stored)| (format!("{index} {}", quoted(&key)), stored))
+            })
+            .map(|(place, stored)| (place, stored.to_string()))
+            .collect()
+    }
+
+    /// What has to be taken away (`-`) and added (`+`) to come from this one to `other`, a line for
+    /// each, sorted by key; empty when nothing differs.
+    pub fn diff(&self, other: &Self) -> String {
+        let (before, after) = (self.lines(), other.lines());
+        let missing = |line: &&(String, String), lines: &[(String, String)]| !lines.contains(line);
+        let gone = before.iter().filter(|line| missing(line, &after));
+        let come = after.iter().filter(|line| missing(line, &before));
+        let mut lines: Vec<_> = gone
+            .map(|line| (line, '-'))
+            .chain(come.map(|line| (line, '+')))
+            .collect();
+        lines.sort_by(|((place, _), sign), ((other, _), other_sign)| {
+            place.cmp(other).then(other_sign.cmp(sign))
+        });
+        let line = |((place, value), sign): (&(String, String), char)| {
+            format!("{sign} {place} = {value}\n")
+        };
+        lines.into_iter().map(line).collect()
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines()
+            .iter()
+            .try_for_each(|(place, value)| writeln!(f, "{place} = {value}"))
+    }
+}
+
+impl Server {
+    /// Keeps all data as they are now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.hub.shared.node().engine.databases().to_vec())
+    }
+
+    /// Puts all data back. To clients it looks like FLUSHALL and the writing of all keys at one
+    /// instant: what they watch has changed, and who waits for a key that is there now is served.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        let now = self.hub.now();
+        let shared = &self.hub.shared;
+        shared.node().change(shared, now, |engine, now| {
+            engine.replace_databases(&snapshot.0, now)
+        });
+    }
+}

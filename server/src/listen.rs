@@ -1,0 +1,411 @@
+//! The sockets of a server: which ones the builder is asked for, when they are bound and served, and
+//! where clients find them.
+
+use crate::engine::Config;
+#[cfg(feature = "tls")]
+use crate::net::{ClientCertificates, ThrowAway, TlsSettings};
+use crate::net::{Listener, Sockets, connections_max};
+use crate::server::{Server, ServerBuilder};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{MutexGuard, PoisonError};
+
+/// The sockets that a server is to have.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    bind: IpAddr,
+    /// 0 takes a free port.
+    tcp: Option<u16>,
+    #[cfg(unix)]
+    unix: Option<PathBuf>,
+    #[cfg(unix)]
+    unix_mode: u32,
+    #[cfg(feature = "tls")]
+    tls: Option<TlsSettings>,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self {
+            bind: Ipv4Addr::LOCALHOST.into(),
+            tcp: Some(0),
+            #[cfg(unix)]
+            unix: None,
+            #[cfg(unix)]
+            unix_mode: 0,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
+    }
+}
+
+impl ServerBuilder {
+    /// The TCP port; 0, the default, takes a free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.wanted.tcp = Some(port);
+        self
+    }
+
+    /// No plain TCP socket: clients come in process, or through a Unix or TLS socket.
+    #[must_use]
+    pub fn without_tcp(mut self) -> Self {
+        self.wanted.tcp = None;
+        self
+    }
+
+    /// The address to listen on. 127.0.0.1 unless set. Elsewhere, clients of other machines are
+    /// refused as long as there is no password and `protected-mode` is on, as in Redis.
+    #[must_use]
+    pub fn bind(mut self, addr: IpAddr) -> Self {
+        self.wanted.bind = addr;
+        self
+    }
+
+    /// Whether clients of other machines are refused while there is no password (`protected-mode`).
+    /// On unless set.
+    #[must_use]
+    pub fn protected_mode(mut self, on: bool) -> Self {
+        self.config.protected_mode = on;
+        self
+    }
+
+    /// Listens at a Unix socket too (`unixsocket`). The file is made at the start and goes with the
+    /// server; that of a server that has died is replaced.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// # let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("redis.sock");
+    /// let builder = redouble::Server::builder().without_tcp().unix_socket(&path);
+    /// let server = redouble::blocking::Server::start_with(builder)?;
+    /// let mut client = redis::Client::open(server.unix_url())?.get_connection()?;
+    /// redis::cmd("PING").exec(&mut client)?;
+    /// drop(server);
+    /// assert!(!path.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(unix)]
+    #[must_use]
+    pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.wanted.unix = Some(path.into());
+        self
+    }
+
+    /// The permissions of the Unix socket's file, as in 0o700 (`unixsocketperm`). 0, the default,
+    /// leaves them to the umask.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn unix_socket_permissions(mut self, mode: u32) -> Self {
+        self.wanted.unix_mode = mode & 0o777;
+        self
+    }
+
+    /// Listens for TLS too, with a throw-away certificate for localhost, 127.0.0.1 and ::1, made at
+    /// the start: no files, and [`Server::tls_ca_pem`] is what clients are to trust.
+    ///
+    /// Certificates are judged by the time of the operating system, whatever clock the server has.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls_settings().identity = None;
+        self
+    }
+
+    /// Listens for TLS too, with this certificate (and its chain) and its key, in PEM.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_with(
+        mut self,
+        certificate_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.tls_settings().identity = Some((certificate_pem.into(), key_pem.into()));
+        self
+    }
+
+    /// The port for TLS; 0, the default, takes a free one.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_port(mut self, port: u16) -> Self {
+        self.tls_settings().port = port;
+        self
+    }
+
+    /// Who vouches for clients of TLS, in PEM. They have to show a certificate from then on, unless
+    /// [`ServerBuilder::tls_clients`] says otherwise.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_client_ca(mut self, ca_pem: impl Into<Vec<u8>>) -> Self {
+        self.tls_settings().client_ca = Some(ca_pem.into());
+        self
+    }
+
+    /// Whether clients of TLS show a certificate (`tls-auth-clients`). With a throw-away certificate
+    /// and no CA for clients, [`Server::tls_client_pem`] is a good one.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_clients(mut self, certificates: ClientCertificates) -> Self {
+        self.tls_settings().clients = Some(certificates);
+        self
+    }
+
+    #[cfg(feature = "tls")]
+    fn tls_settings(&mut self) -> &mut TlsSettings {
+        self.wanted.tls.get_or_insert_default()
+    }
+}
+
+/// Where a server can be reached.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    tcp: Option<SocketAddr>,
+    #[cfg(unix)]
+    unix: Option<PathBuf>,
+    #[cfg(feature = "tls")]
+    tls: Option<SocketAddr>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// TCP alone, on a free port that nobody needs before somebody asks for it.
+    Later(IpAddr),
+    Bound(Vec<Listener>),
+    Served(#[expect(dead_code, reason = "ends when dropped")] Sockets),
+    /// The socket thread could not be started.
+    Failed,
+}
+
+/// The sockets that a server has.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    state: State,
+    places: Places,
+    #[cfg(feature = "tls")]
+    throw_away: Option<ThrowAway>,
+    /// Somebody knows where to find it without having asked.
+    pub(crate) is_known: bool,
+}
+
+/// A socket that cannot be bound.
+#[derive(Debug)]
+struct CannotListen {
+    place: String,
+    source: io::Error,
+}
+
+impl std::fmt::Display for CannotListen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot listen on {}: {}", self.place, self.source)
+    }
+}
+
+impl std::error::Error for CannotListen {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Says which socket it was.
+fn at(place: impl ToString) -> impl FnOnce(io::Error) -> io::Error {
+    move |source| {
+        let place = place.to_string();
+        io::Error::new(source.kind(), CannotListen { place, source })
+    }
+}
+
+impl Wanted {
+    /// Binds the sockets and tells CONFIG of them. With `lazily`, a free TCP port is left for when
+    /// somebody asks, if it is all that is wanted.
+    pub(crate) fn bind(self, lazily: bool, config: &mut Config) -> io::Result<Listening> {
+        let mut listening = Listening {
+            state: State::Later(self.bind),
+            places: Places::default(),
+            #[cfg(feature = "tls")]
+            throw_away: None,
+            is_known: self.tcp.is_some_and(|port| port != 0),
+        };
+        config.bind = self.bind.to_string();
+        let mut listeners = Vec::new();
+        #[cfg(unix)]
+        if let Some(path) = &self.unix {
+            // Wherever the program goes later.
+            let path = std::path::absolute(path).map_err(at(path.display()))?;
+            listeners.push(Listener::unix(&path, self.unix_mode).map_err(at(path.display()))?);
+            config.unixsocket = path.display().to_string();
+            config.unixsocketperm = self.unix_mode;
+            listening.places.unix = Some(path);
+            listening.is_known = true;
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            let (acceptor, throw_away) = tls.acceptor(self.bind)?;
+            let addr = SocketAddr::new(self.bind, tls.port);
+            let (listener, addr) = Listener::tls(addr, acceptor).map_err(at(addr))?;
+            listeners.push(listener);
+            config.tls_port = addr.port();
+            listening.places.tls = Some(addr);
+            listening.throw_away = throw_away;
+            listening.is_known |= tls.port != 0;
+        }
+        if lazily && self.tcp == Some(0) && listeners.is_empty() {
+            return Ok(listening);
+        }
+        if let Some(port) = self.tcp {
+            let addr = SocketAddr::new(self.bind, port);
+            let (listener, addr) = Listener::tcp(addr).map_err(at(addr))?;
+            listeners.push(listener);
+            config.port = addr.port();
+            listening.places.tcp = Some(addr);
+        }
+        listening.state = State::Bound(listeners);
+        Ok(listening)
+    }
+}
+
+/// The socket thread has not started, and never will.
+const NO_THREAD: &str = "the socket thread could not be started";
+/// What [`Server::addr`] and its kin rely on.
+const STARTS: &str = "the sockets are there and their thread starts";
+
+impl Server {
+    fn listening(&self) -> MutexGuard<'_, Listening> {
+        self.listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves the sockets from now on, and gives where they are.
+    fn places(&self) -> io::Result<Places> {
+        let mut listening = self.listening();
+        let listeners = match std::mem::replace(&mut listening.state, State::Failed) {
+            served @ State::Served(_) => {
+                listening.state = served;
+                return Ok(listening.places.clone());
+            }
+            State::Later(ip) => {
+                let addr = SocketAddr::new(ip, 0);
+                let (listener, addr) = Listener::tcp(addr).map_err(at(addr))?;
+                listening.places.tcp = Some(addr);
+                vec![listener]
+            }
+            State::Bound(listeners) => listeners,
+            State::Failed => return Err(io::Error::other(NO_THREAD)),
+        };
+        self.hub
+            .shared
+            .node()
+            .engine
+            .limit_connections(connections_max);
+        let sockets = Sockets::start(self.hub.clone(), listeners, self.is_timed_by_sockets)?;
+        listening.state = State::Served(sockets);
+        Ok(listening.places.clone())
+    }
+
+    /// Serves the sockets from now on.
+    pub(crate) fn serve(&self) -> io::Result<()> {
+        self.places().map(drop)
+    }
+
+    /// Serves sockets from now on, and gives the address: that of TCP, or of TLS without it. A server
+    /// whose port was chosen or that has a Unix socket serves from the start.
+    ///
+    /// # Errors
+    /// When the port cannot be bound, the thread cannot be started, or the server has but a Unix socket.
+    pub fn listen(&self) -> io::Result<SocketAddr> {
+        let places = self.places()?;
+        let addr = places.tcp;
+        #[cfg(feature = "tls")]
+        let addr = addr.or(places.tls);
+        addr.ok_or_else(|| {
+            let why = "the server was built without TCP";
+            io::Error::new(io::ErrorKind::Unsupported, why)
+        })
+    }
+
+    /// The address of its socket.
+    ///
+    /// # Panics
+    /// When [`Server::listen`], which this calls first, fails.
+    pub fn addr(&self) -> SocketAddr {
+        self.listen().expect(STARTS)
+    }
+
+    /// The URL for clients, as in `redis://127.0.0.1:40113`. Without TCP it is that of TLS, or of the
+    /// Unix socket.
+    ///
+    /// # Panics
+    /// When the port cannot be bound, the thread cannot be started, or the server has no socket.
+    pub fn url(&self) -> String {
+        let places = self.places().expect(STARTS);
+        if let Some(addr) = places.tcp {
+            return format!("redis://{}", reachable(addr));
+        }
+        #[cfg(feature = "tls")]
+        if places.tls.is_some() {
+            return self.tls_url();
+        }
+        #[cfg(unix)]
+        return self.unix_url();
+        #[cfg(not(unix))]
+        panic!("the server was built with a socket");
+    }
+
+    /// The URL of its Unix socket, as in `unix:///tmp/redis.sock`.
+    ///
+    /// # Panics
+    /// When it was built without [`ServerBuilder::unix_socket`], or the thread cannot be started.
+    #[cfg(unix)]
+    pub fn unix_url(&self) -> String {
+        let path = self.places().expect(STARTS).unix;
+        crate::net::unix_url(&path.expect("the server was built with a Unix socket"))
+    }
+
+    /// The URL for clients that speak TLS, as in `rediss://127.0.0.1:40113`.
+    ///
+    /// # Panics
+    /// When it was built without [`ServerBuilder::tls`], or the thread cannot be started.
+    #[cfg(feature = "tls")]
+    pub fn tls_url(&self) -> String {
+        format!("rediss://{}", reachable(self.tls_addr()))
+    }
+
+    /// The address of its TLS socket.
+    ///
+    /// # Panics
+    /// When it was built without [`ServerBuilder::tls`], or the thread cannot be started.
+    #[cfg(feature = "tls")]
+    pub fn tls_addr(&self) -> SocketAddr {
+        let addr = self.places().expect(STARTS).tls;
+        addr.expect("the server was built with TLS")
+    }
+
+    /// What clients are to trust, in PEM: the certificate authority of the throw-away certificate.
+    /// `None` when the server has another certificate, or no TLS.
+    #[cfg(feature = "tls")]
+    pub fn tls_ca_pem(&self) -> Option<String> {
+        let listening = self.listening();
+        let made = listening.throw_away.as_ref()?;
+        Some(made.ca.clone())
+    }
+
+    /// A client's certificate and its key, in PEM, by the same authority as the throw-away
+    /// certificate. `None` when the server has another certificate, or no TLS.
+    #[cfg(feature = "tls")]
+    pub fn tls_client_pem(&self) -> Option<(String, String)> {
+        let listening = self.listening();
+        let made = listening.throw_away.as_ref()?;
+        Some(made.client.clone())
+    }
+}
+
+/// Where a client of this machine finds a socket that listens on every address.
+fn reachable(addr: SocketAddr) -> SocketAddr {
+    let ip = match addr.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, addr.port())
+}

@@ -1,0 +1,169 @@
+//! One connection over a stream of bytes: feeds what comes to its link, writes what the link has.
+//! Knows no transport but what [`Wire`] says.
+
+use super::Hub;
+use crate::link::{Ending, Link};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+/// Bytes read from a socket at once (`PROTO_IOBUF_LEN` is 16 KiB).
+const READ_BYTES_MAX: usize = 64 * 1024;
+
+thread_local! {
+    /// One read buffer for all connections of a thread.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES_MAX]);
+}
+
+/// A stream of a transport.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Makes its end a reset, if the transport has such a thing.
+    fn reset(&self) {}
+
+    /// Says good-bye before its orderly end, without waiting; most transports need not.
+    fn farewell(&mut self, _cx: &mut Context<'_>) {}
+}
+
+/// A client at the other end of a stream.
+pub(super) struct Peer {
+    pub(super) hub: Arc<Hub>,
+    pub(super) link: Arc<Link>,
+    #[cfg(feature = "script")]
+    pub(super) bystanders: Arc<dyn crate::engine::Bystanders>,
+}
+
+enum Event {
+    /// New input was fed.
+    Input,
+    /// There is output, or the connection has ended.
+    Output,
+    /// The client has gone.
+    Gone,
+}
+
+impl Peer {
+    /// Serves the client until one side ends. `open` gives the stream, after a handshake where there
+    /// is one; the connection counts from the beginning, as in `networking.c: createClient`.
+    pub(super) async fn run<S: Wire>(self, open: impl Future<Output = io::Result<S>>) {
+        let addr = &*self.link.addr;
+        tracing::debug!(addr, "connected");
+        self.poke();
+        match self.opened(open).await {
+            Some(Ok(mut stream)) => self.serve(&mut stream).await,
+            Some(Err(error)) => tracing::debug!(addr, %error, "cannot open a connection"),
+            None => {}
+        }
+        tracing::debug!(addr, "disconnected");
+    }
+
+    /// The stream; `None` when the server ends the connection first.
+    async fn opened<S>(&self, open: impl Future<Output = io::Result<S>>) -> Option<io::Result<S>> {
+        let mut open = pin!(open);
+        poll_fn(|cx| {
+            if let Poll::Ready(stream) = open.as_mut().poll(cx) {
+                return Poll::Ready(Some(stream));
+            }
+            let mut output = self.link.output();
+            if output.ended().is_some() {
+                return Poll::Ready(None);
+            }
+            output.on_readable(Some(cx.waker()));
+            Poll::Pending
+        })
+        .await
+    }
+
+    async fn serve(&self, stream: &mut impl Wire) {
+        let mut out = Vec::new();
+        loop {
+            let (ended, was_full) = {
+                let mut output = self.link.output();
+                let was_full = output.is_full();
+                (
+                    if output.take(&mut out) {
+                        None
+                    } else {
+                        output.ended()
+                    },
+                    was_full,
+                )
+            };
+            match ended {
+                Some(Ending::Reset) => return stream.reset(),
+                Some(Ending::Close) => {
+                    return poll_fn(|cx| {
+                        stream.farewell(cx);
+                        Poll::Ready(())
+                    })
+                    .await;
+                }
+                None => {}
+            }
+            if !out.is_empty() {
+                if stream.write_all(&out).await.is_err() || stream.flush().await.is_err() {
+                    return;
+                }
+                out.clear();
+                out.shrink_to(READ_BYTES_MAX);
+                if was_full {
+                    // Requests that waited for room go on.
+                    self.poke();
+                }
+                continue;
+            }
+            match self.next(stream).await {
+                Event::Input => self.poke(),
+                Event::Output => {}
+                Event::Gone => return,
+            }
+        }
+    }
+
+    #[inline]
+    fn poke(&self) {
+        self.hub.poke(&self.link, |_engine| {
+            #[cfg(feature = "script")]
+            _engine.set_bystanders(Some(&self.bystanders));
+        });
+    }
+
+    /// Waits for input or output, whichever comes first.
+    async fn next(&self, stream: &mut impl Wire) -> Event {
+        poll_fn(|cx| {
+            if !self.link.is_full() {
+                let read = SCRATCH.with_borrow_mut(|scratch| {
+                    let mut buf = ReadBuf::new(scratch);
+                    let read = Pin::new(&mut *stream).poll_read(cx, &mut buf);
+                    read.map_ok(|()| self.link.feed(buf.filled()))
+                        .map_ok(|()| !buf.filled().is_empty())
+                });
+                if let Poll::Ready(read) = read {
+                    return Poll::Ready(if matches!(read, Ok(true)) {
+                        Event::Input
+                    } else {
+                        Event::Gone
+                    });
+                }
+            }
+            let mut output = self.link.output();
+            if output.has_news() {
+                output.on_readable(None);
+                return Poll::Ready(Event::Output);
+            }
+            output.on_readable(Some(cx.waker()));
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.link.close_input();
+        self.poke();
+    }
+}

@@ -1,0 +1,140 @@
+//! Unix sockets: the file, its permissions and its end; how connections are accepted.
+
+use super::peer::Wire;
+use super::sockets::Door;
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tokio::net::{UnixListener, UnixStream};
+
+/// It knows no reset: where TCP would be reset, this is closed.
+impl Wire for UnixStream {}
+
+/// A Unix socket that listens; the file goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct UnixSocket {
+    listener: std::os::unix::net::UnixListener,
+    file: SocketFile,
+}
+
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: another server may have taken the path since.
+    identity: (u64, u64),
+}
+
+impl UnixSocket {
+    /// Listens at `path`, which is absolute, with `mode` as the file's permissions unless it is 0.
+    /// A socket file that a dead server left is replaced; Redis replaces whatever is there.
+    pub(super) fn bind(path: &Path, mode: u32) -> io::Result<Self> {
+        if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+            && std::os::unix::net::UnixStream::connect(path)
+                .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        {
+            fs::remove_file(path)?;
+        }
+        let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
+        socket.bind(&socket2::SockAddr::unix(path)?)?;
+        let found = fs::symlink_metadata(path)?;
+        let file = SocketFile {
+            path: path.to_owned(),
+            identity: (found.dev(), found.ino()),
+        };
+        if mode != 0 {
+            // Before it listens, so that nobody comes through other permissions.
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+        }
+        socket.listen(super::tcp::BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            listener: socket.into(),
+            file,
+        })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket file");
+        }
+    }
+}
+
+/// The URL of the socket at `path`, which is absolute, as Redis clients of most languages read it.
+pub(crate) fn url(path: &Path) -> String {
+    use std::fmt::Write as _;
+    use std::os::unix::ffi::OsStrExt;
+    let mut url = String::from("unix://");
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            let _infallible = write!(url, "%{byte:02X}");
+        }
+    }
+    url
+}
+
+pub(super) async fn accept(socket: UnixSocket, door: &Door) -> io::Result<Infallible> {
+    let UnixSocket { listener, file } = socket;
+    let listener = UnixListener::from_std(listener)?;
+    // Clients have no address of their own: Redis shows the socket's.
+    let addr = format!("{}:0", file.path.display());
+    loop {
+        let Some((stream, _nameless)) = door.accepted(listener.accept().await).await else {
+            continue;
+        };
+        match stream.into_std() {
+            Ok(stream) => door.open(addr.clone(), async { UnixStream::from_std(stream) }),
+            Err(error) => tracing::warn!(%error, "cannot hand over a connection"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_becomes_a_url() {
+        let url = |path: &str| url(Path::new(path));
+        assert_eq!(url("/run/redis.sock"), "unix:///run/redis.sock");
+        assert_eq!(url("/a b/ä?#%"), "unix:///a%20b/%C3%A4%3F%23%25");
+    }
+
+    #[test]
+    fn only_a_dead_servers_socket_file_is_replaced() -> io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("socket");
+        let refused = |path: &Path| {
+            UnixSocket::bind(path, 0)
+                .map_err(|error| error.kind())
+                .err()
+        };
+        fs::write(&path, "a file of somebody's")?;
+        assert_eq!(refused(&path), Some(io::ErrorKind::AddrInUse));
+        assert_eq!(fs::read(&path)?, b"a file of somebody's");
+        fs::remove_file(&path)?;
+
+        drop(std::os::unix::net::UnixListener::bind(&path)?); // leaves its file
+        let first = UnixSocket::bind(&path, 0o600)?;
+        assert_eq!(fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
+        assert_eq!(refused(&path), Some(io::ErrorKind::AddrInUse));
+
+        // Whoever has taken the path meanwhile keeps it.
+        fs::remove_file(&path)?;
+        let second = UnixSocket::bind(&path, 0)?;
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+        Ok(())
+    }
+}

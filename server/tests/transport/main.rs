@@ -1,0 +1,252 @@
+//! Every transport gives the same replies to the same requests, and leaves nothing behind. Each
+//! transport's file says how a client dials; what is asked of all of them is here.
+
+mod in_process;
+mod tcp;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(unix)]
+mod unix;
+
+use redouble::fault::Disconnect;
+use redouble::{ServerBuilder, blocking::Server};
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+type Error = Box<dyn std::error::Error>;
+type Test = Result<(), Error>;
+
+/// How long anything may take before the test fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Requests of one connection, and their replies.
+const CONVERSATION: &[(&str, &str)] = &[
+    ("PING\r\n", "+PONG\r\n"),
+    ("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\na\0b\r\n", "+OK\r\n"),
+    ("GET k\r\nGET missing\r\n", "$3\r\na\0b\r\n$-1\r\n"),
+    (
+        "HELLO 3 SETNAME me\r\nGET missing\r\nCLIENT GETNAME\r\n",
+        HELLO,
+    ),
+    (
+        "NO SUCH\r\n",
+        "-ERR unknown command 'NO', with args beginning with: 'SUCH' \r\n",
+    ),
+    (
+        "SELECT 3\r\nINCR n\r\nSELECT 0\r\nEXISTS n\r\n",
+        "+OK\r\n:1\r\n+OK\r\n:0\r\n",
+    ),
+    ("QUIT\r\n", "+OK\r\n"),
+];
+const HELLO: &str = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n\
+    $2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n\
+    _\r\n$2\r\nme\r\n";
+
+/// Asks everything of a transport. `build` gives a server that has it; `dial` a new client, whose
+/// reads fail when they wait longer than [`PATIENCE`].
+fn check<S: Read + Write>(
+    build: impl Fn(ServerBuilder) -> ServerBuilder,
+    dial: impl Fn(&Server) -> io::Result<S>,
+) -> Test {
+    let start = |builder| Server::start_with(build(builder));
+    let server = start(redouble::Server::builder())?;
+    step("converses", it_converses(&mut dial(&server)?))?;
+    step("answers in order", it_answers_in_order(&mut dial(&server)?))?;
+    step(
+        "ends on wrong bytes",
+        wrong_bytes_end_it(&mut dial(&server)?),
+    )?;
+    step(
+        "leaves mid-request",
+        a_client_that_leaves_mid_request_leaves_nothing(&server, dial(&server)?),
+    )?;
+    step("faults", faults_end_it(&server, || dial(&server)))?;
+    drop(server);
+    let server = start(redouble::Server::builder().configure(|config| config.maxclients = 2))?;
+    step("maxclients", too_many_are_told(&server, || dial(&server)))?;
+    drop(server);
+    let server = start(redouble::Server::builder().configure(|config| {
+        config.busy_reply_threshold = Duration::from_millis(20);
+    }))?;
+    step(
+        "long script",
+        others_are_answered_beside_a_long_script(|| dial(&server)),
+    )?;
+    drop(server);
+    let server = start(redouble::Server::builder())?;
+    step(
+        "end of the server",
+        the_end_of_the_server_is_noticed(server, dial),
+    )
+}
+
+/// Says in which part of the check an error came up.
+fn step(name: &str, outcome: Test) -> Test {
+    outcome.map_err(|error| format!("{name}: {error}").into())
+}
+
+fn ask(client: &mut impl Write, request: &[u8]) -> io::Result<()> {
+    client.write_all(request)?;
+    client.flush()
+}
+
+fn expect(client: &mut impl Read, reply: &[u8]) -> Test {
+    let mut found = vec![0; reply.len()];
+    let mut count = 0;
+    // What is wrong already is not waited for to the end.
+    while count < found.len() && reply.starts_with(&found[..count]) {
+        match client.read(&mut found[count..])? {
+            0 => break,
+            more => count += more,
+        }
+    }
+    assert_eq!(
+        found[..count].escape_ascii().to_string(),
+        reply.escape_ascii().to_string()
+    );
+    Ok(())
+}
+
+/// The server has ended the connection, in whichever way.
+fn has_ended(client: &mut impl Read) -> bool {
+    match client.read(&mut [0]) {
+        Ok(0) => true,
+        Ok(_) => false,
+        Err(error) => !matches!(
+            error.kind(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+        ),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test that hangs has to end")]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn it_converses(client: &mut (impl Read + Write)) -> Test {
+    for (request, reply) in CONVERSATION {
+        ask(client, request.as_bytes())?;
+        expect(client, reply.as_bytes())?;
+    }
+    // An orderly end: with TLS anything else were an error.
+    assert_eq!(client.read(&mut [0])?, 0, "QUIT");
+    Ok(())
+}
+
+/// One write with more requests than any buffer holds, with large values between small ones.
+fn it_answers_in_order(client: &mut (impl Read + Write)) -> Test {
+    let large = "x".repeat(300_000);
+    let set = format!("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$300000\r\n{large}\r\n");
+    ask(client, set.as_bytes())?;
+    expect(client, b"+OK\r\n")?;
+    let (mut requests, mut replies) = (String::new(), String::new());
+    for number in 0..2_000 {
+        requests += &format!("ECHO {number}\r\n");
+        replies += &format!("${}\r\n{number}\r\n", number.to_string().len());
+        if number % 500 == 0 {
+            requests += "GET large\r\n";
+            replies += &format!("$300000\r\n{large}\r\n");
+        }
+    }
+    ask(client, requests.as_bytes())?;
+    expect(client, replies.as_bytes())
+}
+
+fn wrong_bytes_end_it(client: &mut (impl Read + Write)) -> Test {
+    ask(client, b"PING\r\n*1\r\n$-5\r\n")?;
+    expect(
+        client,
+        b"+PONG\r\n-ERR Protocol error: invalid bulk length\r\n",
+    )?;
+    assert!(has_ended(client));
+    Ok(())
+}
+
+fn a_client_that_leaves_mid_request_leaves_nothing<S: Write>(
+    server: &Server,
+    mut client: S,
+) -> Test {
+    ask(&mut client, b"*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$10\r\nabc")?;
+    wait_until("connected", || server.connections() > 0);
+    drop(client);
+    wait_until("disconnected", || server.connections() == 0);
+    assert!(!server.exists("half"));
+    Ok(())
+}
+
+fn faults_end_it<S: Read + Write>(server: &Server, dial: impl Fn() -> io::Result<S>) -> Test {
+    let lost = server.inject(Disconnect::after_execution().key("lost"));
+    let mut client = dial()?;
+    ask(&mut client, b"SET lost v\r\n")?;
+    assert!(has_ended(&mut client) && server.exists("lost"));
+    assert_eq!(lost.fired(), 1);
+    drop(lost);
+    let mut client = dial()?;
+    ask(&mut client, b"GET lost\r\n")?;
+    expect(&mut client, b"$1\r\nv\r\n")
+}
+
+fn too_many_are_told<S: Read + Write>(server: &Server, dial: impl Fn() -> io::Result<S>) -> Test {
+    let mut open = [dial()?, dial()?];
+    for client in &mut open {
+        ask(client, b"PING\r\n")?;
+        expect(client, b"+PONG\r\n")?;
+    }
+    let mut third = dial()?;
+    expect(&mut third, b"-ERR max number of clients reached\r\n")?;
+    assert!(has_ended(&mut third));
+    drop(open);
+    wait_until("disconnected", || server.connections() == 0);
+    let mut fourth = dial()?;
+    ask(&mut fourth, b"PING\r\n")?;
+    expect(&mut fourth, b"+PONG\r\n")
+}
+
+#[cfg(feature = "script")]
+const BUSY: &[u8] =
+    b"-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
+
+#[cfg(feature = "script")]
+fn others_are_answered_beside_a_long_script<S: Read + Write>(
+    dial: impl Fn() -> io::Result<S>,
+) -> Test {
+    let (mut caller, mut other) = (dial()?, dial()?);
+    ask(&mut other, b"PING\r\n")?;
+    expect(&mut other, b"+PONG\r\n")?;
+    ask(&mut caller, b"EVAL \"while true do end\" 0\r\n")?;
+    // It may be read after the first of these; and until it has run for long enough, nobody is answered.
+    let mut start = [0; 5];
+    while start != *b"-BUSY" {
+        ask(&mut other, b"GET k\r\n")?;
+        other.read_exact(&mut start)?;
+    }
+    expect(&mut other, &BUSY[start.len()..])?;
+    ask(&mut other, b"SCRIPT KILL\r\n")?;
+    expect(&mut other, b"+OK\r\n")?;
+    let mut start = [0; 4];
+    caller.read_exact(&mut start)?;
+    assert_eq!(&start, b"-ERR");
+    Ok(())
+}
+
+#[cfg(not(feature = "script"))]
+fn others_are_answered_beside_a_long_script<S>(_: impl Fn() -> io::Result<S>) -> Test {
+    Ok(())
+}
+
+fn the_end_of_the_server_is_noticed<S: Read + Write>(
+    server: Server,
+    dial: impl Fn(&Server) -> io::Result<S>,
+) -> Test {
+    let mut client = dial(&server)?;
+    ask(&mut client, b"PING\r\n")?;
+    expect(&mut client, b"+PONG\r\n")?;
+    drop(server);
+    assert!(has_ended(&mut client));
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! TCP.
+
+use super::{PATIENCE, Test, ask, check, expect, has_ended};
+use redouble::blocking::Server;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, TcpStream};
+
+fn dial(server: &Server) -> io::Result<TcpStream> {
+    let client = TcpStream::connect(server.addr())?;
+    client.set_read_timeout(Some(PATIENCE))?;
+    Ok(client)
+}
+
+#[test]
+fn tcp_serves_as_all_transports_do() -> Test {
+    check(|builder| builder, dial)
+}
+
+#[test]
+fn ipv6_serves_as_all_transports_do() -> Test {
+    check(|builder| builder.bind(Ipv6Addr::LOCALHOST.into()), dial)
+}
+
+#[test]
+fn the_port_is_free_again() -> Test {
+    let server = Server::start()?;
+    let addr = server.addr();
+    let builder = || redouble::Server::builder().port(addr.port());
+    let taken = Server::start_with(builder()).err().ok_or("taken")?;
+    assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+    assert!(
+        taken
+            .to_string()
+            .starts_with(&format!("cannot listen on {addr}: ")),
+        "{taken}"
+    );
+    drop(server);
+    assert!(TcpStream::connect(addr).is_err());
+    assert_eq!(Server::start_with(builder())?.addr(), addr);
+    Ok(())
+}
+
+/// Nobody has to ask for an address that is known.
+#[test]
+fn a_chosen_port_is_served_from_the_start() -> Test {
+    let addr = Server::start()?.addr();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let builder = redouble::Server::builder().port(addr.port());
+    let _server = runtime.block_on(builder.start())?;
+    let mut client = TcpStream::connect(addr)?;
+    client.set_read_timeout(Some(PATIENCE))?;
+    ask(&mut client, b"PING\r\n")?;
+    expect(&mut client, b"+PONG\r\n")
+}
+
+#[test]
+fn a_server_of_all_addresses_is_found_on_loopback() -> Test {
+    for (bind, url) in [("0.0.0.0", "redis://127.0.0.1:"), ("::", "redis://[::1]:")] {
+        let builder = redouble::Server::builder().bind(bind.parse::<IpAddr>()?);
+        let server = Server::start_with(builder)?;
+        assert_eq!(server.url(), format!("{url}{}", server.addr().port()));
+        let mut client = redis::Client::open(server.url())?.get_connection()?;
+        let found: Vec<String> = redis::cmd("CONFIG")
+            .arg("GET")
+            .arg("bind")
+            .query(&mut client)?;
+        assert_eq!(found, ["bind", bind]);
+        // A client of IPv4 at a socket of both versions is of this machine too.
+        let mut client = TcpStream::connect(("127.0.0.1", server.addr().port()))?;
+        ask(&mut client, b"PING\r\n")?;
+        expect(&mut client, b"+PONG\r\n")?;
+    }
+    Ok(())
+}
+
+/// Redis believes 127.0.0.1 and ::1 alone, so the rest of the loopback network serves as elsewhere.
+#[cfg(target_os = "linux")]
+#[test]
+fn protected_mode_refuses_other_addresses() -> Test {
+    let elsewhere = |server: &Server| -> io::Result<TcpStream> {
+        let kind = (socket2::Domain::IPV4, socket2::Type::STREAM);
+        let socket = socket2::Socket::new(kind.0, kind.1, None)?;
+        socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 2], 0)).into())?;
+        socket.connect(&server.addr().into())?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        Ok(socket.into())
+    };
+    let start = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is \
+                 set for the default user. ";
+    let server = Server::start()?;
+    let mut admin = dial(&server)?;
+    let mut denied = elsewhere(&server)?;
+    expect(&mut denied, start.as_bytes())?;
+    let mut rest = String::new();
+    io::Read::read_to_string(&mut denied, &mut rest)?;
+    assert!(
+        rest.ends_with("\r\n") && !rest.trim_end().contains(['\r', '\n']),
+        "one line: {rest:?}"
+    );
+    assert!(has_ended(&mut denied));
+
+    let mut served = |setting: &str, reply: &str| -> Test {
+        ask(&mut admin, setting.as_bytes())?;
+        expect(&mut admin, b"+OK\r\n")?;
+        let mut client = elsewhere(&server)?;
+        ask(&mut client, b"PING\r\n")?;
+        expect(&mut client, reply.as_bytes())
+    };
+    served("CONFIG SET protected-mode no\r\n", "+PONG\r\n")?;
+    served("CONFIG SET protected-mode yes\r\n", start)?;
+    served(
+        "CONFIG SET requirepass secret\r\n",
+        "-NOAUTH Authentication required.\r\n",
+    )?;
+
+    let builder = redouble::Server::builder().protected_mode(false);
+    let open = Server::start_with(builder)?;
+    let mut client = elsewhere(&open)?;
+    ask(&mut client, b"CONFIG GET protected-mode\r\n")?;
+    expect(&mut client, b"*2\r\n$14\r\nprotected-mode\r\n$2\r\nno\r\n")
+}
