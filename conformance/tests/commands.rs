@@ -6,9 +6,7 @@
 
 use redouble_conformance::{
     backend::redis_server,
-    differential::{
-        Campaign, Coverage, Generator, Peer, Report, parse_corpus, write_corpus,
-    },
+    differential::{Campaign, Coverage, Generator, Peer, Report, parse_corpus, write_corpus},
 };
 use std::{collections::BTreeSet, env, fs, io::Write as _, path::Path, time::SystemTime};
 
@@ -74,7 +72,10 @@ fn the_double_answers_as_recorded() {
         "{errors} errors of {count}: a poor mixture"
     );
     let generator = Generator::new(double.table(), "");
-    let unsent: Vec<&str> = generator.names().filter(|name| !sent.contains(*name)).collect();
+    let unsent: Vec<&str> = generator
+        .names()
+        .filter(|name| !sent.contains(*name))
+        .collect();
     assert!(
         unsent.is_empty(),
         "commands without recorded replies (UPDATE=1 records them): {unsent:?}"

@@ -30,10 +30,10 @@ pub use command::command_names;
 pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
 pub use inspect::{ClockControl, Data, Database, Snapshot, Stored};
-#[cfg(feature = "net")]
-pub use net::{Clock, Driver, InProcess};
 #[cfg(feature = "tls")]
 pub use net::ClientCertificates;
+#[cfg(feature = "net")]
+pub use net::{Clock, Driver, InProcess};
 #[cfg(feature = "redis")]
 pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]

@@ -137,7 +137,7 @@ async fn a_restored_snapshot_spoils_watches_and_serves_waiters() -> Test {
             .starts_with("- 0 \"k\" = \"v\" until ")
     );
     redis
-        .req_packed_command(&redis::cmd("WATCH").arg("k").arg("other"))
+        .req_packed_command(redis::cmd("WATCH").arg("k").arg("other"))
         .await?;
     let mut waiter = server.connection().await?;
     let waiting = tokio::spawn(async move { waiter.blpop("l", 0.0).await });
@@ -147,7 +147,7 @@ async fn a_restored_snapshot_spoils_watches_and_serves_waiters() -> Test {
     let waits = server.waiting();
     assert_eq!(
         (waits[0].request.to_string(), waits[0].until),
-        ("BLPOP l 0".to_owned(), None)
+        ("BLPOP l 0.0".to_owned(), None)
     );
     server.restore(&fixture);
     assert_eq!(waiting.await??, Some(["l".to_owned(), "a".to_owned()]));

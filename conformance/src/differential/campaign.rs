@@ -85,14 +85,21 @@ impl Campaign {
             report.sequences += 1;
             report.errors += errors;
             report.replies += replies;
-            sent.extend(sequence.steps.iter().map(|step| table.name_of(&step.request)));
+            sent.extend(
+                sequence
+                    .steps
+                    .iter()
+                    .map(|step| table.name_of(&step.request)),
+            );
             accepted.extend(played.accepted(&table));
             if let Some(difference) = played.compare(double)? {
                 let look = look(&difference, double);
                 let times = looks.entry(look.clone()).or_default();
                 *times += 1;
                 if *times > SHORTENED_MAX {
-                    let known = found.values_mut().find(|it| self::look(&it.difference, double) == look);
+                    let known = found
+                        .values_mut()
+                        .find(|it| self::look(&it.difference, double) == look);
                     if let Some(known) = known {
                         known.seen += 1;
                     }
@@ -109,7 +116,11 @@ impl Campaign {
             progress(found.len());
         }
         let is_row = |name: &String| table.find(name).is_some();
-        report.never_accepted = sent.difference(&accepted).filter(|it| is_row(it)).cloned().collect();
+        report.never_accepted = sent
+            .difference(&accepted)
+            .filter(|it| is_row(it))
+            .cloned()
+            .collect();
         report.missed = generator.missed(&coverage);
         report.findings = found.into_values().collect();
         Ok(report)
@@ -127,7 +138,9 @@ fn shortest(
     }
     let shrunk = sequence.shrunk(|shorter| {
         let differs = |real: &mut Peer, double: &mut Peer| {
-            shorter.compare(real, double).is_ok_and(|difference| difference.is_some())
+            shorter
+                .compare(real, double)
+                .is_ok_and(|difference| difference.is_some())
         };
         differs(real, double)
     });
@@ -142,7 +155,13 @@ fn look(difference: &Difference, double: &Peer) -> String {
     let first = |outputs: &[super::Output]| {
         let reply = outputs.first().map(|output| output.reply.clone());
         let text = String::from_utf8_lossy(&reply.unwrap_or_default()).into_owned();
-        let line: String = text.lines().next().unwrap_or_default().chars().take(30).collect();
+        let line: String = text
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(30)
+            .collect();
         line.replace(|c: char| c.is_ascii_digit(), "0")
     };
     let name = double.table().name_of(&step.request);

@@ -100,7 +100,11 @@ pub fn parse_corpus(text: &str) -> Option<Vec<Played>> {
             continue;
         }
         let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-        let connection = if digits == 0 { 1 } else { line[..digits].parse().ok()? };
+        let connection = if digits == 0 {
+            1
+        } else {
+            line[..digits].parse().ok()?
+        };
         let line = &line[digits..];
         let (sign, rest) = line.split_once(' ').unwrap_or((line, ""));
         if matches!(sign, ">" | ">>" | "~>") {

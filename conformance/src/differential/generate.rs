@@ -1,6 +1,11 @@
 //! Random sequences of requests for every row of a command table, with every option that it has,
 //! right and wrong. A row that is added to the table is drawn without a change here.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a mistake that does not fit a request is left out"
+)]
+
 use super::{
     known::{self, How},
     sequence::{Sequence, Step},
@@ -121,10 +126,15 @@ impl<'a> Generator<'a> {
 
     /// What no sequence had: rows and options by name.
     pub fn missed(&self, coverage: &Coverage) -> Vec<String> {
-        let missed = self.features.iter().filter(|it| !coverage.features.contains(it));
+        let missed = self
+            .features
+            .iter()
+            .filter(|it| !coverage.features.contains(it));
         let mut missed: Vec<String> = missed.map(|it| self.name(*it)).collect();
         missed.sort();
-        let unmade = Mistake::ALL.iter().filter(|it| !coverage.mistakes.contains_key(it));
+        let unmade = Mistake::ALL
+            .iter()
+            .filter(|it| !coverage.mistakes.contains_key(it));
         missed.extend(unmade.map(|it| format!("mistake {it:?}")));
         missed
     }
@@ -144,7 +154,9 @@ impl<'a> Generator<'a> {
         let argument = |row: &Row, id: usize| {
             let mut arguments = row.each_argument().into_iter();
             let found = arguments.find(|it| it.id == id);
-            found.map_or_else(String::new, |it| it.token.clone().unwrap_or_else(|| it.name.clone()))
+            found.map_or_else(String::new, |it| {
+                it.token.clone().unwrap_or_else(|| it.name.clone())
+            })
         };
         match feature {
             Feature::Row(at) => self.table.rows[at].name.clone(),
@@ -168,8 +180,15 @@ fn forced(requests: usize) -> usize {
 /// Arguments that may be left out, and those that are one of several.
 fn options(row: &Row) -> impl Iterator<Item = usize> {
     let optional = |it: &&Argument| it.optional && !is_given(row, it);
-    let optional = row.each_argument().into_iter().filter(optional).map(|it| it.id);
-    let groups = row.each_argument().into_iter().filter(|it| it.kind == Kind::OneOf);
+    let optional = row
+        .each_argument()
+        .into_iter()
+        .filter(optional)
+        .map(|it| it.id);
+    let groups = row
+        .each_argument()
+        .into_iter()
+        .filter(|it| it.kind == Kind::OneOf);
     let alternatives = groups.flat_map(|it| it.arguments.iter().map(|it| it.id));
     let found: BTreeSet<usize> = optional.chain(alternatives).collect();
     found.into_iter()
@@ -253,13 +272,29 @@ impl Draw<'_, '_> {
             {
                 let (row, wanted) = match feature {
                     Feature::Row(row) => (row, Wanted::default()),
-                    Feature::Given(row, id) => (row, Wanted { id: Some(id), twice: false }),
-                    Feature::Repeated(row, id) => (row, Wanted { id: Some(id), twice: true }),
+                    Feature::Given(row, id) => (
+                        row,
+                        Wanted {
+                            id: Some(id),
+                            twice: false,
+                        },
+                    ),
+                    Feature::Repeated(row, id) => (
+                        row,
+                        Wanted {
+                            id: Some(id),
+                            twice: true,
+                        },
+                    ),
                 };
                 self.coverage.features.insert(feature);
                 self.send(at, row, wanted, false);
             } else if self.live[at].queues && self.source.percent(30) {
-                let end = if self.source.percent(85) { "EXEC" } else { "DISCARD" };
+                let end = if self.source.percent(85) {
+                    "EXEC"
+                } else {
+                    "DISCARD"
+                };
                 self.live[at].queues = false;
                 self.push(at, vec![end.into()]);
             } else {
@@ -356,7 +391,9 @@ impl Draw<'_, '_> {
     fn request(&mut self, row: &Row, wanted: Wanted) -> Vec<String> {
         let mut request: Vec<String> = row.name.split('|').map(str::to_owned).collect();
         if self.source.percent(25) {
-            request.iter_mut().for_each(|word| word.make_ascii_uppercase());
+            request
+                .iter_mut()
+                .for_each(|word| word.make_ascii_uppercase());
         }
         self.linked = None;
         self.arguments(row, &row.arguments, wanted, &mut request);
@@ -382,8 +419,8 @@ impl Draw<'_, '_> {
             if self.is_drawn(row, argument, wanted) {
                 self.argument(row, argument, wanted, &mut piece);
             }
-            let is_option = argument.optional && argument.token.is_some()
-                || argument.optional && argument.kind == Kind::OneOf;
+            let is_option =
+                argument.optional && (argument.token.is_some() || argument.kind == Kind::OneOf);
             pieces.push((is_option, piece));
         }
         if self.source.percent(30) {
@@ -410,7 +447,8 @@ impl Draw<'_, '_> {
     }
 
     fn argument(&mut self, row: &Row, argument: &Argument, wanted: Wanted, into: &mut Vec<String>) {
-        let is_linked = argument.kind == Kind::Key || argument.name == "weight" || !argument.optional;
+        let is_linked =
+            argument.kind == Kind::Key || argument.name == "weight" || !argument.optional;
         let times = match self.linked {
             _ if !argument.multiple => 1,
             Some(count) if is_linked => count,
@@ -443,7 +481,10 @@ impl Draw<'_, '_> {
                     into.push(key);
                 }
                 Kind::Integer if argument.name == "numkeys" => {
-                    let count = self.source.below(4).max(usize::from(row.group != "scripting"));
+                    let count = self
+                        .source
+                        .below(4)
+                        .max(usize::from(row.group != "scripting"));
                     self.linked = Some(count);
                     into.push(if self.source.percent(6) {
                         self.source.pick(ODD).to_owned()
@@ -475,12 +516,8 @@ impl Draw<'_, '_> {
                 self.source.pick(odd).to_owned()
             }
             Pool::Words(usual, _) => self.source.pick(usual).to_owned(),
-            Pool::Seconds | Pool::Milliseconds if is_odd => {
-                self.source.pick(TTLS).to_owned()
-            }
-            Pool::AtSeconds | Pool::AtMilliseconds if is_odd => {
-                self.source.pick(TIMES).to_owned()
-            }
+            Pool::Seconds | Pool::Milliseconds if is_odd => self.source.pick(TTLS).to_owned(),
+            Pool::AtSeconds | Pool::AtMilliseconds if is_odd => self.source.pick(TIMES).to_owned(),
             // Drawn from so many that two relative times are never a millisecond apart by chance.
             Pool::Seconds => (1_000 + self.source.below(10_000_000)).to_string(),
             Pool::Milliseconds => (1_000_000 + self.source.below(10_000_000_000)).to_string(),
@@ -537,7 +574,8 @@ impl Draw<'_, '_> {
             }
             Mistake::Surplus => request.push(self.source.pick(&["surplus", ""]).to_owned()),
             Mistake::Conflict => {
-                let options: Vec<&Argument> = row.arguments.iter().filter(|it| it.optional).collect();
+                let options: Vec<&Argument> =
+                    row.arguments.iter().filter(|it| it.optional).collect();
                 if options.is_empty() {
                     return;
                 }
@@ -608,7 +646,10 @@ mod tests {
                 let mut sent: BTreeSet<String> = BTreeSet::new();
                 for seed in first..first + enough {
                     let sequence = generator.sequence(seed, 40, &mut coverage);
-                    let names = sequence.steps.iter().map(|step| table.name_of(&step.request));
+                    let names = sequence
+                        .steps
+                        .iter()
+                        .map(|step| table.name_of(&step.request));
                     sent.extend(names);
                 }
                 assert_eq!(generator.missed(&coverage), Vec::<String>::new());
@@ -670,7 +711,10 @@ mod tests {
         for (command, name) in super::super::values::hints() {
             let mut rows = rows().filter(|row| command == "*" || row.name == command);
             let used = rows.any(|row| row.each_argument().iter().any(|it| it.name == name));
-            assert!(used || !is_complete, "no argument for the hint {command} {name}");
+            assert!(
+                used || !is_complete,
+                "no argument for the hint {command} {name}"
+            );
         }
     }
 }

@@ -134,8 +134,16 @@ pub const LENIENT: &[Lenient] = &[
     row("sync", How::NotSent, ENDS),
     row("psync", How::NotSent, ENDS),
     row("client|pause", How::NotSent, ENDS),
-    row("client|kill", How::NotSent, "ends connections that are not the sequence's"),
-    row("client|reply", How::NotSent, "silence cannot be told from waiting"),
+    row(
+        "client|kill",
+        How::NotSent,
+        "ends connections that are not the sequence's",
+    ),
+    row(
+        "client|reply",
+        How::NotSent,
+        "silence cannot be told from waiting",
+    ),
     row("script|debug", How::NotSent, ENDS),
     row("pfselftest", How::NotSent, ENDS),
     row("config|set", How::NotSent, STAYS),
@@ -186,7 +194,11 @@ pub const LENIENT: &[Lenient] = &[
     row("object|idletime", SECONDS, "two clocks"),
     row("xpending", MILLISECONDS, "two clocks"),
     row("xinfo|consumers", MILLISECONDS, "two clocks"),
-    row("xinfo|stream", How::Without(&["radix-tree-keys", "radix-tree-nodes"]), "inner matters of Redis's tree"),
+    row(
+        "xinfo|stream",
+        How::Without(&["radix-tree-keys", "radix-tree-nodes"]),
+        "inner matters of Redis's tree",
+    ),
     row("randomkey", How::Kind, CHANCE),
     row("hrandfield", How::Kind, CHANCE),
     row("srandmember", How::Kind, CHANCE),
@@ -200,7 +212,11 @@ pub const LENIENT: &[Lenient] = &[
     row("config|get", How::Pairs, "parameters have no order"),
     row("command|count", How::Kind, "see `fewer-commands`"),
     row("command|list", How::Kind, "see `fewer-commands`"),
-    row("command|docs", How::Without(&["summary", "complexity", "history", "replaced_by"]), "see `own-words`"),
+    row(
+        "command|docs",
+        How::Without(&["summary", "complexity", "history", "replaced_by"]),
+        "see `own-words`",
+    ),
     row("command|info", How::Without(&["notes"]), "see `own-words`"),
 ];
 

@@ -1,6 +1,8 @@
 //! A server that sequences are played with: request by request, with all that every connection is
 //! sent after each of them.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "only one outcome goes on")]
+
 use super::{
     frame::reply_len,
     run::{Target, Wire},
@@ -131,12 +133,11 @@ impl Peer {
     }
 
     /// Sends a request and waits until nothing more can come of it.
-    pub(super) fn play(
-        &mut self,
-        connection: u32,
-        request: &[Vec<u8>],
-    ) -> io::Result<Vec<Output>> {
-        let may_wait = self.table.row(request).is_some_and(|row| row.blocks || row.name == "wait");
+    pub(super) fn play(&mut self, connection: u32, request: &[Vec<u8>]) -> io::Result<Vec<Output>> {
+        let may_wait = self
+            .table
+            .row(request)
+            .is_some_and(|row| row.blocks || row.name == "wait");
         match &mut self.server {
             Kind::Double(peer) => peer.play(connection, request),
             Kind::Real(peer) => peer.play(connection, request, may_wait),
@@ -157,7 +158,10 @@ impl std::fmt::Debug for Peer {
 impl InProcessPeer {
     fn play(&mut self, connection: u32, request: &[Vec<u8>]) -> io::Result<Vec<Output>> {
         let server = &self.server;
-        let pipe = self.pipes.entry(connection).or_insert_with(|| Pipe::open(server));
+        let pipe = self
+            .pipes
+            .entry(connection)
+            .or_insert_with(|| Pipe::open(server));
         pipe.send(request);
         let mut outputs = Vec::new();
         for (number, pipe) in &mut self.pipes {
@@ -212,7 +216,11 @@ impl SocketPeer {
 }
 
 fn gather(connection: u32, replies: Vec<Vec<u8>>, into: &mut Vec<Output>) {
-    into.extend(replies.into_iter().map(|reply| Output { connection, reply }));
+    into.extend(
+        replies
+            .into_iter()
+            .map(|reply| Output { connection, reply }),
+    );
 }
 
 fn own_first(connection: u32, outputs: &mut [Output]) {
@@ -283,7 +291,10 @@ pub(super) fn whole_replies(read: &mut Vec<u8>) -> Vec<Vec<u8>> {
 }
 
 fn words(request: &[&str]) -> Vec<Vec<u8>> {
-    request.iter().map(|word| word.as_bytes().to_vec()).collect()
+    request
+        .iter()
+        .map(|word| word.as_bytes().to_vec())
+        .collect()
 }
 
 /// Milliseconds on the wall clock.

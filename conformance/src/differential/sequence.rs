@@ -202,7 +202,9 @@ impl Played {
     /// The names of the commands that were answered without an error.
     pub fn accepted<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = String> + 'a {
         let accepted = self.steps.iter().filter(|(step, outputs)| {
-            let own = outputs.first().filter(|output| output.connection == step.connection);
+            let own = outputs
+                .first()
+                .filter(|output| output.connection == step.connection);
             own.is_some_and(|output| !output.reply.starts_with(b"-"))
         });
         accepted.map(|(step, _)| table.name_of(&step.request))
@@ -248,8 +250,17 @@ mod tests {
             .iter()
             .map(|(step, _)| String::from_utf8_lossy(&step.request.join(&b' ')).into_owned())
             .collect();
-        for line in ["SELECT 0", "KEYS *", "TYPE h1", "HGETALL h1", "PEXPIRETIME h1"] {
-            assert!(lines.iter().any(|it| it == line), "{line} is not in {lines:?}");
+        for line in [
+            "SELECT 0",
+            "KEYS *",
+            "TYPE h1",
+            "HGETALL h1",
+            "PEXPIRETIME h1",
+        ] {
+            assert!(
+                lines.iter().any(|it| it == line),
+                "{line} is not in {lines:?}"
+            );
         }
     }
 
@@ -261,7 +272,13 @@ mod tests {
             steps: vec![step("SET s1 v"), step("GET s1")],
         };
         let played = sequence.play(&mut double).expect("answers");
-        assert!(played.clone().compare(&mut double).expect("answers").is_none());
+        assert!(
+            played
+                .clone()
+                .compare(&mut double)
+                .expect("answers")
+                .is_none()
+        );
         for at in 0..played.steps.len() {
             let mut wrong = played.clone();
             wrong.steps[at].1[0].reply = b"+WRONG\r\n".to_vec();

@@ -78,9 +78,7 @@ impl Table {
     ///
     /// # Errors
     /// If the server does not answer, or not as COMMAND does.
-    pub(super) fn read(
-        mut ask: impl FnMut(&[&str]) -> io::Result<Vec<u8>>,
-    ) -> io::Result<Self> {
+    pub(super) fn read(mut ask: impl FnMut(&[&str]) -> io::Result<Vec<u8>>) -> io::Result<Self> {
         let mut parsed = |request: &[&str]| {
             let reply = ask(request)?;
             let malformed = || io::Error::other(format!("{request:?} has no proper reply"));
@@ -99,14 +97,17 @@ impl Table {
         table.rows.sort_by(|a, b| a.name.cmp(&b.name));
         let mut next = 0;
         for row in &mut table.rows {
-            row.arguments.iter_mut().for_each(|it| number(it, &mut next));
+            row.arguments
+                .iter_mut()
+                .for_each(|it| number(it, &mut next));
         }
         Ok(table)
     }
 
     fn add(&mut self, entry: &Value, docs: Option<&Value>) {
         let part = |at: usize| entry.members().get(at).map_or(&[][..], Value::members);
-        let said = |at: usize, word: &str| part(at).iter().any(|it| it.text() == Some(word.as_bytes()));
+        let said =
+            |at: usize, word: &str| part(at).iter().any(|it| it.text() == Some(word.as_bytes()));
         let name = text(entry.members().first());
         let documented = |name: &str| docs.and_then(|docs| docs.field(name));
         if !part(9).is_empty() {
@@ -140,7 +141,7 @@ impl Table {
     }
 
     /// The name that a request is listed under, as in `config|get`.
-    pub(super) fn name_of(&self, request: &[Vec<u8>]) -> String {
+    pub fn name_of(&self, request: &[Vec<u8>]) -> String {
         let word = |at: usize| {
             let word = request.get(at).map(Vec::as_slice).unwrap_or_default();
             String::from_utf8_lossy(word).to_lowercase()
@@ -161,13 +162,18 @@ impl Table {
 fn number(argument: &mut Argument, next: &mut usize) {
     argument.id = *next;
     *next += 1;
-    argument.arguments.iter_mut().for_each(|it| number(it, next));
+    argument
+        .arguments
+        .iter_mut()
+        .for_each(|it| number(it, next));
 }
 
 fn argument(docs: &Value) -> Argument {
     let flag = |word: &str| {
         let flags = docs.field("flags").map_or(&[][..], Value::members);
-        flags.iter().any(|flag| flag.text() == Some(word.as_bytes()))
+        flags
+            .iter()
+            .any(|flag| flag.text() == Some(word.as_bytes()))
     };
     let kind = match &*text(docs.field("type")) {
         "key" => Kind::Key,
@@ -207,23 +213,57 @@ mod tests {
 
     #[test]
     fn rows_come_from_the_replies_of_a_server() {
-        let get = format!("*10\r\n{}:2\r\n~1\r\n+blocking\r\n:1\r\n:1\r\n:1\r\n~0\r\n~1\r\n{}~0\r\n~0\r\n", bulk("config|get"), bulk("nondeterministic_output_order"));
-        let config = format!("*10\r\n{}:-2\r\n~0\r\n:0\r\n:0\r\n:0\r\n~0\r\n~0\r\n~0\r\n~1\r\n{get}", bulk("config"));
-        let parameter = format!("%4\r\n{}{}{}{}{}{}{}~2\r\n+optional\r\n+multiple\r\n", bulk("name"), bulk("parameter"), bulk("type"), bulk("integer"), bulk("token"), bulk("WITH"), bulk("flags"));
-        let docs = format!("%1\r\n{}%1\r\n{}%1\r\n{}%2\r\n{}{}{}*1\r\n{parameter}", bulk("config"), bulk("subcommands"), bulk("config|get"), bulk("group"), bulk("server"), bulk("arguments"));
+        let get = format!(
+            "*10\r\n{}:2\r\n~1\r\n+blocking\r\n:1\r\n:1\r\n:1\r\n~0\r\n~1\r\n{}~0\r\n~0\r\n",
+            bulk("config|get"),
+            bulk("nondeterministic_output_order")
+        );
+        let config = format!(
+            "*10\r\n{}:-2\r\n~0\r\n:0\r\n:0\r\n:0\r\n~0\r\n~0\r\n~0\r\n~1\r\n{get}",
+            bulk("config")
+        );
+        let parameter = format!(
+            "%4\r\n{}{}{}{}{}{}{}~2\r\n+optional\r\n+multiple\r\n",
+            bulk("name"),
+            bulk("parameter"),
+            bulk("type"),
+            bulk("integer"),
+            bulk("token"),
+            bulk("WITH"),
+            bulk("flags")
+        );
+        let docs = format!(
+            "%1\r\n{}%1\r\n{}%1\r\n{}%2\r\n{}{}{}*1\r\n{parameter}",
+            bulk("config"),
+            bulk("subcommands"),
+            bulk("config|get"),
+            bulk("group"),
+            bulk("server"),
+            bulk("arguments")
+        );
         let table = Table::read(|request| {
-            let reply = if request.len() == 1 { format!("*1\r\n{config}") } else { docs.clone() };
+            let reply = if request.len() == 1 {
+                format!("*1\r\n{config}")
+            } else {
+                docs.clone()
+            };
             Ok(reply.into_bytes())
         });
         let table = table.expect("well-formed replies");
         let request = [b"CONFIG".to_vec(), b"Get".to_vec()];
         assert_eq!(table.name_of(&request), "config|get");
         let row = table.row(&request).expect("a row");
-        assert_eq!((&*row.group, row.blocks, row.is_unordered), ("server", true, true));
+        assert_eq!(
+            (&*row.group, row.blocks, row.is_unordered),
+            ("server", true, true)
+        );
         let [parameter] = &row.arguments[..] else {
             panic!("one argument: {row:?}");
         };
-        assert_eq!((&*parameter.name, parameter.kind), ("parameter", Kind::Integer));
+        assert_eq!(
+            (&*parameter.name, parameter.kind),
+            ("parameter", Kind::Integer)
+        );
         assert_eq!(parameter.token.as_deref(), Some("WITH"));
         assert!(parameter.optional && parameter.multiple && !parameter.multiple_token);
         assert_eq!(table.names().collect::<Vec<_>>(), ["config|get"]);

@@ -57,7 +57,10 @@ const VALUES: Pool = Pool::Words(
     ],
 );
 const FIELDS: Pool = Pool::Words(&["f1", "f2", "f3"], &["", "a b"]);
-const MEMBERS: Pool = Pool::Words(&["a", "b", "c", "d", "1", "2", "3"], &["", "x y", "4.5", "é"]);
+const MEMBERS: Pool = Pool::Words(
+    &["a", "b", "c", "d", "1", "2", "3"],
+    &["", "x y", "4.5", "é"],
+);
 const INTEGERS: Pool = Pool::Words(
     &["0", "1", "2", "3", "7", "-1", "-2", "100", "-100"],
     &[
@@ -80,11 +83,28 @@ const INTEGERS: Pool = Pool::Words(
 );
 const SMALL: Pool = Pool::Words(
     &["0", "1", "2", "3", "-1", "-2", "-3"],
-    &["10", "-10", "9223372036854775807", "-9223372036854775808", "2147483648", "abc", "", "1.5"],
+    &[
+        "10",
+        "-10",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "2147483648",
+        "abc",
+        "",
+        "1.5",
+    ],
 );
 const COUNTS: Pool = Pool::Words(
     &["1", "2", "3", "10"],
-    &["0", "-1", "abc", "", "9223372036854775807", "-9223372036854775808", "2147483648"],
+    &[
+        "0",
+        "-1",
+        "abc",
+        "",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "2147483648",
+    ],
 );
 const NUMBERS: Pool = Pool::Words(
     &["0", "1", "-1", "0.1", "2.5", "3.0e3", "-0.3", "100"],
@@ -116,7 +136,10 @@ const SCORE_BOUNDS: Pool = Pool::Words(
     &["-inf", "+inf", "1", "2", "(1", "(2", "0", "3"],
     &["inf", "(inf", "nan", "(", "abc", "", "-1.5", "( 1", "1e400"],
 );
-const LEX_BOUNDS: Pool = Pool::Words(&["-", "+", "[a", "(a", "[b", "(c", "[c"], &["a", "", "(", "["]);
+const LEX_BOUNDS: Pool = Pool::Words(
+    &["-", "+", "[a", "(a", "[b", "(c", "[c"],
+    &["a", "", "(", "["],
+);
 const PATTERNS: Pool = Pool::Words(
     &["*", "s*", "?1", "[hlz]1", "f*", "a"],
     &["s[^1]", "s[1-3]", "s\\1", "S1", "", "[", "*1*"],
@@ -127,13 +150,32 @@ const DATABASES: Pool = Pool::Words(
 );
 const STREAM_IDS: Pool = Pool::Words(
     &["1-1", "2-1", "3-0", "5-5", "9", "0"],
-    &["-", "+", "$", ">", "(1-1", "0-0", "4-*", "abc", "", "1-", "-1", "18446744073709551615-18446744073709551615"],
+    &[
+        "-",
+        "+",
+        "$",
+        ">",
+        "(1-1",
+        "0-0",
+        "4-*",
+        "abc",
+        "",
+        "1-",
+        "-1",
+        "18446744073709551615-18446744073709551615",
+    ],
 );
 const GROUPS: Pool = Pool::Words(&["g1", "g1", "g2"], &["", "nosuch"]);
 const CONSUMERS: Pool = Pool::Words(&["c1", "c2"], &["", "nosuch"]);
 const CHANNELS: Pool = Pool::Words(&["ch1", "ch2"], &["", "other"]);
-const LONGITUDES: Pool = Pool::Words(&["13.361389", "15.087269", "2.349014", "0"], &["181", "-180.1", "abc", "nan"]);
-const LATITUDES: Pool = Pool::Words(&["38.115556", "37.502669", "48.864716", "0"], &["86", "-85.06", "abc", "inf"]);
+const LONGITUDES: Pool = Pool::Words(
+    &["13.361389", "15.087269", "2.349014", "0"],
+    &["181", "-180.1", "abc", "nan"],
+);
+const LATITUDES: Pool = Pool::Words(
+    &["38.115556", "37.502669", "48.864716", "0"],
+    &["86", "-85.06", "abc", "inf"],
+);
 const LENGTHS: Pool = Pool::Words(&["100", "200", "500", "1000"], &["0", "-1", "abc", "1e6"]);
 const PAUSES: Pool = Pool::Words(&["0", "0", "0", "1000"], &["-1", "abc", "", "1e400", "nan"]);
 
@@ -190,8 +232,16 @@ const DIGESTS: Pool = Pool::Words(
 const HINTS: &[(&str, &str, Pool)] = &[
     ("xread", "milliseconds", PAUSES),
     ("xreadgroup", "milliseconds", PAUSES),
-    ("xread", "id", Pool::Words(&["0", "1-1", "$", "2-0"], &["", "-", "abc", ">"])),
-    ("xreadgroup", "id", Pool::Words(&[">", ">", "0", "1-1"], &["$", "", "-", "abc"])),
+    (
+        "xread",
+        "id",
+        Pool::Words(&["0", "1-1", "$", "2-0"], &["", "-", "abc", ">"]),
+    ),
+    (
+        "xreadgroup",
+        "id",
+        Pool::Words(&[">", ">", "0", "1-1"], &["$", "", "-", "abc"]),
+    ),
     ("wait", "numreplicas", Pool::Words(&["0"], &["-1", "abc"])),
     ("wait", "timeout", PAUSES),
     ("expireat", "unix-time-seconds", Pool::AtSeconds),
@@ -206,10 +256,25 @@ const HINTS: &[(&str, &str, Pool)] = &[
     ("*", "destination-db", DATABASES),
     ("*", "index1", DATABASES),
     ("*", "index2", DATABASES),
-    ("scan", "cursor", Pool::Words(&["0"], &["abc", "-1", "99999999999999999999"])),
-    ("*", "cursor", Pool::Words(&["0"], &["abc", "-1", "99999999999999999999"])),
+    (
+        "scan",
+        "cursor",
+        Pool::Words(&["0"], &["abc", "-1", "99999999999999999999"]),
+    ),
+    (
+        "*",
+        "cursor",
+        Pool::Words(&["0"], &["abc", "-1", "99999999999999999999"]),
+    ),
     ("scan", "count", Pool::Words(&["1000"], &["0", "-1", "abc"])),
-    ("scan", "type", Pool::Words(&["string", "hash", "list", "set", "zset", "stream"], &["nosuch", ""])),
+    (
+        "scan",
+        "type",
+        Pool::Words(
+            &["string", "hash", "list", "set", "zset", "stream"],
+            &["nosuch", ""],
+        ),
+    ),
     // Fewer than all would be random ones.
     ("spop", "count", Pool::Words(&["100"], &["0", "-1", "abc"])),
     ("*", "count", COUNTS),
@@ -243,37 +308,131 @@ const HINTS: &[(&str, &str, Pool)] = &[
     ("*", "id", STREAM_IDS),
     ("*", "last-id", STREAM_IDS),
     ("*", "max_deleted_entry_id", STREAM_IDS),
-    ("*", "threshold", Pool::Words(&["0", "1", "2", "2-1"], &["-1", "abc", ""])),
-    ("*", "min-idle-time", Pool::Words(&["0", "0", "100000000"], &["-1", "abc"])),
+    (
+        "*",
+        "threshold",
+        Pool::Words(&["0", "1", "2", "2-1"], &["-1", "abc", ""]),
+    ),
+    (
+        "*",
+        "min-idle-time",
+        Pool::Words(&["0", "0", "100000000"], &["-1", "abc"]),
+    ),
     ("*", "ms", Pool::Words(&["0", "1000"], &["-1", "abc"])),
     ("*", "channel", CHANNELS),
     ("*", "shardchannel", CHANNELS),
     ("*", "script", SCRIPTS),
     ("*", "sha1", DIGESTS),
-    ("*", "encoding", Pool::Words(&["u8", "i8", "u4", "i16", "u63", "i64"], &["u64", "u0", "i65", "x8", ""])),
-    ("bitfield", "offset", Pool::Words(&["0", "8", "#1", "100"], &["-1", "abc", "#", "4294967296"])),
-    ("bitfield_ro", "offset", Pool::Words(&["0", "8", "#1", "100"], &["-1", "abc", "#", "4294967296"])),
+    (
+        "*",
+        "encoding",
+        Pool::Words(
+            &["u8", "i8", "u4", "i16", "u63", "i64"],
+            &["u64", "u0", "i65", "x8", ""],
+        ),
+    ),
+    (
+        "bitfield",
+        "offset",
+        Pool::Words(&["0", "8", "#1", "100"], &["-1", "abc", "#", "4294967296"]),
+    ),
+    (
+        "bitfield_ro",
+        "offset",
+        Pool::Words(&["0", "8", "#1", "100"], &["-1", "abc", "#", "4294967296"]),
+    ),
     // A string of that many bytes is made: at most some thousands.
-    ("setrange", "offset", Pool::Words(&["0", "1", "3", "10"], &["-1", "abc", "9223372036854775807", "536870912"])),
-    ("setbit", "offset", Pool::Words(&["0", "1", "7", "100"], &["-1", "abc", "4294967296"])),
-    ("setbit", "value", Pool::Words(&["0", "1"], &["2", "-1", "abc", ""])),
-    ("bitop", "operation", Pool::Words(&["AND", "OR", "XOR", "NOT", "not"], &["", "NAND"])),
-    ("*", "bit", Pool::Words(&["0", "1"], &["2", "-1", "abc", ""])),
-    ("config|get", "parameter", Pool::Words(&["maxmemory-policy", "appendonly", "nosuch*"], &["", "MAXMEMORY-POLICY"])),
+    (
+        "setrange",
+        "offset",
+        Pool::Words(
+            &["0", "1", "3", "10"],
+            &["-1", "abc", "9223372036854775807", "536870912"],
+        ),
+    ),
+    (
+        "setbit",
+        "offset",
+        Pool::Words(&["0", "1", "7", "100"], &["-1", "abc", "4294967296"]),
+    ),
+    (
+        "setbit",
+        "value",
+        Pool::Words(&["0", "1"], &["2", "-1", "abc", ""]),
+    ),
+    (
+        "bitop",
+        "operation",
+        Pool::Words(&["AND", "OR", "XOR", "NOT", "not"], &["", "NAND"]),
+    ),
+    (
+        "*",
+        "bit",
+        Pool::Words(&["0", "1"], &["2", "-1", "abc", ""]),
+    ),
+    (
+        "config|get",
+        "parameter",
+        Pool::Words(
+            &["maxmemory-policy", "appendonly", "nosuch*"],
+            &["", "MAXMEMORY-POLICY"],
+        ),
+    ),
     ("*", "command-name", Pool::CommandName),
     ("*", "command", Pool::Request),
-    ("*", "category", Pool::Words(&["hash", "read", "fast", "dangerous"], &["nosuch", "@hash", ""])),
+    (
+        "*",
+        "category",
+        Pool::Words(
+            &["hash", "read", "fast", "dangerous"],
+            &["nosuch", "@hash", ""],
+        ),
+    ),
     ("*", "username", Pool::Words(&["default"], &["nosuch", ""])),
     ("*", "password", Pool::Words(&["secret"], &[""])),
-    ("*", "protover", Pool::Words(&["2", "3"], &["1", "4", "abc", ""])),
+    (
+        "*",
+        "protover",
+        Pool::Words(&["2", "3"], &["1", "4", "abc", ""]),
+    ),
     ("*", "clientname", Pool::Words(&["me"], &["a b", "", "\n"])),
-    ("*", "connection-name", Pool::Words(&["me", "you"], &["a b", "", "\n"])),
-    ("*", "client-id", Pool::Words(&["0", "99999999"], &["-1", "abc"])),
+    (
+        "*",
+        "connection-name",
+        Pool::Words(&["me", "you"], &["a b", "", "\n"]),
+    ),
+    (
+        "*",
+        "client-id",
+        Pool::Words(&["0", "99999999"], &["-1", "abc"]),
+    ),
     ("*", "message", VALUES),
-    ("*", "section", Pool::Words(&["server", "keyspace"], &["nosuch"])),
-    ("pfdebug", "subcommand", Pool::Words(&["ENCODING", "TODENSE"], &["nosuch"])),
-    ("sort", "pattern", Pool::Words(&["#", "s*", "h*->f1", "nosort"], &["*", "", "h*->", "*->f1"])),
-    ("sort_ro", "pattern", Pool::Words(&["#", "s*", "h*->f1", "nosort"], &["*", "", "h*->", "*->f1"])),
+    (
+        "*",
+        "section",
+        Pool::Words(&["server", "keyspace"], &["nosuch"]),
+    ),
+    (
+        "pfdebug",
+        "subcommand",
+        Pool::Words(&["ENCODING", "TODENSE"], &["nosuch"]),
+    ),
+    (
+        "sort",
+        "pattern",
+        Pool::Words(
+            &["#", "s*", "h*->f1", "nosort"],
+            &["*", "", "h*->", "*->f1"],
+        ),
+    ),
+    (
+        "sort_ro",
+        "pattern",
+        Pool::Words(
+            &["#", "s*", "h*->f1", "nosort"],
+            &["*", "", "h*->", "*->f1"],
+        ),
+    ),
     ("*", "pattern", PATTERNS),
 ];
 
@@ -302,7 +461,10 @@ pub(super) const SETUP: &[(&str, &str)] = &[
     ("sorted-set", "ZADD z1 1 a 2 b 3 c"),
     ("sorted-set", "ZADD z2 0 a 0 b 0 c 0 d"),
     ("sorted-set", "ZADD z3 -1.5 a inf b"),
-    ("geo", "GEOADD g1 13.361389 38.115556 a 15.087269 37.502669 b"),
+    (
+        "geo",
+        "GEOADD g1 13.361389 38.115556 a 15.087269 37.502669 b",
+    ),
     ("hyperloglog", "PFADD p1 a b c"),
     ("stream", "XADD x1 1-1 f1 a"),
     ("stream", "XADD x1 2-1 f1 b f2 c"),
@@ -347,7 +509,11 @@ pub(super) fn pool(row: &Row, argument: &Argument) -> Pool {
     let fits = |command: &str, name: &str| {
         (command == row.name || command == "*") && name == argument.name
     };
-    let hints = || HINTS.iter().filter(|(command, name, _)| fits(command, name));
+    let hints = || {
+        HINTS
+            .iter()
+            .filter(|(command, name, _)| fits(command, name))
+    };
     let own = hints().find(|(command, ..)| *command != "*");
     if let Some((_, _, pool)) = own.or_else(|| hints().next()) {
         return adapted(row, argument, *pool);
@@ -366,7 +532,9 @@ fn adapted(row: &Row, argument: &Argument, pool: Pool) -> Pool {
     match &*argument.name {
         "start" | "end" if row.group == "stream" => STREAM_IDS,
         "start" | "stop" if is_text => Pool::Words(
-            &["0", "-1", "1", "2", "-inf", "+inf", "(1", "-", "+", "[a", "(c"],
+            &[
+                "0", "-1", "1", "2", "-inf", "+inf", "(1", "-", "+", "[a", "(c",
+            ],
             &["abc", "", "nan"],
         ),
         "min" | "max" if argument.kind == Kind::Double => SCORE_BOUNDS,

@@ -84,7 +84,7 @@ fn rename_in(
 ) -> Result<bool, CommandError> {
     let (from, to) = (args.required()?, args.required()?);
     let slot = ctx.find(from);
-    let slot = slot.ok_or(CommandError::Text("ERR no such key".into()))?;
+    let slot = slot.ok_or_else(|| CommandError::Text("ERR no such key".into()))?;
     if from == to {
         return Ok(!only_free);
     }

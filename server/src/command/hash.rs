@@ -133,7 +133,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let sum = change(ctx, key, "hincrbyfloat", |hash, limits| {
         let value = match hash.get(field) {
             Some(value) => LongDouble::parse(value)
-                .ok_or(CommandError::Text("ERR hash value is not a float".into()))?,
+                .ok_or_else(|| CommandError::Text("ERR hash value is not a float".into()))?,
             None => LongDouble::ZERO,
         };
         let sum = value.add(by).filter(|sum| sum.is_finite());

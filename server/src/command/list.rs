@@ -79,7 +79,7 @@ fn lrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn lset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let list = ctx.write::<List>(key)?;
-    let list = list.ok_or(CommandError::Text("ERR no such key".into()))?;
+    let list = list.ok_or_else(|| CommandError::Text("ERR no such key".into()))?;
     let (at, element) = (list.position(args.integer()?), args.required()?);
     let Some(place) = at.and_then(|at| list.get_mut(at)) else {
         return Err(CommandError::Text("ERR index out of range".into()));

@@ -87,9 +87,8 @@ fn rpop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 /// `timeout.c: getTimeoutFromObjectOrReply`, in seconds; `None` waits for ever.
 pub(super) fn timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
-    let seconds = LongDouble::parse(text).ok_or(CommandError::Text(
-        "ERR timeout is not a float or out of range".into(),
-    ))?;
+    let seconds = LongDouble::parse(text)
+        .ok_or_else(|| CommandError::Text("ERR timeout is not a float or out of range".into()))?;
     match seconds.to_millis_up() {
         0 => Ok(None),
         millis if millis < 0 => Err(CommandError::Text("ERR timeout is negative".into())),

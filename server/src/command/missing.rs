@@ -11,14 +11,14 @@ pub(super) const COMMANDS: &[&str] = &[
     "georadiusbymember_ro", "geosearch", "geosearchstore", "getbit",
     "lastsave", "latency",
     "lolwut",
-    "memory", "migrate", "module", "monitor",
+    "memory", "migrate", "module",
     "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest", "psync",
     "readonly", "readwrite",
     "replconf", "replicaof", "restore-asking", "role",
     "sadd", "save", "scard", "sdiff", "sdiffstore", "setbit", "sinter", "sintercard",
     "sinterstore", "sismember", "slaveof", "slowlog", "smembers", "smismember", "smove",
     "spop", "srandmember", "srem", "sscan", "sunion",
-    "sunionstore", "swapdb", "sync", "wait",
+    "sunionstore", "sync", "wait",
     "xack", "xadd", "xautoclaim", "xclaim", "xdel", "xgroup", "xinfo", "xlen", "xpending", "xrange", "xread",
     "xreadgroup", "xrevrange", "xsetid", "xtrim", "zadd", "zcard", "zcount", "zdiff", "zdiffstore", "zincrby",
     "zinter", "zintercard", "zinterstore", "zlexcount", "zmpop", "zmscore", "zpopmax", "zpopmin",
@@ -30,7 +30,7 @@ pub(super) const COMMANDS: &[&str] = &[
 /// Subcommands of commands that are implemented.
 #[rustfmt::skip]
 pub(super) const SUBCOMMANDS: &[(&str, &[&str])] = &[
-    ("client", &["caching", "getredir", "help", "info", "kill", "list", "no-evict", "pause", "reply", "tracking", "trackinginfo", "unblock", "unpause"]),
+    ("client", &["caching", "getredir", "help", "info", "kill", "list", "tracking", "trackinginfo"]),
     ("command", &["help"]),
     ("config", &["help", "resetstat", "rewrite"]),
     ("pubsub", &["help"]),

@@ -76,6 +76,7 @@ impl Entry {
     }
 
     /// As in `config|get`.
+    #[allow(dead_code, reason = "read by INFO commandstats, which comes next")]
     pub(crate) fn full_name(self) -> &'static str {
         &FULL_NAMES[usize::from(self.number)].0
     }
@@ -92,6 +93,7 @@ static FULL_NAMES: LazyLock<Vec<(String, &'static CommandSpec)>> = LazyLock::new
 });
 
 /// The entry with this number.
+#[allow(dead_code, reason = "read by INFO commandstats, which comes next")]
 pub(crate) fn numbered(number: u16) -> Entry {
     let spec = FULL_NAMES[usize::from(number)].1;
     Entry { spec, number }

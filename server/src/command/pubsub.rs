@@ -80,9 +80,7 @@ fn sunsubscribe(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn publish_to(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
     let (channel, message) = (args.required()?, args.required()?);
-    Ok(Reply::Int(
-        ctx.state.publish(space, channel, message) as i64
-    ))
+    Ok(Reply::Int(ctx.state.publish(space, channel, message) as i64))
 }
 
 fn publish(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -131,18 +129,8 @@ fn pubsub_numpat(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(ctx.state.pubsub.pattern_count() as i64))
 }
 
-const LISTEN: &[Flags] = &[
-    Flags::PUBSUB,
-    Flags::NOSCRIPT,
-    Flags::LOADING,
-    Flags::STALE,
-];
-const SPEAK: &[Flags] = &[
-    Flags::PUBSUB,
-    Flags::LOADING,
-    Flags::STALE,
-    Flags::FAST,
-];
+const LISTEN: &[Flags] = &[Flags::PUBSUB, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
+const SPEAK: &[Flags] = &[Flags::PUBSUB, Flags::LOADING, Flags::STALE, Flags::FAST];
 const ASK: &[Flags] = &[Flags::PUBSUB, Flags::LOADING, Flags::STALE];
 
 const PUBSUB: &[CommandSpec] = &[

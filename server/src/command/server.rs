@@ -34,6 +34,26 @@ fn flushdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
+fn swapdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let mut index = |which: &str| {
+        let index = args
+            .integer()
+            .ok()
+            .and_then(|index| i32::try_from(index).ok());
+        index.ok_or_else(|| CommandError::Text(format!("ERR invalid {which} DB index").into()))
+    };
+    let (first, second) = (index("first")?, index("second")?);
+    let known = |index: i32| {
+        let index = usize::try_from(index).ok();
+        index.filter(|index| *index < ctx.state.dbs.len())
+    };
+    match (known(first), known(second)) {
+        (Some(first), Some(second)) => ctx.state.swap(first, second),
+        _ => return Err(CommandError::DbIndex),
+    }
+    Ok(Reply::Ok)
+}
+
 fn time(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let (seconds, micros) = (
         ctx.now.0.div_euclid(1_000_000),
@@ -269,6 +289,12 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .tips(ALL_SHARDS)
         .syntax("[async=(ASYNC@4.0.0 | SYNC@6.2.0)]")
         .summary("Empties the database."),
+    row("swapdb", 3, swapdb)
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&["@keyspace", "@dangerous"])
+        .since("4.0.0")
+        .syntax("index1:integer index2:integer")
+        .summary("Exchanges two databases."),
     row("time", 1, time)
         .flags(&[Flags::LOADING, Flags::STALE, Flags::FAST])
         .tips(&["nondeterministic_output"])

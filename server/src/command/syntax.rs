@@ -8,6 +8,11 @@
 //! when no longer wanted. Keys take the key specifications of the row in turn; `#2` is a certain one
 //! and `#-` none.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most kinds are looked up in one table"
+)]
+
 use crate::resp::Reply;
 use std::borrow::Cow;
 

@@ -69,10 +69,6 @@ impl Waiters {
         self.by_conn.is_empty()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.by_conn.len()
-    }
-
     pub(crate) fn park(
         &mut self,
         conn: ConnId,

@@ -1,5 +1,10 @@
 //! `client-output-buffer-limit`: how much a client may leave unread before its connection ends.
 
+#![allow(
+    dead_code,
+    reason = "recorded already; the commands that read it come next"
+)]
+
 use std::fmt;
 
 /// The limits of one class of clients; 0 for none.
@@ -69,7 +74,7 @@ impl BufferLimits {
             return Ok(());
         }
         let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
-        if words.len() % 4 != 0 {
+        if !words.len().is_multiple_of(4) {
             return Err("Wrong number of arguments in buffer limit configuration.");
         }
         let mut next = *self;

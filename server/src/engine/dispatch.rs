@@ -192,9 +192,10 @@ fn reject(
             session.queue = None;
             state.watches.unwatch(session.conn);
             let because = Reply::from(error);
-            let because = match &because {
-                Reply::Error(error) => error.text(),
-                _ => "",
+            let because = if let Reply::Error(error) = &because {
+                error.text()
+            } else {
+                ""
             };
             let because = because.strip_prefix("ERR ").unwrap_or(because);
             let text = format!("EXECABORT Transaction discarded because of: {because}");
@@ -375,7 +376,10 @@ pub(super) fn log_slow(
     };
     let entry = SlowEntry {
         id: 0,
-        at: now.plus(Duration::from_micros(took)).0.div_euclid(1_000_000),
+        at: now
+            .plus(Duration::from_micros(took))
+            .0
+            .div_euclid(1_000_000),
         micros: took,
         args: slowlog::trimmed(&slowlog::shown(request)),
         addr,

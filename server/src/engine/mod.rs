@@ -44,6 +44,7 @@ pub use parameter::Others;
 pub(crate) use parameter::is_secret;
 pub(crate) use pause::Paused;
 pub(crate) use pubsub::Space;
+pub(crate) use rdb::{PayloadError, dump, restore};
 pub use rng::Rng;
 #[cfg(feature = "script")]
 pub use script::Bystanders;
@@ -53,7 +54,6 @@ pub(crate) use session::ReplyMode;
 use session::Session;
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use transaction::Queue;
-pub(crate) use rdb::{PayloadError, dump, restore};
 pub(crate) use value::{End, Form, Hash, HashLimits, Kind, List, Value, clamp_range};
 
 use crate::command::Entry;

@@ -337,9 +337,8 @@ fn oom_score_values(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     if words.len() != 3 {
         return Err("wrong number of arguments");
     }
-    let is_score = |word: &&[u8]| {
-        parse_integer(word).is_some_and(|score| (-2000..=2000).contains(&score))
-    };
+    let is_score =
+        |word: &&[u8]| parse_integer(word).is_some_and(|score| (-2000..=2000).contains(&score));
     if words.iter().all(is_score) {
         Ok(value.to_vec())
     } else {
@@ -711,7 +710,12 @@ mod tests {
     fn names_are_sorted_and_single() {
         let mut names: Vec<&str> = PARAMETERS.iter().map(|row| row.name).collect();
         assert!(names.is_sorted());
-        names.extend(PARAMETERS.iter().map(|row| row.alias).filter(|name| !name.is_empty()));
+        names.extend(
+            PARAMETERS
+                .iter()
+                .map(|row| row.alias)
+                .filter(|name| !name.is_empty()),
+        );
         let count = names.len();
         names.sort_unstable();
         names.dedup();

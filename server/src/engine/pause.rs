@@ -55,10 +55,6 @@ impl Pause {
         self.postponed.push_back((conn, request));
     }
 
-    pub(crate) fn postponed(&self) -> usize {
-        self.postponed.len()
-    }
-
     /// Whether requests were put off that need not wait any longer.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {

@@ -47,6 +47,7 @@ pub(crate) struct Session {
     pub(crate) is_monitor: bool,
     /// Where it comes from, as CLIENT LIST prints it.
     pub(crate) addr: Box<str>,
+    #[allow(dead_code, reason = "read by CLIENT LIST, which comes next")]
     pub(crate) connected_at: UnixMicros,
     pub(crate) last_request_at: UnixMicros,
     /// The number of its latest command; none if that is unknown.
@@ -116,6 +117,7 @@ impl Sessions {
             .filter(|session| session.conn == conn)
     }
 
+    #[allow(dead_code, reason = "read by CLIENT LIST, which comes next")]
     /// All connections whose session is not being handled, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
         let mut all: Vec<&Session> = self

@@ -108,9 +108,4 @@ impl Watches {
             })
             .map(|(db, key)| (*db, key))
     }
-
-    /// How many keys a connection watches.
-    pub(crate) fn count(&self, conn: ConnId) -> usize {
-        self.by_conn.get(&conn).map_or(0, Vec::len)
-    }
 }

@@ -6,6 +6,11 @@
 //! meanwhile before it; then the waiters of every key that became ready, key by key; then, when a
 //! pause has ended, the requests that came during it.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most kinds of replies are all the same here"
+)]
+
 use super::context::{Origin, ScriptCall};
 use super::dispatch::{Dispatched, dispatch, log_slow, resolve, tell_monitors};
 use super::effect::Effect;
@@ -229,9 +234,7 @@ impl Engine {
                 continue;
             };
             let outcome = match dispatch(state, &mut session, request, now, Origin::Exec) {
-                Dispatched::Script(call) => {
-                    self.script(call, session, request, now, Origin::Exec)
-                }
+                Dispatched::Script(call) => self.script(call, session, request, now, Origin::Exec),
                 Dispatched::Reply(reply) => {
                     state.sessions.put_back(session);
                     Outcome::Reply(reply)
@@ -330,6 +333,12 @@ impl State {
             Reply::Several(frames) => Reply::Several(frames.into_iter().filter(is_push).collect()),
             _ => Reply::Several(Vec::new()),
         }
+    }
+
+    /// Ends CLIENT PAUSE; what came during it is handled after this unit.
+    pub(crate) fn end_pause(&mut self) {
+        self.pause.end();
+        self.has_sequel |= self.pause.is_over();
     }
 
     /// Answers a request that was parked.

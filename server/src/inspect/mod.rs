@@ -24,7 +24,8 @@ use std::time::Duration;
 /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
 /// let server = redouble::Server::start().await?;
 /// let mut redis = server.connection().await?;
-/// redis::pipe().select(3).hset("lock", "owner", "me").ignore().exec_async(&mut redis).await?;
+/// redis::cmd("SELECT").arg(3).exec_async(&mut redis).await?;
+/// redis::cmd("HSET").arg("lock").arg("owner").arg("me").exec_async(&mut redis).await?;
 /// let lock = server.db(3).hash("lock").expect("a hash");
 /// assert_eq!(lock["owner".as_bytes()], "me");
 /// server.db(3).assert_keys(["lock"]);

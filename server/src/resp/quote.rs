@@ -26,7 +26,11 @@ impl fmt::Display for OwnedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
         let request = self.as_request();
-        for (index, arg) in request.iter().flat_map(|request| request.iter()).enumerate() {
+        for (index, arg) in request
+            .iter()
+            .flat_map(|request| request.iter())
+            .enumerate()
+        {
             let mut text = Vec::new();
             match arg {
                 plain if !plain.is_empty() && plain.iter().all(is_plain) => text.extend(plain),

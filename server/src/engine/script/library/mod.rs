@@ -5,6 +5,11 @@
 //! What a script sets in `cjson` outlives it, as in Redis, and belongs to the node: it is kept with
 //! the cached scripts, not in the virtual machine. Knows no command.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enums are those of mlua"
+)]
+
 mod bit;
 mod cjson;
 mod cmsgpack;

@@ -1,5 +1,10 @@
 //! The table `redis`, but for `call` and `pcall`.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enums are those of mlua"
+)]
+
 use super::super::convert::{error_table, push_argument, truncate};
 use super::super::vm::Host;
 use super::call::{MISTYPED, REQUEST_BYTES_MAX, TOO_LARGE, calls};

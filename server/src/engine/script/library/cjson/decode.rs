@@ -1,5 +1,10 @@
 //! JSON as Lua values. Values that are open wait in a list, so that deep ones take no stack.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most tokens and errors are all the same here"
+)]
+
 use super::super::{Budget, Fault};
 use super::{SLOTS_MAX, Settings, number};
 use mlua::{Error, Lua, LuaString, Table, Value};

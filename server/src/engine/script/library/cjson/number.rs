@@ -61,7 +61,7 @@ fn unsigned(text: &[u8]) -> Option<(f64, usize)> {
         return Some((f64::INFINITY, len));
     }
     if starts(b"nan") {
-        let inside = run(&text[3..].get(1..).unwrap_or_default(), |byte| {
+        let inside = run(text[3..].get(1..).unwrap_or_default(), |byte| {
             byte.is_ascii_alphanumeric() || byte == b'_'
         });
         let is_closed = text.get(3) == Some(&b'(') && text.get(4 + inside) == Some(&b')');
