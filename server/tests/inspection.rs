@@ -21,7 +21,10 @@ async fn server() -> Result<(Server, Connection), Box<dyn std::error::Error>> {
 /// The message of the assertion that `check` fails with.
 fn message(check: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(check)).expect_err("the assertion must fail");
-    *panic.downcast::<String>().expect("a message")
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(other) => (*other.downcast::<&str>().expect("a message")).to_owned(),
+    }
 }
 
 #[tokio::test]
