@@ -3,8 +3,10 @@
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use redouble_conformance::{
+    backend::redis_server,
     backend::{Backend, Double, Real},
     checker::{Finding, Property},
+    differential::{Campaign, Peer, Report, parse_corpus, transcript},
     report::{html, json, terminal},
     runner::{Plan, QUICK, QUICK_REAL, Trial, judge, run_trial},
     scenario::{Scenario, generate::Generator, nemesis::NEMESES},
@@ -42,6 +44,45 @@ enum Command {
     Locks(Locks),
     /// Plays one scenario and shows what happened, step by step.
     Replay(Replay),
+    /// Compares the double with a real server, command by command.
+    ///
+    /// Sequences of requests are generated from the double's own command table and played on both; replies,
+    /// what is left in the databases and times to live have to be the same. Differences are shortened
+    /// and shown as transcripts: `<` is what the real server sends, `|` what the double sends.
+    ///
+    /// Exit code 0: no difference. 1: at least one. 2: wrong usage, or no real server.
+    Commands(Commands),
+}
+
+#[derive(Args)]
+struct Commands {
+    /// How many sequences to play.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    count: u64,
+    /// The first seed; each sequence has the next one.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Requests in a sequence, about.
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    requests: usize,
+    /// Only commands whose names contain this, as in "config|get".
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Give up after so many kinds of differences.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    findings: usize,
+    /// Play this file instead: a difference that was saved, or a transcript of requests alone.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The real server [default: the redis-server of the PATH, or what REDOUBLE_REDIS names].
+    #[arg(long, value_name = "PROGRAM")]
+    server: Option<PathBuf>,
+    /// Where to save the differences.
+    #[arg(long, value_name = "FOLDER", default_value = "target/redouble")]
+    save: PathBuf,
+    /// Also write the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -106,6 +147,7 @@ fn main() -> ExitCode {
         None => locks(&cli.locks, &mut out),
         Some(Command::Locks(args)) => locks(&args, &mut out),
         Some(Command::Replay(args)) => replay(&args, &mut out),
+        Some(Command::Commands(args)) => commands(&args, &mut out),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -251,7 +293,7 @@ fn progress_bar(name: &str, count: u64) -> ProgressBar {
     }
     let bar = ProgressBar::new(count).with_message(name.to_owned());
     bar.enable_steady_tick(Duration::from_millis(200));
-    let template = "{msg:16} {bar:40} {pos}/{len} scenarios, {per_sec}, {eta} left";
+    let template = "{msg:16} {bar:40} {pos}/{len}, {per_sec}, {eta} left";
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
@@ -333,4 +375,97 @@ fn replay(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
         .findings
         .iter()
         .all(|(_, finding)| finding.witness().is_none()))
+}
+
+fn commands(args: &Commands, out: &mut impl Write) -> Fallible<bool> {
+    let program = match &args.server {
+        Some(program) => program.clone(),
+        None => {
+            redis_server::find()?.ok_or("no real server to compare with (REDOUBLE_REDIS=off)")?
+        }
+    };
+    let (mut real, mut double) = (Peer::real(&program)?, Peer::double()?);
+    if let Some(path) = &args.file {
+        return commands_of_file(path, &mut real, &mut double, out);
+    }
+    let campaign = Campaign {
+        seeds: args.seed..args.seed.saturating_add(args.count),
+        requests: args.requests,
+        only: args.only.clone(),
+        findings_max: args.findings,
+    };
+    let bar = progress_bar("commands", args.count);
+    let report = campaign.run(&mut real, &mut double, &mut |found| {
+        bar.set_message(format!("{found} differences"));
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    let report = report?;
+    for finding in &report.findings {
+        let path = args.save.join(format!("commands-{}.txt", finding.seed));
+        let text = finding.difference.transcript();
+        write_file(&path, &text)?;
+        writeln!(
+            out,
+            "seed {}, {} sequences:\n{text}",
+            finding.seed, finding.seen
+        )?;
+        writeln!(
+            out,
+            "  replay: redouble-check commands --file {}\n",
+            path.display()
+        )?;
+    }
+    summary(&report, &program, out)?;
+    if let Some(path) = &args.json {
+        write_file(path, &serde_json::to_string_pretty(&report.to_json())?)?;
+        writeln!(out, "  json: {}", path.display())?;
+    }
+    Ok(report.findings.is_empty())
+}
+
+fn summary(report: &Report, program: &Path, out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{} sequences beside {}: {} replies ({} errors), {} kinds of differences",
+        report.sequences,
+        program.display(),
+        report.replies,
+        report.errors,
+        report.findings.len()
+    )?;
+    for (what, names) in [
+        ("never drawn", &report.missed),
+        ("only ever answered by errors", &report.never_accepted),
+    ] {
+        if !names.is_empty() {
+            writeln!(out, "  {what}: {}", names.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+/// Plays the requests of a file on both servers, as they are.
+fn commands_of_file(
+    path: &Path,
+    real: &mut Peer,
+    double: &mut Peer,
+    out: &mut impl Write,
+) -> Fallible<bool> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let malformed = || format!("{} is no list of requests with replies", path.display());
+    let mut same = true;
+    for played in parse_corpus(&text).ok_or_else(malformed)? {
+        let played = played.sequence().play(real)?;
+        let shown = transcript(&played);
+        match played.compare(double)? {
+            Some(difference) => {
+                same = false;
+                writeln!(out, "{}", difference.transcript())?;
+            }
+            None => writeln!(out, "{shown}# no difference")?,
+        }
+    }
+    Ok(same)
 }

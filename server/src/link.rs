@@ -10,9 +10,6 @@ use std::task::Waker;
 /// Output that a client does not read, past which its requests are not executed any more. Redis
 /// bounds neither (`client-output-buffer-limit normal 0 0 0`); TCP's own buffers do it there.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
-/// Messages that a subscriber does not read, past which its connection ends
-/// (`client-output-buffer-limit pubsub 32mb`).
-pub(crate) const PUSHED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Input kept for a connection that is not being served (paused, delayed, parked).
 pub(crate) const INPUT_BYTES_MAX: usize = 1024 * 1024;
 
@@ -31,7 +28,10 @@ pub(crate) enum Ending {
 /// One connection. The locks are taken in this order: node, input, output.
 #[derive(Debug)]
 pub(crate) struct Link {
+    /// Where the client is.
     pub(crate) addr: String,
+    /// Where it has reached us.
+    pub(crate) laddr: String,
     /// Known once the node has opened a session.
     pub(crate) conn: OnceLock<ConnId>,
     /// The transport should not read from the client for now.
@@ -75,9 +75,10 @@ pub(crate) struct Output {
 }
 
 impl Link {
-    pub(crate) fn new(addr: String) -> Self {
+    pub(crate) fn new(addr: String, laddr: String) -> Self {
         Self {
             addr,
+            laddr,
             conn: OnceLock::new(),
             is_full: AtomicBool::new(false),
             input: Mutex::default(),

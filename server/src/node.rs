@@ -8,7 +8,7 @@ use crate::clock::NodeClock;
 use crate::engine::{Config, ConnId, Desk, Effect, Engine, Outcome, UnixMicros};
 use crate::fault::{Plan, Verdict};
 use crate::history::{Entry, History};
-use crate::link::{Ending, Input, Link, OUTPUT_BYTES_MAX, PUSHED_BYTES_MAX};
+use crate::link::{Ending, Input, Link, OUTPUT_BYTES_MAX};
 use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -210,9 +210,7 @@ impl Shared {
                 while let Some(effect) = desk.poll_effect() {
                     match effect {
                         Effect::Close { conn } => self.close(conn),
-                        Effect::Push { conn, frame } => {
-                            self.push(desk.protocol(conn), conn, &frame)
-                        }
+                        Effect::Push { conn, frame } => self.push(desk, conn, &frame),
                         Effect::Shutdown => self.shut_down(),
                         // The busy gate lets no command pass that does these.
                         Effect::Reply { .. } | Effect::Stall { .. } => {}
@@ -225,11 +223,11 @@ impl Shared {
 
     /// Sends a connection what it did not ask for. One that does not read is given up, at the hard
     /// limit that Redis sets for subscribers.
-    fn push(&self, protocol: Protocol, conn: ConnId, frame: &Reply) {
+    fn push(&self, desk: &(impl Desk + ?Sized), conn: ConnId, frame: &Reply) {
         if let Some(link) = self.link(conn.client_id()) {
             let mut output = link.output();
-            output.write(frame, protocol);
-            if output.unread_bytes() > PUSHED_BYTES_MAX {
+            output.write(frame, desk.protocol(conn));
+            if output.unread_bytes() > desk.pushed_bytes_max() {
                 tracing::warn!(
                     client_id = conn.client_id(),
                     "a subscriber does not read: closed"
@@ -375,6 +373,7 @@ impl Shared {
         }
         match desk.connect(&link.addr, node_time) {
             Ok(conn) => {
+                desk.reached_at(conn, &link.laddr);
                 lock(&self.links).insert(conn.client_id(), link.clone());
                 Some(*link.conn.get_or_init(|| conn))
             }
@@ -537,7 +536,7 @@ impl Node {
             match effect {
                 Effect::Reply { conn, reply } => self.answer_parked(shared, conn, &reply, now),
                 Effect::Push { conn, frame } => {
-                    shared.push(self.engine.protocol(conn), conn, &frame);
+                    shared.push(&self.engine, conn, &frame);
                 }
                 Effect::Close { conn } => shared.close(conn),
                 Effect::Stall { until } => {

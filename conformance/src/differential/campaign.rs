@@ -6,6 +6,7 @@ use super::{
     peer::Peer,
     sequence::{Difference, OBSERVER, Sequence},
 };
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -54,6 +55,27 @@ pub struct Report {
     pub missed: Vec<String>,
     /// Commands that were sent and only ever answered by errors.
     pub never_accepted: Vec<String>,
+}
+
+impl Report {
+    /// All of it as JSON; differences as transcripts.
+    pub fn to_json(&self) -> Value {
+        let findings = self.findings.iter().map(|finding| {
+            json!({
+                "seed": finding.seed,
+                "seen": finding.seen,
+                "transcript": finding.difference.transcript(),
+            })
+        });
+        json!({
+            "sequences": self.sequences,
+            "replies": self.replies,
+            "errors": self.errors,
+            "differences": findings.collect::<Vec<_>>(),
+            "never_drawn": self.missed,
+            "never_accepted": self.never_accepted,
+        })
+    }
 }
 
 impl Campaign {

@@ -382,7 +382,7 @@ impl Draw<'_, '_> {
     fn send(&mut self, at: usize, row: usize, wanted: Wanted, may_err: bool) {
         let row = &self.generator.table.rows[row];
         let mut request = self.request(row, wanted);
-        if may_err && self.source.percent(20) {
+        if may_err && self.source.percent(25) {
             self.make_mistake(row, &mut request);
         }
         self.push(at, request);
@@ -556,7 +556,14 @@ impl Draw<'_, '_> {
 
     fn make_mistake(&mut self, row: &Row, request: &mut Vec<String>) {
         let words = row.name.split('|').count();
-        let mistake = Mistake::ALL[self.source.below(5)];
+        let has_options = row.arguments.iter().any(|it| it.optional);
+        let mistake = match self.source.below(8) {
+            0 | 1 => Mistake::Missing,
+            2 => Mistake::Surplus,
+            3 | 4 if has_options => Mistake::Conflict,
+            5 => Mistake::Swapped,
+            _ => Mistake::Odd,
+        };
         // With a number where none was, what would wait for ever waits for a while.
         let waits = row.blocks || row.name == "wait";
         if waits && !matches!(mistake, Mistake::Missing | Mistake::Surplus) {

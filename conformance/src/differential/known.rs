@@ -98,8 +98,13 @@ pub enum How {
     },
     /// All fields but these.
     Without(&'static [&'static str]),
-    /// A cursor and what was found, pairs or not; a cursor that goes on hides both.
-    Cursor,
+    /// A cursor and what was found in any order; a cursor that goes on hides both.
+    Cursor {
+        /// How many members make one of those that were found.
+        each: usize,
+    },
+    /// Several messages in any order, each with a number that counts them.
+    Messages,
 }
 
 /// A command that is compared in another way.
@@ -204,10 +209,29 @@ pub const LENIENT: &[Lenient] = &[
     row("srandmember", How::Kind, CHANCE),
     row("zrandmember", How::Kind, CHANCE),
     row("spop", How::Unordered, CHANCE),
-    row("scan", How::Cursor, "a cursor is an inner matter"),
-    row("hscan", How::Cursor, "a cursor is an inner matter"),
-    row("sscan", How::Cursor, "a cursor is an inner matter"),
-    row("zscan", How::Cursor, "a cursor is an inner matter"),
+    row(
+        "scan",
+        How::Cursor { each: 1 },
+        "a cursor is an inner matter",
+    ),
+    row(
+        "hscan",
+        How::Cursor { each: 2 },
+        "a cursor is an inner matter",
+    ),
+    row(
+        "sscan",
+        How::Cursor { each: 1 },
+        "a cursor is an inner matter",
+    ),
+    row(
+        "zscan",
+        How::Cursor { each: 2 },
+        "a cursor is an inner matter",
+    ),
+    row("unsubscribe", How::Messages, "channels have no order"),
+    row("punsubscribe", How::Messages, "patterns have no order"),
+    row("sunsubscribe", How::Messages, "channels have no order"),
     row("hgetall", How::Pairs, "hashes have no order"),
     row("config|get", How::Pairs, "parameters have no order"),
     row("command|count", How::Kind, "see `fewer-commands`"),

@@ -192,6 +192,18 @@ impl Played {
         Ok(None)
     }
 
+    /// The requests alone, without those that look at what is left.
+    pub fn sequence(&self) -> Sequence {
+        let steps = self.steps.iter().map(|(step, _)| step);
+        Sequence {
+            seed: self.seed,
+            steps: steps
+                .filter(|step| step.connection != OBSERVER)
+                .cloned()
+                .collect(),
+        }
+    }
+
     /// How many replies are errors, and how many there are.
     pub fn errors(&self) -> (usize, usize) {
         let outputs = || self.steps.iter().flat_map(|(_, outputs)| outputs);

@@ -29,11 +29,6 @@ impl<'a> Args<'a> {
         self.remaining() == 0
     }
 
-    /// The argument `skip` places further on, without reading it.
-    pub(crate) fn nth(&self, skip: usize) -> Option<&'a [u8]> {
-        self.request.arg(self.at + skip)
-    }
-
     /// The next argument, if any.
     pub(crate) fn next(&mut self) -> Option<&'a [u8]> {
         let arg = self.request.arg(self.at)?;

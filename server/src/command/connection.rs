@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, Origin, Paused, ReplyMode, UnixMillis};
+use crate::engine::{Ctx, ReplyMode};
 use crate::resp::{Blob, Protocol, Reply, parse_integer};
 
 fn ping(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -57,16 +57,6 @@ fn auth(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<(), CommandError> {
-    if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
-        return Err(CommandError::Text(
-            "ERR Client names cannot contain spaces, newlines or special characters.".into(),
-        ));
-    }
-    ctx.session.name = Blob::new(name);
-    Ok(())
-}
-
 /// `networking.c: helloCommand`.
 fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let mut protocol = None;
@@ -108,16 +98,12 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ));
     }
     if let Some(name) = name {
-        set_name(ctx, name)?;
+        super::client::set_name(ctx, name)?;
     }
     if let Some(protocol) = protocol {
         ctx.session.protocol = protocol;
     }
-    let proto = if ctx.session.protocol == Protocol::Resp3 {
-        3
-    } else {
-        2
-    };
+    let proto = ctx.session.protocol.number();
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
     Ok(Reply::Map(vec![
         pair("server", Reply::bulk("redis")),
@@ -152,122 +138,7 @@ fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Static("RESET"))
 }
 
-fn client_id(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(ctx.session.conn.client_id() as i64))
-}
-
-fn client_setname(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    set_name(ctx, args.required()?)?;
-    Ok(Reply::Ok)
-}
-
-fn client_getname(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    if ctx.session.name.is_empty() {
-        Ok(Reply::Nil)
-    } else {
-        Ok(Reply::Bulk(ctx.session.name.clone()))
-    }
-}
-
-/// `networking.c: clientPauseCommand`; the engine lets requests wait until then.
-fn client_pause(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let refuse = |text: &'static str| Err(CommandError::Text(text.into()));
-    let what = match args.nth(1) {
-        Some(mode) if mode.eq_ignore_ascii_case(b"WRITE") => Paused::Writes,
-        Some(mode) if mode.eq_ignore_ascii_case(b"ALL") => Paused::All,
-        None => Paused::All,
-        Some(_) => return refuse("ERR CLIENT PAUSE mode must be WRITE or ALL"),
-    };
-    let Some(millis) = parse_integer(args.required()?) else {
-        return refuse("ERR timeout is not an integer or out of range");
-    };
-    if millis < 0 {
-        return refuse("ERR timeout is negative");
-    }
-    let Some(until) = ctx.now_millis().0.checked_add(millis) else {
-        return refuse("ERR timeout is out of range");
-    };
-    ctx.state.pause.begin(UnixMillis(until), what);
-    Ok(Reply::Ok)
-}
-
-fn client_unpause(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    ctx.state.end_pause();
-    Ok(Reply::Ok)
-}
-
-fn client_reply(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    if args.keyword("ON") {
-        ctx.session.reply_mode = ReplyMode::On;
-        return Ok(Reply::Ok);
-    }
-    if args.keyword("OFF") {
-        ctx.session.reply_mode = ReplyMode::Off;
-    } else if args.keyword("SKIP") {
-        if ctx.session.reply_mode != ReplyMode::Off {
-            ctx.session.reply_mode = ReplyMode::SkipNext;
-        }
-    } else {
-        return Err(CommandError::Syntax);
-    }
-    Err(CommandError::NoAnswer)
-}
-
-/// Whether a connection may be dropped for want of memory; here none ever is.
-fn client_no_evict(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    if args.keyword("ON") || args.keyword("OFF") {
-        Ok(Reply::Ok)
-    } else {
-        Err(CommandError::Syntax)
-    }
-}
-
-/// `networking.c: clientUnblockCommand`. A request that CLIENT PAUSE put off is not unblocked.
-fn client_unblock(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let id = args.required()?;
-    let with_error = match args.next() {
-        None => false,
-        Some(reason) if reason.eq_ignore_ascii_case(b"TIMEOUT") => false,
-        Some(reason) if reason.eq_ignore_ascii_case(b"ERROR") => true,
-        Some(_) => {
-            return Err(CommandError::Text(
-                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into(),
-            ));
-        }
-    };
-    let id = parse_integer(id).ok_or(CommandError::NotInteger)?;
-    let found = ctx.state.waiters.list().into_iter();
-    let mut found = found.map(|waiting| waiting.conn);
-    let Some(conn) = found.find(|conn| i64::try_from(conn.client_id()) == Ok(id)) else {
-        return Ok(Reply::Int(0));
-    };
-    if let Some(waiter) = ctx.state.waiters.remove(conn) {
-        let reply = if with_error {
-            Reply::error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-        } else {
-            waiter.wait.on_timeout
-        };
-        ctx.state.answer(conn, reply);
-    }
-    Ok(Reply::Int(1))
-}
-
-/// MONITOR: from now on this connection is told of every command.
-fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    if ctx.origin == Origin::Exec {
-        return Err(CommandError::Text(
-            "ERR MONITOR isn't allowed for DENY BLOCKING client".into(),
-        ));
-    }
-    if !ctx.session.is_monitor {
-        ctx.session.is_monitor = true;
-        ctx.state.monitors.push(ctx.session.conn);
-    }
-    Ok(Reply::Ok)
-}
-
 const OPEN: &[Flags] = &[Flags::LOADING, Flags::STALE, Flags::FAST];
-const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const GATE: &[Flags] = &[
     Flags::NOSCRIPT,
     Flags::LOADING,
@@ -275,47 +146,6 @@ const GATE: &[Flags] = &[
     Flags::FAST,
     Flags::NO_AUTH,
     Flags::ALLOW_BUSY,
-];
-const OWN: &[Flags] = &[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
-
-const CLIENT: &[CommandSpec] = &[
-    row("id", 2, client_id)
-        .flags(OWN)
-        .since("5.0.0")
-        .summary("The id of this connection."),
-    row("setname", 3, client_setname)
-        .flags(OWN)
-        .since("2.6.9")
-        .syntax("connection-name")
-        .summary("Names this connection."),
-    row("getname", 2, client_getname)
-        .flags(OWN)
-        .since("2.6.9")
-        .summary("The name of this connection."),
-    row("pause", -3, client_pause)
-        .flags(ADMIN)
-        .since("2.9.50")
-        .syntax("timeout:integer [mode=(WRITE | ALL)]@6.2.0")
-        .summary("Lets all requests, or all writes, wait for some milliseconds."),
-    row("unpause", 2, client_unpause)
-        .flags(ADMIN)
-        .since("6.2.0")
-        .summary("Ends the pause."),
-    row("reply", 3, client_reply)
-        .flags(OWN)
-        .since("3.2.0")
-        .syntax("on_off_skip=(ON | OFF | SKIP)")
-        .summary("Which replies this connection gets."),
-    row("no-evict", 3, client_no_evict)
-        .flags(ADMIN)
-        .since("7.0.0")
-        .syntax("enabled=(ON | OFF)")
-        .summary("Accepted: no connection is ever evicted here."),
-    row("unblock", -3, client_unblock)
-        .flags(ADMIN)
-        .since("5.0.0")
-        .syntax("client-id:integer [timeout_error=(TIMEOUT | ERROR)]")
-        .summary("Answers a connection that waits for a key."),
 ];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
@@ -348,12 +178,8 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(GATE)
         .since("6.2.0")
         .summary("Puts this connection back to how it began."),
-    CommandSpec::new("monitor", 1, Group::Server, monitor)
-        .flags(ADMIN)
-        .summary("Tells this connection of every command."),
-    CommandSpec::container("client", -2, Group::Connection, CLIENT)
-        .since("2.4.0")
-        .summary("What concerns connections."),
+    super::client::CLIENT,
+    super::client::WAIT,
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -4,21 +4,20 @@
 /// Whole commands.
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[&str] = &[
-    "acl", "asking", "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro", "bitop",
+    "asking", "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro", "bitop",
     "bitpos", "bzmpop", "bzpopmax", "bzpopmin", "cluster",
-    "eval_ro", "evalsha_ro", "failover", "fcall", "fcall_ro", "function",
+    "failover", "fcall", "fcall_ro", "function",
     "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", "getbit",
-    "lastsave", "latency",
-    "lolwut",
-    "memory", "migrate", "module",
+    
+    "migrate", 
     "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest", "psync",
     "readonly", "readwrite",
-    "replconf", "replicaof", "restore-asking", "role",
+    "replconf", "replicaof", "restore-asking", 
     "sadd", "save", "scard", "sdiff", "sdiffstore", "setbit", "sinter", "sintercard",
-    "sinterstore", "sismember", "slaveof", "slowlog", "smembers", "smismember", "smove",
+    "sinterstore", "sismember", "slaveof", "smembers", "smismember", "smove",
     "spop", "srandmember", "srem", "sscan", "sunion",
-    "sunionstore", "sync", "wait",
+    "sunionstore", "sync", 
     "xack", "xadd", "xautoclaim", "xclaim", "xdel", "xgroup", "xinfo", "xlen", "xpending", "xrange", "xread",
     "xreadgroup", "xrevrange", "xsetid", "xtrim", "zadd", "zcard", "zcount", "zdiff", "zdiffstore", "zincrby",
     "zinter", "zintercard", "zinterstore", "zlexcount", "zmpop", "zmscore", "zpopmax", "zpopmin",
@@ -30,9 +29,14 @@ pub(super) const COMMANDS: &[&str] = &[
 /// Subcommands of commands that are implemented.
 #[rustfmt::skip]
 pub(super) const SUBCOMMANDS: &[(&str, &[&str])] = &[
-    ("client", &["caching", "getredir", "help", "info", "kill", "list", "tracking", "trackinginfo"]),
+    ("acl", &["cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users"]),
+    ("client", &["caching", "help", "tracking"]),
     ("command", &["help"]),
-    ("config", &["help", "resetstat", "rewrite"]),
+    ("config", &["help"]),
+    ("latency", &["doctor", "graph", "help"]),
+    ("memory", &["doctor", "help"]),
+    ("module", &["help", "load", "loadex", "unload"]),
     ("pubsub", &["help"]),
-    ("script", &["debug", "help"]),
+    ("slowlog", &["help"]),
+    ("script", &["help"]),
 ];

@@ -1,23 +1,29 @@
 //! The command table. COMMAND, arity errors, ACL categories and the README list are read from it.
 
 mod args;
+mod client;
+mod config;
 mod connection;
+mod debug;
 mod dump;
 mod error;
 mod expire;
 mod generic;
 mod hash;
 mod hash_walk;
+mod info;
 mod introspection;
 mod keys;
 mod list;
 mod list_pop;
+mod memory;
 mod missing;
 mod pubsub;
 mod scan;
 #[cfg(feature = "script")]
 mod scripting;
 mod server;
+mod slowlog;
 mod sort;
 mod spec;
 mod string;
@@ -76,7 +82,6 @@ impl Entry {
     }
 
     /// As in `config|get`.
-    #[allow(dead_code, reason = "read by INFO commandstats, which comes next")]
     pub(crate) fn full_name(self) -> &'static str {
         &FULL_NAMES[usize::from(self.number)].0
     }
@@ -93,10 +98,14 @@ static FULL_NAMES: LazyLock<Vec<(String, &'static CommandSpec)>> = LazyLock::new
 });
 
 /// The entry with this number.
-#[allow(dead_code, reason = "read by INFO commandstats, which comes next")]
 pub(crate) fn numbered(number: u16) -> Entry {
     let spec = FULL_NAMES[usize::from(number)].1;
     Entry { spec, number }
+}
+
+/// The name of the command with this number, as in `config|get`.
+pub(crate) fn name_of(number: u16) -> &'static str {
+    numbered(number).full_name()
 }
 
 /// How many commands and subcommands there are.

@@ -5,8 +5,16 @@ use super::{Args, CommandError};
 use crate::engine::{Ctx, ScriptCall};
 use crate::resp::Reply;
 
+/// What the command promises of its script.
+#[derive(Clone, Copy, PartialEq)]
+enum Promise {
+    Nothing,
+    /// It does not write.
+    ReadsOnly,
+}
+
 /// Asks the engine to run a script; `first_key` is where the keys of the request begin.
-fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>, script: usize) -> CommandResult {
+fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>, script: usize, promise: Promise) -> CommandResult {
     let keys = args.integer()?;
     let keys = match usize::try_from(keys) {
         Ok(keys) if keys <= args.remaining() => keys,
@@ -26,27 +34,44 @@ fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>, script: usize) -> CommandResult {
         script,
         first_key,
         keys,
+        reads_only: promise == Promise::ReadsOnly,
     });
     Ok(Reply::Nil)
 }
 
 fn eval(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    by_body(ctx, args, Promise::Nothing)
+}
+
+fn eval_ro(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    by_body(ctx, args, Promise::ReadsOnly)
+}
+
+fn by_body(ctx: &mut Ctx<'_>, args: &mut Args<'_>, promise: Promise) -> CommandResult {
     let body = args.required()?;
     // Bad numbers are refused before the script is known.
-    run(ctx, &mut args.clone(), 0)?;
+    run(ctx, &mut args.clone(), 0, promise)?;
     let script = ctx.state.scripts.intern(body);
-    run(ctx, args, script)
+    run(ctx, args, script, promise)
 }
 
 fn evalsha(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    by_sha(ctx, args, Promise::Nothing)
+}
+
+fn evalsha_ro(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    by_sha(ctx, args, Promise::ReadsOnly)
+}
+
+fn by_sha(ctx: &mut Ctx<'_>, args: &mut Args<'_>, promise: Promise) -> CommandResult {
     let sha = args.required()?;
     let script = ctx.state.scripts.by_sha(sha);
     if sha.len() != 40 {
         return Err(CommandError::NoScript);
     }
-    run(ctx, &mut args.clone(), 0)?;
+    run(ctx, &mut args.clone(), 0, promise)?;
     ctx.script = None;
-    run(ctx, args, script.ok_or(CommandError::NoScript)?)
+    run(ctx, args, script.ok_or(CommandError::NoScript)?, promise)
 }
 
 fn load(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -98,16 +123,48 @@ fn kill(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
+/// There is no debugger, so that it can only be turned off.
+fn debug(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let mode = args.required()?;
+    if mode.eq_ignore_ascii_case(b"no") {
+        return Ok(Reply::Ok);
+    }
+    if mode.eq_ignore_ascii_case(b"yes") || mode.eq_ignore_ascii_case(b"sync") {
+        return Err(CommandError::NotImplemented {
+            what: format!(
+                "SCRIPT DEBUG {}",
+                String::from_utf8_lossy(mode).to_ascii_uppercase()
+            ),
+        });
+    }
+    Err(CommandError::Text(
+        "ERR Use SCRIPT DEBUG YES/SYNC/NO".into(),
+    ))
+}
+
 const SCRIPT_FLAGS: &[Flags] = &[
     Flags::NOSCRIPT,
     Flags::STALE,
     Flags::SKIP_MONITOR,
     Flags::NO_MANDATORY_KEYS,
 ];
+const READ_ONLY_FLAGS: &[Flags] = &[
+    Flags::READONLY,
+    Flags::NOSCRIPT,
+    Flags::STALE,
+    Flags::SKIP_MONITOR,
+    Flags::NO_MANDATORY_KEYS,
+];
 const KEYS: &[&str] = &["RW", "access", "update"];
+const KEYS_READ: &[&str] = &["RO", "access"];
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
 const SCRIPT: &[CommandSpec] = &[
+    row("debug", 3, debug)
+        .since("3.2.0")
+        .flags(&[Flags::NOSCRIPT])
+        .syntax("mode=(YES | SYNC | NO)")
+        .summary("Refuses to debug scripts."),
     row("load", 3, load)
         .flags(&[Flags::NOSCRIPT, Flags::STALE])
         .tips(ALL_NODES)
@@ -144,6 +201,21 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .counted_keys(2, KEYS)
         .syntax("sha1 numkeys:integer [key...] [arg...]")
         .summary("Runs a script that is kept, by its digest."),
+    row("eval_ro", -3, eval_ro)
+        .since("7.0.0")
+        .flags(READ_ONLY_FLAGS)
+        .counted_keys(2, KEYS_READ)
+        .key_notes("A script that does not write may read its keys")
+        .acl_without(&["@read"])
+        .syntax("script numkeys:integer [key...] [arg...]")
+        .summary("Runs a script that must not write."),
+    row("evalsha_ro", -3, evalsha_ro)
+        .since("7.0.0")
+        .flags(READ_ONLY_FLAGS)
+        .counted_keys(2, KEYS_READ)
+        .acl_without(&["@read"])
+        .syntax("sha1 numkeys:integer [key...] [arg...]")
+        .summary("Runs a script that is kept and must not write, by its digest."),
     CommandSpec::container("script", -2, Group::Scripting, SCRIPT)
         .since("2.6.0")
         .summary("The scripts that are kept."),

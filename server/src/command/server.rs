@@ -1,11 +1,9 @@
-//! The server: its data as a whole, its configuration, what it says of itself.
+//! The server: its data as a whole, its clock, its end, and what it does not have.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, Effect};
+use crate::engine::{Ctx, Effect, Origin};
 use crate::resp::Reply;
-use std::fmt::Write as _;
-use std::time::Duration;
 
 fn dbsize(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(ctx.db().len() as i64))
@@ -65,164 +63,54 @@ fn time(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ]))
 }
 
-fn config_get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let patterns: Vec<&[u8]> = args.rest().collect();
-    let found = ctx.state.config.matching(&patterns);
-    Ok(Reply::Map(
-        found
-            .into_iter()
-            .map(|(name, value)| (Reply::bulk(name), Reply::bulk(value)))
-            .collect(),
-    ))
-}
-
-/// All or nothing.
-fn config_set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    if !args.remaining().is_multiple_of(2) {
-        return Err(CommandError::Syntax);
+/// MONITOR. A monitor asks in vain to be one.
+fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    if ctx.origin == Origin::Exec {
+        return Err(CommandError::Text(
+            "ERR MONITOR isn't allowed for DENY BLOCKING client".into(),
+        ));
     }
-    let mut changes = Vec::new();
-    while let (Some(name), Some(value)) = (args.next(), args.next()) {
-        changes.push((name, value));
+    if ctx.session.is_monitor {
+        return Err(CommandError::NoAnswer);
     }
-    ctx.state.config = ctx.state.config.with(&changes)?;
+    ctx.session.is_monitor = true;
+    ctx.state.monitors.push(ctx.session.conn);
     Ok(Reply::Ok)
 }
 
-/// INFO: the sections and fields that clients and tools read. Figures that a double cannot know
-/// truthfully (memory of the process, CPU time) are left out.
-fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    const SECTIONS: [&str; 8] = [
-        "server",
-        "clients",
-        "memory",
-        "persistence",
-        "stats",
-        "replication",
-        "cluster",
-        "keyspace",
-    ];
-    let wanted: Vec<String> = args
-        .rest()
-        .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
-        .collect();
-    let everything = wanted.is_empty()
-        || wanted
-            .iter()
-            .any(|name| matches!(&**name, "all" | "default" | "everything"));
-    let mut text = String::new();
-    for section in SECTIONS {
-        if everything || wanted.iter().any(|name| name == section) {
-            if !text.is_empty() {
-                text.push_str("\r\n");
-            }
-            section_of_info(ctx, section, &mut text);
-        }
+fn role(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let (offset, replicas) = (Reply::Int(0), Reply::Array(Vec::new()));
+    Ok(Reply::Array(vec![Reply::bulk("master"), offset, replicas]))
+}
+
+/// Nothing was saved since the start, which counts as a time of saving.
+fn lastsave(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Int(ctx.state.started.0.div_euclid(1_000_000)))
+}
+
+/// LOLWUT: the pictures of former versions are theirs.
+fn lolwut(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if args.remaining() >= 2
+        && args.keyword("VERSION")
+        && let version @ (5 | 6) = args.integer()?
+    {
+        return Err(CommandError::NotImplemented {
+            what: format!("LOLWUT VERSION {version}"),
+        });
     }
     Ok(Reply::Verbatim {
         format: *b"txt",
-        text: text.into(),
+        text: format!("Redis ver. {}\n", crate::REDIS_VERSION).into(),
     })
 }
 
-fn section_of_info(ctx: &Ctx<'_>, section: &str, text: &mut String) {
-    let state = &*ctx.state;
-    let mut title = section.to_owned();
-    title[..1].make_ascii_uppercase();
-    let uptime =
-        Duration::from_micros(u64::try_from(ctx.now.0 - state.started.0).unwrap_or(0)).as_secs();
-    let mut fields: Vec<(String, String)> = Vec::new();
-    let mut field =
-        |name: &str, value: &dyn ToString| fields.push((name.to_owned(), value.to_string()));
-    match section {
-        "server" => {
-            field("redis_version", &crate::REDIS_VERSION);
-            field("redis_mode", &"standalone");
-            field("redouble_version", &env!("CARGO_PKG_VERSION"));
-            field("arch_bits", &usize::BITS);
-            field("multiplexing_api", &"none");
-            field("process_id", &std::process::id());
-            field("run_id", &state.run_id);
-            field("tcp_port", &state.config.port);
-            field("server_time_usec", &ctx.now.0);
-            field("uptime_in_seconds", &uptime);
-            field("uptime_in_days", &(uptime / 86_400));
-            field("hz", &10);
-        }
-        "clients" => {
-            // The caller's own session is out of the table while it is served, but still counted.
-            field("connected_clients", &state.sessions.len());
-            field("maxclients", &state.config.maxclients);
-            field("blocked_clients", &0);
-        }
-        "memory" => {
-            field("maxmemory", &0);
-            field("maxmemory_policy", &"noeviction");
-        }
-        "persistence" => {
-            field("loading", &0);
-            field("rdb_changes_since_last_save", &state.dirty);
-            field("rdb_bgsave_in_progress", &0);
-            field("aof_enabled", &0);
-        }
-        "stats" => {
-            field("total_connections_received", &state.stats.connections);
-            field("total_commands_processed", &state.stats.commands);
-            field("rejected_connections", &state.stats.rejected_connections);
-            field("expired_keys", &state.stats.expired_keys);
-            field("evicted_keys", &0);
-            field("keyspace_hits", &state.stats.keyspace_hits);
-            field("keyspace_misses", &state.stats.keyspace_misses);
-            field("total_error_replies", &state.stats.errors);
-        }
-        "replication" => {
-            field("role", &"master");
-            field("connected_slaves", &0);
-            field("master_failover_state", &"no-failover");
-            field("master_replid", &state.run_id);
-            field("master_repl_offset", &0);
-        }
-        "cluster" => field("cluster_enabled", &0),
-        _ => {
-            for (index, db) in state.dbs.iter().enumerate().filter(|(_, db)| db.len() > 0) {
-                let value = format!("keys={},expires={},avg_ttl=0", db.len(), db.volatile_len());
-                field(&format!("db{index}"), &value);
-            }
-        }
-    }
-    let _infallible = write!(text, "# {title}\r\n");
-    for (name, value) in fields {
-        let _infallible = write!(text, "{name}:{value}\r\n");
-    }
+fn module_list(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Array(Vec::new()))
 }
 
-/// DEBUG, which is enabled as if by `enable-debug-command yes`.
-fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let name = String::from_utf8_lossy(args.required()?).to_ascii_uppercase();
-    match (&*name, args.next(), args.is_empty()) {
-        ("SLEEP", Some(seconds), true) => {
-            // `strtod` takes what it can and else answers 0; so does this, without negative times.
-            let seconds = std::str::from_utf8(seconds)
-                .ok()
-                .and_then(|text| text.trim_start().parse::<f64>().ok());
-            let seconds = seconds
-                .filter(|seconds| seconds.is_finite())
-                .unwrap_or(0.0)
-                .clamp(0.0, 1e9);
-            let duration = Duration::from_secs_f64(seconds);
-            if duration > Duration::ZERO {
-                ctx.stall(duration);
-            }
-            Ok(Reply::Ok)
-        }
-        ("SET-ACTIVE-EXPIRE", Some(flag), true) => {
-            ctx.state.active_expire = crate::resp::parse_integer(flag).unwrap_or(0) != 0;
-            Ok(Reply::Ok)
-        }
-        _ => Err(CommandError::NotImplemented {
-            what: format!("DEBUG {name} with these arguments"),
-        }),
-    }
+/// There is one user.
+fn acl_whoami(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::bulk("default"))
 }
 
 /// SHUTDOWN: nothing is ever saved, so only the forms that save nothing are honest.
@@ -253,23 +141,19 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Err(CommandError::NoAnswer)
 }
 
-const OPEN: &[Flags] = &[Flags::LOADING, Flags::STALE];
 const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
-const CONFIG: &[CommandSpec] = &[
-    row("get", -3, config_get)
-        .flags(ADMIN)
-        .since("2.0.0")
-        .syntax("parameter=(parameter)...")
-        .summary("The parameters that match."),
-    row("set", -4, config_set)
-        .flags(ADMIN)
-        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .since("2.0.0")
-        .syntax("parameter_value=(parameter value)...")
-        .summary("Changes parameters, all or none."),
-];
+const MODULE: &[CommandSpec] = &[row("list", 2, module_list)
+    .flags(&[Flags::ADMIN, Flags::NOSCRIPT])
+    .tips(&["nondeterministic_output_order"])
+    .since("4.0.0")
+    .summary("The modules that are loaded; none.")];
+
+const ACL: &[CommandSpec] = &[row("whoami", 2, acl_whoami)
+    .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+    .since("6.0.0")
+    .summary("The user of this connection.")];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("dbsize", 1, dbsize)
@@ -300,23 +184,36 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .tips(&["nondeterministic_output"])
         .since("2.6.0")
         .summary("The node's clock."),
-    row("info", -1, info)
-        .flags(OPEN)
-        .acl(&["@dangerous"])
-        .tips(&[
-            "nondeterministic_output",
-            "request_policy:all_shards",
-            "response_policy:special",
-        ])
-        .syntax("[section...]")
-        .summary("What the server says of itself."),
-    CommandSpec::container("config", -2, Group::Server, CONFIG)
-        .since("2.0.0")
-        .summary("The configuration."),
-    row("debug", -2, debug)
+    row("lastsave", 1, lastsave)
+        .flags(&[Flags::LOADING, Flags::STALE, Flags::FAST])
+        .tips(&["nondeterministic_output"])
+        .acl(&["@admin", "@dangerous"])
+        .summary("When the data was saved last, or the server was started."),
+    row("lolwut", -1, lolwut)
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .since("5.0.0")
+        .syntax("[VERSION version:integer]")
+        .summary("The version, for people."),
+    row("monitor", 1, monitor)
         .flags(ADMIN)
-        .system_command()
-        .summary("SLEEP and SET-ACTIVE-EXPIRE, for tests."),
+        .summary("Tells this connection of every command."),
+    row("role", 1, role)
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST])
+        .acl(&["@admin", "@dangerous"])
+        .since("2.8.12")
+        .summary("The place of this node in replication."),
+    CommandSpec::container("acl", -2, Group::Server, ACL)
+        .since("6.0.0")
+        .summary("Users and what they may do."),
+    CommandSpec::container("module", -2, Group::Server, MODULE)
+        .since("4.0.0")
+        .summary("Modules."),
+    super::config::CONFIG,
+    super::debug::DEBUG,
+    super::info::INFO,
+    super::memory::MEMORY,
+    super::slowlog::LATENCY,
+    super::slowlog::SLOWLOG,
     row("shutdown", -1, shutdown)
         .flags(&[
             Flags::ADMIN,

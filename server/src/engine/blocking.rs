@@ -69,6 +69,15 @@ impl Waiters {
         self.by_conn.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.by_conn.len()
+    }
+
+    /// How many of them will give up one day.
+    pub(crate) fn timed_len(&self) -> usize {
+        self.deadlines.len()
+    }
+
     pub(crate) fn park(
         &mut self,
         conn: ConnId,

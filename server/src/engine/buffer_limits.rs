@@ -1,10 +1,5 @@
 //! `client-output-buffer-limit`: how much a client may leave unread before its connection ends.
 
-#![allow(
-    dead_code,
-    reason = "recorded already; the commands that read it come next"
-)]
-
 use std::fmt;
 
 /// The limits of one class of clients; 0 for none.

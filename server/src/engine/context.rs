@@ -38,6 +38,8 @@ pub(crate) enum ScriptCall {
         script: usize,
         first_key: usize,
         keys: usize,
+        /// Whether the caller wants nothing written, whatever the script says of itself.
+        reads_only: bool,
     },
     /// Compile it and answer its digest.
     Load { script: usize },
@@ -250,6 +252,16 @@ impl Ctx<'_> {
             }
         }
         Err(CommandError::Parked)
+    }
+
+    /// Parks the request for a time (`None`: for ever) and then answers; at once where nothing may wait.
+    pub(crate) fn block_for(
+        &mut self,
+        timeout: Option<Duration>,
+        answer: Reply,
+    ) -> Result<Reply, CommandError> {
+        // No key will ever end this.
+        self.block_on(&[], Kind::String, timeout, answer)
     }
 
     /// Whether a blocking command may look at this key now: at its first run at all of them, when it

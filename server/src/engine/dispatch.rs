@@ -350,7 +350,7 @@ pub(super) fn tell_monitors(
     let line = monitor::line(now, session.db, addr, request);
     let line = Reply::Status(line.into());
     for conn in state.monitors.clone() {
-        state.push(conn, line.clone());
+        state.tell(conn, line.clone());
     }
 }
 

@@ -2,11 +2,6 @@
 //!
 //! Sources: `latency.c`, `hdr_histogram.c`. What takes time here is a command that sleeps.
 
-#![allow(
-    dead_code,
-    reason = "recorded already; the commands that read it come next"
-)]
-
 use std::collections::{BTreeMap, VecDeque};
 
 /// Samples kept of an event (`LATENCY_TS_LEN`).

@@ -7,12 +7,16 @@ mod blocking;
 mod buffer_limits;
 mod config;
 mod context;
+#[cfg(feature = "script")]
+mod digest;
 mod dispatch;
 mod effect;
 mod expiry;
 mod glob;
+mod idle;
 mod keyspace;
 mod latency;
+mod memory;
 mod monitor;
 mod notify;
 mod object;
@@ -38,20 +42,21 @@ pub use config::Config;
 pub(crate) use context::{Ctx, Origin, ScriptCall, Ttl};
 pub use effect::Effect;
 pub use glob::glob_match;
+pub(crate) use latency::{groups, percentile};
+pub(crate) use memory::{Overhead, describe_nodes, key_bytes};
 pub(crate) use notify::Class;
 pub use notify::Classes;
 pub use parameter::Others;
 pub(crate) use parameter::is_secret;
+pub(crate) use parameter::parse_memory;
 pub(crate) use pause::Paused;
 pub(crate) use pubsub::Space;
-pub(crate) use rdb::{PayloadError, dump, restore};
+pub(crate) use rdb::{PayloadError, dump, restore, serialized_bytes};
 pub use rng::Rng;
 #[cfg(feature = "script")]
 pub use script::Bystanders;
 pub use session::ConnId;
-pub(crate) use session::ReplyMode;
-#[cfg(not(feature = "script"))]
-use session::Session;
+pub(crate) use session::{ReplyMode, Session};
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use transaction::Queue;
 pub(crate) use value::{End, Form, Hash, HashLimits, Kind, List, Value, clamp_range};
@@ -89,6 +94,8 @@ pub trait Desk {
     /// # Errors
     /// `ERR max number of clients reached`, as `networking.c: acceptCommonHandler`.
     fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply>;
+    /// Where a connection has reached the server, if not where its client is.
+    fn reached_at(&mut self, conn: ConnId, laddr: &str);
     /// Forgets a connection.
     fn disconnect(&mut self, conn: ConnId);
     /// Runs one request of a connection. `now` is the node's clock, read once for the whole unit.
@@ -102,6 +109,9 @@ pub trait Desk {
     fn protocol(&self, conn: ConnId) -> Protocol;
     /// The bounds under which a connection's input is decoded.
     fn limits(&self, conn: ConnId) -> Limits;
+    /// How many bytes of messages a connection may leave unread before it ends
+    /// (`client-output-buffer-limit pubsub`).
+    fn pushed_bytes_max(&self) -> usize;
     /// The name a connection gave itself by CLIENT SETNAME; empty at first.
     fn name(&self, conn: ConnId) -> &[u8];
 }
@@ -142,6 +152,15 @@ pub(crate) struct State {
     script_error: Option<ErrorReply>,
     pub(crate) started: UnixMicros,
     pub(crate) run_id: String,
+    /// `master_replid`.
+    pub(crate) replication_id: String,
+    replication_ids: Rng,
+    /// The largest estimate that was ever asked for, bytes.
+    memory_peak: usize,
+    /// When to look for clients that have said nothing for too long.
+    idle_check: Option<UnixMillis>,
+    /// The instant of the unit that runs, or ran last.
+    now: UnixMicros,
     /// Changes since the start (`rdb_changes_since_last_save`).
     pub(crate) dirty: u64,
     /// What the driver has to carry out.
@@ -156,6 +175,8 @@ pub(crate) struct State {
     caller: Option<ConnId>,
     /// What the caller was sent by its own request.
     own_frames: Vec<Reply>,
+    /// What MONITOR tells the caller of its own request.
+    own_tail: Vec<Reply>,
     /// Whether anything follows from this unit (see `unit.rs`).
     has_sequel: bool,
     /// The key for which a waiting request is being run again.
@@ -169,6 +190,7 @@ pub(crate) struct State {
 impl State {
     fn new(config: Config, now: UnixMicros) -> Self {
         let seed = config.seed;
+        let mut replication_ids = Rng::for_component(seed, "replication id");
         let hash_seed = Rng::for_component(seed, "keyspace").next_u64();
         Self {
             dbs: (0..config.databases.max(1))
@@ -189,6 +211,11 @@ impl State {
             script_error: None,
             started: now,
             run_id: Rng::for_component(seed, "run id").hex(20),
+            replication_id: replication_ids.hex(20),
+            replication_ids,
+            memory_peak: 0,
+            idle_check: idle::first_check(&config, now),
+            now,
             dirty: 0,
             outbox: Outbox::default(),
             watches: Watches::default(),
@@ -198,12 +225,24 @@ impl State {
             monitors: Vec::new(),
             caller: None,
             own_frames: Vec::new(),
+            own_tail: Vec::new(),
             has_sequel: false,
             retry: None,
             resumed: None,
             draws: Rng::for_component(seed, "commands"),
             config,
         }
+    }
+
+    /// Draws another `master_replid`.
+    pub(crate) fn change_replication_id(&mut self) {
+        self.replication_id = self.replication_ids.hex(20);
+    }
+
+    /// Ends a connection at once, from the side of the server.
+    pub(crate) fn show_out(&mut self, conn: ConnId) {
+        self.disconnect(conn);
+        self.outbox.push(Effect::Close { conn });
     }
 
     /// Removes a key whose deadline has passed.
@@ -366,6 +405,12 @@ impl Desk for State {
         Ok(conn)
     }
 
+    fn reached_at(&mut self, conn: ConnId, laddr: &str) {
+        if let Some(session) = self.sessions.get_mut(conn) {
+            session.laddr = laddr.into();
+        }
+    }
+
     fn disconnect(&mut self, conn: ConnId) {
         self.watches.unwatch(conn);
         self.waiters.remove(conn);
@@ -404,6 +449,10 @@ impl Desk for State {
         self.sessions
             .get(conn)
             .map_or_else(Protocol::default, |session| session.protocol)
+    }
+
+    fn pushed_bytes_max(&self) -> usize {
+        self.config.client_output_buffer_limit.pushed_bytes_max()
     }
 
     fn limits(&self, conn: ConnId) -> Limits {
@@ -537,6 +586,10 @@ impl Desk for Engine {
         self.state_mut().connect(addr, now)
     }
 
+    fn reached_at(&mut self, conn: ConnId, laddr: &str) {
+        self.state_mut().reached_at(conn, laddr);
+    }
+
     fn disconnect(&mut self, conn: ConnId) {
         self.state_mut().disconnect(conn);
     }
@@ -557,6 +610,10 @@ impl Desk for Engine {
 
     fn protocol(&self, conn: ConnId) -> Protocol {
         self.state().protocol(conn)
+    }
+
+    fn pushed_bytes_max(&self) -> usize {
+        self.state().pushed_bytes_max()
     }
 
     fn limits(&self, conn: ConnId) -> Limits {

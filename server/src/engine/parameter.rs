@@ -250,7 +250,7 @@ impl Parameter {
 }
 
 /// A number of bytes with an optional unit (`util.c: memtoull`).
-pub(super) fn parse_memory(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_memory(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unit = match &text[digits..].to_ascii_lowercase()[..] {
         b"" | b"b" => 1,

@@ -55,6 +55,18 @@ impl Pause {
         self.postponed.push_back((conn, request));
     }
 
+    pub(crate) fn postponed(&self) -> usize {
+        self.postponed.len()
+    }
+
+    /// What a connection wants to be done after the pause.
+    pub(crate) fn request_of(&self, conn: ConnId) -> Option<&OwnedRequest> {
+        let mut postponed = self.postponed.iter();
+        postponed
+            .find(|(other, _)| *other == conn)
+            .map(|(_, request)| request)
+    }
+
     /// Whether requests were put off that need not wait any longer.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {

@@ -148,29 +148,46 @@ impl Writer {
     }
 
     fn list(&mut self, list: &List, size_class: i32) {
-        let mut nodes: Vec<Vec<&Blob>> = Vec::new();
-        let mut node_bytes = 0;
-        for element in list.iter() {
-            let count = nodes.last().map_or(0, Vec::len);
-            let bytes = node_bytes + element.len() + ELEMENT_BYTES;
-            match nodes
-                .last_mut()
-                .filter(|_| has_room(bytes, count, size_class))
-            {
-                Some(node) => node.push(element),
-                None => {
-                    nodes.push(vec![element]);
-                    node_bytes = listpack::EMPTY_BYTES;
-                }
-            }
-            node_bytes += listpack::entry_bytes(element);
-        }
+        let nodes = list_nodes(list, size_class);
         self.length(nodes.len() as u64);
         for node in nodes {
             self.length(PACKED);
             self.string(&listpack::encode(node.into_iter()));
         }
     }
+}
+
+/// The nodes of a list that was filled from the head to the tail.
+pub(super) fn list_nodes(list: &List, size_class: i32) -> Vec<Vec<&Blob>> {
+    let mut nodes: Vec<Vec<&Blob>> = Vec::new();
+    let mut node_bytes = 0;
+    for element in list.iter() {
+        let count = nodes.last().map_or(0, Vec::len);
+        let bytes = node_bytes + element.len() + ELEMENT_BYTES;
+        match nodes
+            .last_mut()
+            .filter(|_| has_room(bytes, count, size_class))
+        {
+            Some(node) => node.push(element),
+            None => {
+                nodes.push(vec![element]);
+                node_bytes = listpack::EMPTY_BYTES;
+            }
+        }
+        node_bytes += listpack::entry_bytes(element);
+    }
+    nodes
+}
+
+/// What a listpack of these entries takes.
+pub(super) fn listpack_bytes<'a>(entries: impl Iterator<Item = &'a Blob>) -> usize {
+    let entries = entries.map(|entry| listpack::entry_bytes(entry));
+    listpack::EMPTY_BYTES + entries.sum::<usize>()
+}
+
+/// What a value takes in a file of RDB, without its type.
+pub(crate) fn serialized_bytes(value: &Value, config: &Config) -> usize {
+    dump(value, config).len() - FOOTER_BYTES - 1
 }
 
 /// `quicklist.c: _quicklistNodeAllowInsert`.

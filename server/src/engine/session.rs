@@ -47,9 +47,13 @@ pub(crate) struct Session {
     pub(crate) is_monitor: bool,
     /// Where it comes from, as CLIENT LIST prints it.
     pub(crate) addr: Box<str>,
-    #[allow(dead_code, reason = "read by CLIENT LIST, which comes next")]
+    /// Where it has reached us.
+    pub(crate) laddr: Box<str>,
+    /// Whether it is spared when clients are evicted (CLIENT NO-EVICT), which none is.
+    pub(crate) is_spared: bool,
     pub(crate) connected_at: UnixMicros,
-    pub(crate) last_request_at: UnixMicros,
+    /// When it last said or was told something.
+    pub(crate) last_used_at: UnixMicros,
     /// The number of its latest command; none if that is unknown.
     pub(crate) last_command: Option<u16>,
 }
@@ -88,8 +92,10 @@ impl Sessions {
             is_subscribed: false,
             is_monitor: false,
             addr: addr.into(),
+            laddr: addr.into(),
+            is_spared: false,
             connected_at: now,
-            last_request_at: now,
+            last_used_at: now,
             last_command: None,
         }));
         self.count += 1;
@@ -117,7 +123,6 @@ impl Sessions {
             .filter(|session| session.conn == conn)
     }
 
-    #[allow(dead_code, reason = "read by CLIENT LIST, which comes next")]
     /// All connections whose session is not being handled, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
         let mut all: Vec<&Session> = self

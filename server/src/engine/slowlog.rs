@@ -2,11 +2,6 @@
 //!
 //! Source: `slowlog.c`.
 
-#![allow(
-    dead_code,
-    reason = "recorded already; the commands that read it come next"
-)]
-
 use crate::resp::{Blob, Request};
 use std::collections::VecDeque;
 

@@ -2,11 +2,6 @@
 //!
 //! Time stands still within a command, so calls take no time, but for those that sleep.
 
-#![allow(
-    dead_code,
-    reason = "recorded already; the commands that read it come next"
-)]
-
 use crate::resp::ErrorReply;
 use std::collections::BTreeMap;
 

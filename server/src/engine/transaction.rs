@@ -85,6 +85,11 @@ impl Watches {
         }
     }
 
+    /// How many keys a connection watches.
+    pub(crate) fn count(&self, conn: ConnId) -> usize {
+        self.by_conn.get(&conn).map_or(0, Vec::len)
+    }
+
     /// The watched keys of a database, for whoever empties or replaces it.
     pub(crate) fn keys_of(&self, db: usize) -> Vec<Blob> {
         let watched = self.by_key.keys().filter(|(of, _)| *of == db);

@@ -17,7 +17,7 @@ use super::effect::Effect;
 use super::session::{ConnId, ReplyMode, Session};
 use super::time::{UnixMicros, UnixMillis};
 use super::{Engine, Outcome, State};
-use crate::resp::{Blob, OwnedRequest, Reply, Request};
+use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply, Request};
 
 /// A transaction in whose middle a script was given up; it goes on when the script is killed.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ enum Due {
     /// A request has waited for long enough.
     Timeout(ConnId),
     PauseEnds,
+    /// Somebody may have been silent for too long.
+    Idle,
     Expire {
         db: usize,
         slot: u32,
@@ -47,7 +49,8 @@ impl Engine {
             return Outcome::Silent;
         };
         state.caller = Some(conn);
-        session.last_request_at = now;
+        session.last_used_at = now;
+        state.now = now;
         let mut is_quiet = session.reply_mode != ReplyMode::On;
         let outcome = match dispatch(state, &mut session, request, now, Origin::Client) {
             Dispatched::Reply(reply) => {
@@ -142,7 +145,9 @@ impl Engine {
                 reply => Outcome::Reply(state.as_wanted(conn, reply)),
             },
             Outcome::Parked => {
-                for frame in std::mem::take(&mut state.own_frames) {
+                let tail = std::mem::take(&mut state.own_tail);
+                let frames = std::mem::take(&mut state.own_frames);
+                for frame in frames.into_iter().chain(tail) {
                     state.outbox.push(Effect::Push { conn, frame });
                 }
                 Outcome::Parked
@@ -278,6 +283,7 @@ impl Engine {
             .filter(|(deadline, _)| now.millis() > *deadline)
         {
             let state = self.state_mut();
+            state.now = now;
             match due {
                 Due::Timeout(conn) => {
                     if let Some(waiter) = state.waiters.remove(conn) {
@@ -285,6 +291,7 @@ impl Engine {
                     }
                 }
                 Due::PauseEnds => state.pause.end(),
+                Due::Idle => state.show_out_idle(now),
                 Due::Expire { db, slot } => state.expire(db, slot),
             }
             self.follow_up(now);
@@ -300,12 +307,14 @@ impl State {
         let expires = self.active_expire && !self.pause.is_on();
         let expiry = self.first_deadline().filter(|_| expires);
         let expiry = expiry.map(|(deadline, db, slot)| (deadline, Due::Expire { db, slot }));
-        [timeout, pause, expiry].into_iter().flatten().min()
+        let idle = self.idle_check.map(|until| (until, Due::Idle));
+        [timeout, pause, idle, expiry].into_iter().flatten().min()
     }
 
-    /// What the caller was sent during its own request comes before the reply.
+    /// What the caller was sent during its own request comes before the reply; what MONITOR tells it
+    /// of that request comes behind.
     fn with_own_frames(&mut self, reply: Reply) -> Reply {
-        if self.own_frames.is_empty() {
+        if self.own_frames.is_empty() && self.own_tail.is_empty() {
             return reply;
         }
         let mut frames = std::mem::take(&mut self.own_frames);
@@ -313,6 +322,7 @@ impl State {
             Reply::Several(own) => frames.extend(own),
             reply => frames.push(reply),
         }
+        frames.append(&mut self.own_tail);
         Reply::Several(frames)
     }
 
@@ -343,6 +353,7 @@ impl State {
 
     /// Answers a request that was parked.
     pub(crate) fn answer(&mut self, conn: ConnId, reply: Reply) {
+        self.used(conn);
         let reply = self.as_wanted(conn, reply);
         self.outbox.push(Effect::Reply { conn, reply });
     }
@@ -354,8 +365,48 @@ impl State {
             self.own_frames.push(frame);
             self.has_sequel = true;
         } else {
+            self.used(conn);
             self.outbox.push(Effect::Push { conn, frame });
         }
+    }
+
+    /// A connection is told something, so it is not idle.
+    fn used(&mut self, conn: ConnId) {
+        if let Some(session) = self.sessions.get_mut(conn) {
+            session.last_used_at = self.now;
+        }
+    }
+
+    /// A line of MONITOR.
+    pub(super) fn tell(&mut self, conn: ConnId, line: Reply) {
+        if self.caller == Some(conn) {
+            self.own_tail.push(line);
+            self.has_sequel = true;
+        } else {
+            self.outbox.push(Effect::Push { conn, frame: line });
+        }
+    }
+
+    /// Ends a waiting before its time; false if there is none (`networking.c: clientCommand`).
+    pub(crate) fn unblock(&mut self, conn: ConnId, with_error: bool) -> bool {
+        let Some(waiter) = self.waiters.remove(conn) else {
+            return false;
+        };
+        let request = waiter.request.as_request();
+        if let Some((entry, _)) = request.and_then(|request| resolve(self, request).ok()) {
+            let calls = self.stats.of(entry.number);
+            calls.failed += 1;
+            calls.measured += u64::from(self.config.latency_tracking);
+        }
+        let reply = if with_error {
+            let error = ErrorReply::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            self.stats.count_error(&error);
+            error.into()
+        } else {
+            waiter.wait.on_timeout
+        };
+        self.answer(conn, reply);
+        true
     }
 
     /// Lets a transaction go on whose script was killed.

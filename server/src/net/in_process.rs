@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// Both ends of a connection without a socket, as CLIENT LIST shows them.
+const IN_PROCESS: &str = "in-process:0";
+
 /// One end of a connection to a server in this process; bytes of RESP go in and come out.
 ///
 /// # Cancel safety
@@ -23,7 +26,7 @@ impl InProcess {
     pub(crate) fn open(hub: Arc<Hub>) -> Self {
         let stream = Self {
             hub,
-            link: Arc::new(Link::new("in-process:0".to_owned())),
+            link: Arc::new(Link::new(IN_PROCESS.to_owned(), IN_PROCESS.to_owned())),
         };
         stream.poke();
         stream

@@ -167,3 +167,56 @@ impl Drop for Peer {
         self.poke();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Config;
+    use crate::net::{Clock, EPOCH, Source};
+    use crate::node::Shared;
+    use tokio::io::{AsyncReadExt, BufStream, DuplexStream, duplex};
+
+    /// A transport that keeps what is written until it is told to send it, as TLS may.
+    impl Wire for BufStream<DuplexStream> {}
+
+    fn peer() -> Peer {
+        let source = Source::new(Clock::Manual, EPOCH).expect("needs no runtime");
+        let shared = Shared::new(Config::default(), 0, EPOCH);
+        let hub = Arc::new(Hub::new(shared, source));
+        Peer {
+            #[cfg(feature = "script")]
+            bystanders: crate::net::long_script::LongScript::beside(hub.clone()),
+            hub,
+            link: Arc::new(Link::new("test:0".to_owned(), "test:0".to_owned())),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reply_does_not_stay_in_the_transport() -> io::Result<()> {
+        let (mut client, server) = duplex(READ_BYTES_MAX);
+        let served = peer().run(async { Ok(BufStream::new(server)) });
+        let asked = async {
+            client.write_all(b"PING\r\n").await?;
+            let mut reply = [0; 7];
+            client.read_exact(&mut reply).await?;
+            assert_eq!(&reply, b"+PONG\r\n");
+            Ok(())
+        };
+        tokio::select! {
+            biased;
+            () = served => Err(io::ErrorKind::UnexpectedEof.into()),
+            () = tokio::time::sleep(std::time::Duration::from_secs(30)) => Err(io::ErrorKind::TimedOut.into()),
+            asked = asked => asked,
+        }
+    }
+
+    /// A handshake that never ends is given up when the server ends.
+    #[tokio::test]
+    async fn a_connection_ends_with_its_server_before_it_is_open() {
+        let peer = peer();
+        let hub = peer.hub.clone();
+        let never = std::future::pending::<io::Result<BufStream<DuplexStream>>>();
+        let ended = tokio::join!(peer.run(never), async { hub.shut_down() });
+        assert_eq!(ended, ((), ()));
+    }
+}

@@ -202,16 +202,17 @@ impl Door {
         }
     }
 
-    /// Serves the connection of the client at `addr`. `open` runs on the worker, so that the
+    /// Serves the connection of the client at `addr`, which has reached us at `laddr`. `open` runs on the worker, so that the
     /// stream's readiness is polled there.
     pub(super) fn open<S: Wire>(
         &self,
         addr: String,
+        laddr: String,
         open: impl Future<Output = io::Result<S>> + Send + 'static,
     ) {
         let peer = Peer {
             hub: self.hub.clone(),
-            link: Arc::new(Link::new(addr)),
+            link: Arc::new(Link::new(addr, laddr)),
             #[cfg(feature = "script")]
             bystanders: self.bystanders.clone(),
         };

@@ -40,25 +40,28 @@ pub(super) fn bind(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
 pub(super) async fn accept(listener: std::net::TcpListener, door: &Door) -> io::Result<Infallible> {
     let listener = TcpListener::from_std(listener)?;
     loop {
-        if let Some((stream, addr)) = next(&listener, door).await {
-            door.open(addr, async { TcpStream::from_std(stream) });
+        if let Some((stream, addr, laddr)) = next(&listener, door).await {
+            door.open(addr, laddr, async { TcpStream::from_std(stream) });
         }
     }
 }
 
-/// The next connection, not watched by any runtime yet, and its client's address as Redis prints it.
+/// The next connection, not watched by any runtime yet, and the addresses of both ends, the client's
+/// first, as Redis prints them.
 pub(super) async fn next(
     listener: &TcpListener,
     door: &Door,
-) -> Option<(std::net::TcpStream, String)> {
+) -> Option<(std::net::TcpStream, String, String)> {
     let (stream, peer) = door.accepted(listener.accept().await).await?;
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     // A client of IPv4 at a socket of both versions is shown, and judged, as what it is.
-    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    let printed =
+        |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port()).to_string();
+    let laddr = stream.local_addr().map(printed).unwrap_or_default();
     match stream.into_std() {
-        Ok(stream) => Some((stream, peer.to_string())),
+        Ok(stream) => Some((stream, printed(peer), laddr)),
         Err(error) => {
             tracing::warn!(%error, "cannot hand over a connection");
             None

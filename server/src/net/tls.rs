@@ -198,11 +198,11 @@ pub(super) async fn accept(
 ) -> io::Result<Infallible> {
     let listener = TcpListener::from_std(listener)?;
     loop {
-        if let Some((stream, addr)) = tcp::next(&listener, door).await {
+        if let Some((stream, addr, laddr)) = tcp::next(&listener, door).await {
             let Acceptor(acceptor) = acceptor;
             let acceptor = acceptor.clone();
             // As in Redis nothing but `maxclients` bounds a handshake that the client does not go on with.
-            door.open(addr, async move {
+            door.open(addr, laddr, async move {
                 acceptor.accept(TcpStream::from_std(stream)?).await
             });
         }

@@ -92,7 +92,9 @@ pub(super) async fn accept(socket: UnixSocket, door: &Door) -> io::Result<Infall
             continue;
         };
         match stream.into_std() {
-            Ok(stream) => door.open(addr.clone(), async { UnixStream::from_std(stream) }),
+            Ok(stream) => door.open(addr.clone(), addr.clone(), async {
+                UnixStream::from_std(stream)
+            }),
             Err(error) => tracing::warn!(%error, "cannot hand over a connection"),
         }
     }

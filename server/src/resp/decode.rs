@@ -464,7 +464,7 @@ impl Decoder {
 }
 
 /// Splits a line into arguments as `sds.c: sdssplitargs` does; `None` when quotes do not match.
-fn split_inline(line: &[u8], into: &mut OwnedRequest) -> Option<()> {
+pub(crate) fn split_inline(line: &[u8], into: &mut OwnedRequest) -> Option<()> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
     let mut rest = line;
     loop {

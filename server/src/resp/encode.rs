@@ -12,6 +12,16 @@ pub enum Protocol {
     Resp3,
 }
 
+impl Protocol {
+    /// As HELLO takes and gives it.
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Resp2 => 2,
+            Self::Resp3 => 3,
+        }
+    }
+}
+
 /// Appends `reply` to `out`.
 pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
     let resp3 = protocol == Protocol::Resp3;
@@ -59,6 +69,16 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
         Reply::Push(items) => {
             head(if resp3 { b'>' } else { b'*' }, items.len() as i64, out);
             items.iter().for_each(|item| encode(item, protocol, out));
+        }
+        Reply::Attributed { attributes, reply } => {
+            if resp3 {
+                head(b'|', attributes.len() as i64, out);
+                for (key, value) in attributes {
+                    encode(key, protocol, out);
+                    encode(value, protocol, out);
+                }
+            }
+            encode(reply, protocol, out);
         }
         Reply::Several(frames) => frames.iter().for_each(|frame| encode(frame, protocol, out)),
         Reply::Double(value) if resp3 => line(b',', format_double(*value).as_bytes(), out),

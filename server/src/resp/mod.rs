@@ -9,6 +9,8 @@ mod quote;
 mod reply;
 
 pub use blob::Blob;
+#[cfg(feature = "script")]
+pub(crate) use decode::split_inline;
 pub use decode::{Decoder, Limits, OwnedRequest, ProtocolError, Request};
 pub use encode::{Protocol, encode};
 pub(crate) use long_double::LongDouble;

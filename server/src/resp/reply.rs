@@ -119,6 +119,13 @@ pub enum Reply {
     },
     /// Out of band data; an array in RESP2.
     Push(Vec<Self>),
+    /// A reply with something to know about it, which RESP2 leaves out.
+    Attributed {
+        /// What there is to know.
+        attributes: Vec<(Self, Self)>,
+        /// The reply itself.
+        reply: Box<Self>,
+    },
     /// Several frames, one after the other, as SUBSCRIBE answers.
     Several(Vec<Self>),
 }

@@ -16,6 +16,7 @@ mod pattern;
 mod returned;
 mod sandbox;
 mod shebang;
+mod source;
 mod vm;
 
 use super::context::{Origin, ScriptCall};
@@ -35,6 +36,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vm::{Ended, FunctionId, Host, Tick, Vm};
 
+/// Compiled scripts of a node; past it they are compiled anew when they are used. Redis keeps all; here
+/// each takes one of the machine's 8,000 references, which scripts need for their values.
+const COMPILED_MAX: usize = 500;
 /// VMs kept for the next server of this process.
 const POOL_MAX: usize = 8;
 
@@ -72,7 +76,8 @@ impl Default for Scripts {
 struct Script {
     sha: String,
     body: Blob,
-    reads_only: bool,
+    /// What is wrong with the first line comes out when the script is compiled.
+    shebang: Shebang,
 }
 
 impl Scripts {
@@ -86,13 +91,8 @@ impl Scripts {
         let index = self.list.len();
         self.by_sha.insert(sha.clone(), index);
         self.by_body.insert(body.clone(), index);
-        // What is wrong with the first line comes out when the script is compiled.
-        let reads_only = Shebang::parse(&body).is_ok_and(|shebang| shebang.reads_only);
-        self.list.push(Script {
-            sha,
-            body,
-            reads_only,
-        });
+        let shebang = Shebang::parse(&body).unwrap_or_default();
+        self.list.push(Script { sha, body, shebang });
         index
     }
 
@@ -103,6 +103,11 @@ impl Scripts {
             Some(index) => Some(*index),
             None => self.by_sha.get(&*sha.to_ascii_lowercase()).copied(),
         }
+    }
+
+    /// How many are known.
+    pub(crate) fn len(&self) -> usize {
+        self.by_sha.len()
     }
 
     pub(crate) fn clear(&mut self) {
@@ -265,6 +270,12 @@ impl Runner {
         if let Some(Some(function)) = self.compiled.get(index) {
             return Ok(*function);
         }
+        if let Some(vm) = &mut self.vm
+            && vm.compiled() >= COMPILED_MAX
+        {
+            vm.forget();
+            self.compiled.clear();
+        }
         if self.vm.is_none() {
             self.vm = Some(take_vm(self.memory_bytes_max)?);
         }
@@ -341,13 +352,22 @@ impl Engine {
             }
         };
         let ScriptCall::Run {
-            first_key, keys, ..
+            first_key,
+            keys,
+            reads_only,
+            ..
         } = call
         else {
             let sha = Reply::bulk(&state.scripts.list[script].sha);
             state.sessions.put_back(session);
             return Outcome::Reply(sha);
         };
+        let shebang = state.scripts.list[script].shebang;
+        if reads_only && shebang.may_write() {
+            state.sessions.put_back(session);
+            let text = "ERR Can not execute a script with write flag using *_ro command.";
+            return Outcome::Reply(Reply::error(text));
+        }
         let caller = session.conn;
         let mut own = self
             .runner
@@ -357,7 +377,7 @@ impl Engine {
         (own.conn, own.db, own.protocol) = (caller, session.db, Protocol::Resp2);
         state.sessions.put_back(session);
         state.script_wrote = false;
-        state.script_reads_only = state.scripts.list[script].reads_only;
+        state.script_reads_only = reads_only || shebang.reads_only;
         let frame = Frame {
             state: self.state.take().expect(HAS_STATE),
             session: own,

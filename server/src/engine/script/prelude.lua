@@ -76,7 +76,7 @@ local function protect(ok, first, ...)
 end
 
 local function pcall(...)
-  if select("#", ...) == 0 then return fail("bad argument #1 to 'pcall' (value expected)") end
+  if select("#", ...) == 0 then return false, "attempt to call a boolean value" end -- as Redis has it
   return protect(raw_pcall(bounded, ...))
 end
 
@@ -149,29 +149,31 @@ tostring = function(...)
   return name
 end
 
-local function next(t, key)
+local function next(...)
+  local t, key = ...
+  if t == nil then settle("next", raw_pcall(raw_next, ...)) end
   local target = locked[t]
   if not target and type(t) == "table" and key == nil then return raw_next(t) end
   local following, value = settle("next", raw_pcall(raw_next, target or t, key))
   return following, value
 end
 
-local function pairs(t)
+local function pairs(...)
+  local t = ...
+  if type(t) ~= "table" then settle("pairs", raw_pcall(raw_pairs, ...)) end
   if locked[t] then return next, t, nil end
-  if type(t) ~= "table" then settle("pairs", raw_pcall(raw_pairs, t)) end
   return raw_next, t, nil
 end
 
-local function rawget(t, key)
-  local target = locked[t]
-  if target then t = target end
-  if type(t) == "table" then return raw_rawget(t, key) end
-  return (settle("rawget", raw_pcall(raw_rawget, t, key)))
+local function rawget(...)
+  local t, key = ...
+  if type(t) == "table" and select("#", ...) > 1 then return raw_rawget(locked[t] or t, key) end
+  return (settle("rawget", raw_pcall(raw_rawget, ...)))
 end
 
-local function rawset(t, key, value)
-  if locked[t] then return fail("Attempt to modify a readonly table", false) end
-  return (settle("rawset", raw_pcall(raw_rawset, t, key, value)))
+local function rawset(...)
+  if locked[...] and select("#", ...) > 2 then return fail("Attempt to modify a readonly table", false) end
+  return (settle("rawset", raw_pcall(raw_rawset, ...)))
 end
 
 local meta_of_globals, meta_of_strings
@@ -322,9 +324,8 @@ end
 -- parser of Lua 5.1 does not anchor the chunk's name (CVE-2025-49844).
 
 local function compile(text, name)
-  if byte(text, 1) == 27 then
-    return nil, "attempt to load a binary chunk"
-  end
+  local refusal = native.refuse(text)
+  if refusal then return nil, refusal end
   raw_collectgarbage("stop")
   local ok, chunk, problem = raw_pcall(raw_loadstring, text, name)
   raw_collectgarbage("restart")
@@ -582,6 +583,7 @@ return {
     return enter(f, { key1, key2 }, { ... })
   end,
   run = enter,
+  compile = compile,
   -- For scripts that only read their arguments: the same tables each time. At most four in ARGV.
   again0 = function(f, a, b, c, d)
     same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d

@@ -3,7 +3,7 @@
 //! `eval.c: evalExtractShebangFlags`. On a single node that never runs out of memory only
 //! `no-writes` changes anything; the other flags are known and hold anyway.
 
-use crate::resp::ErrorReply;
+use crate::resp::{ErrorReply, OwnedRequest, split_inline};
 
 /// Flags that are accepted.
 const FLAGS: &[&[u8]] = &[
@@ -24,6 +24,11 @@ pub(super) struct Shebang {
 }
 
 impl Shebang {
+    /// Whether there is a first line that leaves the script free to write.
+    pub(super) fn may_write(self) -> bool {
+        self.len > 0 && !self.reads_only
+    }
+
     /// Reads the first line of a script; most scripts have nothing to say.
     pub(super) fn parse(body: &[u8]) -> Result<Self, ErrorReply> {
         if !body.starts_with(b"#!") {
@@ -38,9 +43,14 @@ impl Shebang {
         let Some(len) = body.iter().position(|byte| *byte == b'\n') else {
             return refuse("Invalid script shebang", b"");
         };
-        let mut words = body[..len]
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty());
+        // Quotes are those of `sdssplitargs`, and C reads up to the first zero byte.
+        let line = body[..len].split(|byte| *byte == 0).next();
+        let mut words = OwnedRequest::default();
+        if split_inline(line.unwrap_or_default(), &mut words).is_none() {
+            return refuse("Invalid engine in script shebang", b"");
+        }
+        let words = words.as_request();
+        let mut words = words.iter().flat_map(|words| words.iter());
         let engine = words.next().unwrap_or_default();
         if engine != b"#!lua" {
             return refuse("Unexpected engine in script shebang: ", engine);
@@ -82,6 +92,10 @@ mod tests {
             reads_only: true,
         };
         assert_eq!(read(both), Ok(expected));
+        assert_eq!(
+            read("#!lua 'flags=no-writes'\n").map(|shebang| shebang.reads_only),
+            Ok(true)
+        );
         for (body, expected) in [
             ("#!lua", "ERR Invalid script shebang"),
             ("#!\n", "ERR Unexpected engine in script shebang: #!"),
@@ -90,6 +104,7 @@ mod tests {
                 "#!lua flags=no-writes,\n",
                 "ERR Unexpected flag in script shebang: ",
             ),
+            ("#!lua 'x\n", "ERR Invalid engine in script shebang"),
         ] {
             assert_eq!(read(body).expect_err(body).text(), expected);
         }

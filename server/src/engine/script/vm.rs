@@ -118,6 +118,8 @@ struct Entries {
     new: [Function; 3],
     same: [Function; 3],
     tables: Function,
+    /// Not into a script: makes one of a text.
+    compile: Function,
 }
 
 impl Entries {
@@ -130,6 +132,7 @@ impl Entries {
             new: named("run")?,
             same: named("again")?,
             tables: prelude.raw_get("run")?,
+            compile: prelude.raw_get("compile")?,
         })
     }
 }
@@ -138,7 +141,6 @@ impl Entries {
 pub(crate) struct Vm<H: Host> {
     scripts: Vec<Script>,
     entries: Entries,
-    environment: Table,
     slot: Shared<H>,
     usable: bool,
     memory_bytes_max: usize,
@@ -181,12 +183,10 @@ impl<H: Host> Vm<H> {
             slot.stopped_at = slot.stopped_at.or_else(|| debug.current_line());
             Err(token())
         })?;
-        let environment = prelude.raw_get("env")?;
         relax(&lua);
         Ok(Self {
             scripts: Vec::new(),
             entries,
-            environment,
             slot,
             usable: true,
             memory_bytes_max,
@@ -211,18 +211,7 @@ impl<H: Host> Vm<H> {
             let text = "ERR Error compiling script (new function): user_script:1: unexpected symbol near 'char(27)'";
             return Err(ErrorReply::new(text));
         }
-        // The parser does not anchor the chunk's name (CVE-2025-49844): no collection meanwhile.
-        self.lua.gc_stop();
-        let chunk = self
-            .lua
-            .load(body)
-            .set_name(SCRIPT_NAME)
-            .set_mode(ChunkMode::Text);
-        let function = chunk
-            .set_environment(self.environment.clone())
-            .into_function();
-        self.lua.gc_restart();
-        match function {
+        match self.compile(body) {
             Ok(function) => {
                 self.scripts.push(Script {
                     function,
@@ -232,16 +221,30 @@ impl<H: Host> Vm<H> {
                 });
                 Ok(FunctionId(self.scripts.len() - 1))
             }
-            Err(problem) => {
-                let text = match problem {
-                    mlua::Error::SyntaxError { message, .. } => message,
-                    other => problem_text(&other),
-                };
-                Err(ErrorReply::new(format!(
-                    "ERR Error compiling script (new function): {text}"
-                )))
+            Err(text) => {
+                let before = &b"ERR Error compiling script (new function): "[..];
+                Err(ErrorReply::from_bytes([before, &text].concat()))
             }
         }
+    }
+
+    /// The function of a text, or what is wrong with that, in bytes as Lua says it.
+    fn compile(&self, body: &[u8]) -> Result<Function, Vec<u8>> {
+        let compiled = self
+            .lua
+            .create_string(body)
+            .and_then(|text| self.entries.compile.call((text, SCRIPT_NAME)));
+        let compiled: mlua::Result<(Option<Function>, Option<LuaString>)> = compiled;
+        match compiled {
+            Ok((Some(function), _)) => Ok(function),
+            Ok((None, text)) => Err(text.as_ref().map(c_text).unwrap_or_default()),
+            Err(problem) => Err(problem_text(&problem).into_bytes()),
+        }
+    }
+
+    /// Number of compiled scripts.
+    pub(crate) fn compiled(&self) -> usize {
+        self.scripts.len()
     }
 
     /// Drops all compiled scripts.

@@ -8,6 +8,7 @@
 )]
 
 use super::super::convert::{c_text, error_table};
+use super::super::source;
 use super::super::vm::{Host, PRELUDE_NAME, SCRIPT_NAME};
 use super::{Shared, Slot, lock, type_name};
 use mlua::{Error, Lua, LuaString, Table, Value};
@@ -176,6 +177,13 @@ pub(super) fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> m
 
     let shared = Arc::clone(slot);
     let missing = move |lua: &Lua, (_, name): (Value, Value)| -> mlua::Result<()> {
+        if !matches!(
+            name,
+            Value::String(_) | Value::Integer(_) | Value::Number(_)
+        ) {
+            let text = "Second argument to luaProtectedTableError must be a string or number";
+            return Err(raise_here(lua, &shared, text));
+        }
         let name = c_text(&describe(lua, name)?);
         let before = &b"Script attempted to access nonexistent global variable '"[..];
         Err(raise_here(lua, &shared, [before, &name, b"'"].concat()))
@@ -223,6 +231,8 @@ pub(super) fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> m
     let pending = move |lua: &Lua, value: Value| exchange(lua, &shared, value);
     natives.raw_set("pending", lua.create_function(pending)?)?;
     natives.raw_set("describe", lua.create_function(describe)?)?;
+    let refuse = |_: &Lua, text: LuaString| Ok(source::refuse(&text.as_bytes()));
+    natives.raw_set("refuse", lua.create_function(refuse)?)?;
 
     // Where an error came from, as `__redis__err__handler` finds it: the function that raised it,
     // or its caller if that is a C function. Our own frames count as part of the C function.
@@ -284,8 +294,13 @@ fn without_prelude(text: &[u8]) -> Option<Vec<u8>> {
         .windows(named.len())
         .position(|window| window == named.as_bytes())
         .filter(|_| rest.starts_with(b"bad argument #"));
-    Some(match found {
-        Some(at) => [&rest[..at], b"to '?' (", &rest[at + named.len()..]].concat(),
+    if let Some(at) = found {
+        return Some([&rest[..at], b"to '?' (", &rest[at + named.len()..]].concat());
+    }
+    // What the prelude calls has no name in the original.
+    let called = format!("attempt to call local '{PROTECTED_NAME}' (");
+    Some(match rest.strip_prefix(called.as_bytes()) {
+        Some(kind) => [b"attempt to call ", kind.strip_suffix(b")").unwrap_or(kind)].concat(),
         None => rest.to_vec(),
     })
 }

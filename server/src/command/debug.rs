@@ -1,0 +1,198 @@
+//! DEBUG, which is enabled as if by `enable-debug-command yes`: what tests of clients and of servers
+//! need.
+//!
+//! Source: `debug.c: debugCommand`.
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{Ctx, Ttl, Value, serialized_bytes};
+use crate::resp::{Blob, ErrorReply, Protocol, Reply, parse_integer};
+use std::time::Duration;
+
+/// Keys, and bytes of values, that one POPULATE makes. Redis has no bound.
+const POPULATED_KEYS_MAX: i64 = 10_000_000;
+const POPULATED_BYTES_MAX: i64 = 1 << 30;
+
+/// What 7.0.15 knows and the double does not.
+#[rustfmt::skip]
+const MISSING: &[&str] = &[
+    "aof-flush-sleep", "assert", "client-eviction", "clusterlink", "config-rewrite-force-all", "crash-and-recover",
+    "drop-cluster-packet-filter", "help", "htstats", "htstats-key", "leak", "listpack", "loadaof", "mallctl",
+    "mallctl-str", "oom", "panic", "pause-cron", "quicklist", "reload", "replicate", "replybuffer", "restart",
+    "sdslen", "segfault", "set-disable-deny-scripts", "set-skip-checksum-validation", "stringmatch-test",
+    "structsize", "ziplist",
+];
+
+fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let name = args.required()?.to_ascii_lowercase();
+    let count = args.remaining();
+    match (&*name, count) {
+        (b"sleep", 1) => sleep(ctx, args),
+        (b"set-active-expire", 1) => {
+            ctx.state.active_expire = parse_integer(args.required()?).unwrap_or(0) != 0;
+            Ok(Reply::Ok)
+        }
+        (b"object", 1) => object(ctx, args),
+        (b"protocol", 1) => protocol(ctx, args),
+        (b"error", 1) => {
+            // Neither checked nor counted, as in Redis.
+            let text = args.required()?;
+            Ok(Reply::Error(ErrorReply::from_bytes(text.to_vec())))
+        }
+        (b"log", 1) => {
+            let text = args.required()?;
+            tracing::warn!(text = %text.escape_ascii(), "DEBUG LOG");
+            Ok(Reply::Ok)
+        }
+        (b"change-repl-id", 0) => {
+            ctx.state.change_replication_id();
+            Ok(Reply::Ok)
+        }
+        // How Redis lays lists out in its memory: nothing of it shows.
+        (b"quicklist-packed-threshold", 1) => packed_threshold(args),
+        #[cfg(feature = "script")]
+        (b"digest", 0) => Ok(Reply::Status(Blob::from(ctx.state.digest()))),
+        #[cfg(feature = "script")]
+        (b"digest-value", _) => {
+            let (state, db) = (&*ctx.state, ctx.session.db);
+            let digests = args.rest().map(|key| state.value_digest(db, key));
+            let digests = digests.map(|digest| Reply::Status(Blob::from(digest)));
+            Ok(Reply::Array(digests.collect()))
+        }
+        (b"populate", 1..=3) => populate(ctx, args),
+        (name, _) if MISSING.iter().any(|missing| missing.as_bytes() == name) => {
+            let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+            Err(CommandError::NotImplemented {
+                what: format!("DEBUG {name}"),
+            })
+        }
+        _ => Err(args.subcommand_syntax()),
+    }
+}
+
+fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    // `strtod` takes what it can and else answers 0; so does this, without negative times.
+    let seconds = std::str::from_utf8(args.required()?).ok();
+    let seconds = seconds.and_then(|text| text.trim_start().parse::<f64>().ok());
+    let seconds = seconds.filter(|seconds| seconds.is_finite());
+    let duration = Duration::from_secs_f64(seconds.unwrap_or(0.0).clamp(0.0, 1e9));
+    if duration > Duration::ZERO {
+        ctx.stall(duration);
+    }
+    Ok(Reply::Ok)
+}
+
+/// The place of a value, which is no address; its size is that in a file of RDB.
+fn object(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let Some(slot) = ctx.db().find(args.required()?) else {
+        return Err(CommandError::Text("ERR no such key".into()));
+    };
+    let idle = ctx.idle_seconds(slot);
+    let used_at = ctx.now_millis().0.div_euclid(1000).saturating_sub(idle) & ((1 << 24) - 1);
+    let value = ctx.db().value(slot);
+    let mut text = format!(
+        "Value at:{slot:#x} refcount:{} encoding:{} serializedlength:{} lru:{used_at} lru_seconds_idle:{idle}",
+        ctx.references(slot),
+        ctx.encoding(slot),
+        serialized_bytes(value, &ctx.state.config),
+    );
+    if let Value::List(list) = value {
+        let class = ctx.state.config.list_max_listpack_size;
+        text.push_str(&crate::engine::describe_nodes(list, class));
+    }
+    Ok(Reply::Status(Blob::from(text)))
+}
+
+/// A value of each type, for tests of clients.
+#[expect(
+    clippy::approx_constant,
+    reason = "it is a number that Redis has made up, not pi"
+)]
+fn protocol(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let numbers = || (0..3).map(Reply::Int).collect();
+    Ok(match &args.required()?.to_ascii_lowercase()[..] {
+        b"string" => Reply::bulk("Hello World"),
+        b"integer" => Reply::Int(12345),
+        b"double" => Reply::Double(3.141),
+        b"null" => Reply::Nil,
+        b"array" => Reply::Array(numbers()),
+        b"set" => Reply::Set(numbers()),
+        b"map" => {
+            let pairs = (0..3).map(|number| (Reply::Int(number), Reply::Bool(number == 1)));
+            Reply::Map(pairs.collect())
+        }
+        b"attrib" => {
+            let popularity = vec![Reply::bulk("key:123"), Reply::Int(90)];
+            Reply::Attributed {
+                attributes: vec![(Reply::bulk("key-popularity"), Reply::Array(popularity))],
+                reply: Box::new(Reply::bulk("Some real reply following the attribute")),
+            }
+        }
+        b"push" if ctx.session.protocol == Protocol::Resp2 => {
+            return Err(CommandError::Text(
+                "ERR RESP2 is not supported by this command".into(),
+            ));
+        }
+        b"push" => Reply::Several(vec![
+            Reply::Push(vec![Reply::bulk("server-cpu-usage"), Reply::Int(42)]),
+            Reply::bulk("Some real reply following the push reply"),
+        ]),
+        b"true" => Reply::Bool(true),
+        b"false" => Reply::Bool(false),
+        b"verbatim" => Reply::Verbatim {
+            format: *b"txt",
+            text: Blob::from("This is a verbatim\nstring"),
+        },
+        b"bignum" => Reply::BigNumber("1234567999999999999999999999999999999".to_owned()),
+        _ => {
+            return Err(CommandError::Text(
+                "ERR Wrong protocol type name. Please use one of the following: \
+                 string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
+                    .into(),
+            ));
+        }
+    })
+}
+
+fn packed_threshold(args: &mut Args<'_>) -> CommandResult {
+    match crate::engine::parse_memory(args.required()?) {
+        Some(0..4_294_967_296) => Ok(Reply::Ok),
+        Some(_) | None => Err(CommandError::Text(
+            "ERR argument must be a memory value bigger than 1 and smaller than 4gb".into(),
+        )),
+    }
+}
+
+/// Keys `<prefix>:<number>` with values `value:<number>`, cut or filled with zeros to a size.
+fn populate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    const RANGE: &str = "ERR value is out of range, must be positive";
+    let count = args.integer_from(0, RANGE)?;
+    let prefix = args.next().unwrap_or(b"key");
+    let size = match args.is_empty() {
+        true => None,
+        false => Some(args.integer_from(0, RANGE)?).filter(|size| *size > 0),
+    };
+    if count > POPULATED_KEYS_MAX
+        || size.is_some_and(|size| size.saturating_mul(count) > POPULATED_BYTES_MAX)
+    {
+        return Err(CommandError::NotImplemented {
+            what: "DEBUG POPULATE for so much".to_owned(),
+        });
+    }
+    for number in 0..count {
+        let key = [prefix, format!(":{number}").as_bytes()].concat();
+        if ctx.find_quietly(&key).is_none() {
+            let mut value = format!("value:{number}").into_bytes();
+            if let Some(size) = size {
+                value.resize(usize::try_from(size).unwrap_or(0), 0);
+            }
+            ctx.set_found(None, &key, Value::String(Blob::new(&value)), Ttl::Clear);
+        }
+    }
+    Ok(Reply::Ok)
+}
+
+pub(super) const DEBUG: CommandSpec = CommandSpec::new("debug", -2, Group::Server, debug)
+    .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
+    .system_command()
+    .summary("Sleeps, shows what is stored, and answers what tests of clients want.");

@@ -1,0 +1,355 @@
+//! INFO: what the server says of itself. Figures that a double cannot know truthfully are left out:
+//! the memory and the CPU time of the process, bytes and requests per second, its allocator. Sizes of
+//! data are those of `engine/memory.rs`, and time is the node's.
+
+use super::Args;
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use crate::engine::{Ctx, Space, percentile};
+use crate::resp::Reply;
+use std::fmt::Write as _;
+
+type Section = fn(&mut Ctx<'_>, &mut Text);
+
+/// Sections in the order in which they stand, and whether they are shown unless asked for.
+const SECTIONS: &[(&str, bool, Section)] = &[
+    ("Server", true, server),
+    ("Clients", true, clients),
+    ("Memory", true, memory),
+    ("Persistence", true, persistence),
+    ("Stats", true, stats),
+    ("Replication", true, replication),
+    ("CPU", true, cpu),
+    ("Modules", true, |_, _| {}),
+    ("Commandstats", false, commandstats),
+    ("Errorstats", true, errorstats),
+    ("Latencystats", false, latencystats),
+    ("Cluster", true, |_, text| text.field("cluster_enabled", 0)),
+    ("Keyspace", true, keyspace),
+];
+
+/// Lines of a section.
+struct Text(String);
+
+impl Text {
+    fn field(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _infallible = write!(self.0, "{name}:{value}\r\n");
+    }
+
+    fn zeros(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| self.field(name, 0));
+    }
+
+    /// A size, and the same for people (`util.c: bytesToHuman`).
+    fn bytes(&mut self, name: &str, bytes: usize) {
+        self.field(name, bytes);
+        let units = ["B", "K", "M", "G", "T"];
+        let (mut value, mut unit) = (bytes as f64, 0);
+        while value >= 1024.0 && unit + 1 < units.len() {
+            (value, unit) = (value / 1024.0, unit + 1);
+        }
+        let decimals = if unit == 0 { 0 } else { 2 };
+        let unit = units[unit];
+        self.field(
+            &format!("{name}_human"),
+            format_args!("{value:.decimals$}{unit}"),
+        );
+    }
+}
+
+fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let wanted: Vec<&[u8]> = args.rest().collect();
+    let asked = |name: &str| {
+        let mut wanted = wanted.iter();
+        wanted.any(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let all = asked("all") || asked("everything");
+    let default = wanted.is_empty() || asked("default");
+    let mut text = Text(String::new());
+    for (name, is_default, section) in SECTIONS {
+        if all || default && *is_default || asked(name) {
+            if !text.0.is_empty() {
+                text.0.push_str("\r\n");
+            }
+            let _infallible = write!(text.0, "# {name}\r\n");
+            section(ctx, &mut text);
+        }
+    }
+    Ok(Reply::Verbatim {
+        format: *b"txt",
+        text: text.0.into(),
+    })
+}
+
+fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
+    let state = &*ctx.state;
+    let seconds = ctx.now.0.div_euclid(1_000_000);
+    let uptime = (seconds - state.started.0.div_euclid(1_000_000)).max(0);
+    let os = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
+    text.field("redis_version", crate::REDIS_VERSION);
+    text.field("redis_git_sha1", "00000000");
+    text.field("redis_git_dirty", 0);
+    text.field("redis_build_id", 0);
+    text.field("redis_mode", "standalone");
+    text.field("redouble_version", env!("CARGO_PKG_VERSION"));
+    text.field("os", os);
+    text.field("arch_bits", usize::BITS);
+    text.field("multiplexing_api", "none");
+    // What Redis says when another compiler made it.
+    text.field("gcc_version", "0.0.0");
+    text.field("process_id", std::process::id());
+    text.field("process_supervised", "no");
+    text.field("run_id", &state.run_id);
+    text.field("tcp_port", state.config.port);
+    text.field("server_time_usec", ctx.now.0);
+    text.field("uptime_in_seconds", uptime);
+    text.field("uptime_in_days", uptime / 86_400);
+    text.field("hz", state.config.hz);
+    text.field("configured_hz", state.config.hz);
+    text.field("lru_clock", seconds & ((1 << 24) - 1));
+    text.field("executable", "");
+    text.field("config_file", "");
+    text.field("io_threads_active", 0);
+}
+
+fn clients(ctx: &mut Ctx<'_>, text: &mut Text) {
+    let state = &*ctx.state;
+    // The caller's own session is out of the table while it is served, but still counted.
+    text.field("connected_clients", state.sessions.len());
+    text.field("cluster_connections", 0);
+    text.field("maxclients", state.config.maxclients);
+    text.zeros(&[
+        "client_recent_max_input_buffer",
+        "client_recent_max_output_buffer",
+    ]);
+    let blocked = state.waiters.len() + state.pause.postponed();
+    text.field("blocked_clients", blocked);
+    text.field("tracking_clients", 0);
+    text.field("clients_in_timeout_table", state.waiters.timed_len());
+}
+
+fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
+    let used = ctx.state.memory_bytes();
+    let peak = ctx.state.memory_peak();
+    let overhead = ctx.state.dbs.iter();
+    let overhead: usize = overhead
+        .map(|db| crate::engine::Overhead::of(db).total())
+        .sum();
+    let dataset = used.saturating_sub(overhead);
+    let percent = |part: usize, whole: usize| part as f64 * 100.0 / whole.max(1) as f64;
+    text.bytes("used_memory", used);
+    text.bytes("used_memory_peak", peak);
+    let peak_percent = percent(used, peak);
+    text.field("used_memory_peak_perc", format_args!("{peak_percent:.2}%"));
+    text.field("used_memory_overhead", overhead);
+    text.field("used_memory_startup", 0);
+    text.field("used_memory_dataset", dataset);
+    let dataset_percent = percent(dataset, used);
+    text.field(
+        "used_memory_dataset_perc",
+        format_args!("{dataset_percent:.2}%"),
+    );
+    #[cfg(feature = "script")]
+    text.field("number_of_cached_scripts", ctx.state.scripts.len());
+    #[cfg(not(feature = "script"))]
+    text.field("number_of_cached_scripts", 0);
+    text.zeros(&["number_of_functions", "number_of_libraries"]);
+    text.bytes("maxmemory", 0);
+    let policy = ctx.state.config.matching(&[b"maxmemory-policy"]);
+    for (name, value) in policy {
+        let name = String::from_utf8_lossy(&name).replace('-', "_");
+        text.field(&name, String::from_utf8_lossy(&value));
+    }
+    text.zeros(&[
+        "mem_not_counted_for_evict",
+        "mem_replication_backlog",
+        "mem_total_replication_buffers",
+        "mem_clients_slaves",
+        "mem_cluster_links",
+        "mem_aof_buffer",
+        "active_defrag_running",
+        "lazyfree_pending_objects",
+        "lazyfreed_objects",
+    ]);
+}
+
+/// Nothing is ever saved.
+fn persistence(ctx: &mut Ctx<'_>, text: &mut Text) {
+    text.zeros(&[
+        "loading",
+        "async_loading",
+        "current_cow_peak",
+        "current_cow_size",
+        "current_cow_size_age",
+    ]);
+    text.field("current_fork_perc", "0.00");
+    text.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
+    text.field("rdb_changes_since_last_save", ctx.state.dirty);
+    text.field("rdb_bgsave_in_progress", 0);
+    text.field(
+        "rdb_last_save_time",
+        ctx.state.started.0.div_euclid(1_000_000),
+    );
+    text.field("rdb_last_bgsave_status", "ok");
+    text.field("rdb_last_bgsave_time_sec", -1);
+    text.field("rdb_current_bgsave_time_sec", -1);
+    text.zeros(&[
+        "rdb_saves",
+        "rdb_last_cow_size",
+        "rdb_last_load_keys_expired",
+        "rdb_last_load_keys_loaded",
+        "aof_enabled",
+        "aof_rewrite_in_progress",
+        "aof_rewrite_scheduled",
+    ]);
+    text.field("aof_last_rewrite_time_sec", -1);
+    text.field("aof_current_rewrite_time_sec", -1);
+    text.field("aof_last_bgrewrite_status", "ok");
+    text.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    text.field("aof_last_write_status", "ok");
+    text.zeros(&[
+        "aof_last_cow_size",
+        "module_fork_in_progress",
+        "module_fork_last_cow_size",
+    ]);
+}
+
+fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
+    let state = &*ctx.state;
+    let stats = &state.stats;
+    text.field("total_connections_received", stats.connections);
+    text.field("total_commands_processed", stats.commands);
+    text.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    text.field("instantaneous_input_repl_kbps", "0.00");
+    text.field("instantaneous_output_repl_kbps", "0.00");
+    text.field("rejected_connections", stats.rejected_connections);
+    text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    text.field("expired_keys", stats.expired_keys);
+    text.field("expired_stale_perc", "0.00");
+    text.zeros(&[
+        "expired_time_cap_reached_count",
+        "expire_cycle_cpu_milliseconds",
+        "evicted_keys",
+        "evicted_clients",
+        "total_eviction_exceeded_time",
+        "current_eviction_exceeded_time",
+    ]);
+    text.field("keyspace_hits", stats.keyspace_hits);
+    text.field("keyspace_misses", stats.keyspace_misses);
+    let channels = |space| state.pubsub.channels(space, None).len();
+    text.field("pubsub_channels", channels(Space::Channel));
+    text.field("pubsub_patterns", state.pubsub.pattern_count());
+    text.field("pubsubshard_channels", channels(Space::Shard));
+    text.zeros(&[
+        "latest_fork_usec",
+        "total_forks",
+        "migrate_cached_sockets",
+        "slave_expires_tracked_keys",
+        "active_defrag_hits",
+        "active_defrag_misses",
+        "active_defrag_key_hits",
+        "active_defrag_key_misses",
+        "total_active_defrag_time",
+        "current_active_defrag_time",
+        "tracking_total_keys",
+        "tracking_total_items",
+        "tracking_total_prefixes",
+        "unexpected_error_replies",
+    ]);
+    text.field("total_error_replies", stats.errors);
+    text.zeros(&[
+        "dump_payload_sanitizations",
+        "io_threaded_reads_processed",
+        "io_threaded_writes_processed",
+    ]);
+}
+
+fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
+    text.field("role", "master");
+    text.field("connected_slaves", 0);
+    text.field("master_failover_state", "no-failover");
+    text.field("master_replid", &ctx.state.replication_id);
+    text.field("master_replid2", "0".repeat(40));
+    text.field("master_repl_offset", 0);
+    text.field("second_repl_offset", -1);
+    text.field("repl_backlog_active", 0);
+    for (_, value) in ctx.state.config.matching(&[b"repl-backlog-size"]) {
+        text.field("repl_backlog_size", String::from_utf8_lossy(&value));
+    }
+    text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+}
+
+/// On the node's clock commands take no time.
+fn cpu(_: &mut Ctx<'_>, text: &mut Text) {
+    for name in [
+        "used_cpu_sys",
+        "used_cpu_user",
+        "used_cpu_sys_children",
+        "used_cpu_user_children",
+        "used_cpu_sys_main_thread",
+        "used_cpu_user_main_thread",
+    ] {
+        text.field(name, "0.000000");
+    }
+}
+
+fn commandstats(ctx: &mut Ctx<'_>, text: &mut Text) {
+    for (number, calls) in ctx.state.stats.commands() {
+        if calls.is_zero() {
+            continue;
+        }
+        let per_call = calls.micros as f64 / calls.calls.max(1) as f64;
+        text.field(
+            &format!("cmdstat_{}", super::name_of(number)),
+            format_args!(
+                "calls={},usec={},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
+                calls.calls, calls.micros, calls.rejected, calls.failed
+            ),
+        );
+    }
+}
+
+fn errorstats(ctx: &mut Ctx<'_>, text: &mut Text) {
+    for (code, count) in ctx.state.stats.codes() {
+        text.field(&format!("errorstat_{code}"), format_args!("count={count}"));
+    }
+}
+
+fn latencystats(ctx: &mut Ctx<'_>, text: &mut Text) {
+    for (number, _) in ctx.state.stats.commands() {
+        let durations = ctx.state.stats.durations(number);
+        if durations.is_empty() {
+            continue;
+        }
+        let percentiles = ctx.state.config.percentiles();
+        let percentiles = percentiles.map(|(percent, name)| {
+            let micros = percentile(&durations, percent);
+            format!("p{name}={micros:.3}")
+        });
+        let percentiles: Vec<String> = percentiles.collect();
+        let name = format!("latency_percentiles_usec_{}", super::name_of(number));
+        text.field(&name, percentiles.join(","));
+    }
+}
+
+fn keyspace(ctx: &mut Ctx<'_>, text: &mut Text) {
+    for (index, db) in ctx.state.dbs.iter().enumerate() {
+        let (keys, expires) = (db.len(), db.volatile_len());
+        if keys > 0 {
+            text.field(
+                &format!("db{index}"),
+                format_args!("keys={keys},expires={expires},avg_ttl=0"),
+            );
+        }
+    }
+}
+
+pub(super) const INFO: CommandSpec = CommandSpec::new("info", -1, Group::Server, info)
+    .flags(&[Flags::LOADING, Flags::STALE])
+    .acl(&["@dangerous"])
+    .tips(&[
+        "nondeterministic_output",
+        "request_policy:all_shards",
+        "response_policy:special",
+    ])
+    .syntax("[section...]")
+    .summary("What the server says of itself.");

@@ -1,0 +1,133 @@
+//! MEMORY. Sizes are estimates of what Redis would spend, see `engine/memory.rs`.
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{Ctx, Overhead, key_bytes};
+use crate::resp::Reply;
+
+/// Parts of a value that are looked at unless told otherwise (`OBJ_COMPUTE_SIZE_DEF_SAMPLES`).
+const SAMPLES_DEFAULT: i64 = 5;
+
+fn usage(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let key = args.required()?;
+    let mut samples = SAMPLES_DEFAULT;
+    while !args.is_empty() {
+        if args.remaining() < 2 || !args.keyword("SAMPLES") {
+            return Err(CommandError::Syntax);
+        }
+        samples = args.integer()?;
+        if samples < 0 {
+            return Err(CommandError::Syntax);
+        }
+    }
+    let samples = match usize::try_from(samples) {
+        Ok(0) | Err(_) => usize::MAX,
+        Ok(samples) => samples,
+    };
+    // Whether it has run out is not asked (`object.c: memoryCommand`).
+    let Some(slot) = ctx.db().find(key) else {
+        return Ok(Reply::Nil);
+    };
+    let bytes = key_bytes(ctx.db(), slot, samples, &ctx.state.config);
+    Ok(Reply::Int(bytes as i64))
+}
+
+/// Without jemalloc Redis has nothing to purge either, and says so too.
+fn purge(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Ok)
+}
+
+fn malloc_stats(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::bulk("Stats not supported for the current allocator"))
+}
+
+/// What the data would take; figures of the process and of its allocator are left out.
+fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let total = ctx.state.memory_bytes();
+    let peak = ctx.state.memory_peak();
+    let int = |bytes: usize| Reply::Int(bytes as i64);
+    let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
+    let share = |part: usize, whole: usize| {
+        let percent = part as f64 * 100.0 / whole.max(1) as f64;
+        // As wide as in Redis, which keeps it in a float.
+        Reply::Double(f64::from(percent as f32))
+    };
+    let (mut overhead, mut keys) = (0, 0);
+    let mut dbs = Vec::new();
+    for (index, db) in ctx.state.dbs.iter().enumerate() {
+        if db.len() == 0 {
+            continue;
+        }
+        let own = Overhead::of(db);
+        overhead += own.total();
+        keys += db.len();
+        let tables = Reply::Map(vec![
+            pair("overhead.hashtable.main", int(own.main)),
+            pair("overhead.hashtable.expires", int(own.expires)),
+            pair("overhead.hashtable.slot-to-keys", int(0)),
+        ]);
+        dbs.push(pair(&format!("db.{index}"), tables));
+    }
+    let dataset = total.saturating_sub(overhead);
+    let mut pairs = vec![
+        pair("peak.allocated", int(peak)),
+        pair("total.allocated", int(total)),
+    ];
+    for absent in [
+        "startup.allocated",
+        "replication.backlog",
+        "clients.slaves",
+        "clients.normal",
+        "cluster.links",
+        "aof.buffer",
+        "lua.caches",
+        "functions.caches",
+    ] {
+        pairs.push(pair(absent, int(0)));
+    }
+    pairs.extend(dbs);
+    pairs.extend([
+        pair("overhead.total", int(overhead)),
+        pair("keys.count", int(keys)),
+        pair(
+            "keys.bytes-per-key",
+            int(total.checked_div(keys).unwrap_or(0)),
+        ),
+        pair("dataset.bytes", int(dataset)),
+        pair("dataset.percentage", share(dataset, total)),
+        pair("peak.percentage", share(total, peak)),
+    ]);
+    Ok(Reply::Map(pairs))
+}
+
+const CHANGES: &[&str] = &[
+    "nondeterministic_output",
+    "request_policy:all_shards",
+    "response_policy:special",
+];
+
+pub(super) const MEMORY: CommandSpec =
+    CommandSpec::container("memory", -2, Group::Server, SUBCOMMANDS)
+        .since("4.0.0")
+        .summary("What keys take.");
+
+const SUBCOMMANDS: &[CommandSpec] = &[
+    row("malloc-stats", 2, malloc_stats)
+        .tips(CHANGES)
+        .summary("What the allocator says of itself; nothing."),
+    row("purge", 2, purge)
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .summary("Asks the allocator to give memory back."),
+    row("stats", 2, stats)
+        .tips(CHANGES)
+        .summary("What all keys would take in Redis."),
+    row("usage", -3, usage)
+        .flags(&[Flags::READONLY])
+        .keys(2, 2, 1, &["RO"])
+        .syntax("key [SAMPLES count:integer]")
+        .summary("What a key would take in Redis, bytes."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Server, handler).since("4.0.0")
+}
