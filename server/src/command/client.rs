@@ -201,7 +201,7 @@ fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut 
 fn verbatim(text: &[u8]) -> Reply {
     Reply::Verbatim {
         format: *b"txt",
-        text: Blob::new(text),
+        text: text.to_vec(),
     }
 }
 

@@ -51,12 +51,12 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         // How Redis lays lists out in its memory: nothing of it shows.
         (b"quicklist-packed-threshold", 1) => packed_threshold(args),
         #[cfg(feature = "script")]
-        (b"digest", 0) => Ok(Reply::Status(Blob::from(ctx.state.digest()))),
+        (b"digest", 0) => Ok(Reply::Status(ctx.state.digest().into())),
         #[cfg(feature = "script")]
         (b"digest-value", _) => {
             let (state, db) = (&*ctx.state, ctx.session.db);
             let digests = args.rest().map(|key| state.value_digest(db, key));
-            let digests = digests.map(|digest| Reply::Status(Blob::from(digest)));
+            let digests = digests.map(|digest| Reply::Status(digest.into()));
             Ok(Reply::Array(digests.collect()))
         }
         (b"populate", 1..=3) => populate(ctx, args),
@@ -100,7 +100,7 @@ fn object(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         let class = ctx.state.config.list_max_listpack_size;
         text.push_str(&crate::engine::describe_nodes(list, class));
     }
-    Ok(Reply::Status(Blob::from(text)))
+    Ok(Reply::Status(text.into()))
 }
 
 /// A value of each type, for tests of clients.
@@ -141,7 +141,7 @@ fn protocol(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         b"false" => Reply::Bool(false),
         b"verbatim" => Reply::Verbatim {
             format: *b"txt",
-            text: Blob::from("This is a verbatim\nstring"),
+            text: b"This is a verbatim\nstring".to_vec(),
         },
         b"bignum" => Reply::BigNumber("1234567999999999999999999999999999999".to_owned()),
         _ => {

@@ -3,7 +3,21 @@
 use crate::resp::{ErrorReply, Reply};
 use std::borrow::Cow;
 
-/// An answer to a client. It never closes the connection.
+/// What no command is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnknownCommand {
+    pub(crate) name: Vec<u8>,
+    pub(crate) args: Vec<u8>,
+}
+
+/// What no subcommand of `command` is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnknownSubcommand {
+    pub(crate) command: &'static str,
+    pub(crate) name: Vec<u8>,
+}
+
+/// An answer to a client. It never closes the connection. Small, because every reply passes beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CommandError {
     WrongType,
@@ -32,14 +46,8 @@ pub(crate) enum CommandError {
     ReadOnlyScript,
     UnknownFromScript,
     ArityFromScript,
-    UnknownCommand {
-        name: Vec<u8>,
-        args: Vec<u8>,
-    },
-    UnknownSubcommand {
-        command: &'static str,
-        name: Vec<u8>,
-    },
+    UnknownCommand(Box<UnknownCommand>),
+    UnknownSubcommand(Box<UnknownSubcommand>),
     Arity {
         command: String,
     },
@@ -65,10 +73,12 @@ impl CommandError {
     }
 
     fn echo(&self) -> Option<Vec<u8>> {
-        if let Self::UnknownCommand { name, args } = self {
+        if let Self::UnknownCommand(unknown) = self {
+            let UnknownCommand { name, args } = &**unknown;
             let hint = b"', with args beginning with: ";
             Some([b"ERR unknown command '", c_text(name), hint, args].concat())
-        } else if let Self::UnknownSubcommand { command, name } = self {
+        } else if let Self::UnknownSubcommand(unknown) = self {
+            let UnknownSubcommand { command, name } = &**unknown;
             let hint = format!("'. Try {} HELP.", command.to_ascii_uppercase());
             Some([b"ERR unknown subcommand '", c_text(name), hint.as_bytes()].concat())
         } else if let Self::Echo(bytes) = self {
@@ -114,7 +124,7 @@ impl CommandError {
             Self::Arity { command } => format!("ERR wrong number of arguments for '{command}' command").into(),
             Self::NotImplemented { what } => format!("ERR redouble does not implement {what}").into(),
             Self::Text(text) => text.clone(),
-            Self::UnknownCommand { .. } | Self::UnknownSubcommand { .. } | Self::Echo(_) => {
+            Self::UnknownCommand(_) | Self::UnknownSubcommand(_) | Self::Echo(_) => {
                 let bytes = self.echo().unwrap_or_default();
                 String::from_utf8_lossy(&bytes).into_owned().into()
             }

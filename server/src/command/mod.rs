@@ -33,6 +33,7 @@ mod transaction;
 
 pub(crate) use args::Args;
 pub(crate) use error::CommandError;
+use error::{UnknownCommand, UnknownSubcommand};
 pub(crate) use spec::{CommandSpec, Flags};
 
 use crate::resp::Request;
@@ -221,10 +222,10 @@ pub(crate) fn unknown(request: Request<'_>) -> CommandError {
         args.extend_from_slice(arg.split(|byte| *byte == 0).next().unwrap_or_default());
         args.extend_from_slice(b"' ");
     }
-    CommandError::UnknownCommand {
+    CommandError::UnknownCommand(Box::new(UnknownCommand {
         name: name.to_vec(),
         args,
-    }
+    }))
 }
 
 /// The same for a subcommand.
@@ -240,10 +241,10 @@ pub(crate) fn unknown_subcommand(command: &CommandSpec, name: &[u8]) -> CommandE
             format!("{} {}", command.name, String::from_utf8_lossy(name)).to_ascii_uppercase();
         return CommandError::NotImplemented { what };
     }
-    CommandError::UnknownSubcommand {
+    CommandError::UnknownSubcommand(Box::new(UnknownSubcommand {
         command: command.name,
         name: name.to_vec(),
-    }
+    }))
 }
 
 #[cfg(test)]

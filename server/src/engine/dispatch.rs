@@ -85,8 +85,9 @@ pub(super) fn dispatch(
         Ok(Gate::Queued) => Dispatched::Reply(Reply::Static("QUEUED")),
         Ok(Gate::Postponed) => Dispatched::Parked,
         // A browser that was sent here is shown out (`server.c: securityWarningCommand`).
-        Err(CommandError::UnknownCommand { name, .. })
-            if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") =>
+        Err(CommandError::UnknownCommand(unknown))
+            if unknown.name.eq_ignore_ascii_case(b"post")
+                || unknown.name.eq_ignore_ascii_case(b"host:") =>
         {
             state.outbox.push(Effect::Close { conn: session.conn });
             Dispatched::Silent
@@ -312,7 +313,7 @@ fn rare_gates(
 
 fn script_gates(state: &mut State, request: Request<'_>) -> Result<Gate, CommandError> {
     let (entry, first) = match resolve(state, request) {
-        Err(CommandError::UnknownCommand { .. } | CommandError::UnknownSubcommand { .. }) => {
+        Err(CommandError::UnknownCommand(_) | CommandError::UnknownSubcommand(_)) => {
             return Err(CommandError::UnknownFromScript);
         }
         other => other?,
@@ -348,7 +349,7 @@ pub(super) fn tell_monitors(
     let from_script = origin == Origin::Script;
     let addr = if from_script { "lua" } else { &*session.addr };
     let line = monitor::line(now, session.db, addr, request);
-    let line = Reply::Status(line.into());
+    let line = Reply::Status(line);
     for conn in state.monitors.clone() {
         state.tell(conn, line.clone());
     }

@@ -93,7 +93,7 @@ pub enum Reply {
     /// A simple string that is known at compile time, as in `+PONG`.
     Static(&'static str),
     /// A simple string.
-    Status(Blob),
+    Status(Vec<u8>),
     /// An error.
     Error(ErrorReply),
     /// An array.
@@ -115,7 +115,7 @@ pub enum Reply {
         /// `txt` or `mkd`.
         format: [u8; 3],
         /// The text.
-        text: Blob,
+        text: Vec<u8>,
     },
     /// Out of band data; an array in RESP2.
     Push(Vec<Self>),

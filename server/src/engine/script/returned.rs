@@ -211,7 +211,7 @@ fn begin(value: &Value, resp3: bool, left: &mut usize) -> mlua::Result<Begun> {
     }
     if let Value::String(text) = table.raw_get("ok")? {
         spend(text.as_bytes().len())?;
-        return Ok(Begun::Whole(Reply::Status(one_line(&text).into())));
+        return Ok(Begun::Whole(Reply::Status(one_line(&text))));
     }
     match table.raw_get("double")? {
         Value::Number(number) => return Ok(Begun::Whole(Reply::Double(number))),
@@ -267,6 +267,6 @@ fn verbatim(format: &LuaString, body: &LuaString) -> Reply {
         .for_each(|(to, from)| *to = *from);
     Reply::Verbatim {
         format: letters,
-        text: Blob::new(&body.as_bytes()),
+        text: body.as_bytes().to_vec(),
     }
 }
