@@ -261,26 +261,27 @@ impl Transcript {
         sends.count()
     }
 
-    /// Names of commands that are sent as requests of their own, in lower case.
+    /// Names of commands that are sent as requests of their own, in lower case, each also with the word
+    /// behind it: it may be a subcommand.
     pub fn commands(&self) -> impl Iterator<Item = String> {
-        self.steps.iter().filter_map(|step| match step {
-            Step::Send(send) if send.read != Read::All => {
-                let words = split(send.line.split_once(' ')?.1)?;
-                let word = |at: usize| {
-                    words
-                        .get(at)
-                        .map(|word| String::from_utf8_lossy(word).to_lowercase())
-                };
-                let name = word(0)?;
-                let containers = ["client", "command", "config", "script"];
-                match word(1).filter(|_| containers.contains(&&*name)) {
-                    Some(sub) => Some(format!("{name} {sub}")),
-                    None => Some(name),
-                }
-            }
-            Step::Text(_) | Step::Known(_) | Step::Send(_) | Step::Expect(_) | Step::Advance(_) => {
-                None
-            }
+        let sends = self.steps.iter().filter_map(|step| match step {
+            Step::Send(send) => Some(send),
+            _ => None,
+        });
+        sends.flat_map(|send| {
+            let words = match send.read {
+                // Raw bytes are looked at if they are an inline request.
+                Read::All => split(String::from_utf8_lossy(&send.bytes).trim_end()),
+                _ => send.line.split_once(' ').and_then(|(_, line)| split(line)),
+            };
+            let mut words = words.into_iter().flatten();
+            let mut word = || {
+                let word = words.next()?;
+                Some(String::from_utf8_lossy(&word).to_lowercase())
+            };
+            let name = word();
+            let with_subcommand = name.as_ref().zip(word()).map(|(a, b)| format!("{a} {b}"));
+            name.into_iter().chain(with_subcommand)
         })
     }
 }

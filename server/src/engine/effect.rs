@@ -51,6 +51,13 @@ impl Outbox {
         self.0.is_empty()
     }
 
+    /// Whether a connection is about to end: it is sent nothing more.
+    pub(crate) fn closes(&self, conn: ConnId) -> bool {
+        let is_its_end =
+            |effect: &Effect| matches!(effect, Effect::Close { conn: of } if *of == conn);
+        self.0.iter().any(is_its_end)
+    }
+
     /// The next effect to carry out.
     #[inline]
     pub(crate) fn poll_effect(&mut self) -> Option<Effect> {

@@ -380,8 +380,10 @@ impl State {
     /// A line of MONITOR.
     pub(super) fn tell(&mut self, conn: ConnId, line: Reply) {
         if self.caller == Some(conn) {
-            self.own_tail.push(line);
-            self.has_sequel = true;
+            if !self.outbox.closes(conn) {
+                self.own_tail.push(line);
+                self.has_sequel = true;
+            }
         } else {
             self.outbox.push(Effect::Push { conn, frame: line });
         }
