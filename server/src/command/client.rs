@@ -157,10 +157,10 @@ fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut 
         Some(_) => (0, QUERY_BUFFER_BYTES, USED_BYTES),
         None => (0, FRESH_BUFFER_BYTES, FRESH_BYTES),
     };
-    let queue = session.queue.as_ref().map(|queue| &queue.requests);
-    let queued = queue.into_iter().flatten();
-    let queued = queued.filter_map(OwnedRequest::as_request);
-    let queued: usize = queued
+    let queue = session.queue.as_ref();
+    let queued: usize = queue
+        .into_iter()
+        .flat_map(|queue| queue.requests())
         .map(|request| text_bytes(request) + request.len() * ARGUMENT_BYTES)
         .sum();
     let total = base

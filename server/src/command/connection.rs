@@ -148,9 +148,11 @@ const GATE: &[Flags] = &[
     Flags::ALLOW_BUSY,
 ];
 
+const LEAVE: &[Flags] = &[Flags::NOT_QUEUED, Flags::WHILE_SUBSCRIBED];
+
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("ping", -1, ping)
-        .flags(&[Flags::FAST])
+        .flags(&[Flags::FAST, Flags::WHILE_SUBSCRIBED])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .syntax("[message]")
         .summary("Answers PONG, or what it was given."),
@@ -173,9 +175,11 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .summary("Greets, and chooses the protocol."),
     row("quit", -1, quit)
         .flags(GATE)
+        .flags(LEAVE)
         .summary("Ends this connection."),
     row("reset", 1, reset)
         .flags(GATE)
+        .flags(LEAVE)
         .since("6.2.0")
         .summary("Puts this connection back to how it began."),
     super::client::CLIENT,

@@ -64,7 +64,8 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
 /// The longest name in the table; longer ones need no lookup.
 const NAME_BYTES_MAX: usize = 24;
 /// Places in the index, a power of two well above the number of rows.
-const INDEX_SIZE: usize = 1024;
+const INDEX_SIZE: usize = 1 << (32 - INDEX_SHIFT);
+const INDEX_SHIFT: u32 = 22;
 
 /// A row with its number: commands and subcommands are counted through, in the order of the table.
 #[derive(Clone, Copy, Debug)]
@@ -129,12 +130,17 @@ static INDEX: LazyLock<Box<[Option<Entry>; INDEX_SIZE]>> = LazyLock::new(|| {
     index
 });
 
-/// FNV-1a over the bytes with the bit set that makes letters lower case.
+/// A hash of the length and of three letters, in any case.
 #[inline]
 fn hash_name(name: &[u8]) -> usize {
-    let fold = |hash: u32, byte: &u8| (hash ^ u32::from(byte | 0x20)).wrapping_mul(0x0100_0193);
-    let hash = name.iter().fold(0x811c_9dc5, fold);
-    (hash ^ (hash >> 15)) as usize % INDEX_SIZE
+    let letter = |at: usize| u32::from(name.get(at).map_or(0, |byte| byte | 0x20));
+    let (first, middle, last) = (
+        letter(0),
+        letter(name.len() / 2),
+        letter(name.len().wrapping_sub(1)),
+    );
+    let mixed = first | middle << 8 | last << 16 | (name.len() as u32) << 24;
+    (mixed.wrapping_mul(0x9e37_79b1) >> INDEX_SHIFT) as usize
 }
 
 /// Every row of the table.

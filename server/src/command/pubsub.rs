@@ -129,8 +129,20 @@ fn pubsub_numpat(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(ctx.state.pubsub.pattern_count() as i64))
 }
 
-const LISTEN: &[Flags] = &[Flags::PUBSUB, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
-const SPEAK: &[Flags] = &[Flags::PUBSUB, Flags::LOADING, Flags::STALE, Flags::FAST];
+const LISTEN: &[Flags] = &[
+    Flags::PUBSUB,
+    Flags::NOSCRIPT,
+    Flags::LOADING,
+    Flags::STALE,
+    Flags::WHILE_SUBSCRIBED,
+];
+const SPEAK: &[Flags] = &[
+    Flags::PUBSUB,
+    Flags::LOADING,
+    Flags::STALE,
+    Flags::FAST,
+    Flags::MAY_REPLICATE,
+];
 const ASK: &[Flags] = &[Flags::PUBSUB, Flags::LOADING, Flags::STALE];
 
 const PUBSUB: &[CommandSpec] = &[

@@ -147,6 +147,7 @@ const SCRIPT_FLAGS: &[Flags] = &[
     Flags::STALE,
     Flags::SKIP_MONITOR,
     Flags::NO_MANDATORY_KEYS,
+    Flags::MAY_REPLICATE,
 ];
 const READ_ONLY_FLAGS: &[Flags] = &[
     Flags::READONLY,

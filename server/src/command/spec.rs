@@ -41,6 +41,13 @@ impl Flags {
     pub(crate) const SKIP_SLOWLOG: Self = Self(1 << 15);
     pub(crate) const ASKING: Self = Self(1 << 16);
     pub(crate) const NO_ASYNC_LOADING: Self = Self(1 << 17);
+    /// Changes something without being a write (`CMD_MAY_REPLICATE`). COMMAND INFO does not tell of
+    /// this one and those below.
+    pub(crate) const MAY_REPLICATE: Self = Self(1 << 18);
+    /// Is carried out between MULTI and EXEC instead of queued.
+    pub(crate) const NOT_QUEUED: Self = Self(1 << 19);
+    /// A RESP2 connection that listens to channels may still say it.
+    pub(crate) const WHILE_SUBSCRIBED: Self = Self(1 << 20);
 
     /// In the order in which COMMAND INFO prints them; `movablekeys` follows from the keys.
     const NAMES: [(Self, &'static str); 18] = [

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, Queue};
+use crate::engine::Ctx;
 use crate::resp::Reply;
 
 fn multi(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
@@ -11,7 +11,8 @@ fn multi(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
             "ERR MULTI calls can not be nested".into(),
         ));
     }
-    ctx.session.queue = Some(Box::new(Queue::default()));
+    let queue = ctx.state.spare_queue.take();
+    ctx.session.queue = Some(queue.unwrap_or_default());
     Ok(Reply::Ok)
 }
 
@@ -30,7 +31,7 @@ fn exec(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     if is_dirty {
         return Ok(Reply::NilArray);
     }
-    ctx.transaction = Some(queue.requests);
+    ctx.transaction = Some(queue);
     Ok(Reply::Ok)
 }
 
@@ -65,6 +66,7 @@ const QUEUE: &[Flags] = &[
     Flags::STALE,
     Flags::FAST,
     Flags::ALLOW_BUSY,
+    Flags::NOT_QUEUED,
 ];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
@@ -78,6 +80,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             Flags::LOADING,
             Flags::STALE,
             Flags::SKIP_SLOWLOG,
+            Flags::NOT_QUEUED,
         ])
         .since("1.2.0")
         .summary("Executes what was queued, at one instant."),
@@ -92,7 +95,13 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .syntax("key...")
         .summary("Lets the next EXEC fail if one of the keys changes."),
     row("unwatch", 1, unwatch)
-        .flags(QUEUE)
+        .flags(&[
+            Flags::NOSCRIPT,
+            Flags::LOADING,
+            Flags::STALE,
+            Flags::FAST,
+            Flags::ALLOW_BUSY,
+        ])
         .since("2.2.0")
         .summary("Forgets what was watched."),
 ];

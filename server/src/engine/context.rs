@@ -12,9 +12,10 @@ use super::keyspace::Db;
 use super::notify::Class;
 use super::session::Session;
 use super::time::{UnixMicros, UnixMillis};
+use super::transaction::Queue;
 use super::value::{Form, Kind, Typed, Value};
 use crate::command::CommandError;
-use crate::resp::{Blob, OwnedRequest, Reply};
+use crate::resp::{Blob, Reply};
 use std::time::Duration;
 
 /// Where a request comes from.
@@ -65,7 +66,7 @@ pub(crate) struct Ctx<'a> {
     /// What the handler wants to wait for.
     pub(crate) wait: Option<Wait>,
     /// What EXEC took from the queue.
-    pub(crate) transaction: Option<Vec<OwnedRequest>>,
+    pub(crate) transaction: Option<Box<Queue>>,
 }
 
 impl Ctx<'_> {

@@ -7,8 +7,9 @@ use super::monitor;
 use super::session::Session;
 use super::slowlog::{self, SlowEntry};
 use super::time::UnixMicros;
+use super::transaction::Queue;
 use crate::command::{self, Args, CommandError, CommandSpec, Entry, Flags};
-use crate::resp::{Blob, ErrorReply, OwnedRequest, Protocol, Reply, Request};
+use crate::resp::{Blob, ErrorReply, Protocol, Reply, Request};
 use std::time::Duration;
 
 /// What dispatch leaves to its caller.
@@ -17,33 +18,17 @@ pub(super) enum Dispatched {
     /// The gates were passed; the script is to run now.
     Script(ScriptCall),
     /// EXEC may go ahead with these requests.
-    Exec(Vec<OwnedRequest>),
+    Exec(Box<Queue>),
     /// The answer comes later.
     Parked,
     /// There is no answer.
     Silent,
 }
 
-/// The row of a command; that of the request before is at hand without a look into the table.
-#[inline]
-fn find(state: &mut State, name: &[u8]) -> Option<Entry> {
-    if let Some(last) = state.last_command
-        && name.eq_ignore_ascii_case(last.spec.name.as_bytes())
-    {
-        return Some(last);
-    }
-    let found = command::find_entry(name);
-    state.last_command = found.or(state.last_command);
-    found
-}
-
 /// The command or subcommand a request names, with the position of its first argument.
 #[inline]
-pub(super) fn resolve(
-    state: &mut State,
-    request: Request<'_>,
-) -> Result<(Entry, usize), CommandError> {
-    let Some(entry) = find(state, request.name()) else {
+pub(super) fn resolve(request: Request<'_>) -> Result<(Entry, usize), CommandError> {
+    let Some(entry) = command::find_entry(request.name()) else {
         return Err(command::unknown(request));
     };
     if !entry.spec.subcommands.is_empty()
@@ -78,7 +63,7 @@ pub(super) fn dispatch(
     let passed = match origin {
         Origin::Client => gates(state, session, request),
         Origin::Script => script_gates(state, request),
-        Origin::Exec | Origin::Retry => resolve(state, request).map(Gate::Passed),
+        Origin::Exec | Origin::Retry => resolve(request).map(Gate::Passed),
     };
     match passed {
         Ok(Gate::Passed(entry)) => call(state, session, entry, request, now, origin),
@@ -96,8 +81,9 @@ pub(super) fn dispatch(
     }
 }
 
+/// Runs a request that has passed the gates.
 #[inline]
-fn call(
+pub(super) fn call(
     state: &mut State,
     session: &mut Session,
     (entry, first): (Entry, usize),
@@ -142,8 +128,7 @@ fn call(
         state.script_wrote = true;
     }
     match result {
-        Ok(_) if transaction.is_some() => Dispatched::Exec(transaction.unwrap_or_default()),
-        Ok(reply) => Dispatched::Reply(reply),
+        Ok(reply) => transaction.map_or(Dispatched::Reply(reply), Dispatched::Exec),
         Err(CommandError::NoAnswer) => Dispatched::Silent,
         Err(CommandError::Parked) => {
             if let Some(wait) = wait {
@@ -182,7 +167,7 @@ fn reject(
     error: CommandError,
 ) -> Reply {
     let is_exec = request.name().eq_ignore_ascii_case(b"exec");
-    if let Ok((entry, _)) = resolve(state, request) {
+    if let Ok((entry, _)) = resolve(request) {
         state.stats.of(entry.number).rejected += 1;
     }
     if origin == Origin::Client
@@ -206,6 +191,11 @@ fn reject(
     refuse(state, origin, error)
 }
 
+/// What one connection queues at most, whatever `client-query-buffer-limit` says.
+const QUEUE_BYTES_MAX: i64 = 1 << 30;
+/// What changes anything.
+const WRITES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE);
+
 enum Gate {
     Passed((Entry, usize)),
     /// It waits for EXEC.
@@ -214,30 +204,13 @@ enum Gate {
     Postponed,
 }
 
-/// What MULTI does not queue (`server.c: processCommand`).
-const NEVER_QUEUED: [&str; 6] = ["exec", "discard", "multi", "watch", "quit", "reset"];
-/// What a RESP2 connection that listens to channels may still say.
-const WITH_SUBSCRIPTIONS: [&str; 9] = [
-    "ping",
-    "subscribe",
-    "ssubscribe",
-    "psubscribe",
-    "unsubscribe",
-    "sunsubscribe",
-    "punsubscribe",
-    "quit",
-    "reset",
-];
-/// What changes something without being a write (`CMD_MAY_REPLICATE`).
-const MAY_REPLICATE: [&str; 6] = ["eval", "evalsha", "fcall", "publish", "spublish", "pfcount"];
-
 #[inline]
 fn gates(
     state: &mut State,
     session: &mut Session,
     request: Request<'_>,
 ) -> Result<Gate, CommandError> {
-    let found = resolve(state, request);
+    let found = resolve(request);
     session.last_command = found.as_ref().ok().map(|(entry, _)| entry.number);
     let (entry, first) = found?;
     let spec = entry.spec;
@@ -260,7 +233,6 @@ fn gates(
     Ok(Gate::Passed((entry, first)))
 }
 
-#[cold]
 fn rare_gates(
     state: &mut State,
     session: &mut Session,
@@ -269,8 +241,6 @@ fn rare_gates(
     first: usize,
 ) -> Result<Gate, CommandError> {
     let spec = entry.spec;
-    // The lists below name commands; a subcommand may be called like one.
-    let name = if first == 1 { spec.name } else { "" };
     if session.queue.is_some() && spec.flags.has(Flags::NO_MULTI) {
         return Err(CommandError::Text(
             "ERR Command not allowed inside a transaction".into(),
@@ -278,7 +248,7 @@ fn rare_gates(
     }
     if session.is_subscribed
         && session.protocol == Protocol::Resp2
-        && !WITH_SUBSCRIPTIONS.contains(&name)
+        && !spec.flags.has(Flags::WHILE_SUBSCRIBED)
     {
         let name = full_name(request, spec, first);
         let text = format!(
@@ -290,29 +260,38 @@ fn rare_gates(
     if state.busy.is_some() && !spec.flags.has(Flags::ALLOW_BUSY) {
         return Err(CommandError::Busy);
     }
-    let writes = spec.flags.has(Flags::WRITE) || MAY_REPLICATE.contains(&name);
+    let writes = spec.flags.has(WRITES);
     if session.is_monitor && (writes || spec.flags.has(Flags::READONLY)) {
         return Err(CommandError::Text(
             "ERR Replica can't interact with the keyspace".into(),
         ));
     }
-    let executes_writes =
-        name == "exec" && session.queue.as_ref().is_some_and(|queue| queue.writes);
-    if !session.is_monitor && state.pause.stops(writes || executes_writes) {
-        state.pause.postpone(session.conn, request.to_owned());
-        return Ok(Gate::Postponed);
+    if state.pause.is_on() && !session.is_monitor {
+        let queued = session.queue.as_ref().filter(|_| spec.name == "exec");
+        if state
+            .pause
+            .stops(writes || queued.is_some_and(|queue| queue.writes))
+        {
+            state.pause.postpone(session.conn, request.to_owned());
+            return Ok(Gate::Postponed);
+        }
     }
     if let Some(queue) = &mut session.queue
-        && !NEVER_QUEUED.contains(&name)
+        && !spec.flags.has(Flags::NOT_QUEUED)
     {
-        queue.push(request, writes);
+        if queue.size_bytes() as i64 > state.config.client_query_buffer_limit.min(QUEUE_BYTES_MAX) {
+            return Err(CommandError::Text(
+                "ERR redouble queues no more than client-query-buffer-limit".into(),
+            ));
+        }
+        queue.push(request, (entry, first), writes);
         return Ok(Gate::Queued);
     }
     Ok(Gate::Passed((entry, first)))
 }
 
-fn script_gates(state: &mut State, request: Request<'_>) -> Result<Gate, CommandError> {
-    let (entry, first) = match resolve(state, request) {
+fn script_gates(state: &State, request: Request<'_>) -> Result<Gate, CommandError> {
+    let (entry, first) = match resolve(request) {
         Err(CommandError::UnknownCommand(_) | CommandError::UnknownSubcommand(_)) => {
             return Err(CommandError::UnknownFromScript);
         }
@@ -325,9 +304,7 @@ fn script_gates(state: &mut State, request: Request<'_>) -> Result<Gate, Command
     if spec.flags.has(Flags::NOSCRIPT) {
         return Err(CommandError::NotAllowedFromScript);
     }
-    if state.script_reads_only
-        && (spec.flags.has(Flags::WRITE) || MAY_REPLICATE.contains(&spec.name))
-    {
+    if state.script_reads_only && spec.flags.has(WRITES) {
         return Err(CommandError::ReadOnlyScript);
     }
     Ok(Gate::Passed((entry, first)))

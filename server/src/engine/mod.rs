@@ -61,7 +61,6 @@ pub use time::{UnixMicros, UnixMillis};
 pub(crate) use transaction::Queue;
 pub(crate) use value::{End, Form, Hash, HashLimits, Kind, List, Value, clamp_range};
 
-use crate::command::Entry;
 use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use blocking::Waiters;
 use dispatch::{Dispatched, dispatch};
@@ -142,8 +141,8 @@ pub(crate) struct State {
     /// Whether the script that runs has promised not to write.
     pub(crate) script_reads_only: bool,
     pub(crate) active_expire: bool,
-    /// The row of the latest request's command.
-    pub(crate) last_command: Option<Entry>,
+    /// The queue of an earlier transaction, to use again.
+    pub(crate) spare_queue: Option<Box<Queue>>,
     /// When the latest command that slept was done.
     awake_at: UnixMicros,
     pub(crate) slowlog: Slowlog,
@@ -204,7 +203,7 @@ impl State {
             script_wrote: false,
             script_reads_only: false,
             active_expire: true,
-            last_command: None,
+            spare_queue: None,
             awake_at: now,
             slowlog: Slowlog::default(),
             latency: Latency::default(),

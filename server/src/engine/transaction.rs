@@ -6,13 +6,19 @@
 //! and is then removed has not changed; one that runs out afterwards has.
 
 use super::session::ConnId;
-use crate::resp::{Blob, OwnedRequest, Request};
+use crate::command::Entry;
+use crate::resp::{Blob, Request, Requests};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A queue that held more is not kept for the next transaction.
+const KEEP_BYTES_MAX: usize = 64 * 1024;
 
 /// What a connection has queued since MULTI.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
-    pub(crate) requests: Vec<OwnedRequest>,
+    requests: Requests,
+    /// The command of each, and the position of its first argument.
+    entries: Vec<(Entry, usize)>,
     /// A request was refused, so EXEC will be too.
     pub(crate) spoiled: bool,
     /// Whether a queued command writes, which CLIENT PAUSE WRITE asks at EXEC.
@@ -20,12 +26,38 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn push(&mut self, request: Request<'_>, writes: bool) {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of the requests.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.requests.size_bytes()
+    }
+
+    pub(crate) fn requests(&self) -> impl Iterator<Item = Request<'_>> {
+        self.requests.iter()
+    }
+
+    pub(crate) fn push(&mut self, request: Request<'_>, entry: (Entry, usize), writes: bool) {
         // What comes after a refusal will never run.
         if !self.spoiled {
-            self.requests.push(request.to_owned());
+            self.requests.push(request);
+            self.entries.push(entry);
             self.writes |= writes;
         }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<(Request<'_>, (Entry, usize))> {
+        Some((self.requests.get(index)?, *self.entries.get(index)?))
+    }
+
+    /// Itself for the next transaction, unless it has grown large.
+    pub(crate) fn emptied(mut self: Box<Self>) -> Option<Box<Self>> {
+        self.requests.clear();
+        self.entries.clear();
+        (self.spoiled, self.writes) = (false, false);
+        (self.requests.capacity_bytes() <= KEEP_BYTES_MAX).then_some(self)
     }
 }
 

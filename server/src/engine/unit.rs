@@ -12,10 +12,11 @@
 )]
 
 use super::context::{Origin, ScriptCall};
-use super::dispatch::{Dispatched, dispatch, log_slow, resolve, tell_monitors};
+use super::dispatch::{Dispatched, call, dispatch, log_slow, resolve, tell_monitors};
 use super::effect::Effect;
 use super::session::{ConnId, ReplyMode, Session};
 use super::time::{UnixMicros, UnixMillis};
+use super::transaction::Queue;
 use super::{Engine, Outcome, State};
 use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply, Request};
 
@@ -23,8 +24,11 @@ use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply, Request};
 #[derive(Clone, Debug)]
 pub(crate) struct Transaction {
     conn: ConnId,
+    queue: Box<Queue>,
+    /// Of those that were carried out.
     replies: Vec<Reply>,
-    rest: std::vec::IntoIter<OwnedRequest>,
+    /// How many were carried out.
+    done: usize,
 }
 
 /// What [`Engine::handle_timeout`] does next.
@@ -58,12 +62,13 @@ impl Engine {
                 Outcome::Reply(reply)
             }
             Dispatched::Script(call) => self.script(call, session, request, now, Origin::Client),
-            Dispatched::Exec(requests) => {
+            Dispatched::Exec(queue) => {
                 state.sessions.put_back(session);
                 let transaction = Transaction {
                     conn,
-                    replies: Vec::with_capacity(requests.len()),
-                    rest: requests.into_iter(),
+                    replies: Vec::with_capacity(queue.len()),
+                    queue,
+                    done: 0,
                 };
                 let outcome = self.transact(transaction, now);
                 self.tell_monitors_of_exec(conn, request, now);
@@ -103,7 +108,7 @@ impl Engine {
         };
         let failed = reply.is_error() || state.script_error.is_some();
         if (failed || state.is_slow(0))
-            && let Ok((entry, _)) = resolve(state, request)
+            && let Ok((entry, _)) = resolve(request)
         {
             state.script_ended(entry.number, reply);
             if state.is_slow(0)
@@ -120,7 +125,7 @@ impl Engine {
     fn tell_monitors_of_exec(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) {
         let state = self.state_mut();
         if !state.monitors.is_empty()
-            && let Ok((entry, _)) = resolve(state, request)
+            && let Ok((entry, _)) = resolve(request)
             && let Some(session) = state.sessions.take(conn)
         {
             tell_monitors(state, &session, entry.spec, request, now, Origin::Client);
@@ -231,14 +236,13 @@ impl Engine {
     /// EXEC: the queued requests, one after the other, at one instant.
     fn transact(&mut self, mut transaction: Transaction, now: UnixMicros) -> Outcome {
         let conn = transaction.conn;
-        while let Some(request) = transaction.rest.next() {
+        while let Some((request, entry)) = transaction.queue.get(transaction.done) {
+            transaction.done += 1;
             let state = self.state_mut();
-            let (Some(request), Some(mut session)) =
-                (request.as_request(), state.sessions.take(conn))
-            else {
+            let Some(mut session) = state.sessions.take(conn) else {
                 continue;
             };
-            let outcome = match dispatch(state, &mut session, request, now, Origin::Exec) {
+            let outcome = match call(state, &mut session, entry, request, now, Origin::Exec) {
                 Dispatched::Script(call) => self.script(call, session, request, now, Origin::Exec),
                 Dispatched::Reply(reply) => {
                     state.sessions.put_back(session);
@@ -264,6 +268,7 @@ impl Engine {
                 }
             }
         }
+        self.state_mut().spare_queue = transaction.queue.emptied();
         Outcome::Reply(Reply::Array(transaction.replies))
     }
 
@@ -395,7 +400,7 @@ impl State {
             return false;
         };
         let request = waiter.request.as_request();
-        if let Some((entry, _)) = request.and_then(|request| resolve(self, request).ok()) {
+        if let Some((entry, _)) = request.and_then(|request| resolve(request).ok()) {
             let calls = self.stats.of(entry.number);
             calls.failed += 1;
             calls.measured += u64::from(self.config.latency_tracking);

@@ -4,6 +4,7 @@
 //! Every byte is copied once into the decoder's buffer and looked at once, so an argument of
 //! 64 MiB that arrives in small pieces costs no more than one that arrives whole.
 
+use super::request::{OwnedRequest, Request, Span};
 use std::fmt;
 
 /// `PROTO_INLINE_MAX_SIZE`: the longest inline request, and the longest length line.
@@ -78,105 +79,6 @@ impl fmt::Display for ProtocolError {
 }
 
 impl std::error::Error for ProtocolError {}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
-    at: u32,
-    len: u32,
-}
-
-/// One request, borrowed: the command name and its arguments. Never empty.
-#[derive(Clone, Copy)]
-pub struct Request<'a> {
-    bytes: &'a [u8],
-    spans: &'a [Span],
-}
-
-impl<'a> Request<'a> {
-    /// Number of arguments, the command name included.
-    #[expect(clippy::len_without_is_empty, reason = "a request is never empty")]
-    pub fn len(&self) -> usize {
-        self.spans.len()
-    }
-
-    /// The argument at `index`, the command name being 0. `None` past the end.
-    pub fn arg(&self, index: usize) -> Option<&'a [u8]> {
-        let span = self.spans.get(index)?;
-        Some(&self.bytes[span.at as usize..span.at as usize + span.len as usize])
-    }
-
-    /// The command name as it was sent.
-    pub fn name(&self) -> &'a [u8] {
-        self.arg(0).unwrap_or_default()
-    }
-
-    /// All arguments, the command name first.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
-        let bytes = self.bytes;
-        self.spans
-            .iter()
-            .map(move |span| &bytes[span.at as usize..span.at as usize + span.len as usize])
-    }
-
-    /// A copy that outlives the buffer, for requests that wait.
-    pub fn to_owned(&self) -> OwnedRequest {
-        OwnedRequest::new(self.iter())
-    }
-}
-
-impl fmt::Debug for Request<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.iter().map(|arg| arg.escape_ascii().to_string()))
-            .finish()
-    }
-}
-
-/// A request with a buffer of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OwnedRequest {
-    bytes: Vec<u8>,
-    spans: Vec<Span>,
-}
-
-impl OwnedRequest {
-    /// Copies the arguments, the command name first.
-    pub fn new<'a>(args: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut request = Self::default();
-        args.into_iter().for_each(|arg| request.push(arg));
-        request
-    }
-
-    /// Forgets all arguments and keeps the buffers.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.spans.clear();
-    }
-
-    /// Adds an argument.
-    ///
-    /// # Panics
-    /// When the request grows past 4 GiB; every way in is bounded far below that.
-    pub fn push(&mut self, arg: &[u8]) {
-        let at = u32::try_from(self.bytes.len()).expect("a request stays below 4 GiB");
-        let len = u32::try_from(arg.len()).expect("an argument stays below 4 GiB");
-        self.spans.push(Span { at, len });
-        self.bytes.extend_from_slice(arg);
-    }
-
-    /// The request, if there is at least a command name.
-    pub fn as_request(&self) -> Option<Request<'_>> {
-        (!self.spans.is_empty()).then_some(Request {
-            bytes: &self.bytes,
-            spans: &self.spans,
-        })
-    }
-
-    /// Bytes held, for the accounting of queues.
-    pub fn size_bytes(&self) -> usize {
-        self.bytes.len() + self.spans.len() * size_of::<Span>()
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {

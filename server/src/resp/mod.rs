@@ -7,13 +7,16 @@ mod long_double;
 mod number;
 mod quote;
 mod reply;
+mod request;
 
 pub use blob::Blob;
 #[cfg(feature = "script")]
 pub(crate) use decode::split_inline;
-pub use decode::{Decoder, Limits, OwnedRequest, ProtocolError, Request};
+pub use decode::{Decoder, Limits, ProtocolError};
 pub use encode::{Protocol, encode};
 pub(crate) use long_double::LongDouble;
 pub use number::{format_double, parse_integer};
 pub(crate) use quote::push_quoted;
 pub use reply::{ErrorReply, Reply};
+pub(crate) use request::Requests;
+pub use request::{OwnedRequest, Request};

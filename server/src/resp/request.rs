@@ -1,0 +1,171 @@
+//! Requests: borrowed from a connection's buffer, or with one of their own.
+
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) at: u32,
+    pub(super) len: u32,
+}
+
+/// One request, borrowed: the command name and its arguments. Never empty.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) spans: &'a [Span],
+}
+
+impl<'a> Request<'a> {
+    /// Number of arguments, the command name included.
+    #[expect(clippy::len_without_is_empty, reason = "a request is never empty")]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// The argument at `index`, the command name being 0. `None` past the end.
+    pub fn arg(&self, index: usize) -> Option<&'a [u8]> {
+        let span = self.spans.get(index)?;
+        Some(&self.bytes[span.at as usize..span.at as usize + span.len as usize])
+    }
+
+    /// The command name as it was sent.
+    pub fn name(&self) -> &'a [u8] {
+        self.arg(0).unwrap_or_default()
+    }
+
+    /// All arguments, the command name first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        self.spans
+            .iter()
+            .map(move |span| &bytes[span.at as usize..span.at as usize + span.len as usize])
+    }
+
+    /// A copy that outlives the buffer, for requests that wait.
+    pub fn to_owned(&self) -> OwnedRequest {
+        OwnedRequest::new(self.iter())
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.iter().map(|arg| arg.escape_ascii().to_string()))
+            .finish()
+    }
+}
+
+/// A request with a buffer of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnedRequest {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+impl OwnedRequest {
+    /// Copies the arguments, the command name first.
+    pub fn new<'a>(args: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut request = Self::default();
+        args.into_iter().for_each(|arg| request.push(arg));
+        request
+    }
+
+    /// Forgets all arguments and keeps the buffers.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+    }
+
+    /// Adds an argument.
+    ///
+    /// # Panics
+    /// When the request grows past 4 GiB; every way in is bounded far below that.
+    pub fn push(&mut self, arg: &[u8]) {
+        let at = u32::try_from(self.bytes.len()).expect("a request stays below 4 GiB");
+        let len = u32::try_from(arg.len()).expect("an argument stays below 4 GiB");
+        self.spans.push(Span { at, len });
+        self.bytes.extend_from_slice(arg);
+    }
+
+    /// The request, if there is at least a command name.
+    pub fn as_request(&self) -> Option<Request<'_>> {
+        (!self.spans.is_empty()).then_some(Request {
+            bytes: &self.bytes,
+            spans: &self.spans,
+        })
+    }
+
+    /// Bytes held, for the accounting of queues.
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len() + self.spans.len() * size_of::<Span>()
+    }
+}
+
+/// Requests one behind the other in one buffer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Requests {
+    all: OwnedRequest,
+    /// Where each ends in the spans.
+    ends: Vec<usize>,
+}
+
+impl Requests {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.all.clear();
+        self.ends.clear();
+    }
+
+    pub(crate) fn push(&mut self, request: Request<'_>) {
+        request.iter().for_each(|arg| self.all.push(arg));
+        self.ends.push(self.all.spans.len());
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<Request<'_>> {
+        let end = *self.ends.get(index)?;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(Request {
+            bytes: &self.all.bytes,
+            spans: &self.all.spans[start..end],
+        })
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Request<'_>> {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+
+    /// Bytes held.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.all.size_bytes()
+    }
+
+    /// Bytes held and to spare.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.all.bytes.capacity() + self.all.spans.capacity() * size_of::<Span>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_come_back_as_they_were_pushed() {
+        let pushed: Vec<OwnedRequest> = [&[&b"GET"[..], b"k"][..], &[b"PING"], &[b"ECHO", b""]]
+            .iter()
+            .map(|args| OwnedRequest::new(args.iter().copied()))
+            .collect();
+        let mut requests = Requests::default();
+        for request in &pushed {
+            requests.push(request.as_request().unwrap());
+        }
+        let found: Vec<OwnedRequest> = requests.iter().map(|one| one.to_owned()).collect();
+        assert_eq!(found, pushed);
+        assert_eq!((requests.len(), requests.get(3).is_none()), (3, true));
+        requests.clear();
+        assert_eq!((requests.len(), requests.size_bytes()), (0, 0));
+    }
+}
