@@ -5,7 +5,7 @@
 //! the inbox instead, and the script's hook serves it (see `engine::Bystanders`).
 
 use crate::clock::NodeClock;
-use crate::engine::{Config, ConnId, Desk, Effect, Engine, Outcome, UnixMicros};
+use crate::engine::{Address, Config, ConnId, Desk, Effect, Engine, Outcome, Unit, UnixMicros};
 use crate::fault::{Plan, Verdict};
 use crate::history::{Entry, History};
 use crate::link::{Ending, Input, Link, OUTPUT_BYTES_MAX};
@@ -44,6 +44,10 @@ pub(crate) struct Shared {
     timers: Timers,
     history: Mutex<History>,
     has_history: bool,
+    /// What the node has to say to others, in order; see `topology/`.
+    outgoing: Mutex<VecDeque<Outgoing>>,
+    /// Whether there is something in it.
+    has_outgoing: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -99,6 +103,14 @@ impl Timers {
     }
 }
 
+/// What a node wants to reach other nodes, or its disk.
+#[derive(Clone, Debug)]
+pub(crate) enum Outgoing {
+    Unit(Arc<Unit>),
+    /// It shall follow this node, or nobody.
+    Follow(Option<Address>),
+}
+
 /// How far a connection was served.
 enum Served {
     /// There is nothing to do until more comes.
@@ -125,7 +137,23 @@ impl Shared {
             timers: Timers::default(),
             history: Mutex::new(History::with_capacity(history_max)),
             has_history: history_max > 0,
+            outgoing: Mutex::default(),
+            has_outgoing: AtomicBool::new(false),
         }
+    }
+
+    fn post(&self, outgoing: Outgoing) {
+        lock(&self.outgoing).push_back(outgoing);
+        self.has_outgoing.store(true, Ordering::Release);
+    }
+
+    /// Takes what the node has to say to others.
+    #[inline]
+    pub(crate) fn take_outgoing(&self) -> VecDeque<Outgoing> {
+        if !self.has_outgoing.swap(false, Ordering::AcqRel) {
+            return VecDeque::new();
+        }
+        std::mem::take(&mut *lock(&self.outgoing))
     }
 
     /// The node, for a look or a change from outside. Waits for a script that runs.
@@ -213,7 +241,10 @@ impl Shared {
                         Effect::Push { conn, frame } => self.push(desk, conn, &frame),
                         Effect::Shutdown => self.shut_down(),
                         // The busy gate lets no command pass that does these.
-                        Effect::Reply { .. } | Effect::Stall { .. } => {}
+                        Effect::Reply { .. }
+                        | Effect::Stall { .. }
+                        | Effect::Propagate(_)
+                        | Effect::Follow { .. } => {}
                     }
                 }
             }
@@ -550,6 +581,8 @@ impl Node {
                     }
                 }
                 Effect::Shutdown => shared.shut_down(),
+                Effect::Propagate(unit) => shared.post(Outgoing::Unit(unit)),
+                Effect::Follow { master } => shared.post(Outgoing::Follow(master)),
             }
         }
     }

@@ -8,7 +8,6 @@ use crate::engine::{Ctx, Paused, ReplyMode, Session};
 use crate::resp::{Blob, OwnedRequest, Reply, Request, parse_integer};
 use std::fmt::Write as _;
 use std::iter::once;
-use std::time::Duration;
 
 pub(super) fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<(), CommandError> {
     if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
@@ -430,18 +429,6 @@ fn trackinginfo(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ]))
 }
 
-/// WAIT: there are no replicas, so nobody has ever acknowledged anything.
-fn wait(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let replicas = args.integer()?;
-    let millis = milliseconds(args.required()?)?;
-    if replicas <= 0 {
-        return Ok(Reply::Int(0));
-    }
-    let timeout = Duration::from_millis(millis.unsigned_abs());
-    let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
-    ctx.block_for(timeout, Reply::Int(0))
-}
-
 const OWN: &[Flags] = &[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const CHANGES: &[&str] = &["nondeterministic_output"];
@@ -450,15 +437,6 @@ pub(super) const CLIENT: CommandSpec =
     CommandSpec::container("client", -2, Group::Connection, SUBCOMMANDS)
         .since("2.4.0")
         .summary("What concerns connections.");
-
-pub(super) const WAIT: CommandSpec = CommandSpec::new("wait", 3, Group::Generic, wait)
-    .flags(&[Flags::NOSCRIPT])
-    .tips(&["request_policy:all_shards", "response_policy:agg_min"])
-    .acl(&["@connection"])
-    .acl_without(&["@keyspace"])
-    .since("3.0.0")
-    .syntax("numreplicas:integer timeout:integer")
-    .summary("Waits for replicas to have the writes of this connection.");
 
 const SUBCOMMANDS: &[CommandSpec] = &[
     row("getname", 2, getname)

@@ -23,6 +23,7 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let next = ctx.state.config.with(&changes)?;
     ctx.state.configure(next, ctx.now);
+    ctx.state.guards_writes();
     Ok(Reply::Ok)
 }
 

@@ -104,6 +104,8 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ctx.session.protocol = protocol;
     }
     let proto = ctx.session.protocol.number();
+    let is_replica = ctx.state.replication.is_replica();
+    let role = if is_replica { "replica" } else { "master" };
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
     Ok(Reply::Map(vec![
         pair("server", Reply::bulk("redis")),
@@ -111,7 +113,7 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         pair("proto", Reply::Int(proto)),
         pair("id", Reply::Int(ctx.session.conn.client_id() as i64)),
         pair("mode", Reply::bulk("standalone")),
-        pair("role", Reply::bulk("master")),
+        pair("role", Reply::bulk(role)),
         pair("modules", Reply::Array(Vec::new())),
     ]))
 }
@@ -183,7 +185,6 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .since("6.2.0")
         .summary("Puts this connection back to how it began."),
     super::client::CLIENT,
-    super::client::WAIT,
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

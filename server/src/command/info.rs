@@ -264,13 +264,16 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
 }
 
 fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
-    text.field("role", "master");
-    text.field("connected_slaves", 0);
+    let (now, replication) = (ctx.now.0.div_euclid(1_000_000), &ctx.state.replication);
+    super::replication::describe(replication, now, |name, value| text.field(name, value));
     text.field("master_failover_state", "no-failover");
     text.field("master_replid", &ctx.state.replication_id);
-    text.field("master_replid2", "0".repeat(40));
-    text.field("master_repl_offset", 0);
-    text.field("second_repl_offset", -1);
+    let none = (String::from("0").repeat(40), None);
+    let former = replication.former.clone();
+    let (id, offset) = former.map_or(none, |(id, offset)| (id, Some(offset as i64)));
+    text.field("master_replid2", id);
+    text.field("master_repl_offset", replication.offset);
+    text.field("second_repl_offset", offset.unwrap_or(-1));
     text.field("repl_backlog_active", 0);
     for (_, value) in ctx.state.config.matching(&[b"repl-backlog-size"]) {
         text.field("repl_backlog_size", String::from_utf8_lossy(&value));

@@ -19,6 +19,7 @@ mod list_pop;
 mod memory;
 mod missing;
 mod pubsub;
+mod replication;
 mod scan;
 #[cfg(feature = "script")]
 mod scripting;
@@ -56,6 +57,7 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     transaction::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
+    replication::COMMANDS,
     introspection::COMMANDS,
     #[cfg(feature = "script")]
     scripting::COMMANDS,

@@ -78,11 +78,6 @@ fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-fn role(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    let (offset, replicas) = (Reply::Int(0), Reply::Array(Vec::new()));
-    Ok(Reply::Array(vec![Reply::bulk("master"), offset, replicas]))
-}
-
 /// Nothing was saved since the start, which counts as a time of saving.
 fn lastsave(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(ctx.state.started.0.div_euclid(1_000_000)))
@@ -197,11 +192,6 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("monitor", 1, monitor)
         .flags(ADMIN)
         .summary("Tells this connection of every command."),
-    row("role", 1, role)
-        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST])
-        .acl(&["@admin", "@dangerous"])
-        .since("2.8.12")
-        .summary("The place of this node in replication."),
     CommandSpec::container("acl", -2, Group::Server, ACL)
         .since("6.0.0")
         .summary("Users and what they may do."),

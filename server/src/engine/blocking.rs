@@ -107,6 +107,14 @@ impl Waiters {
         self.by_conn.get(&conn)
     }
 
+    /// Changes the answer to one who waits in vain; false if nobody waits there.
+    pub(crate) fn answers_late_with(&mut self, conn: ConnId, reply: Reply) -> bool {
+        let waiter = self.by_conn.get_mut(&conn);
+        waiter
+            .map(|waiter| waiter.wait.on_timeout = reply)
+            .is_some()
+    }
+
     /// Ends a waiting, for whatever reason.
     pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Waiter> {
         let waiter = self.by_conn.remove(&conn)?;

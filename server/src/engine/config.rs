@@ -50,6 +50,10 @@ pub struct Config {
     pub hz: i64,
     /// `timeout`: a client that says nothing for longer is shown out; zero for never.
     pub timeout: Duration,
+    /// `min-replicas-to-write`: with fewer good replicas a master refuses writes.
+    pub min_replicas_to_write: usize,
+    /// `min-replicas-max-lag`, seconds: a replica that said nothing for longer is not good; 0 for no bound.
+    pub min_replicas_max_lag: i64,
     /// `slowlog-log-slower-than`, microseconds; negative for never.
     pub slowlog_log_slower_than: i64,
     /// `slowlog-max-len`.
@@ -93,6 +97,8 @@ impl Default for Config {
             rdbcompression: true,
             hz: 10,
             timeout: Duration::ZERO,
+            min_replicas_to_write: 0,
+            min_replicas_max_lag: 10,
             slowlog_log_slower_than: 10_000,
             slowlog_max_len: 128,
             latency_monitor_threshold: 0,

@@ -97,8 +97,9 @@ impl Ctx<'_> {
         let (slot, is_live) = self.db().find_live(key, self.now_millis())?;
         if !is_live {
             let db = self.session.db;
-            // Nothing changes while clients are paused, but nobody sees the key either.
-            if !self.state.pause.is_on() {
+            // Nothing changes while clients are paused, nor by itself on a replica, but nobody sees
+            // the key either.
+            if !(self.state.pause.is_on() || self.state.replication.is_replica()) {
                 self.state.expire(db, slot);
             }
             return None;

@@ -227,6 +227,7 @@ fn gates(
         || session.is_monitor
         || state.busy.is_some()
         || state.pause.is_on()
+        || state.is_guarded
     {
         return rare_gates(state, session, request, entry, first);
     }
@@ -276,6 +277,9 @@ fn rare_gates(
             return Ok(Gate::Postponed);
         }
     }
+    if state.is_guarded {
+        guard(state, spec)?;
+    }
     if let Some(queue) = &mut session.queue
         && !spec.flags.has(Flags::NOT_QUEUED)
     {
@@ -288,6 +292,23 @@ fn rare_gates(
         return Ok(Gate::Queued);
     }
     Ok(Gate::Passed((entry, first)))
+}
+
+/// Writes that a replica, or a master with too few replicas, does not take.
+#[cold]
+fn guard(state: &State, spec: &CommandSpec) -> Result<(), CommandError> {
+    let writes = spec.flags.has(Flags::WRITE);
+    if writes && state.replication.is_replica() {
+        return Err(CommandError::ReadOnlyReplica);
+    }
+    let (wanted, lag) = (
+        state.config.min_replicas_to_write,
+        state.config.min_replicas_max_lag,
+    );
+    if writes && wanted > 0 && state.replication.good(state.now, lag) < wanted {
+        return Err(CommandError::TooFewReplicas);
+    }
+    Ok(())
 }
 
 fn script_gates(state: &State, request: Request<'_>) -> Result<Gate, CommandError> {
@@ -306,6 +327,9 @@ fn script_gates(state: &State, request: Request<'_>) -> Result<Gate, CommandErro
     }
     if state.script_reads_only && spec.flags.has(WRITES) {
         return Err(CommandError::ReadOnlyScript);
+    }
+    if state.is_guarded {
+        guard(state, spec)?;
     }
     Ok(Gate::Passed((entry, first)))
 }

@@ -1,12 +1,15 @@
 //! What a request does to others than its caller.
 
+use super::journal::Unit;
+use super::replication::Address;
 use super::session::ConnId;
 use super::time::UnixMicros;
 use crate::resp::Reply;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Something the driver has to carry out.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Effect {
     /// Answers a request that was parked.
     Reply {
@@ -32,6 +35,13 @@ pub enum Effect {
     Stall {
         /// When it goes on.
         until: UnixMicros,
+    },
+    /// A unit of work has changed something: replicas and the disk are told.
+    Propagate(Arc<Unit>),
+    /// The node shall follow another, or nobody (REPLICAOF).
+    Follow {
+        /// Its master to be; `None` for a node that becomes one.
+        master: Option<Address>,
     },
     /// The node ends (SHUTDOWN).
     Shutdown,

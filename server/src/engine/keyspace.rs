@@ -195,6 +195,25 @@ impl Db {
         slot
     }
 
+    /// Makes a key what it is elsewhere.
+    pub(crate) fn put(
+        &mut self,
+        key: &[u8],
+        value: Value,
+        form: Form,
+        deadline: Option<UnixMillis>,
+    ) {
+        let slot = match self.find(key) {
+            Some(slot) => {
+                *self.value_mut(slot) = value;
+                slot
+            }
+            None => self.insert(key, value),
+        };
+        self.set_form(slot, form);
+        self.set_deadline(slot, deadline);
+    }
+
     pub(crate) fn remove(&mut self, slot: u32) -> Value {
         self.set_deadline(slot, None);
         let entry = self.entries.remove(slot).expect(FOUND);

@@ -14,6 +14,7 @@ mod effect;
 mod expiry;
 mod glob;
 mod idle;
+mod journal;
 mod keyspace;
 mod latency;
 mod memory;
@@ -24,6 +25,7 @@ mod parameter;
 mod pause;
 mod pubsub;
 mod rdb;
+mod replication;
 mod rng;
 #[cfg(feature = "script")]
 mod script;
@@ -65,10 +67,14 @@ use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use blocking::Waiters;
 use dispatch::{Dispatched, dispatch};
 use effect::Outbox;
+pub use journal::Unit;
+use journal::{Change, Journal};
 pub(crate) use keyspace::Db;
 use latency::Latency;
 use pause::Pause;
 use pubsub::PubSub;
+pub use replication::Address;
+pub(crate) use replication::{Image, Replication};
 use session::Sessions;
 use slowlog::Slowlog;
 use stats::Stats;
@@ -160,6 +166,11 @@ pub(crate) struct State {
     idle_check: Option<UnixMillis>,
     /// The instant of the unit that runs, or ran last.
     now: UnixMicros,
+    /// What the unit that runs has changed; absent when nobody reads it.
+    journal: Option<Box<Journal>>,
+    pub(crate) replication: Replication,
+    /// Whether writes may be refused: of a replica, or for want of replicas.
+    is_guarded: bool,
     /// Changes since the start (`rdb_changes_since_last_save`).
     pub(crate) dirty: u64,
     /// What the driver has to carry out.
@@ -215,6 +226,9 @@ impl State {
             memory_peak: 0,
             idle_check: idle::first_check(&config, now),
             now,
+            journal: None,
+            replication: Replication::default(),
+            is_guarded: false,
             dirty: 0,
             outbox: Outbox::default(),
             watches: Watches::default(),
@@ -231,6 +245,12 @@ impl State {
             draws: Rng::for_component(seed, "commands"),
             config,
         }
+    }
+
+    /// Something happens that no client has asked for.
+    fn begin(&mut self, now: UnixMicros) {
+        self.now = now;
+        self.caller = None;
     }
 
     /// Draws another `master_replid`.
@@ -257,13 +277,17 @@ impl State {
     #[inline]
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
         self.dirty += 1;
-        if !(self.watches.is_empty() && self.waiters.is_empty()) {
+        if !(self.watches.is_empty() && self.waiters.is_empty() && self.journal.is_none()) {
             self.tell_of(db, key);
         }
     }
 
     #[cold]
     fn tell_of(&mut self, db: usize, key: &[u8]) {
+        if let Some(journal) = &mut self.journal {
+            journal.touched(db, key);
+            self.has_sequel = true;
+        }
         let is_there = self.dbs[db].find(key).is_some();
         self.watches.touched(db, key, is_there);
         if is_there {
@@ -275,9 +299,22 @@ impl State {
     /// An event in the life of a key, to the channels that are named after both.
     #[inline]
     pub(crate) fn notify(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
+        if self.journal.is_some() {
+            self.note_event(db, class, event, key);
+        }
         if self.config.notify_keyspace_events.contain(class) && !self.pubsub.is_empty() {
             self.publish_event(db, event, key);
         }
+    }
+
+    #[cold]
+    fn note_event(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
+        self.note_told(|| Change::Event {
+            db,
+            class,
+            event: event.to_owned(),
+            key: Blob::new(key),
+        });
     }
 
     #[cold]
@@ -285,16 +322,25 @@ impl State {
         let classes = self.config.notify_keyspace_events;
         if classes.by_key() {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
-            self.publish(Space::Channel, &channel, event.as_bytes());
+            self.deliver(Space::Channel, &channel, event.as_bytes());
         }
         if classes.by_event() {
             let channel = format!("__keyevent@{db}__:{event}");
-            self.publish(Space::Channel, channel.as_bytes(), key);
+            self.deliver(Space::Channel, channel.as_bytes(), key);
         }
     }
 
     /// Sends a message to all who listen; how many they are.
     pub(crate) fn publish(&mut self, space: Space, channel: &[u8], message: &[u8]) -> usize {
+        self.note_told(|| Change::Publish {
+            space,
+            channel: Blob::new(channel),
+            message: Blob::new(message),
+        });
+        self.deliver(space, channel, message)
+    }
+
+    fn deliver(&mut self, space: Space, channel: &[u8], message: &[u8]) -> usize {
         let messages = self.pubsub.publish(space, channel, message);
         let count = messages.len();
         for (conn, frame) in messages {
@@ -312,6 +358,7 @@ impl State {
             .collect();
         self.dirty += self.dbs[db].len() as u64;
         self.dbs[db].clear();
+        self.note(|| Change::Flush { db });
         for key in there {
             self.watches.touched(db, &key, false);
         }
@@ -335,6 +382,8 @@ impl State {
             }
         }
         self.dirty += 1;
+        self.has_sequel |= self.waiters.has_ready();
+        self.note(|| Change::Replace(databases.to_vec()));
     }
 
     /// Exchanges two databases. Watched keys that are in either have changed; whoever waits on a key
@@ -348,6 +397,8 @@ impl State {
                 }
             }
         }
+        // What was touched before has its state written down before.
+        self.note(|| Change::Swap { first, second });
         self.dbs.swap(first, second);
         for db in [first, second] {
             for key in self.waiters.keys_of(db) {
@@ -555,7 +606,9 @@ impl Engine {
 
     /// Replaces all data at one instant.
     pub(crate) fn replace_databases(&mut self, databases: &[Db], now: UnixMicros) {
-        self.state_mut().replace(databases);
+        let state = self.state_mut();
+        state.begin(now);
+        state.replace(databases);
         self.follow_up(now);
     }
 

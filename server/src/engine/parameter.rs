@@ -490,8 +490,14 @@ const PARAMETERS: &[Parameter] = &[
     // As long as `maxmemory` is 0 none evicts; those of LFU show in OBJECT.
     .only(&["volatile-lru", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-random", "noeviction"]),
     integer("maxmemory-samples", "5", 1, I32),
-    integer("min-replicas-max-lag", "10", 0, I32).alias("min-slaves-max-lag"),
-    integer("min-replicas-to-write", "0", 0, I32).alias("min-slaves-to-write").only(&["0"]),
+    integer("min-replicas-max-lag", "", 0, I32).alias("min-slaves-max-lag").kept(
+        |config| printed(config.min_replicas_max_lag),
+        |config, given| { config.min_replicas_max_lag = given.number(); Ok(()) },
+    ),
+    integer("min-replicas-to-write", "", 0, I32).alias("min-slaves-to-write").kept(
+        |config| printed(config.min_replicas_to_write),
+        |config, given| { config.min_replicas_to_write = given.size(); Ok(()) },
+    ),
     switch("no-appendfsync-on-rewrite", "no"),
     text("notify-keyspace-events", "").kept(
         |config| config.notify_keyspace_events.letters().into_bytes(),

@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub(crate) connected_at: UnixMicros,
     /// When it last said or was told something.
     pub(crate) last_used_at: UnixMicros,
+    /// The replication offset behind its latest write, which WAIT waits for.
+    pub(crate) wrote_up_to: u64,
     /// The number of its latest command; none if that is unknown.
     pub(crate) last_command: Option<u16>,
 }
@@ -96,6 +98,7 @@ impl Sessions {
             is_spared: false,
             connected_at: now,
             last_used_at: now,
+            wrote_up_to: 0,
             last_command: None,
         }));
         self.count += 1;

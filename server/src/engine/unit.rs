@@ -158,6 +158,7 @@ impl Engine {
                 Outcome::Parked
             }
         };
+        state.propagate();
         state.caller = None;
         self.follow_up(now);
         outcome
@@ -168,6 +169,7 @@ impl Engine {
         loop {
             let state = self.state_mut();
             state.has_sequel = false;
+            state.propagate();
             if let Some(transaction) = state.resumed.take() {
                 let conn = transaction.conn;
                 if let Outcome::Reply(reply) = self.transact(transaction, now) {
@@ -288,7 +290,7 @@ impl Engine {
             .filter(|(deadline, _)| now.millis() > *deadline)
         {
             let state = self.state_mut();
-            state.now = now;
+            state.begin(now);
             match due {
                 Due::Timeout(conn) => {
                     if let Some(waiter) = state.waiters.remove(conn) {
@@ -309,7 +311,7 @@ impl State {
         let timeout = self.waiters.first_deadline();
         let timeout = timeout.map(|(until, conn)| (until, Due::Timeout(conn)));
         let pause = self.pause.until().map(|until| (until, Due::PauseEnds));
-        let expires = self.active_expire && !self.pause.is_on();
+        let expires = self.active_expire && !self.pause.is_on() && !self.replication.is_replica();
         let expiry = self.first_deadline().filter(|_| expires);
         let expiry = expiry.map(|(deadline, db, slot)| (deadline, Due::Expire { db, slot }));
         let idle = self.idle_check.map(|until| (until, Due::Idle));

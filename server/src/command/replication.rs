@@ -1,0 +1,181 @@
+//! Replication: whom a node follows, and who has what it wrote. How units travel is the affair of
+//! `topology/`.
+
+use super::client::milliseconds;
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{Address, Ctx, Effect, Replication};
+use crate::resp::{Reply, parse_integer};
+use std::time::Duration;
+
+/// `replication.c: replicaofCommand`.
+fn replicaof(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if args.keyword("NO") {
+        if args.keyword("ONE") {
+            ctx.state.promote();
+            ctx.state.outbox.push(Effect::Follow { master: None });
+            return Ok(Reply::Ok);
+        }
+        let _a_host_called_no = args.required()?;
+        return Err(bad_port());
+    }
+    let host = String::from_utf8_lossy(args.required()?).into_owned();
+    let port = parse_integer(args.required()?).and_then(|port| u16::try_from(port).ok());
+    let address = Address {
+        host,
+        port: port.ok_or_else(bad_port)?,
+    };
+    let upstream = ctx.state.replication.upstream.as_ref();
+    if upstream.is_some_and(|upstream| upstream.address == address) {
+        return Ok(Reply::Static("OK Already connected to specified master"));
+    }
+    if !ctx.state.replication.reaches(&address) {
+        return Err(CommandError::NotImplemented {
+            what: format!("replication from {address}, which is not of its own deployment"),
+        });
+    }
+    let master = Some(address);
+    ctx.state.outbox.push(Effect::Follow { master });
+    Ok(Reply::Ok)
+}
+
+fn bad_port() -> CommandError {
+    CommandError::Text("ERR Invalid master port".into())
+}
+
+fn role(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let replication = &ctx.state.replication;
+    let offset = replication.offset as i64;
+    if let Some(upstream) = &replication.upstream {
+        return Ok(Reply::Array(vec![
+            Reply::bulk("slave"),
+            Reply::bulk(&upstream.address.host),
+            Reply::Int(upstream.address.port.into()),
+            Reply::bulk(if upstream.is_up {
+                "connected"
+            } else {
+                "connect"
+            }),
+            Reply::Int(offset),
+        ]));
+    }
+    let replicas = replication.replicas.iter().map(|replica| {
+        Reply::Array(vec![
+            Reply::bulk(&replica.address.host),
+            Reply::bulk(replica.address.port.to_string()),
+            Reply::bulk(replica.offset.to_string()),
+        ])
+    });
+    let replicas = Reply::Array(replicas.collect());
+    Ok(Reply::Array(vec![
+        Reply::bulk("master"),
+        Reply::Int(offset),
+        replicas,
+    ]))
+}
+
+/// `replication.c: waitCommand`.
+fn wait(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if ctx.state.replication.is_replica() {
+        return Err(CommandError::Text(
+            "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
+             configured to be writable (which is not the default) writes to replicas are just local and are not \
+             propagated."
+                .into(),
+        ));
+    }
+    let wanted = args.integer()?;
+    let millis = milliseconds(args.required()?)?;
+    let offset = ctx.session.wrote_up_to;
+    let have = ctx.state.replication.have(offset);
+    let answer = Reply::Int(have as i64);
+    let wanted = usize::try_from(wanted).unwrap_or(0);
+    if have >= wanted {
+        return Ok(answer);
+    }
+    let timeout = Duration::from_millis(millis.unsigned_abs());
+    let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
+    let conn = ctx.session.conn;
+    ctx.state.await_replicas(conn, wanted, offset);
+    ctx.block_for(timeout, answer)
+}
+
+/// What INFO tells.
+pub(super) fn describe(
+    replication: &Replication,
+    now_seconds: i64,
+    mut field: impl FnMut(&str, String),
+) {
+    if let Some(upstream) = &replication.upstream {
+        let since = now_seconds - upstream.since.0.div_euclid(1_000_000);
+        field("role", "slave".to_owned());
+        field("master_host", upstream.address.host.clone());
+        field("master_port", upstream.address.port.to_string());
+        field(
+            "master_link_status",
+            if upstream.is_up { "up" } else { "down" }.to_owned(),
+        );
+        let last_io = if upstream.is_up { since.max(0) } else { -1 };
+        field("master_last_io_seconds_ago", last_io.to_string());
+        field("master_sync_in_progress", "0".to_owned());
+        field("slave_read_repl_offset", replication.offset.to_string());
+        field("slave_repl_offset", replication.offset.to_string());
+        if !upstream.is_up {
+            field("master_link_down_since_seconds", since.max(0).to_string());
+        }
+        field("slave_priority", "100".to_owned());
+        field("slave_read_only", "1".to_owned());
+        field("replica_announced", "1".to_owned());
+    } else {
+        field("role", "master".to_owned());
+    }
+    field("connected_slaves", replication.replicas.len().to_string());
+    for (index, replica) in replication.replicas.iter().enumerate() {
+        let lag = now_seconds - replica.acknowledged_at.0.div_euclid(1_000_000);
+        let text = format!(
+            "ip={},port={},state=online,offset={},lag={}",
+            replica.address.host,
+            replica.address.port,
+            replica.offset,
+            lag.max(0)
+        );
+        field(&format!("slave{index}"), text);
+    }
+}
+
+const FOLLOW: &[Flags] = &[
+    Flags::ADMIN,
+    Flags::NOSCRIPT,
+    Flags::STALE,
+    Flags::NO_ASYNC_LOADING,
+];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    row("replicaof", 3, replicaof)
+        .flags(FOLLOW)
+        .since("5.0.0")
+        .syntax("host port:integer")
+        .summary("Makes this node follow another of its deployment, or nobody."),
+    row("slaveof", 3, replicaof)
+        .flags(FOLLOW)
+        .deprecated("5.0.0", "`REPLICAOF`")
+        .syntax("host port:integer")
+        .summary("The former name of REPLICAOF."),
+    row("role", 1, role)
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST])
+        .acl(&["@admin", "@dangerous"])
+        .since("2.8.12")
+        .summary("The place of this node in replication."),
+    CommandSpec::new("wait", 3, Group::Generic, wait)
+        .flags(&[Flags::NOSCRIPT])
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+        .acl(&["@connection"])
+        .acl_without(&["@keyspace"])
+        .since("3.0.0")
+        .syntax("numreplicas:integer timeout:integer")
+        .summary("Waits for replicas to have the writes of this connection."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Server, handler)
+}

@@ -1,0 +1,668 @@
+//! A node's part in replication: whom it follows, who follows it, and how far they are.
+//!
+//! *Policy* (`replication.c`): a replica refuses writes, removes nothing by itself and reports an
+//! expired key as missing, by its own clock. A master does not wait for anybody, unless WAIT or
+//! `min-replicas-to-write` asks. How units travel, how long that takes and when a link is cut is
+//! the affair of `topology/`.
+
+use super::effect::Effect;
+use super::journal::{Change, Unit};
+use super::session::ConnId;
+use super::time::UnixMicros;
+use super::{Engine, State};
+use crate::resp::Reply;
+use std::sync::Arc;
+
+/// Where a node is reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// Its host, as clients write it.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// The node that a replica follows.
+#[derive(Clone, Debug)]
+pub(crate) struct Upstream {
+    pub(crate) address: Address,
+    pub(crate) is_up: bool,
+    /// When something came from it last, or when the link was cut.
+    pub(crate) since: UnixMicros,
+}
+
+/// A follower, as its master sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Replica {
+    pub(crate) id: u64,
+    pub(crate) address: Address,
+    /// The offset that it has.
+    pub(crate) offset: u64,
+    /// When it said so last.
+    pub(crate) acknowledged_at: UnixMicros,
+}
+
+/// A request that waits for replicas.
+#[derive(Clone, Debug)]
+struct Wait {
+    conn: ConnId,
+    replicas: usize,
+    offset: u64,
+}
+
+/// What a node knows of replication.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replication {
+    /// Absent for a master.
+    pub(crate) upstream: Option<Upstream>,
+    /// Those that follow, in the order in which they came.
+    pub(crate) replicas: Vec<Replica>,
+    /// Bytes that were passed on (`master_repl_offset`).
+    pub(crate) offset: u64,
+    /// The identity that was shared with a former master, and how far.
+    pub(crate) former: Option<(String, u64)>,
+    waits: Vec<Wait>,
+    /// Where the other nodes of the deployment are.
+    peers: Vec<Address>,
+}
+
+impl Replication {
+    /// Whether there is a node to follow at this address.
+    pub(crate) fn reaches(&self, address: &Address) -> bool {
+        self.peers.contains(address)
+    }
+
+    #[inline]
+    pub(crate) fn is_replica(&self) -> bool {
+        self.upstream.is_some()
+    }
+
+    /// How many replicas have everything up to `offset`.
+    pub(crate) fn have(&self, offset: u64) -> usize {
+        let has = |replica: &&Replica| replica.offset >= offset;
+        self.replicas.iter().filter(has).count()
+    }
+
+    /// How many replicas have said something within `lag_seconds_max`; 0 is no bound.
+    pub(crate) fn good(&self, now: UnixMicros, lag_seconds_max: i64) -> usize {
+        let is_good = |replica: &&Replica| {
+            let lag = now.0.saturating_sub(replica.acknowledged_at.0) / 1_000_000;
+            lag_seconds_max == 0 || lag <= lag_seconds_max
+        };
+        self.replicas.iter().filter(is_good).count()
+    }
+}
+
+impl State {
+    /// Begins to keep a journal; units are handed out as [`Effect::Propagate`].
+    fn keep_journal(&mut self) {
+        self.journal.get_or_insert_with(Box::default);
+    }
+
+    /// Hands out what the unit that has ended changed.
+    pub(super) fn propagate(&mut self) {
+        // The writes of a script that was given up are not done before it is killed.
+        if self.busy.is_some() {
+            return;
+        }
+        if let Some(journal) = self.journal.as_deref_mut().filter(|one| !one.is_empty()) {
+            let unit = journal.take(&self.dbs, self.replication.offset);
+            self.replication.offset = unit.offset;
+            if let Some(session) = self.caller.and_then(|conn| self.sessions.get_mut(conn)) {
+                session.wrote_up_to = unit.offset;
+            }
+            self.outbox.push(Effect::Propagate(Arc::new(unit)));
+        }
+    }
+
+    /// Writes something that is no key's into the journal, if there is one.
+    pub(super) fn note(&mut self, change: impl FnOnce() -> Change) {
+        if let Some(journal) = &mut self.journal {
+            journal.push(&self.dbs, change());
+            self.has_sequel = true;
+        }
+    }
+
+    /// The same for what is told of a change.
+    pub(super) fn note_told(&mut self, change: impl FnOnce() -> Change) {
+        if let Some(journal) = &mut self.journal {
+            journal.tell(change());
+            self.has_sequel = true;
+        }
+    }
+
+    /// What may not be written now, by whoever is not the master.
+    pub(crate) fn guards_writes(&mut self) {
+        self.is_guarded = self.replication.is_replica() || self.config.min_replicas_to_write > 0;
+    }
+
+    /// Has the connection wait until so many replicas have what it wrote.
+    pub(crate) fn await_replicas(&mut self, conn: ConnId, replicas: usize, offset: u64) {
+        self.replication.waits.retain(|wait| wait.conn != conn);
+        self.replication.waits.push(Wait {
+            conn,
+            replicas,
+            offset,
+        });
+    }
+
+    /// Answers WAIT where enough replicas have said that they are there.
+    fn answer_waits(&mut self) {
+        for wait in std::mem::take(&mut self.replication.waits) {
+            // Only WAIT waits without a key; who has given up may wait for something else by now.
+            let waiter = self.waiters.get(wait.conn);
+            if waiter.is_none_or(|waiter| !waiter.wait.keys.is_empty()) {
+                continue;
+            }
+            let have = self.replication.have(wait.offset);
+            let answer = Reply::Int(have as i64);
+            if have >= wait.replicas {
+                if self.waiters.remove(wait.conn).is_some() {
+                    self.answer(wait.conn, answer);
+                }
+            } else if self.waiters.answers_late_with(wait.conn, answer) {
+                self.replication.waits.push(wait);
+            }
+        }
+    }
+
+    fn apply(&mut self, unit: &Unit) {
+        for change in &unit.changes {
+            self.apply_change(change.clone());
+        }
+    }
+
+    fn apply_change(&mut self, change: Change) {
+        match change {
+            Change::Put {
+                db,
+                key,
+                value,
+                form,
+                deadline,
+            } if db < self.dbs.len() => {
+                self.dbs[db].put(&key, value, form, deadline);
+                self.touched(db, &key);
+            }
+            Change::Remove { db, key } if db < self.dbs.len() => {
+                if let Some(slot) = self.dbs[db].find(&key) {
+                    self.dbs[db].remove(slot);
+                    self.touched(db, &key);
+                }
+            }
+            Change::Flush { db } if db < self.dbs.len() => self.flush(db),
+            Change::Swap { first, second } if first.max(second) < self.dbs.len() => {
+                self.swap(first, second);
+            }
+            Change::Replace(databases) => self.replace(&databases),
+            Change::Event {
+                db,
+                class,
+                event,
+                key,
+            } => self.notify(db, class, &event, &key),
+            Change::Publish {
+                space,
+                channel,
+                message,
+            } => {
+                self.publish(space, &channel, &message);
+            }
+            // A replica with fewer databases than its master has no place for these.
+            Change::Put { .. }
+            | Change::Remove { .. }
+            | Change::Flush { .. }
+            | Change::Swap { .. } => {}
+        }
+    }
+}
+
+/// What `topology/` does to a node.
+impl Engine {
+    /// Hands out every unit from now on, for replicas or a disk.
+    pub(crate) fn keep_journal(&mut self) {
+        self.state_mut().keep_journal();
+    }
+
+    /// A master's unit arrives at a replica.
+    pub(crate) fn apply(&mut self, unit: &Unit, now: UnixMicros) {
+        let state = self.state_mut();
+        state.begin(now);
+        state.apply(unit);
+        state.replication.offset = unit.offset;
+        if let Some(journal) = &mut state.journal {
+            // Followers of a follower get the same units.
+            if !journal.is_empty() {
+                journal.forget();
+                state.outbox.push(Effect::Propagate(Arc::new(unit.clone())));
+            }
+        }
+        if let Some(upstream) = &mut state.replication.upstream {
+            upstream.since = now;
+        }
+        self.follow_up(now);
+    }
+
+    /// The node becomes a replica and holds what its master holds.
+    pub(crate) fn follow(&mut self, master: Address, copy: &Copy, now: UnixMicros) {
+        let state = self.state_mut();
+        state.begin(now);
+        state.replace(&copy.databases);
+        state.replication_id.clone_from(&copy.replication_id);
+        state.replication.offset = copy.offset;
+        state.replication.former = None;
+        state.replication.upstream = Some(Upstream {
+            address: master,
+            is_up: true,
+            since: now,
+        });
+        state.guards_writes();
+        self.follow_up(now);
+    }
+
+    /// The link to the master was cut, or works again.
+    pub(crate) fn set_upstream(&mut self, is_up: bool, now: UnixMicros) {
+        if let Some(upstream) = &mut self.state_mut().replication.upstream {
+            upstream.is_up = is_up;
+            upstream.since = now;
+        }
+    }
+
+    /// Where the other nodes of the deployment are, which this one may follow.
+    pub(crate) fn set_peers(&mut self, peers: Vec<Address>) {
+        self.state_mut().replication.peers = peers;
+    }
+
+    /// The node becomes a master, with what it holds (`replicationUnsetMaster`).
+    pub(crate) fn promote(&mut self) {
+        self.state_mut().promote();
+    }
+
+    /// A follower came.
+    pub(crate) fn add_replica(&mut self, id: u64, address: Address, now: UnixMicros) {
+        let state = self.state_mut();
+        let replica = Replica {
+            id,
+            address,
+            offset: state.replication.offset,
+            acknowledged_at: now,
+        };
+        state.replication.replicas.retain(|one| one.id != id);
+        state.replication.replicas.push(replica);
+        state.keep_journal();
+    }
+
+    /// A follower has gone.
+    pub(crate) fn remove_replica(&mut self, id: u64) {
+        let replicas = &mut self.state_mut().replication.replicas;
+        replicas.retain(|replica| replica.id != id);
+    }
+
+    /// A follower says how far it is.
+    pub(crate) fn acknowledge(&mut self, id: u64, offset: u64, now: UnixMicros) {
+        let state = self.state_mut();
+        state.begin(now);
+        let mut replicas = state.replication.replicas.iter_mut();
+        if let Some(replica) = replicas.find(|replica| replica.id == id) {
+            replica.offset = offset;
+            replica.acknowledged_at = now;
+        }
+        state.answer_waits();
+        self.follow_up(now);
+    }
+
+    /// All that a new follower needs.
+    pub(crate) fn copy(&self) -> Copy {
+        let state = self.state();
+        Copy {
+            databases: state.dbs.clone(),
+            offset: state.replication.offset,
+            replication_id: state.replication_id.clone(),
+        }
+    }
+
+    /// Whether the node follows another.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.state().replication.is_replica()
+    }
+
+    /// Bytes that were passed on, or received.
+    pub(crate) fn replication_offset(&self) -> u64 {
+        self.state().replication.offset
+    }
+}
+
+impl State {
+    pub(crate) fn promote(&mut self) {
+        if self.replication.upstream.take().is_some() {
+            let shared = (self.replication_id.clone(), self.replication.offset + 1);
+            self.replication.former = Some(shared);
+            self.change_replication_id();
+            self.guards_writes();
+        }
+    }
+}
+
+/// All data of a master at one instant, with their place in its stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Copy {
+    pub(crate) databases: Vec<super::Db>,
+    pub(crate) offset: u64,
+    pub(crate) replication_id: String,
+}
+
+/// What a disk holds: all units up to the last one that was written for good.
+#[derive(Clone, Debug)]
+pub(crate) struct Image(Vec<super::Db>);
+
+impl Image {
+    pub(crate) fn of(databases: &[super::Db]) -> Self {
+        Self(databases.to_vec())
+    }
+
+    pub(crate) fn databases(&self) -> &[super::Db] {
+        &self.0
+    }
+
+    /// Writes a unit.
+    pub(crate) fn apply(&mut self, unit: &Unit) {
+        for change in &unit.changes {
+            match change.clone() {
+                Change::Put {
+                    db,
+                    key,
+                    value,
+                    form,
+                    deadline,
+                } => self.0[db].put(&key, value, form, deadline),
+                Change::Remove { db, key } => {
+                    if let Some(slot) = self.0[db].find(&key) {
+                        self.0[db].remove(slot);
+                    }
+                }
+                Change::Flush { db } => self.0[db].clear(),
+                Change::Swap { first, second } => self.0.swap(first, second),
+                Change::Replace(databases) => self.0 = databases,
+                Change::Event { .. } | Change::Publish { .. } => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Config, Desk, Outcome};
+    use crate::resp::{OwnedRequest, Protocol, encode};
+
+    const START: UnixMicros = UnixMicros(1_000_000_000);
+
+    fn after_ms(ms: i64) -> UnixMicros {
+        UnixMicros(START.0 + ms * 1000)
+    }
+
+    /// A master and a replica that gets its units when told.
+    struct Pair {
+        master: Engine,
+        replica: Engine,
+        clients: [ConnId; 2],
+        units: Vec<Arc<Unit>>,
+        pushed: Vec<Reply>,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let mut master = Engine::new(Config::default(), START);
+            let mut replica = Engine::new(Config::default(), START);
+            let clients = [&mut master, &mut replica]
+                .map(|engine| engine.connect("127.0.0.1:5", START).unwrap());
+            let address = |port| Address {
+                host: "127.0.0.1".to_owned(),
+                port,
+            };
+            replica.follow(address(6379), &master.copy(), START);
+            master.add_replica(1, address(6380), START);
+            Self {
+                master,
+                replica,
+                clients,
+                units: Vec::new(),
+                pushed: Vec::new(),
+            }
+        }
+
+        fn ask(&mut self, index: usize, line: &str, now: UnixMicros) -> String {
+            let request = OwnedRequest::new(line.split(' ').map(str::as_bytes));
+            let engine = if index == 0 {
+                &mut self.master
+            } else {
+                &mut self.replica
+            };
+            let outcome = engine.handle(self.clients[index], request.as_request().unwrap(), now);
+            self.drain();
+            match outcome {
+                Outcome::Reply(reply) => text(&reply),
+                Outcome::Parked => "(waits)".to_owned(),
+                Outcome::Silent => String::new(),
+            }
+        }
+
+        fn drain(&mut self) {
+            while let Some(effect) = self.master.poll_effect() {
+                match effect {
+                    Effect::Propagate(unit) => self.units.push(unit),
+                    Effect::Reply { reply, .. } => self.pushed.push(reply),
+                    Effect::Push { .. }
+                    | Effect::Close { .. }
+                    | Effect::Stall { .. }
+                    | Effect::Follow { .. }
+                    | Effect::Shutdown => {}
+                }
+            }
+            while let Some(effect) = self.replica.poll_effect() {
+                if let Effect::Push { frame, .. } = effect {
+                    self.pushed.push(frame);
+                }
+            }
+        }
+
+        /// Everything arrives; how many units that were.
+        fn catch_up(&mut self, now: UnixMicros) -> usize {
+            let units = std::mem::take(&mut self.units);
+            for unit in &units {
+                self.replica.apply(unit, now);
+                self.master.acknowledge(1, unit.offset, now);
+            }
+            self.drain();
+            units.len()
+        }
+    }
+
+    fn text(reply: &Reply) -> String {
+        let mut bytes = Vec::new();
+        encode(reply, Protocol::Resp2, &mut bytes);
+        bytes
+            .escape_ascii()
+            .to_string()
+            .replace("\\r\\n", " ")
+            .trim_end()
+            .to_owned()
+    }
+
+    #[test]
+    fn a_replica_holds_what_its_master_held_after_each_unit() {
+        let mut pair = Pair::new();
+        for line in [
+            "SET k v PX 100",
+            "HSET h f 1 g 2",
+            "RPUSH l a b c",
+            "LPOP l",
+            "DEL h",
+            "SELECT 3",
+            "SET other 1",
+            "SWAPDB 3 4",
+            "COPY nosuch x",
+            "INCRBYFLOAT f 1.5",
+            "GET f",
+        ] {
+            pair.ask(0, line, START);
+        }
+        assert_eq!(pair.catch_up(START), 8, "reads and misses write nothing");
+        let dump = |engine: &Engine| engine.state().digest();
+        assert_eq!(dump(&pair.master), dump(&pair.replica));
+        assert_eq!(pair.ask(1, "PTTL k", after_ms(40)), ":60");
+        assert_eq!(
+            pair.master.replication_offset(),
+            pair.replica.replication_offset()
+        );
+        pair.ask(0, "FLUSHALL", START);
+        pair.catch_up(START);
+        assert_eq!(pair.ask(1, "DBSIZE", START), ":0");
+    }
+
+    #[cfg(feature = "script")]
+    #[test]
+    fn transactions_and_scripts_arrive_as_one_unit() {
+        let mut pair = Pair::new();
+        for line in ["MULTI", "SET a 1", "SET b 2", "INCR a", "EXEC"] {
+            pair.ask(0, line, START);
+        }
+        assert_eq!(pair.units.len(), 1);
+        pair.ask(
+            0,
+            "EVAL redis.call('set','c',redis.call('incr','a'));redis.call('del','b') 0",
+            START,
+        );
+        assert_eq!(pair.units.len(), 2);
+        pair.catch_up(START);
+        assert_eq!(pair.ask(1, "MGET a b c", START), "*3 $1 3 $-1 $1 3");
+    }
+
+    #[test]
+    fn a_replica_refuses_writes_and_removes_nothing_by_itself() {
+        let mut pair = Pair::new();
+        pair.ask(0, "SET k v PX 10", START);
+        pair.catch_up(START);
+        assert_eq!(
+            pair.ask(1, "SET k w", START),
+            "-READONLY You can\\'t write against a read only replica."
+        );
+        let late = after_ms(11);
+        assert_eq!(pair.ask(1, "GET k", late), "$-1");
+        assert_eq!(pair.ask(1, "DBSIZE", late), ":1");
+        pair.replica.handle_timeout(late);
+        assert_eq!(pair.ask(1, "DBSIZE", late), ":1");
+        pair.master.handle_timeout(late);
+        pair.drain();
+        assert_eq!(pair.catch_up(late), 1);
+        assert_eq!(pair.ask(1, "DBSIZE", late), ":0");
+    }
+
+    #[test]
+    fn a_replica_that_lags_is_promoted_without_the_tail() {
+        let mut pair = Pair::new();
+        pair.ask(0, "SET k old", START);
+        pair.catch_up(START);
+        pair.ask(0, "SET k new", START);
+        assert_eq!(pair.ask(1, "REPLICAOF NO ONE", START), "+OK");
+        assert_eq!(pair.ask(1, "GET k", START), "$3 old");
+        assert_eq!(pair.ask(1, "SET k mine", START), "+OK");
+        assert!(pair.ask(1, "ROLE", START).contains("master"));
+    }
+
+    #[test]
+    fn wait_answers_when_enough_replicas_have_it_or_with_how_many_do() {
+        let mut pair = Pair::new();
+        assert_eq!(
+            pair.ask(0, "WAIT 1 100", START),
+            ":1",
+            "nothing was written"
+        );
+        pair.ask(0, "SET k v", START);
+        assert_eq!(pair.ask(0, "WAIT 1 100", START), "(waits)");
+        pair.catch_up(after_ms(5));
+        assert_eq!(
+            pair.pushed
+                .drain(..)
+                .map(|reply| text(&reply))
+                .collect::<Vec<_>>(),
+            [":1"]
+        );
+        pair.ask(0, "SET k w", after_ms(5));
+        assert_eq!(pair.ask(0, "WAIT 2 100", after_ms(5)), "(waits)");
+        pair.catch_up(after_ms(6));
+        assert!(pair.pushed.is_empty());
+        pair.master.handle_timeout(after_ms(106));
+        pair.drain();
+        assert_eq!(
+            pair.pushed
+                .drain(..)
+                .map(|reply| text(&reply))
+                .collect::<Vec<_>>(),
+            [":1"]
+        );
+        // Who has given up and waits for something else is not answered by a replica.
+        assert_eq!(pair.ask(0, "BLPOP empty 0", after_ms(107)), "(waits)");
+        pair.master.acknowledge(1, u64::MAX, after_ms(108));
+        pair.drain();
+        assert!(pair.pushed.is_empty());
+    }
+
+    #[test]
+    fn a_master_with_too_few_good_replicas_refuses_writes() {
+        let mut pair = Pair::new();
+        pair.ask(
+            0,
+            "CONFIG SET min-replicas-to-write 1 min-replicas-max-lag 2",
+            START,
+        );
+        assert_eq!(pair.ask(0, "SET k v", START), "+OK");
+        let late = after_ms(3_001);
+        assert_eq!(
+            pair.ask(0, "SET k v", late),
+            "-NOREPLICAS Not enough good replicas to write."
+        );
+        assert_eq!(pair.ask(0, "GET k", late), "$1 v");
+    }
+
+    #[test]
+    fn messages_and_keyspace_events_reach_who_listens_at_a_replica() {
+        let mut pair = Pair::new();
+        pair.ask(1, "CONFIG SET notify-keyspace-events Ex$", START);
+        pair.ask(1, "SUBSCRIBE news __keyevent@0__:expired", START);
+        pair.ask(0, "PUBLISH news hello", START);
+        pair.ask(0, "SET k v PX 10", START);
+        pair.catch_up(START);
+        pair.master.handle_timeout(after_ms(11));
+        pair.drain();
+        pair.catch_up(after_ms(11));
+        let told: Vec<String> = pair.pushed.iter().map(text).collect();
+        assert_eq!(
+            told,
+            [
+                "*3 $7 message $4 news $5 hello",
+                "*3 $7 message $22 __keyevent@0__:expired $1 k"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_disk_holds_what_was_written_for_good() {
+        let mut pair = Pair::new();
+        let mut disk = Image::of(pair.master.databases());
+        for line in ["SET a 1", "HSET h f v", "SET a 2", "DEL h", "RPUSH l x"] {
+            pair.ask(0, line, START);
+        }
+        pair.units.iter().take(2).for_each(|unit| disk.apply(unit));
+        pair.master.replace_databases(disk.databases(), START);
+        assert_eq!(pair.ask(0, "GET a", START), "$1 1");
+        assert_eq!(pair.ask(0, "HGETALL h", START), "*2 $1 f $1 v");
+        assert_eq!(pair.ask(0, "EXISTS l", START), ":0");
+    }
+}
