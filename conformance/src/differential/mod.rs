@@ -14,10 +14,13 @@
 mod campaign;
 mod compare;
 mod corpus;
+mod coverage;
 mod frame;
 mod generate;
 mod known;
+mod mistake;
 mod peer;
+mod request;
 mod run;
 mod sequence;
 mod table;
@@ -26,9 +29,11 @@ mod values;
 
 pub use campaign::{Campaign, Finding, Report};
 pub use corpus::{parse_corpus, transcript, write_corpus};
+pub use coverage::{Coverage, Tally};
 pub(crate) use frame::reply_len;
-pub use generate::{Coverage, Generator, Mistake};
-pub use known::{How, KNOWN, Known, LENIENT, Lenient};
+pub use generate::{Drawn, Generator};
+pub use known::{Excused, How, KNOWN, Known, LENIENT, Lenient, NEVER_ACCEPTED, NOT_SENT};
+pub use mistake::Mistake;
 pub use peer::Peer;
 pub use run::{Target, check, check_within, record};
 pub use sequence::{Difference, Output, Played, Sequence, Step};

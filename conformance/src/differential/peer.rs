@@ -7,8 +7,9 @@ use super::{
     frame::reply_len,
     run::{Target, Wire},
     sequence::Output,
-    table::Table,
+    table::{Row, Table},
     transcript::multibulk,
+    values::SETTINGS,
 };
 use redouble::{Clock, Driver, InProcess, Server, engine::UnixMicros};
 use std::{
@@ -122,6 +123,11 @@ impl Peer {
                 self.ask(&request)?;
             }
         }
+        let settings = SETTINGS
+            .iter()
+            .flat_map(|(name, values)| [*name, values[0]]);
+        let request: Vec<&str> = ["CONFIG", "SET"].into_iter().chain(settings).collect();
+        self.ask(&words(&request))?;
         Ok(at_ms)
     }
 
@@ -135,10 +141,7 @@ impl Peer {
 
     /// Sends a request and waits until nothing more can come of it.
     pub(super) fn play(&mut self, connection: u32, request: &[Vec<u8>]) -> io::Result<Vec<Output>> {
-        let may_wait = self
-            .table
-            .row(request)
-            .is_some_and(|row| row.blocks || row.name == "wait");
+        let may_wait = self.table.row(request).is_some_and(Row::waits);
         match &mut self.server {
             Kind::Double(peer) => peer.play(connection, request),
             Kind::Real(peer) => peer.play(connection, request, may_wait),

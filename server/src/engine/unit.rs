@@ -16,8 +16,8 @@ use super::dispatch::{Dispatched, dispatch, log_slow, resolve, tell_monitors};
 use super::effect::Effect;
 use super::session::{ConnId, ReplyMode, Session};
 use super::time::{UnixMicros, UnixMillis};
-use super::{Engine, Outcome, State};
-use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply, Request};
+use super::{Desk as _, Engine, Outcome, State};
+use crate::resp::{Blob, ErrorReply, OwnedRequest, Protocol, Reply, Request};
 
 /// A transaction in whose middle a script was given up; it goes on when the script is killed.
 #[derive(Clone, Debug)]
@@ -25,6 +25,20 @@ pub(crate) struct Transaction {
     conn: ConnId,
     replies: Vec<Reply>,
     rest: std::vec::IntoIter<OwnedRequest>,
+}
+
+impl Transaction {
+    /// What was answered so far stays in this protocol.
+    #[cold]
+    fn keep_in(&mut self, protocol: Protocol) {
+        for reply in &mut self.replies {
+            let earlier = Box::new(std::mem::replace(reply, Reply::Nil));
+            *reply = Reply::Earlier {
+                protocol,
+                reply: earlier,
+            };
+        }
+    }
 }
 
 /// What [`Engine::handle_timeout`] does next.
@@ -238,6 +252,7 @@ impl Engine {
             else {
                 continue;
             };
+            let protocol = session.protocol;
             let outcome = match dispatch(state, &mut session, request, now, Origin::Exec) {
                 Dispatched::Script(call) => self.script(call, session, request, now, Origin::Exec),
                 Dispatched::Reply(reply) => {
@@ -250,6 +265,9 @@ impl Engine {
                 }
             };
             let state = self.state_mut();
+            if state.protocol(conn) != protocol {
+                transaction.keep_in(protocol);
+            }
             match outcome {
                 Outcome::Reply(reply) => {
                     let reply = state.with_own_frames(reply);
