@@ -102,7 +102,7 @@ impl Comparer {
         if real.reply == double.reply {
             // A MULTI within another one is an error and changes nothing.
             if matches!(&*name, "exec" | "discard" | "reset") {
-                queued.clear();
+                self.executed = std::mem::take(queued);
             }
             return true;
         }
