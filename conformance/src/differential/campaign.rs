@@ -41,6 +41,19 @@ pub struct Finding {
     pub difference: Difference,
 }
 
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (count, commands) = (self.seen, self.difference.requests().len());
+        let plural = if commands == 1 { "request" } else { "requests" };
+        writeln!(
+            f,
+            "seed {}, seen in {count} sequences; {commands} {plural}:",
+            self.seed
+        )?;
+        f.write_str(&self.difference.transcript())
+    }
+}
+
 /// What came of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Report {

@@ -34,7 +34,7 @@ pub(crate) use frame::reply_len;
 pub use generate::{Drawn, Generator};
 pub use known::{Excused, How, KNOWN, Known, LENIENT, Lenient, NEVER_ACCEPTED, NOT_SENT};
 pub use mistake::Mistake;
-pub use peer::Peer;
+pub use peer::{Defect, Peer};
 pub use run::{Target, check, check_within, record};
 pub use sequence::{Difference, Output, Played, Sequence, Step};
 pub use table::Table;

@@ -39,6 +39,25 @@ pub struct Peer {
     table: Table,
 }
 
+/// A defect to plant in a double, to see that it is found.
+#[derive(Clone, Copy, Debug)]
+pub struct Defect {
+    /// What is executed instead of a request, if not the request itself.
+    pub executes: fn(&[Vec<u8>]) -> Option<Vec<Vec<u8>>>,
+    /// What is sent to a request instead of this reply, if not the reply itself.
+    pub sends: fn(&[Vec<u8>], &[u8]) -> Option<Vec<u8>>,
+}
+
+impl Default for Defect {
+    /// None at all.
+    fn default() -> Self {
+        Self {
+            executes: |_| None,
+            sends: |_, _| None,
+        }
+    }
+}
+
 enum Kind {
     Double(Box<InProcessPeer>),
     Real(Box<SocketPeer>),
@@ -50,6 +69,7 @@ struct InProcessPeer {
     _driver: Driver,
     control: Pipe,
     pipes: BTreeMap<u32, Pipe>,
+    defect: Option<Defect>,
 }
 
 /// A real server. After each request it is asked something on another connection: with the answer
@@ -66,6 +86,18 @@ impl Peer {
     /// # Errors
     /// If it does not tell its command table.
     pub fn double() -> io::Result<Self> {
+        Self::some_double(None)
+    }
+
+    /// A fresh double that is wrong on purpose.
+    ///
+    /// # Errors
+    /// As for [`Peer::double`].
+    pub fn wrong_double(defect: Defect) -> io::Result<Self> {
+        Self::some_double(Some(defect))
+    }
+
+    fn some_double(defect: Option<Defect>) -> io::Result<Self> {
         let (server, driver) = Server::builder().clock(Clock::Manual).build()?;
         let mut control = Pipe::open(&server);
         let table = Table::read(|request| control.greeted(request))?;
@@ -74,6 +106,7 @@ impl Peer {
             server,
             _driver: driver,
             pipes: BTreeMap::new(),
+            defect,
         }));
         Ok(Self { server, table })
     }
@@ -166,7 +199,8 @@ impl InProcessPeer {
             .pipes
             .entry(connection)
             .or_insert_with(|| Pipe::open(server));
-        pipe.send(request);
+        let executed = self.defect.and_then(|it| (it.executes)(request));
+        pipe.send(executed.as_deref().unwrap_or(request));
         // A request behind one that waited is served in a turn of its own.
         server.clock().advance(Duration::ZERO);
         let mut outputs = Vec::new();
@@ -174,6 +208,13 @@ impl InProcessPeer {
             gather(*number, pipe.replies(), &mut outputs);
         }
         own_first(connection, &mut outputs);
+        if let Some(defect) = self.defect
+            && let Some(own) = outputs.first_mut()
+            && own.connection == connection
+            && let Some(sent) = (defect.sends)(request, &own.reply)
+        {
+            own.reply = sent;
+        }
         Ok(outputs)
     }
 }

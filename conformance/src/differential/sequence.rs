@@ -174,6 +174,13 @@ impl Sequence {
     }
 }
 
+impl Difference {
+    /// The requests that it takes, without those that look at what is left.
+    pub fn requests(&self) -> Vec<Step> {
+        self.real.sequence().steps
+    }
+}
+
 impl Played {
     /// Plays the same requests on the double at the same time, and compares.
     ///

@@ -183,6 +183,11 @@ const LATITUDES: Pool = Pool::Words(
 const LENGTHS: Pool = Pool::Words(&["100", "200", "500", "1000"], &["0", "-1", "abc", "1e6"]);
 const PAUSES: Pool = Pool::Words(&["0", "0", "0", "1000"], &["-1", "abc", "", "1e400", "nan"]);
 
+const CATEGORIES: Pool = Pool::Words(
+    &["hash", "read", "fast", "dangerous"],
+    &["nosuch", "@hash", ""],
+);
+
 /// Scripts whose replies are the same everywhere.
 const SCRIPTS: Pool = Pool::Words(
     &[
@@ -423,14 +428,8 @@ const HINTS: &[(&str, &str, Pool)] = &[
     ("config|set", "parameter", Pool::Setting),
     ("config|set", "value", Pool::Nothing),
     ("*", "command-name", Pool::CommandName),
-    (
-        "*",
-        "category",
-        Pool::Words(
-            &["hash", "read", "fast", "dangerous"],
-            &["nosuch", "@hash", ""],
-        ),
-    ),
+    ("*", "category", CATEGORIES),
+    ("*", "categoryname", CATEGORIES),
     ("*", "username", Pool::Words(&["default"], &["nosuch", ""])),
     ("*", "password", Pool::Words(&["secret"], &[""])),
     (
@@ -460,9 +459,22 @@ const HINTS: &[(&str, &str, Pool)] = &[
         "subcommand",
         Pool::Words(&["ENCODING", "TODENSE"], &["nosuch"]),
     ),
+    ("*", "function", Pool::Words(&["f"], &["nosuch", ""])),
+    ("*", "library-name", Pool::Words(&["lib"], &["nosuch", ""])),
+    (
+        "*",
+        "function-code",
+        Pool::Words(
+            &[
+                "#!lua name=lib\nredis.register_function('f', function() return 1 end)",
+                "#!lua name=other\nredis.register_function('g', function() return 1 end)",
+            ],
+            &["#!lua name=lib\n", "#!lua", "return 1", ""],
+        ),
+    ),
     // What DUMP gives of a string, all of it ASCII by luck.
     (
-        "restore",
+        "*",
         "serialized-value",
         Pool::Words(
             &["\0\u{4}vatb\n\0\u{5}\u{3}#\u{1b}bJh("],
@@ -538,6 +550,11 @@ pub(super) const SETUP: &[(&str, &str)] = &[
     ("transactions", "WATCH s1"),
     // What EVALSHA knows.
     ("scripting", "EVAL \"return 1\" 0"),
+    (
+        "scripting",
+        "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function{function_name='f', flags={'no-writes'}, \
+         callback=function(keys, args) return {keys, args} end}\"",
+    ),
 ];
 
 /// The keys that commands of each group mostly use.
