@@ -4,7 +4,7 @@
 use super::{
     frame::Value,
     known::{self, How},
-    sequence::{Output, Step},
+    sequence::{Output, Request, Step},
     table::Table,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -21,12 +21,12 @@ pub(super) struct Comparer {
     at_ms: i64,
     apart_ms: i64,
     /// The requests of each connection that have no reply yet, and how many replies each will have.
-    open: BTreeMap<u32, VecDeque<(Vec<Vec<u8>>, usize)>>,
+    open: BTreeMap<u32, VecDeque<(Request, usize)>>,
     /// The requests of each connection that wait for EXEC.
-    queued: BTreeMap<u32, Vec<Vec<Vec<u8>>>>,
+    queued: BTreeMap<u32, Vec<Request>>,
     /// What EXEC has just executed. Confirmations of channels shift the replies behind them, some out
     /// of the array.
-    executed: Vec<Vec<Vec<u8>>>,
+    executed: Vec<Request>,
 }
 
 /// How two replies to one request may differ.
@@ -76,7 +76,7 @@ impl Comparer {
     }
 
     /// The request that a reply is to; none for a message.
-    fn request_of(&mut self, output: &Output) -> Vec<Vec<u8>> {
+    fn request_of(&mut self, output: &Output) -> Request {
         let open = self.open.entry(output.connection).or_default();
         let is_confirmation = message_word(&output.reply).ends_with("subscribe");
         if !is_confirmation && !message_word(&output.reply).is_empty() {
@@ -141,7 +141,7 @@ impl Comparer {
 
     /// Whether it may be the reply to any request of a transaction that has confirmations in it.
     fn allows_shifted(&self, table: &Table, real: &Value, double: &Value) -> bool {
-        let is_shifting = |it: &Vec<Vec<u8>>| table.name_of(it).ends_with("subscribe");
+        let is_shifting = |it: &Request| table.name_of(it).ends_with("subscribe");
         let mut executed = self.executed.iter();
         self.executed.iter().any(is_shifting)
             && executed.any(|it| self.lenience(table, it).allows(real, double))

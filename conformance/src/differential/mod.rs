@@ -36,6 +36,6 @@ pub use known::{Excused, How, KNOWN, Known, LENIENT, Lenient, NEVER_ACCEPTED, NO
 pub use mistake::Mistake;
 pub use peer::{Defect, Peer};
 pub use run::{Target, check, check_within, record};
-pub use sequence::{Difference, Output, Played, Sequence, Step};
+pub use sequence::{Difference, Output, Played, Request, Sequence, Step};
 pub use table::Table;
 pub use transcript::{MalformedTranscript, Transcript};

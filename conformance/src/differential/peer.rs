@@ -6,7 +6,7 @@
 use super::{
     frame::reply_len,
     run::{Target, Wire},
-    sequence::Output,
+    sequence::{Output, Request},
     table::{Row, Table},
     transcript::multibulk,
     values::SETTINGS,
@@ -43,9 +43,9 @@ pub struct Peer {
 #[derive(Clone, Copy, Debug)]
 pub struct Defect {
     /// What is executed instead of a request, if not the request itself.
-    pub executes: fn(&[Vec<u8>]) -> Option<Vec<Vec<u8>>>,
+    pub executes: fn(&Request) -> Option<Request>,
     /// What is sent to a request instead of this reply, if not the reply itself.
-    pub sends: fn(&[Vec<u8>], &[u8]) -> Option<Vec<u8>>,
+    pub sends: fn(&Request, &[u8]) -> Option<Vec<u8>>,
 }
 
 impl Default for Defect {
@@ -173,7 +173,7 @@ impl Peer {
     }
 
     /// Sends a request and waits until nothing more can come of it.
-    pub(super) fn play(&mut self, connection: u32, request: &[Vec<u8>]) -> io::Result<Vec<Output>> {
+    pub(super) fn play(&mut self, connection: u32, request: &Request) -> io::Result<Vec<Output>> {
         let may_wait = self.table.row(request).is_some_and(Row::waits);
         match &mut self.server {
             Kind::Double(peer) => peer.play(connection, request),
@@ -193,14 +193,14 @@ impl std::fmt::Debug for Peer {
 }
 
 impl InProcessPeer {
-    fn play(&mut self, connection: u32, request: &[Vec<u8>]) -> io::Result<Vec<Output>> {
+    fn play(&mut self, connection: u32, request: &Request) -> io::Result<Vec<Output>> {
         let server = &self.server;
         let pipe = self
             .pipes
             .entry(connection)
             .or_insert_with(|| Pipe::open(server));
         let executed = self.defect.and_then(|it| (it.executes)(request));
-        pipe.send(executed.as_deref().unwrap_or(request));
+        pipe.send(executed.as_ref().unwrap_or(request));
         // A request behind one that waited is served in a turn of its own.
         server.clock().advance(Duration::ZERO);
         let mut outputs = Vec::new();

@@ -21,13 +21,16 @@ const DUMPS: &[(&str, &str)] = &[
     ("", "OBJECT ENCODING {}"),
 ];
 
+/// The arguments of a request, the name first.
+pub type Request = Vec<Vec<u8>>;
+
 /// One request on one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Connections are numbered from 1.
     pub connection: u32,
-    /// Its arguments, the name first.
-    pub request: Vec<Vec<u8>>,
+    /// What is sent.
+    pub request: Request,
 }
 
 /// Requests to an empty server, one after the other.

@@ -198,7 +198,7 @@ fn reject(
         let because = because
             .text()
             .strip_prefix("ERR ")
-            .unwrap_or(because.text());
+            .unwrap_or_else(|| because.text());
         let text = format!("EXECABORT Transaction discarded because of: {because}");
         return refuse(state, origin, CommandError::Text(text.into()));
     }
