@@ -47,31 +47,34 @@ enum Command {
     /// Plays one scenario and shows what happened, step by step.
     Replay(Replay),
     /// Compares the double with a real Redis, command by command.
-    ///
-    /// Starts a redis-server of its own and sends the same random requests to it and to the double, in
-    /// short sequences that each begin with empty databases. The requests are generated from the double's
-    /// command table: every command, every option, right and wrong values, over RESP2 and RESP3, from up
-    /// to three connections. Every reply has to be the same, byte for byte, and at the end of each
-    /// sequence all keys in all databases: values, encodings, times to live. What chance or a clock
-    /// decides is compared more loosely; `redouble-check commands --list` says how, and why.
-    ///
-    /// A sequence that differs is shortened to the few requests that it takes, and shown like this:
-    ///
-    ///   seed 17, seen in 3 sequences; 2 requests:
-    ///   > SET s1 v          sent by the first connection (2> would be the second)
-    ///   < +OK               what both answer
-    ///   > GET s1
-    ///   < $1                what Redis answers to the last request
-    ///   < v
-    ///   | $-1               what the double answers instead
-    ///
-    /// Each is also saved to a file, which --file plays again after a change. Without --seed the run is the
-    /// same every time; other seeds give other sequences.
-    ///
-    /// Exit code 0: no difference. 1: at least one. 2: wrong usage, or no real server.
-    #[command(verbatim_doc_comment)]
+    #[command(long_about = COMMANDS_HELP)]
     Commands(Commands),
 }
+
+const COMMANDS_HELP: &str = "\
+Compares the double with a real Redis, command by command.
+
+Starts a redis-server of its own and sends the same random requests to it and to the double, in
+short sequences that each begin with empty databases. The requests are generated from the double's
+command table: every command, every option, right and wrong values, over RESP2 and RESP3, from up
+to three connections. Every reply has to be the same, byte for byte, and at the end of each
+sequence all keys in all databases: values, encodings, times to live. What chance or a clock
+decides is compared more loosely; `redouble-check commands --list` says how, and why.
+
+A sequence that differs is shortened to the few requests that it takes, and shown like this:
+
+  seed 17, seen in 3 sequences; 2 requests:
+  > SET s1 v          sent by the first connection (2> would be the second)
+  < +OK               what both answer
+  > GET s1
+  < $1                what Redis answers to the last request
+  < v
+  | $-1               what the double answers instead
+
+Each is also saved to a file, which --file plays again after a change. Without --seed the run is the
+same every time; other seeds give other sequences.
+
+Exit code 0: no difference. 1: at least one. 2: wrong usage, or no real server.";
 
 #[derive(Args)]
 struct Commands {
