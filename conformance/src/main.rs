@@ -6,7 +6,9 @@ use redouble_conformance::{
     backend::redis_server,
     backend::{Backend, Double, Real},
     checker::{Finding, Property},
-    differential::{Campaign, Peer, Report, parse_corpus, transcript},
+    differential::{
+        Campaign, KNOWN, LENIENT, NEVER_ACCEPTED, NOT_SENT, Peer, Report, parse_corpus, transcript,
+    },
     report::{html, json, terminal},
     runner::{Plan, QUICK, QUICK_REAL, Trial, judge, run_trial},
     scenario::{Scenario, generate::Generator, nemesis::NEMESES},
@@ -44,15 +46,35 @@ enum Command {
     Locks(Locks),
     /// Plays one scenario and shows what happened, step by step.
     Replay(Replay),
-    /// Compares the double with a real server, command by command.
-    ///
-    /// Sequences of requests are generated from the double's own command table and played on both; replies,
-    /// what is left in the databases and times to live have to be the same. Differences are shortened
-    /// and shown as transcripts: `<` is what the real server sends, `|` what the double sends.
-    ///
-    /// Exit code 0: no difference. 1: at least one. 2: wrong usage, or no real server.
+    /// Compares the double with a real Redis, command by command.
+    #[command(long_about = COMMANDS_HELP)]
     Commands(Commands),
 }
+
+const COMMANDS_HELP: &str = "\
+Compares the double with a real Redis, command by command.
+
+Starts a redis-server of its own and sends the same random requests to it and to the double, in
+short sequences that each begin with empty databases. The requests are generated from the double's
+command table: every command, every option, right and wrong values, over RESP2 and RESP3, from up
+to three connections. Every reply has to be the same, byte for byte, and at the end of each
+sequence all keys in all databases: values, encodings, times to live. What chance or a clock
+decides is compared more loosely; `redouble-check commands --list` says how, and why.
+
+A sequence that differs is shortened to the few requests that it takes, and shown like this:
+
+  seed 17, seen in 3 sequences; 2 requests:
+  > SET s1 v          sent by the first connection (2> would be the second)
+  < +OK               what both answer
+  > GET s1
+  < $1                what Redis answers to the last request
+  < v
+  | $-1               what the double answers instead
+
+Each is also saved to a file, which --file plays again after a change. Without --seed the run is the
+same every time; other seeds give other sequences.
+
+Exit code 0: no difference. 1: at least one. 2: wrong usage, or no real server.";
 
 #[derive(Args)]
 struct Commands {
@@ -80,6 +102,12 @@ struct Commands {
     /// Where to save the differences.
     #[arg(long, value_name = "FOLDER", default_value = "target/redouble")]
     save: PathBuf,
+    /// Show how often each command and option was sent, and accepted, over both protocols.
+    #[arg(long)]
+    coverage: bool,
+    /// List what is not sent and what is compared loosely, with the reasons, and do nothing else.
+    #[arg(long)]
+    list: bool,
     /// Also write the results as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -378,6 +406,10 @@ fn replay(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
 }
 
 fn commands(args: &Commands, out: &mut impl Write) -> Fallible<bool> {
+    if args.list {
+        list_excused(out)?;
+        return Ok(true);
+    }
     let program = match &args.server {
         Some(program) => program.clone(),
         None => {
@@ -396,25 +428,24 @@ fn commands(args: &Commands, out: &mut impl Write) -> Fallible<bool> {
     };
     let bar = progress_bar("commands", args.count);
     let report = campaign.run(&mut real, &mut double, &mut |found| {
-        bar.set_message(format!("{found} differences"));
+        let plural = if found == 1 { "" } else { "s" };
+        bar.set_message(format!("{found} difference{plural}"));
         bar.inc(1);
     });
     bar.finish_and_clear();
     let report = report?;
     for finding in &report.findings {
         let path = args.save.join(format!("commands-{}.txt", finding.seed));
-        let text = finding.difference.transcript();
-        write_file(&path, &text)?;
-        writeln!(
-            out,
-            "seed {}, {} sequences:\n{text}",
-            finding.seed, finding.seen
-        )?;
+        write_file(&path, &finding.difference.transcript())?;
+        writeln!(out, "{finding}")?;
         writeln!(
             out,
             "  replay: redouble-check commands --file {}\n",
             path.display()
         )?;
+    }
+    if args.coverage {
+        coverage(&report, out)?;
     }
     summary(&report, &program, out)?;
     if let Some(path) = &args.json {
@@ -427,20 +458,61 @@ fn commands(args: &Commands, out: &mut impl Write) -> Fallible<bool> {
 fn summary(report: &Report, program: &Path, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "{} sequences beside {}: {} replies ({} errors), {} kinds of differences",
+        "{} sequences with {} requests beside {}; {} replies compared ({} errors), {} kinds of differences",
         report.sequences,
+        report.requests,
         program.display(),
         report.replies,
         report.errors,
         report.findings.len()
     )?;
-    for (what, names) in [
-        ("never drawn", &report.missed),
-        ("only ever answered by errors", &report.never_accepted),
-    ] {
-        if !names.is_empty() {
-            writeln!(out, "  {what}: {}", names.join(", "))?;
-        }
+    let (all, missed) = (report.tallies.len(), report.missed.len());
+    writeln!(
+        out,
+        "{all} commands and options, {missed} of them not accepted over both protocols"
+    )?;
+    // With few sequences there are many.
+    for name in report.missed.iter().take(MISSED_MAX) {
+        writeln!(out, "  {name}")?;
+    }
+    if missed > MISSED_MAX {
+        writeln!(out, "  ... (--coverage shows them all)")?;
+    }
+    Ok(())
+}
+
+/// How many commands and options that were missed are named.
+const MISSED_MAX: usize = 12;
+
+fn coverage(report: &Report, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "sent, accepted: RESP2   RESP3")?;
+    for (name, tally) in &report.tallies {
+        let of = |at: usize| format!("{}/{}", tally.accepted[at], tally.sent[at]);
+        writeln!(out, "{:>21} {:>7}   {name}", of(0), of(1))?;
+    }
+    writeln!(out)
+}
+
+fn list_excused(out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "deliberate differences:")?;
+    for known in KNOWN {
+        writeln!(out, "  {:22} {}", known.name, known.reason)?;
+    }
+    writeln!(out, "\nnot sent:")?;
+    for excused in NOT_SENT {
+        writeln!(out, "  {:22} {}", excused.name, excused.reason)?;
+    }
+    writeln!(out, "\nnever accepted:")?;
+    for excused in NEVER_ACCEPTED {
+        writeln!(out, "  {:22} {}", excused.name, excused.reason)?;
+    }
+    writeln!(out, "\ncompared loosely:")?;
+    for lenient in LENIENT {
+        writeln!(
+            out,
+            "  {:22} {}: {}",
+            lenient.name, lenient.how, lenient.reason
+        )?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use redouble::{
     resp::{Decoder, Limits},
 };
 use redouble_conformance::{
-    differential::{Coverage, Generator, Peer},
+    differential::{Generator, Peer},
     fuzzing,
 };
 use std::{fs, path::Path};
@@ -73,7 +73,7 @@ fn glued(rng: &mut Rng) -> Vec<u8> {
 /// Commands of the table, as multibulk requests, with the clock moved now and then.
 fn requests(generator: &Generator<'_>, rng: &mut Rng) -> Vec<u8> {
     let mut bytes = vec![rng.next_u64() as u8];
-    let sequence = generator.sequence(rng.next_u64(), 30, &mut Coverage::default());
+    let sequence = generator.sequence(rng.next_u64(), 30).sequence;
     for request in sequence.steps.iter().map(|step| &step.request) {
         bytes.extend(format!("*{}\r\n", request.len()).bytes());
         for arg in request {

@@ -237,7 +237,7 @@ impl Shared {
             while matches!(self.serve_batch(desk, &link, now), Served::UpToEffects) {
                 while let Some(effect) = desk.poll_effect() {
                     match effect {
-                        Effect::Close { conn } => self.close(conn),
+                        Effect::Close { conn } => self.close(desk, conn),
                         Effect::Push { conn, frame } => self.push(desk, conn, &frame),
                         Effect::Shutdown => self.shut_down(),
                         // The busy gate lets no command pass that does these.
@@ -269,10 +269,13 @@ impl Shared {
         }
     }
 
-    fn close(&self, conn: ConnId) {
+    /// Ends a connection. What it listened to, watched and waited for is forgotten at once, whenever
+    /// its client notices; what it was sent is still delivered.
+    fn close(&self, desk: &mut (impl Desk + ?Sized), conn: ConnId) {
         if let Some(link) = self.link(conn.client_id()) {
             link.output().end(Ending::Close);
         }
+        desk.disconnect(conn);
     }
 
     /// Ends every connection; nobody is served any more.
@@ -348,6 +351,7 @@ impl Shared {
                             output.write(&error.into(), desk.protocol(conn));
                         }
                         output.end(Ending::Close);
+                        desk.disconnect(conn);
                         break Served::All;
                     }
                 };
@@ -569,7 +573,7 @@ impl Node {
                 Effect::Push { conn, frame } => {
                     shared.push(&self.engine, conn, &frame);
                 }
-                Effect::Close { conn } => shared.close(conn),
+                Effect::Close { conn } => shared.close(&mut self.engine, conn),
                 Effect::Stall { until } => {
                     self.stalled_until = Some(until);
                     let until = shared.clock.when(until);

@@ -2,7 +2,8 @@
 //! gets.
 
 use super::{
-    generate::{Coverage, Generator},
+    coverage::{Coverage, Tally},
+    generate::Generator,
     peer::Peer,
     sequence::{Difference, OBSERVER, Sequence},
 };
@@ -40,21 +41,38 @@ pub struct Finding {
     pub difference: Difference,
 }
 
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (count, commands) = (self.seen, self.difference.requests().len());
+        let plural = if commands == 1 { "request" } else { "requests" };
+        writeln!(
+            f,
+            "seed {}, seen in {count} sequences; {commands} {plural}:",
+            self.seed
+        )?;
+        f.write_str(&self.difference.transcript())
+    }
+}
+
 /// What came of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Sequences that were played.
     pub sequences: u64,
+    /// Requests in them, without those that look at what is left.
+    pub requests: usize,
     /// Replies that were compared, and how many of them were errors.
     pub replies: usize,
     /// See above.
     pub errors: usize,
     /// Every kind of difference.
     pub findings: Vec<Finding>,
-    /// Rows and options that were never drawn.
+    /// What was sent and accepted.
+    pub coverage: Coverage,
+    /// The same by the names of rows and options.
+    pub tallies: Vec<(String, Tally)>,
+    /// Rows and options that were not sent and accepted over both protocols.
     pub missed: Vec<String>,
-    /// Commands that were sent and only ever answered by errors.
-    pub never_accepted: Vec<String>,
 }
 
 impl Report {
@@ -67,13 +85,17 @@ impl Report {
                 "transcript": finding.difference.transcript(),
             })
         });
+        let tallies = self.tallies.iter().map(
+            |(name, tally)| json!({ "name": name, "sent": tally.sent, "accepted": tally.accepted }),
+        );
         json!({
             "sequences": self.sequences,
+            "requests": self.requests,
             "replies": self.replies,
             "errors": self.errors,
             "differences": findings.collect::<Vec<_>>(),
-            "never_drawn": self.missed,
-            "never_accepted": self.never_accepted,
+            "coverage": tallies.collect::<Vec<_>>(),
+            "missed": self.missed,
         })
     }
 }
@@ -92,28 +114,22 @@ impl Campaign {
         // The double's table, since what it does not have is no difference but a lack.
         let table = double.table().clone();
         let generator = Generator::new(&table, &self.only);
-        let mut coverage = Coverage::default();
         let mut report = Report::default();
-        let (mut sent, mut accepted) = (BTreeSet::new(), BTreeSet::new());
         let mut found: BTreeMap<String, Finding> = BTreeMap::new();
         let mut looks: BTreeMap<String, u64> = BTreeMap::new();
         for seed in self.seeds.clone() {
             if found.len() >= self.findings_max {
                 break;
             }
-            let sequence = generator.sequence(seed, self.requests, &mut coverage);
+            let drawn = generator.sequence(seed, self.requests);
+            let sequence = &drawn.sequence;
             let played = sequence.play(real)?;
             let (errors, replies) = played.errors();
             report.sequences += 1;
+            report.requests += sequence.steps.len();
             report.errors += errors;
             report.replies += replies;
-            sent.extend(
-                sequence
-                    .steps
-                    .iter()
-                    .map(|step| table.name_of(&step.request)),
-            );
-            accepted.extend(played.accepted(&table));
+            report.coverage.add(&table, &drawn, &played);
             if let Some(difference) = played.compare(double)? {
                 let look = look(&difference, double);
                 let times = looks.entry(look.clone()).or_default();
@@ -125,7 +141,7 @@ impl Campaign {
                     if let Some(known) = known {
                         known.seen += 1;
                     }
-                } else if let Some(difference) = shortest(&sequence, real, double)? {
+                } else if let Some(difference) = shortest(sequence, real, double)? {
                     let kind = kind(&difference, double);
                     let new = Finding {
                         seed,
@@ -137,13 +153,8 @@ impl Campaign {
             }
             progress(found.len());
         }
-        let is_row = |name: &String| table.find(name).is_some();
-        report.never_accepted = sent
-            .difference(&accepted)
-            .filter(|it| is_row(it))
-            .cloned()
-            .collect();
-        report.missed = generator.missed(&coverage);
+        report.tallies = generator.tallies(&report.coverage);
+        report.missed = generator.missed(&report.coverage);
         report.findings = found.into_values().collect();
         Ok(report)
     }

@@ -78,7 +78,11 @@ pub fn write_corpus(recorded: &[Played]) -> String {
         "# Generated requests with the replies of a real server; UPDATE=1 records them anew.\n",
     );
     for played in recorded {
-        let _infallible = writeln!(text, "\n# seed {} at {}", played.seed, played.at_ms);
+        let _infallible = writeln!(
+            text,
+            "\n# seed {} at {} for {}",
+            played.seed, played.at_ms, played.took_ms
+        );
         text.push_str(&transcript(played));
     }
     text
@@ -90,10 +94,12 @@ pub fn parse_corpus(text: &str) -> Option<Vec<Played>> {
     for line in text.lines().filter(|line| !line.is_empty()) {
         if let Some(comment) = line.strip_prefix('#') {
             if let Some(head) = comment.strip_prefix(" seed ") {
-                let (seed, at_ms) = head.split_once(" at ")?;
+                let (seed, times) = head.split_once(" at ")?;
+                let (at_ms, took_ms) = times.split_once(" for ")?;
                 recorded.push(Played {
                     seed: seed.parse().ok()?,
                     at_ms: at_ms.parse().ok()?,
+                    took_ms: took_ms.parse().ok()?,
                     steps: Vec::new(),
                 });
             }
@@ -112,6 +118,7 @@ pub fn parse_corpus(text: &str) -> Option<Vec<Played>> {
                 recorded.push(Played {
                     seed: 0,
                     at_ms: 0,
+                    took_ms: 0,
                     steps: Vec::new(),
                 });
             }
@@ -201,12 +208,13 @@ mod tests {
         let recorded = [3, 4].map(|seed| Played {
             seed,
             at_ms: -5,
+            took_ms: 7,
             steps: (0..40).map(|at| (step(at), outputs(at))).collect(),
         });
         let read = parse_corpus(&write_corpus(&recorded)).expect("well formed");
         assert_eq!(read.len(), 2);
         for (read, written) in read.iter().zip(&recorded) {
-            assert_eq!((read.seed, read.at_ms), (written.seed, -5));
+            assert_eq!((read.seed, read.at_ms, read.took_ms), (written.seed, -5, 7));
             assert_eq!(read.steps, written.steps);
         }
     }

@@ -112,6 +112,13 @@ impl Value {
         }
     }
 
+    /// Its first byte.
+    pub(super) fn kind(&self) -> u8 {
+        match self {
+            Self::Scalar(kind, _) | Self::Group(kind, _) => *kind,
+        }
+    }
+
     /// The members of a group; none of a scalar.
     pub(super) fn members(&self) -> &[Self] {
         match self {

@@ -6,9 +6,10 @@
 use super::{
     frame::reply_len,
     run::{Target, Wire},
-    sequence::Output,
-    table::Table,
+    sequence::{Output, Request},
+    table::{Row, Table},
     transcript::multibulk,
+    values::SETTINGS,
 };
 use redouble::{Clock, Driver, InProcess, Server, engine::UnixMicros};
 use std::{
@@ -25,6 +26,7 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 const REPLY_MAX: Duration = Duration::from_secs(10);
 /// What a sequence begins with, on a connection of its own.
 const RESETS: &[&[&str]] = &[
+    &["CONFIG", "RESETSTAT"],
     &["FLUSHALL"],
     &["SCRIPT", "FLUSH"],
     &["FUNCTION", "FLUSH"],
@@ -35,6 +37,25 @@ const RESETS: &[&[&str]] = &[
 pub struct Peer {
     server: Kind,
     table: Table,
+}
+
+/// A defect to plant in a double, to see that it is found.
+#[derive(Clone, Copy, Debug)]
+pub struct Defect {
+    /// What is executed instead of a request, if not the request itself.
+    pub executes: fn(&Request) -> Option<Request>,
+    /// What is sent to a request instead of this reply, if not the reply itself.
+    pub sends: fn(&Request, &[u8]) -> Option<Vec<u8>>,
+}
+
+impl Default for Defect {
+    /// None at all.
+    fn default() -> Self {
+        Self {
+            executes: |_| None,
+            sends: |_, _| None,
+        }
+    }
 }
 
 enum Kind {
@@ -48,6 +69,7 @@ struct InProcessPeer {
     _driver: Driver,
     control: Pipe,
     pipes: BTreeMap<u32, Pipe>,
+    defect: Option<Defect>,
 }
 
 /// A real server. After each request it is asked something on another connection: with the answer
@@ -64,6 +86,18 @@ impl Peer {
     /// # Errors
     /// If it does not tell its command table.
     pub fn double() -> io::Result<Self> {
+        Self::some_double(None)
+    }
+
+    /// A fresh double that is wrong on purpose.
+    ///
+    /// # Errors
+    /// As for [`Peer::double`].
+    pub fn wrong_double(defect: Defect) -> io::Result<Self> {
+        Self::some_double(Some(defect))
+    }
+
+    fn some_double(defect: Option<Defect>) -> io::Result<Self> {
         let (server, driver) = Server::builder().clock(Clock::Manual).build()?;
         let mut control = Pipe::open(&server);
         let table = Table::read(|request| control.greeted(request))?;
@@ -72,6 +106,7 @@ impl Peer {
             server,
             _driver: driver,
             pipes: BTreeMap::new(),
+            defect,
         }));
         Ok(Self { server, table })
     }
@@ -121,6 +156,11 @@ impl Peer {
                 self.ask(&request)?;
             }
         }
+        let settings = SETTINGS
+            .iter()
+            .flat_map(|(name, values)| [*name, values[0]]);
+        let request: Vec<&str> = ["CONFIG", "SET"].into_iter().chain(settings).collect();
+        self.ask(&words(&request))?;
         Ok(at_ms)
     }
 
@@ -133,11 +173,8 @@ impl Peer {
     }
 
     /// Sends a request and waits until nothing more can come of it.
-    pub(super) fn play(&mut self, connection: u32, request: &[Vec<u8>]) -> io::Result<Vec<Output>> {
-        let may_wait = self
-            .table
-            .row(request)
-            .is_some_and(|row| row.blocks || row.name == "wait");
+    pub(super) fn play(&mut self, connection: u32, request: &Request) -> io::Result<Vec<Output>> {
+        let may_wait = self.table.row(request).is_some_and(Row::waits);
         match &mut self.server {
             Kind::Double(peer) => peer.play(connection, request),
             Kind::Real(peer) => peer.play(connection, request, may_wait),
@@ -156,18 +193,28 @@ impl std::fmt::Debug for Peer {
 }
 
 impl InProcessPeer {
-    fn play(&mut self, connection: u32, request: &[Vec<u8>]) -> io::Result<Vec<Output>> {
+    fn play(&mut self, connection: u32, request: &Request) -> io::Result<Vec<Output>> {
         let server = &self.server;
         let pipe = self
             .pipes
             .entry(connection)
             .or_insert_with(|| Pipe::open(server));
-        pipe.send(request);
+        let executed = self.defect.and_then(|it| (it.executes)(request));
+        pipe.send(executed.as_ref().unwrap_or(request));
+        // A request behind one that waited is served in a turn of its own.
+        server.clock().advance(Duration::ZERO);
         let mut outputs = Vec::new();
         for (number, pipe) in &mut self.pipes {
             gather(*number, pipe.replies(), &mut outputs);
         }
         own_first(connection, &mut outputs);
+        if let Some(defect) = self.defect
+            && let Some(own) = outputs.first_mut()
+            && own.connection == connection
+            && let Some(sent) = (defect.sends)(request, &own.reply)
+        {
+            own.reply = sent;
+        }
         Ok(outputs)
     }
 }

@@ -1,13 +1,13 @@
 //! Generated sequences: how they are played, how what is left is looked at, and how a failing one
 //! gets shorter.
 
-use super::{compare::Comparer, frame::Value, peer::Peer, table::Table, transcript::split};
-use std::io;
+use super::{compare::Comparer, frame::Value, peer::Peer, transcript::split};
+use std::{io, time::Instant};
 
 /// The connection that looks at what a sequence has left behind.
 pub(super) const OBSERVER: u32 = 99;
-/// The databases that generated requests select.
-const DATABASES: &[&str] = &["0", "1", "15"];
+/// Databases of a server. All are looked at: a request may select any.
+const DATABASES: usize = 16;
 /// What shows a value of each type, and what shows more about any key.
 const DUMPS: &[(&str, &str)] = &[
     ("string", "GET {}"),
@@ -21,13 +21,16 @@ const DUMPS: &[(&str, &str)] = &[
     ("", "OBJECT ENCODING {}"),
 ];
 
+/// The arguments of a request, the name first.
+pub type Request = Vec<Vec<u8>>;
+
 /// One request on one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Connections are numbered from 1.
     pub connection: u32,
-    /// Its arguments, the name first.
-    pub request: Vec<Vec<u8>>,
+    /// What is sent.
+    pub request: Request,
 }
 
 /// Requests to an empty server, one after the other.
@@ -55,6 +58,8 @@ pub struct Played {
     pub seed: u64,
     /// The server's clock at the start, in milliseconds since the Unix epoch.
     pub at_ms: i64,
+    /// How long the server took for all of it, in milliseconds.
+    pub took_ms: i64,
     /// Each request with all that was sent after it, to its own connection first.
     pub steps: Vec<(Step, Vec<Output>)>,
 }
@@ -74,10 +79,12 @@ impl Sequence {
     /// # Errors
     /// If the server does not answer.
     pub fn play(&self, peer: &mut Peer) -> io::Result<Played> {
+        let start = Instant::now();
         let at_ms = peer.begin(None)?;
         let mut played = Played {
             seed: self.seed,
             at_ms,
+            took_ms: 0,
             steps: Vec::new(),
         };
         for step in &self.steps {
@@ -106,7 +113,7 @@ impl Sequence {
             played.steps.push((step, vec![output]));
             io::Result::Ok(value)
         };
-        for db in DATABASES {
+        for db in 0..DATABASES {
             look(format!("SELECT {db}"), None)?;
             let Some(keys) = look("KEYS *".to_owned(), None)? else {
                 continue;
@@ -121,6 +128,7 @@ impl Sequence {
                 }
             }
         }
+        played.took_ms = i64::try_from(start.elapsed().as_millis()).unwrap_or(i64::MAX);
         Ok(played)
     }
 
@@ -137,6 +145,7 @@ impl Sequence {
         let mut best = self.clone();
         let mut piece = best.steps.len() / 2;
         while piece > 0 {
+            let before = best.steps.len();
             let mut at = 0;
             while at < best.steps.len() {
                 let mut shorter = best.clone();
@@ -148,7 +157,10 @@ impl Sequence {
                     at += piece;
                 }
             }
-            piece /= 2;
+            // What one request needed may have gone with a later one.
+            if piece > 1 || best.steps.len() == before {
+                piece /= 2;
+            }
         }
         for at in 0..best.steps.len() {
             let mut arg = best.steps[at].request.len();
@@ -165,6 +177,13 @@ impl Sequence {
     }
 }
 
+impl Difference {
+    /// The requests that it takes, without those that look at what is left.
+    pub fn requests(&self) -> Vec<Step> {
+        self.real.sequence().steps
+    }
+}
+
 impl Played {
     /// Plays the same requests on the double at the same time, and compares.
     ///
@@ -172,7 +191,7 @@ impl Played {
     /// If the double does not answer.
     pub fn compare(self, double: &mut Peer) -> io::Result<Option<Difference>> {
         double.begin(Some(self.at_ms))?;
-        let mut comparer = Comparer::new(self.at_ms);
+        let mut comparer = Comparer::new(self.at_ms, self.took_ms);
         for at in 0..self.steps.len() {
             let (step, theirs) = &self.steps[at];
             let ours = if step.connection == OBSERVER {
@@ -209,17 +228,6 @@ impl Played {
         let outputs = || self.steps.iter().flat_map(|(_, outputs)| outputs);
         let errors = outputs().filter(|output| output.reply.starts_with(b"-"));
         (errors.count(), outputs().count())
-    }
-
-    /// The names of the commands that were answered without an error.
-    pub fn accepted<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = String> + 'a {
-        let accepted = self.steps.iter().filter(|(step, outputs)| {
-            let own = outputs
-                .first()
-                .filter(|output| output.connection == step.connection);
-            own.is_some_and(|output| !output.reply.starts_with(b"-"))
-        });
-        accepted.map(|(step, _)| table.name_of(&step.request))
     }
 }
 

@@ -71,6 +71,27 @@ impl Row {
     pub(super) fn each_argument(&self) -> Vec<&Argument> {
         self.arguments.iter().flat_map(Argument::each).collect()
     }
+
+    /// Whether a call may wait.
+    pub(super) fn waits(&self) -> bool {
+        self.blocks || self.name == "wait"
+    }
+
+    /// The words by which one of its arguments is known: its own last, those that it is part of before.
+    pub(super) fn path_to(&self, id: usize) -> Vec<&str> {
+        let mut path: Vec<&str> = Vec::new();
+        let mut within = &self.arguments[..];
+        while let Some(argument) = within.iter().find(|it| it.holds(id)) {
+            let word = argument.token.as_ref().unwrap_or(&argument.name);
+            // A choice, or several together, have names that nobody types.
+            let is_said = argument.token.is_some() || argument.id == id;
+            if is_said && path.last() != Some(&&**word) {
+                path.push(word);
+            }
+            within = &argument.arguments;
+        }
+        path
+    }
 }
 
 impl Table {

@@ -18,6 +18,10 @@ pub(super) enum Pool {
     CommandName,
     /// The name of a command with its arguments.
     Request,
+    /// The name of a setting with a value.
+    Setting,
+    /// What belongs to it was drawn before.
+    Nothing,
 }
 
 /// Values that belong to no pool.
@@ -179,6 +183,11 @@ const LATITUDES: Pool = Pool::Words(
 const LENGTHS: Pool = Pool::Words(&["100", "200", "500", "1000"], &["0", "-1", "abc", "1e6"]);
 const PAUSES: Pool = Pool::Words(&["0", "0", "0", "1000"], &["-1", "abc", "", "1e400", "nan"]);
 
+const CATEGORIES: Pool = Pool::Words(
+    &["hash", "read", "fast", "dangerous"],
+    &["nosuch", "@hash", ""],
+);
+
 /// Scripts whose replies are the same everywhere.
 const SCRIPTS: Pool = Pool::Words(
     &[
@@ -227,6 +236,44 @@ const DIGESTS: Pool = Pool::Words(
         "4e6d8fc8bb01276962cce5371fa795a7763657ae",
     ],
 );
+
+/// Times to live that are refused, or over at once.
+pub(super) const TTLS: &[&str] = &[
+    "0",
+    "-1",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775",
+    "abc",
+    "",
+    "1.5",
+    "1e3",
+];
+/// Points in time that are refused, or past.
+pub(super) const TIMES: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "1000",
+    "9223372036854775807",
+    "9223372036854775",
+    "-9223372036854775808",
+    "abc",
+    "",
+];
+
+/// Settings with values, first the one that every sequence begins with.
+pub(super) const SETTINGS: &[(&str, &[&str])] = &[
+    ("hash-max-listpack-entries", &["512", "2"]),
+    ("hash-max-listpack-value", &["64", "3"]),
+    ("list-max-listpack-size", &["-2", "2"]),
+    ("set-max-intset-entries", &["512", "2"]),
+    ("zset-max-listpack-entries", &["128", "2"]),
+    ("zset-max-listpack-value", &["64", "3"]),
+    ("notify-keyspace-events", &["", "KEA", "Kg$l", "Exz", "q"]),
+    ("maxmemory-policy", &["noeviction", "allkeys-lru", "nosuch"]),
+    ("slowlog-max-len", &["128", "-1", "abc"]),
+];
 
 /// Pools by command (`*` for all) and name of the argument; the first that fits.
 const HINTS: &[(&str, &str, Pool)] = &[
@@ -378,16 +425,11 @@ const HINTS: &[(&str, &str, Pool)] = &[
             &["", "MAXMEMORY-POLICY"],
         ),
     ),
+    ("config|set", "parameter", Pool::Setting),
+    ("config|set", "value", Pool::Nothing),
     ("*", "command-name", Pool::CommandName),
-    ("*", "command", Pool::Request),
-    (
-        "*",
-        "category",
-        Pool::Words(
-            &["hash", "read", "fast", "dangerous"],
-            &["nosuch", "@hash", ""],
-        ),
-    ),
+    ("*", "category", CATEGORIES),
+    ("*", "categoryname", CATEGORIES),
     ("*", "username", Pool::Words(&["default"], &["nosuch", ""])),
     ("*", "password", Pool::Words(&["secret"], &[""])),
     (
@@ -417,6 +459,33 @@ const HINTS: &[(&str, &str, Pool)] = &[
         "subcommand",
         Pool::Words(&["ENCODING", "TODENSE"], &["nosuch"]),
     ),
+    ("*", "function", Pool::Words(&["f"], &["nosuch", ""])),
+    ("*", "library-name", Pool::Words(&["lib"], &["nosuch", ""])),
+    (
+        "*",
+        "function-code",
+        Pool::Words(
+            &[
+                "#!lua name=lib\nredis.register_function('f', function() return 1 end)",
+                "#!lua name=other\nredis.register_function('g', function() return 1 end)",
+            ],
+            &["#!lua name=lib\n", "#!lua", "return 1", ""],
+        ),
+    ),
+    // What DUMP gives of a string, all of it ASCII by luck.
+    (
+        "*",
+        "serialized-value",
+        Pool::Words(
+            &["\0\u{4}vatb\n\0\u{5}\u{3}#\u{1b}bJh("],
+            &["", "abc", "\0\u{4}vatc\n\0\u{5}\u{3}#\u{1b}bJh("],
+        ),
+    ),
+    (
+        "psubscribe",
+        "pattern",
+        Pool::Words(&["ch*", "__key*__:*", "*"], &["", "s[^1]"]),
+    ),
     (
         "sort",
         "pattern",
@@ -443,6 +512,12 @@ const GIVEN: &[(&str, &str)] = &[
     ("command|info", "command-name"),
     ("scan", "count"),
     ("spop", "count"),
+];
+
+/// Arguments that COMMAND DOCS does not tell of.
+const UNDOCUMENTED: &[(&str, Pool)] = &[
+    ("command|getkeys", Pool::Request),
+    ("command|getkeysandflags", Pool::Request),
 ];
 
 /// Requests that give each group something to work on.
@@ -473,6 +548,13 @@ pub(super) const SETUP: &[(&str, &str)] = &[
     ("generic", "SET s1 1 EX 1000000"),
     ("generic", "HSET h1 f1 v"),
     ("transactions", "WATCH s1"),
+    // What EVALSHA knows.
+    ("scripting", "EVAL \"return 1\" 0"),
+    (
+        "scripting",
+        "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function{function_name='f', flags={'no-writes'}, \
+         callback=function(keys, args) return {keys, args} end}\"",
+    ),
 ];
 
 /// The keys that commands of each group mostly use.
@@ -502,6 +584,17 @@ pub(super) fn keys_of(group: &str) -> &'static [&'static str] {
 /// Whether an optional argument is always given.
 pub(super) fn is_given(row: &Row, argument: &Argument) -> bool {
     GIVEN.contains(&(&row.name, &argument.name))
+}
+
+/// Whether a row always has an argument that may be left out.
+pub(super) fn is_whole(row: &Row) -> bool {
+    GIVEN.iter().any(|(command, _)| *command == row.name)
+}
+
+/// What a row takes beside its documented arguments.
+pub(super) fn undocumented(row: &Row) -> Option<Pool> {
+    let found = UNDOCUMENTED.iter().find(|(name, _)| *name == row.name);
+    found.map(|(_, pool)| *pool)
 }
 
 /// The pool of an argument.

@@ -72,12 +72,12 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             }
         });
     }
-    let (mut credentials, mut name) = (None, None);
+    // Each option takes effect before the next one is read.
     while let Some(word) = args.next() {
         if word.eq_ignore_ascii_case(b"AUTH") && args.remaining() >= 2 {
-            credentials = Some((args.required()?, args.required()?));
+            log_in(ctx, args.required()?, args.required()?)?;
         } else if word.eq_ignore_ascii_case(b"SETNAME") && !args.is_empty() {
-            name = Some(args.required()?);
+            super::client::set_name(ctx, args.required()?)?;
         } else {
             return Err(CommandError::echoing(
                 "ERR Syntax error in HELLO option '",
@@ -86,9 +86,6 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             ));
         }
     }
-    if let Some((user, password)) = credentials {
-        log_in(ctx, user, password)?;
-    }
     if !ctx.session.authenticated {
         return Err(CommandError::Text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
@@ -96,9 +93,6 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
              same time"
                 .into(),
         ));
-    }
-    if let Some(name) = name {
-        super::client::set_name(ctx, name)?;
     }
     if let Some(protocol) = protocol {
         ctx.session.protocol = protocol;

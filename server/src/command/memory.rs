@@ -38,7 +38,10 @@ fn purge(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 }
 
 fn malloc_stats(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::bulk("Stats not supported for the current allocator"))
+    Ok(Reply::Verbatim {
+        format: *b"txt",
+        text: b"Stats not supported for the current allocator".to_vec(),
+    })
 }
 
 /// What the data would take; figures of the process and of its allocator are left out.

@@ -157,7 +157,7 @@ fn refuse(state: &mut State, origin: Origin, error: CommandError) -> Reply {
 }
 
 /// A request that did not pass a gate spoils the transaction it was meant for; an EXEC that did not
-/// pass ends it (`server.c: rejectCommand`).
+/// pass ends it, and forgets what was watched even if there is none (`server.c: rejectCommand`).
 #[cold]
 fn reject(
     state: &mut State,
@@ -170,23 +170,22 @@ fn reject(
     if let Ok((entry, _)) = resolve(request) {
         state.stats.of(entry.number).rejected += 1;
     }
-    if origin == Origin::Client
-        && let Some(queue) = &mut session.queue
-    {
+    if origin != Origin::Client {
+        return refuse(state, origin, error);
+    }
+    if let Some(queue) = &mut session.queue {
         queue.spoiled = true;
-        if is_exec {
-            session.queue = None;
-            state.watches.unwatch(session.conn);
-            let because = Reply::from(error);
-            let because = if let Reply::Error(error) = &because {
-                error.text()
-            } else {
-                ""
-            };
-            let because = because.strip_prefix("ERR ").unwrap_or(because);
-            let text = format!("EXECABORT Transaction discarded because of: {because}");
-            return refuse(state, origin, CommandError::Text(text.into()));
-        }
+    }
+    if is_exec {
+        session.queue = None;
+        state.watches.unwatch(session.conn);
+        let because = ErrorReply::from(error);
+        let because = because
+            .text()
+            .strip_prefix("ERR ")
+            .unwrap_or_else(|| because.text());
+        let text = format!("EXECABORT Transaction discarded because of: {because}");
+        return refuse(state, origin, CommandError::Text(text.into()));
     }
     refuse(state, origin, error)
 }

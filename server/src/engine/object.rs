@@ -43,13 +43,16 @@ impl Ctx<'_> {
         self.db().idle_seconds(slot, self.now_millis())
     }
 
-    /// Lets a key look as if it had not been used for so many seconds (`object.c: objectSetLRUOrLFU`).
+    /// Lets a key look as if it had not been used for so many seconds. What does not fit into the clock
+    /// begins anew, as in Redis (`object.c: objectSetLRUOrLFU`).
     pub(crate) fn set_idle(&mut self, key: &[u8], seconds: i64) {
         let clock = self.now_millis().0.div_euclid(1000) & CLOCK_MAX;
+        let seconds = seconds.wrapping_mul(1000) / 1000;
         let used_at = match clock.wrapping_sub(seconds) {
-            before if before < 0 => (clock + CLOCK_MAX / 2) % CLOCK_MAX,
+            before if before < 0 => before.wrapping_add(CLOCK_MAX),
             used_at => used_at,
         };
+        let used_at = used_at & CLOCK_MAX;
         if let Some(slot) = self.find_quietly(key) {
             let used_at = super::time::UnixMillis(used_at * 1000);
             self.db_mut().use_now(slot, used_at);

@@ -17,8 +17,8 @@ use super::effect::Effect;
 use super::session::{ConnId, ReplyMode, Session};
 use super::time::{UnixMicros, UnixMillis};
 use super::transaction::Queue;
-use super::{Engine, Outcome, State};
-use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply, Request};
+use super::{Desk as _, Engine, Outcome, State};
+use crate::resp::{Blob, ErrorReply, OwnedRequest, Protocol, Reply, Request};
 
 /// A transaction in whose middle a script was given up; it goes on when the script is killed.
 #[derive(Clone, Debug)]
@@ -29,6 +29,20 @@ pub(crate) struct Transaction {
     replies: Vec<Reply>,
     /// How many were carried out.
     done: usize,
+}
+
+impl Transaction {
+    /// What was answered so far stays in this protocol.
+    #[cold]
+    fn keep_in(&mut self, protocol: Protocol) {
+        for reply in &mut self.replies {
+            let earlier = Box::new(std::mem::replace(reply, Reply::Nil));
+            *reply = Reply::Earlier {
+                protocol,
+                reply: earlier,
+            };
+        }
+    }
 }
 
 /// What [`Engine::handle_timeout`] does next.
@@ -244,6 +258,7 @@ impl Engine {
             let Some(mut session) = state.sessions.take(conn) else {
                 continue;
             };
+            let protocol = session.protocol;
             let outcome = match call(state, &mut session, entry, request, now, Origin::Exec) {
                 Dispatched::Script(call) => self.script(call, session, request, now, Origin::Exec),
                 Dispatched::Reply(reply) => {
@@ -256,6 +271,9 @@ impl Engine {
                 }
             };
             let state = self.state_mut();
+            if state.protocol(conn) != protocol {
+                transaction.keep_in(protocol);
+            }
             match outcome {
                 Outcome::Reply(reply) => {
                     let reply = state.with_own_frames(reply);

@@ -70,6 +70,7 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
             head(if resp3 { b'>' } else { b'*' }, items.len() as i64, out);
             items.iter().for_each(|item| encode(item, protocol, out));
         }
+        Reply::Earlier { protocol, reply } => encode(reply, *protocol, out),
         Reply::Attributed { attributes, reply } => {
             if resp3 {
                 head(b'|', attributes.len() as i64, out);

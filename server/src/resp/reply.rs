@@ -1,6 +1,6 @@
 //! The value every handler returns. EXEC, scripts, fault rules and both protocols read it.
 
-use super::Blob;
+use super::{Blob, Protocol};
 use std::borrow::Cow;
 
 /// An error reply: a code in capitals, a space, and a text; written after a `-`.
@@ -128,6 +128,13 @@ pub enum Reply {
     },
     /// Several frames, one after the other, as SUBSCRIBE answers.
     Several(Vec<Self>),
+    /// A reply in a protocol that its connection has left meanwhile: HELLO inside MULTI.
+    Earlier {
+        /// The protocol it is written in.
+        protocol: Protocol,
+        /// The reply itself.
+        reply: Box<Self>,
+    },
 }
 
 impl Reply {

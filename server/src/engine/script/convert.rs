@@ -31,7 +31,9 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
             None => Value::Nil,
         },
         // Attributes are left out, as by `script_lua.c: DefaultLuaTypeParserCallbacks`.
-        Reply::Attributed { reply, .. } => to_lua(lua, reply, resp3)?,
+        Reply::Attributed { reply, .. } | Reply::Earlier { reply, .. } => {
+            to_lua(lua, reply, resp3)?
+        }
         Reply::Map(pairs) if resp3 => {
             let map = lua.create_table_with_capacity(0, pairs.len())?;
             for (key, value) in pairs {

@@ -1,0 +1,91 @@
+//! Mistakes that are made on purpose, in requests that were right before.
+
+use super::{
+    generate::Draw,
+    table::{Argument, Row},
+    values::{ODD, is_whole},
+};
+
+/// A mistake that is made on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mistake {
+    /// An argument too few.
+    Missing,
+    /// A word too many.
+    Surplus,
+    /// An option for the second time, or one that excludes another.
+    Conflict,
+    /// A value that is none of its type.
+    Odd,
+    /// Two arguments in each other's place.
+    Swapped,
+    /// A key of another type.
+    WrongType,
+}
+
+impl Mistake {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Missing,
+        Self::Surplus,
+        Self::Conflict,
+        Self::Odd,
+        Self::Swapped,
+        Self::WrongType,
+    ];
+}
+
+impl Draw<'_, '_> {
+    /// Makes a mistake in a request if one fits; whether one was made.
+    pub(super) fn make_mistake(&mut self, row: &Row, request: &mut Vec<String>) -> bool {
+        let words = row.name.split('|').count();
+        let values = request.len() - words;
+        let options: Vec<&Argument> = row.arguments.iter().filter(|it| it.optional).collect();
+        let mistake = match self.source.below(8) {
+            0 | 1 => Mistake::Missing,
+            2 => Mistake::Surplus,
+            3 | 4 if !options.is_empty() => Mistake::Conflict,
+            5 => Mistake::Swapped,
+            _ => Mistake::Odd,
+        };
+        let waits = row.waits();
+        let fits = match mistake {
+            // Without a name it would tell of all there are, without a number of random ones.
+            Mistake::Missing => values > 0 && !is_whole(row),
+            Mistake::Surplus => true,
+            // With a number where none was, what would wait for ever waits for a while.
+            Mistake::Conflict => !waits,
+            Mistake::Odd | Mistake::WrongType => !waits && values > 0,
+            Mistake::Swapped => !waits && values > 1,
+        };
+        if !fits {
+            return false;
+        }
+        match mistake {
+            Mistake::Missing => {
+                let is_last = waits || self.source.percent(60);
+                let at = if is_last {
+                    values - 1
+                } else {
+                    self.source.below(values)
+                };
+                request.remove(words + at);
+            }
+            Mistake::Surplus => request.push(self.source.pick(&["surplus", ""]).to_owned()),
+            Mistake::Conflict => {
+                let option = options[self.source.below(options.len())];
+                self.again(row, option, request);
+            }
+            Mistake::Odd | Mistake::WrongType => {
+                let at = words + self.source.below(values);
+                request[at] = self.source.pick(ODD).to_owned();
+            }
+            Mistake::Swapped => {
+                let at = words + self.source.below(values - 1);
+                request.swap(at, at + 1);
+            }
+        }
+        self.made(mistake);
+        true
+    }
+}
