@@ -325,7 +325,9 @@ fn script_gates(state: &mut State, request: Request<'_>) -> Result<Gate, Command
     if spec.flags.has(Flags::NOSCRIPT) {
         return Err(CommandError::NotAllowedFromScript);
     }
-    if state.script_reads_only && spec.flags.has(Flags::WRITE) {
+    if state.script_reads_only
+        && (spec.flags.has(Flags::WRITE) || MAY_REPLICATE.contains(&spec.name))
+    {
         return Err(CommandError::ReadOnlyScript);
     }
     Ok(Gate::Passed((entry, first)))
