@@ -143,7 +143,7 @@ fn protocol(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             format: *b"txt",
             text: b"This is a verbatim\nstring".to_vec(),
         },
-        b"bignum" => Reply::BigNumber("1234567999999999999999999999999999999".to_owned()),
+        b"bignum" => Reply::BigNumber(b"1234567999999999999999999999999999999".to_vec()),
         _ => {
             return Err(CommandError::Text(
                 "ERR Wrong protocol type name. Please use one of the following: \

@@ -86,8 +86,8 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
         Reply::Double(value) => bulk(format_double(*value).as_bytes(), out),
         Reply::Bool(value) if resp3 => line(b'#', if *value { b"t" } else { b"f" }, out),
         Reply::Bool(value) => head(b':', i64::from(*value), out),
-        Reply::BigNumber(digits) if resp3 => line(b'(', digits.as_bytes(), out),
-        Reply::BigNumber(digits) => bulk(digits.as_bytes(), out),
+        Reply::BigNumber(digits) if resp3 => line(b'(', digits, out),
+        Reply::BigNumber(digits) => bulk(digits, out),
         Reply::Verbatim { format, text } if resp3 => {
             head(b'=', text.len() as i64 + 4, out);
             out.extend_from_slice(format);
@@ -156,7 +156,7 @@ mod tests {
             (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),
             (Reply::Double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n"),
             (Reply::Bool(true), ":1\r\n", "#t\r\n"),
-            (Reply::BigNumber("12".into()), "$2\r\n12\r\n", "(12\r\n"),
+            (Reply::BigNumber(b"12".to_vec()), "$2\r\n12\r\n", "(12\r\n"),
             (verbatim, "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),
         ] {
             for (protocol, expected) in [(Protocol::Resp2, resp2), (Protocol::Resp3, resp3)] {

@@ -108,8 +108,8 @@ pub enum Reply {
     Double(f64),
     /// A boolean; 1 or 0 in RESP2.
     Bool(bool),
-    /// A decimal number of any size; a bulk string in RESP2.
-    BigNumber(String),
+    /// A decimal number of any size, or what a script gives as one; a bulk string in RESP2.
+    BigNumber(Vec<u8>),
     /// A text with its three-letter format; a bulk string in RESP2.
     Verbatim {
         /// `txt` or `mkd`.

@@ -71,8 +71,8 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
         Reply::Double(value) => text(lua, format_double(*value).as_bytes())?,
         Reply::Bool(value) if resp3 => Value::Boolean(*value),
         Reply::Bool(value) => Value::Integer(i64::from(*value)),
-        Reply::BigNumber(digits) if resp3 => single(lua, "big_number", digits.as_str())?,
-        Reply::BigNumber(digits) => text(lua, digits.as_bytes())?,
+        Reply::BigNumber(digits) if resp3 => single(lua, "big_number", lua.create_string(digits)?)?,
+        Reply::BigNumber(digits) => text(lua, digits)?,
         Reply::Verbatim { format, text: body } if resp3 => {
             let parts = lua.create_table_with_capacity(0, 2)?;
             parts.raw_set("format", text(lua, format)?)?;

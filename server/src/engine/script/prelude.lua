@@ -31,11 +31,25 @@ local function lock(target)
   return front
 end
 
--- The results of a C function, or its error with the script's line and the function's own name.
+-- The results of a C function, or its error with the script's line and the function's own name, which is
+-- given for when the script's is not known.
 -- Never called in tail position: the frame of a tail call is lost, and with it the script's line.
 local function settle(name, ok, ...)
   if ok then return ... end
   return fail((...), name)
+end
+
+-- A function that coroutines cannot leave: what calls back is C in the original, and Lua 5.1 cannot yield
+-- across that, nor across the metamethod that this is. The function gives one value.
+local function barrier(body)
+  local function pass(args)
+    return (body(raw_unpack(args, 1, args.n)))
+  end
+  local meta = { __unm = pass }
+  return function(...)
+    local value = -raw_setmetatable({ n = select("#", ...), ... }, meta)
+    return value
+  end
 end
 
 ------------------------------------------------------------------------------------------------
@@ -89,7 +103,7 @@ local function finish(ok, first, ...)
 end
 
 local function xpcall(...)
-  if select("#", ...) < 2 then return fail("bad argument #2 to 'xpcall' (value expected)") end
+  if select("#", ...) < 2 then return fail("bad argument #2 to '?' (value expected)", "xpcall") end
   local f, handler = ...
   return finish(raw_xpcall(function()
     return gather(f())
@@ -129,7 +143,7 @@ tostring = function(...)
   local kind = type(value)
   if kind == "string" or kind == "number" or kind == "boolean" or kind == "userdata" then return raw_tostring(value) end
   if kind == "nil" then
-    if select("#", ...) == 0 then return fail("bad argument #1 to 'tostring' (value expected)") end
+    if select("#", ...) == 0 then return fail("bad argument #1 to '?' (value expected)", "tostring") end
     return "nil"
   end
   if kind == "table" then
@@ -181,7 +195,7 @@ local meta_of_globals, meta_of_strings
 local function getmetatable(...)
   local value = ...
   if value == nil then
-    if select("#", ...) == 0 then return fail("bad argument #1 to 'getmetatable' (value expected)") end
+    if select("#", ...) == 0 then return fail("bad argument #1 to '?' (value expected)", "getmetatable") end
     return nil
   end
   if locked[value] then return rawequal(value, env) and meta_of_globals or nil end
@@ -225,7 +239,7 @@ local function insert(...)
       local moved = #t - at
       if moved >= WORK_MIN then
         -- C would walk down to any negative position, one slot at a time.
-        if at < -WORK_MIN then return fail("bad argument #2 to 'insert' (position out of bounds)") end
+        if at < -WORK_MIN then return fail("bad argument #2 to '?' (position out of bounds)", "insert") end
         charge(moved / 8)
       end
       raw_insert(t, at, value)
@@ -237,15 +251,26 @@ local function insert(...)
 end
 
 local raw_remove = table.remove
+
+local function count_of(...)
+  return select("#", ...), ...
+end
+
 local function remove(...)
   local t = ...
   if type(t) == "table" and select("#", ...) > 1 and #t >= WORK_MIN then charge(#t / 8) end
-  return (settle("remove", raw_pcall(raw_remove, ...)))
+  local count, value = count_of(settle("remove", raw_pcall(raw_remove, ...)))
+  if count == 0 then return end -- nothing was there, which is not nil
+  return value
 end
 
 local function default_less(a, b)
   local kind = type(a)
   if kind == type(b) and (kind == "number" or kind == "string") then return a < b end
+  if a == nil or b == nil then
+    local other = a == nil and type(b) or kind
+    return fail("attempt to compare " .. (other == "nil" and "two nil values" or kind .. " with " .. type(b)), false)
+  end
   -- The C function raises the error without a line, as the original does; it compares (second, first).
   local pair = { b, a }
   local ok, problem = raw_pcall(raw_sort, pair)
@@ -311,12 +336,17 @@ local function sort_range(t, l, u, less)
   end
 end
 
-local function sort(t, less)
+local sorted = barrier(function(t, less)
+  return sort_range(t, 1, #t, less)
+end)
+
+local function sort(...)
+  local t, less = ...
   if locked[t] then return end
   if type(t) ~= "table" or (less ~= nil and type(less) ~= "function") then
-    return (settle("sort", raw_pcall(raw_sort, t, less)))
+    settle("sort", raw_pcall(raw_sort, ...))
   end
-  sort_range(t, 1, #t, less or default_less)
+  local _ = sorted(t, less or default_less)
 end
 
 ------------------------------------------------------------------------------------------------
@@ -344,12 +374,11 @@ local function loadstring(...)
   return compile(text, name)
 end
 
-local function load(reader, name)
-  if type(reader) ~= "function" then
-    return fail("bad argument #1 to 'load' (function expected, got " .. type(reader) .. ")")
-  end
-  if name ~= nil and type(name) ~= "string" and type(name) ~= "number" then
-    return fail("bad argument #2 to 'load' (string expected, got " .. type(name) .. ")")
+local raw_load = load
+local function load(...)
+  local reader, name = ...
+  if type(reader) ~= "function" or (name ~= nil and type(name) ~= "string" and type(name) ~= "number") then
+    settle("load", raw_pcall(raw_load, ...))
   end
   local pieces, count = {}, 0
   while true do
@@ -372,29 +401,40 @@ local function resumed(ok, first, ...)
   return false, caught(first)
 end
 
+local function packed(...)
+  return select("#", ...), { ... }
+end
+
 local function resume(thread, ...)
   if type(thread) ~= "thread" then
-    return fail("bad argument #1 to 'resume' (coroutine expected)")
+    return fail("bad argument #1 to '?' (coroutine expected)", "resume")
   end
   return resumed(raw_resume(thread, ...))
 end
 
-local function create(f)
+-- What is C in the original does not count as a function of Lua's either when it is ours.
+local function thread_of(name, ...)
   charge(COROUTINE_COST)
-  return (settle("create", raw_pcall(raw_create, f)))
+  local f = ...
+  if native.is_ours(f) then return fail("bad argument #1 to '?' (Lua function expected)", name) end
+  local thread = settle(name, raw_pcall(raw_create, f))
+  return thread
 end
 
-local function unwrap(ok, first, ...)
-  if ok then return first, ... end
-  if type(first) == "string" or type(first) == "number" then return fail(first) end
-  return raw_error(first, 0)
+local function create(...)
+  local thread = thread_of("create", ...)
+  return thread
 end
 
-local function wrap(f)
-  charge(COROUTINE_COST)
-  local thread = settle("wrap", raw_pcall(raw_create, f))
+local function wrap(...)
+  local thread = thread_of("wrap", ...)
   return function(...)
-    return unwrap(resumed(raw_resume(thread, ...)))
+    -- No tail call, for the sake of the line of a failure.
+    local count, values = packed(resumed(raw_resume(thread, ...)))
+    local ok, value = values[1], values[2]
+    if ok then return raw_unpack(values, 2, count) end
+    if type(value) == "string" or type(value) == "number" then fail(value) end
+    raw_error(value, 0)
   end
 end
 
@@ -411,7 +451,7 @@ local function index_first(t, _, _, first)
   return t[first]
 end
 
-local function substitute(s, p, replacement, apply, limit)
+local substitute = barrier(function(s, p, replacement, apply, limit)
   local out, size, count, at = {}, 0, 0, 1
   local anchored = sub(p, 1, 1) == "^"
   local length = #s
@@ -446,15 +486,15 @@ local function substitute(s, p, replacement, apply, limit)
     if anchored then break end
   end
   out[size + 1] = sub(s, at)
-  return raw_concat(out), count
-end
+  return { raw_concat(out), count }
+end)
 
 local function gsub(...)
   local s, p, replacement, limit = ...
   local kind = type(replacement)
   if kind ~= "function" and kind ~= "table" then return text_replace(...) end
-  if type(s) ~= "string" then s = check_text("gsub", 1, s) end
-  if type(p) ~= "string" then p = check_text("gsub", 2, p) end
+  if type(s) ~= "string" then s = check_text("gsub", 1, ...) end
+  if type(p) ~= "string" then p = check_text("gsub", 2, ...) end
   if limit == nil then
     limit = #s + 1
   else
@@ -462,12 +502,14 @@ local function gsub(...)
     if not number then return text_replace(s, p, "", limit) end
     limit = number < 0 and -floor(-number) or floor(number)
   end
-  return substitute(s, p, replacement, kind == "function" and call_first or index_first, limit)
+  local done = substitute(s, p, replacement, kind == "function" and call_first or index_first, limit)
+  return done[1], done[2]
 end
 
-local function gmatch(s, p)
-  if type(s) ~= "string" then s = check_text("gmatch", 1, s) end
-  if type(p) ~= "string" then p = check_text("gmatch", 2, p) end
+local function gmatch(...)
+  local s, p = ...
+  if type(s) ~= "string" then s = check_text("gmatch", 1, ...) end
+  if type(p) ~= "string" then p = check_text("gmatch", 2, ...) end
   local at = 1
   local function advance(from, to, ...)
     if not from then return nil end
@@ -500,10 +542,10 @@ local function collectgarbage(option)
   if option == nil then option = "collect" end
   if type(option) == "number" then option = raw_tostring(option) end
   if type(option) ~= "string" then
-    return fail("bad argument #1 to 'collectgarbage' (string expected, got " .. type(option) .. ")")
+    return fail("bad argument #1 to '?' (string expected, got " .. type(option) .. ")", "collectgarbage")
   end
   local answer = raw_rawget(collector, option)
-  if answer == nil then return fail("bad argument #1 to 'collectgarbage' (invalid option '" .. option .. "')") end
+  if answer == nil then return fail("bad argument #1 to '?' (invalid option '" .. option .. "')", "collectgarbage") end
   return answer
 end
 
@@ -519,7 +561,7 @@ end
 local strings = string
 for _, name in raw_pairs({ "find", "match", "rep" }) do strings[name] = native[name] end
 strings.gsub, strings.gmatch, strings.gfind = gsub, gmatch, gmatch
-strings.dump = function() return fail("unable to dump given function") end
+strings.dump = native.dump
 for _, name in raw_pairs({ "upper", "lower", "reverse" }) do strings[name] = counted(name, strings[name]) end
 
 local maths = copy(math, "abs acos asin atan2 atan ceil cos cosh deg exp floor fmod frexp huge ldexp log10 log max min mod modf pi pow rad sin sinh sqrt tan tanh")
@@ -532,7 +574,7 @@ local coroutines = copy(coroutine, "running status yield")
 coroutines.create, coroutines.resume, coroutines.wrap = create, resume, wrap
 
 G._VERSION = _VERSION
-G.assert, G.error, G.ipairs, G.rawequal, G.select, G.tonumber, G.type = assert, raw_error, ipairs, rawequal, select, tonumber, type
+G.assert, G.error, G.ipairs, G.rawequal, G.select, G.tonumber, G.type = assert, native.error, ipairs, rawequal, select, tonumber, type
 G.collectgarbage, G.gcinfo = collectgarbage, function() return MEMORY_KIB end
 G.getmetatable, G.setmetatable, G.rawget, G.rawset = getmetatable, setmetatable, rawget, rawset
 G.load, G.loadstring, G.next, G.pairs, G.unpack = load, loadstring, next, pairs, unpack
@@ -571,32 +613,42 @@ local function enter(f, keys, argv)
   return raw_xpcall(main, on_error)
 end
 
+-- No tail calls: the outermost frame is always one of these.
 return {
   env = env,
   run0 = function(f, ...)
-    return enter(f, {}, { ... })
+    local ok, value = enter(f, {}, { ... })
+    return ok, value
   end,
   run1 = function(f, key, ...)
-    return enter(f, { key }, { ... })
+    local ok, value = enter(f, { key }, { ... })
+    return ok, value
   end,
   run2 = function(f, key1, key2, ...)
-    return enter(f, { key1, key2 }, { ... })
+    local ok, value = enter(f, { key1, key2 }, { ... })
+    return ok, value
   end,
-  run = enter,
+  run = function(f, keys, argv)
+    local ok, value = enter(f, keys, argv)
+    return ok, value
+  end,
   compile = compile,
   -- For scripts that only read their arguments: the same tables each time. At most four in ARGV.
   again0 = function(f, a, b, c, d)
     same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d
-    return enter(f, no_keys, same_argv)
+    local ok, value = enter(f, no_keys, same_argv)
+    return ok, value
   end,
   again1 = function(f, key, a, b, c, d)
     one_key[1] = key
     same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d
-    return enter(f, one_key, same_argv)
+    local ok, value = enter(f, one_key, same_argv)
+    return ok, value
   end,
   again2 = function(f, key1, key2, a, b, c, d)
     two_keys[1], two_keys[2] = key1, key2
     same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d
-    return enter(f, two_keys, same_argv)
+    local ok, value = enter(f, two_keys, same_argv)
+    return ok, value
   end,
 }

@@ -211,7 +211,7 @@ fn begin(value: &Value, resp3: bool, left: &mut usize) -> mlua::Result<Begun> {
     }
     if let Value::String(text) = table.raw_get("ok")? {
         spend(text.as_bytes().len())?;
-        return Ok(Begun::Whole(Reply::Status(one_line(&text))));
+        return Ok(Begun::Whole(Reply::Status(one_line(c_text(&text)))));
     }
     match table.raw_get("double")? {
         Value::Number(number) => return Ok(Begun::Whole(Reply::Double(number))),
@@ -234,8 +234,9 @@ fn begin(value: &Value, resp3: bool, left: &mut usize) -> mlua::Result<Begun> {
     }
     if let Value::String(digits) = table.raw_get("big_number")? {
         spend(digits.as_bytes().len())?;
-        let digits = digits.to_string_lossy().replace(['\r', '\n'], " ");
-        return Ok(Begun::Whole(Reply::BigNumber(digits)));
+        return Ok(Begun::Whole(Reply::BigNumber(one_line(
+            digits.as_bytes().to_vec(),
+        ))));
     }
     if let Value::Table(parts) = table.raw_get("verbatim_string")?
         && let Value::String(format) = parts.raw_get("format")?
@@ -250,9 +251,8 @@ fn begin(value: &Value, resp3: bool, left: &mut usize) -> mlua::Result<Begun> {
     }))
 }
 
-/// A text up to its first zero byte, with line breaks as spaces.
-fn one_line(text: &LuaString) -> Vec<u8> {
-    let mut text = c_text(text);
+/// Line breaks as spaces.
+fn one_line(mut text: Vec<u8>) -> Vec<u8> {
     text.iter_mut()
         .filter(|byte| matches!(byte, b'\r' | b'\n'))
         .for_each(|byte| *byte = b' ');

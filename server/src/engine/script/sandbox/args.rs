@@ -7,7 +7,7 @@
 
 use super::super::convert;
 use super::Slot;
-use super::raise::{Frame, PROTECTED_NAME, raise, raise_here};
+use super::raise::{Called, raise, raise_here};
 use mlua::{Error, Lua, LuaString, MultiValue, Value};
 use std::sync::Mutex;
 
@@ -62,28 +62,8 @@ impl<'a, H> Args<'a, H> {
         self.wrong_at(0, what.as_bytes())
     }
 
-    /// A method does not count its subject, and a function that C calls has no name.
     fn wrong_at(&self, number: i64, what: &[u8]) -> Error {
-        let by_prelude = Frame::at(self.lua, 1).is_some_and(|frame| frame.is_prelude());
-        let names = self.lua.inspect_stack(0, |debug| {
-            let names = debug.names();
-            (
-                names.name.map(|name| name.into_owned()),
-                names.name_what == Some("method"),
-            )
-        });
-        let (name, is_method) = match names {
-            Some((Some(name), is_method)) if !by_prelude => (name, is_method),
-            Some((Some(name), _)) if name != PROTECTED_NAME => (self.name.to_owned(), false),
-            _ => ("?".to_owned(), false),
-        };
-        let before = if is_method && number == 1 {
-            format!("calling '{name}' on bad self (")
-        } else {
-            let number = number - i64::from(is_method);
-            format!("bad argument #{number} to '{name}' (")
-        };
-        self.fail(&[before.as_bytes(), what, b")"].concat())
+        self.fail(&Called::at(self.lua, 0, self.name).wrong(number, what))
     }
 
     pub(crate) fn mistyped(&self, index: usize, wanted: &str) -> Error {

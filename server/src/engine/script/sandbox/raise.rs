@@ -10,13 +10,15 @@
 use super::super::convert::{c_text, error_table};
 use super::super::source;
 use super::super::vm::{Host, PRELUDE_NAME, SCRIPT_NAME};
-use super::{Shared, Slot, lock, type_name};
-use mlua::{Error, Lua, LuaString, Table, Value};
+use super::{Args, Shared, Slot, lock, type_name};
+use mlua::{Error, Function, Lua, LuaString, MultiValue, Table, Value};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 /// What the prelude calls the function under `pcall`; in the original it has no name.
-pub(super) const PROTECTED_NAME: &str = "f";
+const PROTECTED_NAME: &str = "f";
+/// What the prelude calls all functions that it has from scripts.
+const HANDED_IN: [&str; 4] = [PROTECTED_NAME, "less", "convert", "handler"];
 
 /// `lmem.c: MEMERRMSG`.
 pub(super) const NO_MEMORY: &str = "not enough memory";
@@ -45,7 +47,7 @@ pub(super) fn raise<H>(slot: &Mutex<Slot<H>>, value: Value) -> Error {
 
 /// Raises `message` with the line of the script that called.
 pub(super) fn raise_here<H>(lua: &Lua, slot: &Mutex<Slot<H>>, message: impl AsRef<[u8]>) -> Error {
-    let text = [place(lua, slot).as_bytes(), message.as_ref()].concat();
+    let text = [place(lua, slot, 1).as_bytes(), message.as_ref()].concat();
     match lua.create_string(text) {
         Ok(text) => raise(slot, Value::String(text)),
         Err(problem) => problem,
@@ -75,12 +77,16 @@ pub(super) struct Frame {
     is_c: bool,
     is_tail: bool,
     line: Option<usize>,
+    /// How its caller names it.
+    name: Option<String>,
+    is_method: bool,
 }
 
 impl Frame {
     pub(super) fn at(lua: &Lua, level: usize) -> Option<Self> {
         lua.inspect_stack(level, |debug| {
             let source = debug.source();
+            let names = debug.names();
             Self {
                 is_c: source.what == "C",
                 is_tail: source.what == "tail",
@@ -93,12 +99,90 @@ impl Frame {
                     .map(|text| text.into_owned())
                     .unwrap_or_default(),
                 line: debug.current_line(),
+                name: names.name.map(|name| name.into_owned()),
+                is_method: names.name_what == Some("method"),
             }
         })
     }
 
-    pub(super) fn is_prelude(&self) -> bool {
+    /// The frame of a script of one line whose own was replaced.
+    fn of_one_line() -> Self {
+        Self {
+            source: SCRIPT_NAME.into(),
+            short_source: SCRIPT_NAME[1..].into(),
+            is_c: false,
+            is_tail: false,
+            line: Some(1),
+            name: None,
+            is_method: false,
+        }
+    }
+
+    fn is_prelude(&self) -> bool {
         self.source == PRELUDE_NAME
+    }
+
+    fn is_handed_in(&self) -> bool {
+        let name = self.name.as_deref();
+        name.is_some_and(|name| HANDED_IN.contains(&name))
+    }
+
+    /// `luaL_where` for what stands there.
+    fn place(self) -> Option<String> {
+        Some(format!("{}:{}: ", self.short_source, self.line?))
+    }
+}
+
+/// How a script called a library function.
+pub(super) struct Called {
+    pub(super) name: String,
+    /// A method does not count its subject.
+    pub(super) is_method: bool,
+}
+
+impl Called {
+    /// The library function that the frame at `level` is part of; `own_name` is for when a tail call has
+    /// left no trace of the script's name for it. What C calls has no name.
+    pub(super) fn at(lua: &Lua, mut level: usize, own_name: &str) -> Self {
+        while let Some(frame) = Frame::at(lua, level) {
+            let (name, is_method) = match Frame::at(lua, level + 1) {
+                Some(around) if around.is_prelude() => {
+                    if !frame.is_handed_in() {
+                        level += 1;
+                        continue;
+                    }
+                    (None, false)
+                }
+                Some(around) if around.is_tail => (Some(own_name.to_owned()), false),
+                _ => (frame.name, frame.is_method),
+            };
+            let name = name.unwrap_or_else(|| "?".to_owned());
+            return Self { name, is_method };
+        }
+        let name = own_name.to_owned();
+        let is_method = false;
+        Self { name, is_method }
+    }
+
+    /// `lauxlib.c: luaL_argerror`.
+    pub(super) fn wrong(&self, number: i64, what: &[u8]) -> Vec<u8> {
+        let Self { name, is_method } = self;
+        let before = if *is_method && number == 1 {
+            format!("calling '{name}' on bad self (")
+        } else {
+            let number = number - i64::from(*is_method);
+            format!("bad argument #{number} to '{name}' (")
+        };
+        [before.as_bytes(), what, b")"].concat()
+    }
+
+    /// The words of a C function that was called without a name, with the script's own.
+    fn rename(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let rest = message.strip_prefix(b"bad argument #")?;
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+        let what = rest[digits..].strip_prefix(b" to '?' (")?;
+        Some(self.wrong(number, what.strip_suffix(b")")?))
     }
 }
 
@@ -110,31 +194,62 @@ fn caller<H>(lua: &Lua, slot: &Mutex<Slot<H>>, mut level: usize) -> Option<Frame
     let mut inside = false;
     let mut replaced = false;
     loop {
-        let frame = Frame::at(lua, level)?;
+        let frame = Frame::at(lua, level);
         level += 1;
+        match frame {
+            Some(frame) if frame.is_prelude() => inside = true,
+            Some(frame) if inside && frame.is_tail => replaced = true,
+            Some(Frame { is_c: true, .. }) | None if replaced && lock(slot).one_line => {
+                return Some(Frame::of_one_line());
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The frame at a level as the original counts them: what of ours stands for one function of C is one.
+fn at_level<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> Option<Frame> {
+    let (mut at, mut left) = (1, level);
+    loop {
+        let mut frame = Frame::at(lua, at)?;
+        at += 1;
+        left -= 1;
         if frame.is_prelude() {
-            inside = true;
-        } else if inside && frame.is_tail {
-            replaced = true;
-        } else if replaced && frame.is_c && lock(slot).one_line {
-            return Some(Frame {
-                source: SCRIPT_NAME.into(),
-                short_source: SCRIPT_NAME[1..].into(),
-                is_c: false,
-                is_tail: false,
-                line: Some(1),
-            });
-        } else {
+            while let Some(around) = Frame::at(lua, at) {
+                let is_ours = |level| Frame::at(lua, level).is_some_and(|frame| frame.is_prelude());
+                if around.is_prelude() && !frame.is_handed_in() {
+                    at += 1;
+                } else if around.is_c && is_ours(at + 1) {
+                    at += 2;
+                } else {
+                    break;
+                }
+                frame = Frame::at(lua, at - 1)?;
+            }
+            // Around the script there is nothing, and around a coroutine neither.
+            Frame::at(lua, at)?;
+            frame.line = None;
+            if left > 0 && Frame::at(lua, at).is_some_and(|frame| frame.is_tail) {
+                at += 1;
+                left -= 1;
+                frame = Frame::of_one_line();
+                frame.line = frame.line.filter(|_| lock(slot).one_line);
+            }
+        }
+        if left == 0 {
             return Some(frame);
         }
     }
 }
 
-/// `lauxlib.c: luaL_where` for the function that called ours.
-fn place<H>(lua: &Lua, slot: &Mutex<Slot<H>>) -> String {
-    let line = caller(lua, slot, 1).and_then(|frame| Some((frame.line?, frame.short_source)));
-    line.map(|(line, source)| format!("{source}:{line}: "))
-        .unwrap_or_default()
+/// `lauxlib.c: luaL_where` for the function that called ours, or one that called that.
+fn place<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> String {
+    let frame = if level == 1 {
+        caller(lua, slot, 1)
+    } else {
+        at_level(lua, slot, level)
+    };
+    frame.and_then(Frame::place).unwrap_or_default()
 }
 
 /// A value as part of an error text; what has an address is named by its type alone.
@@ -201,9 +316,9 @@ pub(super) fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> m
         }
         let mut message = describe(lua, message)?.as_bytes().to_vec();
         if let Value::String(name) = &name
-            && let Some(at) = message.windows(3).position(|three| three == b"'?'")
+            && let Some(named) = Called::at(lua, 1, &name.to_string_lossy()).rename(&message)
         {
-            message.splice(at + 1..at + 2, name.as_bytes().iter().copied());
+            message = named;
         }
         // What the core of Lua raises has no line when a C function was running.
         let is_core = matches!(&name, Value::String(name) if [&b"next"[..], b"rawset", b"tostring"].contains(&&*name.as_bytes()))
@@ -231,6 +346,7 @@ pub(super) fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> m
     let pending = move |lua: &Lua, value: Value| exchange(lua, &shared, value);
     natives.raw_set("pending", lua.create_function(pending)?)?;
     natives.raw_set("describe", lua.create_function(describe)?)?;
+    error_and_dump(lua, slot, natives)?;
     let refuse = |_: &Lua, text: LuaString| Ok(source::refuse(&text.as_bytes()));
     natives.raw_set("refuse", lua.create_function(refuse)?)?;
 
@@ -267,6 +383,48 @@ pub(super) fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> m
     natives.raw_set("charge", lua.create_function(charge)?)
 }
 
+/// `error` and `string.dump`, and what the latter needs to know.
+fn error_and_dump<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
+    let shared = Arc::clone(slot);
+    let error = move |lua: &Lua, values: MultiValue| -> mlua::Result<()> {
+        let args = Args::new(lua, &shared, "error", values);
+        let level = args.integer_or(1, 1)?;
+        let value = args.values.get(0).cloned().unwrap_or(Value::Nil);
+        let is_text = matches!(
+            value,
+            Value::String(_) | Value::Integer(_) | Value::Number(_)
+        );
+        if !is_text || level <= 0 {
+            return Err(raise(&shared, value));
+        }
+        let place = place(lua, &shared, level);
+        let text = [place.as_bytes(), &describe(lua, value)?.as_bytes()].concat();
+        Err(raise(&shared, Value::String(lua.create_string(text)?)))
+    };
+    natives.raw_set("error", lua.create_function(error)?)?;
+
+    let shared = Arc::clone(slot);
+    let dump = move |lua: &Lua, values: MultiValue| {
+        let args = Args::new(lua, &shared, "dump", values);
+        match args.values.get(0) {
+            Some(Value::Function(function)) if is_ours(function) => {
+                Err(args.fail(b"unable to dump given function"))
+            }
+            Some(Value::Function(function)) => lua.create_string(function.dump(false)),
+            _ => Err(args.mistyped(0, "function")),
+        }
+    };
+    natives.raw_set("dump", lua.create_function(dump)?)?;
+    let of_ours = |_: &Lua, value: Value| Ok(value.as_function().is_some_and(is_ours));
+    natives.raw_set("is_ours", lua.create_function(of_ours)?)
+}
+
+/// Whether a function is C or the prelude's, both of which are C in the original.
+fn is_ours(function: &Function) -> bool {
+    let info = function.info();
+    info.what == "C" || info.source.as_deref() == Some(PRELUDE_NAME)
+}
+
 /// The error value that a script may see for what was raised.
 fn exchange<H>(lua: &Lua, slot: &Mutex<Slot<H>>, value: Value) -> mlua::Result<Value> {
     match value {
@@ -298,8 +456,11 @@ fn without_prelude(text: &[u8]) -> Option<Vec<u8>> {
         return Some([&rest[..at], b"to '?' (", &rest[at + named.len()..]].concat());
     }
     // What the prelude calls has no name in the original.
-    let called = format!("attempt to call local '{PROTECTED_NAME}' (");
-    Some(match rest.strip_prefix(called.as_bytes()) {
+    let kind = ["local", "upvalue"].into_iter().find_map(|what| {
+        let called = format!("attempt to call {what} '{PROTECTED_NAME}' (");
+        rest.strip_prefix(called.as_bytes())
+    });
+    Some(match kind {
         Some(kind) => [b"attempt to call ", kind.strip_suffix(b")").unwrap_or(kind)].concat(),
         None => rest.to_vec(),
     })

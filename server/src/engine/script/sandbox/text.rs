@@ -7,7 +7,7 @@
 
 use super::super::pattern::{self, Capture, Matcher, PatternError, find_plain, is_plain};
 use super::super::vm::Host;
-use super::raise::{describe, out_of_memory, raise_here, token};
+use super::raise::{Called, describe, out_of_memory, raise_here, token};
 use super::{Args, Shared, Slot, lock, type_name};
 use mlua::{Error, Lua, LuaString, MultiValue, Table, Value};
 use std::sync::{Arc, Mutex};
@@ -161,14 +161,16 @@ pub(super) fn texts<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> ml
     natives.raw_set("replace", lua.create_function(replace)?)?;
 
     let shared = Arc::clone(slot);
-    let check_text = move |lua: &Lua, (name, index, value): (String, usize, Value)| match value {
-        Value::Integer(_) | Value::Number(_) => describe(lua, value),
-        other => {
-            let message = format!(
-                "bad argument #{index} to '{name}' (string expected, got {})",
-                type_name(&other)
-            );
-            Err(raise_here(lua, &shared, &message))
+    let check_text = move |lua: &Lua, (name, number, values): (String, usize, MultiValue)| {
+        let value = values.get(number - 1);
+        match value {
+            Some(value @ (Value::Integer(_) | Value::Number(_))) => describe(lua, value.clone()),
+            _ => {
+                let found = value.map_or("no value", type_name);
+                let what = format!("string expected, got {found}");
+                let message = Called::at(lua, 0, &name).wrong(number as i64, what.as_bytes());
+                Err(raise_here(lua, &shared, &message))
+            }
         }
     };
     natives.raw_set("check_text", lua.create_function(check_text)?)?;
