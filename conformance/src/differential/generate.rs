@@ -399,13 +399,24 @@ mod tests {
         table.rows.retain(is_lacking);
         let generator = Generator::new(&table, "");
         let mut coverage = Coverage::default();
-        for seed in 0..generator.enough(40) * ROUNDS {
+        let mut missed = Vec::new();
+        // Chance may pass an option by; not for ever.
+        let (few, many) = (
+            generator.enough(40) * ROUNDS,
+            generator.enough(40) * ROUNDS * 4,
+        );
+        for seed in 0..many {
             let drawn = generator.sequence(seed, 40);
             let played = drawn.sequence.play(&mut real).expect("the server answers");
             coverage.add(&table, &drawn, &played);
+            if seed >= few && seed % 64 == 0 {
+                missed = generator.missed(&coverage);
+                missed.retain(|it| !it.starts_with("mistake"));
+                if missed.is_empty() {
+                    break;
+                }
+            }
         }
-        let mut missed = generator.missed(&coverage);
-        missed.retain(|it| !it.starts_with("mistake"));
         assert_eq!(missed, Vec::<String>::new());
     }
 

@@ -154,12 +154,12 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("replicaof", 3, replicaof)
         .flags(FOLLOW)
         .since("5.0.0")
-        .syntax("host port:integer")
+        .syntax("args=(host-port=(host port:integer) | no-one=(NO ONE))")
         .summary("Makes this node follow another of its deployment, or nobody."),
     row("slaveof", 3, replicaof)
         .flags(FOLLOW)
         .deprecated("5.0.0", "`REPLICAOF`")
-        .syntax("host port:integer")
+        .syntax("args=(host-port=(host port:integer) | no-one=(NO ONE))")
         .summary("The former name of REPLICAOF."),
     row("role", 1, role)
         .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST])
