@@ -1,5 +1,6 @@
 //! The same server for tests without a runtime.
 
+use crate::net::Clock;
 use crate::server::ServerBuilder;
 use std::io;
 use std::ops::Deref;
@@ -34,6 +35,10 @@ impl Server {
     /// When the port cannot be bound.
     pub fn start_with(builder: ServerBuilder) -> io::Result<Self> {
         let server = builder.make()?;
+        if server.hub.time.source.mode() == Clock::Tokio {
+            let why = "a server without a runtime cannot follow the clock of one";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
         server.serve()?;
         Ok(Self(server))
     }

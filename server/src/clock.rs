@@ -1,27 +1,294 @@
 //! The pure, invertible map between true time (the clock source's) and a node's own clock.
+//!
+//! Between two changes the map is a straight line, and only the present piece is kept: nobody asks
+//! what a clock has shown in the past. Results are rounded so that a timer never fires early: the
+//! node's clock shows its deadline, or a little more, at the point of true time that is given for it.
 
 use crate::engine::UnixMicros;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// How far a node's clock is ahead of true time, in microseconds.
+/// The rate of a clock that neither gains nor loses: a millionth for a millionth.
+const MILLION: i64 = 1_000_000;
+
+/// A straight line from true time to a node's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClockMap {
+    /// Where the piece begins, in true time and on the node's clock.
+    true_origin: i64,
+    node_origin: i64,
+    /// Gained per second of true time, in microseconds; at least `-MILLION`, at which it stands still.
+    drift_ppm: i64,
+    is_frozen: bool,
+}
+
+impl ClockMap {
+    /// Microseconds of the node's clock for a second of true time.
+    fn rate(&self) -> i128 {
+        if self.is_frozen {
+            0
+        } else {
+            i128::from(MILLION) + i128::from(self.drift_ppm)
+        }
+    }
+
+    /// What the node's clock shows at a point of true time.
+    pub(crate) fn at(&self, true_time: UnixMicros) -> UnixMicros {
+        let passed = i128::from(true_time.0) - i128::from(self.true_origin);
+        let shown = (passed * self.rate()).div_euclid(i128::from(MILLION));
+        UnixMicros(saturated(i128::from(self.node_origin) + shown))
+    }
+
+    /// The first point of true time at which the node's clock shows `node_time` or more; `None` when
+    /// that is never.
+    pub(crate) fn when(&self, node_time: UnixMicros) -> Option<UnixMicros> {
+        let ahead = i128::from(node_time.0) - i128::from(self.node_origin);
+        let rate = self.rate();
+        if rate == 0 {
+            // It stands still: this has always been so, or will never be.
+            return (ahead <= 0).then_some(UnixMicros(i64::MIN));
+        }
+        // Rounded up, which is down for the negative.
+        let passed = -(-ahead * i128::from(MILLION)).div_euclid(rate);
+        let when = saturated(i128::from(self.true_origin) + passed);
+        (when < i64::MAX).then_some(UnixMicros(when))
+    }
+
+    /// Moves the node's clock by so many microseconds.
+    pub(crate) fn jump(&mut self, by_us: i64) {
+        self.node_origin = self.node_origin.saturating_add(by_us);
+    }
+
+    /// Moves a clock that stands still.
+    pub(crate) fn jump_to(&mut self, node_time: UnixMicros) {
+        self.node_origin = node_time.0;
+    }
+
+    /// From `now` (true time) on the node's clock gains so many microseconds in each second, or
+    /// loses them if negative; it never runs backwards.
+    pub(crate) fn drift(&mut self, ppm: i32, now: UnixMicros) {
+        self.begin(now);
+        self.drift_ppm = i64::from(ppm).max(-MILLION);
+    }
+
+    /// The node's clock stands still from `now` (true time) on.
+    pub(crate) fn freeze(&mut self, now: UnixMicros) {
+        self.begin(now);
+        self.is_frozen = true;
+    }
+
+    /// The node's clock goes on from where it stands.
+    pub(crate) fn thaw(&mut self, now: UnixMicros) {
+        self.begin(now);
+        self.is_frozen = false;
+    }
+
+    pub(crate) fn drift_ppm(&self) -> i32 {
+        i32::try_from(self.drift_ppm).unwrap_or(i32::MAX)
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.is_frozen
+    }
+
+    pub(crate) fn stands_still(&self) -> bool {
+        self.rate() == 0
+    }
+
+    /// Begins a new piece where the present one stands.
+    fn begin(&mut self, now: UnixMicros) {
+        self.node_origin = self.at(now).0;
+        self.true_origin = now.0;
+    }
+
+    /// How far the node's clock is ahead of true time, if that is the same at all times.
+    fn constant_offset(&self) -> Option<i64> {
+        (self.rate() == i128::from(MILLION))
+            .then(|| self.node_origin.checked_sub(self.true_origin))?
+    }
+}
+
+fn saturated(micros: i128) -> i64 {
+    micros.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
+/// A node's clock. Where it neither drifts nor stands still, reading it is an addition.
 #[derive(Debug, Default)]
-pub(crate) struct NodeClock(AtomicI64);
+pub(crate) struct NodeClock {
+    /// How far it is ahead of true time, in microseconds; [`BENT`] when that changes with time.
+    offset: AtomicI64,
+    map: Mutex<ClockMap>,
+}
+
+/// What [`NodeClock::offset`] holds when the map has to be asked.
+const BENT: i64 = i64::MIN;
 
 impl NodeClock {
     /// What the node's clock shows at a point of true time.
+    #[inline]
     pub(crate) fn at(&self, true_time: UnixMicros) -> UnixMicros {
-        UnixMicros(true_time.0.saturating_add(self.0.load(Ordering::Acquire)))
+        match self.offset.load(Ordering::Acquire) {
+            BENT => self.map().at(true_time),
+            offset => UnixMicros(true_time.0.saturating_add(offset)),
+        }
     }
 
-    /// When, in true time, the node's clock shows `node_time`.
-    pub(crate) fn when(&self, node_time: UnixMicros) -> UnixMicros {
-        UnixMicros(node_time.0.saturating_sub(self.0.load(Ordering::Acquire)))
+    /// When, in true time, the node's clock shows `node_time`; `None` when that is never.
+    #[inline]
+    pub(crate) fn when(&self, node_time: UnixMicros) -> Option<UnixMicros> {
+        match self.offset.load(Ordering::Acquire) {
+            BENT => self.map().when(node_time),
+            offset => Some(node_time.0.saturating_sub(offset))
+                .filter(|when| *when < i64::MAX)
+                .map(UnixMicros),
+        }
     }
 
-    /// Moves the node's clock by `by_us` microseconds against true time.
-    pub(crate) fn jump(&self, by_us: i64) {
-        let offset = self.0.load(Ordering::Acquire);
-        self.0
-            .store(offset.saturating_add(by_us), Ordering::Release);
+    /// The map as it is now.
+    #[cold]
+    pub(crate) fn map(&self) -> ClockMap {
+        *self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the map.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut ClockMap)) {
+        let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut map);
+        let offset = map.constant_offset().unwrap_or(BENT);
+        self.offset.store(offset, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a test may do to a clock, each at a point of true time.
+    #[derive(Clone, Copy, Debug)]
+    enum Change {
+        Jump(i64),
+        Drift(i32),
+        Freeze,
+        Thaw,
+    }
+
+    fn any_change() -> impl Strategy<Value = Change> {
+        prop_oneof![
+            any::<i64>().prop_map(Change::Jump),
+            (-10_000_000_000..10_000_000_000_i64).prop_map(Change::Jump),
+            any::<i32>().prop_map(Change::Drift),
+            (-1_000_000..1_000_000).prop_map(Change::Drift),
+            Just(Change::Freeze),
+            Just(Change::Thaw),
+        ]
+    }
+
+    fn any_time() -> impl Strategy<Value = i64> {
+        prop_oneof![any::<i64>(), 0..4_000_000_000_000_000_i64]
+    }
+
+    fn changed(clock: &NodeClock, change: Change, now: i64) {
+        clock.change(|map| match change {
+            Change::Jump(by) => map.jump(by),
+            Change::Drift(ppm) => map.drift(ppm, UnixMicros(now)),
+            Change::Freeze => map.freeze(UnixMicros(now)),
+            Change::Thaw => map.thaw(UnixMicros(now)),
+        });
+    }
+
+    /// A clock that was changed at will, and a point of true time.
+    fn any_clock() -> impl Strategy<Value = NodeClock> {
+        prop::collection::vec((any_change(), any_time()), 0..8).prop_map(|changes| {
+            let clock = NodeClock::default();
+            for (change, now) in changes {
+                changed(&clock, change, now);
+            }
+            clock
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_timer_never_fires_early_and_never_late(clock in any_clock(), node_time in any_time()) {
+            let node_time = UnixMicros(node_time);
+            match clock.when(node_time) {
+                Some(when) => {
+                    // Where the clock has run off the end of time, it shows no more than that.
+                    prop_assert!(clock.at(when) >= node_time || when.0 == i64::MIN);
+                    if when.0 > i64::MIN {
+                        prop_assert!(clock.at(UnixMicros(when.0 - 1)) < node_time);
+                    }
+                }
+                None => prop_assert!(clock.at(UnixMicros(i64::MAX - 1)) < node_time),
+            }
+        }
+
+        #[test]
+        fn the_clock_does_not_run_back_between_changes(clock in any_clock(), a in any_time(), b in any_time()) {
+            let (a, b) = (UnixMicros(a.min(b)), UnixMicros(a.max(b)));
+            prop_assert!(clock.at(a) <= clock.at(b));
+        }
+
+        #[test]
+        fn the_short_way_is_the_map(clock in any_clock(), time in any_time()) {
+            let time = UnixMicros(time);
+            prop_assert_eq!(clock.at(time), clock.map().at(time));
+            prop_assert_eq!(clock.when(time), clock.map().when(time));
+        }
+
+        /// Only a jump is seen at once.
+        #[test]
+        fn a_change_of_rate_does_not_move_the_clock(clock in any_clock(), change in any_change(), now in any_time()) {
+            let before = clock.at(UnixMicros(now));
+            changed(&clock, change, now);
+            let after = clock.at(UnixMicros(now));
+            match change {
+                Change::Jump(by) if before.0.checked_add(by) == Some(after.0) => {}
+                // Past the end of time in either direction.
+                Change::Jump(_) => {}
+                Change::Drift(_) | Change::Freeze | Change::Thaw => prop_assert_eq!(before, after),
+            }
+        }
+
+        /// Within the times that anybody uses, a point of true time comes back but for rounding: what
+        /// the clock does not tell apart, and no more.
+        #[test]
+        fn it_is_its_own_inverse(ppm in -999_999..10_000_000, jump in -1_000_000_000_000_i64..1_000_000_000_000,
+                origin in 0..4_000_000_000_000_000_i64, passed in 0..1_000_000_000_000_i64) {
+            let clock = NodeClock::default();
+            changed(&clock, Change::Jump(jump), origin);
+            changed(&clock, Change::Drift(ppm), origin);
+            let time = UnixMicros(origin + passed);
+            let back = clock.when(clock.at(time)).expect("it runs");
+            let tick = MILLION / (MILLION + i64::from(ppm)) + 1;
+            prop_assert!(back <= time && time.0 - back.0 <= tick, "{time:?} {back:?} {tick}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_goes_on_from_where_it_stood() {
+        let clock = NodeClock::default();
+        changed(&clock, Change::Drift(500_000), 100);
+        changed(&clock, Change::Freeze, 200);
+        assert_eq!(clock.at(UnixMicros(900)), UnixMicros(250));
+        assert_eq!(clock.when(UnixMicros(251)), None);
+        assert_eq!(clock.when(UnixMicros(250)), Some(UnixMicros(i64::MIN)));
+        changed(&clock, Change::Thaw, 1_000);
+        assert_eq!(clock.at(UnixMicros(1_100)), UnixMicros(400));
+        assert_eq!(clock.when(UnixMicros(400)), Some(UnixMicros(1_100)));
+        changed(&clock, Change::Jump(-1_000), 1_100);
+        assert_eq!(clock.at(UnixMicros(1_100)), UnixMicros(-600));
+    }
+
+    #[test]
+    fn what_lies_beyond_the_end_of_time_is_never() {
+        let clock = NodeClock::default();
+        assert_eq!(clock.when(UnixMicros(i64::MAX)), None);
+        changed(&clock, Change::Jump(-5), 0);
+        assert_eq!(clock.when(UnixMicros(i64::MAX - 4)), None);
+        changed(&clock, Change::Drift(-2_000_000), 0);
+        assert_eq!(clock.when(UnixMicros(0)), None);
+        assert_eq!(clock.at(UnixMicros(i64::MAX)), UnixMicros(-5));
     }
 }

@@ -5,7 +5,9 @@
 //! the inbox instead, and the script's hook serves it (see `engine::Bystanders`).
 
 use crate::clock::NodeClock;
-use crate::engine::{Address, Config, ConnId, Desk, Effect, Engine, Outcome, Unit, UnixMicros};
+use crate::engine::{
+    Address, Config, ConnId, Desk, Effect, Engine, Outcome, Unit, UnixMicros, UnixMillis,
+};
 use crate::fault::{Plan, Verdict};
 use crate::history::{Entry, History};
 use crate::link::{Ending, Input, Link, OUTPUT_BYTES_MAX};
@@ -18,12 +20,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) engine: Engine,
-    /// Serves nobody until this instant of its own clock (DEBUG SLEEP).
-    stalled_until: Option<UnixMicros>,
+    stall: Option<Stall>,
     /// Serves nobody until it is resumed.
     paused: bool,
     /// Connections with input that came while nobody was served, in order of arrival.
     backlog: VecDeque<Arc<Link>>,
+}
+
+/// A node that serves nobody for a while (DEBUG SLEEP).
+#[derive(Debug)]
+struct Stall {
+    /// When it goes on, on its own clock.
+    until: UnixMicros,
+    /// Whose request it was; the answer is held until then.
+    sleeper: Option<Arc<Link>>,
 }
 
 /// A node as its transports see it.
@@ -37,7 +47,7 @@ pub(crate) struct Shared {
     /// The server was dropped or shut down.
     down: AtomicBool,
     pub(crate) plan: Plan,
-    clock: NodeClock,
+    pub(crate) clock: NodeClock,
     /// Open connections by client id.
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
     /// When (in true time) a connection has to be looked at: a delayed message is due.
@@ -125,7 +135,7 @@ impl Shared {
             plan: Plan::new(config.seed),
             node: Mutex::new(Node {
                 engine: Engine::new(config, now),
-                stalled_until: None,
+                stall: None,
                 paused: false,
                 backlog: VecDeque::new(),
             }),
@@ -173,31 +183,40 @@ impl Shared {
         self.clock.at(now)
     }
 
-    /// Moves the node's clock against true time, without stepping through what becomes due.
-    pub(crate) fn jump(&self, by_us: i64) {
-        self.clock.jump(by_us);
-    }
-
     pub(crate) fn connections(&self) -> usize {
         lock(&self.links).len()
     }
 
+    /// The node, unless somebody else has it.
+    pub(crate) fn try_node(&self) -> Option<MutexGuard<'_, Node>> {
+        match self.node.try_lock() {
+            Ok(node) => Some(node),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Open connections, oldest first.
+    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+        lock(&self.links).values().cloned().collect()
+    }
+
     /// Serves a connection that has new input, or that has gone. Its transport, which calls this,
     /// is not woken: it looks at its output afterwards. `enter` prepares the engine for this caller.
+    /// `clock` is read once nobody else has the node, so that time does not seem to go back.
     ///
     /// Gives the time (in true time) at which the node wants to be called again; `None` when it
     /// does not, or when a script has the node.
     pub(crate) fn poke(
         &self,
         link: &Arc<Link>,
-        now: UnixMicros,
+        clock: impl FnOnce() -> UnixMicros,
         enter: impl FnOnce(&mut Engine),
     ) -> Option<UnixMicros> {
         let mut waited = false;
-        let mut node = match self.node.try_lock() {
-            Ok(node) => node,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
+        let mut node = match self.try_node() {
+            Some(node) => node,
+            None => {
                 if self.busy.load(Ordering::Acquire) {
                     lock(&self.inbox).push(link.clone());
                     if self.busy.load(Ordering::Acquire) {
@@ -209,11 +228,14 @@ impl Shared {
                 self.node()
             }
         };
+        let now = clock();
         enter(&mut node.engine);
+        node.wake_up(self, now);
         node.serve_quietly(self, link, now);
         if waited || self.busy.load(Ordering::Acquire) {
             self.after_script(&mut node, now);
         }
+        node.serve_later(self, now);
         node.poll_timeout(self)
     }
 
@@ -538,7 +560,7 @@ impl Node {
     /// The same for a transport that looks at its output afterwards by itself.
     fn serve_quietly(&mut self, shared: &Shared, link: &Arc<Link>, now: UnixMicros) {
         loop {
-            if self.is_stalled(shared, now) && !link.input().closed {
+            if self.is_stalled() && !link.input().closed {
                 let mut input = link.input();
                 if !input.queued {
                     input.queued = true;
@@ -575,14 +597,13 @@ impl Node {
                 }
                 Effect::Close { conn } => shared.close(&mut self.engine, conn),
                 Effect::Stall { until } => {
-                    self.stalled_until = Some(until);
-                    let until = shared.clock.when(until);
-                    if let Some(caller) = caller
-                        && let Some(conn) = caller.conn.get()
-                    {
-                        caller.output().hold_until(until);
-                        shared.set_timer(until, conn.client_id());
+                    let earlier = self.stall.take().and_then(|stall| stall.sleeper);
+                    let sleeper = caller.cloned().or(earlier);
+                    if let Some(sleeper) = &sleeper {
+                        // Until the node's clock is there, wherever that is moved meanwhile.
+                        sleeper.output().hold_until(UnixMicros(i64::MAX));
                     }
+                    self.stall = Some(Stall { until, sleeper });
                 }
                 Effect::Shutdown => shared.shut_down(),
                 Effect::Propagate(unit) => shared.post(Outgoing::Unit(unit)),
@@ -622,14 +643,38 @@ impl Node {
         link.output().wake();
     }
 
-    fn is_stalled(&mut self, shared: &Shared, now: UnixMicros) -> bool {
-        if self
-            .stalled_until
-            .is_some_and(|until| until <= shared.node_time(now))
-        {
-            self.stalled_until = None;
+    fn is_stalled(&self) -> bool {
+        self.paused || self.stall.is_some()
+    }
+
+    /// Goes on when it has slept for long enough, first with those that came meanwhile.
+    #[inline]
+    fn wake_up(&mut self, shared: &Shared, now: UnixMicros) {
+        if self.stall.is_some() {
+            self.end_stall(shared, now);
         }
-        self.paused || self.stalled_until.is_some()
+    }
+
+    #[cold]
+    fn end_stall(&mut self, shared: &Shared, now: UnixMicros) {
+        let node_time = shared.node_time(now);
+        if let Some(stall) = self.stall.take_if(|stall| stall.until <= node_time) {
+            if let Some(sleeper) = stall.sleeper {
+                let mut output = sleeper.output();
+                output.hold_until(now);
+                output.release(now);
+            }
+            self.serve_backlog(shared, now);
+        }
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Until when the node sleeps, on its own clock.
+    pub(crate) fn stalled_until(&self) -> Option<UnixMicros> {
+        self.stall.as_ref().map(|stall| stall.until)
     }
 
     /// Serves nobody until [`Node::resume`]. Replies that are on their way still arrive.
@@ -644,7 +689,7 @@ impl Node {
     }
 
     fn serve_backlog(&mut self, shared: &Shared, now: UnixMicros) {
-        while !self.is_stalled(shared, now)
+        while !self.is_stalled()
             && let Some(link) = self.backlog.pop_front()
         {
             link.input().queued = false;
@@ -654,27 +699,36 @@ impl Node {
 
     /// When (in true time) [`Node::handle_timeout`] has something to do.
     pub(crate) fn poll_timeout(&self, shared: &Shared) -> Option<UnixMicros> {
-        let clock = &shared.clock;
         let message = shared.timers.first();
-        let stall = self.stalled_until.map(|until| clock.when(until));
         // A paused or sleeping node expires nothing: whoever looks, looks later.
-        let is_asleep = self.paused || self.stalled_until.is_some();
-        let expiry = self
-            .engine
-            .poll_timeout()
-            .filter(|_| !is_asleep)
-            .map(|at| clock.when(at.micros()));
-        [message, stall, expiry].into_iter().flatten().min()
+        let own = match &self.stall {
+            Some(stall) => Some(stall.until),
+            None if self.paused => None,
+            None => self.engine.poll_timeout().map(UnixMillis::micros),
+        };
+        let own = own.and_then(|at| shared.clock.when(at));
+        [message, own].into_iter().flatten().min()
     }
 
     /// Does what is due at `now`.
     pub(crate) fn handle_timeout(&mut self, shared: &Shared, now: UnixMicros) {
-        if !self.is_stalled(shared, now) {
+        self.wake_up(shared, now);
+        if !self.is_stalled() {
             self.engine.handle_timeout(shared.node_time(now));
             self.carry_out(shared, None, now);
+        }
+        self.serve_later(shared, now);
+    }
+
+    /// Serves the connections that had to be looked at by now, in the order in which they were left.
+    #[inline]
+    fn serve_later(&mut self, shared: &Shared, now: UnixMicros) {
+        if !self.backlog.is_empty() {
             self.serve_backlog(shared, now);
         }
-        while let Some(client_id) = shared.timers.pop_due(now) {
+        while shared.timers.first().is_some_and(|first| first <= now)
+            && let Some(client_id) = shared.timers.pop_due(now)
+        {
             if let Some(link) = shared.link(client_id) {
                 link.output().release(now);
                 self.serve(shared, &link, now);

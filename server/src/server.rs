@@ -3,7 +3,7 @@
 use crate::engine::{Config, UnixMicros, UnixMillis};
 use crate::fault::{MessageRule, Rule};
 use crate::listen::{Listening, Wanted};
-use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, Source};
+use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, TrueTime};
 use crate::node::Shared;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +15,7 @@ pub struct ServerBuilder {
     pub(crate) wanted: Wanted,
     clock: Clock,
     epoch: UnixMicros,
+    time: Option<Arc<TrueTime>>,
     history_max: usize,
 }
 
@@ -25,6 +26,7 @@ impl Default for ServerBuilder {
             wanted: Wanted::default(),
             clock: Clock::System,
             epoch: EPOCH,
+            time: None,
             history_max: 0,
         }
     }
@@ -42,6 +44,33 @@ impl ServerBuilder {
     #[must_use]
     pub fn starting_at(mut self, time: UnixMillis) -> Self {
         self.epoch = time.micros();
+        self
+    }
+
+    /// Shares the clock of another server: [`ServerBuilder::clock`] and
+    /// [`ServerBuilder::starting_at`] do not count then. When a manual clock is moved through any of
+    /// the servers that share it, the deadlines of all of them are met in order, those of one instant
+    /// in the order in which the servers were made. Each server may still jump, drift and freeze
+    /// by itself. The others go on when one of them ends.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// # use redis::AsyncTypedCommands;
+    /// use redouble::{Clock, Server};
+    /// use std::time::Duration;
+    ///
+    /// let first = Server::builder().clock(Clock::Manual).start().await?;
+    /// let second = Server::builder().beside(&first).start().await?;
+    /// second.connection().await?.set_ex("lease", "mine", 30).await?;
+    /// second.clock().jump(Duration::from_secs(5)); // its own clock is ahead
+    /// first.clock().advance(Duration::from_secs(26));
+    /// assert!(!second.exists("lease"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn beside(mut self, other: &Server) -> Self {
+        self.time = Some(other.hub.time.clone());
         self
     }
 
@@ -111,17 +140,21 @@ impl ServerBuilder {
     }
 
     pub(crate) fn make(mut self) -> io::Result<Server> {
-        let source = Source::new(self.clock, self.epoch)?;
+        let time = match self.time {
+            Some(time) => time,
+            None => Arc::new(TrueTime::new(self.clock, self.epoch)?),
+        };
+        let clock = time.source.mode();
         // A paused tokio clock times out every request on a real socket: most such servers need none.
-        let is_lazy = self.clock == Clock::Tokio;
+        let is_lazy = clock == Clock::Tokio;
         let listening = self.wanted.bind(is_lazy, &mut self.config)?;
         let is_known = listening.is_known;
-        let shared = Shared::new(self.config, self.history_max, source.now());
+        let shared = Shared::new(self.config, self.history_max, time.source.now());
         let server = Server {
-            hub: Arc::new(Hub::new(shared, source)),
+            hub: Hub::new(shared, time),
             listening: Mutex::new(listening),
             driver: Mutex::new(None),
-            is_timed_by_sockets: self.clock == Clock::System,
+            is_timed_by_sockets: clock == Clock::System,
         };
         if is_known {
             server.serve()?;
@@ -241,14 +274,9 @@ impl Server {
 
     /// Serves everybody again, what was queued first.
     pub fn resume(&self) {
-        let now = self.hub.now();
-        let mut node = self.hub.shared.node();
-        node.resume(&self.hub.shared, now);
-        let due = node.poll_timeout(&self.hub.shared);
-        drop(node);
-        if let Some(due) = due {
-            self.hub.arm(due);
-        }
+        let hub = &self.hub;
+        hub.shared.node().resume(&hub.shared, hub.now());
+        hub.time.pass(|turn| turn.fire());
     }
 
     /// Whether the server has ended, by SHUTDOWN.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// | mode | moves | use it for |
 /// |---|---|---|
 /// | `System` | by itself | anything that only needs expiry to work |
-/// | `Manual` | when told: `advance`, `set` | exact tests of TTLs, over any transport |
+/// | `Manual` | when told: [`ClockControl`](crate::ClockControl) | exact tests of TTLs, over any transport |
 /// | `Tokio` | with `tokio::time` | `start_paused` tests: long TTLs in no time, in process |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
@@ -77,6 +77,14 @@ impl Source {
                 let _context = runtime.enter();
                 epoch.plus(tokio::time::Instant::now().saturating_duration_since(*origin))
             }
+        }
+    }
+
+    pub(crate) fn mode(&self) -> Clock {
+        match self {
+            Self::System => Clock::System,
+            Self::Manual(_) => Clock::Manual,
+            Self::Tokio { .. } => Clock::Tokio,
         }
     }
 

@@ -1,11 +1,12 @@
 //! The timer: calls the node when something is due. Nothing else happens here.
 
-use super::Hub;
+use super::{Clock, Hub};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Fires what is due on a server: expiry, delayed messages, the end of a sleep. A future that
 /// ends with its server; whoever builds a server without starting it polls it.
@@ -35,27 +36,34 @@ impl Future for Driver {
     }
 }
 
+/// How long to wait on the system clock before a node is asked again that somebody else has.
+const TAKEN: Duration = Duration::from_millis(1);
+/// The same while a long script has it.
+const BUSY: Duration = Duration::from_millis(10);
+
 async fn run(hub: Arc<Hub>) {
     let mut rearm = hub.rearm.subscribe();
     while !hub.shared.is_down() {
         rearm.mark_unchanged();
-        let due = if hub.shared.busy.load(Ordering::Acquire) {
-            // A long script has the node; it is asked again in a moment.
-            Some(hub.now().plus(std::time::Duration::from_millis(10)))
-        } else {
-            let mut node = hub.shared.node();
-            let now = hub.now();
-            if node.poll_timeout(&hub.shared).is_some_and(|due| due <= now) {
-                node.handle_timeout(&hub.shared, now);
-            }
-            node.poll_timeout(&hub.shared)
-        };
-        hub.armed
-            .store(due.map_or(i64::MAX, |due| due.0), Ordering::Release);
+        // As long as it is not known what comes next, everything is earlier.
+        hub.armed.store(i64::MAX, Ordering::Release);
+        let is_busy = hub.shared.busy.load(Ordering::Acquire);
+        let fired = if is_busy { None } else { hub.time.try_fire() };
+        if let Some(due) = fired {
+            let due = due.map_or(i64::MAX, |due| due.0);
+            hub.armed.store(due, Ordering::Release);
+        }
         let wait = async {
-            match due {
-                Some(due) => hub.source.sleep_until(due).await,
-                None => std::future::pending().await,
+            match (fired, hub.time.source.mode()) {
+                (Some(Some(due)), _) => hub.time.source.sleep_until(due).await,
+                (Some(None), _) => std::future::pending().await,
+                (None, Clock::System) => {
+                    tokio::time::sleep(if is_busy { BUSY } else { TAKEN }).await;
+                }
+                // Who served the script asks for the timer when it has ended.
+                (None, _) if is_busy => std::future::pending().await,
+                // To sleep would move a paused clock.
+                (None, _) => tokio::task::yield_now().await,
             }
         };
         tokio::select! {

@@ -10,6 +10,7 @@ mod sockets;
 mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
+mod turn;
 #[cfg(unix)]
 mod unix;
 
@@ -17,7 +18,8 @@ mod unix;
 mod connection;
 
 pub use clock::Clock;
-pub(crate) use clock::{EPOCH, Source};
+pub(crate) use clock::EPOCH;
+use clock::Source;
 #[cfg(feature = "redis")]
 pub use connection::{Connection, Spawn};
 pub use driver::Driver;
@@ -27,6 +29,7 @@ pub(crate) use sockets::{Listener, Sockets, connections_max};
 pub use tls::ClientCertificates;
 #[cfg(feature = "tls")]
 pub(crate) use tls::{Settings as TlsSettings, ThrowAway};
+pub(crate) use turn::TrueTime;
 #[cfg(unix)]
 pub(crate) use unix::url as unix_url;
 
@@ -41,7 +44,7 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) shared: Shared,
-    pub(crate) source: Source,
+    pub(crate) time: Arc<TrueTime>,
     /// What the timer waits for, in microseconds; `i64::MAX` for nothing.
     armed: AtomicI64,
     /// Told when there is something earlier than what the timer waits for, and at the end.
@@ -49,23 +52,26 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    pub(crate) fn new(shared: Shared, source: Source) -> Self {
-        Self {
+    pub(crate) fn new(shared: Shared, time: Arc<TrueTime>) -> Arc<Self> {
+        let hub = Arc::new(Self {
             shared,
-            source,
+            time,
             armed: AtomicI64::new(i64::MAX),
             rearm: watch::Sender::new(()),
-        }
+        });
+        hub.time.join(&hub);
+        hub
     }
 
+    #[inline]
     pub(crate) fn now(&self) -> UnixMicros {
-        self.source.now()
+        self.time.source.now()
     }
 
     /// Serves a connection that has new input, or that has gone.
     #[inline]
     fn poke(&self, link: &Arc<Link>, enter: impl FnOnce(&mut Engine)) {
-        if let Some(due) = self.shared.poke(link, self.now(), enter) {
+        if let Some(due) = self.shared.poke(link, || self.now(), enter) {
             self.arm(due);
         }
     }

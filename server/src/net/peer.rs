@@ -172,7 +172,7 @@ impl Drop for Peer {
 mod tests {
     use super::*;
     use crate::engine::Config;
-    use crate::net::{Clock, EPOCH, Source};
+    use crate::net::{Clock, EPOCH, TrueTime};
     use crate::node::Shared;
     use tokio::io::{AsyncReadExt, BufStream, DuplexStream, duplex};
 
@@ -180,9 +180,8 @@ mod tests {
     impl Wire for BufStream<DuplexStream> {}
 
     fn peer() -> Peer {
-        let source = Source::new(Clock::Manual, EPOCH).expect("needs no runtime");
-        let shared = Shared::new(Config::default(), 0, EPOCH);
-        let hub = Arc::new(Hub::new(shared, source));
+        let time = TrueTime::new(Clock::Manual, EPOCH).expect("needs no runtime");
+        let hub = Hub::new(Shared::new(Config::default(), 0, EPOCH), Arc::new(time));
         Peer {
             #[cfg(feature = "script")]
             bystanders: crate::net::long_script::LongScript::beside(hub.clone()),

@@ -1,0 +1,193 @@
+//! How time passes for servers that share it: every deadline of all of them in order, each at its own
+//! instant.
+//!
+//! *Policy.* While time passes nobody else has any of the nodes, so a client that is answered on the
+//! way is served when all is done. At each instant first what one node sends to another is handed
+//! over, again until there is nothing more; then comes the node with the earliest deadline, of
+//! several that one which was made first.
+
+use super::{Clock, Hub, Source};
+use crate::engine::UnixMicros;
+use crate::node::{Node, Shared};
+use std::fmt::Debug;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// What goes from node to node while time passes: the link between a master and its replicas, say.
+pub(crate) trait Between: Debug + Send {
+    /// When (in true time) the next thing arrives; nothing is late, it arrives at the instant that
+    /// comes next.
+    fn poll_timeout(&self, seats: &[Seat<'_>]) -> Option<UnixMicros>;
+
+    /// Hands over what is due at `now`.
+    fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros);
+}
+
+/// A node that somebody has while time passes.
+#[derive(Debug)]
+pub(crate) struct Seat<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) node: MutexGuard<'a, Node>,
+}
+
+/// True time, and the servers that share it.
+#[derive(Debug)]
+pub(crate) struct TrueTime {
+    pub(crate) source: Source,
+    members: Mutex<Members>,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    /// In the order in which they were made.
+    hubs: Vec<Weak<Hub>>,
+    between: Vec<Box<dyn Between>>,
+}
+
+impl TrueTime {
+    /// # Errors
+    /// For [`Clock::Tokio`] outside of a runtime.
+    pub(crate) fn new(clock: Clock, epoch: UnixMicros) -> io::Result<Self> {
+        Ok(Self {
+            source: Source::new(clock, epoch)?,
+            members: Mutex::default(),
+        })
+    }
+
+    /// From now on the server moves with the others.
+    pub(crate) fn join(&self, hub: &Arc<Hub>) {
+        let mut members = self.lock();
+        members.hubs.retain(|hub| hub.strong_count() > 0);
+        members.hubs.push(Arc::downgrade(hub));
+    }
+
+    /// From now on this is looked after while time passes.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "nodes do not speak with each other yet")
+    )]
+    pub(crate) fn connect(&self, between: Box<dyn Between>) {
+        self.lock().between.push(between);
+    }
+
+    /// The servers that share this time and have not ended, in the order in which they were made.
+    pub(crate) fn hubs(&self) -> Vec<Arc<Hub>> {
+        alive(&self.lock().hubs)
+    }
+
+    /// Takes all nodes, lets time pass, and tells the timers of all of them what comes next. Waits
+    /// for scripts that run.
+    pub(crate) fn pass<T>(&self, pass: impl FnOnce(&mut Turn<'_>) -> T) -> T {
+        let mut members = self.lock();
+        let hubs = alive(&members.hubs);
+        let seats = hubs.iter().map(|hub| Seat {
+            shared: &hub.shared,
+            node: hub.shared.node(),
+        });
+        let mut turn = Turn {
+            source: &self.source,
+            seats: seats.collect(),
+            between: &mut members.between,
+        };
+        let passed = pass(&mut turn);
+        let due = turn.next().map(|(due, _)| due);
+        drop(turn);
+        if let Some(due) = due {
+            hubs.iter().for_each(|hub| hub.arm(due));
+        }
+        passed
+    }
+
+    /// The same for a timer: `None` when somebody else has a node.
+    pub(super) fn try_fire(&self) -> Option<Option<UnixMicros>> {
+        let mut members = self.members.try_lock().ok()?;
+        let hubs = alive(&members.hubs);
+        let seat = |hub| -> Option<Seat<'_>> {
+            let hub: &Arc<Hub> = hub;
+            let node = hub.shared.try_node()?;
+            let shared = &hub.shared;
+            Some(Seat { shared, node })
+        };
+        let seats: Option<Vec<_>> = hubs.iter().map(seat).collect();
+        let mut turn = Turn {
+            source: &self.source,
+            seats: seats?,
+            between: &mut members.between,
+        };
+        turn.fire();
+        Some(turn.next().map(|(due, _)| due))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn alive(hubs: &[Weak<Hub>]) -> Vec<Arc<Hub>> {
+    let hubs = hubs.iter().filter_map(Weak::upgrade);
+    hubs.filter(|hub| !hub.shared.is_down()).collect()
+}
+
+/// All nodes that share a time, in one hand while it passes.
+pub(crate) struct Turn<'a> {
+    pub(crate) source: &'a Source,
+    seats: Vec<Seat<'a>>,
+    between: &'a mut [Box<dyn Between>],
+}
+
+/// Who has something to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    Between(usize),
+    Node(usize),
+}
+
+impl Turn<'_> {
+    /// What comes next, and when; what lies between nodes comes before what is due on one of them.
+    fn next(&self) -> Option<(UnixMicros, Whose)> {
+        let between = self.between.iter().enumerate();
+        let between = between.filter_map(|(index, between)| {
+            let due = between.poll_timeout(&self.seats)?;
+            Some((due, Whose::Between(index)))
+        });
+        let nodes = self.seats.iter().enumerate();
+        let nodes = nodes.filter_map(|(index, seat)| {
+            let due = seat.node.poll_timeout(seat.shared)?;
+            Some((due, Whose::Node(index)))
+        });
+        between.chain(nodes).min()
+    }
+
+    fn handle(&mut self, whose: Whose, now: UnixMicros) {
+        match whose {
+            Whose::Between(index) => self.between[index].handle_timeout(&mut self.seats, now),
+            Whose::Node(index) => {
+                let seat = &mut self.seats[index];
+                seat.node.handle_timeout(seat.shared, now);
+            }
+        }
+    }
+
+    /// Moves a manual clock on to `end`, through every deadline on the way; false, and nothing has
+    /// happened, if the clock is another one.
+    pub(crate) fn advance(&mut self, end: UnixMicros) -> bool {
+        let begun = self.source.now();
+        if !self.source.set(begun) {
+            return false;
+        }
+        while let Some((due, whose)) = self.next().filter(|(due, _)| *due <= end) {
+            let now = due.max(self.source.now());
+            self.source.set(now);
+            self.handle(whose, now);
+        }
+        self.source.set(end)
+    }
+
+    /// Does all that is due by now, at this instant.
+    pub(crate) fn fire(&mut self) {
+        let now = self.source.now();
+        while let Some((_, whose)) = self.next().filter(|(due, _)| *due <= now) {
+            self.handle(whose, now);
+        }
+    }
+}
