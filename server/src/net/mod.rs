@@ -32,9 +32,10 @@ pub(crate) use unix::url as unix_url;
 
 use crate::engine::{Engine, UnixMicros};
 use crate::link::Link;
-use crate::node::Shared;
-use std::sync::Arc;
+use crate::node::{Node, Shared};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
 use tokio::sync::watch;
 
 /// A node with the clock it runs on and the timer that calls it.
@@ -48,13 +49,45 @@ pub(crate) struct Hub {
     rearm: watch::Sender<()>,
 }
 
+/// What a gate rings when it opens.
+struct Bell(Weak<Hub>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        if let Some(hub) = self.0.upgrade() {
+            hub.gate_opened();
+        }
+    }
+}
+
 impl Hub {
-    pub(crate) fn new(shared: Shared, source: Source) -> Self {
-        Self {
+    pub(crate) fn new(shared: Shared, source: Source) -> Arc<Self> {
+        let hub = Arc::new(Self {
             shared,
             source,
             armed: AtomicI64::new(i64::MAX),
             rearm: watch::Sender::new(()),
+        });
+        let bell = Bell(Arc::downgrade(&hub));
+        hub.shared.ring(Waker::from(Arc::new(bell)));
+        hub
+    }
+
+    /// Lets go on what waited for a gate: at once, or by the timer when the node is taken, perhaps by
+    /// the very caller.
+    fn gate_opened(&self) {
+        self.shared.gate_opened(self.now());
+        match self.shared.try_node() {
+            Some(mut node) => self.catch_up(&mut node),
+            None => drop(self.rearm.send_replace(())),
+        }
+    }
+
+    /// Does what is due by now.
+    pub(crate) fn catch_up(&self, node: &mut Node) {
+        node.handle_timeout(&self.shared, self.now());
+        if let Some(due) = node.poll_timeout(&self.shared) {
+            self.arm(due);
         }
     }
 

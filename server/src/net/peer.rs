@@ -182,7 +182,7 @@ mod tests {
     fn peer() -> Peer {
         let source = Source::new(Clock::Manual, EPOCH).expect("needs no runtime");
         let shared = Shared::new(Config::default(), 0, EPOCH);
-        let hub = Arc::new(Hub::new(shared, source));
+        let hub = Hub::new(shared, source);
         Peer {
             #[cfg(feature = "script")]
             bystanders: crate::net::long_script::LongScript::beside(hub.clone()),
