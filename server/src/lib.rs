@@ -14,9 +14,12 @@ mod history;
 mod link;
 mod node;
 pub mod resp;
+mod wait;
 
 #[cfg(feature = "net")]
 pub mod blocking;
+#[cfg(feature = "net")]
+mod injected;
 #[cfg(feature = "net")]
 mod inspect;
 #[cfg(feature = "net")]
@@ -29,7 +32,9 @@ mod server;
 pub use command::command_names;
 pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
-pub use inspect::{ClockControl, Data, Database, Snapshot, Stored};
+pub use injected::Injected;
+#[cfg(feature = "net")]
+pub use inspect::{ClockControl, Data, Database, LazyExpiry, Snapshot, Stored};
 #[cfg(feature = "tls")]
 pub use net::ClientCertificates;
 #[cfg(feature = "net")]
@@ -37,7 +42,7 @@ pub use net::{Clock, Driver, InProcess};
 #[cfg(feature = "redis")]
 pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]
-pub use server::{Injected, Server, ServerBuilder};
+pub use server::{Server, ServerBuilder};
 
 /// The version of Redis that is implemented and was compared with, byte for byte.
 pub const REDIS_VERSION: &str = "7.0.15";

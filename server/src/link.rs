@@ -1,7 +1,9 @@
 //! One connection between its transport and the node: bytes in, bytes out, and what holds them up.
 
 use crate::engine::{ConnId, UnixMicros};
-use crate::resp::{Decoder, OwnedRequest, Protocol, Reply, encode};
+use crate::fault::Fate;
+use crate::resp::{Decoder, ErrorReply, OwnedRequest, Protocol, Reply, encode};
+use crate::wait::Wait;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -40,17 +42,36 @@ pub(crate) struct Link {
     output: Mutex<Output>,
 }
 
+/// A request on its way, and what becomes of it then.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) wait: Wait,
+    pub(crate) request: OwnedRequest,
+    pub(crate) instead: Option<ErrorReply>,
+    pub(crate) fate: Fate,
+}
+
+/// Whether the client has gone.
+#[derive(Debug, Default)]
+pub(crate) enum Gone {
+    #[default]
+    No,
+    Yes,
+    /// It has, and the news is on its way.
+    Later(Wait),
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     pub(crate) decoder: Decoder,
-    /// A delayed request, and when (in true time) it arrives.
-    pub(crate) delayed: Option<(UnixMicros, OwnedRequest)>,
+    /// The first request that is still on its way; the others stay in the decoder.
+    pub(crate) held: Option<Held>,
     /// A request whose answer comes later; the next one waits for it.
     pub(crate) parked: Option<OwnedRequest>,
     /// A request was lost: so is everything after it.
     pub(crate) silenced: bool,
-    /// The client has gone.
-    pub(crate) closed: bool,
+    /// Comes behind everything that the client has sent.
+    pub(crate) gone: Gone,
     /// It stands in the node's queue of connections to serve later.
     pub(crate) queued: bool,
     /// Replies of the batch that is being served.
@@ -62,8 +83,10 @@ pub(crate) struct Output {
     ready: Vec<u8>,
     /// How much of `ready` was read already.
     read: usize,
-    /// Delayed frames with the time (in true time) at which they become ready.
-    delayed: VecDeque<(UnixMicros, Vec<u8>)>,
+    /// Frames on their way; the first one holds all others.
+    late: VecDeque<Late>,
+    /// Bytes of all those.
+    late_bytes: usize,
     /// Nothing is delivered before this time, for a node that sleeps.
     held_until: Option<UnixMicros>,
     silenced: bool,
@@ -72,6 +95,14 @@ pub(crate) struct Output {
     /// Whether `reader` wants to be woken.
     is_awaited: bool,
     writer: Option<Waker>,
+}
+
+/// Frames on their way, and the end of the connection if it comes behind them.
+#[derive(Debug)]
+struct Late {
+    wait: Wait,
+    frames: Vec<u8>,
+    ending: Option<Ending>,
 }
 
 impl Link {
@@ -99,8 +130,7 @@ impl Link {
         let mut input = self.input();
         if !input.silenced {
             input.decoder.feed(bytes);
-            let is_held = input.queued || input.delayed.is_some() || input.parked.is_some();
-            if is_held && input.decoder.buffered_bytes() > INPUT_BYTES_MAX {
+            if input.is_overfull() {
                 self.is_full.store(true, Ordering::Release);
             }
         }
@@ -112,54 +142,111 @@ impl Link {
     }
 
     /// The node has taken what it could of the input.
-    pub(crate) fn was_served(&self) {
-        self.is_full.store(false, Ordering::Release);
+    pub(crate) fn was_served(&self, input: &Input) {
+        self.is_full.store(input.is_overfull(), Ordering::Release);
     }
 
     /// The client has gone.
     pub(crate) fn close_input(&self) {
-        self.input().closed = true;
+        let mut input = self.input();
+        if matches!(input.gone, Gone::No) {
+            input.gone = Gone::Yes;
+        }
+    }
+
+    /// Whether anything waits for a gate to open.
+    pub(crate) fn is_at_gate(&self) -> bool {
+        let input = self.input();
+        let held = input.held.as_ref().map(|held| &held.wait);
+        let gone = match &input.gone {
+            Gone::Later(wait) => Some(wait),
+            Gone::No | Gone::Yes => None,
+        };
+        let is_at_gate = |wait: Option<&Wait>| wait.is_some_and(Wait::is_at_gate);
+        is_at_gate(held) || is_at_gate(gone) || {
+            let output = self.output();
+            output.late.iter().any(|late| late.wait.is_at_gate())
+        }
+    }
+}
+
+impl Input {
+    /// Whether it has to be served before it takes more.
+    fn is_overfull(&self) -> bool {
+        let is_held = self.queued || self.held.is_some() || self.parked.is_some();
+        is_held && self.decoder.buffered_bytes() > INPUT_BYTES_MAX
+    }
+
+    /// What the client says from now on is lost.
+    pub(crate) fn silence(&mut self) {
+        self.silenced = true;
+        self.held = None;
+        self.decoder.clear();
     }
 }
 
 impl Output {
+    /// Nothing that is written from now on will ever arrive.
+    fn is_done(&self) -> bool {
+        self.silenced
+            || self.ending.is_some()
+            || self.late.back().is_some_and(|late| late.ending.is_some())
+    }
+
+    /// Lets `write` append behind everything that was written before.
+    fn append_by(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        match self.late.back_mut() {
+            None => write(&mut self.ready),
+            Some(Late { frames, .. }) => {
+                let before = frames.len();
+                write(frames);
+                self.late_bytes += frames.len() - before;
+            }
+        }
+    }
+
     /// Writes a reply behind everything that was written before.
     pub(crate) fn write(&mut self, reply: &Reply, protocol: Protocol) {
-        if self.silenced || self.ending.is_some() {
-            return;
+        if !self.is_done() {
+            self.append_by(|out| encode(reply, protocol, out));
         }
-        let out = self
-            .delayed
-            .back_mut()
-            .map_or(&mut self.ready, |(_, frames)| frames);
-        encode(reply, protocol, out);
     }
 
     /// Writes encoded replies behind everything that was written before, and leaves `replies` empty.
     pub(crate) fn append(&mut self, replies: &mut Vec<u8>) {
-        if self.silenced || self.ending.is_some() {
+        if self.is_done() {
             replies.clear();
-        } else if self.ready.is_empty() && self.delayed.is_empty() {
+        } else if self.ready.is_empty() && self.late.is_empty() {
             std::mem::swap(&mut self.ready, replies);
             self.read = 0;
         } else {
-            let out = self
-                .delayed
-                .back_mut()
-                .map_or(&mut self.ready, |(_, frames)| frames);
-            out.append(replies);
+            self.append_by(|out| out.append(replies));
         }
     }
 
-    /// Writes a reply that becomes ready at `at`, or behind a frame that is later still.
-    pub(crate) fn write_delayed(&mut self, reply: &Reply, protocol: Protocol, at: UnixMicros) {
-        if self.silenced || self.ending.is_some() {
+    /// Writes frames, and ends the connection behind them if it is to end; when the waiting is over.
+    pub(crate) fn write_late(
+        &mut self,
+        mut frames: Vec<u8>,
+        ending: Option<Ending>,
+        wait: Option<Wait>,
+    ) {
+        if self.is_done() {
             return;
         }
-        let at = self.delayed.back().map_or(at, |(last, _)| at.max(*last));
-        let mut frames = Vec::new();
-        encode(reply, protocol, &mut frames);
-        self.delayed.push_back((at, frames));
+        if wait.is_none() && self.late.is_empty() {
+            self.ready.append(&mut frames);
+            if let Some(ending) = ending {
+                self.end(ending);
+            }
+            return;
+        }
+        self.late_bytes += frames.len();
+        self.late.push_back(Late {
+            wait: wait.unwrap_or_default(),
+            frames,
+            ending,
+        });
     }
 
     pub(crate) fn hold_until(&mut self, until: UnixMicros) {
@@ -176,11 +263,25 @@ impl Output {
         if ending == Ending::Reset {
             self.ready.clear();
             self.read = 0;
-            self.delayed.clear();
-            self.held_until = None;
+            self.lose_late();
+        } else if !self.late.is_empty() {
+            self.write_late(Vec::new(), Some(ending), None);
+            return;
         }
         self.ending.get_or_insert(ending);
         self.wake();
+    }
+
+    /// The server ends: what is on its way does not arrive.
+    pub(crate) fn abandon(&mut self) {
+        self.lose_late();
+        self.end(Ending::Close);
+    }
+
+    fn lose_late(&mut self) {
+        self.late.clear();
+        self.late_bytes = 0;
+        self.held_until = None;
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -190,7 +291,7 @@ impl Output {
     /// How the connection has ended, once everything before was taken.
     pub(crate) fn ended(&self) -> Option<Ending> {
         self.ending
-            .filter(|_| self.ready.is_empty() && self.delayed.is_empty())
+            .filter(|_| self.ready.is_empty() && self.late.is_empty())
     }
 
     /// Whether the transport has something to do.
@@ -201,7 +302,9 @@ impl Output {
     /// True when no request should be executed for now: it has ended, or nobody reads.
     #[inline]
     pub(crate) fn is_blocked(&self) -> bool {
-        self.ending.is_some() || self.is_full()
+        self.ending.is_some()
+            || self.is_full()
+            || self.late.back().is_some_and(|late| late.ending.is_some())
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -209,7 +312,7 @@ impl Output {
     }
 
     pub(crate) fn unread_bytes(&self) -> usize {
-        self.ready.len() - self.read
+        self.ready.len() - self.read + self.late_bytes
     }
 
     /// Makes ready what is due at `now`.
@@ -217,10 +320,14 @@ impl Output {
         if self.held_until.is_some_and(|until| until <= now) {
             self.held_until = None;
         }
-        while self.delayed.front().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, mut frames)) = self.delayed.pop_front()
+        while self.late.front().is_some_and(|late| late.wait.is_over(now))
+            && let Some(mut late) = self.late.pop_front()
         {
-            self.ready.append(&mut frames);
+            self.late_bytes -= late.frames.len();
+            self.ready.append(&mut late.frames);
+            if let Some(ending) = late.ending {
+                self.end(ending);
+            }
         }
         self.wake();
     }

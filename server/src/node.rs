@@ -8,13 +8,15 @@ use crate::clock::NodeClock;
 use crate::engine::{
     Address, Config, ConnId, Desk, Effect, Engine, Outcome, Unit, UnixMicros, UnixMillis,
 };
-use crate::fault::{Plan, Verdict};
+use crate::fault::{Direction, Fate, Judgement, Plan, Sender};
 use crate::history::{Entry, History};
-use crate::link::{Ending, Input, Link, OUTPUT_BYTES_MAX};
+use crate::link::{Ending, Gone, Held, Input, Link, OUTPUT_BYTES_MAX, Output};
 use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
+use crate::wait::Wait;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::task::Waker;
 
 /// Everything that is served in turn.
 #[derive(Debug)]
@@ -52,6 +54,10 @@ pub(crate) struct Shared {
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
     /// When (in true time) a connection has to be looked at: a delayed message is due.
     timers: Timers,
+    /// Connections with a message that waits for a gate, by client id.
+    gated: Mutex<BTreeSet<u64>>,
+    /// What gates ring when they open.
+    bell: OnceLock<Waker>,
     history: Mutex<History>,
     has_history: bool,
     /// What the node has to say to others, in order; see `topology/`.
@@ -145,6 +151,8 @@ impl Shared {
             clock: NodeClock::default(),
             links: Mutex::default(),
             timers: Timers::default(),
+            gated: Mutex::default(),
+            bell: OnceLock::new(),
             history: Mutex::new(History::with_capacity(history_max)),
             has_history: history_max > 0,
             outgoing: Mutex::default(),
@@ -171,6 +179,26 @@ impl Shared {
         lock(&self.node)
     }
 
+    /// The same unless somebody else has it.
+    pub(crate) fn try_node(&self) -> Option<MutexGuard<'_, Node>> {
+        match self.node.try_lock() {
+            Ok(node) => Some(node),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Has `bell` rung when a gate opens that holds a message.
+    pub(crate) fn ring(&self, bell: Waker) {
+        self.bell.get_or_init(|| bell);
+    }
+
+    /// Has every connection looked at that waits for a gate.
+    pub(crate) fn gate_opened(&self, now: UnixMicros) {
+        let gated = lock(&self.gated).clone();
+        gated.iter().for_each(|id| self.set_timer(now, *id));
+    }
+
     pub(crate) fn history(&self) -> History {
         lock(&self.history).clone()
     }
@@ -185,15 +213,6 @@ impl Shared {
 
     pub(crate) fn connections(&self) -> usize {
         lock(&self.links).len()
-    }
-
-    /// The node, unless somebody else has it.
-    pub(crate) fn try_node(&self) -> Option<MutexGuard<'_, Node>> {
-        match self.node.try_lock() {
-            Ok(node) => Some(node),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 
     /// Open connections, oldest first.
@@ -259,8 +278,8 @@ impl Shared {
             while matches!(self.serve_batch(desk, &link, now), Served::UpToEffects) {
                 while let Some(effect) = desk.poll_effect() {
                     match effect {
-                        Effect::Close { conn } => self.close(desk, conn),
-                        Effect::Push { conn, frame } => self.push(desk, conn, &frame),
+                        Effect::Close { conn } => self.close(desk, conn, now),
+                        Effect::Push { conn, frame } => self.push(desk, conn, &frame, now),
                         Effect::Shutdown => self.shut_down(),
                         // The busy gate lets no command pass that does these.
                         Effect::Reply { .. }
@@ -276,26 +295,105 @@ impl Shared {
 
     /// Sends a connection what it did not ask for. One that does not read is given up, at the hard
     /// limit that Redis sets for subscribers.
-    fn push(&self, desk: &(impl Desk + ?Sized), conn: ConnId, frame: &Reply) {
-        if let Some(link) = self.link(conn.client_id()) {
-            let mut output = link.output();
-            output.write(frame, desk.protocol(conn));
-            if output.unread_bytes() > desk.pushed_bytes_max() {
-                tracing::warn!(
-                    client_id = conn.client_id(),
-                    "a subscriber does not read: closed"
-                );
-                output.end(Ending::Reset);
+    fn push(&self, desk: &(impl Desk + ?Sized), conn: ConnId, frame: &Reply, now: UnixMicros) {
+        let Some(link) = self.link(conn.client_id()) else {
+            return;
+        };
+        if self.plan.is_empty() {
+            link.output().write(frame, desk.protocol(conn));
+        } else {
+            let sender = sender(&link, desk, conn);
+            let judgement = self.plan.on_push(sender, frame);
+            if self.deliver(&link, judgement, frame, desk.protocol(conn), conn, now) {
+                link.input().silence();
             }
-            output.wake();
         }
+        let mut output = link.output();
+        if output.unread_bytes() > desk.pushed_bytes_max() {
+            tracing::warn!(
+                client_id = conn.client_id(),
+                "a subscriber does not read: closed"
+            );
+            output.end(Ending::Reset);
+        }
+        output.wake();
+    }
+
+    /// Writes what a rule has left of a frame; true when the client is not heard any more either.
+    fn deliver(
+        &self,
+        link: &Link,
+        judgement: Judgement,
+        frame: &Reply,
+        protocol: Protocol,
+        conn: ConnId,
+        now: UnixMicros,
+    ) -> bool {
+        let wait = self.waiting(&judgement, conn.client_id(), now);
+        let mut output = link.output();
+        let mut frames = Vec::new();
+        let ending = match judgement.fate {
+            Fate::Drop | Fate::Silence => {
+                output.silence();
+                return judgement.fate == Fate::Silence;
+            }
+            Fate::Arrives => {
+                if wait.is_none() && judgement.instead.is_none() {
+                    output.write(frame, protocol);
+                    return false;
+                }
+                None
+            }
+            Fate::CutAfter(_) | Fate::Close => Some(Ending::Close),
+            Fate::Reset => Some(Ending::Reset),
+        };
+        if matches!(judgement.fate, Fate::Arrives | Fate::CutAfter(_)) {
+            match judgement.instead {
+                Some(error) => encode(&error.into(), protocol, &mut frames),
+                None => encode(frame, protocol, &mut frames),
+            }
+        }
+        if let Fate::CutAfter(bytes) = judgement.fate {
+            frames.truncate(bytes);
+        }
+        output.write_late(frames, ending, wait);
+        false
+    }
+
+    /// What a message has to wait for; the connection will be looked at again.
+    fn waiting(&self, judgement: &Judgement, client_id: u64, now: UnixMicros) -> Option<Wait> {
+        let mut wait = Wait::default();
+        if !judgement.delay.is_zero() {
+            let due = now.plus(judgement.delay);
+            self.set_timer(due, client_id);
+            wait.until = Some(due);
+        }
+        if !judgement.gates.is_empty() {
+            // Before the gates are asked, so that none opens unnoticed.
+            lock(&self.gated).insert(client_id);
+            let bell = self.bell.get().unwrap_or_else(|| Waker::noop());
+            let gates = judgement.gates.iter();
+            wait.gates = gates.map(|gate| gate.enter(bell)).collect();
+        }
+        (!wait.is_over(now)).then_some(wait)
     }
 
     /// Ends a connection. What it listened to, watched and waited for is forgotten at once, whenever
     /// its client notices; what it was sent is still delivered.
-    fn close(&self, desk: &mut (impl Desk + ?Sized), conn: ConnId) {
+    fn close(&self, desk: &mut (impl Desk + ?Sized), conn: ConnId, now: UnixMicros) {
         if let Some(link) = self.link(conn.client_id()) {
-            link.output().end(Ending::Close);
+            let wait = if self.plan.is_empty() {
+                None
+            } else {
+                let sender = sender(&link, desk, conn);
+                let judgement = self.plan.on_end(sender, Direction::Reply);
+                self.waiting(&judgement, conn.client_id(), now)
+            };
+            let mut output = link.output();
+            match wait {
+                None => output.end(Ending::Close),
+                wait => output.write_late(Vec::new(), Some(Ending::Close), wait),
+            }
         }
         desk.disconnect(conn);
     }
@@ -304,9 +402,7 @@ impl Shared {
     pub(crate) fn shut_down(&self) {
         self.down.store(true, Ordering::Release);
         let links: Vec<_> = lock(&self.links).values().cloned().collect();
-        links
-            .iter()
-            .for_each(|link| link.output().end(Ending::Close));
+        links.iter().for_each(|link| link.output().abandon());
     }
 
     /// Executes what a connection has sent, up to the first request with effects on others.
@@ -317,22 +413,9 @@ impl Shared {
         now: UnixMicros,
     ) -> Served {
         let mut input = link.input();
-        let Input {
-            decoder,
-            delayed,
-            parked,
-            silenced,
-            closed,
-            replies,
-            ..
-        } = &mut *input;
-        if *closed || self.is_down() {
-            if let Some(conn) = link.conn.get()
-                && lock(&self.links).remove(&conn.client_id()).is_some()
-            {
-                desk.disconnect(*conn);
-            }
-            link.output().end(Ending::Close);
+        if self.is_down() {
+            self.forget(desk, link);
+            link.output().abandon();
             return Served::All;
         }
         let node_time = self.node_time(now);
@@ -346,19 +429,27 @@ impl Shared {
             now,
             node_time,
         };
+        let Input {
+            decoder,
+            held,
+            parked,
+            silenced,
+            replies,
+            ..
+        } = &mut *input;
         let is_ruled = !self.plan.is_empty();
-        let mut is_open = !link.output().is_blocked();
+        let mut flow = Flow::after(&link.output());
         let served = loop {
-            if !is_open || parked.is_some() || *silenced {
+            if flow != Flow::Open || parked.is_some() || *silenced {
                 break Served::All;
             }
-            if let Some((due, request)) = delayed.take() {
-                if due > now {
-                    *delayed = Some((due, request));
+            if let Some(arrived) = held.take() {
+                if !arrived.wait.is_over(now) {
+                    *held = Some(arrived);
                     break Served::All;
                 }
-                if let Some(request) = request.as_request() {
-                    is_open = site.execute(desk, request, parked);
+                if let Some(request) = arrived.request.as_request() {
+                    flow = site.meet(desk, request, arrived.instead, arrived.fate, parked);
                 }
             } else {
                 let request = match decoder.next(&desk.limits(conn)) {
@@ -377,33 +468,34 @@ impl Shared {
                         break Served::All;
                     }
                 };
-                let verdict = if is_ruled {
-                    site.judge(desk, request)
+                if is_ruled {
+                    let judgement = self.plan.on_request(sender(link, desk, conn), request);
+                    let wait = self.waiting(&judgement, conn.client_id(), now);
+                    let Judgement { instead, fate, .. } = judgement;
+                    match wait {
+                        None => flow = site.meet(desk, request, instead, fate, parked),
+                        Some(wait) => {
+                            let request = request.to_owned();
+                            *held = Some(Held {
+                                wait,
+                                request,
+                                instead,
+                                fate,
+                            });
+                            break Served::All;
+                        }
+                    }
                 } else {
-                    Verdict::Pass
-                };
-                match verdict {
                     // The ordinary case: replies are gathered and written at once.
-                    Verdict::Pass if !is_ruled => match site.run(desk, request) {
+                    match site.run(desk, request) {
                         Outcome::Reply(reply) => {
                             encode(&reply, desk.protocol(conn), replies);
-                            is_open = replies.len() <= OUTPUT_BYTES_MAX;
+                            if replies.len() > OUTPUT_BYTES_MAX {
+                                flow = Flow::Blocked;
+                            }
                         }
                         Outcome::Parked => *parked = Some(request.to_owned()),
                         Outcome::Silent => {}
-                    },
-                    Verdict::Pass => is_open = site.execute(desk, request, parked),
-                    Verdict::Delay(duration) => {
-                        let due = now.plus(duration);
-                        *delayed = Some((due, request.to_owned()));
-                        self.set_timer(due, conn.client_id());
-                        break Served::All;
-                    }
-                    verdict @ (Verdict::Drop | Verdict::Close | Verdict::Reset) => {
-                        site.lose(verdict);
-                        *silenced = true;
-                        decoder.clear();
-                        break Served::All;
                     }
                 }
             }
@@ -411,11 +503,28 @@ impl Shared {
                 break Served::UpToEffects;
             }
         };
-        if !replies.is_empty() {
-            link.output().append(replies);
+        if flow == Flow::Silenced {
+            input.silence();
         }
-        link.was_served();
+        if !input.replies.is_empty() {
+            link.output().append(&mut input.replies);
+        }
+        link.was_served(&input);
+        if matches!(served, Served::All) && site.has_gone(desk, &mut input) {
+            self.forget(desk, link);
+            link.output().end(Ending::Close);
+        }
         served
+    }
+
+    /// Ends the session of a connection.
+    fn forget(&self, desk: &mut (impl Desk + ?Sized), link: &Link) {
+        if let Some(conn) = link.conn.get() {
+            lock(&self.gated).remove(&conn.client_id());
+            if lock(&self.links).remove(&conn.client_id()).is_some() {
+                desk.disconnect(*conn);
+            }
+        }
     }
 
     /// The session of a connection, opened at its first turn; `None` when there is no room.
@@ -452,6 +561,35 @@ impl Shared {
     }
 }
 
+/// Whose messages go over a link.
+fn sender<'a>(link: &'a Link, desk: &'a (impl Desk + ?Sized), conn: ConnId) -> Sender<'a> {
+    Sender {
+        client_id: conn.client_id(),
+        addr: &link.addr,
+        name: desk.name(conn),
+    }
+}
+
+/// Whether a connection takes another request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Open,
+    /// Not for now.
+    Blocked,
+    /// Never again: what the client says is lost.
+    Silenced,
+}
+
+impl Flow {
+    fn after(output: &Output) -> Self {
+        if output.is_blocked() {
+            Self::Blocked
+        } else {
+            Self::Open
+        }
+    }
+}
+
 /// Where and when a request is executed.
 struct Site<'a> {
     shared: &'a Shared,
@@ -462,31 +600,75 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    #[inline]
-    fn judge(&self, desk: &(impl Desk + ?Sized), request: Request<'_>) -> Verdict {
-        let plan = &self.shared.plan;
-        if plan.is_empty() {
-            Verdict::Pass
-        } else {
-            plan.on_request(self.conn, desk.name(self.conn), request)
+    /// Whether the client has gone, and nothing of it is on its way any more.
+    fn has_gone(&self, desk: &(impl Desk + ?Sized), input: &mut Input) -> bool {
+        // To a connection that has ended, or that nobody reads, nothing more will come.
+        let is_coming = input.held.is_some() && !self.link.output().is_blocked();
+        if matches!(input.gone, Gone::Yes) && !self.shared.plan.is_empty() && !is_coming {
+            let sender = sender(self.link, desk, self.conn);
+            let judgement = self.shared.plan.on_end(sender, Direction::Request);
+            let client_id = self.conn.client_id();
+            if let Some(wait) = self.shared.waiting(&judgement, client_id, self.now) {
+                input.gone = Gone::Later(wait);
+            }
+        }
+        match &input.gone {
+            Gone::No => false,
+            Gone::Yes => !is_coming,
+            Gone::Later(wait) => wait.is_over(self.now),
         }
     }
 
-    /// Executes a request; false when the connection takes no more for now.
+    /// Does with a request what the rules have left of it.
+    fn meet(
+        &self,
+        desk: &mut (impl Desk + ?Sized),
+        request: Request<'_>,
+        instead: Option<ErrorReply>,
+        fate: Fate,
+        parked: &mut Option<OwnedRequest>,
+    ) -> Flow {
+        if let Some(error) = instead {
+            return match desk.turn_away(self.conn, request, &error) {
+                Outcome::Reply(reply) => self.answer(desk, request, &reply),
+                Outcome::Parked | Outcome::Silent => Flow::Open,
+            };
+        }
+        let ending = match fate {
+            Fate::Arrives => return self.execute(desk, request, parked),
+            Fate::Drop => return Flow::Silenced,
+            Fate::Silence => {
+                self.link.output().silence();
+                return Flow::Silenced;
+            }
+            Fate::CutAfter(bytes) => {
+                if bytes >= request.wire_bytes() {
+                    let _lost = self.run(desk, request);
+                }
+                Ending::Close
+            }
+            Fate::Close => Ending::Close,
+            Fate::Reset => Ending::Reset,
+        };
+        self.link.output().end(ending);
+        Flow::Silenced
+    }
+
+    /// Executes a request.
     #[inline]
     fn execute(
         &self,
         desk: &mut (impl Desk + ?Sized),
         request: Request<'_>,
         parked: &mut Option<OwnedRequest>,
-    ) -> bool {
+    ) -> Flow {
         match self.run(desk, request) {
             Outcome::Reply(reply) => self.answer(desk, request, &reply),
             Outcome::Parked => {
                 *parked = Some(request.to_owned());
-                false
+                Flow::Blocked
             }
-            Outcome::Silent => true,
+            Outcome::Silent => Flow::Open,
         }
     }
 
@@ -513,40 +695,23 @@ impl Site<'_> {
         lock(&self.shared.history).push(entry);
     }
 
-    /// Writes a reply, if nothing happens to it; false when the connection takes no more for now.
+    /// Writes a reply, or what the rules have left of it.
     #[inline]
-    fn answer(&self, desk: &(impl Desk + ?Sized), request: Request<'_>, reply: &Reply) -> bool {
+    fn answer(&self, desk: &(impl Desk + ?Sized), request: Request<'_>, reply: &Reply) -> Flow {
         let plan = &self.shared.plan;
-        let verdict = if plan.is_empty() {
-            Verdict::Pass
-        } else {
-            plan.on_reply(self.conn, desk.name(self.conn), request, reply)
-        };
         let protocol = desk.protocol(self.conn);
-        match verdict {
-            Verdict::Pass => {
-                let mut output = self.link.output();
-                output.write(reply, protocol);
-                return !output.is_blocked();
+        // Where nothing is said nothing can happen to it.
+        let is_nothing = matches!(reply, Reply::Several(frames) if frames.is_empty());
+        if plan.is_empty() || is_nothing {
+            self.link.output().write(reply, protocol);
+        } else {
+            let judgement = plan.on_reply(sender(self.link, desk, self.conn), request, reply);
+            let (shared, link) = (self.shared, self.link);
+            if shared.deliver(link, judgement, reply, protocol, self.conn, self.now) {
+                return Flow::Silenced;
             }
-            Verdict::Delay(duration) => {
-                let due = self.now.plus(duration);
-                self.link.output().write_delayed(reply, protocol, due);
-                self.shared.set_timer(due, self.conn.client_id());
-            }
-            Verdict::Drop => self.link.output().silence(),
-            verdict @ (Verdict::Close | Verdict::Reset) => self.lose(verdict),
         }
-        !self.link.output().is_blocked()
-    }
-
-    fn lose(&self, verdict: Verdict) {
-        let mut output = self.link.output();
-        match verdict {
-            Verdict::Close => output.end(Ending::Close),
-            Verdict::Reset => output.end(Ending::Reset),
-            Verdict::Pass | Verdict::Drop | Verdict::Delay(_) => {}
-        }
+        Flow::after(&self.link.output())
     }
 }
 
@@ -560,7 +725,7 @@ impl Node {
     /// The same for a transport that looks at its output afterwards by itself.
     fn serve_quietly(&mut self, shared: &Shared, link: &Arc<Link>, now: UnixMicros) {
         loop {
-            if self.is_stalled() && !link.input().closed {
+            if self.is_stalled() && !shared.is_down() {
                 let mut input = link.input();
                 if !input.queued {
                     input.queued = true;
@@ -593,9 +758,9 @@ impl Node {
             match effect {
                 Effect::Reply { conn, reply } => self.answer_parked(shared, conn, &reply, now),
                 Effect::Push { conn, frame } => {
-                    shared.push(&self.engine, conn, &frame);
+                    shared.push(&self.engine, conn, &frame, now);
                 }
-                Effect::Close { conn } => shared.close(&mut self.engine, conn),
+                Effect::Close { conn } => shared.close(&mut self.engine, conn, now),
                 Effect::Stall { until } => {
                     let earlier = self.stall.take().and_then(|stall| stall.sleeper);
                     let sleeper = caller.cloned().or(earlier);
@@ -630,7 +795,9 @@ impl Node {
                 now,
                 node_time: shared.node_time(now),
             };
-            site.answer(&self.engine, request, reply);
+            if site.answer(&self.engine, request, reply) == Flow::Silenced {
+                link.input().silence();
+            }
         }
         // What it had sent behind the parked request is served after the caller.
         let mut input = link.input();
@@ -729,9 +896,13 @@ impl Node {
         while shared.timers.first().is_some_and(|first| first <= now)
             && let Some(client_id) = shared.timers.pop_due(now)
         {
-            if let Some(link) = shared.link(client_id) {
+            let link = shared.link(client_id);
+            if let Some(link) = &link {
                 link.output().release(now);
-                self.serve(shared, &link, now);
+                self.serve(shared, link, now);
+            }
+            if !link.is_some_and(|link| link.is_at_gate()) {
+                lock(&shared.gated).remove(&client_id);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::engine::{Config, UnixMicros, UnixMillis};
 use crate::fault::{MessageRule, Rule};
+use crate::injected::Injected;
 use crate::listen::{Listening, Wanted};
 use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, TrueTime};
 use crate::node::Shared;
@@ -204,7 +205,13 @@ impl Server {
 
     /// A connection without a socket: bytes of RESP go in and come out. Works under a paused clock.
     pub fn connect(&self) -> InProcess {
-        InProcess::open(self.hub.clone())
+        InProcess::open(self.hub.clone(), None)
+    }
+
+    /// The same from an address of the caller's choice, as CLIENT LIST and the conditions of faults
+    /// see it: a host of a simulation, say `"worker-1:5000"`. An IP address is treated as one.
+    pub fn connect_from(&self, addr: &str) -> InProcess {
+        InProcess::open(self.hub.clone(), Some(addr))
     }
 
     /// A connection of the `redis` crate without a socket.
@@ -234,6 +241,19 @@ impl Server {
         self.connection_spawned_by(info, config, spawn).await
     }
 
+    /// A connection of the `redis` crate from an address of the caller's choice, which it keeps when
+    /// it dials anew: [`Server::connect_from`].
+    ///
+    /// # Errors
+    /// When the greeting fails.
+    #[cfg(feature = "redis")]
+    pub async fn connection_from(&self, addr: &str) -> redis::RedisResult<crate::Connection> {
+        let spawn: crate::Spawn = Arc::new(|driver| drop(tokio::spawn(driver)));
+        let info = redis::RedisConnectionInfo::default();
+        let config = redis::AsyncConnectionConfig::new();
+        crate::Connection::open(self.hub.clone(), Some(addr), info, config, spawn).await
+    }
+
     /// The same with a scheduler of the caller's own for the connection's driver.
     ///
     /// # Errors
@@ -245,7 +265,7 @@ impl Server {
         config: redis::AsyncConnectionConfig,
         spawn: crate::Spawn,
     ) -> redis::RedisResult<crate::Connection> {
-        crate::Connection::open(self.hub.clone(), info, config, spawn).await
+        crate::Connection::open(self.hub.clone(), None, info, config, spawn).await
     }
 
     /// Installs a fault; it goes away with the guard.
@@ -256,27 +276,9 @@ impl Server {
         self.inject_rule(rule)
     }
 
-    /// Installs a rule of the caller's own.
-    pub fn inject_rule(&self, rule: impl MessageRule + 'static) -> Injected {
-        let (id, fired) = self.hub.shared.plan.install(Box::new(rule));
-        Injected {
-            hub: self.hub.clone(),
-            id,
-            fired,
-        }
-    }
-
-    /// Serves nobody until [`Server::resume`]: connections stay open, input queues, nothing expires
-    /// visibly. As SIGSTOP does to a real server.
-    pub fn pause(&self) {
-        self.hub.shared.node().pause();
-    }
-
-    /// Serves everybody again, what was queued first.
-    pub fn resume(&self) {
-        let hub = &self.hub;
-        hub.shared.node().resume(&hub.shared, hub.now());
-        hub.time.pass(|turn| turn.fire());
+    /// Installs a rule of the caller's own, or one that [`fault::parse`](crate::fault::parse) made.
+    pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> Injected {
+        Injected::install(self.hub.clone(), rule.into())
     }
 
     /// Whether the server has ended, by SHUTDOWN.
@@ -300,27 +302,5 @@ impl Drop for Server {
         {
             driver.abort();
         }
-    }
-}
-
-/// A fault that is installed; dropping it removes the fault.
-#[derive(Debug)]
-#[must_use = "the fault is removed when this is dropped"]
-pub struct Injected {
-    hub: Arc<Hub>,
-    id: u64,
-    fired: Arc<std::sync::atomic::AtomicU64>,
-}
-
-impl Injected {
-    /// How many messages it has hit.
-    pub fn fired(&self) -> u64 {
-        self.fired.load(std::sync::atomic::Ordering::Acquire)
-    }
-}
-
-impl Drop for Injected {
-    fn drop(&mut self) {
-        self.hub.shared.plan.remove(self.id);
     }
 }

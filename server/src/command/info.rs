@@ -228,7 +228,9 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.zeros(&[
         "expired_time_cap_reached_count",
         "expire_cycle_cpu_milliseconds",
-        "evicted_keys",
+    ]);
+    text.field("evicted_keys", stats.evicted_keys);
+    text.zeros(&[
         "evicted_clients",
         "total_eviction_exceeded_time",
         "current_eviction_exceeded_time",

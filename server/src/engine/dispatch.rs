@@ -190,6 +190,31 @@ fn reject(
     refuse(state, origin, error)
 }
 
+/// What the cluster says of a transaction ends it, in its own words (`server.c: processCommand`).
+const CLUSTER_CODES: [&str; 5] = ["MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"];
+
+/// The answer to a request that somebody else does not let pass.
+#[cold]
+pub(super) fn turn_away(
+    state: &mut State,
+    session: &mut Session,
+    request: Request<'_>,
+    error: &ErrorReply,
+) -> Reply {
+    let text = error.text().to_owned();
+    let reply = reject(
+        state,
+        session,
+        request,
+        Origin::Client,
+        CommandError::Text(text.into()),
+    );
+    if CLUSTER_CODES.contains(&error.code()) {
+        return error.clone().into();
+    }
+    reply
+}
+
 /// What one connection queues at most, whatever `client-query-buffer-limit` says.
 const QUEUE_BYTES_MAX: i64 = 1 << 30;
 /// What changes anything.

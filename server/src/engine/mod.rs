@@ -105,6 +105,9 @@ pub trait Desk {
     fn disconnect(&mut self, conn: ConnId);
     /// Runs one request of a connection. `now` is the node's clock, read once for the whole unit.
     fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome;
+    /// Answers a request with an error instead of running it, as a gate would: what MULTI queued is
+    /// spoiled, EXEC ends it, and a client that wants no replies gets none.
+    fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome;
     /// The next effect to carry out, in the order in which they came about. To be asked after every
     /// other call until there is none.
     fn poll_effect(&mut self) -> Option<Effect>;
@@ -147,6 +150,8 @@ pub(crate) struct State {
     /// Whether the script that runs has promised not to write.
     pub(crate) script_reads_only: bool,
     pub(crate) active_expire: bool,
+    /// How many tests want keys to go only when somebody looks at them.
+    lazy_only: usize,
     /// The queue of an earlier transaction, to use again.
     pub(crate) spare_queue: Option<Box<Queue>>,
     /// When the latest command that slept was done.
@@ -214,6 +219,7 @@ impl State {
             script_wrote: false,
             script_reads_only: false,
             active_expire: true,
+            lazy_only: 0,
             spare_queue: None,
             awake_at: now,
             slowlog: Slowlog::default(),
@@ -271,6 +277,18 @@ impl State {
         self.stats.expired_keys += 1;
         self.touched(db, &key);
         self.notify(db, Class::Expired, "expired", &key);
+    }
+
+    /// Removes a key for want of memory, as `evict.c: performEvictions`; false when it is not there.
+    fn evict(&mut self, db: usize, key: &[u8]) -> bool {
+        let Some(slot) = self.dbs.get(db).and_then(|keys| keys.find(key)) else {
+            return false;
+        };
+        self.dbs[db].remove(slot);
+        self.stats.evicted_keys += 1;
+        self.touched(db, key);
+        self.notify(db, Class::Evicted, "evicted", key);
+        true
     }
 
     /// A key was created, changed or removed. Watchers, waiters and trackers of keys hang here.
@@ -486,6 +504,10 @@ impl Desk for State {
         }
     }
 
+    fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome {
+        self.refuse_one(conn, request, error)
+    }
+
     fn poll_effect(&mut self) -> Option<Effect> {
         self.outbox.poll_effect()
     }
@@ -612,6 +634,29 @@ impl Engine {
         self.follow_up(now);
     }
 
+    /// Removes a key as if memory had run short; false when it is not there.
+    pub fn evict(&mut self, db: usize, key: &[u8], now: UnixMicros) -> bool {
+        let was_there = self.state_mut().evict(db, key);
+        self.follow_up(now);
+        was_there
+    }
+
+    /// Adds one who wants keys to go only when somebody looks at them, or takes one away.
+    pub fn expire_lazily(&mut self, is_wanted: bool) {
+        let count = &mut self.state_mut().lazy_only;
+        *count = if is_wanted {
+            *count + 1
+        } else {
+            count.saturating_sub(1)
+        };
+    }
+
+    /// Forgets all scripts, as SCRIPT FLUSH does.
+    pub fn flush_scripts(&mut self) {
+        #[cfg(feature = "script")]
+        self.state_mut().scripts.clear();
+    }
+
     /// The live keys of a database, sorted.
     pub fn keys(&self, db: usize, now: UnixMicros) -> Vec<Vec<u8>> {
         let Some(keys) = self.state().dbs.get(db) else {
@@ -649,6 +694,10 @@ impl Desk for Engine {
     #[inline]
     fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
         self.run(conn, request, now)
+    }
+
+    fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome {
+        self.state_mut().turn_away(conn, request, error)
     }
 
     fn poll_effect(&mut self) -> Option<Effect> {

@@ -15,6 +15,8 @@ pub(crate) enum Class {
     Hash,
     /// `x`: a key ran out.
     Expired,
+    /// `e`: a key had to go for want of memory.
+    Evicted,
     /// `n`: a key was made.
     New,
 }
@@ -70,6 +72,7 @@ impl Classes {
             Class::List => b'l',
             Class::Hash => b'h',
             Class::Expired => b'x',
+            Class::Evicted => b'e',
             Class::New => b'n',
         })
     }

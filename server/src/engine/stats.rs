@@ -40,6 +40,7 @@ pub(crate) struct Stats {
     pub(crate) connections: u64,
     pub(crate) rejected_connections: u64,
     pub(crate) expired_keys: u64,
+    pub(crate) evicted_keys: u64,
     pub(crate) keyspace_hits: u64,
     pub(crate) keyspace_misses: u64,
     /// By the number of the command.
@@ -57,6 +58,7 @@ impl Stats {
             connections: 0,
             rejected_connections: 0,
             expired_keys: 0,
+            evicted_keys: 0,
             keyspace_hits: 0,
             keyspace_misses: 0,
             by_command: vec![Calls::default(); commands],

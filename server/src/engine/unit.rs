@@ -12,7 +12,7 @@
 )]
 
 use super::context::{Origin, ScriptCall};
-use super::dispatch::{Dispatched, call, dispatch, log_slow, resolve, tell_monitors};
+use super::dispatch::{Dispatched, call, dispatch, log_slow, resolve, tell_monitors, turn_away};
 use super::effect::Effect;
 use super::session::{ConnId, ReplyMode, Session};
 use super::time::{UnixMicros, UnixMillis};
@@ -329,7 +329,10 @@ impl State {
         let timeout = self.waiters.first_deadline();
         let timeout = timeout.map(|(until, conn)| (until, Due::Timeout(conn)));
         let pause = self.pause.until().map(|until| (until, Due::PauseEnds));
-        let expires = self.active_expire && !self.pause.is_on() && !self.replication.is_replica();
+        let expires = self.active_expire
+            && self.lazy_only == 0
+            && !self.pause.is_on()
+            && !self.replication.is_replica();
         let expiry = self.first_deadline().filter(|_| expires);
         let expiry = expiry.map(|(deadline, db, slot)| (deadline, Due::Expire { db, slot }));
         let idle = self.idle_check.map(|until| (until, Due::Idle));
@@ -374,6 +377,21 @@ impl State {
     pub(crate) fn end_pause(&mut self) {
         self.pause.end();
         self.has_sequel |= self.pause.is_over();
+    }
+
+    /// Refuses a request that a gate would have let pass.
+    pub(super) fn refuse_one(
+        &mut self,
+        conn: ConnId,
+        request: Request<'_>,
+        error: &ErrorReply,
+    ) -> Outcome {
+        let Some(mut session) = self.sessions.take(conn) else {
+            return Outcome::Silent;
+        };
+        let reply = turn_away(self, &mut session, request, error);
+        self.sessions.put_back(session);
+        Outcome::Reply(self.as_wanted(conn, reply))
     }
 
     /// Answers a request that was parked.

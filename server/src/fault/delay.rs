@@ -1,53 +1,85 @@
 //! A message that takes its time.
 
-use super::matcher::{MessageFault, Rule};
-use super::{FaultSpec, Verdict};
+use super::rule::{MessageFault, Rule, subject};
+use super::words::millis;
+use super::{Direction, FaultSpec, Placement, Verdict};
 use std::time::Duration;
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
-    name: "delay",
-    summary: "a request or a reply comes later; what follows it waits behind it",
+    name: Delay::NAME,
+    summary: "a message comes later; what follows it waits behind it",
+    placement: Placement::Both,
+    arguments: "milliseconds",
+    parse: Some(|mut words| {
+        let duration = words.millis()?;
+        words.rule(Delay { duration })
+    }),
 };
 
 /// Delays a message; later ones of its connection and direction wait behind it.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis::AsyncTypedCommands;
+/// use redouble::{Clock, Server, fault::Delay};
+/// use std::time::Duration;
+///
+/// let server = Server::builder().clock(Clock::Tokio).start().await?;
+/// let mut redis = server.connection().await?;
+/// // The client gives up after 500 ms; the key is written all the same.
+/// let late = server.inject(Delay::reply(Duration::from_secs(2)).command("SET"));
+/// assert!(redis.set("k", "v").await.unwrap_err().is_timeout());
+/// server.assert_get("k", "v");
+/// late.expect_fired(1);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Delay {
     duration: Duration,
-    reply: bool,
 }
 
 impl Delay {
-    /// The request reaches the server `duration` later.
-    pub fn request(duration: Duration) -> Rule<Self> {
-        Rule::new(Self {
-            duration,
-            reply: false,
-        })
+    /// Everything takes `duration` longer, both ways: the latency of a network.
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "a rule is what can be narrowed down"
+    )]
+    pub fn new(duration: Duration) -> Rule<Self> {
+        Rule::new(Self { duration }, None)
     }
 
-    /// The request is executed at once; its reply reaches the client `duration` later.
+    /// The request reaches the server `duration` later, even if its client has gone by then.
+    pub fn request(duration: Duration) -> Rule<Self> {
+        Rule::new(Self { duration }, Some(Direction::Request))
+    }
+
+    /// The request is executed at once; its reply reaches the client `duration` later. So does what
+    /// the server sends of its own accord, unless a command or a key is asked for.
     pub fn reply(duration: Duration) -> Rule<Self> {
-        Rule::new(Self {
-            duration,
-            reply: true,
-        })
+        Rule::new(Self { duration }, Some(Direction::Reply))
     }
 }
 
 impl MessageFault for Delay {
+    const NAME: &'static str = "delay";
+
     fn on_request(&self) -> Verdict {
-        if self.reply {
-            Verdict::Pass
-        } else {
-            Verdict::Delay(self.duration)
-        }
+        Verdict::Delay(self.duration)
     }
 
     fn on_reply(&self) -> Verdict {
-        if self.reply {
-            Verdict::Delay(self.duration)
-        } else {
-            Verdict::Pass
-        }
+        Verdict::Delay(self.duration)
+    }
+
+    fn on_push(&self) -> Verdict {
+        Verdict::Delay(self.duration)
+    }
+
+    fn arguments(&self) -> Vec<Vec<u8>> {
+        vec![millis(self.duration)]
+    }
+
+    fn phrase(&self, direction: Option<Direction>) -> String {
+        format!("delay by {:?} the {}", self.duration, subject(direction))
     }
 }

@@ -1,27 +1,54 @@
 //! A request that never arrives.
 
-use super::matcher::{MessageFault, Rule};
-use super::{FaultSpec, Verdict};
+use super::rule::{MessageFault, Rule};
+use super::{Direction, FaultSpec, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
-    name: "drop_request",
+    name: DropRequest::NAME,
     summary: "a request is lost, and all after it on its connection",
+    placement: Placement::Request,
+    arguments: "",
+    parse: Some(|words| words.rule(DropRequest)),
 };
 
 /// Loses a request, and with it everything the client sends afterwards on that connection: there
 /// are no request ids, so an answer to a later request would be taken for the answer to this one.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis::AsyncTypedCommands;
+/// use redouble::{Clock, Server, fault::DropRequest};
+///
+/// let server = Server::builder().clock(Clock::Tokio).start().await?;
+/// let mut redis = server.connection().await?;
+/// let _rule = server.inject(DropRequest::new().command("SET").nth(1));
+/// assert!(redis.set("k", "v").await.unwrap_err().is_timeout());
+/// server.assert_missing("k");
+/// redis.set("k", "v").await?; // on a new connection
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DropRequest;
 
 impl DropRequest {
     /// A request that is lost.
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "a rule is what can be narrowed down"
+    )]
     pub fn new() -> Rule<Self> {
-        Rule::new(Self)
+        Rule::new(Self, Some(Direction::Request))
     }
 }
 
 impl MessageFault for DropRequest {
+    const NAME: &'static str = "drop_request";
+
     fn on_request(&self) -> Verdict {
         Verdict::Drop
+    }
+
+    fn phrase(&self, _: Option<Direction>) -> String {
+        "drop request".to_owned()
     }
 }

@@ -1,38 +1,120 @@
 //! Faults between the decoder, the engine and the encoder; no command knows of them.
 //!
-//! A message rule looks at every request before it is executed and at every reply before it is
+//! A message rule looks at every request before it is executed and at everything before it is
 //! written, and gives a [`Verdict`]. Replies carry no request id, so a rule never lets one slip
-//! out of the row: a delayed message holds all later ones of its connection and direction, a
-//! dropped one silences that direction until the client connects anew, and a *lost reply* is an
-//! executed request whose connection then ends ([`Disconnect::after_execution`]).
+//! out of the row. These are three faults, not one:
+//!
+//! * a *lost reply*: the request is executed, then its connection ends ([`Disconnect::after_execution`]);
+//! * a *delayed reply*: it comes past the client's timeout, and later ones wait behind it ([`Delay::reply`]);
+//! * a *half-open connection*: silence, until the client connects anew ([`HalfOpen`], [`DropReply`]).
+//!
+//! `Server::inject` installs a rule and gives a guard, which counts how often it fired and removes it
+//! when dropped. The same rules serve in the double, in a client's stream and in a proxy: they know
+//! messages and nothing else. [`FAULTS`] lists what there is, [`parse`] makes a rule from words.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use redis::AsyncTypedCommands;
+//! use redouble::fault::Disconnect;
+//!
+//! let server = redouble::Server::start().await?;
+//! let mut redis = server.connection().await?;
+//! let lost_reply = server.inject(Disconnect::after_execution().command("SET").key("coupon:*").nth(1));
+//! assert!(redis.set("coupon:7", "me").await.unwrap_err().is_connection_dropped());
+//! server.assert_get("coupon:7", "me");
+//! lost_reply.expect_fired(1);
+//! # Ok(()) }
+//! ```
 
+mod condition;
+mod cut;
 mod delay;
 mod disconnect;
+mod drop_reply;
 mod drop_request;
-mod matcher;
+mod error_reply;
+mod gate;
+mod half_open;
+mod hold;
+mod node;
+mod partition;
+mod plan;
+mod rule;
+mod spec;
+mod stall;
+mod words;
 
+pub use condition::Message;
+pub use cut::Cut;
 pub use delay::Delay;
 pub use disconnect::Disconnect;
+pub use drop_reply::DropReply;
 pub use drop_request::DropRequest;
-pub use matcher::Rule;
+pub use error_reply::AnswerError;
+pub use gate::{Gate, Ticket};
+pub use half_open::HalfOpen;
+pub use hold::Hold;
+pub use partition::Partition;
+pub(crate) use plan::{Fate, Judgement, Plan, Sender};
+pub use rule::Rule;
+pub use spec::{FaultSpec, Placement};
+pub use stall::Stall;
+pub use words::{ParseFaultError, parse};
 
-use crate::engine::{ConnId, Rng};
-use crate::resp::{Reply, Request};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use crate::engine::Rng;
+use crate::resp::{ErrorReply, Reply, Request};
+use std::fmt;
 use std::time::Duration;
 
-/// What becomes of a message.
+/// Every fault there is.
+pub const FAULTS: &[FaultSpec] = &[
+    delay::SPEC,
+    hold::SPEC,
+    drop_request::SPEC,
+    drop_reply::SPEC,
+    cut::SPEC,
+    disconnect::SPEC,
+    error_reply::SPEC,
+    half_open::SPEC,
+    stall::SPEC,
+    partition::SPEC,
+    node::PAUSE,
+    node::EVICT,
+    node::LAZY_EXPIRY,
+    node::FLUSH_SCRIPTS,
+];
+
+/// Which way a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client to the server.
+    Request,
+    /// From the server to the client: replies, and what it sends of its own accord.
+    Reply,
+}
+
+/// What becomes of a message. A message that is delayed or held goes on to the next rule; the first
+/// of the other verdicts decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
     /// It goes on.
     Pass,
-    /// It goes on after this time of the clock's source; later ones of its direction wait behind it.
+    /// It goes on after this time of the clock's source; later ones of its connection and direction
+    /// wait behind it. Several delays add up.
     Delay(Duration),
+    /// It goes on when the gate opens; later ones of its connection and direction wait behind it.
+    Hold(Gate),
     /// It is lost, and so is everything after it in its direction.
     Drop,
+    /// It is lost, and so is everything after it in both directions.
+    Silence,
+    /// So many of its bytes go through, then the connection ends. A request of which that is all is
+    /// executed, and its reply lost.
+    CutAfter(usize),
+    /// At a request: this is the answer, and the request is not executed. To the client it looks as
+    /// if the server had refused it: what was queued by MULTI is discarded. At a reply: this comes in its place.
+    Answer(ErrorReply),
     /// It is lost and the connection ends in order.
     Close,
     /// It is lost and the connection is reset.
@@ -42,16 +124,21 @@ pub enum Verdict {
 /// What a rule may know besides the message.
 #[derive(Debug)]
 pub struct RuleEnv<'a> {
-    /// The connection.
-    pub conn: ConnId,
+    /// What CLIENT ID answers on this connection.
+    pub client_id: u64,
+    /// Where the client is, as CLIENT LIST shows it.
+    pub addr: &'a str,
     /// The name the client gave itself; empty if none.
     pub client_name: &'a [u8],
     /// Draws for rules with a probability; from the server's seed.
     pub rng: &'a mut Rng,
 }
 
-/// A rule for messages. Of several rules, the first verdict that is not [`Verdict::Pass`] wins.
-pub trait MessageRule: Send {
+/// A rule for messages. All installed rules are asked in the order of their installation.
+///
+/// It must not call the server it is installed in, which is being served at that moment; it may open
+/// a [`Gate`].
+pub trait MessageRule: fmt::Debug + Send {
     /// Judges a request before it is executed.
     fn on_request(&mut self, _request: Request<'_>, _env: &mut RuleEnv<'_>) -> Verdict {
         Verdict::Pass
@@ -66,125 +153,26 @@ pub trait MessageRule: Send {
     ) -> Verdict {
         Verdict::Pass
     }
-}
 
-/// A fault as documentation and tools list it.
-#[derive(Clone, Copy, Debug)]
-pub struct FaultSpec {
-    /// Its name, as the file is called.
-    pub name: &'static str,
-    /// What it does, in a line.
-    pub summary: &'static str,
-}
-
-/// Every fault there is.
-pub const FAULTS: &[FaultSpec] = &[delay::SPEC, disconnect::SPEC, drop_request::SPEC, PAUSE];
-
-/// A node fault: see `Server::pause`.
-const PAUSE: FaultSpec = FaultSpec {
-    name: "pause",
-    summary: "the node serves nobody until it is resumed; input queues",
-};
-
-struct Installed {
-    id: u64,
-    rule: Box<dyn MessageRule>,
-    fired: Arc<AtomicU64>,
-}
-
-/// The rules of one server, in the order in which they were installed.
-pub(crate) struct Plan {
-    /// How many rules there are: one look when there are none.
-    count: AtomicUsize,
-    rules: Mutex<(Vec<Installed>, Rng, u64)>,
-}
-
-impl std::fmt::Debug for Plan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plan")
-            .field("rules", &self.count)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Plan {
-    pub(crate) fn new(seed: u64) -> Self {
-        let rng = Rng::for_component(seed, "faults");
-        Self {
-            count: AtomicUsize::new(0),
-            rules: Mutex::new((Vec::new(), rng, 0)),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
-    }
-
-    /// Installs a rule; gives its id and its counter.
-    pub(crate) fn install(&self, rule: Box<dyn MessageRule>) -> (u64, Arc<AtomicU64>) {
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.2 += 1;
-        let id = rules.2;
-        let fired = Arc::new(AtomicU64::new(0));
-        rules.0.push(Installed {
-            id,
-            rule,
-            fired: fired.clone(),
-        });
-        self.count.store(rules.0.len(), Ordering::Release);
-        (id, fired)
-    }
-
-    pub(crate) fn remove(&self, id: u64) {
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.0.retain(|installed| installed.id != id);
-        self.count.store(rules.0.len(), Ordering::Release);
-    }
-
-    pub(crate) fn on_request(
-        &self,
-        conn: ConnId,
-        client_name: &[u8],
-        request: Request<'_>,
-    ) -> Verdict {
-        self.judge(conn, client_name, |rule, env| rule.on_request(request, env))
-    }
-
-    pub(crate) fn on_reply(
-        &self,
-        conn: ConnId,
-        client_name: &[u8],
-        request: Request<'_>,
-        reply: &Reply,
-    ) -> Verdict {
-        self.judge(conn, client_name, |rule, env| {
-            rule.on_reply(request, reply, env)
-        })
-    }
-
-    fn judge(
-        &self,
-        conn: ConnId,
-        client_name: &[u8],
-        ask: impl Fn(&mut dyn MessageRule, &mut RuleEnv<'_>) -> Verdict,
-    ) -> Verdict {
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let (rules, rng, _) = &mut *rules;
-        for installed in rules {
-            let verdict = ask(
-                &mut *installed.rule,
-                &mut RuleEnv {
-                    conn,
-                    client_name,
-                    rng,
-                },
-            );
-            if verdict != Verdict::Pass {
-                installed.fired.fetch_add(1, Ordering::Relaxed);
-                return verdict;
-            }
-        }
+    /// Judges what the server sends of its own accord: messages of channels, lines of MONITOR.
+    fn on_push(&mut self, _frame: &Reply, _env: &mut RuleEnv<'_>) -> Verdict {
         Verdict::Pass
+    }
+
+    /// Judges the news that one side has closed the connection; only [`Verdict::Delay`] and
+    /// [`Verdict::Hold`] have an effect.
+    fn on_end(&mut self, _of: Direction, _env: &mut RuleEnv<'_>) -> Verdict {
+        Verdict::Pass
+    }
+
+    /// The rule as [`parse`] takes it, the fault's name first; `None` if words do not tell it all.
+    fn words(&self) -> Option<Vec<Vec<u8>>> {
+        None
+    }
+}
+
+impl<R: MessageRule + 'static> From<R> for Box<dyn MessageRule> {
+    fn from(rule: R) -> Self {
+        Box::new(rule)
     }
 }

@@ -5,10 +5,12 @@
 mod assert;
 mod clock;
 mod data;
+mod node_fault;
 mod snapshot;
 
 pub use clock::ClockControl;
 pub use data::{Data, Stored};
+pub use node_fault::LazyExpiry;
 pub use snapshot::Snapshot;
 
 use crate::engine::{Db, UnixMicros, UnixMillis, Value, Waiting};

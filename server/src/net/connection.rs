@@ -27,6 +27,8 @@ pub struct Connection {
 
 struct Inner {
     hub: Arc<Hub>,
+    /// Where it comes from, if that matters.
+    addr: Option<String>,
     info: RedisConnectionInfo,
     config: AsyncConnectionConfig,
     spawn: Spawn,
@@ -54,6 +56,7 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     pub(crate) async fn open(
         hub: Arc<Hub>,
+        addr: Option<&str>,
         info: RedisConnectionInfo,
         config: AsyncConnectionConfig,
         spawn: Spawn,
@@ -61,6 +64,7 @@ impl Connection {
         let mut connection = Self {
             inner: Arc::new(Inner {
                 hub,
+                addr: addr.map(str::to_owned),
                 info,
                 config,
                 spawn,
@@ -97,7 +101,7 @@ impl Inner {
         if let Some(dialled) = self.current().clone() {
             return Ok(dialled);
         }
-        let stream = InProcess::open(self.hub.clone());
+        let stream = InProcess::open(self.hub.clone(), self.addr.as_deref());
         let (connection, driver) =
             MultiplexedConnection::new_with_config(&self.info, stream, self.config.clone()).await?;
         (self.spawn)(Box::pin(driver));

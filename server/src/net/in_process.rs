@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Both ends of a connection without a socket, as CLIENT LIST shows them.
+/// Both ends of a connection without a socket, as CLIENT LIST shows them unless told otherwise.
 const IN_PROCESS: &str = "in-process:0";
 
 /// One end of a connection to a server in this process; bytes of RESP go in and come out.
@@ -23,10 +23,12 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    pub(crate) fn open(hub: Arc<Hub>) -> Self {
+    /// A connection from `addr`, whatever that is; `None` where it does not matter.
+    pub(crate) fn open(hub: Arc<Hub>, addr: Option<&str>) -> Self {
+        let addr = addr.unwrap_or(IN_PROCESS).to_owned();
         let stream = Self {
             hub,
-            link: Arc::new(Link::new(IN_PROCESS.to_owned(), IN_PROCESS.to_owned())),
+            link: Arc::new(Link::new(addr, IN_PROCESS.to_owned())),
         };
         stream.poke();
         stream
@@ -66,7 +68,9 @@ impl AsyncWrite for InProcess {
         }
         if self.link.is_full() {
             self.link.output().on_writable(cx.waker());
-            return Poll::Pending;
+            if self.link.is_full() {
+                return Poll::Pending;
+            }
         }
         self.link.feed(bytes);
         self.poke();

@@ -36,8 +36,9 @@ pub(crate) use unix::url as unix_url;
 use crate::engine::{Engine, UnixMicros};
 use crate::link::Link;
 use crate::node::Shared;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
 use tokio::sync::watch;
 
 /// A node with the clock it runs on and the timer that calls it.
@@ -51,6 +52,17 @@ pub(crate) struct Hub {
     rearm: watch::Sender<()>,
 }
 
+/// What a gate rings when it opens.
+struct Bell(Weak<Hub>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        if let Some(hub) = self.0.upgrade() {
+            hub.gate_opened();
+        }
+    }
+}
+
 impl Hub {
     pub(crate) fn new(shared: Shared, time: Arc<TrueTime>) -> Arc<Self> {
         let hub = Arc::new(Self {
@@ -60,7 +72,26 @@ impl Hub {
             rearm: watch::Sender::new(()),
         });
         hub.time.join(&hub);
+        let bell = Bell(Arc::downgrade(&hub));
+        hub.shared.ring(Waker::from(Arc::new(bell)));
         hub
+    }
+
+    /// Lets go on what waited for a gate: at once, or by the timer when the node is taken, perhaps by
+    /// the very caller.
+    fn gate_opened(&self) {
+        self.shared.gate_opened(self.now());
+        self.fire();
+    }
+
+    /// Does what is due by now on all servers that share the time; when somebody else has one of
+    /// them, the timer does it.
+    pub(crate) fn fire(&self) {
+        match self.time.try_fire() {
+            Some(Some(due)) => self.arm(due),
+            Some(None) => {}
+            None => drop(self.rearm.send_replace(())),
+        }
     }
 
     #[inline]

@@ -41,6 +41,13 @@ impl<'a> Request<'a> {
             .map(move |span| &bytes[span.at as usize..span.at as usize + span.len as usize])
     }
 
+    /// Bytes it takes on the wire, as an array of bulk strings.
+    pub fn wire_bytes(&self) -> usize {
+        let header = |length: usize| 1 + length.checked_ilog10().unwrap_or(0) as usize + 1 + 2;
+        let args = self.iter().map(|arg| header(arg.len()) + arg.len() + 2);
+        header(self.len()) + args.sum::<usize>()
+    }
+
     /// A copy that outlives the buffer, for requests that wait.
     pub fn to_owned(&self) -> OwnedRequest {
         OwnedRequest::new(self.iter())
@@ -151,6 +158,23 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_knows_its_length_on_the_wire() {
+        for (args, wire) in [
+            (&["PING"][..], "*1\r\n$4\r\nPING\r\n"),
+            (
+                &["SET", "", "0123456789"],
+                "*3\r\n$3\r\nSET\r\n$0\r\n\r\n$10\r\n0123456789\r\n",
+            ),
+        ] {
+            let request = OwnedRequest::new(args.iter().map(|arg| arg.as_bytes()));
+            assert_eq!(request.as_request().unwrap().wire_bytes(), wire.len());
+        }
+        let long = OwnedRequest::new(std::iter::repeat_n(&b"x"[..], 100));
+        let expected = "*100\r\n".len() + 100 * "$1\r\nx\r\n".len();
+        assert_eq!(long.as_request().unwrap().wire_bytes(), expected);
+    }
 
     #[test]
     fn requests_come_back_as_they_were_pushed() {

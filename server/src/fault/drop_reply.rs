@@ -1,0 +1,54 @@
+//! A reply that never arrives, on a connection that stays open.
+
+use super::rule::{MessageFault, Rule};
+use super::{Direction, FaultSpec, Placement, Verdict};
+
+pub(super) const SPEC: FaultSpec = FaultSpec {
+    name: DropReply::NAME,
+    summary: "a request is executed and its reply is lost, and all after it on its connection",
+    placement: Placement::Reply,
+    arguments: "",
+    parse: Some(|words| words.rule(DropReply)),
+};
+
+/// Loses the reply to a request that was executed, and everything the server says afterwards on that
+/// connection. What the client sends still arrives and is executed. A lost reply that the client
+/// notices at once is [`Disconnect::after_execution`](super::Disconnect::after_execution).
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis::AsyncTypedCommands;
+/// use redouble::{Clock, Server, fault::DropReply};
+///
+/// let server = Server::builder().clock(Clock::Tokio).start().await?;
+/// let mut redis = server.connection().await?;
+/// let _rule = server.inject(DropReply::new().command("SET").key("coupon:*").nth(1));
+/// assert!(redis.set("coupon:7", "me").await.unwrap_err().is_timeout());
+/// server.assert_get("coupon:7", "me");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct DropReply;
+
+impl DropReply {
+    /// A reply that is lost.
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "a rule is what can be narrowed down"
+    )]
+    pub fn new() -> Rule<Self> {
+        Rule::new(Self, Some(Direction::Reply))
+    }
+}
+
+impl MessageFault for DropReply {
+    const NAME: &'static str = "drop_reply";
+
+    fn on_reply(&self) -> Verdict {
+        Verdict::Drop
+    }
+
+    fn phrase(&self, _: Option<Direction>) -> String {
+        "drop reply".to_owned()
+    }
+}

@@ -1,0 +1,76 @@
+//! A connection that both sides believe in and that carries nothing.
+
+use super::rule::{MessageFault, Rule};
+use super::{Direction, FaultSpec, Placement, Verdict};
+
+pub(super) const SPEC: FaultSpec = FaultSpec {
+    name: HalfOpen::NAME,
+    summary: "a message is lost, and all after it both ways, until the client connects anew",
+    placement: Placement::Both,
+    arguments: "",
+    parse: Some(|words| words.rule(HalfOpen)),
+};
+
+/// Silences a connection both ways from a message on. Nobody is told; it stays open until the client
+/// gives it up, which no client of the `redis` crate does after a mere timeout.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis::{AsyncTypedCommands, aio::MultiplexedConnection};
+/// use redouble::{Clock, Server, fault::HalfOpen};
+///
+/// let server = Server::builder().clock(Clock::Tokio).start().await?;
+/// let info = redis::RedisConnectionInfo::default();
+/// let (mut redis, driver) = MultiplexedConnection::new(&info, server.connect()).await?;
+/// tokio::spawn(driver);
+/// let rule = server.inject(HalfOpen::new().nth(1));
+/// for _ in 0..3 {
+///     assert!(redis.set("k", "v").await.unwrap_err().is_timeout());
+/// }
+/// rule.expect_fired(1);
+/// server.assert_missing("k");
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct HalfOpen;
+
+impl HalfOpen {
+    /// The connection dies with the message, which is lost, in whichever direction it goes.
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "a rule is what can be narrowed down"
+    )]
+    pub fn new() -> Rule<Self> {
+        Rule::new(Self, None)
+    }
+
+    /// The request is executed, and the connection dies with its reply.
+    pub fn after_execution() -> Rule<Self> {
+        Rule::new(Self, Some(Direction::Reply))
+    }
+}
+
+impl MessageFault for HalfOpen {
+    const NAME: &'static str = "half_open";
+
+    fn on_request(&self) -> Verdict {
+        Verdict::Silence
+    }
+
+    fn on_reply(&self) -> Verdict {
+        Verdict::Silence
+    }
+
+    fn on_push(&self) -> Verdict {
+        Verdict::Silence
+    }
+
+    fn phrase(&self, direction: Option<Direction>) -> String {
+        match direction {
+            Some(Direction::Reply) => "half-open from the reply",
+            Some(Direction::Request) => "half-open from the request",
+            None => "half-open from the message",
+        }
+        .to_owned()
+    }
+}

@@ -1,0 +1,76 @@
+//! A message that waits for the test.
+
+use super::rule::{MessageFault, Rule, subject};
+use super::{Direction, FaultSpec, Gate, Placement, Verdict};
+
+pub(super) const SPEC: FaultSpec = FaultSpec {
+    name: Hold::NAME,
+    summary: "a message waits until its gate is opened, or until the rule is removed; what follows it waits behind it",
+    placement: Placement::Both,
+    arguments: "",
+    parse: Some(|words| words.rule(Hold { gate: Gate::new() })),
+};
+
+/// Holds a message until a [`Gate`] is opened; later ones of its connection and direction wait
+/// behind it. Two clients can so be led through any order of events.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis::AsyncTypedCommands;
+/// use redouble::{Server, fault::{Gate, Hold}};
+///
+/// let server = Server::start().await?;
+/// let (mut first, mut second) = (server.connection().await?, server.connection().await?);
+/// let gate = Gate::new();
+/// let _rule = server.inject(Hold::request(&gate).key("owner").nth(1));
+/// let slow = tokio::spawn(async move { first.set_nx("owner", "first").await });
+/// while gate.waiting() == 0 {
+///     tokio::task::yield_now().await;
+/// }
+/// assert!(second.set_nx("owner", "second").await?);
+/// gate.open();
+/// assert!(!slow.await??);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Hold {
+    gate: Gate,
+}
+
+impl Hold {
+    /// The request does not reach the server before `gate` is opened.
+    pub fn request(gate: &Gate) -> Rule<Self> {
+        Self::in_direction(gate, Direction::Request)
+    }
+
+    /// The request is executed; its reply does not reach the client before `gate` is opened. Nor does
+    /// what the server sends of its own accord, unless a command or a key is asked for.
+    pub fn reply(gate: &Gate) -> Rule<Self> {
+        Self::in_direction(gate, Direction::Reply)
+    }
+
+    fn in_direction(gate: &Gate, direction: Direction) -> Rule<Self> {
+        let gate = gate.clone();
+        Rule::new(Self { gate }, Some(direction))
+    }
+}
+
+impl MessageFault for Hold {
+    const NAME: &'static str = "hold";
+
+    fn on_request(&self) -> Verdict {
+        Verdict::Hold(self.gate.clone())
+    }
+
+    fn on_reply(&self) -> Verdict {
+        Verdict::Hold(self.gate.clone())
+    }
+
+    fn on_push(&self) -> Verdict {
+        Verdict::Hold(self.gate.clone())
+    }
+
+    fn phrase(&self, direction: Option<Direction>) -> String {
+        format!("hold {}", subject(direction))
+    }
+}

@@ -1,0 +1,218 @@
+//! The rules of one server, and what becomes of a message when all of them were heard.
+
+use super::{Direction, Gate, MessageRule, RuleEnv, Verdict};
+use crate::engine::Rng;
+use crate::resp::{ErrorReply, Reply, Request};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Whose message it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender<'a> {
+    pub(crate) client_id: u64,
+    pub(crate) addr: &'a str,
+    pub(crate) name: &'a [u8],
+}
+
+/// How a message ends, after all waiting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fate {
+    #[default]
+    Arrives,
+    Drop,
+    Silence,
+    CutAfter(usize),
+    Close,
+    Reset,
+}
+
+/// What becomes of a message.
+#[derive(Debug, Default)]
+pub(crate) struct Judgement {
+    /// What it waits for first.
+    pub(crate) delay: Duration,
+    pub(crate) gates: Vec<Gate>,
+    /// What is said in its place.
+    pub(crate) instead: Option<ErrorReply>,
+    pub(crate) fate: Fate,
+}
+
+struct Installed {
+    id: u64,
+    rule: Box<dyn MessageRule>,
+    fired: Arc<AtomicU64>,
+}
+
+struct Rules {
+    installed: Vec<Installed>,
+    rng: Rng,
+    last_id: u64,
+}
+
+/// The rules of one server, in the order in which they were installed.
+pub(crate) struct Plan {
+    /// How many rules there are: one look when there are none.
+    count: AtomicUsize,
+    rules: Mutex<Rules>,
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let rules = self.rules();
+        let rules = rules.installed.iter().map(|installed| &installed.rule);
+        f.debug_list().entries(rules).finish()
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            count: AtomicUsize::new(0),
+            rules: Mutex::new(Rules {
+                installed: Vec::new(),
+                rng: Rng::for_component(seed, "faults"),
+                last_id: 0,
+            }),
+        }
+    }
+
+    fn rules(&self) -> MutexGuard<'_, Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// Installs a rule; gives its id and its counter.
+    pub(crate) fn install(&self, rule: Box<dyn MessageRule>) -> (u64, Arc<AtomicU64>) {
+        let mut rules = self.rules();
+        rules.last_id += 1;
+        let (id, fired) = (rules.last_id, Arc::new(AtomicU64::new(0)));
+        rules.installed.push(Installed {
+            id,
+            rule,
+            fired: fired.clone(),
+        });
+        self.count.store(rules.installed.len(), Ordering::Release);
+        (id, fired)
+    }
+
+    pub(crate) fn remove(&self, id: u64) {
+        let mut rules = self.rules();
+        let at = rules.installed.iter().position(|rule| rule.id == id);
+        let removed = at.map(|at| rules.installed.remove(at));
+        self.count.store(rules.installed.len(), Ordering::Release);
+        drop(rules);
+        // With its gates, which may ring now.
+        drop(removed);
+    }
+
+    pub(crate) fn on_request(&self, sender: Sender<'_>, request: Request<'_>) -> Judgement {
+        let mut judgement = Judgement::default();
+        self.judge(sender, |rule, env| {
+            judgement.hear(rule.on_request(request, env), false)
+        });
+        judgement
+    }
+
+    pub(crate) fn on_reply(
+        &self,
+        sender: Sender<'_>,
+        request: Request<'_>,
+        reply: &Reply,
+    ) -> Judgement {
+        let mut judgement = Judgement::default();
+        let mut replaced = None;
+        self.judge(sender, |rule, env| {
+            let verdict = rule.on_reply(request, replaced.as_ref().unwrap_or(reply), env);
+            if let Verdict::Answer(error) = &verdict {
+                replaced = Some(error.clone().into());
+            }
+            judgement.hear(verdict, true)
+        });
+        judgement
+    }
+
+    pub(crate) fn on_push(&self, sender: Sender<'_>, frame: &Reply) -> Judgement {
+        let mut judgement = Judgement::default();
+        self.judge(sender, |rule, env| {
+            judgement.hear(rule.on_push(frame, env), true)
+        });
+        judgement
+    }
+
+    /// An end is no message: it makes no rule fire, it only waits.
+    pub(crate) fn on_end(&self, sender: Sender<'_>, of: Direction) -> Judgement {
+        let mut judgement = Judgement::default();
+        self.judge(sender, |rule, env| {
+            judgement.hear(rule.on_end(of, env), true);
+            Heard::Nothing
+        });
+        judgement
+    }
+
+    /// Asks the rules one after the other, until `ask` has heard enough.
+    fn judge(
+        &self,
+        sender: Sender<'_>,
+        mut ask: impl FnMut(&mut dyn MessageRule, &mut RuleEnv<'_>) -> Heard,
+    ) {
+        let Rules { installed, rng, .. } = &mut *self.rules();
+        for Installed { rule, fired, .. } in installed {
+            let mut env = RuleEnv {
+                client_id: sender.client_id,
+                addr: sender.addr,
+                client_name: sender.name,
+                rng,
+            };
+            let heard = ask(&mut **rule, &mut env);
+            if heard != Heard::Nothing {
+                fired.fetch_add(1, Ordering::AcqRel);
+            }
+            if heard == Heard::Enough {
+                return;
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Nothing,
+    /// The message goes on to the next rule.
+    Something,
+    /// No other rule will see it.
+    Enough,
+}
+
+impl Judgement {
+    fn hear(&mut self, verdict: Verdict, is_answer: bool) -> Heard {
+        self.fate = match verdict {
+            Verdict::Pass => return Heard::Nothing,
+            Verdict::Delay(delay) => {
+                self.delay = self.delay.saturating_add(delay);
+                return Heard::Something;
+            }
+            Verdict::Hold(gate) => {
+                self.gates.push(gate);
+                return Heard::Something;
+            }
+            Verdict::Answer(error) => {
+                self.instead = Some(error);
+                if is_answer {
+                    return Heard::Something;
+                }
+                Fate::Arrives
+            }
+            Verdict::Drop => Fate::Drop,
+            Verdict::Silence => Fate::Silence,
+            Verdict::CutAfter(bytes) => Fate::CutAfter(bytes),
+            Verdict::Close => Fate::Close,
+            Verdict::Reset => Fate::Reset,
+        };
+        Heard::Enough
+    }
+}

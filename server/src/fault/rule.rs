@@ -1,0 +1,255 @@
+//! A fault together with the messages it concerns.
+
+use super::condition::{Conditions, Message};
+use super::{Direction, MessageRule, RuleEnv, Verdict};
+use crate::resp::{Reply, Request};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a fault does to a message. A rule asks for the directions in which it works, no others.
+pub(super) trait MessageFault: Send {
+    /// As in [`super::FAULTS`].
+    const NAME: &'static str;
+
+    fn on_request(&self) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn on_reply(&self) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn on_push(&self) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn on_end(&self) -> Verdict {
+        Verdict::Pass
+    }
+
+    /// Its own arguments, as words.
+    fn arguments(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    /// The beginning of a sentence that goes on with a command.
+    fn phrase(&self, direction: Option<Direction>) -> String;
+}
+
+/// What a rule calls the messages of a direction.
+pub(super) fn subject(direction: Option<Direction>) -> &'static str {
+    match direction {
+        Some(Direction::Request) => "request",
+        Some(Direction::Reply) => "reply",
+        None => "message",
+    }
+}
+
+/// A fault with the messages it concerns: all, unless narrowed down. All conditions must hold; a
+/// condition that is given several times holds if one of its values fits.
+///
+/// ```
+/// use redouble::fault::{Disconnect, DropReply};
+///
+/// let _third_claim_of_a_coupon = Disconnect::after_execution().command("SET").key("coupon:*").nth(3);
+/// let rule = DropReply::new().command("SET").key("coupon:*").client_name("worker-*").nth(1);
+/// assert_eq!(format!("{rule:?}"), "drop reply to SET key coupon:* name worker-* nth 1");
+/// ```
+#[derive(Clone)]
+pub struct Rule<F> {
+    pub(super) fault: F,
+    /// `None` for both.
+    pub(super) direction: Option<Direction>,
+    pub(super) conditions: Conditions,
+}
+
+impl<F> Rule<F> {
+    pub(super) fn new(fault: F, direction: Option<Direction>) -> Self {
+        Self {
+            fault,
+            direction,
+            conditions: Conditions::default(),
+        }
+    }
+
+    /// Only this connection, by what CLIENT ID answers there.
+    #[must_use]
+    pub fn connection(mut self, client_id: u64) -> Self {
+        self.conditions.connections.push(client_id);
+        self
+    }
+
+    /// Only clients whose address, as CLIENT LIST shows it, matches this glob pattern.
+    #[must_use]
+    pub fn addr(mut self, pattern: impl AsRef<[u8]>) -> Self {
+        self.conditions.addrs.push(pattern.as_ref().to_vec());
+        self
+    }
+
+    /// Only clients that have given themselves a name by CLIENT SETNAME or HELLO that matches this
+    /// glob pattern.
+    #[must_use]
+    pub fn client_name(mut self, pattern: impl AsRef<[u8]>) -> Self {
+        self.conditions.names.push(pattern.as_ref().to_vec());
+        self
+    }
+
+    /// Only requests of this command, in any case; subcommands are written `config|get`.
+    #[must_use]
+    pub fn command(mut self, name: &str) -> Self {
+        self.conditions.commands.push(name.as_bytes().to_vec());
+        self
+    }
+
+    /// Only requests with a key that matches this glob pattern. Keys are found by the command's key
+    /// specification, so this matches EVAL and EVALSHA too.
+    #[must_use]
+    pub fn key(mut self, pattern: impl AsRef<[u8]>) -> Self {
+        self.conditions.keys.push(pattern.as_ref().to_vec());
+        self
+    }
+
+    /// Only messages for which this says so. It must not call the server.
+    #[must_use]
+    pub fn matching(
+        mut self,
+        predicate: impl Fn(&Message<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.conditions.predicate = Some(match self.conditions.predicate.take() {
+            None => Arc::new(predicate),
+            Some(other) => Arc::new(move |message| other(message) && predicate(message)),
+        });
+        self
+    }
+
+    /// Only the n-th message that meets the other conditions, counted from 1.
+    ///
+    /// # Panics
+    /// For 0: there is no such message.
+    #[must_use]
+    pub fn nth(mut self, n: u64) -> Self {
+        self.conditions.count.nth = Some(counted(n));
+        self
+    }
+
+    /// Only the first `n` messages that meet the other conditions.
+    ///
+    /// # Panics
+    /// For 0: the rule would never fire.
+    #[must_use]
+    pub fn first(mut self, n: u64) -> Self {
+        self.conditions.count.first = Some(counted(n));
+        self
+    }
+
+    /// Only every n-th message that meets the other conditions.
+    ///
+    /// # Panics
+    /// For 0.
+    #[must_use]
+    pub fn every(mut self, n: u64) -> Self {
+        self.conditions.count.every = Some(counted(n));
+        self
+    }
+
+    /// Not the first `n` messages that meet the other conditions.
+    ///
+    /// # Panics
+    /// For 0, which says nothing.
+    #[must_use]
+    pub fn after(mut self, n: u64) -> Self {
+        self.conditions.count.after = Some(counted(n));
+        self
+    }
+
+    /// Only this share of the messages that meet the other conditions, drawn from the server's seed.
+    ///
+    /// # Panics
+    /// For anything but 0 to 1.
+    #[must_use]
+    pub fn probability(mut self, share: f64) -> Self {
+        assert!(
+            (0.0..=1.0).contains(&share),
+            "a probability is from 0 to 1, not {share}"
+        );
+        self.conditions.probability = Some(share);
+        self
+    }
+
+    fn works(&self, direction: Direction) -> bool {
+        self.direction.is_none_or(|own| own == direction)
+    }
+}
+
+#[track_caller]
+fn counted(n: u64) -> u64 {
+    assert!(n > 0, "messages are counted from 1");
+    n
+}
+
+impl<F: MessageFault> MessageRule for Rule<F> {
+    fn on_request(&mut self, request: Request<'_>, env: &mut RuleEnv<'_>) -> Verdict {
+        if !self.works(Direction::Request) {
+            return Verdict::Pass;
+        }
+        match self.fault.on_request() {
+            Verdict::Pass => Verdict::Pass,
+            verdict if self.conditions.meet(Some(request), None, env) => verdict,
+            _ => Verdict::Pass,
+        }
+    }
+
+    fn on_reply(&mut self, request: Request<'_>, reply: &Reply, env: &mut RuleEnv<'_>) -> Verdict {
+        if !self.works(Direction::Reply) {
+            return Verdict::Pass;
+        }
+        match self.fault.on_reply() {
+            Verdict::Pass => Verdict::Pass,
+            verdict if self.conditions.meet(Some(request), Some(reply), env) => verdict,
+            _ => Verdict::Pass,
+        }
+    }
+
+    fn on_push(&mut self, frame: &Reply, env: &mut RuleEnv<'_>) -> Verdict {
+        if !self.works(Direction::Reply) {
+            return Verdict::Pass;
+        }
+        match self.fault.on_push() {
+            Verdict::Pass => Verdict::Pass,
+            verdict if self.conditions.meet(None, Some(frame), env) => verdict,
+            _ => Verdict::Pass,
+        }
+    }
+
+    fn on_end(&mut self, of: Direction, env: &mut RuleEnv<'_>) -> Verdict {
+        if self.works(of) && self.conditions.meet_all(env) {
+            self.fault.on_end()
+        } else {
+            Verdict::Pass
+        }
+    }
+
+    fn words(&self) -> Option<Vec<Vec<u8>>> {
+        let mut words = vec![F::NAME.as_bytes().to_vec()];
+        words.append(&mut self.fault.arguments());
+        if super::spec::has_direction(F::NAME)
+            && let Some(direction) = self.direction
+        {
+            words.extend([b"DIRECTION".to_vec(), subject(Some(direction)).into()]);
+        }
+        words.append(&mut self.conditions.words()?);
+        Some(words)
+    }
+}
+
+impl<F: MessageFault> fmt::Debug for Rule<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phrase = self.fault.phrase(self.direction);
+        f.write_str(&phrase)?;
+        if !self.conditions.commands.is_empty() {
+            let is_reply = phrase.ends_with("reply");
+            f.write_str(if is_reply { " to" } else { " of" })?;
+        }
+        write!(f, "{}", self.conditions)
+    }
+}

@@ -1,0 +1,80 @@
+//! A connection that stands still for a while.
+
+use super::rule::{MessageFault, Rule, subject};
+use super::{Direction, FaultSpec, Gate, Placement, Verdict};
+
+pub(super) const SPEC: FaultSpec = FaultSpec {
+    name: Stall::NAME,
+    summary: "a connection stands still, both ways, until the rule is removed",
+    placement: Placement::Both,
+    arguments: "",
+    parse: Some(|words| words.rule(Stall { gate: Gate::new() })),
+};
+
+/// Pauses connections: from the first message that is meant, everything waits, in order, until the
+/// guard is dropped. Narrow it down to one connection by its id or its client's name.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redis::AsyncTypedCommands;
+/// use redouble::{Clock, Server, fault::Stall};
+///
+/// let server = Server::builder().clock(Clock::Tokio).start().await?;
+/// let (mut slow, mut other) = (server.connection().await?, server.connection().await?);
+/// let id = redis::cmd("CLIENT").arg("ID").query_async(&mut slow).await?;
+/// let stall = server.inject(Stall::new().connection(id));
+/// assert!(slow.set("k", "v").await.unwrap_err().is_timeout());
+/// assert_eq!(other.get("k").await?, None);
+/// stall.remove();
+/// assert_eq!(other.get("k").await?.as_deref(), Some("v"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Stall {
+    gate: Gate,
+}
+
+impl Stall {
+    /// Nothing passes, in either direction.
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "a rule is what can be narrowed down"
+    )]
+    pub fn new() -> Rule<Self> {
+        Rule::new(Self { gate: Gate::new() }, None)
+    }
+
+    /// Requests wait; replies to earlier ones still arrive.
+    pub fn requests() -> Rule<Self> {
+        Rule::new(Self { gate: Gate::new() }, Some(Direction::Request))
+    }
+
+    /// Requests are executed; what the server says waits.
+    pub fn replies() -> Rule<Self> {
+        Rule::new(Self { gate: Gate::new() }, Some(Direction::Reply))
+    }
+}
+
+impl MessageFault for Stall {
+    const NAME: &'static str = "stall";
+
+    fn on_request(&self) -> Verdict {
+        Verdict::Hold(self.gate.clone())
+    }
+
+    fn on_reply(&self) -> Verdict {
+        Verdict::Hold(self.gate.clone())
+    }
+
+    fn on_push(&self) -> Verdict {
+        Verdict::Hold(self.gate.clone())
+    }
+
+    fn on_end(&self) -> Verdict {
+        Verdict::Hold(self.gate.clone())
+    }
+
+    fn phrase(&self, direction: Option<Direction>) -> String {
+        format!("stall from the {}", subject(direction))
+    }
+}

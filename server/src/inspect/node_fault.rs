@@ -1,0 +1,131 @@
+//! What a test may do to a node that its clients cannot: pause it, take a key away, make it forget.
+
+use super::Database;
+use crate::engine::{Engine, UnixMicros};
+use crate::net::Hub;
+use crate::server::Server;
+use std::sync::Arc;
+
+impl Database<'_> {
+    /// Takes a key away as if memory had run short: it is gone, `evicted` is notified, and
+    /// `evicted_keys` counts it. False when it is not there.
+    pub fn evict(&self, key: impl AsRef<[u8]>) -> bool {
+        let mut was_there = false;
+        change(&self.server.hub, |engine, now| {
+            was_there = engine.evict(self.index, key.as_ref(), now);
+        });
+        was_there
+    }
+}
+
+impl Server {
+    /// Serves nobody until [`Server::resume`]: connections stay open, input queues, nothing expires
+    /// visibly. As SIGSTOP does to a real server: what clients sent before they gave up is executed
+    /// afterwards.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redis::AsyncTypedCommands;
+    /// use redouble::{Clock, Server};
+    ///
+    /// let server = Server::builder().clock(Clock::Tokio).start().await?;
+    /// let mut redis = server.connection().await?;
+    /// server.pause();
+    /// assert!(redis.set("k", "v").await.unwrap_err().is_timeout());
+    /// server.assert_missing("k");
+    /// server.resume();
+    /// server.assert_get("k", "v");
+    /// # Ok(()) }
+    /// ```
+    pub fn pause(&self) {
+        self.hub.shared.node().pause();
+    }
+
+    /// Serves everybody again, what was queued first.
+    pub fn resume(&self) {
+        let hub = &self.hub;
+        hub.shared.node().resume(&hub.shared, hub.now());
+        hub.time.pass(|turn| turn.fire());
+    }
+
+    /// Takes a key of database 0 away as if memory had run short: [`Database::evict`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redis::AsyncTypedCommands;
+    ///
+    /// let server = redouble::Server::start().await?;
+    /// let mut redis = server.connection().await?;
+    /// redis.set("lock", "me").await?;
+    /// assert!(server.evict("lock") && !server.evict("lock"));
+    /// assert_eq!(redis.get("lock").await?, None);
+    /// # Ok(()) }
+    /// ```
+    pub fn evict(&self, key: impl AsRef<[u8]>) -> bool {
+        self.db(0).evict(key)
+    }
+
+    /// Lets keys that are past their deadline go only when somebody looks at them, until the guard
+    /// is dropped: nobody is notified of an expiry before, and they count in DBSIZE.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redis::AsyncTypedCommands;
+    /// use redouble::{Clock, Server};
+    /// use std::time::Duration;
+    ///
+    /// let server = Server::builder().clock(Clock::Manual).start().await?;
+    /// let mut redis = server.connection().await?;
+    /// redis.pset_ex("k", "v", 100).await?;
+    /// let lazy = server.lazy_expiry();
+    /// server.clock().advance(Duration::from_secs(1));
+    /// let size = redis::cmd("DBSIZE");
+    /// assert_eq!(size.query_async::<i64>(&mut redis).await?, 1);
+    /// drop(lazy);
+    /// assert_eq!(size.query_async::<i64>(&mut redis).await?, 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn lazy_expiry(&self) -> LazyExpiry {
+        change(&self.hub, |engine, _| engine.expire_lazily(true));
+        LazyExpiry {
+            hub: self.hub.clone(),
+        }
+    }
+
+    /// Forgets all scripts, as SCRIPT FLUSH and a restart do: EVALSHA is answered NOSCRIPT.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = redouble::Server::start().await?;
+    /// let mut redis = server.connection().await?;
+    /// let script = redis::Script::new("return 1");
+    /// script.load_async(&mut redis).await?;
+    /// server.flush_scripts();
+    /// let mut call = redis::cmd("EVALSHA");
+    /// let lost = call.arg(script.get_hash()).arg(0).query_async::<i64>(&mut redis).await;
+    /// assert_eq!(lost.unwrap_err().code(), Some("NOSCRIPT"));
+    /// # Ok(()) }
+    /// ```
+    pub fn flush_scripts(&self) {
+        change(&self.hub, |engine, _| engine.flush_scripts());
+    }
+}
+
+/// Changes the engine, and lets everything follow from it that does.
+fn change(hub: &Hub, change: impl FnOnce(&mut Engine, UnixMicros)) {
+    hub.shared.node().change(&hub.shared, hub.now(), change);
+    hub.fire();
+}
+
+/// While it lives, keys go only when somebody looks at them: [`Server::lazy_expiry`].
+#[derive(Debug)]
+#[must_use = "keys expire by themselves again when this is dropped"]
+pub struct LazyExpiry {
+    hub: Arc<Hub>,
+}
+
+impl Drop for LazyExpiry {
+    fn drop(&mut self) {
+        change(&self.hub, |engine, _| engine.expire_lazily(false));
+    }
+}
