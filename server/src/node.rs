@@ -13,7 +13,7 @@ use crate::history::{Entry, History};
 use crate::link::{Ending, Gone, Held, Input, Link, OUTPUT_BYTES_MAX, Output};
 use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
 use crate::wait::Wait;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::task::Waker;
@@ -54,8 +54,7 @@ pub(crate) struct Shared {
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
     /// When (in true time) a connection has to be looked at: a delayed message is due.
     timers: Timers,
-    /// Connections with a message that waits for a gate, by client id.
-    gated: Mutex<BTreeSet<u64>>,
+    gated: Mutex<Gated>,
     /// What gates ring when they open.
     bell: OnceLock<Waker>,
     history: Mutex<History>,
@@ -66,6 +65,13 @@ pub(crate) struct Shared {
     has_outgoing: AtomicBool,
 }
 
+/// Connections with a message that waits for a gate: the number of each, which grows, by client id.
+#[derive(Debug, Default)]
+struct Gated {
+    numbers: BTreeMap<u64, u64>,
+    count: u64,
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -74,7 +80,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 struct Timers {
     first: AtomicI64,
-    all: Mutex<BTreeSet<(UnixMicros, u64)>>,
+    all: Mutex<TimerSet>,
+}
+
+/// By time; those of one time in the order in which they were set.
+#[derive(Debug, Default)]
+struct TimerSet {
+    due: BTreeMap<(UnixMicros, u64), u64>,
+    count: u64,
 }
 
 /// What [`Timers::first`] holds when there are none.
@@ -92,7 +105,9 @@ impl Default for Timers {
 impl Timers {
     fn insert(&self, at: UnixMicros, client_id: u64) {
         let mut all = lock(&self.all);
-        all.insert((at, client_id));
+        all.count += 1;
+        let number = all.count;
+        all.due.insert((at, number), client_id);
         self.note_first(&all);
     }
 
@@ -105,15 +120,16 @@ impl Timers {
 
     fn pop_due(&self, now: UnixMicros) -> Option<u64> {
         let mut all = lock(&self.all);
-        let first = all.first().copied().filter(|(at, _)| *at <= now)?;
-        all.remove(&first);
+        let first = all.due.first_entry().filter(|first| first.key().0 <= now)?;
+        let client_id = first.remove();
         self.note_first(&all);
-        Some(first.1)
+        Some(client_id)
     }
 
-    fn note_first(&self, all: &BTreeSet<(UnixMicros, u64)>) {
+    fn note_first(&self, all: &TimerSet) {
+        let first = all.due.first_key_value();
         self.first.store(
-            all.first().map_or(NO_TIMER, |(at, _)| at.0),
+            first.map_or(NO_TIMER, |((at, _), _)| at.0),
             Ordering::Release,
         );
     }
@@ -195,8 +211,11 @@ impl Shared {
 
     /// Has every connection looked at that waits for a gate.
     pub(crate) fn gate_opened(&self, now: UnixMicros) {
-        let gated = lock(&self.gated).clone();
-        gated.iter().for_each(|id| self.set_timer(now, *id));
+        let gated = lock(&self.gated).numbers.clone();
+        let mut gated: Vec<(u64, u64)> = gated.into_iter().map(|(id, n)| (n, id)).collect();
+        // Who came first goes first.
+        gated.sort_unstable();
+        gated.iter().for_each(|(_, id)| self.set_timer(now, *id));
     }
 
     pub(crate) fn history(&self) -> History {
@@ -370,7 +389,11 @@ impl Shared {
         }
         if !judgement.gates.is_empty() {
             // Before the gates are asked, so that none opens unnoticed.
-            lock(&self.gated).insert(client_id);
+            let mut gated = lock(&self.gated);
+            gated.count += 1;
+            let number = gated.count;
+            gated.numbers.entry(client_id).or_insert(number);
+            drop(gated);
             let bell = self.bell.get().unwrap_or_else(|| Waker::noop());
             let gates = judgement.gates.iter();
             wait.gates = gates.map(|gate| gate.enter(bell)).collect();
@@ -520,7 +543,7 @@ impl Shared {
     /// Ends the session of a connection.
     fn forget(&self, desk: &mut (impl Desk + ?Sized), link: &Link) {
         if let Some(conn) = link.conn.get() {
-            lock(&self.gated).remove(&conn.client_id());
+            lock(&self.gated).numbers.remove(&conn.client_id());
             if lock(&self.links).remove(&conn.client_id()).is_some() {
                 desk.disconnect(*conn);
             }
@@ -902,7 +925,7 @@ impl Node {
                 self.serve(shared, link, now);
             }
             if !link.is_some_and(|link| link.is_at_gate()) {
-                lock(&shared.gated).remove(&client_id);
+                lock(&shared.gated).numbers.remove(&client_id);
             }
         }
     }

@@ -102,6 +102,8 @@ impl Engine {
         if is_quiet || self.state().has_sequel {
             return self.conclude(conn, outcome, now);
         }
+        // What is pushed from now on belongs to nobody's request.
+        self.state_mut().caller = None;
         outcome
     }
 

@@ -5,16 +5,21 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
     AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisFuture, RedisResult, Value,
 };
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a greeting may take, as with connections that the crate dials by itself.
+const GREETING: Duration = Duration::from_secs(1);
 
 /// How a connection's driver is run: `tokio::spawn` unless told otherwise.
 pub type Spawn = Arc<dyn Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync>;
 
 /// A connection of the `redis` crate that needs no socket, so that it works under a paused tokio
-/// clock. Cloning shares it; after a disconnect or a timeout the next command dials anew. Its
-/// driver ends with the last clone.
+/// clock. Cloning shares it; after a disconnect or a timeout the next command dials anew, for which
+/// it waits a second at most. Its driver ends with the last clone.
 ///
 /// # Cancel safety
 /// A command whose future is dropped may still be executed, as on every connection.
@@ -102,8 +107,11 @@ impl Inner {
             return Ok(dialled);
         }
         let stream = InProcess::open(self.hub.clone(), self.addr.as_deref());
-        let (connection, driver) =
-            MultiplexedConnection::new_with_config(&self.info, stream, self.config.clone()).await?;
+        let greeting =
+            MultiplexedConnection::new_with_config(&self.info, stream, self.config.clone());
+        let (connection, driver) = tokio::time::timeout(GREETING, greeting)
+            .await
+            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         (self.spawn)(Box::pin(driver));
         let mut current = self.current();
         let number = self.dials.fetch_add(1, Ordering::AcqRel) + 1;
