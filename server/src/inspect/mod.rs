@@ -5,11 +5,15 @@
 mod assert;
 mod clock;
 mod data;
+mod diagnosis;
 mod snapshot;
+mod within;
 
 pub use clock::ClockControl;
 pub use data::{Data, Stored};
+pub use diagnosis::{Diagnosis, Held, Reason, Unserved};
 pub use snapshot::Snapshot;
+pub use within::Within;
 
 use crate::engine::{Db, UnixMicros, UnixMillis, Value, Waiting};
 use crate::history::History;
