@@ -199,11 +199,14 @@ mod tests {
     use crate::resp::{OwnedRequest, Reply};
     use std::time::Duration;
 
+    /// Milliseconds, and how many keys each node had then.
+    type Log = Arc<Mutex<Vec<(i64, Vec<usize>)>>>;
+
     /// Sees how many keys each node has, whenever that has changed.
     #[derive(Debug, Default)]
     struct Witness {
         seen: Vec<usize>,
-        log: Arc<Mutex<Vec<(i64, Vec<usize>)>>>,
+        log: Log,
     }
 
     fn key_counts(seats: &[Seat<'_>]) -> Vec<usize> {

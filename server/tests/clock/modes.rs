@@ -115,7 +115,7 @@ fn what_was_sent_behind_a_wait_is_served_after_it() -> Test {
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     redis.rpush("q", "v")?;
     let expected = b"*2\r\n$1\r\nq\r\n$1\r\nv\r\n+PONG\r\n";
-    let mut replies = [0; 26];
+    let mut replies = [0; 25];
     stream.read_exact(&mut replies)?;
     assert_eq!(&replies, expected);
     Ok(())

@@ -19,7 +19,10 @@ struct Note {
 impl Wake for Note {
     fn wake(self: Arc<Self>) {
         let at = self.server.clock().true_time().millis().0 - self.start;
-        self.log.lock().unwrap().push((self.name, at));
+        self.log
+            .lock()
+            .expect("nobody panics")
+            .push((self.name, at));
     }
 }
 
@@ -53,7 +56,7 @@ impl Watch {
     }
 
     fn log(&self) -> Vec<(&'static str, i64)> {
-        self.log.lock().unwrap().clone()
+        self.log.lock().expect("nobody panics").clone()
     }
 }
 
