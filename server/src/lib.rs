@@ -29,12 +29,18 @@ mod net;
 #[cfg(feature = "net")]
 mod server;
 
+#[cfg(feature = "net")]
+pub mod diagnosis {
+    //! What a [`Diagnosis`](crate::Diagnosis) is made of.
+    pub use crate::inspect::{Held, Reason, Unserved};
+}
+
 pub use command::command_names;
 pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
 pub use injected::Injected;
 #[cfg(feature = "net")]
-pub use inspect::{ClockControl, Data, Database, LazyExpiry, Snapshot, Stored};
+pub use inspect::{ClockControl, Data, Database, Diagnosis, LazyExpiry, Snapshot, Stored, Within};
 #[cfg(feature = "tls")]
 pub use net::ClientCertificates;
 #[cfg(feature = "net")]

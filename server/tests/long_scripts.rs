@@ -101,6 +101,24 @@ fn over_sockets_a_script_that_wrote_cannot_be_killed_but_shut_down() -> Test {
     Ok(())
 }
 
+/// The timer does not wait for the script, and neither does who is accepted beside it.
+#[test]
+fn a_deadline_during_a_script_keeps_nobody_out() -> Test {
+    let threshold = Duration::from_millis(300);
+    let builder = Server::builder().configure(|config| config.busy_reply_threshold = threshold);
+    let server = blocking::Server::start_with(builder)?;
+    let (mut caller, mut other) = (open(&server)?, open(&server)?);
+    assert_eq!(ask(&mut other, &["PING"])?, "+PONG");
+    // The deadline comes when the script runs, and before the server counts as busy.
+    assert_eq!(ask(&mut caller, &["SET", "due", "v", "PX", "100"])?, "+OK");
+    send(&mut caller, &["EVAL", ENDLESS, "0"])?;
+    until_busy(&mut other)?;
+    let mut late = open(&server)?;
+    assert_eq!(ask(&mut late, &["SCRIPT", "KILL"])?, "+OK");
+    while ask(&mut late, &["DBSIZE"])? != ":0" {}
+    Ok(())
+}
+
 #[test]
 fn a_server_with_an_endless_script_can_be_dropped() -> Test {
     let server = blocking::Server::start_with(impatient())?;

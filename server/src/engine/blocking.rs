@@ -6,11 +6,12 @@
 //! where it stands and answers nothing. A waiter whose connection ends takes nothing with it. What
 //! the first run resolved is kept: the instant at which the waiting ends, the database.
 
-use super::session::ConnId;
+use super::session::{ConnId, Sessions};
 use super::time::{UnixMicros, UnixMillis};
 use super::value::Kind;
-use crate::resp::{Blob, OwnedRequest, Reply};
+use crate::resp::{Blob, OwnedRequest, Reply, quoted};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// What a handler asks for with `Ctx::block_on`.
 #[derive(Clone, Debug)]
@@ -34,12 +35,17 @@ pub(crate) struct Waiter {
 
 /// One who waits, for whoever asks why a test does not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Waiting {
     /// The connection.
     pub conn: ConnId,
+    /// The name it gave itself; empty if none.
+    pub client_name: Vec<u8>,
+    /// Where it comes from.
+    pub addr: String,
     /// The database of its keys.
     pub db: usize,
-    /// The keys it waits on.
+    /// The keys it waits on; none for WAIT.
     pub keys: Vec<Vec<u8>>,
     /// The request, as it came.
     pub request: OwnedRequest,
@@ -47,6 +53,39 @@ pub struct Waiting {
     pub since: UnixMicros,
     /// It gives up once the clock is past this; `None` for one that waits for ever.
     pub until: Option<UnixMillis>,
+}
+
+impl Waiting {
+    /// Its number among the clients, as CLIENT LIST shows it.
+    pub fn client_id(&self) -> u64 {
+        self.conn.client_id()
+    }
+}
+
+/// `client 7 "worker" (in-process:0) waits on "jobs" in database 0 since 1704067200000 ms, for ever: BLPOP jobs 0`
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {} ", self.client_id())?;
+        if !self.client_name.is_empty() {
+            write!(f, "{} ", quoted(&self.client_name))?;
+        }
+        write!(f, "({}) waits", self.addr)?;
+        for (index, key) in self.keys.iter().enumerate() {
+            let before = if index == 0 { " on" } else { "," };
+            write!(f, "{before} {}", quoted(key))?;
+        }
+        write!(
+            f,
+            " in database {} since {} ms",
+            self.db,
+            self.since.millis().0
+        )?;
+        match self.until {
+            Some(until) => write!(f, ", until {} ms", until.0)?,
+            None => write!(f, ", for ever")?,
+        }
+        write!(f, ": {}", self.request)
+    }
 }
 
 type Place = (usize, Blob);
@@ -170,16 +209,21 @@ impl Waiters {
     }
 
     /// Everybody who waits, in the order in which they began.
-    pub(crate) fn list(&self) -> Vec<Waiting> {
+    pub(crate) fn list(&self, sessions: &Sessions) -> Vec<Waiting> {
         let mut all: Vec<_> = self.by_conn.iter().collect();
         all.sort_by_key(|(_, waiter)| waiter.turn);
-        let describe = |(conn, waiter): (&ConnId, &Waiter)| Waiting {
-            conn: *conn,
-            db: waiter.wait.db,
-            keys: waiter.wait.keys.iter().map(|key| key.to_vec()).collect(),
-            request: waiter.request.clone(),
-            since: waiter.since,
-            until: waiter.wait.until,
+        let describe = |(conn, waiter): (&ConnId, &Waiter)| {
+            let session = sessions.get(*conn);
+            Waiting {
+                conn: *conn,
+                client_name: session.map_or_else(Vec::new, |session| session.name.to_vec()),
+                addr: session.map_or_else(String::new, |session| session.addr.to_string()),
+                db: waiter.wait.db,
+                keys: waiter.wait.keys.iter().map(|key| key.to_vec()).collect(),
+                request: waiter.request.clone(),
+                since: waiter.since,
+                until: waiter.wait.until,
+            }
         };
         all.into_iter().map(describe).collect()
     }

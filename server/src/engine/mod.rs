@@ -604,7 +604,8 @@ impl Engine {
 
     /// Who waits on which key, in the order in which they began.
     pub fn waiting(&self) -> Vec<Waiting> {
-        self.state().waiters.list()
+        let state = self.state();
+        state.waiters.list(&state.sessions)
     }
 
     /// How many listen to a channel, patterns not counted.

@@ -1,7 +1,7 @@
 //! Assertions with readable messages. Each panics in the line of the test that called it.
 
-use super::data::quoted;
 use super::{Data, Database};
+use crate::resp::quoted;
 use crate::server::Server;
 use std::fmt::Write as _;
 use std::ops::RangeBounds;

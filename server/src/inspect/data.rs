@@ -1,7 +1,7 @@
 //! Values as a test sees them: owned, comparable, printable.
 
 use crate::engine::{Db, UnixMillis, Value};
-use crate::resp::push_quoted;
+use crate::resp::quoted;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,13 +58,6 @@ pub(super) fn stored(db: &Db, now: Option<UnixMillis>) -> BTreeMap<Bytes, Stored
         }
     }
     all
-}
-
-/// Bytes as `redis-cli` prints them.
-pub(super) fn quoted(bytes: &[u8]) -> String {
-    let mut text = Vec::new();
-    push_quoted(bytes, &mut text);
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 impl fmt::Display for Data {

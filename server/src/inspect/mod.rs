@@ -5,13 +5,17 @@
 mod assert;
 mod clock;
 mod data;
+mod diagnosis;
 mod node_fault;
 mod snapshot;
+mod within;
 
 pub use clock::ClockControl;
 pub use data::{Data, Stored};
+pub use diagnosis::{Diagnosis, Held, Reason, Unserved};
 pub use node_fault::LazyExpiry;
 pub use snapshot::Snapshot;
+pub use within::Within;
 
 use crate::engine::{Db, UnixMicros, UnixMillis, Value, Waiting};
 use crate::history::History;

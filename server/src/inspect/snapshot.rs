@@ -1,7 +1,8 @@
 //! All data of a server at one instant: kept, compared, put back.
 
-use super::data::{quoted, stored};
+use super::data::stored;
 use crate::engine::Db;
+use crate::resp::quoted;
 use crate::server::Server;
 use std::fmt;
 

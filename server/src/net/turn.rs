@@ -191,3 +191,81 @@ impl Turn<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Config, Desk, Outcome};
+    use crate::resp::{OwnedRequest, Reply};
+    use std::time::Duration;
+
+    /// Milliseconds, and how many keys each node had then.
+    type Log = Arc<Mutex<Vec<(i64, Vec<usize>)>>>;
+
+    /// Sees how many keys each node has, whenever that has changed.
+    #[derive(Debug, Default)]
+    struct Witness {
+        seen: Vec<usize>,
+        log: Log,
+    }
+
+    fn key_counts(seats: &[Seat<'_>]) -> Vec<usize> {
+        let counts = seats.iter().map(|seat| seat.node.engine.database(0));
+        counts.map(|db| db.map_or(0, |db| db.len())).collect()
+    }
+
+    impl Between for Witness {
+        fn poll_timeout(&self, seats: &[Seat<'_>]) -> Option<UnixMicros> {
+            (key_counts(seats) != self.seen).then_some(UnixMicros(i64::MIN))
+        }
+
+        fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+            self.seen = key_counts(seats);
+            let mut log = self.log.lock().expect("nobody panics");
+            log.push((now.millis().0, self.seen.clone()));
+        }
+    }
+
+    fn set(hub: &Hub, key: &str, px: &str) {
+        let engine = &mut hub.shared.node().engine;
+        let conn = engine.connect("test:0", UnixMicros(0)).expect("room");
+        let request = OwnedRequest::new(["SET", key, "v", "PX", px].map(str::as_bytes));
+        let request = request.as_request().expect("not empty");
+        let outcome = engine.handle(conn, request, UnixMicros(0));
+        assert_eq!(outcome, Outcome::Reply(Reply::Ok));
+    }
+
+    #[test]
+    fn what_is_between_nodes_is_handed_over_before_the_next_deadline() {
+        let time = Arc::new(TrueTime::new(Clock::Manual, UnixMicros(0)).expect("no runtime"));
+        let hub = || {
+            Hub::new(
+                Shared::new(Config::default(), 0, UnixMicros(0)),
+                time.clone(),
+            )
+        };
+        let (first, second) = (hub(), hub());
+        // Two at one instant, and one on the way.
+        set(&first, "k", "10");
+        set(&second, "k", "10");
+        set(&second, "l", "20");
+        let witness = Witness::default();
+        let log = witness.log.clone();
+        time.connect(Box::new(witness));
+        let until = |end: i64| time.pass(|turn| turn.advance(UnixMicros(end * 1_000)));
+        assert!(until(10));
+        assert_eq!(*log.lock().expect("nobody panics"), [(0, vec![1, 2])]);
+        assert!(until(30));
+        let seen = [
+            (0, vec![1, 2]),
+            (11, vec![0, 2]),
+            (11, vec![0, 1]),
+            (21, vec![0, 0]),
+        ];
+        assert_eq!(*log.lock().expect("nobody panics"), seen);
+        assert_eq!(time.source.now().plus(Duration::ZERO), UnixMicros(30_000));
+        drop(second);
+        assert_eq!(time.hubs().len(), 1);
+        assert!(until(40));
+    }
+}

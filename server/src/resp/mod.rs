@@ -16,7 +16,7 @@ pub use decode::{Decoder, Limits, ProtocolError};
 pub use encode::{Protocol, encode};
 pub(crate) use long_double::LongDouble;
 pub use number::{format_double, parse_integer};
-pub(crate) use quote::push_quoted;
+pub(crate) use quote::{push_quoted, quoted};
 pub use reply::{ErrorReply, Reply};
 pub(crate) use request::Requests;
 pub use request::{OwnedRequest, Request};

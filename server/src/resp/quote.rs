@@ -21,6 +21,13 @@ pub(crate) fn push_quoted(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Bytes in double quotes, as `redis-cli` prints them.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
+    let mut text = Vec::new();
+    push_quoted(bytes, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// As `redis-cli` would take it: quoted where that is needed.
 impl fmt::Display for OwnedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,15 +1,9 @@
 //! The three clocks, and what moves with them.
 
+use super::{PATIENCE, Test, ms};
 use redis::{AsyncTypedCommands, RedisResult};
 use redouble::engine::{UnixMicros, UnixMillis};
 use redouble::{Clock, Server, blocking};
-use std::time::Duration;
-
-type Test = Result<(), Box<dyn std::error::Error>>;
-
-const fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
 
 #[tokio::test]
 async fn the_system_clock_moves_by_itself() -> Test {
@@ -103,6 +97,27 @@ fn without_a_runtime() -> Test {
     server.clock().advance(ms(101));
     assert_eq!(redis.get("k")?, None);
     assert!(blocking::Server::start_with(Server::builder().clock(Clock::Tokio)).is_err());
+    Ok(())
+}
+
+/// Nobody has to move the clock for what is to be done now.
+#[test]
+fn what_was_sent_behind_a_wait_is_served_after_it() -> Test {
+    use redis::TypedCommands;
+    use std::io::{Read, Write};
+    let server = blocking::Server::start_with(Server::builder().clock(Clock::Manual))?;
+    let mut stream = std::net::TcpStream::connect(server.addr())?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"BLPOP q 0\r\nPING\r\n")?;
+    while server.diagnosis().unserved.is_empty() {
+        std::thread::yield_now();
+    }
+    let mut redis = redis::Client::open(server.url())?.get_connection()?;
+    redis.rpush("q", "v")?;
+    let expected = b"*2\r\n$1\r\nq\r\n$1\r\nv\r\n+PONG\r\n";
+    let mut replies = [0; 25];
+    stream.read_exact(&mut replies)?;
+    assert_eq!(&replies, expected);
     Ok(())
 }
 

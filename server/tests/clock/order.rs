@@ -1,0 +1,154 @@
+//! When a manual clock moves across many deadlines, they are met in order, each at its own instant.
+
+use super::{Test, heard_by, manual, ms, sent};
+use redouble::{Clock, InProcess, Server};
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+
+/// Who was woken, at which millisecond since the start.
+type Log = Arc<Mutex<Vec<(&'static str, i64)>>>;
+
+/// Notes the instant at which a client could have read something.
+struct Note {
+    name: &'static str,
+    log: Log,
+    server: Arc<Server>,
+    start: i64,
+}
+
+impl Wake for Note {
+    fn wake(self: Arc<Self>) {
+        let at = self.server.clock().true_time().millis().0 - self.start;
+        self.log
+            .lock()
+            .expect("nobody panics")
+            .push((self.name, at));
+    }
+}
+
+/// Clients that wait, and the log of when they are served.
+struct Watch {
+    log: Log,
+    start: i64,
+    streams: Vec<InProcess>,
+}
+
+impl Watch {
+    fn from(server: &Server) -> Self {
+        Self {
+            log: Log::default(),
+            start: server.clock().true_time().millis().0,
+            streams: Vec::new(),
+        }
+    }
+
+    async fn send(&mut self, name: &'static str, server: &Arc<Server>, request: &str) -> Test {
+        let mut stream = sent(server, request).await?;
+        let note = Note {
+            name,
+            log: self.log.clone(),
+            server: server.clone(),
+            start: self.start,
+        };
+        let _confirmed = heard_by(&mut stream, &Waker::from(Arc::new(note)));
+        self.streams.push(stream);
+        Ok(())
+    }
+
+    fn log(&self) -> Vec<(&'static str, i64)> {
+        self.log.lock().expect("nobody panics").clone()
+    }
+}
+
+#[tokio::test]
+async fn on_one_node() -> Test {
+    let server = Arc::new(manual().await?);
+    sent(&server, "CONFIG SET notify-keyspace-events KEx").await?;
+    let mut watch = Watch::from(&server);
+    for (name, request) in [
+        ("third", "BLPOP q 3"),
+        ("first", "BLPOP q 1"),
+        ("k2 is gone", "SUBSCRIBE __keyspace@0__:k2"),
+        ("k4 is gone", "SUBSCRIBE __keyspace@0__:k4"),
+        ("fourth", "BLPOP q 4.5"),
+    ] {
+        watch.send(name, &server, request).await?;
+    }
+    sent(&server, "SET k4 v PX 4000").await?;
+    sent(&server, "SET k2 v PX 2000").await?;
+    // No key expires during a pause.
+    sent(&server, "CLIENT PAUSE 2500 WRITE").await?;
+    watch.send("put off", &server, "SET k v").await?;
+    server.clock().advance(ms(10_000));
+    let order = [
+        ("first", 1_001),
+        ("put off", 2_501),
+        ("k2 is gone", 2_501),
+        ("third", 3_001),
+        ("k4 is gone", 4_001),
+        ("fourth", 4_501),
+    ];
+    assert_eq!(watch.log(), order);
+    Ok(())
+}
+
+#[tokio::test]
+async fn on_two_nodes_that_share_time() -> Test {
+    let first = Arc::new(manual().await?);
+    let second = Arc::new(Server::builder().beside(&first).start().await?);
+    for server in [&first, &second] {
+        sent(server, "CONFIG SET notify-keyspace-events KEx").await?;
+    }
+    second.clock().drift(1_000_000); // twice as fast
+    let mut watch = Watch::from(&first);
+    for (name, server, request) in [
+        ("b at 2", &second, "BLPOP q 4"),
+        ("b at 1", &second, "BLPOP q 2.001"),
+        ("a at 1", &first, "BLPOP q 1"),
+        ("a at 3", &first, "BLPOP q 3"),
+        ("a's key", &first, "SUBSCRIBE __keyspace@0__:k"),
+        ("b's key", &second, "SUBSCRIBE __keyspace@0__:k"),
+    ] {
+        watch.send(name, server, request).await?;
+    }
+    sent(&first, "SET k v PX 2500").await?;
+    sent(&second, "SET k v PX 7000").await?;
+    sent(&second, "CLIENT PAUSE 3000 ALL").await?;
+    watch.send("b, put off", &second, "PING").await?;
+    // Through either of them.
+    second.clock().advance(ms(2_000));
+    first.clock().advance(ms(2_000));
+    let order = [
+        ("a at 1", 1_001), // of one instant, the node that was made first
+        ("b at 1", 1_001),
+        ("b, put off", 1_500),
+        ("b at 2", 2_000), // 2,000.5 ms
+        ("a's key", 2_501),
+        ("a at 3", 3_001),
+        ("b's key", 3_500),
+    ];
+    assert_eq!(watch.log(), order);
+    assert_eq!(second.clock().offset_us(), 4_000_000);
+    Ok(())
+}
+
+/// Timers of two nodes are one on a tokio clock too, which tells milliseconds apart.
+#[tokio::test(start_paused = true)]
+async fn on_two_nodes_that_follow_tokio() -> Test {
+    let first = Server::builder().clock(Clock::Tokio).start().await?;
+    let second = Arc::new(Server::builder().beside(&first).start().await?);
+    let first = Arc::new(first);
+    let mut watch = Watch::from(&first);
+    for (name, server, request) in [
+        ("b at 2", &second, "BLPOP q 2"),
+        ("a at 2", &first, "BLPOP q 2"),
+        ("b at 1", &second, "BLPOP q 1"),
+        ("a at 3", &first, "BLPOP q 3"),
+    ] {
+        watch.send(name, server, request).await?;
+    }
+    tokio::time::sleep(ms(10_000)).await;
+    let names: Vec<_> = watch.log().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["b at 1", "a at 2", "b at 2", "a at 3"]);
+    Ok(())
+}
