@@ -329,17 +329,20 @@ impl State {
         [timeout, pause, idle, expiry].into_iter().flatten().min()
     }
 
-    /// What the caller was sent during its own request comes before the reply; what MONITOR tells it
-    /// of that request comes behind.
+    /// What the caller was sent during its own request comes before the reply, or behind it where the
+    /// handler said so ([`Ctx::replies_here`]); what MONITOR tells it of that request comes last.
     fn with_own_frames(&mut self, reply: Reply) -> Reply {
         if self.own_frames.is_empty() && self.own_tail.is_empty() {
             return reply;
         }
         let mut frames = std::mem::take(&mut self.own_frames);
+        let at = self.reply_at.take().unwrap_or(frames.len());
+        let behind = frames.split_off(at.min(frames.len()));
         match reply {
             Reply::Several(own) => frames.extend(own),
             reply => frames.push(reply),
         }
+        frames.extend(behind);
         frames.append(&mut self.own_tail);
         Reply::Several(frames)
     }
