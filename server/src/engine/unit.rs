@@ -217,13 +217,21 @@ impl Engine {
             return;
         };
         state.retry = Some(place.1.clone());
+        // It is the caller now: what it hears of its own request has its place around the reply.
+        let caller = state.caller.replace(conn);
+        let frames = std::mem::take(&mut state.own_frames);
         let dispatched = dispatch(state, &mut session, request, now, Origin::Retry);
         state.retry = None;
         state.sessions.put_back(session);
         if let Dispatched::Reply(reply) = dispatched {
+            let reply = state.with_own_frames(reply);
             state.waiters.remove(conn);
             state.answer(conn, reply);
         }
+        for frame in std::mem::replace(&mut state.own_frames, frames) {
+            state.outbox.push(Effect::Push { conn, frame });
+        }
+        state.caller = caller;
     }
 
     /// Handles a request that came during a pause, as if it had just come.
