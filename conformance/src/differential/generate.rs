@@ -16,6 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Connections of one sequence at most, as many as are alive at a time.
 const CONNECTIONS_MAX: usize = 3;
 
+/// What shows the events of all keys, the connection's own ones among its replies.
+const LISTEN: [&str; 2] = [
+    "CONFIG SET notify-keyspace-events KEA",
+    "PSUBSCRIBE __key*__:*",
+];
+
 /// A sequence, and what it was drawn for.
 #[derive(Clone, Debug)]
 pub struct Drawn {
@@ -175,6 +181,7 @@ impl Source {
 #[derive(Debug)]
 struct Live {
     number: u32,
+    is_resp3: bool,
     queues: bool,
 }
 
@@ -241,6 +248,11 @@ impl<'a, 'g> Draw<'a, 'g> {
         }
         let themes = self.themes();
         self.setup(&themes);
+        if self.live[0].is_resp3 && self.source.percent(15) {
+            for line in LISTEN {
+                self.step(self.live[0].number, split(line).unwrap_or_default());
+            }
+        }
         let features = &self.generator.features;
         let forced = forced(requests);
         let mut due = (0..forced).map(|n| {
@@ -293,11 +305,13 @@ impl<'a, 'g> Draw<'a, 'g> {
 
     fn open(&mut self) -> Live {
         self.connections += 1;
-        if self.source.percent(50) {
-            self.step(self.connections, vec![b"HELLO".to_vec(), b"3".to_vec()]);
+        let is_resp3 = self.source.percent(50);
+        if is_resp3 {
+            self.step(self.connections, split("HELLO 3").unwrap_or_default());
         }
         Live {
             number: self.connections,
+            is_resp3,
             queues: false,
         }
     }

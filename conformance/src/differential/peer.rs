@@ -223,7 +223,7 @@ impl SocketPeer {
     fn play(
         &mut self,
         connection: u32,
-        request: &[Vec<u8>],
+        request: &Request,
         may_wait: bool,
     ) -> io::Result<Vec<Output>> {
         if !self.wires.contains_key(&connection) {
@@ -235,9 +235,15 @@ impl SocketPeer {
             wire.send(&multibulk(request))?;
             *open += 1;
             if !may_wait && *open == 1 {
-                let first = wire.reply(REPLY_MAX)?;
+                // Events of its own request may come before the reply.
+                while let Some(reply) = wire.reply(REPLY_MAX)? {
+                    let is_event = is_push(&reply) && !is_listening(request);
+                    gather(connection, vec![reply], &mut outputs);
+                    if !is_event {
+                        break;
+                    }
+                }
                 *open = 0;
-                gather(connection, first.into_iter().collect(), &mut outputs);
             }
         }
         // What others are sent is written in the same turn of the server's loop; a request may be
@@ -247,7 +253,8 @@ impl SocketPeer {
         }
         for (number, (wire, open)) in &mut self.wires {
             let replies = wire.at_hand()?;
-            *open = open.saturating_sub(replies.len());
+            let answered = replies.iter().filter(|reply| !is_push(reply)).count();
+            *open = open.saturating_sub(answered);
             gather(*number, replies, &mut outputs);
         }
         own_first(connection, &mut outputs);
@@ -260,6 +267,18 @@ impl SocketPeer {
         }
         Ok(())
     }
+}
+
+/// Whether it is a message, or confirms a channel, in RESP3.
+fn is_push(reply: &[u8]) -> bool {
+    reply.starts_with(b">")
+}
+
+/// Whether a request is answered by confirmations alone.
+fn is_listening(request: &Request) -> bool {
+    request
+        .first()
+        .is_some_and(|name| name.to_ascii_lowercase().ends_with(b"subscribe"))
 }
 
 fn gather(connection: u32, replies: Vec<Vec<u8>>, into: &mut Vec<Output>) {

@@ -99,6 +99,7 @@ fn expire_in(
         ctx.notify(Class::Generic, "del", key);
     } else {
         ctx.set_deadline(key, Some(deadline));
+        ctx.replies_here();
         ctx.notify(Class::Generic, "expire", key);
     }
     Ok(Reply::Int(1))

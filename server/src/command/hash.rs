@@ -23,6 +23,7 @@ fn change<T>(
         ctx.set_found(None, key, Value::Hash(Box::new(hash)), Ttl::Clear);
         result
     };
+    ctx.replies_here();
     ctx.notify(Class::Hash, event, key);
     Ok(result)
 }

@@ -32,6 +32,7 @@ fn push(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -
         ctx.set_found(None, key, Value::List(Box::new(list)), Ttl::Clear);
         len
     };
+    ctx.replies_here();
     ctx.notify(Class::List, push_event(end), key);
     Ok(Reply::Int(len as i64))
 }
@@ -86,6 +87,7 @@ fn lset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     *place = Blob::new(element);
     ctx.touched(key);
+    ctx.replies_here();
     ctx.notify(Class::List, "lset", key);
     Ok(Reply::Ok)
 }

@@ -40,6 +40,7 @@ fn take(
     let taken = (0..count).filter_map(|_| list.pop(end).map(Reply::Bulk));
     let taken: Vec<Reply> = taken.collect();
     let is_empty = list.is_empty();
+    ctx.replies_here();
     removed(ctx, key, pop_event(end), is_empty);
     Ok(Some(taken))
 }
@@ -51,6 +52,7 @@ fn take_one(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Blob>, Com
     };
     let taken = list.pop(end);
     let is_empty = list.is_empty();
+    ctx.replies_here();
     removed(ctx, key, pop_event(end), is_empty);
     Ok(taken)
 }
@@ -208,6 +210,7 @@ fn move_element(
         ctx.set_found(None, destination, Value::List(list), Ttl::Clear);
     }
     ctx.notify(Class::List, push_event(to), destination);
+    ctx.replies_here();
     let is_empty = ctx
         .write::<List>(source)?
         .is_some_and(|list| list.is_empty());

@@ -46,6 +46,8 @@ fn swapdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         index.filter(|index| *index < ctx.state.dbs.len())
     };
     match (known(first), known(second)) {
+        // A database and itself: nobody who watches its keys is to know.
+        (Some(first), Some(second)) if first == second => {}
         (Some(first), Some(second)) => ctx.state.swap(first, second),
         _ => return Err(CommandError::DbIndex),
     }

@@ -100,7 +100,9 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         .map(|expiry| expiry.deadline(ctx, "set"))
         .transpose()?;
     let old = if options.get {
-        Some(bulk_or_nil(ctx.read::<Blob>(key)?))
+        let old = bulk_or_nil(ctx.read::<Blob>(key)?);
+        ctx.replies_here();
+        Some(old)
     } else {
         None
     };
@@ -128,6 +130,7 @@ fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn getset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, value) = (args.required()?, args.required()?);
     let old = bulk_or_nil(ctx.read::<Blob>(key)?);
+    ctx.replies_here();
     store(ctx, key, value);
     Ok(old)
 }
@@ -135,6 +138,7 @@ fn getset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn getdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let old = bulk_or_nil(ctx.read::<Blob>(key)?);
+    ctx.replies_here();
     if ctx.delete(key) {
         ctx.notify(Class::Generic, "del", key);
     }
@@ -147,8 +151,10 @@ fn getex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(value) = ctx.read::<Blob>(key)?.cloned() else {
         return Ok(Reply::Nil);
     };
-    if let Some(expiry) = options.expiry {
-        let deadline = expiry.deadline(ctx, "getex")?;
+    let deadline = options.expiry.map(|expiry| expiry.deadline(ctx, "getex"));
+    let deadline = deadline.transpose()?;
+    ctx.replies_here();
+    if let (Some(expiry), Some(deadline)) = (options.expiry, deadline) {
         if expiry.is_absolute && already_expired(ctx, deadline) {
             ctx.delete(key);
             ctx.notify(Class::Generic, "del", key);

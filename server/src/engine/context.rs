@@ -67,6 +67,8 @@ pub(crate) struct Ctx<'a> {
     pub(crate) wait: Option<Wait>,
     /// What EXEC took from the queue.
     pub(crate) transaction: Option<Box<Queue>>,
+    /// How many of the caller's own frames come before the reply.
+    pub(crate) reply_at: Option<usize>,
 }
 
 impl Ctx<'_> {
@@ -220,6 +222,18 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn touched(&mut self, key: &[u8]) {
         self.state.touched(self.session.db, key);
+    }
+
+    /// Redis writes the reply at this point: a connection that listens to its own events gets those
+    /// from here on behind it.
+    #[inline]
+    pub(crate) fn replies_here(&mut self) {
+        if self.session.is_subscribed
+            && self.origin != Origin::Script
+            && self.state.caller == Some(self.session.conn)
+        {
+            self.reply_at = Some(self.state.own_frames.len());
+        }
     }
 
     /// An event in the life of a key, for whoever subscribed to keyspace notifications. The caller

@@ -101,9 +101,15 @@ pub(super) fn call(
         script: None,
         wait: None,
         transaction: None,
+        reply_at: None,
     };
     let result = (spec.handler)(&mut ctx, &mut Args::new(request, first));
     let (script, wait, transaction, took) = (ctx.script, ctx.wait, ctx.transaction, ctx.took);
+    if let Some(at) = ctx.reply_at
+        && !state.own_frames.is_empty()
+    {
+        state.reply_at = Some(at);
+    }
     let is_parked = matches!(result, Err(CommandError::Parked));
     if origin != Origin::Retry {
         state.stats.commands += 1;

@@ -192,6 +192,8 @@ pub(crate) struct State {
     own_frames: Vec<Reply>,
     /// What MONITOR tells the caller of its own request.
     own_tail: Vec<Reply>,
+    /// How many of the caller's own frames come before its reply; all unless said.
+    reply_at: Option<usize>,
     /// Whether anything follows from this unit (see `unit.rs`).
     has_sequel: bool,
     /// The key for which a waiting request is being run again.
@@ -245,6 +247,7 @@ impl State {
             caller: None,
             own_frames: Vec::new(),
             own_tail: Vec::new(),
+            reply_at: None,
             has_sequel: false,
             retry: None,
             resumed: None,

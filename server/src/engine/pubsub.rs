@@ -50,6 +50,11 @@ impl Subscriptions {
 
 type Listeners = HashMap<Blob, Vec<ConnId>, FixedState>;
 
+/// An empty name is matched by an empty pattern alone: `*` is known to KEYS and SCAN, not here.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    (!name.is_empty() || pattern.is_empty()) && glob_match(pattern, name)
+}
+
 /// All subscriptions of a node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PubSub {
@@ -177,7 +182,7 @@ impl PubSub {
         }
         if space == Space::Channel {
             for (pattern, listeners) in &self.patterns {
-                if glob_match(pattern, channel) {
+                if matches(pattern, channel) {
                     let frame = frame(&[b"pmessage", pattern, channel, message]);
                     messages.extend(listeners.iter().map(|conn| (*conn, frame.clone())));
                 }
@@ -194,7 +199,7 @@ impl PubSub {
         };
         let names = listeners.keys();
         let mut names: Vec<_> = names
-            .filter(|name| pattern.is_none_or(|pattern| glob_match(pattern, name)))
+            .filter(|name| pattern.is_none_or(|pattern| matches(pattern, name)))
             .cloned()
             .collect();
         names.sort_unstable();

@@ -226,13 +226,21 @@ impl Engine {
             return;
         };
         state.retry = Some(place.1.clone());
+        // It is the caller now: what it hears of its own request has its place around the reply.
+        let caller = state.caller.replace(conn);
+        let frames = std::mem::take(&mut state.own_frames);
         let dispatched = dispatch(state, &mut session, request, now, Origin::Retry);
         state.retry = None;
         state.sessions.put_back(session);
         if let Dispatched::Reply(reply) = dispatched {
+            let reply = state.with_own_frames(reply);
             state.waiters.remove(conn);
             state.answer(conn, reply);
         }
+        for frame in std::mem::replace(&mut state.own_frames, frames) {
+            state.outbox.push(Effect::Push { conn, frame });
+        }
+        state.caller = caller;
     }
 
     /// Handles a request that came during a pause, as if it had just come.
@@ -341,17 +349,20 @@ impl State {
         [timeout, pause, idle, expiry].into_iter().flatten().min()
     }
 
-    /// What the caller was sent during its own request comes before the reply; what MONITOR tells it
-    /// of that request comes behind.
+    /// What the caller was sent during its own request comes before the reply, or behind it where the
+    /// handler said so ([`Ctx::replies_here`]); what MONITOR tells it of that request comes last.
     fn with_own_frames(&mut self, reply: Reply) -> Reply {
         if self.own_frames.is_empty() && self.own_tail.is_empty() {
             return reply;
         }
         let mut frames = std::mem::take(&mut self.own_frames);
+        let at = self.reply_at.take().unwrap_or(frames.len());
+        let behind = frames.split_off(at.min(frames.len()));
         match reply {
             Reply::Several(own) => frames.extend(own),
             reply => frames.push(reply),
         }
+        frames.extend(behind);
         frames.append(&mut self.own_tail);
         Reply::Several(frames)
     }
