@@ -59,6 +59,18 @@ pub const KNOWN: &[Known] = &[
         is_seen_in_a_transcript: false,
     },
     Known {
+        name: "tail-call",
+        reason: "a library function that is Lua here and C in Redis takes the place of a script's function that \
+                 calls it last: whether it was called as a method, and in which line, is then lost",
+        is_seen_in_a_transcript: true,
+    },
+    Known {
+        name: "nil-name",
+        reason: "redis.call(nil) is told from redis.call() by no binding to Lua without loss of speed; the double \
+                 says that there is no argument, Redis that there is a wrong one",
+        is_seen_in_a_transcript: true,
+    },
+    Known {
         name: "line-limit",
         reason: "Redis notices a line of more than 64 KiB when it reads a piece without its end, so some such \
                  lines pass; the double refuses them all",

@@ -1,0 +1,105 @@
+//! The ways into a script: how its arguments get onto the Lua heap.
+
+use super::Script;
+use crate::resp::Request;
+use mlua::{Either, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value, Variadic};
+
+/// Arguments that go over the Lua stack; more go through tables.
+const STACK_ARGS_MAX: usize = 64;
+/// Elements of ARGV up to which a script that only reads gets the same tables again.
+const SAME_ARGV_MAX: usize = 4;
+
+/// Ways in: by number of keys, with new tables or with the same ones; and with tables made here.
+pub(super) struct Entries {
+    new: [Function; 3],
+    same: [Function; 3],
+    tables: Function,
+    /// Not into a script: makes one of a text.
+    pub(super) compile: Function,
+}
+
+impl Entries {
+    pub(super) fn of(prelude: &Table) -> mlua::Result<Self> {
+        let named = |name: &str| -> mlua::Result<[Function; 3]> {
+            let function = |keys: u8| prelude.raw_get(format!("{name}{keys}"));
+            Ok([function(0)?, function(1)?, function(2)?])
+        };
+        Ok(Self {
+            new: named("run")?,
+            same: named("again")?,
+            tables: prelude.raw_get("run")?,
+            compile: prelude.raw_get("compile")?,
+        })
+    }
+
+    /// Runs a script with arguments `first_key..first_key + keys` of `request` as KEYS, the rest as ARGV.
+    pub(super) fn enter(
+        &self,
+        lua: &Lua,
+        script: &Script,
+        request: Request<'_>,
+        first_key: usize,
+        keys: usize,
+        bytes_max: usize,
+    ) -> mlua::Result<(bool, Value)> {
+        let count = request.len().saturating_sub(first_key);
+        let function = &script.function;
+        let limit = MemoryLimit(bytes_max);
+        if keys < self.new.len() && keys <= count && count <= STACK_ARGS_MAX {
+            let same = script.only_reads_arguments && count - keys <= SAME_ARGV_MAX;
+            let entry = if same {
+                &self.same[keys]
+            } else {
+                &self.new[keys]
+            };
+            let arg = |index: usize| pass(lua, request.arg(first_key + index).unwrap_or_default());
+            return match count {
+                0 => entry.call((function, limit)),
+                1 => entry.call((function, arg(0)?, limit)),
+                2 => entry.call((function, arg(0)?, arg(1)?, limit)),
+                3 => entry.call((function, arg(0)?, arg(1)?, arg(2)?, limit)),
+                4 => entry.call((function, arg(0)?, arg(1)?, arg(2)?, arg(3)?, limit)),
+                5 => entry.call((function, arg(0)?, arg(1)?, arg(2)?, arg(3)?, arg(4)?, limit)),
+                _ => {
+                    let rest: Variadic<_> = (0..count).map(arg).collect::<mlua::Result<_>>()?;
+                    lua.set_memory_limit(bytes_max)?;
+                    entry.call((function, rest))
+                }
+            };
+        }
+        let table = |from: usize, to: usize| -> mlua::Result<Table> {
+            let table = lua.create_table_with_capacity(to.saturating_sub(from), 0)?;
+            for index in from..to {
+                table.raw_set(
+                    index - from + 1,
+                    lua.create_string(request.arg(index).unwrap_or_default())?,
+                )?;
+            }
+            Ok(table)
+        };
+        let middle = (first_key + keys).min(request.len());
+        let (keys, argv) = (table(first_key, middle)?, table(middle, request.len())?);
+        self.tables.call((function, keys, argv, limit))
+    }
+}
+
+/// The last argument or result: no value, but from here on the heap is bounded.
+///
+/// Without a bound mlua pushes strings as they are; with one, each in a protected call of its own. So
+/// the bound is off while values pass, and this comes after the last of them.
+pub(crate) struct MemoryLimit(pub(crate) usize);
+
+impl IntoLuaMulti for MemoryLimit {
+    fn into_lua_multi(self, lua: &Lua) -> mlua::Result<MultiValue> {
+        lua.set_memory_limit(self.0)?;
+        Ok(MultiValue::new())
+    }
+}
+
+/// Bytes on their way into a machine; texts in UTF-8 take a way without a reference.
+fn pass<'a>(lua: &Lua, bytes: &'a [u8]) -> mlua::Result<Either<&'a str, LuaString>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(Either::Left(text)),
+        Err(_) => lua.create_string(bytes).map(Either::Right),
+    }
+}
