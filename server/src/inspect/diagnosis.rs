@@ -82,6 +82,8 @@ pub enum Reason {
     Held,
     /// A fault delays its request until this point of true time.
     Delayed(UnixMicros),
+    /// A fault holds its request until a gate opens, or a partition heals.
+    AtGate,
     /// A fault has dropped a request, and drops all that follows.
     Dropped,
     /// It does not read its replies.
@@ -176,8 +178,12 @@ impl Diagnosis {
         let input_bytes = input.decoder.buffered_bytes();
         let is_waiting = self.waiting.iter().any(|waiting| waiting.conn == conn);
         let is_full = link.output().is_full();
-        let (reason, request) = match (&input.delayed, &input.parked) {
-            (Some((due, request)), _) => (Reason::Delayed(*due), Some(request)),
+        let (reason, request) = match (&input.held, &input.parked) {
+            (Some(held), _) => {
+                let at_gate = held.wait.is_at_gate().then_some(Reason::AtGate);
+                let due = held.wait.until.unwrap_or_default();
+                (at_gate.unwrap_or(Reason::Delayed(due)), Some(&held.request))
+            }
             _ if input.silenced => (Reason::Dropped, None),
             (None, Some(_)) if is_waiting && input_bytes > 0 => (Reason::BehindItsOwn, None),
             (None, Some(_)) if is_waiting => return None,
@@ -267,6 +273,7 @@ impl fmt::Display for Reason {
             Self::BehindItsOwn => write!(f, "behind its own request that waits"),
             Self::Held => write!(f, "as everybody is held up"),
             Self::Delayed(until) => write!(f, "delayed until {} ms", until.millis().0),
+            Self::AtGate => f.write_str("held at a gate"),
             Self::Dropped => write!(f, "as a fault drops what it sends"),
             Self::DoesNotRead => write!(f, "as it does not read its replies"),
             Self::Incomplete => write!(f, "as its request is not complete"),
