@@ -8,6 +8,7 @@
 
 mod clock;
 mod command;
+mod disk;
 pub mod engine;
 pub mod fault;
 mod history;
@@ -28,6 +29,8 @@ mod listen;
 mod net;
 #[cfg(feature = "net")]
 mod server;
+#[cfg(feature = "net")]
+mod topology;
 
 #[cfg(feature = "net")]
 pub mod diagnosis {
@@ -36,6 +39,7 @@ pub mod diagnosis {
 }
 
 pub use command::command_names;
+pub use disk::{Loss, Persistence};
 pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
 pub use injected::Injected;
@@ -49,6 +53,8 @@ pub use net::{Clock, Driver, InProcess};
 pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]
 pub use server::{Server, ServerBuilder};
+#[cfg(feature = "net")]
+pub use topology::{CutLink, Deployment, DeploymentBuilder, Lag};
 
 /// The version of Redis that is implemented and was compared with, byte for byte.
 pub const REDIS_VERSION: &str = "7.0.15";

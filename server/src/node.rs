@@ -5,6 +5,7 @@
 //! the inbox instead, and the script's hook serves it (see `engine::Bystanders`).
 
 use crate::clock::NodeClock;
+use crate::disk::{Disk, Loss, Persistence};
 use crate::engine::{
     Address, Config, ConnId, Desk, Effect, Engine, Outcome, Unit, UnixMicros, UnixMillis,
 };
@@ -25,6 +26,10 @@ pub(crate) struct Node {
     stall: Option<Stall>,
     /// Serves nobody until it is resumed.
     paused: bool,
+    /// What is found after a crash; absent when that is nothing.
+    disk: Option<Box<Disk>>,
+    /// It has crashed: when (in true time) it is started again, if that is known.
+    restart_at: Option<Option<UnixMicros>>,
     /// Connections with input that came while nobody was served, in order of arrival.
     backlog: VecDeque<Arc<Link>>,
 }
@@ -63,6 +68,9 @@ pub(crate) struct Shared {
     outgoing: Mutex<VecDeque<Outgoing>>,
     /// Whether there is something in it.
     has_outgoing: AtomicBool,
+    has_network: AtomicBool,
+    /// The node has crashed and was not started again.
+    crashed: AtomicBool,
 }
 
 /// Connections with a message that waits for a gate: the number of each, which grows, by client id.
@@ -141,6 +149,8 @@ pub(crate) enum Outgoing {
     Unit(Arc<Unit>),
     /// It shall follow this node, or nobody.
     Follow(Option<Address>),
+    /// Everything that was under way from and to it is lost.
+    Crashed,
 }
 
 /// How far a connection was served.
@@ -159,6 +169,8 @@ impl Shared {
                 engine: Engine::new(config, now),
                 stall: None,
                 paused: false,
+                disk: None,
+                restart_at: None,
                 backlog: VecDeque::new(),
             }),
             inbox: Mutex::default(),
@@ -173,10 +185,25 @@ impl Shared {
             has_history: history_max > 0,
             outgoing: Mutex::default(),
             has_outgoing: AtomicBool::new(false),
+            has_network: AtomicBool::new(false),
+            crashed: AtomicBool::new(false),
         }
     }
 
+    /// From now on there are others to speak to.
+    pub(crate) fn join_network(&self) {
+        self.has_network.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_outgoing(&self) -> bool {
+        self.has_outgoing.load(Ordering::Acquire)
+    }
+
+    /// Says something to the other nodes, if there are any.
     fn post(&self, outgoing: Outgoing) {
+        if !self.has_network.load(Ordering::Acquire) {
+            return;
+        }
         lock(&self.outgoing).push_back(outgoing);
         self.has_outgoing.store(true, Ordering::Release);
     }
@@ -439,6 +466,10 @@ impl Shared {
         if self.is_down() {
             self.forget(desk, link);
             link.output().abandon();
+            return Served::All;
+        }
+        if self.crashed.load(Ordering::Acquire) {
+            link.output().end(Ending::Reset);
             return Served::All;
         }
         let node_time = self.node_time(now);
@@ -794,7 +825,12 @@ impl Node {
                     self.stall = Some(Stall { until, sleeper });
                 }
                 Effect::Shutdown => shared.shut_down(),
-                Effect::Propagate(unit) => shared.post(Outgoing::Unit(unit)),
+                Effect::Propagate(unit) => {
+                    if let Some(disk) = &mut self.disk {
+                        disk.write(unit.clone(), now);
+                    }
+                    shared.post(Outgoing::Unit(unit));
+                }
                 Effect::Follow { master } => shared.post(Outgoing::Follow(master)),
             }
         }
@@ -867,6 +903,61 @@ impl Node {
         self.stall.as_ref().map(|stall| stall.until)
     }
 
+    /// What the node writes is kept from now on, as far as `persistence` goes.
+    pub(crate) fn persist(&mut self, persistence: Persistence) {
+        self.engine.keep_journal();
+        let disk = Disk::new(self.engine.databases(), persistence);
+        self.disk = Some(Box::new(disk));
+    }
+
+    /// Everything in memory is lost and every connection reset, until [`Node::restart`].
+    ///
+    /// # Panics
+    /// For [`Loss::Last`] without a disk.
+    pub(crate) fn crash(&mut self, shared: &Shared, loss: Loss, now: UnixMicros) {
+        let node_time = shared.node_time(now);
+        let databases = match (&mut self.disk, loss) {
+            (Some(disk), _) => disk.crash(loss, now),
+            (None, Loss::Nothing) => self.engine.databases().to_vec(),
+            (None, Loss::AsConfigured | Loss::Everything) => Vec::new(),
+            (None, Loss::Last(_)) => {
+                panic!("a server without persistence cannot lose but the latest writes")
+            }
+        };
+        self.engine.crash(databases, node_time);
+        self.stall = None;
+        self.paused = false;
+        self.restart_at = Some(None);
+        for link in self.backlog.drain(..) {
+            link.input().queued = false;
+        }
+        shared.crashed.store(true, Ordering::Release);
+        let links = std::mem::take(&mut *lock(&shared.links));
+        for link in links.values() {
+            link.output().end(Ending::Reset);
+        }
+        shared.post(Outgoing::Crashed);
+    }
+
+    /// A node that has crashed is started at this point of true time.
+    pub(crate) fn restart_at(&mut self, at: UnixMicros) {
+        if let Some(restart_at) = &mut self.restart_at {
+            *restart_at = Some(at);
+        }
+    }
+
+    fn restart(&mut self, shared: &Shared, now: UnixMicros) {
+        if self.restart_at.flatten().is_some_and(|at| at <= now) {
+            self.restart_at = None;
+            self.engine.restarted(shared.node_time(now));
+            shared.crashed.store(false, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn is_crashed(&self) -> bool {
+        self.restart_at.is_some()
+    }
+
     /// Serves nobody until [`Node::resume`]. Replies that are on their way still arrive.
     pub(crate) fn pause(&mut self) {
         self.paused = true;
@@ -889,6 +980,9 @@ impl Node {
 
     /// When (in true time) [`Node::handle_timeout`] has something to do.
     pub(crate) fn poll_timeout(&self, shared: &Shared) -> Option<UnixMicros> {
+        if let Some(restart_at) = self.restart_at {
+            return restart_at;
+        }
         let message = shared.timers.first();
         // A paused or sleeping node expires nothing: whoever looks, looks later.
         let own = match &self.stall {
@@ -902,6 +996,10 @@ impl Node {
 
     /// Does what is due at `now`.
     pub(crate) fn handle_timeout(&mut self, shared: &Shared, now: UnixMicros) {
+        self.restart(shared, now);
+        if self.is_crashed() {
+            return;
+        }
         self.wake_up(shared, now);
         if !self.is_stalled() {
             self.engine.handle_timeout(shared.node_time(now));

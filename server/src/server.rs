@@ -1,5 +1,6 @@
 //! A server: how it is built, reached and ended.
 
+use crate::disk::Persistence;
 use crate::engine::{Config, UnixMicros, UnixMillis};
 use crate::fault::{MessageRule, Rule};
 use crate::injected::Injected;
@@ -18,6 +19,7 @@ pub struct ServerBuilder {
     epoch: UnixMicros,
     time: Option<Arc<TrueTime>>,
     history_max: usize,
+    persistence: Persistence,
 }
 
 impl Default for ServerBuilder {
@@ -29,6 +31,7 @@ impl Default for ServerBuilder {
             epoch: EPOCH,
             time: None,
             history_max: 0,
+            persistence: Persistence::None,
         }
     }
 }
@@ -104,6 +107,20 @@ impl ServerBuilder {
         self
     }
 
+    /// What survives a [crash](Server::crash). Nothing unless set.
+    #[must_use]
+    pub fn persistence(mut self, persistence: Persistence) -> Self {
+        self.persistence = persistence;
+        self
+    }
+
+    /// The seed of the server at this place among several.
+    pub(crate) fn seed_of(mut self, place: usize) -> Self {
+        let seed = self.config.seed;
+        self.config.seed = seed.wrapping_add((place as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        self
+    }
+
     /// The parameters behind all this, and the bounds that have no method of their own.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
@@ -151,6 +168,9 @@ impl ServerBuilder {
         let listening = self.wanted.bind(is_lazy, &mut self.config)?;
         let is_known = listening.is_known;
         let shared = Shared::new(self.config, self.history_max, time.source.now());
+        if self.persistence != Persistence::None {
+            shared.node().persist(self.persistence);
+        }
         let server = Server {
             hub: Hub::new(shared, time),
             listening: Mutex::new(listening),
@@ -279,6 +299,16 @@ impl Server {
     /// Installs a rule of the caller's own, or one that [`fault::parse`](crate::fault::parse) made.
     pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> Injected {
         Injected::install(self.hub.clone(), rule.into())
+    }
+
+    /// Its port; for a server that has none yet one that stands for its place among several.
+    pub(crate) fn port_or(&self, place: usize) -> u16 {
+        let port = self.hub.shared.node().engine.state().config.port;
+        if port == 0 {
+            6379_u16.saturating_add(place as u16)
+        } else {
+            port
+        }
     }
 
     /// Whether the server has ended, by SHUTDOWN.

@@ -266,7 +266,7 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
 }
 
 fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
-    let (now, replication) = (ctx.now.0.div_euclid(1_000_000), &ctx.state.replication);
+    let (now, replication) = (ctx.now, &ctx.state.replication);
     super::replication::describe(replication, now, |name, value| text.field(name, value));
     text.field("master_failover_state", "no-failover");
     text.field("master_replid", &ctx.state.replication_id);

@@ -4,7 +4,7 @@
 use super::client::milliseconds;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Address, Ctx, Effect, Replication};
+use crate::engine::{Address, Ctx, Effect, Replication, UnixMicros};
 use crate::resp::{Reply, parse_integer};
 use std::time::Duration;
 
@@ -13,7 +13,9 @@ fn replicaof(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if args.keyword("NO") {
         if args.keyword("ONE") {
             ctx.state.promote();
-            ctx.state.outbox.push(Effect::Follow { master: None });
+            if ctx.state.replication.has_peers() {
+                ctx.state.outbox.push(Effect::Follow { master: None });
+            }
             return Ok(Reply::Ok);
         }
         let _a_host_called_no = args.required()?;
@@ -103,11 +105,11 @@ fn wait(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 /// What INFO tells.
 pub(super) fn describe(
     replication: &Replication,
-    now_seconds: i64,
+    now: UnixMicros,
     mut field: impl FnMut(&str, String),
 ) {
     if let Some(upstream) = &replication.upstream {
-        let since = now_seconds - upstream.since.0.div_euclid(1_000_000);
+        let since = now.0.div_euclid(1_000_000) - upstream.since.0.div_euclid(1_000_000);
         field("role", "slave".to_owned());
         field("master_host", upstream.address.host.clone());
         field("master_port", upstream.address.port.to_string());
@@ -131,13 +133,12 @@ pub(super) fn describe(
     }
     field("connected_slaves", replication.replicas.len().to_string());
     for (index, replica) in replication.replicas.iter().enumerate() {
-        let lag = now_seconds - replica.acknowledged_at.0.div_euclid(1_000_000);
         let text = format!(
             "ip={},port={},state=online,offset={},lag={}",
             replica.address.host,
             replica.address.port,
             replica.offset,
-            lag.max(0)
+            replica.lag_seconds(now)
         );
         field(&format!("slave{index}"), text);
     }

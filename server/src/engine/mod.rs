@@ -570,6 +570,8 @@ pub struct Engine {
     state: Option<Box<State>>,
     #[cfg(feature = "script")]
     runner: script::Runner,
+    /// What it was started with, for the next start.
+    start: Config,
 }
 
 const HAS_STATE: &str = "the state is in its place whenever no script runs";
@@ -580,6 +582,7 @@ impl Engine {
         Self {
             #[cfg(feature = "script")]
             runner: script::Runner::new(&config),
+            start: config.clone(),
             state: Some(Box::new(State::new(config, now))),
         }
     }
@@ -596,8 +599,8 @@ impl Engine {
 
     /// Lowers `maxclients` to what `allowed` makes of it.
     pub fn limit_connections(&mut self, allowed: impl FnOnce(usize) -> usize) {
-        let config = &mut self.state_mut().config;
-        config.maxclients = allowed(config.maxclients);
+        self.start.maxclients = allowed(self.start.maxclients);
+        self.state_mut().config.maxclients = self.start.maxclients;
     }
 
     /// Open connections.

@@ -44,8 +44,8 @@ pub(crate) struct Replica {
     pub(crate) address: Address,
     /// The offset that it has.
     pub(crate) offset: u64,
-    /// When it said so last.
-    pub(crate) acknowledged_at: UnixMicros,
+    /// Since when it says nothing; a replica whose link works says something every second.
+    pub(crate) silent_since: Option<UnixMicros>,
 }
 
 /// A request that waits for replicas.
@@ -72,7 +72,20 @@ pub(crate) struct Replication {
     peers: Vec<Address>,
 }
 
+impl Replica {
+    /// For how long it has said nothing, seconds.
+    pub(crate) fn lag_seconds(&self, now: UnixMicros) -> i64 {
+        let since = self.silent_since.unwrap_or(now);
+        now.0.saturating_sub(since.0).div_euclid(1_000_000).max(0)
+    }
+}
+
 impl Replication {
+    /// Whether there are other nodes.
+    pub(crate) fn has_peers(&self) -> bool {
+        !self.peers.is_empty()
+    }
+
     /// Whether there is a node to follow at this address.
     pub(crate) fn reaches(&self, address: &Address) -> bool {
         self.peers.contains(address)
@@ -92,8 +105,7 @@ impl Replication {
     /// How many replicas have said something within `lag_seconds_max`; 0 is no bound.
     pub(crate) fn good(&self, now: UnixMicros, lag_seconds_max: i64) -> usize {
         let is_good = |replica: &&Replica| {
-            let lag = now.0.saturating_sub(replica.acknowledged_at.0) / 1_000_000;
-            lag_seconds_max == 0 || lag <= lag_seconds_max
+            lag_seconds_max == 0 || replica.lag_seconds(now) <= lag_seconds_max
         };
         self.replicas.iter().filter(is_good).count()
     }
@@ -249,6 +261,11 @@ impl Engine {
         self.follow_up(now);
     }
 
+    /// The node runs again after a crash, for as long as from now.
+    pub(crate) fn restarted(&mut self, now: UnixMicros) {
+        self.state_mut().started = now;
+    }
+
     /// The node becomes a replica and holds what its master holds.
     pub(crate) fn follow(&mut self, master: Address, copy: &Copy, now: UnixMicros) {
         let state = self.state_mut();
@@ -291,11 +308,24 @@ impl Engine {
             id,
             address,
             offset: state.replication.offset,
-            acknowledged_at: now,
+            silent_since: None,
         };
+        state.begin(now);
         state.replication.replicas.retain(|one| one.id != id);
         state.replication.replicas.push(replica);
         state.keep_journal();
+    }
+
+    /// A follower is heard again, or no more.
+    pub(crate) fn hear_replica(&mut self, id: u64, is_heard: bool, now: UnixMicros) {
+        let mut replicas = self.state_mut().replication.replicas.iter_mut();
+        if let Some(replica) = replicas.find(|replica| replica.id == id) {
+            replica.silent_since = if is_heard {
+                None
+            } else {
+                replica.silent_since.or(Some(now))
+            };
+        }
     }
 
     /// A follower has gone.
@@ -311,7 +341,6 @@ impl Engine {
         let mut replicas = state.replication.replicas.iter_mut();
         if let Some(replica) = replicas.find(|replica| replica.id == id) {
             replica.offset = offset;
-            replica.acknowledged_at = now;
         }
         state.answer_waits();
         self.follow_up(now);
@@ -327,14 +356,30 @@ impl Engine {
         }
     }
 
-    /// Whether the node follows another.
-    pub(crate) fn is_replica(&self) -> bool {
-        self.state().replication.is_replica()
-    }
-
-    /// Bytes that were passed on, or received.
-    pub(crate) fn replication_offset(&self) -> u64 {
-        self.state().replication.offset
+    /// Everything in memory is lost; the node comes back with this data, if any. Its clients are gone,
+    /// but numbers of clients go on, so that none is taken for another.
+    pub(crate) fn crash(&mut self, databases: Vec<super::Db>, now: UnixMicros) {
+        let old = self.state();
+        let is_journaled = old.journal.is_some();
+        let (last_client, peers) = (old.sessions.last_id(), old.replication.peers.clone());
+        let upstream = old.replication.upstream.clone();
+        *self = Self::new(self.start.clone(), now);
+        let state = self.state_mut();
+        state.sessions.go_on_from(last_client);
+        state.replication.peers = peers;
+        // Whom a node follows stands in its file.
+        state.replication.upstream = upstream.map(|upstream| Upstream {
+            is_up: false,
+            since: now,
+            ..upstream
+        });
+        for (db, data) in state.dbs.iter_mut().zip(databases) {
+            *db = data;
+        }
+        state.guards_writes();
+        if is_journaled {
+            state.keep_journal();
+        }
     }
 }
 
@@ -368,6 +413,10 @@ impl Image {
 
     pub(crate) fn databases(&self) -> &[super::Db] {
         &self.0
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.iter_mut().for_each(super::Db::clear);
     }
 
     /// Writes a unit.
@@ -518,8 +567,8 @@ mod tests {
         assert_eq!(dump(&pair.master), dump(&pair.replica));
         assert_eq!(pair.ask(1, "PTTL k", after_ms(40)), ":60");
         assert_eq!(
-            pair.master.replication_offset(),
-            pair.replica.replication_offset()
+            pair.master.state().replication.offset,
+            pair.replica.state().replication.offset
         );
         pair.ask(0, "FLUSHALL", START);
         pair.catch_up(START);
@@ -623,6 +672,7 @@ mod tests {
             START,
         );
         assert_eq!(pair.ask(0, "SET k v", START), "+OK");
+        pair.master.hear_replica(1, false, START);
         let late = after_ms(3_001);
         assert_eq!(
             pair.ask(0, "SET k v", late),

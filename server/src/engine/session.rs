@@ -69,6 +69,15 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
+    /// The number of the latest client.
+    pub(crate) fn last_id(&self) -> u64 {
+        self.last_id
+    }
+
+    pub(crate) fn go_on_from(&mut self, id: u64) {
+        self.last_id = id;
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.count
     }

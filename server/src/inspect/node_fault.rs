@@ -1,10 +1,12 @@
 //! What a test may do to a node that its clients cannot: pause it, take a key away, make it forget.
 
 use super::Database;
+use crate::disk::Loss;
 use crate::engine::{Engine, UnixMicros};
 use crate::net::Hub;
 use crate::server::Server;
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Database<'_> {
     /// Takes a key away as if memory had run short: it is gone, `evicted` is notified, and
@@ -45,6 +47,48 @@ impl Server {
     pub fn resume(&self) {
         let hub = &self.hub;
         hub.shared.node().resume(&hub.shared, hub.now());
+        hub.time.pass(|turn| turn.fire());
+    }
+
+    /// Kills the server as `kill -9` does: every connection is reset and everything in memory lost;
+    /// what it finds again when it is [restarted](Server::restart) is a matter of its
+    /// [`Persistence`](crate::Persistence), or of `loss`. Scripts, subscriptions, parameters that
+    /// CONFIG SET has changed and the history of replication are lost in every case.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redis::AsyncTypedCommands;
+    /// use redouble::{Loss, Persistence, Server};
+    ///
+    /// let server = Server::builder().persistence(Persistence::EverySecond).start().await?;
+    /// let mut redis = server.connection().await?;
+    /// redis.set("lock", "first").await?;
+    /// redis.set("lock", "second").await?;
+    /// server.crash(Loss::Last(1));
+    /// assert!(redis.get("lock").await.is_err());
+    /// server.restart();
+    /// assert_eq!(redis.get("lock").await?.as_deref(), Some("first"));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// For [`Loss::Last`](crate::Loss::Last) when the server has no persistence.
+    pub fn crash(&self, loss: Loss) {
+        let hub = &self.hub;
+        hub.shared.node().crash(&hub.shared, loss, hub.now());
+        hub.time.pass(|turn| turn.fire());
+    }
+
+    /// Starts a server again that has crashed. One that runs goes on.
+    pub fn restart(&self) {
+        self.restart_in(Duration::ZERO);
+    }
+
+    /// The same after a time (of true time): until then nobody can connect.
+    pub fn restart_in(&self, delay: Duration) {
+        let hub = &self.hub;
+        let at = hub.now().plus(delay);
+        hub.shared.node().restart_at(at);
         hub.time.pass(|turn| turn.fire());
     }
 

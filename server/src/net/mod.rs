@@ -29,7 +29,7 @@ pub(crate) use sockets::{Listener, Sockets, connections_max};
 pub use tls::ClientCertificates;
 #[cfg(feature = "tls")]
 pub(crate) use tls::{Settings as TlsSettings, ThrowAway};
-pub(crate) use turn::TrueTime;
+pub(crate) use turn::{Between, Seat, TrueTime};
 #[cfg(unix)]
 pub(crate) use unix::url as unix_url;
 
@@ -104,6 +104,9 @@ impl Hub {
     fn poke(&self, link: &Arc<Link>, enter: impl FnOnce(&mut Engine)) {
         if let Some(due) = self.shared.poke(link, || self.now(), enter) {
             self.arm(due);
+        }
+        if self.shared.has_outgoing() {
+            self.fire();
         }
     }
 

@@ -1,0 +1,307 @@
+//! Several servers as one object: made together, addressed by name, on one clock.
+
+use super::replica::{Lag, Network};
+use crate::engine::Address;
+use crate::net::Clock;
+use crate::server::{Server, ServerBuilder};
+use std::io;
+use std::ops::Index;
+
+/// Several servers in this process that share true time, each with its own clock, faults and
+/// inspection; dropping it ends them all.
+///
+/// | constructor | servers | names |
+/// |---|---|---|
+/// | [`independent`](Self::independent) | n masters that know nothing of each other | `node-1` to `node-n` |
+/// | [`replicated`](Self::replicated) | m masters with r replicas each | `master`, `replica-1` ...; with several masters `master-2`, `replica-2-1` ... |
+///
+/// A lock that a failover gives to two clients, in a few lines:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redouble::{Deployment, Lag};
+/// use std::time::Duration;
+///
+/// let group = Deployment::replicated(1, 1).await?;
+/// group.set_lag("replica-1", Lag::Time(Duration::from_secs(1)));
+/// let grant = |server| async move {
+///     let mut redis = redouble::Server::connection(server).await?;
+///     redis::cmd("SET").arg("lock").arg("me").arg("NX").query_async::<bool>(&mut redis).await
+/// };
+/// assert!(grant(group.node("master")).await?); // acknowledged, and not yet replicated
+/// group.promote("replica-1");
+/// assert!(grant(group.node("replica-1")).await?); // granted again
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Deployment {
+    servers: Vec<(String, Server)>,
+    network: Network,
+}
+
+/// How the servers of a [`Deployment`] are to be.
+#[derive(Clone, Debug, Default)]
+pub struct DeploymentBuilder {
+    server: ServerBuilder,
+}
+
+impl DeploymentBuilder {
+    /// The settings of every server, but for its port and its seed: each gets a port of its own, and
+    /// a seed that follows from the given one and its place.
+    #[must_use]
+    pub fn servers(mut self, server: ServerBuilder) -> Self {
+        self.server = server;
+        self
+    }
+
+    /// The clock that all servers share. [`Clock::System`] unless set.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.server = self.server.clock(clock);
+        self
+    }
+
+    /// Starts so many masters that know nothing of each other, as Redlock wants them.
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn independent(self, count: usize) -> io::Result<Deployment> {
+        let names = (1..=count).map(|number| format!("node-{number}"));
+        self.start(names.collect()).await
+    }
+
+    /// Starts masters, each with so many replicas that hold a copy of what it holds.
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn replicated(self, masters: usize, replicas: usize) -> io::Result<Deployment> {
+        let is_alone = masters == 1;
+        let mut names = Vec::new();
+        let mut follows = Vec::new();
+        for master in 1..=masters {
+            let place = names.len();
+            names.push(if is_alone {
+                "master".to_owned()
+            } else {
+                format!("master-{master}")
+            });
+            for replica in 1..=replicas {
+                follows.push((names.len(), place));
+                names.push(if is_alone {
+                    format!("replica-{replica}")
+                } else {
+                    format!("replica-{master}-{replica}")
+                });
+            }
+        }
+        let deployment = self.start(names).await?;
+        for (replica, master) in follows {
+            deployment.network.follow(replica, Some(master));
+        }
+        deployment.settle();
+        Ok(deployment)
+    }
+
+    async fn start(self, names: Vec<String>) -> io::Result<Deployment> {
+        let network = Network::default();
+        let mut servers: Vec<(String, Server)> = Vec::with_capacity(names.len());
+        for (place, name) in names.into_iter().enumerate() {
+            let mut builder = self.server.clone().port(0).seed_of(place);
+            if let Some((_, first)) = servers.first() {
+                builder = builder.beside(first);
+            }
+            let server = builder.start().await?;
+            let address = Address {
+                host: "127.0.0.1".to_owned(),
+                port: server.port_or(place),
+            };
+            network.join(&server.hub, address);
+            servers.push((name, server));
+        }
+        if let Some((_, first)) = servers.first() {
+            first.hub.time.connect(Box::new(network.clone()));
+        }
+        network.introduce();
+        Ok(Deployment { servers, network })
+    }
+}
+
+impl Deployment {
+    /// A deployment with other settings.
+    pub fn builder() -> DeploymentBuilder {
+        DeploymentBuilder::default()
+    }
+
+    /// [`DeploymentBuilder::independent`] with default settings.
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    pub async fn independent(count: usize) -> io::Result<Self> {
+        Self::builder().independent(count).await
+    }
+
+    /// [`DeploymentBuilder::replicated`] with default settings.
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    pub async fn replicated(masters: usize, replicas: usize) -> io::Result<Self> {
+        Self::builder().replicated(masters, replicas).await
+    }
+
+    /// The names of the servers, in the order in which they were made.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.servers.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// All servers, in the order in which they were made.
+    pub fn nodes(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().map(|(_, server)| server)
+    }
+
+    fn place(&self, name: &str) -> usize {
+        let place = self.names().position(|known| known == name);
+        place.unwrap_or_else(|| {
+            let names: Vec<&str> = self.names().collect();
+            panic!("no server is called {name}; there are {}", names.join(", "))
+        })
+    }
+
+    /// The server of this name.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn node(&self, name: &str) -> &Server {
+        &self.servers[self.place(name)].1
+    }
+
+    /// How far a replica is behind from its master's next write on, whoever that is. Not at all
+    /// unless set.
+    ///
+    /// # Panics
+    /// When there is no server of this name.
+    pub fn set_lag(&self, replica: &str, lag: Lag) {
+        self.network.set_lag(self.place(replica), lag);
+        self.settle();
+    }
+
+    /// Cuts the link between a replica and its master until the guard is dropped: what is written
+    /// meanwhile arrives then, or a copy of everything if it was much.
+    ///
+    /// # Panics
+    /// When there is no server of this name.
+    pub fn cut_link(&self, replica: &str) -> CutLink<'_> {
+        let place = self.place(replica);
+        self.network.set_cut(place, true);
+        self.settle();
+        CutLink {
+            deployment: self,
+            replica: place,
+        }
+    }
+
+    /// Makes a replica a master with what it holds, as `REPLICAOF NO ONE` does. Its former master
+    /// is not told and goes on serving: a split brain, until it [follows](Self::follow).
+    ///
+    /// # Panics
+    /// When there is no server of this name.
+    pub fn promote(&self, replica: &str) {
+        self.network.follow(self.place(replica), None);
+        self.settle();
+    }
+
+    /// Makes a server the replica of another: what it held is lost.
+    ///
+    /// # Panics
+    /// When there is no server of one of these names.
+    pub fn follow(&self, replica: &str, master: &str) {
+        let (replica, master) = (self.place(replica), self.place(master));
+        self.network.follow(replica, Some(master));
+        self.settle();
+    }
+
+    /// A failover as an operator makes it: the replica becomes the master with what it holds, and
+    /// every other replica of its master and that master itself follow it. What had not arrived is lost.
+    ///
+    /// # Panics
+    /// When there is no server of this name.
+    pub fn fail_over_to(&self, replica: &str) {
+        let place = self.place(replica);
+        let links = self.network.masters();
+        self.network.follow(place, None);
+        if let Some((_, master)) = links.iter().find(|(of, _)| *of == place) {
+            self.network.follow(*master, Some(place));
+            for (other, _) in links
+                .iter()
+                .filter(|(of, of_master)| of_master == master && *of != place)
+            {
+                self.network.follow(*other, Some(place));
+            }
+        }
+        self.settle();
+    }
+
+    /// Writes that have not arrived at a replica.
+    ///
+    /// # Panics
+    /// When there is no server of this name.
+    pub fn in_flight(&self, replica: &str) -> usize {
+        self.network.in_flight(self.place(replica))
+    }
+
+    /// The clock that all share: to be moved through any of them.
+    ///
+    /// # Panics
+    /// For a deployment of no servers.
+    pub fn clock(&self) -> crate::ClockControl<'_> {
+        self.servers[0].1.clock()
+    }
+
+    /// Does what is due now, on all nodes and between them.
+    fn settle(&self) {
+        if let Some((_, first)) = self.servers.first() {
+            first.hub.time.pass(|turn| turn.fire());
+        }
+    }
+}
+
+impl Index<&str> for Deployment {
+    type Output = Server;
+
+    fn index(&self, name: &str) -> &Server {
+        self.node(name)
+    }
+}
+
+impl Index<usize> for Deployment {
+    type Output = Server;
+
+    fn index(&self, place: usize) -> &Server {
+        &self.servers[place].1
+    }
+}
+
+/// A link that is cut; dropping it lets the link work again: [`Deployment::cut_link`].
+#[derive(Debug)]
+#[must_use = "the link works again when this is dropped"]
+pub struct CutLink<'a> {
+    deployment: &'a Deployment,
+    replica: usize,
+}
+
+impl CutLink<'_> {
+    /// Lets the link work again.
+    pub fn restore(self) {}
+}
+
+impl Drop for CutLink<'_> {
+    fn drop(&mut self) {
+        self.deployment.network.set_cut(self.replica, false);
+        self.deployment.settle();
+    }
+}

@@ -1,0 +1,8 @@
+//! Several nodes and what lies between them. Knows how units travel and when; what a unit is, and
+//! what a node makes of it, is the engine's.
+
+mod deployment;
+mod replica;
+
+pub use deployment::{CutLink, Deployment, DeploymentBuilder};
+pub use replica::Lag;

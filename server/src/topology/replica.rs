@@ -1,0 +1,353 @@
+//! Asynchronous replication: links with a lag that can be cut, and promotion that loses the tail.
+//!
+//! *Policy*: a master hands out a unit and does not look after it. A unit arrives at a replica when
+//! its lag is over, in order, and is acknowledged at once. A link that is cut keeps what it was given
+//! up to `repl-backlog-size` ([`BACKLOG_BYTES_MAX`]); beyond that, and after a crash on either side,
+//! the replica gets a copy of everything instead. A node that is paused takes nothing in.
+
+use crate::engine::{Address, Unit, UnixMicros};
+use crate::net::{Between, Hub, Seat};
+use crate::node::Outgoing;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// `repl-backlog-size`: what a link that is cut keeps, bytes.
+const BACKLOG_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How far a replica is behind its master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lag {
+    /// What was written arrives after this time (of true time).
+    Time(Duration),
+    /// The latest so many writes have not arrived; a transaction or a script counts as one.
+    Units(usize),
+}
+
+impl Default for Lag {
+    fn default() -> Self {
+        Self::Time(Duration::ZERO)
+    }
+}
+
+/// A replica's way to its master.
+#[derive(Debug)]
+struct Link {
+    master: usize,
+    replica: usize,
+    is_cut: bool,
+    /// The replica needs a copy before any unit.
+    needs_copy: bool,
+    /// Units on their way, and when (in true time) they arrive.
+    queue: VecDeque<(UnixMicros, Arc<Unit>)>,
+}
+
+/// What somebody wants done as soon as the nodes are at hand.
+#[derive(Clone, Debug)]
+enum Order {
+    /// A node shall follow another, or nobody.
+    Follow { node: usize, master: Option<usize> },
+    /// The link of a replica is cut, or works again.
+    Link { replica: usize, is_cut: bool },
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nodes: Vec<(Weak<Hub>, Address)>,
+    /// By node: how far it will be behind, whomever it follows.
+    lags: Vec<Lag>,
+    links: Vec<Link>,
+    orders: VecDeque<Order>,
+}
+
+/// The links between the nodes of a deployment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Network(Arc<Mutex<State>>);
+
+impl Network {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node joins; its number.
+    pub(crate) fn join(&self, hub: &Arc<Hub>, address: Address) -> usize {
+        let mut state = self.lock();
+        state.nodes.push((Arc::downgrade(hub), address));
+        state.lags.push(Lag::default());
+        state.nodes.len() - 1
+    }
+
+    /// Tells every node where the others are, once all have joined.
+    pub(crate) fn introduce(&self) {
+        let state = self.lock();
+        for (index, (hub, _)) in state.nodes.iter().enumerate() {
+            let others = state.nodes.iter().enumerate();
+            let others = others.filter(|(other, _)| *other != index);
+            let peers = others.map(|(_, (_, address))| address.clone()).collect();
+            if let Some(hub) = hub.upgrade() {
+                hub.shared.join_network();
+                hub.shared.node().engine.set_peers(peers);
+            }
+        }
+    }
+
+    /// A node shall follow another, or nobody; done when time is next looked at.
+    pub(crate) fn follow(&self, node: usize, master: Option<usize>) {
+        self.lock().orders.push_back(Order::Follow { node, master });
+    }
+
+    pub(crate) fn set_cut(&self, replica: usize, is_cut: bool) {
+        self.lock()
+            .orders
+            .push_back(Order::Link { replica, is_cut });
+    }
+
+    /// From the next write on.
+    pub(crate) fn set_lag(&self, replica: usize, lag: Lag) {
+        self.lock().lags[replica] = lag;
+    }
+
+    /// The nodes that have replicas or are one: each with its master.
+    pub(crate) fn masters(&self) -> Vec<(usize, usize)> {
+        let state = self.lock();
+        state
+            .links
+            .iter()
+            .map(|link| (link.replica, link.master))
+            .collect()
+    }
+
+    /// Units on their way to a replica.
+    pub(crate) fn in_flight(&self, replica: usize) -> usize {
+        let state = self.lock();
+        let link = state.links.iter().find(|link| link.replica == replica);
+        link.map_or(0, |link| link.queue.len())
+    }
+}
+
+impl Link {
+    /// When the first unit arrives, if nothing keeps it.
+    fn due(&self, lag: Lag) -> Option<UnixMicros> {
+        let (due, _) = self.queue.front()?;
+        match lag {
+            Lag::Time(_) => Some(*due),
+            Lag::Units(behind) => (self.queue.len() > behind).then_some(AT_ONCE),
+        }
+    }
+
+    /// Adds a unit; too many on a link that is cut are given up for a copy.
+    fn push(&mut self, due: UnixMicros, unit: Arc<Unit>) {
+        let due = self.queue.back().map_or(due, |(last, _)| due.max(*last));
+        self.queue.push_back((due, unit));
+        let (Some((_, first)), Some((_, last))) = (self.queue.front(), self.queue.back()) else {
+            return;
+        };
+        if self.is_cut && last.offset.saturating_sub(first.offset) > BACKLOG_BYTES_MAX {
+            self.needs_copy = true;
+        }
+        if self.needs_copy {
+            self.queue.clear();
+        }
+    }
+}
+
+/// Earlier than any time.
+const AT_ONCE: UnixMicros = UnixMicros(i64::MIN);
+
+/// The place of a node among those that somebody has.
+fn seat(state: &State, node: usize, seats: &[Seat<'_>]) -> Option<usize> {
+    let hub = state.nodes[node].0.upgrade()?;
+    let is_it = |seat: &Seat<'_>| std::ptr::eq(seat.shared, &raw const hub.shared);
+    seats.iter().position(is_it)
+}
+
+/// Whether a node takes anything in now.
+fn listens(seat: &Seat<'_>) -> bool {
+    !seat.node.is_paused() && !seat.node.is_crashed()
+}
+
+impl State {
+    /// A link over which something arrives, and when.
+    fn next_arrival(&self, seats: &[Seat<'_>]) -> Option<(UnixMicros, usize)> {
+        let arrivals = self.links.iter().enumerate().filter_map(|(index, link)| {
+            if link.is_cut {
+                return None;
+            }
+            let due = if link.needs_copy {
+                AT_ONCE
+            } else {
+                link.due(self.lags[link.replica])?
+            };
+            let (master, replica) = (
+                seat(self, link.master, seats)?,
+                seat(self, link.replica, seats)?,
+            );
+            let is_open = listens(&seats[replica]) && (!link.needs_copy || listens(&seats[master]));
+            is_open.then_some((due, index))
+        });
+        arrivals.min()
+    }
+
+    /// Puts what the nodes have said onto the links.
+    fn collect(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+        for node in 0..self.nodes.len() {
+            let Some(seat) = seat(self, node, seats) else {
+                continue;
+            };
+            for outgoing in seats[seat].shared.take_outgoing() {
+                match outgoing {
+                    Outgoing::Unit(unit) => self.post(node, &unit, now),
+                    Outgoing::Follow(master) => {
+                        let place = |address| self.nodes.iter().position(|(_, of)| *of == address);
+                        let master = master.and_then(place);
+                        self.orders.push_back(Order::Follow { node, master });
+                    }
+                    Outgoing::Crashed => self.on_crash(node, seats, now),
+                }
+            }
+        }
+    }
+
+    fn post(&mut self, master: usize, unit: &Arc<Unit>, now: UnixMicros) {
+        for link in self.links.iter_mut().filter(|link| link.master == master) {
+            let due = match self.lags[link.replica] {
+                Lag::Time(lag) => now.plus(lag),
+                Lag::Units(_) => now,
+            };
+            link.push(due, unit.clone());
+        }
+    }
+
+    /// What was on its way from or to a node that crashed is lost; replicas get a copy when it is back.
+    fn on_crash(&mut self, node: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+        for index in 0..self.links.len() {
+            let link = &mut self.links[index];
+            if link.master == node || link.replica == node {
+                link.queue.clear();
+                link.needs_copy = true;
+                self.tell_of_link(index, false, seats, now);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: Order, seats: &mut [Seat<'_>], now: UnixMicros) {
+        match order {
+            Order::Follow { node, master } => {
+                self.leave(node, seats, now);
+                if let Some(master) = master.filter(|master| *master != node) {
+                    self.links.push(Link {
+                        master,
+                        replica: node,
+                        is_cut: false,
+                        needs_copy: true,
+                        queue: VecDeque::new(),
+                    });
+                } else if let Some(seat) = seat(self, node, seats) {
+                    let seat = &mut seats[seat];
+                    seat.node
+                        .change(seat.shared, now, |engine, _| engine.promote());
+                }
+            }
+            Order::Link { replica, is_cut } => {
+                let mut links = self.links.iter();
+                if let Some(index) = links.position(|link| link.replica == replica) {
+                    self.links[index].is_cut = is_cut;
+                    self.tell_of_link(index, !is_cut, seats, now);
+                }
+            }
+        }
+    }
+
+    /// Both ends notice that a link was cut, or works again.
+    fn tell_of_link(&self, index: usize, is_up: bool, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let link = &self.links[index];
+        if let Some(at) = seat(self, link.replica, seats) {
+            let seat = &mut seats[at];
+            seat.node.change(seat.shared, now, |engine, now| {
+                engine.set_upstream(is_up, now)
+            });
+        }
+        if let Some(at) = seat(self, link.master, seats) {
+            let (seat, id) = (&mut seats[at], link.replica as u64);
+            let change =
+                |engine: &mut crate::engine::Engine, now| engine.hear_replica(id, is_up, now);
+            seat.node.change(seat.shared, now, change);
+        }
+    }
+
+    /// A replica leaves its master.
+    fn leave(&mut self, replica: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let Some(index) = self.links.iter().position(|link| link.replica == replica) else {
+            return;
+        };
+        let link = self.links.remove(index);
+        if let Some(at) = seat(self, link.master, seats) {
+            let seat = &mut seats[at];
+            let id = replica as u64;
+            seat.node
+                .change(seat.shared, now, |engine, _| engine.remove_replica(id));
+        }
+    }
+
+    /// What is due on a link arrives.
+    fn deliver(&mut self, index: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let link = &self.links[index];
+        let (master, replica) = (link.master, link.replica);
+        let (Some(from), Some(to)) = (seat(self, master, seats), seat(self, replica, seats)) else {
+            return;
+        };
+        let (id, address) = (replica as u64, self.nodes[replica].1.clone());
+        if self.links[index].needs_copy {
+            let link = &mut self.links[index];
+            link.needs_copy = false;
+            link.queue.clear();
+            let copy = seats[from].node.engine.copy();
+            let seat = &mut seats[from];
+            seat.node.change(seat.shared, now, |engine, now| {
+                engine.add_replica(id, address, now)
+            });
+            let at = self.nodes[master].1.clone();
+            let seat = &mut seats[to];
+            seat.node.change(seat.shared, now, |engine, now| {
+                engine.follow(at, &copy, now)
+            });
+            return;
+        }
+        let Some((_, unit)) = self.links[index].queue.pop_front() else {
+            return;
+        };
+        let seat = &mut seats[to];
+        seat.node
+            .change(seat.shared, now, |engine, now| engine.apply(&unit, now));
+        let seat = &mut seats[from];
+        let offset = unit.offset;
+        seat.node.change(seat.shared, now, |engine, now| {
+            engine.acknowledge(id, offset, now)
+        });
+    }
+}
+
+impl Between for Network {
+    fn poll_timeout(&self, seats: &[Seat<'_>]) -> Option<UnixMicros> {
+        let state = self.lock();
+        let says_something = |seat: &Seat<'_>| seat.shared.has_outgoing();
+        if !state.orders.is_empty() || seats.iter().any(says_something) {
+            return Some(AT_ONCE);
+        }
+        state.next_arrival(seats).map(|(due, _)| due)
+    }
+
+    fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let mut state = self.lock();
+        state.collect(seats, now);
+        while let Some(order) = state.orders.pop_front() {
+            state.carry_out(order, seats, now);
+            state.collect(seats, now);
+        }
+        if let Some((due, index)) = state.next_arrival(seats)
+            && due <= now
+        {
+            state.deliver(index, seats, now);
+        }
+    }
+}
