@@ -169,7 +169,7 @@ const STREAM_IDS: Pool = Pool::Words(
         "18446744073709551615-18446744073709551615",
     ],
 );
-const GROUPS: Pool = Pool::Words(&["g1", "g1", "g2"], &["", "nosuch"]);
+const GROUPS: Pool = Pool::Words(&["g1", "g1", "g1", "g2"], &["", "nosuch"]);
 const CONSUMERS: Pool = Pool::Words(&["c1", "c2"], &["", "nosuch"]);
 const CHANNELS: Pool = Pool::Words(&["ch1", "ch2"], &["", "other"]);
 const LONGITUDES: Pool = Pool::Words(
@@ -543,7 +543,8 @@ pub(super) const SETUP: &[(&str, &str)] = &[
     ("hyperloglog", "PFADD p1 a b c"),
     ("stream", "XADD x1 1-1 f1 a"),
     ("stream", "XADD x1 2-1 f1 b f2 c"),
-    ("stream", "XGROUP CREATE x1 g1 0"),
+    ("stream", "XGROUP CREATE x1 g1 0 MKSTREAM"),
+    ("stream", "XGROUP CREATE x2 g1 0 MKSTREAM"),
     ("stream", "XREADGROUP GROUP g1 c1 COUNT 1 STREAMS x1 >"),
     ("generic", "SET s1 1 EX 1000000"),
     ("generic", "HSET h1 f1 v"),
