@@ -79,7 +79,9 @@ impl Hub {
         self.shared.gate_opened(self.now());
         match self.shared.try_node() {
             Some(mut node) => self.catch_up(&mut node),
-            None => drop(self.rearm.send_replace(())),
+            None => {
+                self.rearm.send_replace(());
+            }
         }
     }
 
