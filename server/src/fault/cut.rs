@@ -53,11 +53,7 @@ impl Cut {
 impl MessageFault for Cut {
     const NAME: &'static str = "cut";
 
-    fn on_request(&self) -> Verdict {
-        Verdict::CutAfter(self.bytes)
-    }
-
-    fn on_reply(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         Verdict::CutAfter(self.bytes)
     }
 

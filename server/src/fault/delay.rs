@@ -1,6 +1,6 @@
 //! A message that takes its time.
 
-use super::rule::{MessageFault, Rule, subject};
+use super::rule::{MessageFault, Reach, Rule, subject};
 use super::words::millis;
 use super::{Direction, FaultSpec, Placement, Verdict};
 use std::time::Duration;
@@ -40,10 +40,6 @@ pub struct Delay {
 
 impl Delay {
     /// Everything takes `duration` longer, both ways: the latency of a network.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "a rule is what can be narrowed down"
-    )]
     pub fn new(duration: Duration) -> Rule<Self> {
         Rule::new(Self { duration }, None)
     }
@@ -62,16 +58,9 @@ impl Delay {
 
 impl MessageFault for Delay {
     const NAME: &'static str = "delay";
+    const REACH: Reach = Reach::Pushes;
 
-    fn on_request(&self) -> Verdict {
-        Verdict::Delay(self.duration)
-    }
-
-    fn on_reply(&self) -> Verdict {
-        Verdict::Delay(self.duration)
-    }
-
-    fn on_push(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         Verdict::Delay(self.duration)
     }
 

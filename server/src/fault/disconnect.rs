@@ -46,14 +46,6 @@ impl Disconnect {
     pub fn before_execution() -> Rule<Self> {
         Rule::new(Self { reset: false }, Some(Direction::Request))
     }
-
-    fn verdict(self) -> Verdict {
-        if self.reset {
-            Verdict::Reset
-        } else {
-            Verdict::Close
-        }
-    }
 }
 
 impl Rule<Disconnect> {
@@ -68,12 +60,12 @@ impl Rule<Disconnect> {
 impl MessageFault for Disconnect {
     const NAME: &'static str = "disconnect";
 
-    fn on_request(&self) -> Verdict {
-        self.verdict()
-    }
-
-    fn on_reply(&self) -> Verdict {
-        self.verdict()
+    fn verdict(&self) -> Verdict {
+        if self.reset {
+            Verdict::Reset
+        } else {
+            Verdict::Close
+        }
     }
 
     fn arguments(&self) -> Vec<Vec<u8>> {

@@ -32,10 +32,6 @@ pub struct DropReply;
 
 impl DropReply {
     /// A reply that is lost.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "a rule is what can be narrowed down"
-    )]
     pub fn new() -> Rule<Self> {
         Rule::new(Self, Some(Direction::Reply))
     }
@@ -44,7 +40,7 @@ impl DropReply {
 impl MessageFault for DropReply {
     const NAME: &'static str = "drop_reply";
 
-    fn on_reply(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         Verdict::Drop
     }
 

@@ -32,10 +32,6 @@ pub struct DropRequest;
 
 impl DropRequest {
     /// A request that is lost.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "a rule is what can be narrowed down"
-    )]
     pub fn new() -> Rule<Self> {
         Rule::new(Self, Some(Direction::Request))
     }
@@ -44,7 +40,7 @@ impl DropRequest {
 impl MessageFault for DropRequest {
     const NAME: &'static str = "drop_request";
 
-    fn on_request(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         Verdict::Drop
     }
 

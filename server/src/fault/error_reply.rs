@@ -67,10 +67,6 @@ pub struct AnswerError {
 
 impl AnswerError {
     /// An error of any kind: its code, a space, its text.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "a rule is what can be narrowed down"
-    )]
     pub fn new(text: impl Into<Cow<'static, str>>) -> Rule<Self> {
         let error = ErrorReply::new(text);
         Rule::new(Self { error }, Some(Direction::Request))
@@ -129,11 +125,7 @@ impl Rule<AnswerError> {
 impl MessageFault for AnswerError {
     const NAME: &'static str = "error_reply";
 
-    fn on_request(&self) -> Verdict {
-        Verdict::Answer(self.error.clone())
-    }
-
-    fn on_reply(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         Verdict::Answer(self.error.clone())
     }
 

@@ -1,6 +1,6 @@
 //! A connection that both sides believe in and that carries nothing.
 
-use super::rule::{MessageFault, Rule};
+use super::rule::{MessageFault, Reach, Rule};
 use super::{Direction, FaultSpec, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
@@ -16,19 +16,16 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use redis::{AsyncTypedCommands, aio::MultiplexedConnection};
+/// use redis::AsyncTypedCommands;
 /// use redouble::{Clock, Server, fault::HalfOpen};
 ///
 /// let server = Server::builder().clock(Clock::Tokio).start().await?;
-/// let info = redis::RedisConnectionInfo::default();
-/// let (mut redis, driver) = MultiplexedConnection::new(&info, server.connect()).await?;
-/// tokio::spawn(driver);
-/// let rule = server.inject(HalfOpen::new().nth(1));
-/// for _ in 0..3 {
-///     assert!(redis.set("k", "v").await.unwrap_err().is_timeout());
-/// }
-/// rule.expect_fired(1);
+/// let mut redis = server.connection().await?;
+/// let rule = server.inject(HalfOpen::new().command("SET").nth(1));
+/// assert!(redis.set("k", "v").await.unwrap_err().is_timeout());
 /// server.assert_missing("k");
+/// redis.set("k", "v").await?; // this one dials anew after a timeout
+/// rule.expect_fired(1);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +33,6 @@ pub struct HalfOpen;
 
 impl HalfOpen {
     /// The connection dies with the message, which is lost, in whichever direction it goes.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "a rule is what can be narrowed down"
-    )]
     pub fn new() -> Rule<Self> {
         Rule::new(Self, None)
     }
@@ -52,16 +45,9 @@ impl HalfOpen {
 
 impl MessageFault for HalfOpen {
     const NAME: &'static str = "half_open";
+    const REACH: Reach = Reach::Pushes;
 
-    fn on_request(&self) -> Verdict {
-        Verdict::Silence
-    }
-
-    fn on_reply(&self) -> Verdict {
-        Verdict::Silence
-    }
-
-    fn on_push(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         Verdict::Silence
     }
 

@@ -1,6 +1,6 @@
 //! A message that waits for the test.
 
-use super::rule::{MessageFault, Rule, subject};
+use super::rule::{MessageFault, Reach, Rule, subject};
 use super::{Direction, FaultSpec, Gate, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
@@ -57,16 +57,9 @@ impl Hold {
 
 impl MessageFault for Hold {
     const NAME: &'static str = "hold";
+    const REACH: Reach = Reach::Pushes;
 
-    fn on_request(&self) -> Verdict {
-        Verdict::Hold(self.gate.clone())
-    }
-
-    fn on_reply(&self) -> Verdict {
-        Verdict::Hold(self.gate.clone())
-    }
-
-    fn on_push(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         Verdict::Hold(self.gate.clone())
     }
 

@@ -1,6 +1,6 @@
 //! A network that is cut between a set of clients and the node.
 
-use super::rule::{MessageFault, Rule};
+use super::rule::{MessageFault, Reach, Rule};
 use super::{Direction, FaultSpec, Gate, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
@@ -43,10 +43,6 @@ pub struct Partition {
 
 impl Partition {
     /// Nothing passes, in either direction.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "a rule is what can be narrowed down"
-    )]
     pub fn new() -> Rule<Self> {
         Rule::new(Self { gate: Gate::new() }, None)
     }
@@ -64,20 +60,9 @@ impl Partition {
 
 impl MessageFault for Partition {
     const NAME: &'static str = "partition";
+    const REACH: Reach = Reach::Ends;
 
-    fn on_request(&self) -> Verdict {
-        Verdict::Hold(self.gate.clone())
-    }
-
-    fn on_reply(&self) -> Verdict {
-        Verdict::Hold(self.gate.clone())
-    }
-
-    fn on_push(&self) -> Verdict {
-        Verdict::Hold(self.gate.clone())
-    }
-
-    fn on_end(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         Verdict::Hold(self.gate.clone())
     }
 

@@ -6,26 +6,24 @@ use crate::resp::{Reply, Request};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a fault does to a message. A rule asks for the directions in which it works, no others.
+/// How far a fault reaches, besides requests and replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// No further: it is about the execution of requests.
+    Requests,
+    /// To what the server sends of its own accord.
+    Pushes,
+    /// To the news that one side has closed the connection, too: nothing at all passes.
+    Ends,
+}
+
+/// What a fault does to messages in the directions of its rule.
 pub(super) trait MessageFault: Send {
     /// As in [`super::FAULTS`].
     const NAME: &'static str;
+    const REACH: Reach = Reach::Requests;
 
-    fn on_request(&self) -> Verdict {
-        Verdict::Pass
-    }
-
-    fn on_reply(&self) -> Verdict {
-        Verdict::Pass
-    }
-
-    fn on_push(&self) -> Verdict {
-        Verdict::Pass
-    }
-
-    fn on_end(&self) -> Verdict {
-        Verdict::Pass
-    }
+    fn verdict(&self) -> Verdict;
 
     /// Its own arguments, as words.
     fn arguments(&self) -> Vec<Vec<u8>> {
@@ -187,43 +185,39 @@ fn counted(n: u64) -> u64 {
     n
 }
 
+fn judge<F: MessageFault>(
+    rule: &mut Rule<F>,
+    direction: Direction,
+    request: Option<Request<'_>>,
+    reply: Option<&Reply>,
+    env: &mut RuleEnv<'_>,
+) -> Verdict {
+    if rule.works(direction) && rule.conditions.meet(request, reply, env) {
+        rule.fault.verdict()
+    } else {
+        Verdict::Pass
+    }
+}
+
 impl<F: MessageFault> MessageRule for Rule<F> {
     fn on_request(&mut self, request: Request<'_>, env: &mut RuleEnv<'_>) -> Verdict {
-        if !self.works(Direction::Request) {
-            return Verdict::Pass;
-        }
-        match self.fault.on_request() {
-            Verdict::Pass => Verdict::Pass,
-            verdict if self.conditions.meet(Some(request), None, env) => verdict,
-            _ => Verdict::Pass,
-        }
+        judge(self, Direction::Request, Some(request), None, env)
     }
 
     fn on_reply(&mut self, request: Request<'_>, reply: &Reply, env: &mut RuleEnv<'_>) -> Verdict {
-        if !self.works(Direction::Reply) {
-            return Verdict::Pass;
-        }
-        match self.fault.on_reply() {
-            Verdict::Pass => Verdict::Pass,
-            verdict if self.conditions.meet(Some(request), Some(reply), env) => verdict,
-            _ => Verdict::Pass,
-        }
+        judge(self, Direction::Reply, Some(request), Some(reply), env)
     }
 
     fn on_push(&mut self, frame: &Reply, env: &mut RuleEnv<'_>) -> Verdict {
-        if !self.works(Direction::Reply) {
+        if F::REACH < Reach::Pushes {
             return Verdict::Pass;
         }
-        match self.fault.on_push() {
-            Verdict::Pass => Verdict::Pass,
-            verdict if self.conditions.meet(None, Some(frame), env) => verdict,
-            _ => Verdict::Pass,
-        }
+        judge(self, Direction::Reply, None, Some(frame), env)
     }
 
     fn on_end(&mut self, of: Direction, env: &mut RuleEnv<'_>) -> Verdict {
-        if self.works(of) && self.conditions.meet_all(env) {
-            self.fault.on_end()
+        if F::REACH == Reach::Ends && self.works(of) && self.conditions.meet_all(env) {
+            self.fault.verdict()
         } else {
             Verdict::Pass
         }

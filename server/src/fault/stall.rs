@@ -1,6 +1,6 @@
 //! A connection that stands still for a while.
 
-use super::rule::{MessageFault, Rule, subject};
+use super::rule::{MessageFault, Reach, Rule, subject};
 use super::{Direction, FaultSpec, Gate, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
@@ -36,10 +36,6 @@ pub struct Stall {
 
 impl Stall {
     /// Nothing passes, in either direction.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "a rule is what can be narrowed down"
-    )]
     pub fn new() -> Rule<Self> {
         Rule::new(Self { gate: Gate::new() }, None)
     }
@@ -57,20 +53,9 @@ impl Stall {
 
 impl MessageFault for Stall {
     const NAME: &'static str = "stall";
+    const REACH: Reach = Reach::Ends;
 
-    fn on_request(&self) -> Verdict {
-        Verdict::Hold(self.gate.clone())
-    }
-
-    fn on_reply(&self) -> Verdict {
-        Verdict::Hold(self.gate.clone())
-    }
-
-    fn on_push(&self) -> Verdict {
-        Verdict::Hold(self.gate.clone())
-    }
-
-    fn on_end(&self) -> Verdict {
+    fn verdict(&self) -> Verdict {
         Verdict::Hold(self.gate.clone())
     }
 

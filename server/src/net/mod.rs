@@ -90,7 +90,9 @@ impl Hub {
         match self.time.try_fire() {
             Some(Some(due)) => self.arm(due),
             Some(None) => {}
-            None => drop(self.rearm.send_replace(())),
+            None => {
+                self.rearm.send_replace(());
+            }
         }
     }
 

@@ -1,12 +1,11 @@
 //! Every fault, seen by clients; and its absence, once it is removed.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails")]
-
 mod condition;
 mod connection;
 mod determinism;
 mod message;
 mod node;
+mod socket;
 
 use redouble::fault::{self, FAULTS, MessageRule, Placement};
 use redouble::{Clock, Connection, InProcess, Server};

@@ -3,8 +3,10 @@
 use super::{Raw, Test, ms, served, still};
 use redis::AsyncTypedCommands;
 
-/// By the names in `FAULTS`.
-pub(super) const TESTS: [(&str, fn() -> Test); 4] = [
+/// A name in `FAULTS`, and its test.
+type Tested = (&'static str, fn() -> Test);
+
+pub(super) const TESTS: [Tested; 4] = [
     ("pause", a_paused_node_serves_nobody_until_it_is_resumed),
     ("evict", an_evicted_key_is_gone_with_its_event),
     ("lazy_expiry", a_lazy_node_expires_what_is_looked_at),
