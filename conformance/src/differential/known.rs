@@ -54,11 +54,6 @@ pub const KNOWN: &[Known] = &[
         is_seen_in_a_transcript: false,
     },
     Known {
-        name: "compile-error-bytes",
-        reason: "a compile error that repeats half a character has U+FFFD in its place, as the Lua binding gives it",
-        is_seen_in_a_transcript: false,
-    },
-    Known {
         name: "tail-call",
         reason: "a library function that is Lua here and C in Redis takes the place of a script's function that \
                  calls it last: whether it was called as a method, and in which line, is then lost",

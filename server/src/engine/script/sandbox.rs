@@ -13,7 +13,7 @@ mod redis;
 mod text;
 
 pub(crate) use args::{Args, type_name};
-pub(crate) use raise::{out_of_memory, problem_text, token};
+pub(crate) use raise::{NO_MEMORY, out_of_memory, problem_text, script_line, token};
 pub(crate) use random::RANDOM_START;
 
 use super::library::{self, Settings};

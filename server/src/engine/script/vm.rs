@@ -19,7 +19,9 @@ use self::entry::Entries;
 use self::reuse::only_reads_arguments;
 use super::convert::c_text;
 use super::returned::to_reply;
-use super::sandbox::{INSTRUCTIONS_PER_TICK, Shared, Slot, lock, natives, problem_text, token};
+use super::sandbox::{
+    INSTRUCTIONS_PER_TICK, NO_MEMORY, Shared, Slot, lock, natives, problem_text, script_line, token,
+};
 use crate::resp::{ErrorReply, Reply, Request};
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
@@ -95,18 +97,25 @@ impl<H: Host> Vm<H> {
         let entries = Entries::of(&prelude)?;
         let shared = Arc::clone(&slot);
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_TICK);
-        lua.set_global_hook(triggers, move |lua, debug| {
+        lua.set_global_hook(triggers, move |lua, _| {
             if lua.used_memory() > memory_bytes_max / TIGHT_SHARE {
                 lua.gc_set_mode(GcMode::Incremental(
                     GcIncParams::default().pause(GC_PAUSE_TIGHT),
                 ));
                 lua.gc_restart();
             }
+            // Replies come in without a bound.
+            if lua.used_memory() > memory_bytes_max {
+                lua.gc_collect()?;
+                if lua.used_memory() > memory_bytes_max {
+                    return Err(mlua::Error::MemoryError(NO_MEMORY.into()));
+                }
+            }
             let mut slot = lock(&shared);
             if slot.tick(u64::from(INSTRUCTIONS_PER_TICK)) {
                 return Ok(VmState::Continue);
             }
-            slot.stopped_at = slot.stopped_at.or_else(|| debug.current_line());
+            slot.stopped_at = slot.stopped_at.or_else(|| script_line(lua));
             Err(token())
         })?;
         relax(&lua);
@@ -216,7 +225,7 @@ impl<H: Host> Vm<H> {
         };
         let ended = match result {
             _ if stopped => Ended::Stopped {
-                line: stopped_at.unwrap_or(1),
+                line: stopped_at.or_else(|| error_line(&result)).unwrap_or(1),
             },
             Ok((true, value)) => Ended::Reply(to_reply(&value, resp3, self.memory_bytes_max)),
             Ok((false, value)) => Ended::Error(self.uncaught(&value, &script.sha)),
@@ -288,6 +297,14 @@ fn prelude(lua: &Lua) -> mlua::Result<Function> {
     let function = lua.load(PRELUDE).set_name(PRELUDE_NAME).into_function()?;
     PARSED.get_or_init(|| function.dump(false));
     Ok(function)
+}
+
+/// Where the error of a run came from.
+fn error_line(result: &mlua::Result<(bool, Value)>) -> Option<usize> {
+    match result {
+        Ok((false, Value::Table(error))) => error.raw_get("line").ok(),
+        _ => None,
+    }
 }
 
 /// Collects seldom: a run makes little garbage, and most machines stay small.

@@ -7,7 +7,7 @@
 
 use super::super::convert::{error_table, push_argument, to_lua};
 use super::super::vm::{Host, MemoryLimit};
-use super::raise::raise;
+use super::raise::{out_of_memory, raise};
 use super::{Shared, Slot, lock};
 use crate::resp::Reply;
 use mlua::{BString, Either, FromLua, Lua, MultiValue, Table, Value};
@@ -19,6 +19,9 @@ pub(super) const TOO_LARGE: &str =
     "ERR the arguments of the command take more memory than a script may";
 /// Bytes of a request: the same text may be an argument thousands of times. Redis has no limit here.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 30;
+
+/// Bytes from which a reply is weighed at once; what small ones take is noticed by the hook.
+const LARGE_BYTES_MIN: usize = 4_096;
 
 /// How a reply is to be shown to the script.
 #[derive(Clone, Copy, PartialEq)]
@@ -110,6 +113,7 @@ pub(super) fn calls<H: Host>(lua: &Lua, slot: &Shared<H>, redis: &Table) -> mlua
             }
             lua.set_memory_limit(0)?;
             if let Reply::Bulk(bytes) = &reply
+                && bytes.len() < LARGE_BYTES_MIN
                 && let Ok(text) = std::str::from_utf8(bytes)
             {
                 return Ok((Either::Right(Either::Left(text.to_owned())), limit));
@@ -123,6 +127,16 @@ pub(super) fn calls<H: Host>(lua: &Lua, slot: &Shared<H>, redis: &Table) -> mlua
             if value.is_err() || (raises && reply.is_error()) {
                 lua.set_memory_limit(bytes_max)?;
                 return Err(raise(&shared, value?));
+            }
+            if lua.used_memory() > bytes_max {
+                let value = value?;
+                lua.gc_collect()?;
+                if lua.used_memory() > bytes_max {
+                    lua.set_memory_limit(bytes_max)?;
+                    drop(value);
+                    return Err(out_of_memory(lua, &shared));
+                }
+                return Ok((Either::Right(Either::Right(value)), limit));
             }
             Ok((Either::Right(Either::Right(value?)), limit))
         };

@@ -21,7 +21,10 @@ const PROTECTED_NAME: &str = "f";
 const HANDED_IN: [&str; 4] = [PROTECTED_NAME, "less", "convert", "handler"];
 
 /// `lmem.c: MEMERRMSG`.
-pub(super) const NO_MEMORY: &str = "not enough memory";
+pub(crate) const NO_MEMORY: &str = "not enough memory";
+
+/// Bytes of the bound that count as one instruction when a script has come up against it.
+const MEMORY_BYTES_PER_INSTRUCTION: u64 = 64;
 
 /// What a native function raises; the value itself waits in the slot.
 #[derive(Debug)]
@@ -207,6 +210,14 @@ fn caller<H>(lua: &Lua, slot: &Mutex<Slot<H>>, mut level: usize) -> Option<Frame
     }
 }
 
+/// The line of the script that runs, seen through the prelude.
+pub(crate) fn script_line(lua: &Lua) -> Option<usize> {
+    (0..)
+        .map_while(|level| Frame::at(lua, level))
+        .find(|frame| !frame.is_prelude() && frame.line.is_some())?
+        .line
+}
+
 /// The frame at a level as the original counts them: what of ours stands for one function of C is one.
 fn at_level<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> Option<Frame> {
     let (mut at, mut left) = (1, level);
@@ -331,12 +342,21 @@ pub(super) fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> m
     natives.raw_set("fail", lua.create_function(fail)?)?;
 
     let shared = Arc::clone(slot);
+    let bytes_max = lock(slot).memory_bytes_max as u64;
     let caught = move |lua: &Lua, value: Value| -> mlua::Result<Value> {
         if lock(&shared).stopped {
-            Err(token())
-        } else {
-            exchange(lua, &shared, value)
+            return Err(token());
         }
+        let value = exchange(lua, &shared, value)?;
+        // All that memory was filled by few instructions, and may be again.
+        let cost = match &value {
+            Value::String(text) if *text == NO_MEMORY => bytes_max / MEMORY_BYTES_PER_INSTRUCTION,
+            _ => 0,
+        };
+        if cost > 0 && !lock(&shared).charge(cost) {
+            return Err(token());
+        }
+        Ok(value)
     };
     let caught = lua.create_function(caught)?;
     natives.raw_set("caught", caught)?;

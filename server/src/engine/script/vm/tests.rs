@@ -372,6 +372,29 @@ fn a_stop_cannot_be_swallowed() {
 }
 
 #[test]
+fn a_stop_tells_the_line_of_the_script() {
+    for (body, expected) in [
+        ("\n\nwhile true do end", 3),
+        ("\nlocal f = load(function() return 'x' end)", 2),
+        (
+            "\n\nreturn string.find(('a'):rep(40), ('a?'):rep(40) .. ('a'):rep(41))",
+            3,
+        ),
+        (
+            "\nlocal f = function()\nwhile true do end\nend\npcall(f)",
+            3,
+        ),
+    ] {
+        let mut vm = machine();
+        let function = vm.define(SHA, body.as_bytes()).expect("it compiles");
+        let request = OwnedRequest::new([&b"EVAL"[..]]);
+        let request = request.as_request().expect("not empty");
+        let (ended, _) = vm.run(function, request, 1, 0, Node::new(0));
+        assert_eq!(ended, Ended::Stopped { line: expected }, "{body}");
+    }
+}
+
+#[test]
 fn memory_is_bounded_and_the_machine_goes_on() {
     let mut vm = machine();
     for body in [
