@@ -266,13 +266,15 @@ impl Transcript {
     pub fn commands(&self) -> impl Iterator<Item = String> {
         let sends = self.steps.iter().filter_map(|step| match step {
             Step::Send(send) => Some(send),
-            _ => None,
+            Step::Text(_) | Step::Known(_) | Step::Expect(_) | Step::Advance(_) => None,
         });
         sends.flat_map(|send| {
             let words = match send.read {
                 // Raw bytes are looked at if they are an inline request.
                 Read::All => split(String::from_utf8_lossy(&send.bytes).trim_end()),
-                _ => send.line.split_once(' ').and_then(|(_, line)| split(line)),
+                Read::One | Read::OneUnordered | Read::Nothing => {
+                    send.line.split_once(' ').and_then(|(_, line)| split(line))
+                }
             };
             let mut words = words.into_iter().flatten();
             let mut word = || {
