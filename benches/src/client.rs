@@ -309,7 +309,7 @@ mod tests {
         for (input, expected) in [
             (&b"+OK\r\n-ERR no such thing\r\n"[..], "ERR no such thing"),
             (b"-OOM command not allowed\r\n", "OOM"),
-            (b"*1\r\n:1\r\n", "not a reply"),
+            (b"*x\r\n", "not a reply"),
             (b"$x\r\n", "not a reply"),
             (b"\n", "not a reply"),
         ] {
