@@ -13,6 +13,7 @@ use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 /// Everything that is served in turn.
 #[derive(Debug)]
@@ -45,6 +46,10 @@ pub(crate) struct Shared {
     history: Mutex<History>,
     has_history: bool,
 }
+
+/// How often others may go first before it is worth while to sleep: most turns are short.
+const YIELDS: u64 = 100;
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -133,6 +138,21 @@ impl Shared {
         lock(&self.node)
     }
 
+    /// The node in its turn; nothing while a long script has it. A script becomes long, so who waits for
+    /// the node has to look for that too.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, Node>> {
+        for tries in 0_u64.. {
+            match self.node.try_lock() {
+                Ok(node) => return Some(node),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if self.busy.load(Ordering::Acquire) => return None,
+                Err(TryLockError::WouldBlock) if tries < YIELDS => std::thread::yield_now(),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK_AGAIN),
+            }
+        }
+        None
+    }
+
     pub(crate) fn history(&self) -> History {
         lock(&self.history).clone()
     }
@@ -166,20 +186,16 @@ impl Shared {
         enter: impl FnOnce(&mut Engine),
     ) -> Option<UnixMicros> {
         let mut waited = false;
-        let mut node = match self.node.try_lock() {
-            Ok(node) => node,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                if self.busy.load(Ordering::Acquire) {
-                    lock(&self.inbox).push(link.clone());
-                    if self.busy.load(Ordering::Acquire) {
-                        return None;
-                    }
-                    // The script has ended in between, and may not have seen the inbox.
-                    waited = true;
-                }
-                self.node()
+        let mut node = loop {
+            if let Some(node) = self.turn() {
+                break node;
             }
+            lock(&self.inbox).push(link.clone());
+            if self.busy.load(Ordering::Acquire) {
+                return None;
+            }
+            // The script has ended in between, and may not have seen the inbox.
+            waited = true;
         };
         enter(&mut node.engine);
         node.serve_quietly(self, link, now);

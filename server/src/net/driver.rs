@@ -39,16 +39,15 @@ async fn run(hub: Arc<Hub>) {
     let mut rearm = hub.rearm.subscribe();
     while !hub.shared.is_down() {
         rearm.mark_unchanged();
-        let due = if hub.shared.busy.load(Ordering::Acquire) {
-            // A long script has the node; it is asked again in a moment.
-            Some(hub.now().plus(std::time::Duration::from_millis(10)))
-        } else {
-            let mut node = hub.shared.node();
+        let due = if let Some(mut node) = hub.shared.turn() {
             let now = hub.now();
             if node.poll_timeout(&hub.shared).is_some_and(|due| due <= now) {
                 node.handle_timeout(&hub.shared, now);
             }
             node.poll_timeout(&hub.shared)
+        } else {
+            // A long script has the node; it is asked again in a moment.
+            Some(hub.now().plus(std::time::Duration::from_millis(10)))
         };
         hub.armed
             .store(due.map_or(i64::MAX, |due| due.0), Ordering::Release);
