@@ -409,7 +409,7 @@ fn error_and_dump<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua
     let error = move |lua: &Lua, values: MultiValue| -> mlua::Result<()> {
         let args = Args::new(lua, &shared, "error", values);
         let level = args.integer_or(1, 1)?;
-        let value = args.values.get(0).cloned().unwrap_or(Value::Nil);
+        let value = args.values.front().cloned().unwrap_or(Value::Nil);
         let is_text = matches!(
             value,
             Value::String(_) | Value::Integer(_) | Value::Number(_)
@@ -426,7 +426,7 @@ fn error_and_dump<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua
     let shared = Arc::clone(slot);
     let dump = move |lua: &Lua, values: MultiValue| {
         let args = Args::new(lua, &shared, "dump", values);
-        match args.values.get(0) {
+        match args.values.front() {
             Some(Value::Function(function)) if is_ours(function) => {
                 Err(args.fail(b"unable to dump given function"))
             }

@@ -1,10 +1,5 @@
 //! `string.find`, `match`, `rep`, and the native part of `gsub` and `gmatch`.
 
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua, and most kinds are all the same here"
-)]
-
 use super::super::pattern::{self, Capture, Matcher, PatternError, find_plain, is_plain};
 use super::super::vm::Host;
 use super::raise::{Called, describe, out_of_memory, raise_here, token};
