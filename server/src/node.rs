@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::task::Waker;
+use std::time::Duration;
 
 /// Everything that is served in turn.
 #[derive(Debug)]
@@ -79,6 +80,10 @@ struct Gated {
     numbers: BTreeMap<u64, u64>,
     count: u64,
 }
+
+/// How often others may go first before it is worth while to sleep: most turns are short.
+const YIELDS: u64 = 100;
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -245,6 +250,25 @@ impl Shared {
         gated.iter().for_each(|(_, id)| self.set_timer(now, *id));
     }
 
+    /// The node in its turn; nothing while a long script has it. A script becomes long, so who waits for
+    /// the node has to look for that too.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, Node>> {
+        for tries in 0_u64.. {
+            if let Some(node) = self.try_node() {
+                return Some(node);
+            }
+            if self.busy.load(Ordering::Acquire) {
+                return None;
+            }
+            if tries < YIELDS {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+        }
+        None
+    }
+
     pub(crate) fn history(&self) -> History {
         lock(&self.history).clone()
     }
@@ -279,19 +303,16 @@ impl Shared {
         enter: impl FnOnce(&mut Engine),
     ) -> Option<UnixMicros> {
         let mut waited = false;
-        let mut node = match self.try_node() {
-            Some(node) => node,
-            None => {
-                if self.busy.load(Ordering::Acquire) {
-                    lock(&self.inbox).push(link.clone());
-                    if self.busy.load(Ordering::Acquire) {
-                        return None;
-                    }
-                    // The script has ended in between, and may not have seen the inbox.
-                    waited = true;
-                }
-                self.node()
+        let mut node = loop {
+            if let Some(node) = self.turn() {
+                break node;
             }
+            lock(&self.inbox).push(link.clone());
+            if self.busy.load(Ordering::Acquire) {
+                return None;
+            }
+            // The script has ended in between, and may not have seen the inbox.
+            waited = true;
         };
         let now = clock();
         enter(&mut node.engine);

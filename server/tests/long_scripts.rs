@@ -90,12 +90,62 @@ fn over_sockets_others_are_told_and_may_kill() -> Test {
 }
 
 #[test]
+fn over_sockets_one_long_script_may_follow_another_at_once() -> Test {
+    let server = blocking::Server::start_with(impatient())?;
+    let (mut caller, mut other) = (open(&server)?, open(&server)?);
+    for _ in 0..20 {
+        send(&mut caller, &["EVAL", ENDLESS, "0"])?;
+        until_busy(&mut other)?;
+        assert_eq!(ask(&mut other, &["SCRIPT", "KILL"])?, "+OK");
+        assert!(line(&mut caller)?.starts_with("-ERR Script killed by user"));
+    }
+    Ok(())
+}
+
+/// The timer comes while the script is not yet long, on the thread that also accepts.
+#[test]
+fn over_sockets_what_falls_due_in_a_script_keeps_nobody_out() -> Test {
+    let builder = Server::builder();
+    let threshold = Duration::from_millis(200);
+    let builder = builder.configure(move |config| config.busy_reply_threshold = threshold);
+    let server = blocking::Server::start_with(builder)?;
+    let mut caller = open(&server)?;
+    ask(&mut caller, &["SET", "short", "v", "PX", "10"])?;
+    send(&mut caller, &["EVAL", ENDLESS, "0"])?;
+    // However long this takes, the end is the same; like this it happens in the order that once went wrong.
+    std::thread::sleep(threshold / 4);
+    let mut other = open(&server)?;
+    until_busy(&mut other)?;
+    assert_eq!(ask(&mut other, &["SCRIPT", "KILL"])?, "+OK");
+    assert!(line(&mut caller)?.starts_with("-ERR Script killed by user"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn in_process_callers_beside_a_script_of_a_socket_are_told() -> Test {
+    let server = blocking::Server::start_with(impatient())?;
+    let mut other = server.connection().await?;
+    let mut caller = open(&server)?;
+    send(&mut caller, &["EVAL", ENDLESS, "0"])?;
+    let error = loop {
+        if let Err(error) = other.get("k").await {
+            break error;
+        }
+    };
+    assert_eq!(error.code(), Some("BUSY"), "{error}");
+    script_kill(&mut other).await?;
+    assert!(line(&mut caller)?.starts_with("-ERR Script killed by user"));
+    Ok(())
+}
+
+#[test]
 fn over_sockets_a_script_that_wrote_cannot_be_killed_but_shut_down() -> Test {
     let server = blocking::Server::start_with(impatient())?;
     let (mut caller, mut other) = (open(&server)?, open(&server)?);
     send(&mut caller, &["EVAL", AFTER_WRITE, "1", "written"])?;
     until_busy(&mut other)?;
     assert!(ask(&mut other, &["SCRIPT", "KILL"])?.starts_with("-UNKILLABLE "));
+    assert!(ask(&mut other, &["SHUTDOWN"])?.starts_with("-BUSY "));
     send(&mut other, &["SHUTDOWN", "NOSAVE"])?;
     assert!(line(&mut caller).is_err(), "the connection ends");
     Ok(())
@@ -160,6 +210,10 @@ fn eval(
     })
 }
 
+async fn script_kill(redis: &mut redouble::Connection) -> RedisResult<()> {
+    redis::cmd("SCRIPT").arg("KILL").query_async(redis).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn in_process_others_wait_for_the_threshold_and_may_kill() -> Test {
     for script in [ENDLESS, IN_PCALL, IN_COROUTINE] {
@@ -170,10 +224,7 @@ async fn in_process_others_wait_for_the_threshold_and_may_kill() -> Test {
         let error = other.get("k").await.unwrap_err();
         assert_eq!(error.code(), Some("BUSY"), "{error}");
         assert_eq!(begun.elapsed(), Duration::from_millis(100));
-        redis::cmd("SCRIPT")
-            .arg("KILL")
-            .query_async::<()>(&mut other)
-            .await?;
+        script_kill(&mut other).await?;
         let error = running.await?.unwrap_err();
         assert!(
             error.to_string().contains("Script killed by user"),
@@ -195,12 +246,13 @@ async fn in_process_a_script_that_wrote_cannot_be_killed() -> Test {
     let (server, caller, mut other) = in_process(Clock::Tokio).await?;
     let running = eval(caller, AFTER_WRITE);
     tokio::task::yield_now().await;
-    let error = redis::cmd("SCRIPT")
-        .arg("KILL")
+    let error = script_kill(&mut other).await.unwrap_err();
+    assert_eq!(error.code(), Some("UNKILLABLE"), "{error}");
+    let error = redis::cmd("SHUTDOWN")
         .query_async::<()>(&mut other)
         .await
         .unwrap_err();
-    assert_eq!(error.code(), Some("UNKILLABLE"), "{error}");
+    assert_eq!(error.code(), Some("BUSY"), "{error}");
     let _ended = redis::cmd("SHUTDOWN")
         .arg("NOSAVE")
         .query_async::<()>(&mut other)
@@ -224,10 +276,45 @@ async fn under_a_manual_clock_the_node_is_busy_once_time_has_moved() -> Test {
     assert!(!reading.is_finished());
     server.clock().advance(Duration::from_millis(100));
     assert_eq!(reading.await?.unwrap_err().code(), Some("BUSY"));
-    redis::cmd("SCRIPT")
-        .arg("KILL")
-        .query_async::<()>(&mut other)
-        .await?;
+    script_kill(&mut other).await?;
+    assert!(running.await?.is_err());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_process_a_transaction_goes_on_after_the_kill() -> Test {
+    let (_server, mut caller, mut other) = in_process(Clock::Tokio).await?;
+    let running = tokio::spawn(async move {
+        redis::pipe()
+            .atomic()
+            .set("k", "before")
+            .cmd("EVAL")
+            .arg(ENDLESS)
+            .arg(0)
+            .get("k")
+            .ignore_errors()
+            .query_async::<Vec<RedisResult<Value>>>(&mut caller)
+            .await
+    });
+    tokio::task::yield_now().await;
+    script_kill(&mut other).await?;
+    let replies = running.await??;
+    assert_eq!(replies[0], Ok(Value::Okay));
+    let error = replies[1].as_ref().unwrap_err();
+    assert!(
+        error.to_string().contains("Script killed by user"),
+        "{error}"
+    );
+    assert_eq!(replies[2], Ok(Value::BulkString(b"before".to_vec())));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_process_a_server_with_an_endless_script_can_be_dropped() -> Test {
+    let (server, caller, other) = in_process(Clock::Tokio).await?;
+    let running = eval(caller, AFTER_WRITE);
+    tokio::task::yield_now().await;
+    drop((server, other));
     assert!(running.await?.is_err());
     Ok(())
 }

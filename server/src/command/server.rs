@@ -127,6 +127,7 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             return Err(CommandError::Syntax);
         }
         () if aborts => return Err(CommandError::Text("ERR No shutdown in progress.".into())),
+        () if !saves_not && ctx.state.busy.is_some() => return Err(CommandError::Busy),
         () if saves => {
             return Err(CommandError::NotImplemented {
                 what: "SHUTDOWN SAVE".to_owned(),

@@ -1,5 +1,7 @@
 //! What happens in a child: a server, a script, and whether others are served afterwards.
 
+#![expect(clippy::print_stdout, reason = "how a child tells its parent")]
+
 use super::table::{ESCAPES, End, Escape};
 use super::{Canary, PEAK_KIB_MAX, Role, SCRIPT_BYTES_MAX};
 use redouble::{Server, ServerBuilder, blocking};

@@ -159,6 +159,10 @@ fn what_breaks_is_noticed() {
 }
 
 /// What a child leaves behind; nothing if it had to be ended.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a child that does not end is a matter of real time"
+)]
 fn run(role: Role, patience: Duration) -> Option<Output> {
     let mut child = Command::new(std::env::current_exe().expect("a path"))
         .args(["--exact", "child", "--nocapture"])

@@ -7,13 +7,15 @@
 
 mod args;
 mod call;
+mod frame;
 mod raise;
 mod random;
 mod redis;
 mod text;
 
 pub(crate) use args::{Args, type_name};
-pub(crate) use raise::{NO_MEMORY, out_of_memory, problem_text, script_line, token};
+pub(crate) use frame::script_line;
+pub(crate) use raise::{NO_MEMORY, out_of_memory, problem_text, token};
 pub(crate) use random::RANDOM_START;
 
 use super::library::{self, Settings};

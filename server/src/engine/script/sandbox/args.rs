@@ -7,7 +7,8 @@
 
 use super::super::convert;
 use super::Slot;
-use super::raise::{Called, raise, raise_here};
+use super::frame::Called;
+use super::raise::{raise, raise_here};
 use mlua::{Error, Lua, LuaString, MultiValue, Value};
 use std::sync::Mutex;
 

@@ -2,7 +2,8 @@
 
 use super::super::pattern::{self, Capture, Matcher, PatternError, find_plain, is_plain};
 use super::super::vm::Host;
-use super::raise::{Called, describe, out_of_memory, raise_here, token};
+use super::frame::Called;
+use super::raise::{describe, out_of_memory, raise_here, token};
 use super::{Args, Shared, Slot, lock, type_name};
 use mlua::{Error, Lua, LuaString, MultiValue, Table, Value};
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,201 @@
+//! The frames of the Lua stack as the original has them: what of ours stands for a function of C is one.
+
+use super::super::vm::{PRELUDE_NAME, SCRIPT_NAME};
+use super::{Slot, lock};
+use mlua::Lua;
+use std::sync::Mutex;
+
+/// What the prelude calls the function under `pcall`; in the original it has no name.
+pub(super) const PROTECTED_NAME: &str = "f";
+/// What the prelude calls all functions that it has from scripts.
+const HANDED_IN: [&str; 4] = [PROTECTED_NAME, "less", "convert", "handler"];
+
+/// One frame of the Lua stack.
+pub(super) struct Frame {
+    pub(super) source: String,
+    short_source: String,
+    pub(super) is_c: bool,
+    is_tail: bool,
+    pub(super) line: Option<usize>,
+    /// How its caller names it.
+    name: Option<String>,
+    is_method: bool,
+}
+
+impl Frame {
+    pub(super) fn at(lua: &Lua, level: usize) -> Option<Self> {
+        lua.inspect_stack(level, |debug| {
+            let source = debug.source();
+            let names = debug.names();
+            Self {
+                is_c: source.what == "C",
+                is_tail: source.what == "tail",
+                source: source
+                    .source
+                    .map(|text| text.into_owned())
+                    .unwrap_or_default(),
+                short_source: source
+                    .short_src
+                    .map(|text| text.into_owned())
+                    .unwrap_or_default(),
+                line: debug.current_line(),
+                name: names.name.map(|name| name.into_owned()),
+                is_method: names.name_what == Some("method"),
+            }
+        })
+    }
+
+    /// The frame of a script of one line whose own was replaced.
+    fn of_one_line() -> Self {
+        Self {
+            source: SCRIPT_NAME.into(),
+            short_source: SCRIPT_NAME[1..].into(),
+            is_c: false,
+            is_tail: false,
+            line: Some(1),
+            name: None,
+            is_method: false,
+        }
+    }
+
+    fn is_prelude(&self) -> bool {
+        self.source == PRELUDE_NAME
+    }
+
+    fn is_handed_in(&self) -> bool {
+        let name = self.name.as_deref();
+        name.is_some_and(|name| HANDED_IN.contains(&name))
+    }
+
+    /// `luaL_where` for what stands there.
+    fn place(self) -> Option<String> {
+        Some(format!("{}:{}: ", self.short_source, self.line?))
+    }
+}
+
+/// How a script called a library function.
+pub(super) struct Called {
+    pub(super) name: String,
+    /// A method does not count its subject.
+    pub(super) is_method: bool,
+}
+
+impl Called {
+    /// The library function that the frame at `level` is part of; `own_name` is for when a tail call has
+    /// left no trace of the script's name for it. What C calls has no name.
+    pub(super) fn at(lua: &Lua, mut level: usize, own_name: &str) -> Self {
+        while let Some(frame) = Frame::at(lua, level) {
+            let (name, is_method) = match Frame::at(lua, level + 1) {
+                Some(around) if around.is_prelude() => {
+                    if !frame.is_handed_in() {
+                        level += 1;
+                        continue;
+                    }
+                    (None, false)
+                }
+                Some(around) if around.is_tail => (Some(own_name.to_owned()), false),
+                _ => (frame.name, frame.is_method),
+            };
+            let name = name.unwrap_or_else(|| "?".to_owned());
+            return Self { name, is_method };
+        }
+        let name = own_name.to_owned();
+        let is_method = false;
+        Self { name, is_method }
+    }
+
+    /// `lauxlib.c: luaL_argerror`.
+    pub(super) fn wrong(&self, number: i64, what: &[u8]) -> Vec<u8> {
+        let Self { name, is_method } = self;
+        let before = if *is_method && number == 1 {
+            format!("calling '{name}' on bad self (")
+        } else {
+            let number = number - i64::from(*is_method);
+            format!("bad argument #{number} to '{name}' (")
+        };
+        [before.as_bytes(), what, b")"].concat()
+    }
+
+    /// The words of a C function that was called without a name, with the script's own.
+    pub(super) fn rename(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let rest = message.strip_prefix(b"bad argument #")?;
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+        let what = rest[digits..].strip_prefix(b" to '?' (")?;
+        Some(self.wrong(number, what.strip_suffix(b")")?))
+    }
+}
+
+/// The frame of the script that called, from `level` on, seen through the prelude.
+///
+/// A prelude function that was called in tail position has replaced its caller's frame, and the
+/// caller's line is lost; only in a script of one line it is known all the same.
+pub(super) fn caller<H>(lua: &Lua, slot: &Mutex<Slot<H>>, mut level: usize) -> Option<Frame> {
+    let mut inside = false;
+    let mut replaced = false;
+    loop {
+        let frame = Frame::at(lua, level);
+        level += 1;
+        match frame {
+            Some(frame) if frame.is_prelude() => inside = true,
+            Some(frame) if inside && frame.is_tail => replaced = true,
+            Some(Frame { is_c: true, .. }) | None if replaced && lock(slot).one_line => {
+                return Some(Frame::of_one_line());
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The line of the script that runs, seen through the prelude.
+pub(crate) fn script_line(lua: &Lua) -> Option<usize> {
+    (0..)
+        .map_while(|level| Frame::at(lua, level))
+        .find(|frame| !frame.is_prelude() && frame.line.is_some())?
+        .line
+}
+
+/// The frame at a level as the original counts them: what of ours stands for one function of C is one.
+fn at_level<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> Option<Frame> {
+    let (mut at, mut left) = (1, level);
+    loop {
+        let mut frame = Frame::at(lua, at)?;
+        at += 1;
+        left -= 1;
+        if frame.is_prelude() {
+            while let Some(around) = Frame::at(lua, at) {
+                let is_ours = |level| Frame::at(lua, level).is_some_and(|frame| frame.is_prelude());
+                if around.is_prelude() && !frame.is_handed_in() {
+                    at += 1;
+                } else if around.is_c && is_ours(at + 1) {
+                    at += 2;
+                } else {
+                    break;
+                }
+                frame = Frame::at(lua, at - 1)?;
+            }
+            // Around the script there is nothing, and around a coroutine neither.
+            Frame::at(lua, at)?;
+            frame.line = None;
+            if left > 0 && Frame::at(lua, at).is_some_and(|frame| frame.is_tail) {
+                at += 1;
+                left -= 1;
+                frame = Frame::of_one_line();
+                frame.line = frame.line.filter(|_| lock(slot).one_line);
+            }
+        }
+        if left == 0 {
+            return Some(frame);
+        }
+    }
+}
+
+/// `lauxlib.c: luaL_where` for the function that called ours, or one that called that.
+pub(super) fn place<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> String {
+    let frame = if level == 1 {
+        caller(lua, slot, 1)
+    } else {
+        at_level(lua, slot, level)
+    };
+    frame.and_then(Frame::place).unwrap_or_default()
+}
