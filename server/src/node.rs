@@ -7,7 +7,7 @@
 use crate::clock::NodeClock;
 use crate::disk::{Disk, Loss, Persistence};
 use crate::engine::{
-    Address, Config, ConnId, Desk, Effect, Engine, Outcome, Unit, UnixMicros, UnixMillis,
+    Address, Config, ConnId, Desk, Effect, Engine, News, Outcome, Unit, UnixMicros, UnixMillis,
 };
 use crate::fault::{Direction, Fate, Judgement, Plan, Sender};
 use crate::history::{Entry, History};
@@ -154,8 +154,12 @@ pub(crate) enum Outgoing {
     Unit(Arc<Unit>),
     /// It shall follow this node, or nobody.
     Follow(Option<Address>),
+    /// Something for the other nodes of its cluster.
+    Cluster(News),
     /// Everything that was under way from and to it is lost.
     Crashed,
+    /// It runs again.
+    Restarted,
 }
 
 /// How far a connection was served.
@@ -352,7 +356,8 @@ impl Shared {
                         Effect::Reply { .. }
                         | Effect::Stall { .. }
                         | Effect::Propagate(_)
-                        | Effect::Follow { .. } => {}
+                        | Effect::Follow { .. }
+                        | Effect::Cluster(_) => {}
                     }
                 }
             }
@@ -853,6 +858,7 @@ impl Node {
                     shared.post(Outgoing::Unit(unit));
                 }
                 Effect::Follow { master } => shared.post(Outgoing::Follow(master)),
+                Effect::Cluster(news) => shared.post(Outgoing::Cluster(news)),
             }
         }
     }
@@ -972,6 +978,7 @@ impl Node {
             self.restart_at = None;
             self.engine.restarted(shared.node_time(now));
             shared.crashed.store(false, Ordering::Release);
+            shared.post(Outgoing::Restarted);
         }
     }
 

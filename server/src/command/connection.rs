@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, ReplyMode};
+use crate::engine::{Asking, Ctx, ReplyMode};
 use crate::resp::{Blob, Protocol, Reply, parse_integer};
 
 fn ping(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -25,8 +25,19 @@ fn echo(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::bulk(args.required()?))
 }
 
+/// Refuses what a node of a cluster does not do: all but the only database there is, say.
+pub(super) fn not_in_cluster(ctx: &Ctx<'_>, text: &'static str) -> Result<(), CommandError> {
+    match ctx.state.cluster {
+        Some(_) => Err(CommandError::Text(text.into())),
+        None => Ok(()),
+    }
+}
+
 fn select(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let index = i32::try_from(args.integer()?).map_err(|_| CommandError::NotInt)?;
+    if index != 0 {
+        not_in_cluster(ctx, "ERR SELECT is not allowed in cluster mode")?;
+    }
     match usize::try_from(index) {
         Ok(index) if index < ctx.state.dbs.len() => ctx.session.db = index,
         _ => return Err(CommandError::DbIndex),
@@ -99,6 +110,8 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let proto = ctx.session.protocol.number();
     let is_replica = ctx.state.replication.is_replica();
+    let is_clustered = ctx.state.cluster.is_some();
+    let mode = if is_clustered { "cluster" } else { "standalone" };
     let role = if is_replica { "replica" } else { "master" };
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
     Ok(Reply::Map(vec![
@@ -106,7 +119,7 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         pair("version", Reply::bulk(crate::REDIS_VERSION)),
         pair("proto", Reply::Int(proto)),
         pair("id", Reply::Int(ctx.session.conn.client_id() as i64)),
-        pair("mode", Reply::bulk("standalone")),
+        pair("mode", Reply::bulk(mode)),
         pair("role", Reply::bulk(role)),
         pair("modules", Reply::Array(Vec::new())),
     ]))
@@ -122,6 +135,8 @@ fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let conn = ctx.session.conn;
     ctx.session.queue = None;
     ctx.session.reply_mode = ReplyMode::On;
+    ctx.session.asking = Asking::No;
+    ctx.session.reads_replica = false;
     ctx.session.is_subscribed = false;
     ctx.session.is_monitor = false;
     ctx.state.watches.unwatch(conn);

@@ -1,5 +1,6 @@
 //! Keys of any type: whether they are there, where they are, what is behind them.
 
+use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{Class, Ctx, Form, Ttl, UnixMillis, Value};
@@ -111,6 +112,7 @@ fn renamenx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 /// `db.c: moveCommand`.
 fn move_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    not_in_cluster(ctx, "ERR MOVE is not allowed in cluster mode")?;
     let key = args.required()?;
     let (own, other) = (ctx.session.db, database(ctx, args)?);
     if own == other {
@@ -141,6 +143,9 @@ fn copy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         } else {
             return Err(CommandError::Syntax);
         }
+    }
+    if db != 0 {
+        not_in_cluster(ctx, "ERR Copying to another database is not allowed in cluster mode")?;
     }
     if db == ctx.session.db && from == to {
         return Err(CommandError::SameObject);

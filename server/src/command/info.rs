@@ -23,7 +23,9 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("Commandstats", false, commandstats),
     ("Errorstats", true, errorstats),
     ("Latencystats", false, latencystats),
-    ("Cluster", true, |_, text| text.field("cluster_enabled", 0)),
+    ("Cluster", true, |ctx, text| {
+        text.field("cluster_enabled", u8::from(ctx.state.cluster.is_some()));
+    }),
     ("Keyspace", true, keyspace),
 ];
 
@@ -89,7 +91,9 @@ fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("redis_git_sha1", "00000000");
     text.field("redis_git_dirty", 0);
     text.field("redis_build_id", 0);
-    text.field("redis_mode", "standalone");
+    let is_clustered = state.cluster.is_some();
+    let mode = if is_clustered { "cluster" } else { "standalone" };
+    text.field("redis_mode", mode);
     text.field("redouble_version", env!("CARGO_PKG_VERSION"));
     text.field("os", os);
     text.field("arch_bits", usize::BITS);

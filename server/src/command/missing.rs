@@ -4,15 +4,14 @@
 /// Whole commands.
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[&str] = &[
-    "asking", "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro", "bitop",
-    "bitpos", "bzmpop", "bzpopmax", "bzpopmin", "cluster",
+    "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro", "bitop",
+    "bitpos", "bzmpop", "bzpopmax", "bzpopmin",
     "failover", "fcall", "fcall_ro", "function",
     "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", "getbit",
     
     "migrate", 
     "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest", "psync",
-    "readonly", "readwrite",
     "replconf", "restore-asking", 
     "sadd", "save", "scard", "sdiff", "sdiffstore", "setbit", "sinter", "sintercard",
     "sinterstore", "sismember", "smembers", "smismember", "smove",

@@ -2,6 +2,7 @@
 
 mod args;
 mod client;
+mod cluster;
 mod config;
 mod connection;
 mod debug;
@@ -58,6 +59,7 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     connection::COMMANDS,
     server::COMMANDS,
     replication::COMMANDS,
+    cluster::COMMANDS,
     introspection::COMMANDS,
     #[cfg(feature = "script")]
     scripting::COMMANDS,

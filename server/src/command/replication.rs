@@ -2,6 +2,7 @@
 //! `topology/`.
 
 use super::client::milliseconds;
+use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{Address, Ctx, Effect, Replication, UnixMicros};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 /// `replication.c: replicaofCommand`.
 fn replicaof(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    not_in_cluster(ctx, "ERR REPLICAOF not allowed in cluster mode.")?;
     if args.keyword("NO") {
         if args.keyword("ONE") {
             ctx.state.promote();

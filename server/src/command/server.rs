@@ -1,5 +1,6 @@
 //! The server: its data as a whole, its clock, its end, and what it does not have.
 
+use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{Ctx, Effect, Origin};
@@ -33,6 +34,7 @@ fn flushdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn swapdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    not_in_cluster(ctx, "ERR SWAPDB is not allowed in cluster mode")?;
     let mut index = |which: &str| {
         let index = args
             .integer()

@@ -2,6 +2,7 @@
 //!
 //! Texts are compared as in the C locale, where Redis looks no further than a zero byte.
 
+use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{Class, Ctx, Hash, List, Ttl, Value};
@@ -22,7 +23,11 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: &mut Args<'a>, may_store: bool) -> Result<Self, CommandError> {
+    fn parse(
+        ctx: &Ctx<'_>,
+        args: &mut Args<'a>,
+        may_store: bool,
+    ) -> Result<Self, CommandError> {
         let mut options = Self::default();
         while let Some(word) = args.next() {
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
@@ -41,7 +46,11 @@ impl<'a> Options<'a> {
                 let pattern = args.required()?;
                 options.by = Some(pattern);
                 options.unsorted |= !c_text(pattern).contains(&b'*');
+                if !options.unsorted {
+                    not_in_cluster(ctx, "ERR BY option of SORT denied in Cluster mode.")?;
+                }
             } else if is("GET") && left >= 1 {
+                not_in_cluster(ctx, "ERR GET option of SORT denied in Cluster mode.")?;
                 options.get.push(args.required()?);
             } else {
                 return Err(CommandError::Syntax);
@@ -195,7 +204,7 @@ fn weigh(
 /// `sort.c: sortCommandGeneric`.
 fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandResult {
     let key = args.required()?;
-    let options = Options::parse(args, may_store)?;
+    let options = Options::parse(ctx, args, may_store)?;
     let list = ctx.read::<List>(key)?;
     let mut elements: Vec<Blob> = list.into_iter().flat_map(List::iter).cloned().collect();
     let range = options.range(elements.len());

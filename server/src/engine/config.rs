@@ -50,6 +50,15 @@ pub struct Config {
     pub hz: i64,
     /// `timeout`: a client that says nothing for longer is shown out; zero for never.
     pub timeout: Duration,
+    /// `cluster-enabled`, as CONFIG GET and INFO show it: whether the node belongs to a
+    /// [`Deployment::cluster`](crate::Deployment::cluster), which sets it.
+    pub cluster_enabled: bool,
+    /// `cluster-require-full-coverage`: without a node for every slot nothing is served.
+    pub cluster_require_full_coverage: bool,
+    /// `cluster-allow-reads-when-down`.
+    pub cluster_allow_reads_when_down: bool,
+    /// `cluster-allow-pubsubshard-when-down`.
+    pub cluster_allow_pubsubshard_when_down: bool,
     /// `min-replicas-to-write`: with fewer good replicas a master refuses writes.
     pub min_replicas_to_write: usize,
     /// `min-replicas-max-lag`, seconds: a replica that said nothing for longer is not good; 0 for no bound.
@@ -97,6 +106,10 @@ impl Default for Config {
             rdbcompression: true,
             hz: 10,
             timeout: Duration::ZERO,
+            cluster_enabled: false,
+            cluster_require_full_coverage: true,
+            cluster_allow_reads_when_down: false,
+            cluster_allow_pubsubshard_when_down: true,
             min_replicas_to_write: 0,
             min_replicas_max_lag: 10,
             slowlog_log_slower_than: 10_000,

@@ -4,7 +4,7 @@ use super::State;
 use super::context::{Ctx, Origin, ScriptCall};
 use super::effect::Effect;
 use super::monitor;
-use super::session::Session;
+use super::session::{Asking, Session};
 use super::slowlog::{self, SlowEntry};
 use super::time::UnixMicros;
 use super::transaction::Queue;
@@ -62,7 +62,7 @@ pub(super) fn dispatch(
 ) -> Dispatched {
     let passed = match origin {
         Origin::Client => gates(state, session, request),
-        Origin::Script => script_gates(state, request),
+        Origin::Script => script_gates(state, session, request),
         Origin::Exec | Origin::Retry => resolve(request).map(Gate::Passed),
     };
     match passed {
@@ -162,6 +162,9 @@ fn refuse(state: &mut State, origin: Origin, error: CommandError) -> Reply {
     error.into()
 }
 
+/// What the cluster says of a transaction ends it, in its own words (`server.c: processCommand`).
+const CLUSTER_CODES: [&str; 5] = ["MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"];
+
 /// A request that did not pass a gate spoils the transaction it was meant for; an EXEC that did not
 /// pass ends it, and forgets what was watched even if there is none (`server.c: rejectCommand`).
 #[cold]
@@ -179,13 +182,17 @@ fn reject(
     if origin != Origin::Client {
         return refuse(state, origin, error);
     }
-    if let Some(queue) = &mut session.queue {
-        queue.spoiled = true;
+    match &mut session.queue {
+        Some(queue) => queue.spoiled = true,
+        None => session.asking = Asking::No,
     }
     if is_exec {
         session.queue = None;
         state.watches.unwatch(session.conn);
-        let because = ErrorReply::from(error);
+        let because = ErrorReply::from(error.clone());
+        if CLUSTER_CODES.contains(&because.code()) {
+            return refuse(state, origin, error);
+        }
         let because = because
             .text()
             .strip_prefix("ERR ")
@@ -196,9 +203,6 @@ fn reject(
     refuse(state, origin, error)
 }
 
-/// What the cluster says of a transaction ends it, in its own words (`server.c: processCommand`).
-const CLUSTER_CODES: [&str; 5] = ["MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"];
-
 /// The answer to a request that somebody else does not let pass.
 #[cold]
 pub(super) fn turn_away(
@@ -207,18 +211,8 @@ pub(super) fn turn_away(
     request: Request<'_>,
     error: &ErrorReply,
 ) -> Reply {
-    let text = error.text().to_owned();
-    let reply = reject(
-        state,
-        session,
-        request,
-        Origin::Client,
-        CommandError::Text(text.into()),
-    );
-    if CLUSTER_CODES.contains(&error.code()) {
-        return error.clone().into();
-    }
-    reply
+    let error = CommandError::Text(error.text().to_owned().into());
+    reject(state, session, request, Origin::Client, error)
 }
 
 /// What one connection queues at most, whatever `client-query-buffer-limit` says.
@@ -276,6 +270,9 @@ fn rare_gates(
         return Err(CommandError::Text(
             "ERR Command not allowed inside a transaction".into(),
         ));
+    }
+    if state.cluster.is_some() {
+        state.cluster_gate(session, spec, request)?;
     }
     if session.is_subscribed
         && session.protocol == Protocol::Resp2
@@ -341,7 +338,11 @@ fn guard(state: &State, spec: &CommandSpec) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn script_gates(state: &State, request: Request<'_>) -> Result<Gate, CommandError> {
+fn script_gates(
+    state: &mut State,
+    session: &Session,
+    request: Request<'_>,
+) -> Result<Gate, CommandError> {
     let (entry, first) = match resolve(request) {
         Err(CommandError::UnknownCommand(_) | CommandError::UnknownSubcommand(_)) => {
             return Err(CommandError::UnknownFromScript);
@@ -360,6 +361,7 @@ fn script_gates(state: &State, request: Request<'_>) -> Result<Gate, CommandErro
     }
     if state.is_guarded {
         guard(state, spec)?;
+        state.cluster_script_gate(session, spec, request)?;
     }
     Ok(Gate::Passed((entry, first)))
 }

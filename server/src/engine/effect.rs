@@ -1,5 +1,6 @@
 //! What a request does to others than its caller.
 
+use super::cluster::News;
 use super::journal::Unit;
 use super::replication::Address;
 use super::session::ConnId;
@@ -43,6 +44,8 @@ pub enum Effect {
         /// Its master to be; `None` for a node that becomes one.
         master: Option<Address>,
     },
+    /// The other nodes of the cluster are told something.
+    Cluster(News),
     /// The node ends (SHUTDOWN).
     Shutdown,
 }

@@ -5,6 +5,7 @@
 
 mod blocking;
 mod buffer_limits;
+mod cluster;
 mod config;
 mod context;
 #[cfg(feature = "script")]
@@ -40,6 +41,10 @@ mod value;
 
 pub use blocking::Waiting;
 pub use buffer_limits::BufferLimits;
+pub use cluster::News;
+pub(crate) use cluster::{
+    Change as ClusterChange, Claim, Cluster, Member, SLOTS, share_of, slot_of,
+};
 pub use config::Config;
 pub(crate) use context::{Ctx, Origin, ScriptCall, Ttl};
 pub use effect::Effect;
@@ -58,7 +63,7 @@ pub use rng::Rng;
 #[cfg(feature = "script")]
 pub use script::Bystanders;
 pub use session::ConnId;
-pub(crate) use session::{ReplyMode, Session};
+pub(crate) use session::{Asking, ReplyMode, Session};
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use transaction::Queue;
 pub(crate) use value::{End, Form, Hash, HashLimits, Kind, List, Value, clamp_range};
@@ -174,7 +179,12 @@ pub(crate) struct State {
     /// What the unit that runs has changed; absent when nobody reads it.
     journal: Option<Box<Journal>>,
     pub(crate) replication: Replication,
-    /// Whether writes may be refused: of a replica, or for want of replicas.
+    /// Its view of the cluster that it belongs to, if any.
+    pub(crate) cluster: Option<Box<Cluster>>,
+    /// Whether the script that runs has promised to keep to the slot of its first key.
+    script_keeps_to_slot: bool,
+    /// Whether a request may be refused for the node's place among others: by a replica, for want of
+    /// replicas, in a cluster.
     is_guarded: bool,
     /// Changes since the start (`rdb_changes_since_last_save`).
     pub(crate) dirty: u64,
@@ -236,6 +246,8 @@ impl State {
             now,
             journal: None,
             replication: Replication::default(),
+            cluster: None,
+            script_keeps_to_slot: false,
             is_guarded: false,
             dirty: 0,
             outbox: Outbox::default(),
@@ -353,11 +365,21 @@ impl State {
 
     /// Sends a message to all who listen; how many they are.
     pub(crate) fn publish(&mut self, space: Space, channel: &[u8], message: &[u8]) -> usize {
-        self.note_told(|| Change::Publish {
-            space,
-            channel: Blob::new(channel),
-            message: Blob::new(message),
-        });
+        let (name, text) = (Blob::new(channel), Blob::new(message));
+        if self.cluster.is_some() {
+            // There the bus carries messages, to replicas too.
+            self.outbox.push(Effect::Cluster(News(Claim::Message {
+                space,
+                channel: name,
+                message: text,
+            })));
+        } else {
+            self.note_told(|| Change::Publish {
+                space,
+                channel: name,
+                message: text,
+            });
+        }
         self.deliver(space, channel, message)
     }
 

@@ -20,6 +20,10 @@ pub(crate) enum Space {
 }
 
 impl Space {
+    pub(crate) fn is_shard(self) -> bool {
+        self == Self::Shard
+    }
+
     /// The first word of the confirmations, and of a message.
     pub(crate) fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -204,6 +208,15 @@ impl PubSub {
             .collect();
         names.sort_unstable();
         names
+    }
+
+    /// Who listens to a channel, in the order in which they subscribed.
+    pub(crate) fn listeners_of(&self, space: Space, name: &[u8]) -> Vec<ConnId> {
+        let listeners = match space {
+            Space::Shard => &self.shards,
+            Space::Channel | Space::Pattern => &self.channels,
+        };
+        listeners.get(name).cloned().unwrap_or_default()
     }
 
     /// How many listen to a channel.

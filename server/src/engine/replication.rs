@@ -151,7 +151,9 @@ impl State {
 
     /// What may not be written now, by whoever is not the master.
     pub(crate) fn guards_writes(&mut self) {
-        self.is_guarded = self.replication.is_replica() || self.config.min_replicas_to_write > 0;
+        self.is_guarded = self.replication.is_replica()
+            || self.config.min_replicas_to_write > 0
+            || self.cluster.is_some();
     }
 
     /// Has the connection wait until so many replicas have what it wrote.
@@ -363,6 +365,7 @@ impl Engine {
         let is_journaled = old.journal.is_some();
         let (last_client, peers) = (old.sessions.last_id(), old.replication.peers.clone());
         let upstream = old.replication.upstream.clone();
+        let cluster = old.cluster.clone();
         *self = Self::new(self.start.clone(), now);
         let state = self.state_mut();
         state.sessions.go_on_from(last_client);
@@ -373,6 +376,8 @@ impl Engine {
             since: now,
             ..upstream
         });
+        // So do the other nodes of its cluster; they are heard again at once.
+        state.cluster = cluster;
         for (db, data) in state.dbs.iter_mut().zip(databases) {
             *db = data;
         }

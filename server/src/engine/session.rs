@@ -30,6 +30,17 @@ pub(crate) enum ReplyMode {
     Skip,
 }
 
+/// Whether a connection takes slots that are on their way for ones that have arrived (ASKING).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Asking {
+    #[default]
+    No,
+    /// From its next command on.
+    Next,
+    /// In this command, or in this transaction.
+    Now,
+}
+
 /// What the engine knows about one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
@@ -41,6 +52,9 @@ pub(crate) struct Session {
     /// What was queued since MULTI; absent outside.
     pub(crate) queue: Option<Box<Queue>>,
     pub(crate) reply_mode: ReplyMode,
+    pub(crate) asking: Asking,
+    /// Reads of a cluster's replica are answered (READONLY).
+    pub(crate) reads_replica: bool,
     /// Whether it listens to any channel, pattern or sharded channel.
     pub(crate) is_subscribed: bool,
     /// Whether it is told of every command.
@@ -100,6 +114,8 @@ impl Sessions {
             name: Blob::default(),
             queue: None,
             reply_mode: ReplyMode::On,
+            asking: Asking::No,
+            reads_replica: false,
             is_subscribed: false,
             is_monitor: false,
             addr: addr.into(),

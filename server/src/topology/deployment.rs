@@ -13,6 +13,7 @@ use std::ops::Index;
 /// | constructor | servers | names |
 /// |---|---|---|
 /// | [`independent`](Self::independent) | n masters that know nothing of each other | `node-1` to `node-n` |
+/// | [`cluster`](Self::cluster) | m masters that share the slots, with r replicas each | `master-1`, `replica-1-1` ... |
 /// | [`replicated`](Self::replicated) | m masters with r replicas each | `master`, `replica-1` ...; with several masters `master-2`, `replica-2-1` ... |
 ///
 /// A lock that a failover gives to two clients, in a few lines:
@@ -36,13 +37,13 @@ use std::ops::Index;
 #[derive(Debug)]
 pub struct Deployment {
     servers: Vec<(String, Server)>,
-    network: Network,
+    pub(super) network: Network,
 }
 
 /// How the servers of a [`Deployment`] are to be.
 #[derive(Clone, Debug, Default)]
 pub struct DeploymentBuilder {
-    server: ServerBuilder,
+    pub(super) server: ServerBuilder,
 }
 
 impl DeploymentBuilder {
@@ -108,7 +109,7 @@ impl DeploymentBuilder {
         Ok(deployment)
     }
 
-    async fn start(self, names: Vec<String>) -> io::Result<Deployment> {
+    pub(super) async fn start(self, names: Vec<String>) -> io::Result<Deployment> {
         let network = Network::default();
         let mut servers: Vec<(String, Server)> = Vec::with_capacity(names.len());
         for (place, name) in names.into_iter().enumerate() {
@@ -164,7 +165,7 @@ impl Deployment {
         self.servers.iter().map(|(_, server)| server)
     }
 
-    fn place(&self, name: &str) -> usize {
+    pub(super) fn place(&self, name: &str) -> usize {
         let place = self.names().position(|known| known == name);
         place.unwrap_or_else(|| {
             let names: Vec<&str> = self.names().collect();
@@ -206,12 +207,15 @@ impl Deployment {
     }
 
     /// Makes a replica a master with what it holds, as `REPLICAOF NO ONE` does. Its former master
-    /// is not told and goes on serving: a split brain, until it [follows](Self::follow).
+    /// is not told and goes on serving: a split brain, until it [follows](Self::follow). In a cluster
+    /// everybody else takes the new one for the owner of the slots.
     ///
     /// # Panics
     /// When there is no server of this name.
     pub fn promote(&self, replica: &str) {
-        self.network.follow(self.place(replica), None);
+        let place = self.place(replica);
+        self.deafen_master_of(place);
+        self.network.follow(place, None);
         self.settle();
     }
 
@@ -227,6 +231,7 @@ impl Deployment {
 
     /// A failover as an operator makes it: the replica becomes the master with what it holds, and
     /// every other replica of its master and that master itself follow it. What had not arrived is lost.
+    /// In a cluster the slots go with it, and all nodes know.
     ///
     /// # Panics
     /// When there is no server of this name.
@@ -234,6 +239,10 @@ impl Deployment {
         let place = self.place(replica);
         let links = self.network.masters();
         self.network.follow(place, None);
+        if self.is_cluster() {
+            // There the others follow by themselves.
+            return self.settle();
+        }
         if let Some((_, master)) = links.iter().find(|(of, _)| *of == place) {
             self.network.follow(*master, Some(place));
             for (other, _) in links
@@ -263,7 +272,7 @@ impl Deployment {
     }
 
     /// Does what is due now, on all nodes and between them.
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         if let Some((_, first)) = self.servers.first() {
             first.hub.time.pass(|turn| turn.fire());
         }

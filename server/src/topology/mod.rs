@@ -1,6 +1,7 @@
 //! Several nodes and what lies between them. Knows how units travel and when; what a unit is, and
 //! what a node makes of it, is the engine's.
 
+mod cluster;
 mod deployment;
 mod replica;
 

@@ -5,7 +5,8 @@
 //! up to `repl-backlog-size` ([`BACKLOG_BYTES_MAX`]); beyond that, and after a crash on either side,
 //! the replica gets a copy of everything instead. A node that is paused takes nothing in.
 
-use crate::engine::{Address, Unit, UnixMicros};
+use super::cluster::{self, Bus};
+use crate::engine::{Address, News, Unit, UnixMicros};
 use crate::net::{Between, Hub, Seat};
 use crate::node::Outgoing;
 use std::collections::VecDeque;
@@ -44,20 +45,24 @@ struct Link {
 
 /// What somebody wants done as soon as the nodes are at hand.
 #[derive(Clone, Debug)]
-enum Order {
+pub(super) enum Order {
     /// A node shall follow another, or nobody.
     Follow { node: usize, master: Option<usize> },
     /// The link of a replica is cut, or works again.
     Link { replica: usize, is_cut: bool },
+    /// Something about the cluster.
+    Cluster(cluster::Order),
 }
 
 #[derive(Debug, Default)]
-struct State {
-    nodes: Vec<(Weak<Hub>, Address)>,
+pub(super) struct State {
+    pub(super) nodes: Vec<(Weak<Hub>, Address)>,
     /// By node: how far it will be behind, whomever it follows.
     lags: Vec<Lag>,
     links: Vec<Link>,
-    orders: VecDeque<Order>,
+    pub(super) orders: VecDeque<Order>,
+    /// What makes a cluster of them, if they are one.
+    pub(super) bus: Option<Bus>,
 }
 
 /// The links between the nodes of a deployment.
@@ -65,7 +70,7 @@ struct State {
 pub(crate) struct Network(Arc<Mutex<State>>);
 
 impl Network {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -155,14 +160,14 @@ impl Link {
 const AT_ONCE: UnixMicros = UnixMicros(i64::MIN);
 
 /// The place of a node among those that somebody has.
-fn seat(state: &State, node: usize, seats: &[Seat<'_>]) -> Option<usize> {
+pub(super) fn seat(state: &State, node: usize, seats: &[Seat<'_>]) -> Option<usize> {
     let hub = state.nodes[node].0.upgrade()?;
     let is_it = |seat: &Seat<'_>| std::ptr::eq(seat.shared, &raw const hub.shared);
     seats.iter().position(is_it)
 }
 
 /// Whether a node takes anything in now.
-fn listens(seat: &Seat<'_>) -> bool {
+pub(super) fn listens(seat: &Seat<'_>) -> bool {
     !seat.node.is_paused() && !seat.node.is_crashed()
 }
 
@@ -202,7 +207,18 @@ impl State {
                         let master = master.and_then(place);
                         self.orders.push_back(Order::Follow { node, master });
                     }
-                    Outgoing::Crashed => self.on_crash(node, seats, now),
+                    Outgoing::Cluster(News(claim)) => {
+                        let order = cluster::Order::Claim { from: node, claim };
+                        self.orders.push_back(Order::Cluster(order));
+                    }
+                    Outgoing::Crashed => {
+                        self.on_crash(node, seats, now);
+                        self.suspect(node, now);
+                    }
+                    Outgoing::Restarted => {
+                        let order = cluster::Order::Back { node };
+                        self.orders.push_back(Order::Cluster(order));
+                    }
                 }
             }
         }
@@ -247,7 +263,9 @@ impl State {
                     seat.node
                         .change(seat.shared, now, |engine, _| engine.promote());
                 }
+                self.on_follow(node, master, seats, now);
             }
+            Order::Cluster(order) => self.carry_out_in_cluster(order, seats, now),
             Order::Link { replica, is_cut } => {
                 let mut links = self.links.iter();
                 if let Some(index) = links.position(|link| link.replica == replica) {
@@ -286,6 +304,17 @@ impl State {
             let id = replica as u64;
             seat.node
                 .change(seat.shared, now, |engine, _| engine.remove_replica(id));
+        }
+    }
+
+    /// All that a replica has been sent arrives, whatever its lag.
+    pub(super) fn deliver_all(&mut self, replica: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let mut links = self.links.iter();
+        let Some(index) = links.position(|link| link.replica == replica) else {
+            return;
+        };
+        while self.links[index].needs_copy || !self.links[index].queue.is_empty() {
+            self.deliver(index, seats, now);
         }
     }
 
@@ -334,7 +363,8 @@ impl Between for Network {
         if !state.orders.is_empty() || seats.iter().any(says_something) {
             return Some(AT_ONCE);
         }
-        state.next_arrival(seats).map(|(due, _)| due)
+        let arrival = state.next_arrival(seats).map(|(due, _)| due);
+        [arrival, state.next_suspect()].into_iter().flatten().min()
     }
 
     fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
@@ -344,6 +374,7 @@ impl Between for Network {
             state.carry_out(order, seats, now);
             state.collect(seats, now);
         }
+        state.give_up_suspects(seats, now);
         if let Some((due, index)) = state.next_arrival(seats)
             && due <= now
         {

@@ -363,6 +363,11 @@ impl Engine {
             return Outcome::Reply(sha);
         };
         let shebang = state.scripts.list[script].shebang;
+        if shebang.shuns_clusters && state.cluster.is_some() {
+            state.sessions.put_back(session);
+            let text = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
+            return Outcome::Reply(Reply::error(text));
+        }
         if reads_only && shebang.may_write() {
             state.sessions.put_back(session);
             let text = "ERR Can not execute a script with write flag using *_ro command.";
@@ -375,9 +380,11 @@ impl Engine {
             .take()
             .unwrap_or_else(|| session.clone());
         (own.conn, own.db, own.protocol) = (caller, session.db, Protocol::Resp2);
+        (own.asking, own.reads_replica) = (session.asking, session.reads_replica);
         state.sessions.put_back(session);
         state.script_wrote = false;
         state.script_reads_only = reads_only || shebang.reads_only;
+        state.script_keeps_to_slot = shebang.keeps_to_slot();
         let frame = Frame {
             state: self.state.take().expect(HAS_STATE),
             session: own,

@@ -1,7 +1,6 @@
 //! The first line of a script that says how it may be run: `#!lua flags=no-writes`.
 //!
-//! `eval.c: evalExtractShebangFlags`. On a single node that never runs out of memory only
-//! `no-writes` changes anything; the other flags are known and hold anyway.
+//! `eval.c: evalExtractShebangFlags`. What the flags of memory and of stale data allow is allowed anyway.
 
 use crate::resp::{ErrorReply, OwnedRequest, split_inline};
 
@@ -21,12 +20,21 @@ pub(super) struct Shebang {
     pub(super) len: usize,
     /// Whether the script may not write.
     pub(super) reads_only: bool,
+    /// Whether the script wants to run nowhere in a cluster.
+    pub(super) shuns_clusters: bool,
+    /// Whether its keys may lie in several slots.
+    pub(super) crosses_slots: bool,
 }
 
 impl Shebang {
     /// Whether there is a first line that leaves the script free to write.
     pub(super) fn may_write(self) -> bool {
         self.len > 0 && !self.reads_only
+    }
+
+    /// Whether all keys have to lie in one slot, as they need not without a first line.
+    pub(super) fn keeps_to_slot(self) -> bool {
+        self.len > 0 && !self.crosses_slots
     }
 
     /// Reads the first line of a script; most scripts have nothing to say.
@@ -55,7 +63,10 @@ impl Shebang {
         if engine != b"#!lua" {
             return refuse("Unexpected engine in script shebang: ", engine);
         }
-        let mut reads_only = false;
+        let mut shebang = Self {
+            len,
+            ..Self::default()
+        };
         for word in words {
             let Some(flags) = word.strip_prefix(b"flags=") else {
                 return refuse("Unknown lua shebang option: ", word);
@@ -67,10 +78,12 @@ impl Shebang {
                 if !FLAGS.contains(&flag) {
                     return refuse("Unexpected flag in script shebang: ", flag);
                 }
-                reads_only |= flag == b"no-writes";
+                shebang.reads_only |= flag == b"no-writes";
+                shebang.shuns_clusters |= flag == b"no-cluster";
+                shebang.crosses_slots |= flag == b"allow-cross-slot-keys";
             }
         }
-        Ok(Self { len, reads_only })
+        Ok(shebang)
     }
 }
 
@@ -90,6 +103,7 @@ mod tests {
         let expected = Shebang {
             len: both.len() - 1,
             reads_only: true,
+            ..plain
         };
         assert_eq!(read(both), Ok(expected));
         assert_eq!(

@@ -1,0 +1,655 @@
+//! CLUSTER, ASKING, READONLY, READWRITE: a node's view of its cluster. What it is made of is in
+//! `engine/cluster.rs`; there is no bus, so what only a bus could do is refused.
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{
+    Asking, Claim, Cluster, ClusterChange as Change, Ctx, Effect, News, SLOTS, UnixMicros, slot_of,
+};
+use crate::resp::{Reply, parse_integer};
+use std::fmt::Write as _;
+
+fn text(text: impl Into<std::borrow::Cow<'static, str>>) -> CommandError {
+    CommandError::Text(text.into())
+}
+
+/// The node's view, if it belongs to a cluster.
+fn view<'a>(ctx: &'a Ctx<'_>) -> Result<&'a Cluster, CommandError> {
+    let view = ctx.state.cluster.as_deref();
+    view.ok_or_else(|| text("ERR This instance has cluster support disabled"))
+}
+
+fn view_mut<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a mut Cluster, CommandError> {
+    let view = ctx.state.cluster.as_deref_mut();
+    view.ok_or_else(|| text("ERR This instance has cluster support disabled"))
+}
+
+/// Changes the node's view, and tells the others if it is about itself.
+fn change(ctx: &mut Ctx<'_>, change: Change, is_told: bool) {
+    ctx.state.learn(&change);
+    if is_told {
+        let news = News(Claim::Changed(change));
+        ctx.state.outbox.push(Effect::Cluster(news));
+    }
+}
+
+/// `cluster.c: getSlotOrReply`.
+fn slot(args: &mut Args<'_>) -> Result<u16, CommandError> {
+    let slot = parse_integer(args.required()?).and_then(|slot| u16::try_from(slot).ok());
+    let slot = slot.filter(|slot| *slot < SLOTS);
+    slot.ok_or_else(|| text("ERR Invalid or out of range slot"))
+}
+
+fn node(view: &Cluster, id: &[u8], unknown: &str) -> Result<usize, CommandError> {
+    let node = view.by_id(id);
+    node.ok_or_else(|| CommandError::echoing(unknown, id, ""))
+}
+
+const UNKNOWN: &str = "ERR Unknown node ";
+const NOT_KNOWN: &str = "ERR I don't know about node ";
+
+fn refused(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    let name = args.request().arg(1).unwrap_or_default();
+    let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+    Err(CommandError::NotImplemented {
+        what: format!("CLUSTER {name}: the nodes of a cluster are those of its deployment, without a bus"),
+    })
+}
+
+fn myid(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::bulk(&view(ctx)?.own().id))
+}
+
+fn keyslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    Ok(Reply::Int(slot_of(args.required()?).into()))
+}
+
+fn verbatim(text: String) -> Reply {
+    Reply::Verbatim {
+        format: *b"txt",
+        text: text.into_bytes().into(),
+    }
+}
+
+fn info(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let view = view(ctx)?;
+    let state = if ctx.state.is_cluster_ok() {
+        "ok"
+    } else {
+        "fail"
+    };
+    let (assigned, failed) = view.coverage();
+    let fields = [
+        ("cluster_slots_assigned", assigned as u64),
+        ("cluster_slots_ok", (assigned - failed) as u64),
+        ("cluster_slots_pfail", 0),
+        ("cluster_slots_fail", failed as u64),
+        ("cluster_known_nodes", view.members.len() as u64),
+        ("cluster_size", view.size() as u64),
+        ("cluster_current_epoch", view.epoch),
+        (
+            "cluster_my_epoch",
+            view.members[view.shard(view.me)].epoch,
+        ),
+        ("cluster_stats_messages_sent", 0),
+        ("cluster_stats_messages_received", 0),
+        ("total_cluster_links_buffer_limit_exceeded", 0),
+    ];
+    let mut text = format!("cluster_state:{state}\r\n");
+    for (name, value) in fields {
+        let _infallible = write!(text, "{name}:{value}\r\n");
+    }
+    Ok(verbatim(text))
+}
+
+fn range((first, last): (u16, u16)) -> String {
+    if first == last {
+        first.to_string()
+    } else {
+        format!("{first}-{last}")
+    }
+}
+
+/// A line of CLUSTER NODES.
+fn line(view: &Cluster, of: usize, now: UnixMicros) -> String {
+    let member = &view.members[of];
+    let myself = if of == view.me { "myself," } else { "" };
+    let role = if member.master.is_some() {
+        "slave"
+    } else {
+        "master"
+    };
+    let failed = if member.has_failed { ",fail" } else { "" };
+    let master = member.master.map(|master| &*view.members[master].id);
+    let link = if member.has_failed {
+        "disconnected"
+    } else {
+        "connected"
+    };
+    let mut line = format!(
+        "{} {} {myself}{role}{failed} {} 0 {} {} {link}",
+        member.id,
+        member.bus_address(),
+        master.unwrap_or("-"),
+        now.millis().0,
+        view.members[view.shard(of)].epoch,
+    );
+    for slots in view.slots_of(of) {
+        line.push(' ');
+        line.push_str(&range(slots));
+    }
+    if of == view.me {
+        for (map, arrow) in [(&view.migrating, "->-"), (&view.importing, "-<-")] {
+            for (slot, other) in map {
+                let id = &view.members[*other].id;
+                let _infallible = write!(line, " [{slot}{arrow}{id}]");
+            }
+        }
+    }
+    line
+}
+
+fn nodes(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let view = view(ctx)?;
+    let lines = (0..view.members.len()).map(|of| line(view, of, ctx.now) + "\n");
+    Ok(verbatim(lines.collect()))
+}
+
+fn replicas(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let view = view(ctx)?;
+    let of = node(view, args.required()?, UNKNOWN)?;
+    if view.members[of].master.is_some() {
+        return Err(text("ERR The specified node is not a master"));
+    }
+    let lines = view.replicas(of);
+    let lines = lines.map(|of| Reply::bulk(line(view, of, ctx.now)));
+    Ok(Reply::Array(lines.collect()))
+}
+
+fn slots(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let view = view(ctx)?;
+    let describe = |of: usize| {
+        let member = &view.members[of];
+        Reply::Array(vec![
+            Reply::bulk(&member.address.host),
+            Reply::Int(member.address.port.into()),
+            Reply::bulk(&member.id),
+            Reply::Map(Vec::new()),
+        ])
+    };
+    let mut all = Vec::new();
+    for of in 0..view.members.len() {
+        for (first, last) in view.slots_of(of) {
+            let replicas = view.replicas(of);
+            let replicas = replicas.filter(|one| !view.members[*one].has_failed);
+            let mut entry = vec![
+                Reply::Int(first.into()),
+                Reply::Int(last.into()),
+                describe(of),
+            ];
+            entry.extend(replicas.map(describe));
+            all.push((first, Reply::Array(entry)));
+        }
+    }
+    all.sort_by_key(|(first, _)| *first);
+    Ok(Reply::Array(
+        all.into_iter().map(|(_, entry)| entry).collect(),
+    ))
+}
+
+/// How far a node is, as this one knows it: nothing of those that are not of its shard.
+fn offset_of(ctx: &Ctx<'_>, view: &Cluster, of: usize) -> u64 {
+    let replication = &ctx.state.replication;
+    let address = &view.members[of].address;
+    let mut replicas = replication.replicas.iter();
+    match replicas.find(|replica| replica.address == *address) {
+        Some(replica) => replica.offset,
+        None if of == view.me || of == view.shard(view.me) => replication.offset,
+        None => 0,
+    }
+}
+
+fn shards(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let view = view(ctx)?;
+    let describe = |of: usize| {
+        let member = &view.members[of];
+        let role = if member.master.is_some() {
+            "replica"
+        } else {
+            "master"
+        };
+        let health = if member.has_failed { "fail" } else { "online" };
+        let host = &member.address.host;
+        let pairs = [
+            ("id", Reply::bulk(&member.id)),
+            ("port", Reply::Int(member.address.port.into())),
+            ("ip", Reply::bulk(host)),
+            ("endpoint", Reply::bulk(host)),
+            ("role", Reply::bulk(role)),
+            (
+                "replication-offset",
+                Reply::Int(offset_of(ctx, view, of) as i64),
+            ),
+            ("health", Reply::bulk(health)),
+        ];
+        let pairs = pairs.into_iter();
+        Reply::Map(
+            pairs
+                .map(|(name, value)| (Reply::bulk(name), value))
+                .collect(),
+        )
+    };
+    let masters = (0..view.members.len()).filter(|of| view.members[*of].master.is_none());
+    let shards = masters.map(|of| {
+        let slots = view.slots_of(of).into_iter();
+        let slots = slots.flat_map(|(first, last)| [first, last]);
+        let slots = slots.map(|slot| Reply::Int(slot.into())).collect();
+        let nodes = std::iter::once(of).chain(view.replicas(of));
+        Reply::Map(vec![
+            (Reply::bulk("slots"), Reply::Array(slots)),
+            (
+                Reply::bulk("nodes"),
+                Reply::Array(nodes.map(describe).collect()),
+            ),
+        ])
+    });
+    Ok(Reply::Array(shards.collect()))
+}
+
+fn countkeysinslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    let slot = u16::try_from(args.integer()?).ok();
+    let slot = slot.filter(|slot| *slot < SLOTS);
+    let slot = slot.ok_or_else(|| text("ERR Invalid slot"))?;
+    Ok(Reply::Int(ctx.state.keys_in_slot(slot).count() as i64))
+}
+
+fn getkeysinslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    let (slot, count) = (args.integer()?, args.integer()?);
+    let slot = u16::try_from(slot).ok().filter(|slot| *slot < SLOTS);
+    let (Some(slot), Ok(count)) = (slot, usize::try_from(count)) else {
+        return Err(text("ERR Invalid slot or number of keys"));
+    };
+    let keys = ctx.state.keys_in_slot(slot).take(count);
+    Ok(Reply::Array(keys.cloned().map(Reply::Bulk).collect()))
+}
+
+/// Gives this node slots that nobody has, or takes away what somebody has.
+fn assign(ctx: &mut Ctx<'_>, slots: &[(u16, u16)], is_added: bool) -> CommandResult {
+    let view = view(ctx)?;
+    let me = view.me;
+    let mut seen = vec![false; usize::from(SLOTS)];
+    for slot in slots.iter().flat_map(|(first, last)| *first..=*last) {
+        let problem = match view.owner(slot) {
+            Some(_) if is_added => "is already busy",
+            None if !is_added => "is already unassigned",
+            _ if seen[usize::from(slot)] => "specified multiple times",
+            _ => "",
+        };
+        if !problem.is_empty() {
+            return Err(text(format!("ERR Slot {slot} {problem}")));
+        }
+        seen[usize::from(slot)] = true;
+    }
+    // What nobody claims spreads to nobody.
+    let owner = is_added.then_some(me);
+    let slots = slots.to_vec();
+    change(ctx, Change::Owner { slots, owner }, is_added);
+    Ok(Reply::Ok)
+}
+
+fn assign_each(ctx: &mut Ctx<'_>, args: &mut Args<'_>, is_added: bool) -> CommandResult {
+    view(ctx)?;
+    let mut slots = Vec::new();
+    while !args.is_empty() {
+        let slot = slot(args)?;
+        slots.push((slot, slot));
+    }
+    assign(ctx, &slots, is_added)
+}
+
+fn assign_ranges(ctx: &mut Ctx<'_>, args: &mut Args<'_>, is_added: bool) -> CommandResult {
+    view(ctx)?;
+    if args.remaining() % 2 == 1 {
+        let name = if is_added { "add" } else { "del" };
+        return Err(CommandError::Arity {
+            command: format!("cluster|{name}slotsrange"),
+        });
+    }
+    let mut slots = Vec::new();
+    while !args.is_empty() {
+        let (first, last) = (slot(args)?, slot(args)?);
+        if first > last {
+            return Err(text(format!(
+                "ERR start slot number {first} is greater than end slot number {last}"
+            )));
+        }
+        slots.push((first, last));
+    }
+    assign(ctx, &slots, is_added)
+}
+
+fn addslots(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    assign_each(ctx, args, true)
+}
+
+fn addslotsrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    assign_ranges(ctx, args, true)
+}
+
+fn delslots(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    assign_each(ctx, args, false)
+}
+
+fn delslotsrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    assign_ranges(ctx, args, false)
+}
+
+/// `cluster.c: clusterBumpConfigEpochWithoutConsensus`; the new epoch, if it is one.
+fn bump(ctx: &mut Ctx<'_>) -> Result<Option<u64>, CommandError> {
+    let view = view(ctx)?;
+    let (node, own, highest) = (view.me, view.own().epoch, view.epoch);
+    if own != 0 && own == highest {
+        return Ok(None);
+    }
+    let epoch = highest + 1;
+    change(ctx, Change::Epoch { node, epoch }, true);
+    Ok(Some(epoch))
+}
+
+fn bumpepoch(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let bumped = bump(ctx)?;
+    let own = view(ctx)?.own().epoch;
+    let text = bumped.map_or_else(|| format!("STILL {own}"), |epoch| format!("BUMPED {epoch}"));
+    Ok(Reply::Status(text.into_bytes()))
+}
+
+/// The node that a slot shall go to or come from.
+fn master(view: &Cluster, id: &[u8], unknown: &str) -> Result<usize, CommandError> {
+    let other = node(view, id, unknown)?;
+    match view.members[other].master {
+        Some(_) => Err(text("ERR Target node is not a master")),
+        None => Ok(other),
+    }
+}
+
+fn setslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let view = view_mut(ctx)?;
+    if view.own().master.is_some() {
+        return Err(text("ERR Please use SETSLOT only with masters."));
+    }
+    let slot = slot(args)?;
+    let is_mine = view.owner(slot) == Some(view.me);
+    let count = args.remaining();
+    if count == 2 && args.keyword("MIGRATING") {
+        if !is_mine {
+            return Err(text(format!("ERR I'm not the owner of hash slot {slot}")));
+        }
+        let to = master(view, args.required()?, NOT_KNOWN)?;
+        view.migrating.insert(slot, to);
+    } else if count == 2 && args.keyword("IMPORTING") {
+        if is_mine {
+            return Err(text(format!(
+                "ERR I'm already the owner of hash slot {slot}"
+            )));
+        }
+        let from = master(view, args.required()?, NOT_KNOWN)?;
+        view.importing.insert(slot, from);
+    } else if count == 1 && args.keyword("STABLE") {
+        view.migrating.remove(&slot);
+        view.importing.remove(&slot);
+    } else if count == 2 && args.keyword("NODE") {
+        let owner = master(view, args.required()?, UNKNOWN)?;
+        return assign_to(ctx, slot, owner);
+    } else {
+        return Err(text(
+            "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP",
+        ));
+    }
+    Ok(Reply::Ok)
+}
+
+fn assign_to(ctx: &mut Ctx<'_>, slot: u16, owner: usize) -> CommandResult {
+    let has_keys = ctx.state.keys_in_slot(slot).next().is_some();
+    let view = view_mut(ctx)?;
+    let is_me = owner == view.me;
+    if has_keys && !is_me && view.owner(slot) == Some(view.me) {
+        return Err(text(format!(
+            "ERR Can't assign hashslot {slot} to a different node while I still hold keys for this hash slot."
+        )));
+    }
+    if !has_keys {
+        view.migrating.remove(&slot);
+    }
+    let has_come = is_me && view.importing.remove(&slot).is_some();
+    if has_come {
+        bump(ctx)?;
+    }
+    let slots = vec![(slot, slot)];
+    let owner = Some(owner);
+    change(ctx, Change::Owner { slots, owner }, is_me);
+    Ok(Reply::Ok)
+}
+
+fn replicate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let view = view(ctx)?;
+    let to = node(view, args.required()?, UNKNOWN)?;
+    if to == view.me {
+        return Err(text("ERR Can't replicate myself"));
+    }
+    if view.members[to].master.is_some() {
+        return Err(text("ERR I can only replicate a master, not a replica."));
+    }
+    let has_something = !view.slots_of(view.me).is_empty() || ctx.state.dbs[0].len() > 0;
+    if view.own().master.is_none() && has_something {
+        return Err(text(
+            "ERR To set a master the node must be empty and without assigned slots.",
+        ));
+    }
+    let master = Some(view.members[to].address.clone());
+    if view.own().master != Some(to) {
+        ctx.state.outbox.push(Effect::Follow { master });
+    }
+    Ok(Reply::Ok)
+}
+
+fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let view = view(ctx)?;
+    if args.remaining() > 1 {
+        return Err(args.subcommand_syntax());
+    }
+    let waits = args.is_empty();
+    if !(waits || args.keyword("FORCE") || args.keyword("TAKEOVER")) {
+        return Err(CommandError::Syntax);
+    }
+    let Some(master) = view.own().master else {
+        return Err(text("ERR You should send CLUSTER FAILOVER to a replica"));
+    };
+    let upstream = ctx.state.replication.upstream.as_ref();
+    let is_up = upstream.is_some_and(|upstream| upstream.is_up);
+    if waits && (!is_up || view.members[master].has_failed) {
+        return Err(text(
+            "ERR Master is down or failed, please use CLUSTER FAILOVER FORCE",
+        ));
+    }
+    let news = News(Claim::TakesOver { waits });
+    ctx.state.outbox.push(Effect::Cluster(news));
+    Ok(Reply::Ok)
+}
+
+/// Nodes hear of each other's failures from their deployment, not from each other.
+fn count_failure_reports(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    node(view(ctx)?, args.required()?, UNKNOWN)?;
+    Ok(Reply::Int(0))
+}
+
+fn asking(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    ctx.session.asking = Asking::Next;
+    Ok(Reply::Ok)
+}
+
+fn readonly(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    ctx.session.reads_replica = true;
+    Ok(Reply::Ok)
+}
+
+fn readwrite(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    ctx.session.reads_replica = false;
+    Ok(Reply::Ok)
+}
+
+const LOOK: &[Flags] = &[Flags::STALE];
+const REPORT: &[Flags] = &[Flags::ADMIN, Flags::STALE];
+const CHANGE: &[Flags] = &[Flags::ADMIN, Flags::STALE, Flags::NO_ASYNC_LOADING];
+const VARIES: &[&str] = &["nondeterministic_output"];
+
+const CLUSTER: &[CommandSpec] = &[
+    row("addslots", -3, addslots)
+        .flags(CHANGE)
+        .syntax("slot=(slot:integer)...")
+        .summary("Gives this node slots that nobody has."),
+    row("addslotsrange", -4, addslotsrange)
+        .flags(CHANGE)
+        .since("7.0.0")
+        .syntax("start-slot_end-slot=(start-slot:integer end-slot:integer)...")
+        .summary("Gives this node ranges of slots that nobody has."),
+    row("bumpepoch", 2, bumpepoch)
+        .flags(CHANGE)
+        .tips(VARIES)
+        .summary("Gives this node the highest epoch."),
+    row("count-failure-reports", 3, count_failure_reports)
+        .flags(REPORT)
+        .tips(VARIES)
+        .syntax("node-id")
+        .summary("How many nodes say that a node is down: none, they are told."),
+    row("countkeysinslot", 3, countkeysinslot)
+        .flags(LOOK)
+        .syntax("slot:integer")
+        .summary("How many keys of a slot this node holds."),
+    row("delslots", -3, delslots)
+        .flags(CHANGE)
+        .syntax("slot=(slot:integer)...")
+        .summary("Lets this node forget who has some slots."),
+    row("delslotsrange", -4, delslotsrange)
+        .flags(CHANGE)
+        .since("7.0.0")
+        .syntax("start-slot_end-slot=(start-slot:integer end-slot:integer)...")
+        .summary("Lets this node forget who has some ranges of slots."),
+    row("failover", -2, failover)
+        .flags(CHANGE)
+        .syntax("[options=(FORCE | TAKEOVER)]")
+        .summary("Puts this replica in the place of its master."),
+    row("flushslots", 2, refused)
+        .flags(CHANGE)
+        .summary("Refused."),
+    row("forget", 3, refused)
+        .flags(CHANGE)
+        .syntax("node-id")
+        .summary("Refused: a cluster keeps its nodes."),
+    row("getkeysinslot", 4, getkeysinslot)
+        .flags(LOOK)
+        .tips(VARIES)
+        .syntax("slot:integer count:integer")
+        .summary("Some of the keys of a slot that this node holds."),
+    row("help", 2, refused)
+        .flags(&[Flags::LOADING, Flags::STALE])
+        .since("5.0.0")
+        .summary("Refused."),
+    row("info", 2, info)
+        .flags(LOOK)
+        .tips(VARIES)
+        .summary("How the cluster is."),
+    row("keyslot", 3, keyslot)
+        .flags(LOOK)
+        .syntax("key:string")
+        .summary("The slot of a key."),
+    row("links", 2, refused)
+        .flags(LOOK)
+        .tips(VARIES)
+        .since("7.0.0")
+        .summary("Refused: there is no bus."),
+    row("meet", -4, refused)
+        .flags(CHANGE)
+        .syntax("ip port:integer [cluster_bus_port:integer]@4.0.0")
+        .summary("Refused: a cluster keeps its nodes."),
+    row("myid", 2, myid)
+        .flags(LOOK)
+        .summary("The identity of this node."),
+    row("nodes", 2, nodes)
+        .flags(LOOK)
+        .tips(VARIES)
+        .summary("The nodes of the cluster with their slots, as text."),
+    row("replicas", 3, replicas)
+        .flags(REPORT)
+        .tips(VARIES)
+        .since("5.0.0")
+        .syntax("node-id")
+        .summary("The replicas of a master."),
+    row("replicate", 3, replicate)
+        .flags(CHANGE)
+        .syntax("node-id")
+        .summary("Makes this node the replica of a master."),
+    row("reset", -2, refused)
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::STALE])
+        .syntax("[hard_soft=(HARD | SOFT)]")
+        .summary("Refused: a cluster keeps its nodes."),
+    row("saveconfig", 2, refused)
+        .flags(CHANGE)
+        .summary("Refused: there is no file."),
+    row("set-config-epoch", 3, refused)
+        .flags(CHANGE)
+        .syntax("config-epoch:integer")
+        .summary("Refused: the nodes have their epochs."),
+    row("setslot", -4, setslot)
+        .flags(CHANGE)
+        .syntax(
+            "slot:integer subcommand=(IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE)",
+        )
+        .summary("Moves a slot, step by step."),
+    row("shards", 2, shards)
+        .flags(LOOK)
+        .tips(VARIES)
+        .since("7.0.0")
+        .summary("The masters with their slots and replicas."),
+    row("slaves", 3, replicas)
+        .flags(REPORT)
+        .tips(VARIES)
+        .deprecated("5.0.0", "`CLUSTER REPLICAS`")
+        .syntax("node-id")
+        .summary("The former name of CLUSTER REPLICAS."),
+    row("slots", 2, slots)
+        .flags(LOOK)
+        .tips(VARIES)
+        .deprecated("7.0.0", "`CLUSTER SHARDS`")
+        .summary("Ranges of slots with their nodes."),
+];
+
+const OPEN: &[Flags] = &[Flags::LOADING, Flags::STALE, Flags::FAST];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::container("cluster", -2, Group::Cluster, CLUSTER)
+        .since("3.0.0")
+        .summary("The cluster that this node belongs to."),
+    row("asking", 1, asking)
+        .flags(&[Flags::FAST])
+        .acl(&["@connection"])
+        .summary("Lets the next command reach a slot that is on its way here."),
+    row("readonly", 1, readonly)
+        .flags(OPEN)
+        .acl(&["@connection"])
+        .summary("Lets a replica answer reads of this connection."),
+    row("readwrite", 1, readwrite)
+        .flags(OPEN)
+        .acl(&["@connection"])
+        .summary("Takes READONLY back."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Cluster, handler).since("3.0.0")
+}

@@ -1,0 +1,274 @@
+//! A node's view of its cluster: who serves which slot, which slots move, who is down.
+//!
+//! *Policy* (`cluster.c`): a node answers for the slots that it owns, for those that it imports after
+//! ASKING, and as a replica for reads of its master's slots after READONLY. All keys of a request, of a
+//! transaction and of a script's every call lie in one slot. There is no bus: what a node tells the
+//! others goes out as [`News`] and is handed on by `topology/`, which is also where nodes hear of
+//! nodes that are down.
+
+mod gate;
+mod news;
+mod slot;
+
+pub use news::News;
+pub(crate) use news::{Change, Claim};
+use slot::ranges;
+pub(crate) use slot::{SLOTS, share_of, slot_of};
+
+use super::replication::Address;
+use std::collections::BTreeMap;
+
+/// What separates the bus port from the port (`CLUSTER_PORT_INCR`).
+const BUS_PORT_DISTANCE: u32 = 10_000;
+
+/// A node as the nodes of its cluster know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// 40 hexadecimal digits.
+    pub(crate) id: String,
+    pub(crate) address: Address,
+    /// Whose replica it is.
+    pub(crate) master: Option<usize>,
+    pub(crate) epoch: u64,
+    pub(crate) has_failed: bool,
+}
+
+impl Member {
+    /// As CLUSTER NODES prints it.
+    pub(crate) fn bus_address(&self) -> String {
+        let port = u32::from(self.address.port);
+        format!("{}@{}", self.address, port + BUS_PORT_DISTANCE)
+    }
+}
+
+/// What a node knows of its cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    /// Its own place among the members.
+    pub(crate) me: usize,
+    pub(crate) members: Vec<Member>,
+    /// By slot.
+    owners: Vec<Option<u16>>,
+    /// Slots that are on their way to others, and from others.
+    pub(crate) migrating: BTreeMap<u16, usize>,
+    pub(crate) importing: BTreeMap<u16, usize>,
+    /// The highest epoch that was heard of.
+    pub(crate) epoch: u64,
+    /// Whether every slot has a node that is up, and most masters are.
+    is_covered: bool,
+    has_majority: bool,
+    /// The slot of the unit that runs.
+    slot: Option<u16>,
+}
+
+/// Why a node does not serve a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    CrossSlot,
+    TryAgain,
+    Down,
+    DownForWrites,
+    Unbound,
+    Moved { slot: u16, to: usize },
+    Ask { slot: u16, to: usize },
+}
+
+/// What is asked of a node.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Query {
+    /// The connection has said ASKING, or the command does by itself.
+    pub(crate) asks: bool,
+    /// The connection has said READONLY.
+    pub(crate) reads_replica: bool,
+    pub(crate) writes: bool,
+    /// It is about a sharded channel, not about keys.
+    pub(crate) is_channel: bool,
+}
+
+/// What a cluster that lacks something still does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tolerance {
+    /// `cluster-require-full-coverage`.
+    pub(crate) needs_all_slots: bool,
+    /// `cluster-allow-reads-when-down`.
+    pub(crate) reads: bool,
+    /// `cluster-allow-pubsubshard-when-down`.
+    pub(crate) channels: bool,
+}
+
+impl Cluster {
+    /// A cluster of masters without slots and replicas.
+    pub(crate) fn new(members: Vec<Member>) -> Self {
+        let epoch = members.iter().map(|member| member.epoch).max();
+        Self {
+            me: 0,
+            members,
+            owners: vec![None; usize::from(SLOTS)],
+            migrating: BTreeMap::new(),
+            importing: BTreeMap::new(),
+            epoch: epoch.unwrap_or(0),
+            is_covered: false,
+            has_majority: false,
+            slot: None,
+        }
+    }
+
+    pub(crate) fn own(&self) -> &Member {
+        &self.members[self.me]
+    }
+
+    /// The node that answers for a slot.
+    pub(crate) fn owner(&self, slot: u16) -> Option<usize> {
+        self.owners[usize::from(slot)].map(usize::from)
+    }
+
+    pub(crate) fn set_owner(&mut self, slot: u16, owner: Option<usize>) {
+        self.owners[usize::from(slot)] = owner.and_then(|owner| u16::try_from(owner).ok());
+    }
+
+    pub(crate) fn by_id(&self, id: &[u8]) -> Option<usize> {
+        self.members
+            .iter()
+            .position(|member| member.id.as_bytes() == id)
+    }
+
+    /// The replicas of a node, in the order in which they were made.
+    pub(crate) fn replicas(&self, of: usize) -> impl Iterator<Item = usize> {
+        let members = self.members.iter().enumerate();
+        members
+            .filter(move |(_, member)| member.master == Some(of))
+            .map(|(index, _)| index)
+    }
+
+    /// The master of a node, or itself.
+    pub(crate) fn shard(&self, node: usize) -> usize {
+        self.members[node].master.unwrap_or(node)
+    }
+
+    pub(crate) fn slots_of(&self, node: usize) -> Vec<(u16, u16)> {
+        ranges(|slot| self.owner(slot) == Some(node))
+    }
+
+    /// The masters that own slots, with their places.
+    fn holders(&self) -> impl Iterator<Item = (&Member, usize)> {
+        let mut owns = vec![false; self.members.len()];
+        for owner in self.owners.iter().flatten() {
+            owns[usize::from(*owner)] = true;
+        }
+        let members = self.members.iter().zip(0..);
+        members.filter(move |(_, place)| owns[*place])
+    }
+
+    /// Masters that own a slot.
+    pub(crate) fn size(&self) -> usize {
+        self.holders().count()
+    }
+
+    /// Slots with a node to answer for them, and those whose node is down.
+    pub(crate) fn coverage(&self) -> (usize, usize) {
+        let assigned = self.owners.iter().flatten();
+        let failed = assigned
+            .clone()
+            .filter(|owner| self.members[usize::from(**owner)].has_failed);
+        (assigned.count(), failed.count())
+    }
+
+    /// `cluster.c: clusterUpdateState`.
+    fn settle(&mut self) {
+        let (assigned, failed) = self.coverage();
+        self.is_covered = assigned == usize::from(SLOTS) && failed == 0;
+        let reachable = self.holders().filter(|(member, _)| !member.has_failed);
+        self.has_majority = reachable.count() > self.size() / 2;
+    }
+
+    pub(crate) fn is_ok(&self, needs_all_slots: bool) -> bool {
+        self.has_majority && (self.is_covered || !needs_all_slots)
+    }
+
+    /// The slot of a request that this node serves; none for one without keys
+    /// (`cluster.c: getNodeByQuery`). `has` tells whether a key is there.
+    pub(crate) fn route<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a [u8]>,
+        query: Query,
+        tolerance: Tolerance,
+        has: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<u16>, Refusal> {
+        let mut first: Option<(&[u8], u16, usize)> = None;
+        let (mut is_several, mut is_there, mut is_missing) = (false, false, false);
+        let (mut migrates_to, mut imports) = (None, false);
+        for key in keys {
+            match first {
+                None => {
+                    let slot = slot_of(key);
+                    let owner = self.owner(slot).ok_or(Refusal::Unbound)?;
+                    if owner == self.me {
+                        migrates_to = self.migrating.get(&slot).copied();
+                    }
+                    imports = migrates_to.is_none() && self.importing.contains_key(&slot);
+                    first = Some((key, slot, owner));
+                }
+                Some((known, ..)) if known == key => {}
+                Some((_, slot, _)) if slot_of(key) == slot => is_several = true,
+                Some(_) => return Err(Refusal::CrossSlot),
+            }
+            if (migrates_to.is_some() || imports) && !query.is_channel {
+                let is_here = has(key);
+                is_there |= is_here;
+                is_missing |= !is_here;
+            }
+        }
+        let Some((_, slot, owner)) = first else {
+            return Ok(None);
+        };
+        if !self.is_ok(tolerance.needs_all_slots) {
+            match query.is_channel {
+                true if tolerance.channels => {}
+                false if tolerance.reads && !query.writes => {}
+                false if tolerance.reads => return Err(Refusal::DownForWrites),
+                true | false => return Err(Refusal::Down),
+            }
+        }
+        if let Some(to) = migrates_to.filter(|_| is_missing) {
+            return Err(if is_there {
+                Refusal::TryAgain
+            } else {
+                Refusal::Ask { slot, to }
+            });
+        }
+        if imports && query.asks {
+            return if is_several && is_missing {
+                Err(Refusal::TryAgain)
+            } else {
+                Ok(Some(slot))
+            };
+        }
+        let is_masters = self.own().master == Some(owner);
+        if is_masters && (query.reads_replica || query.is_channel) && !query.writes {
+            return Ok(Some(slot));
+        }
+        if owner == self.me {
+            Ok(Some(slot))
+        } else {
+            Err(Refusal::Moved { slot, to: owner })
+        }
+    }
+
+    /// What a client is told (`cluster.c: clusterRedirectClient`).
+    pub(crate) fn text(&self, refusal: &Refusal) -> String {
+        let sent = |word: &str, slot: u16, to: usize| {
+            format!("{word} {slot} {}", self.members[to].address)
+        };
+        match *refusal {
+            Refusal::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot".into(),
+            Refusal::TryAgain => "TRYAGAIN Multiple keys request during rehashing of slot".into(),
+            Refusal::Down => "CLUSTERDOWN The cluster is down".into(),
+            Refusal::DownForWrites => {
+                "CLUSTERDOWN The cluster is down and only accepts read commands".into()
+            }
+            Refusal::Unbound => "CLUSTERDOWN Hash slot not served".into(),
+            Refusal::Moved { slot, to } => sent("MOVED", slot, to),
+            Refusal::Ask { slot, to } => sent("ASK", slot, to),
+        }
+    }
+}

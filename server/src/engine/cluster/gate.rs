@@ -1,0 +1,151 @@
+//! The gate of a node in a cluster: in front of every request, of EXEC and of every call of a script.
+
+use super::{Cluster, Query, Refusal, Tolerance};
+use crate::command::{CommandError, CommandSpec, Flags};
+use crate::engine::session::{Asking, Session};
+use crate::engine::transaction::Queue;
+use crate::engine::{Config, State};
+use crate::resp::Request;
+
+/// Commands that are about sharded channels.
+const CHANNEL_COMMANDS: [&str; 3] = ["ssubscribe", "sunsubscribe", "spublish"];
+
+impl Config {
+    fn tolerance(&self) -> Tolerance {
+        Tolerance {
+            needs_all_slots: self.cluster_require_full_coverage,
+            reads: self.cluster_allow_reads_when_down,
+            channels: self.cluster_allow_pubsubshard_when_down,
+        }
+    }
+}
+
+/// The keys of a request, or its sharded channels.
+fn names<'a>(spec: &CommandSpec, request: Request<'a>) -> Vec<&'a [u8]> {
+    match spec.name {
+        "spublish" => request.arg(1).into_iter().collect(),
+        name if CHANNEL_COMMANDS.contains(&name) => request.iter().skip(1).collect(),
+        _ => spec.keys_of(request),
+    }
+}
+
+fn names_in(queue: &Queue) -> Vec<&[u8]> {
+    let requests = (0..queue.len()).filter_map(|at| queue.get(at));
+    requests
+        .flat_map(|(request, (entry, _))| names(entry.spec, request))
+        .collect()
+}
+
+fn writes_in(queue: &Queue) -> bool {
+    let mut entries = (0..queue.len()).filter_map(|at| queue.get(at));
+    entries.any(|(_, (entry, _))| entry.spec.flags.has(Flags::WRITE))
+}
+
+impl Session {
+    /// ASKING holds for the next command, or for a transaction that begins there.
+    fn next_asking(&mut self) -> bool {
+        self.asking = match self.asking {
+            Asking::Next => Asking::Now,
+            Asking::Now if self.queue.is_some() => Asking::Now,
+            Asking::Now | Asking::No => Asking::No,
+        };
+        self.asking == Asking::Now
+    }
+}
+
+impl State {
+    /// Whether the cluster is in working order, as far as this node can tell.
+    pub(crate) fn is_cluster_ok(&self) -> bool {
+        let needs_all_slots = self.config.cluster_require_full_coverage;
+        let cluster = self.cluster.as_ref();
+        cluster.is_some_and(|cluster| cluster.is_ok(needs_all_slots))
+    }
+
+    fn route(
+        &self,
+        cluster: &Cluster,
+        names: &[&[u8]],
+        query: Query,
+    ) -> Result<Option<u16>, Refusal> {
+        let now = self.now.millis();
+        let has = |key: &[u8]| {
+            let found = self.dbs[0].find_live(key, now);
+            found.is_some_and(|(_, is_live)| is_live)
+        };
+        let names = names.iter().copied();
+        cluster.route(names, query, self.config.tolerance(), has)
+    }
+
+    /// Whether this node is the one for a client's request (`server.c: processCommand`).
+    pub(in crate::engine) fn cluster_gate(
+        &mut self,
+        session: &mut Session,
+        spec: &CommandSpec,
+        request: Request<'_>,
+    ) -> Result<(), CommandError> {
+        let Some(mut cluster) = self.cluster.take() else {
+            return Ok(());
+        };
+        let asks = session.next_asking() || spec.flags.has(Flags::ASKING);
+        let queue = session.queue.as_deref().filter(|_| spec.name == "exec");
+        let query = Query {
+            asks,
+            reads_replica: session.reads_replica,
+            writes: spec.flags.has(Flags::WRITE) || queue.is_some_and(writes_in),
+            is_channel: CHANNEL_COMMANDS.contains(&spec.name),
+        };
+        let names = queue.map_or_else(|| names(spec, request), names_in);
+        let routed = self.route(&cluster, &names, query);
+        let passed = match routed {
+            Ok(slot) => {
+                cluster.slot = slot;
+                Ok(())
+            }
+            Err(refusal) => Err(CommandError::Text(cluster.text(&refusal).into())),
+        };
+        self.cluster = Some(cluster);
+        passed
+    }
+
+    /// Whether a script may call this here (`script.c: scriptVerifyClusterState`).
+    pub(in crate::engine) fn cluster_script_gate(
+        &mut self,
+        session: &Session,
+        spec: &CommandSpec,
+        request: Request<'_>,
+    ) -> Result<(), CommandError> {
+        let Some(mut cluster) = self.cluster.take() else {
+            return Ok(());
+        };
+        let query = Query {
+            asks: session.asking == Asking::Now || spec.flags.has(Flags::ASKING),
+            reads_replica: session.reads_replica,
+            writes: spec.flags.has(Flags::WRITE),
+            is_channel: CHANNEL_COMMANDS.contains(&spec.name),
+        };
+        let routed = self.route(&cluster, &names(spec, request), query);
+        let problem = match routed {
+            Ok(Some(slot)) if self.script_keeps_to_slot => {
+                let known = *cluster.slot.get_or_insert(slot);
+                (known != slot)
+                    .then_some("ERR Script attempted to access keys that do not hash to the same slot")
+            }
+            Ok(_) => None,
+            Err(Refusal::DownForWrites) => Some(
+                "ERR Script attempted to execute a write command while the cluster is down and readonly",
+            ),
+            Err(Refusal::Down) => {
+                Some("ERR Script attempted to execute a command while the cluster is down")
+            }
+            Err(
+                Refusal::CrossSlot
+                | Refusal::TryAgain
+                | Refusal::Unbound
+                | Refusal::Moved { .. }
+                | Refusal::Ask { .. },
+            ) => Some("ERR Script attempted to access a non local key in a cluster node"),
+        };
+        self.cluster = Some(cluster);
+        problem.map_or(Ok(()), |text| Err(CommandError::Text(text.into())))
+    }
+}

@@ -1,0 +1,570 @@
+//! A cluster: masters that share the slots, replicas, and what goes between them instead of a bus.
+//!
+//! *Policy*: a node changes its own view and says what it claims for itself; everybody else knows at
+//! once. A node that has crashed is known to be down after a time that a test chooses. Nobody takes
+//! over by himself: a failover is ordered, by a test or by CLUSTER FAILOVER. A node whose replica was
+//! promoted behind its back hears nothing until it follows. Messages pass by nodes that are paused.
+
+use super::deployment::{Deployment, DeploymentBuilder};
+use super::replica::{Order as NetworkOrder, State, listens, seat};
+use crate::engine::{
+    Claim, Cluster, ClusterChange as Change, Engine, Member, Rng, SLOTS, UnixMicros, share_of,
+    slot_of,
+};
+use crate::net::Seat;
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::time::Duration;
+
+/// What all nodes of a cluster know.
+#[derive(Debug)]
+pub(super) struct Bus {
+    map: Cluster,
+    /// Nodes that are told nothing.
+    deaf: BTreeSet<usize>,
+    /// Nodes that have crashed, and when (in true time) the others notice.
+    suspects: VecDeque<(UnixMicros, usize)>,
+    noticed_after: Duration,
+}
+
+/// What somebody wants done in a cluster.
+#[derive(Clone, Debug)]
+pub(super) enum Order {
+    /// A node says something.
+    Claim { from: usize, claim: Claim },
+    /// A node has come back after a crash.
+    Back { node: usize },
+    /// A node shall be told nothing more.
+    Deafen { node: usize },
+    /// A slot goes to a master with all its keys.
+    Move { slot: u16, to: usize },
+    Begin { slot: u16, to: usize },
+    Key { key: Vec<u8> },
+    Finish { slot: u16 },
+    Cancel { slot: u16 },
+}
+
+fn change(
+    state: &State,
+    node: usize,
+    seats: &mut [Seat<'_>],
+    now: UnixMicros,
+    change: impl FnOnce(&mut Engine, UnixMicros),
+) {
+    if let Some(at) = seat(state, node, seats) {
+        let seat = &mut seats[at];
+        seat.node.change(seat.shared, now, change);
+    }
+}
+
+impl State {
+    /// Everybody learns of a change.
+    fn announce(&mut self, news: &Change, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let Some(bus) = &mut self.bus else {
+            return;
+        };
+        bus.map.learn(news);
+        let deaf = bus.deaf.clone();
+        for node in (0..self.nodes.len()).filter(|node| !deaf.contains(node)) {
+            change(self, node, seats, now, |engine, now| {
+                engine.learn(news, now);
+            });
+        }
+    }
+
+    /// A node follows another, or nobody any more: as a replica that was promoted it takes the slots
+    /// of its master along, and the others of the shard follow it.
+    pub(super) fn on_follow(
+        &mut self,
+        node: usize,
+        master: Option<usize>,
+        seats: &mut [Seat<'_>],
+        now: UnixMicros,
+    ) {
+        let Some(bus) = &mut self.bus else {
+            return;
+        };
+        let master = master.filter(|master| *master != node);
+        let before = bus.map.members[node].master;
+        match (before, master) {
+            (Some(old), None) => self.take_over(node, old, seats, now),
+            (_, Some(_)) => {
+                let slots = bus.map.slots_of(node);
+                let map = bus.map.clone();
+                if bus.deaf.remove(&node) {
+                    change(self, node, seats, now, |engine, now| {
+                        engine.catch_up(&map, now);
+                    });
+                }
+                self.announce(&Change::Master { node, master }, seats, now);
+                if !slots.is_empty() {
+                    // Whoever follows another serves nothing of his own.
+                    let owner = None;
+                    self.announce(&Change::Owner { slots, owner }, seats, now);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn take_over(&mut self, node: usize, old: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let Some(bus) = &self.bus else {
+            return;
+        };
+        let is_told = !bus.deaf.contains(&old);
+        let others = bus.map.replicas(old).filter(|other| *other != node);
+        let others: Vec<usize> = others.chain(is_told.then_some(old)).collect();
+        let (slots, epoch) = (bus.map.slots_of(old), bus.map.epoch + 1);
+        // Roles come first: those of the shard do not lose their slots.
+        let role = |node, master| Change::Master { node, master };
+        self.announce(&role(node, None), seats, now);
+        for other in &others {
+            self.announce(&role(*other, Some(node)), seats, now);
+        }
+        let owner = Some(node);
+        self.announce(&Change::Owner { slots, owner }, seats, now);
+        self.announce(&Change::Epoch { node, epoch }, seats, now);
+        for other in others {
+            self.orders.push_back(NetworkOrder::Follow {
+                node: other,
+                master: Some(node),
+            });
+        }
+    }
+
+    /// A node has crashed, which nobody knows yet.
+    pub(super) fn suspect(&mut self, node: usize, now: UnixMicros) {
+        if let Some(bus) = &mut self.bus {
+            let at = now.plus(bus.noticed_after);
+            bus.suspects.push_back((at, node));
+        }
+    }
+
+    pub(super) fn next_suspect(&self) -> Option<UnixMicros> {
+        let suspects = self.bus.iter().flat_map(|bus| &bus.suspects);
+        suspects.map(|(at, _)| *at).min()
+    }
+
+    /// Those that have been down for long enough are known to be.
+    pub(super) fn give_up_suspects(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+        while let Some(bus) = &mut self.bus
+            && let Some(index) = bus.suspects.iter().position(|(at, _)| *at <= now)
+            && let Some((_, node)) = bus.suspects.remove(index)
+        {
+            let has_failed = true;
+            self.announce(&Change::Failed { node, has_failed }, seats, now);
+        }
+    }
+
+    pub(super) fn carry_out_in_cluster(
+        &mut self,
+        order: Order,
+        seats: &mut [Seat<'_>],
+        now: UnixMicros,
+    ) {
+        let Some(bus) = &mut self.bus else {
+            return;
+        };
+        match order {
+            Order::Claim { from, claim } => self.on_claim(from, claim, seats, now),
+            Order::Back { node } => {
+                bus.suspects.retain(|(_, suspect)| *suspect != node);
+                let has_failed = false;
+                self.announce(&Change::Failed { node, has_failed }, seats, now);
+            }
+            Order::Deafen { node } => {
+                bus.deaf.insert(node);
+            }
+            Order::Move { slot, to } => {
+                if let Some(from) = bus.map.owner(slot) {
+                    self.move_keys(slot, from, to, seats, now);
+                }
+                self.settle_slot(slot, to, seats, now);
+            }
+            Order::Begin { slot, to } => {
+                if let Some(from) = bus.map.owner(slot) {
+                    self.set_migration(slot, from, Some(to), seats, now);
+                }
+            }
+            Order::Key { key } => {
+                if let Some((from, to)) = self.migration(slot_of(&key), seats) {
+                    self.move_key(&key, from, to, seats, now);
+                }
+            }
+            Order::Finish { slot } => {
+                if let Some((from, to)) = self.migration(slot, seats) {
+                    self.move_keys(slot, from, to, seats, now);
+                    self.settle_slot(slot, to, seats, now);
+                }
+            }
+            Order::Cancel { slot } => {
+                if let Some((from, to)) = self.migration(slot, seats) {
+                    self.move_keys(slot, to, from, seats, now);
+                    self.set_migration(slot, from, None, seats, now);
+                }
+            }
+        }
+    }
+
+    fn on_claim(&mut self, from: usize, claim: Claim, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let Some(bus) = &self.bus else {
+            return;
+        };
+        let is_heard = !bus.deaf.contains(&from);
+        match claim {
+            Claim::Changed(news) if is_heard => self.announce(&news, seats, now),
+            Claim::Message {
+                space,
+                channel,
+                message,
+            } if is_heard => {
+                let shard = bus.map.shard(from);
+                let hears = |node: &usize| {
+                    let is_near = !space.is_shard() || bus.map.shard(*node) == shard;
+                    *node != from && is_near && !bus.deaf.contains(node)
+                };
+                let nodes: Vec<usize> = (0..self.nodes.len()).filter(hears).collect();
+                for node in nodes {
+                    if seat(self, node, seats).is_some_and(|at| listens(&seats[at])) {
+                        change(self, node, seats, now, |engine, now| {
+                            engine.hear(space, &channel, &message, now);
+                        });
+                    }
+                }
+            }
+            Claim::TakesOver { waits } => {
+                if waits {
+                    self.deliver_all(from, seats, now);
+                }
+                let (node, master) = (from, None);
+                self.orders
+                    .push_back(NetworkOrder::Follow { node, master });
+            }
+            Claim::Changed(_) | Claim::Message { .. } => {}
+        }
+    }
+
+    /// Where a slot is on its way from and to.
+    fn migration(&self, slot: u16, seats: &[Seat<'_>]) -> Option<(usize, usize)> {
+        let from = self.bus.as_ref()?.map.owner(slot)?;
+        let engine = &seats[seat(self, from, seats)?].node.engine;
+        Some((from, engine.migrates_to(slot)?))
+    }
+
+    /// Both ends know that a slot is on its way, or that it is no more.
+    fn set_migration(
+        &self,
+        slot: u16,
+        from: usize,
+        to: Option<usize>,
+        seats: &mut [Seat<'_>],
+        now: UnixMicros,
+    ) {
+        for node in 0..self.nodes.len() {
+            let (out, into) = (
+                to.filter(|_| node == from),
+                to.filter(|to| *to == node).map(|_| from),
+            );
+            change(self, node, seats, now, |engine, _| {
+                engine.set_migration(slot, out, into);
+            });
+        }
+    }
+
+    /// A slot has arrived.
+    fn settle_slot(&mut self, slot: u16, to: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+        self.set_migration(slot, to, None, seats, now);
+        let slots = vec![(slot, slot)];
+        let owner = Some(to);
+        self.announce(&Change::Owner { slots, owner }, seats, now);
+        if let Some(bus) = &self.bus {
+            let (node, epoch) = (to, bus.map.epoch + 1);
+            if bus.map.members[to].epoch != bus.map.epoch {
+                self.announce(&Change::Epoch { node, epoch }, seats, now);
+            }
+        }
+    }
+
+    fn move_keys(
+        &self,
+        slot: u16,
+        from: usize,
+        to: usize,
+        seats: &mut [Seat<'_>],
+        now: UnixMicros,
+    ) {
+        let Some(at) = seat(self, from, seats) else {
+            return;
+        };
+        for key in seats[at].node.engine.keys_in_slot(slot) {
+            self.move_key(&key, from, to, seats, now);
+        }
+    }
+
+    fn move_key(
+        &self,
+        key: &[u8],
+        from: usize,
+        to: usize,
+        seats: &mut [Seat<'_>],
+        now: UnixMicros,
+    ) {
+        let (Some(here), Some(there)) = (seat(self, from, seats), seat(self, to, seats)) else {
+            return;
+        };
+        let millis = |at: usize, seats: &[Seat<'_>]| seats[at].shared.node_time(now).millis().0;
+        let ahead = millis(there, seats).saturating_sub(millis(here, seats));
+        let mut parcel = None;
+        change(self, from, seats, now, |engine, now| {
+            parcel = engine.take_key(key, now);
+        });
+        if let Some(parcel) = parcel {
+            let parcel = parcel.for_clock_ahead_by(ahead);
+            change(self, to, seats, now, |engine, now| {
+                engine.put_key(key, parcel, now);
+            });
+        }
+    }
+}
+
+impl DeploymentBuilder {
+    /// Starts a cluster of masters that share the slots as `redis-cli --cluster create` deals them
+    /// out, each with so many replicas: [`Deployment::cluster`].
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, or without masters.
+    pub async fn cluster(mut self, masters: usize, replicas: usize) -> io::Result<Deployment> {
+        assert!(masters > 0, "a cluster needs a master");
+        let mut names = Vec::new();
+        let mut places = Vec::new();
+        let mut follows = Vec::new();
+        for master in 1..=masters {
+            let place = names.len();
+            places.push(place);
+            names.push(format!("master-{master}"));
+            for replica in 1..=replicas {
+                follows.push((names.len(), place));
+                names.push(format!("replica-{master}-{replica}"));
+            }
+        }
+        self.server = self.server.configure(|config| {
+            config.cluster_enabled = true;
+        });
+        let deployment = self.start(names).await?;
+        deployment.join_into_cluster(&places);
+        for (replica, master) in follows {
+            deployment.network.follow(replica, Some(master));
+        }
+        deployment.settle();
+        Ok(deployment)
+    }
+}
+
+/// Clusters.
+impl Deployment {
+    /// [`DeploymentBuilder::cluster`] with default settings: so many masters with so many replicas
+    /// each, on ports of their own, which cluster clients find from any of them. Nodes know at once
+    /// what they would tell each other over the cluster bus, which there is none of.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redis::AsyncTypedCommands;
+    /// use redouble::Deployment;
+    ///
+    /// let cluster = Deployment::cluster(3, 1).await?;
+    /// let slot = Deployment::slot_of("lock");
+    /// let owner = cluster.owner_of(slot).expect("every slot has one");
+    /// let mut redis = cluster[owner].connection().await?;
+    /// redis.set("lock", "mine").await?;
+    ///
+    /// // The slot goes elsewhere, key by key; who asks here for what has gone is sent after it.
+    /// cluster.begin_migration(slot, "master-1");
+    /// assert!(cluster.migrate_key("lock"));
+    /// assert_eq!(redis.get("lock").await.unwrap_err().code(), Some("ASK"));
+    /// cluster.finish_migration(slot);
+    /// assert_eq!(redis.get("lock").await.unwrap_err().code(), Some("MOVED"));
+    ///
+    /// // And everything of that master to its replica.
+    /// cluster.fail_over_to("replica-1-1");
+    /// assert_eq!(cluster.owner_of(slot), Some("replica-1-1"));
+    /// cluster["replica-1-1"].assert_get("lock", "mine");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    pub async fn cluster(masters: usize, replicas: usize) -> io::Result<Self> {
+        Self::builder().cluster(masters, replicas).await
+    }
+
+    /// The slot of a key or of a sharded channel.
+    pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
+        slot_of(key.as_ref())
+    }
+
+    fn join_into_cluster(&self, masters: &[usize]) {
+        // Nodes are never taken while the network is: whoever has them asks for it.
+        let nodes = self.network.lock().nodes.clone();
+        let hubs: Vec<_> = nodes.iter().map(|(hub, _)| hub.upgrade()).collect();
+        let seed = |place: usize| {
+            let hub = hubs[place].as_ref();
+            hub.map_or(0, |hub| hub.shared.node().engine.seed())
+        };
+        let (first, rest): (Vec<usize>, Vec<usize>) =
+            (0..nodes.len()).partition(|place| masters.contains(place));
+        let turns: Vec<usize> = first.into_iter().chain(rest).collect();
+        let members = nodes.iter().enumerate().map(|(place, (_, address))| {
+            let turn = turns.iter().position(|other| *other == place);
+            Member {
+                id: Rng::for_component(seed(place), "cluster node").hex(20),
+                address: address.clone(),
+                master: None,
+                epoch: turn.map_or(0, |turn| turn as u64 + 1),
+                has_failed: false,
+            }
+        });
+        let mut map = Cluster::new(members.collect());
+        for (index, place) in masters.iter().enumerate() {
+            let share = share_of(index, masters.len());
+            if !share.is_empty() {
+                let slots = vec![(share.start, share.end - 1)];
+                let owner = Some(*place);
+                map.learn(&Change::Owner { slots, owner });
+            }
+        }
+        for (place, hub) in hubs.iter().enumerate() {
+            if let Some(hub) = hub {
+                let engine = &mut hub.shared.node().engine;
+                engine.join_cluster(map.clone(), place);
+            }
+        }
+        self.network.lock().bus = Some(Bus {
+            map,
+            deaf: BTreeSet::new(),
+            suspects: VecDeque::new(),
+            noticed_after: Duration::ZERO,
+        });
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        self.network.lock().bus.is_some()
+    }
+
+    /// In a cluster, the master of this replica will not hear that it is none any more.
+    pub(super) fn deafen_master_of(&self, replica: usize) {
+        let mut state = self.network.lock();
+        let bus = state.bus.as_ref();
+        if let Some(node) = bus.and_then(|bus| bus.map.members[replica].master) {
+            let order = Order::Deafen { node };
+            state.orders.push_back(NetworkOrder::Cluster(order));
+        }
+    }
+
+    /// Reads what all nodes know.
+    fn with_bus<T>(&self, read: impl FnOnce(&mut Bus) -> T) -> T {
+        let mut state = self.network.lock();
+        let Some(bus) = &mut state.bus else {
+            panic!("this deployment is no cluster");
+        };
+        read(bus)
+    }
+
+    fn order(&self, order: Order) {
+        let order = NetworkOrder::Cluster(order);
+        self.network.lock().orders.push_back(order);
+        self.settle();
+    }
+
+    /// The name of the node that answers for a slot; `None` when there is none.
+    ///
+    /// # Panics
+    /// When this is no cluster, or there is no such slot.
+    pub fn owner_of(&self, slot: u16) -> Option<&str> {
+        check(slot);
+        let owner = self.with_bus(|bus| bus.map.owner(slot))?;
+        self.names().nth(owner)
+    }
+
+    /// The place of a node that slots may go to.
+    fn master(&self, name: &str) -> usize {
+        let place = self.place(name);
+        let is_replica = self.with_bus(|bus| bus.map.members[place].master.is_some());
+        assert!(!is_replica, "{name} is a replica");
+        place
+    }
+
+    /// Gives a slot to another master, with all its keys, at one instant. Clients hear of it by MOVED.
+    ///
+    /// # Panics
+    /// When this is no cluster, when there is no such slot, or no such master.
+    pub fn move_slot(&self, slot: u16, to: &str) {
+        check(slot);
+        let to = self.master(to);
+        self.order(Order::Move { slot, to });
+    }
+
+    /// Begins to move a slot, as CLUSTER SETSLOT does on both ends: its owner answers ASK for keys
+    /// that are not there, and TRYAGAIN where only some are.
+    ///
+    /// # Panics
+    /// When this is no cluster, when there is no such slot or no such master, or when the slot is
+    /// there already.
+    pub fn begin_migration(&self, slot: u16, to: &str) {
+        check(slot);
+        let place = self.master(to);
+        let owner = self.with_bus(|bus| bus.map.owner(slot));
+        assert_ne!(owner, Some(place), "slot {slot} is there already");
+        self.order(Order::Begin { slot, to: place });
+    }
+
+    /// Moves one key of a slot that is on its way, as MIGRATE does; false if it was not there.
+    ///
+    /// # Panics
+    /// When this is no cluster.
+    pub fn migrate_key(&self, key: impl AsRef<[u8]>) -> bool {
+        let key = key.as_ref();
+        let owner = self.owner_of(slot_of(key));
+        let is_there = owner.is_some_and(|owner| self.node(owner).exists(key));
+        self.order(Order::Key { key: key.to_vec() });
+        is_there && !owner.is_some_and(|owner| self.node(owner).exists(key))
+    }
+
+    /// Ends the moving of a slot: what is left of its keys goes too, and all nodes know where it is.
+    /// Does nothing for one that is not on its way.
+    ///
+    /// # Panics
+    /// When this is no cluster, or there is no such slot.
+    pub fn finish_migration(&self, slot: u16) {
+        check(slot);
+        self.with_bus(|_| ());
+        self.order(Order::Finish { slot });
+    }
+
+    /// Gives up the moving of a slot: what had gone comes back.
+    ///
+    /// # Panics
+    /// When this is no cluster, or there is no such slot.
+    pub fn cancel_migration(&self, slot: u16) {
+        check(slot);
+        self.with_bus(|_| ());
+        self.order(Order::Cancel { slot });
+    }
+
+    /// How long after a crash the other nodes of a cluster know of it (of true time): at once unless
+    /// set. From then on they answer CLUSTERDOWN if it has slots and all slots are required
+    /// (`cluster-require-full-coverage`), until it is back or was [failed
+    /// over](Self::fail_over_to), which nobody does by himself.
+    ///
+    /// # Panics
+    /// When this is no cluster.
+    pub fn set_failure_noticed_after(&self, time: Duration) {
+        self.with_bus(|bus| bus.noticed_after = time);
+    }
+}
+
+fn check(slot: u16) {
+    assert!(slot < SLOTS, "there are {SLOTS} slots, none of number {slot}");
+}
