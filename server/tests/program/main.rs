@@ -2,6 +2,8 @@
 
 #[cfg(unix)]
 mod run;
+mod control;
+mod languages;
 mod serve;
 
 use std::io::{BufRead, BufReader, Read, Write};
