@@ -4,10 +4,10 @@ use crate::control::Control;
 use crate::disk::Persistence;
 use crate::engine::{Config, UnixMicros, UnixMillis};
 use crate::fault::{MessageRule, Rule};
+use crate::history::HISTORY_MAX;
 use crate::injected::Injected;
 use crate::listen::{Listening, Wanted};
 use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, TrueTime};
-use crate::history::HISTORY_MAX;
 use crate::node::Shared;
 use crate::order::{Desk, Orders};
 use std::io;
@@ -162,7 +162,10 @@ impl ServerBuilder {
         };
         self.keep_history();
         let mut builder = Self::default().bind(self.wanted.ip()).port(port);
-        builder.config.requirepass.clone_from(&self.config.requirepass);
+        builder
+            .config
+            .requirepass
+            .clone_from(&self.config.requirepass);
         builder.config.protected_mode = self.config.protected_mode;
         builder.desk = Desk::Alone;
         builder.make().map(Some)

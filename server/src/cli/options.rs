@@ -1,7 +1,7 @@
 //! The command line. Names are those of redis.conf where it has one for the same thing.
 
-use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use super::topology::Topology;
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;

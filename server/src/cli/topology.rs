@@ -75,7 +75,9 @@ impl Topology {
         #[cfg(unix)]
         let is_plain = is_plain && options.unix_socket.is_none();
         if !is_plain {
-            return Err("--topology has plain TCP alone: no --no-tcp, --unix-socket, --tls-port".into());
+            return Err(
+                "--topology has plain TCP alone: no --no-tcp, --unix-socket, --tls-port".into(),
+            );
         }
         let builder = Deployment::builder()
             .servers(builder(options)?)

@@ -50,7 +50,10 @@ fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
     if words.has("ADVANCE") {
         // All nodes share it.
         let hub = control.hubs().into_iter().next();
-        return advance(&hub.ok_or_else(|| error("all nodes were shut down"))?, words);
+        return advance(
+            &hub.ok_or_else(|| error("all nodes were shut down"))?,
+            words,
+        );
     }
     let hub = control.meant(caller, words)?;
     let clock = ClockControl::of(&hub);

@@ -13,7 +13,10 @@ pub(super) const FAMILY: Family = Family {
             "ADD <name> [<word> ...]",
             "Installs a fault; its id. As in ADD drop_reply COMMAND SET KEY coupon:* NTH 1.",
         ),
-        ("DEL <id> [<id> ...]", "Removes faults; how many there were."),
+        (
+            "DEL <id> [<id> ...]",
+            "Removes faults; how many there were.",
+        ),
         ("CLEAR", "Removes all faults; how many there were."),
         ("FIRED <id>", "How many messages a fault has hit."),
         (

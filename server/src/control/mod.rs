@@ -13,10 +13,10 @@ mod node;
 mod reset;
 mod words;
 
+use crate::engine::Desk as _;
 use crate::link::Link;
 use crate::net::Hub;
 use crate::order::PREFIX;
-use crate::engine::Desk as _;
 use crate::resp::{ErrorReply, Reply};
 use crate::topology::Network;
 use std::sync::{Arc, Weak};

@@ -89,7 +89,9 @@ fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
     if words.has("LIST") {
         words.end()?;
         let places = 0..control.nodes.len();
-        return Ok(Reply::Array(places.map(|at| describe(control, at)).collect()));
+        return Ok(Reply::Array(
+            places.map(|at| describe(control, at)).collect(),
+        ));
     }
     for (name, run) in SUBCOMMANDS {
         if words.has(name) {

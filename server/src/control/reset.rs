@@ -28,7 +28,9 @@ fn run(control: &Control, _: Caller<'_>, words: &mut Words<'_>) -> Answer {
         node.engine.state().busy.is_some()
     };
     if hubs.iter().any(is_in_script) {
-        return Err(error("a script was given up and not killed: SCRIPT KILL first"));
+        return Err(error(
+            "a script was given up and not killed: SCRIPT KILL first",
+        ));
     }
     if let Some(network) = &control.network {
         for place in 0..control.nodes.len() {

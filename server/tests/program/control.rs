@@ -97,7 +97,11 @@ fn without_control_it_is_refused_and_nobody_lists_it() -> Test {
     assert_eq!(int(&mut connect(port)?, "COMMAND COUNT")?, count);
     ask(port, "COMMAND INFO redouble.clock\r\n", "*1\r\n$-1\r\n")?;
     let mut redis = connect(port)?;
-    check(&mut redis, "REDOUBLE.TIME", "there is no REDOUBLE.TIME, only CLOCK, FAULT");
+    check(
+        &mut redis,
+        "REDOUBLE.TIME",
+        "there is no REDOUBLE.TIME, only CLOCK, FAULT",
+    );
     let listed = text(&mut redis, "COMMAND LIST");
     assert!(!listed.to_lowercase().contains("redouble."), "{listed}");
     let documented = text(&mut redis, "COMMAND DOCS");
@@ -155,7 +159,10 @@ fn the_clock_is_moved_and_bent() -> Test {
     say(&mut redis, "REDOUBLE.CLOCK ADVANCE 1")?;
     assert_eq!(int(&mut redis, "EXISTS lease")?, 0);
     say(&mut redis, "SET lease mine PX 30000")?;
-    assert_eq!(int(&mut redis, "REDOUBLE.CLOCK JUMP -10000")?, begun + 20_001);
+    assert_eq!(
+        int(&mut redis, "REDOUBLE.CLOCK JUMP -10000")?,
+        begun + 20_001
+    );
     assert_eq!(int(&mut redis, "PTTL lease")?, 40_000);
     say(&mut redis, "REDOUBLE.CLOCK DRIFT 100000")?;
     say(&mut redis, "REDOUBLE.CLOCK ADVANCE 10000")?;
@@ -173,16 +180,29 @@ fn the_clock_is_moved_and_bent() -> Test {
         begun
     );
     for (line, why) in [
-        ("REDOUBLE.CLOCK ADVANCE", "expected milliseconds, found the end"),
-        ("REDOUBLE.CLOCK ADVANCE -1", "expected milliseconds, found '-1'"),
+        (
+            "REDOUBLE.CLOCK ADVANCE",
+            "expected milliseconds, found the end",
+        ),
+        (
+            "REDOUBLE.CLOCK ADVANCE -1",
+            "expected milliseconds, found '-1'",
+        ),
         ("REDOUBLE.CLOCK ADVANCE 1 2", "expected the end, found '2'"),
         ("REDOUBLE.CLOCK JUMP 9999999999999", "more than a century"),
-        ("REDOUBLE.CLOCK ON nobody NOW", "no node is called 'nobody'; there is node-1"),
+        (
+            "REDOUBLE.CLOCK ON nobody NOW",
+            "no node is called 'nobody'; there is node-1",
+        ),
     ] {
         check(&mut redis, line, why);
     }
     let (_child, port) = serve(&["--control"])?;
-    check(&mut connect(port)?, "REDOUBLE.CLOCK ADVANCE 1", "--clock manual");
+    check(
+        &mut connect(port)?,
+        "REDOUBLE.CLOCK ADVANCE 1",
+        "--clock manual",
+    );
     Ok(())
 }
 
@@ -196,23 +216,39 @@ fn faults_are_added_counted_and_removed() -> Test {
         "REDOUBLE.FAULT ADD disconnect DIRECTION reply COMMAND SET KEY coupon:* NTH 1",
     )?;
     let mut other = connect(port)?;
-    assert!(say(&mut other, "SET coupon:7 me").unwrap_err().is_connection_dropped());
+    assert!(
+        say(&mut other, "SET coupon:7 me")
+            .unwrap_err()
+            .is_connection_dropped()
+    );
     assert_eq!(text(&mut redis, "GET coupon:7"), "bulk-string('\"me\"')");
     assert_eq!(int(&mut redis, &format!("REDOUBLE.FAULT FIRED {id}"))?, 1);
     let listed = text(&mut redis, "REDOUBLE.FAULT LIST");
-    assert!(listed.contains("disconnect DIRECTION reply COMMAND SET KEY coupon:* NTH 1"), "{listed}");
+    assert!(
+        listed.contains("disconnect DIRECTION reply COMMAND SET KEY coupon:* NTH 1"),
+        "{listed}"
+    );
     // Orders pass every rule.
     let all = int(&mut redis, "REDOUBLE.FAULT ADD half_open")?;
-    assert_eq!(int(&mut redis, &format!("REDOUBLE.FAULT DEL {all} {id} 99"))?, 2);
+    assert_eq!(
+        int(&mut redis, &format!("REDOUBLE.FAULT DEL {all} {id} 99"))?,
+        2
+    );
     assert_eq!(text(&mut redis, "REDOUBLE.FAULT LIST"), "array([])");
     assert_eq!(int(&mut redis, "DBSIZE")?, 1);
-    say(&mut redis, "REDOUBLE.FAULT ADD delay 60000 DIRECTION request")?;
+    say(
+        &mut redis,
+        "REDOUBLE.FAULT ADD delay 60000 DIRECTION request",
+    )?;
     assert_eq!(int(&mut redis, "REDOUBLE.FAULT CLEAR")?, 1);
     assert_eq!(int(&mut redis, "DBSIZE")?, 1);
     for (line, why) in [
         ("REDOUBLE.FAULT ADD flood", "there is no fault 'flood'"),
         ("REDOUBLE.FAULT ADD pause", "a fault of the node"),
-        ("REDOUBLE.FAULT ADD delay soon", "expected milliseconds, found 'soon'"),
+        (
+            "REDOUBLE.FAULT ADD delay soon",
+            "expected milliseconds, found 'soon'",
+        ),
         ("REDOUBLE.FAULT FIRED 99", "there is no fault 99"),
         ("REDOUBLE.FAULT DEL x", "expected an id, found 'x'"),
     ] {
@@ -227,14 +263,21 @@ fn a_paused_node_still_takes_orders_in_their_place() -> Test {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     // One batch: what is not for the control waits, and what comes behind that with it.
-    stream.write_all(b"PING\r\nREDOUBLE.NODE PAUSE node-1\r\nREDOUBLE.CLOCK JUMP x\r\nECHO held\r\n")?;
-    let expected = "+PONG\r\n+OK\r\n-ERR expected milliseconds, found 'x'; see REDOUBLE.CLOCK HELP\r\n";
+    stream.write_all(
+        b"PING\r\nREDOUBLE.NODE PAUSE node-1\r\nREDOUBLE.CLOCK JUMP x\r\nECHO held\r\n",
+    )?;
+    let expected =
+        "+PONG\r\n+OK\r\n-ERR expected milliseconds, found 'x'; see REDOUBLE.CLOCK HELP\r\n";
     let mut found = vec![0; expected.len()];
     stream.read_exact(&mut found)?;
     assert_eq!(String::from_utf8_lossy(&found), expected);
     stream.set_read_timeout(Some(std::time::Duration::from_millis(50)))?;
     assert!(stream.read(&mut [0]).is_err(), "it is paused");
-    ask(port, "REDOUBLE.NODE RESUME node-1\r\nPING\r\n", "+OK\r\n+PONG\r\n")?;
+    ask(
+        port,
+        "REDOUBLE.NODE RESUME node-1\r\nPING\r\n",
+        "+OK\r\n+PONG\r\n",
+    )?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut held = [0; 10];
     stream.read_exact(&mut held)?;
@@ -248,22 +291,46 @@ fn a_node_crashes_and_comes_back() -> Test {
     let mut redis = connect(port)?;
     say(&mut redis, "SET a 1")?;
     say(&mut redis, "SET b 2")?;
-    check(&mut redis, "REDOUBLE.NODE CRASH node-1", "nobody could be asked to restart it");
-    check(&mut redis, "REDOUBLE.NODE CRASH node-1 LAST 1 RESTART 0", "okay");
+    check(
+        &mut redis,
+        "REDOUBLE.NODE CRASH node-1",
+        "nobody could be asked to restart it",
+    );
+    check(
+        &mut redis,
+        "REDOUBLE.NODE CRASH node-1 LAST 1 RESTART 0",
+        "ok",
+    );
     assert!(say(&mut redis, "PING").is_err(), "connections end with it");
     let mut redis = connect(port)?;
     assert_eq!(text(&mut redis, "KEYS *"), "array([bulk-string('\"a\"')])");
 
     let group = Group::start(&["--control-port", "0"], 2)?;
     let (mut redis, mut control) = (group.node("node-1")?, group.control()?);
-    check(&mut redis, "REDOUBLE.CLOCK NOW", "the wire control is off here");
-    check(&mut control, "SET k v", "this port is for REDOUBLE.* and holds no data");
+    check(
+        &mut redis,
+        "REDOUBLE.CLOCK NOW",
+        "the wire control is off here",
+    );
+    check(
+        &mut control,
+        "SET k v",
+        "this port is for REDOUBLE.* and holds no data",
+    );
     check(&mut control, "PING", "PONG");
     say(&mut redis, "SET k v")?;
-    check(&mut control, "REDOUBLE.NODE CRASH node-1 LAST 1", "--persistence");
+    check(
+        &mut control,
+        "REDOUBLE.NODE CRASH node-1 LAST 1",
+        "--persistence",
+    );
     say(&mut control, "REDOUBLE.NODE CRASH node-1")?;
     check(&mut control, "REDOUBLE.NODE LIST", "crashed");
-    check(&mut control, "REDOUBLE.NODE PAUSE node-1", "node-1 has crashed: RESTART it first");
+    check(
+        &mut control,
+        "REDOUBLE.NODE PAUSE node-1",
+        "node-1 has crashed: RESTART it first",
+    );
     assert!(say(&mut redis, "PING").is_err());
     say(&mut control, "REDOUBLE.NODE RESTART node-1")?;
     assert_eq!(int(&mut group.node("node-1")?, "DBSIZE")?, 0);
@@ -277,12 +344,23 @@ fn keys_are_evicted_and_scripts_forgotten() -> Test {
     say(&mut redis, "SET k v")?;
     assert_eq!(int(&mut redis, "REDOUBLE.NODE EVICT node-1 k")?, 1);
     assert_eq!(int(&mut redis, "REDOUBLE.NODE EVICT node-1 k DB 15")?, 0);
-    check(&mut redis, "REDOUBLE.NODE EVICT node-1 k DB 16", "there is no database 16");
+    check(
+        &mut redis,
+        "REDOUBLE.NODE EVICT node-1 k DB 16",
+        "there is no database 16",
+    );
     assert_eq!(int(&mut redis, "EXISTS k")?, 0);
-    let sha: String = redis::cmd("SCRIPT").arg("LOAD").arg("return 1").query(&mut redis)?;
+    let sha: String = redis::cmd("SCRIPT")
+        .arg("LOAD")
+        .arg("return 1")
+        .query(&mut redis)?;
     say(&mut redis, "REDOUBLE.NODE FLUSHSCRIPTS node-1")?;
     check(&mut redis, &format!("EVALSHA {sha} 0"), "NoScript");
-    check(&mut redis, "REDOUBLE.NODE PROMOTE node-1", "this server stands alone");
+    check(
+        &mut redis,
+        "REDOUBLE.NODE PROMOTE node-1",
+        "this server stands alone",
+    );
     Ok(())
 }
 
@@ -343,18 +421,31 @@ fn a_reset_leaves_nothing_but_connections() -> Test {
     assert_eq!(int(&mut redis, "REDOUBLE.CLOCK NOW")?, begun);
     check(&mut redis, "REDOUBLE.NODE LIST", "up");
     assert_eq!(text(&mut redis, "GET k"), "nil");
-    check(&mut redis, "CONFIG GET notify-keyspace-events", "bulk-string('\"\"')");
+    check(
+        &mut redis,
+        "CONFIG GET notify-keyspace-events",
+        "bulk-string('\"\"')",
+    );
     assert!(fresh.len() < 200, "{fresh}");
     say(&mut other, "SET after reset")?;
     say(&mut redis, "REDOUBLE.NODE CRASH node-1 RESTART 0")?;
-    assert_eq!(text(&mut connect(port)?, "KEYS *"), "array([bulk-string('\"after\"')])");
+    assert_eq!(
+        text(&mut connect(port)?, "KEYS *"),
+        "array([bulk-string('\"after\"')])"
+    );
     Ok(())
 }
 
 /// A failover that forgets a lock, from over the wire.
 #[test]
 fn a_topology_is_named_and_controlled() -> Test {
-    let args = ["--topology", "replicated:1+2", "--control", "--clock", "manual"];
+    let args = [
+        "--topology",
+        "replicated:1+2",
+        "--control",
+        "--clock",
+        "manual",
+    ];
     let group = Group::start(&args, 3)?;
     let names: Vec<_> = group.nodes.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["master", "replica-1", "replica-2"]);
@@ -369,9 +460,13 @@ fn a_topology_is_named_and_controlled() -> Test {
         assert!(listed.contains(part), "{part}: {listed}");
     }
     say(&mut master, "REDOUBLE.NODE CUT replica-2")?;
-    check(&mut master, "REDOUBLE.NODE CUT master", "master follows nobody");
+    check(
+        &mut master,
+        "REDOUBLE.NODE CUT master",
+        "master follows nobody",
+    );
     say(&mut master, "REDOUBLE.NODE PROMOTE replica-1")?;
-    check(&mut replica, "SET lock second NX", "okay");
+    check(&mut replica, "SET lock second NX", "ok");
     say(&mut replica, "REDOUBLE.CLOCK ON replica-2 JUMP 7000")?;
     let mut second = group.node("replica-2")?;
     let ahead = int(&mut second, "REDOUBLE.CLOCK NOW")? - int(&mut master, "REDOUBLE.CLOCK NOW")?;
@@ -382,7 +477,10 @@ fn a_topology_is_named_and_controlled() -> Test {
     say(&mut master, "SET new 1")?;
     for name in ["replica-1", "replica-2"] {
         let mut replica = group.node(name)?;
-        assert_eq!(text(&mut replica, "KEYS *"), "array([bulk-string('\"new\"')])");
+        assert_eq!(
+            text(&mut replica, "KEYS *"),
+            "array([bulk-string('\"new\"')])"
+        );
         check(&mut replica, "SET x y", "ReadOnly");
     }
     // A node that was asked to crash answers first, and another starts it again.
@@ -398,18 +496,39 @@ fn a_control_port_asks_which_of_several_nodes_is_meant() -> Test {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("ports");
     let path = file.to_str().ok_or("a path")?;
-    let args = ["--topology", "independent:3", "--control-port", "0", "--port-file", path];
+    let args = [
+        "--topology",
+        "independent:3",
+        "--control-port",
+        "0",
+        "--port-file",
+        path,
+    ];
     let group = Group::start(&args, 4)?;
-    let ports = group.nodes.iter().map(|(name, port)| format!("{name} {port}\n"));
+    let ports = group
+        .nodes
+        .iter()
+        .map(|(name, port)| format!("{name} {port}\n"));
     assert_eq!(std::fs::read_to_string(&file)?, ports.collect::<String>());
     let mut control = group.control()?;
-    check(&mut control, "REDOUBLE.CLOCK JUMP 1", "say ON and one of node-1, node-2, node-3");
-    say(&mut control, "REDOUBLE.FAULT ON node-2 ADD error_reply LOADING")?;
+    check(
+        &mut control,
+        "REDOUBLE.CLOCK JUMP 1",
+        "say ON and one of node-1, node-2, node-3",
+    );
+    say(
+        &mut control,
+        "REDOUBLE.FAULT ON node-2 ADD error_reply LOADING DIRECTION request",
+    )?;
     check(&mut group.node("node-2")?, "GET k", "BusyLoading");
     check(&mut group.node("node-3")?, "GET k", "nil");
     TcpStream::connect(("127.0.0.1", group.nodes[0].1))?.write_all(b"SHUTDOWN NOSAVE\r\n")?;
     while !text(&mut control, "REDOUBLE.NODE LIST").contains("down") {}
-    check(&mut control, "REDOUBLE.CLOCK ON node-1 NOW", "node-1 was shut down");
+    check(
+        &mut control,
+        "REDOUBLE.CLOCK ON node-1 NOW",
+        "node-1 was shut down",
+    );
     Ok(())
 }
 
@@ -427,17 +546,36 @@ fn a_topology_ends_on_signals_and_leaves_nothing() -> Test {
         "--port-file",
         path,
     ]))?;
-    assert!(line.starts_with("ready master-1 redis://127.0.0.1:"), "{line}");
+    assert!(
+        line.starts_with("ready master-1 redis://127.0.0.1:"),
+        "{line}"
+    );
     super::signal("TERM", child.0.id())?;
     assert_eq!(child.0.wait()?.code(), Some(0));
     assert_eq!(std::fs::read_dir(folder.path())?.count(), 0);
     for (args, code, words) in [
-        (&["--topology", "cluster:3+3"][..], 2, "there is no topology 'cluster'"),
-        (&["--topology", "independent:2", "--unix-socket", path], 1, "plain TCP alone"),
-        (&["--control", "--control-port", "0"], 2, "cannot be used with"),
+        (
+            &["--topology", "cluster:3+3"][..],
+            2,
+            "there is no topology 'cluster'",
+        ),
+        (
+            &["--topology", "independent:2", "--unix-socket", path],
+            1,
+            "plain TCP alone",
+        ),
+        (
+            &["--control", "--control-port", "0"],
+            2,
+            "cannot be used with",
+        ),
     ] {
         let output = program(&[&["serve"], args].concat()).output()?;
-        assert!(super::stderr(&output).contains(words), "{args:?}: {}", super::stderr(&output));
+        assert!(
+            super::stderr(&output).contains(words),
+            "{args:?}: {}",
+            super::stderr(&output)
+        );
         assert_eq!(output.status.code(), Some(code), "{args:?}");
     }
     Ok(())

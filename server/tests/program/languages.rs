@@ -13,7 +13,10 @@ fn is_there(interpreter: &str, required: bool) -> Result<bool, Error> {
         return Err(format!("no {interpreter} in the PATH").into());
     }
     if !found {
-        writeln!(std::io::stderr(), "no {interpreter}: its example was not run")?;
+        writeln!(
+            std::io::stderr(),
+            "no {interpreter}: its example was not run"
+        )?;
     }
     Ok(found)
 }
@@ -22,8 +25,19 @@ fn example(interpreter: &str, file: &str, required: bool) -> Test {
     if !is_there(interpreter, required)? {
         return Ok(());
     }
-    let file = format!("{}/examples/other-languages/{file}", env!("CARGO_MANIFEST_DIR"));
-    let args = ["run", "--control", "--clock", "manual", "--", interpreter, &file];
+    let file = format!(
+        "{}/examples/other-languages/{file}",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let args = [
+        "run",
+        "--control",
+        "--clock",
+        "manual",
+        "--",
+        interpreter,
+        &file,
+    ];
     let output = program(&args).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", stderr(&output));

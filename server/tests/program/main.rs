@@ -1,9 +1,9 @@
 //! The `redouble` program, as a script or a test of another language uses it.
 
-#[cfg(unix)]
-mod run;
 mod control;
 mod languages;
+#[cfg(unix)]
+mod run;
 mod serve;
 
 use std::io::{BufRead, BufReader, Read, Write};
