@@ -54,6 +54,12 @@ impl Disk {
         }
     }
 
+    /// As at the start.
+    pub(crate) fn clear(&mut self) {
+        self.image.clear();
+        self.pending.clear();
+    }
+
     pub(crate) fn write(&mut self, unit: Arc<Unit>, now: UnixMicros) {
         self.pending.push_back((now, unit));
         if self.pending.len() > LOST_UNITS_MAX

@@ -49,6 +49,12 @@ impl History {
         self.entries.push_back(entry);
     }
 
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.lost = 0;
+    }
+
     /// A request that was parked has its answer.
     pub(crate) fn answered(&mut self, client_id: u64, reply: &Reply) {
         let mut entries = self.entries.iter_mut().rev();

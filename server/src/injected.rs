@@ -62,6 +62,6 @@ impl fmt::Debug for Injected {
 
 impl Drop for Injected {
     fn drop(&mut self) {
-        self.hub.shared.plan.remove(self.id);
+        let _removed_otherwise = self.hub.shared.plan.remove(self.id);
     }
 }

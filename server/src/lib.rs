@@ -14,11 +14,14 @@ pub mod fault;
 mod history;
 mod link;
 mod node;
+mod order;
 pub mod resp;
 mod wait;
 
 #[cfg(feature = "net")]
 pub mod blocking;
+#[cfg(feature = "net")]
+mod control;
 #[cfg(feature = "net")]
 mod injected;
 #[cfg(feature = "net")]

@@ -40,6 +40,13 @@ impl Default for Wanted {
     }
 }
 
+impl Wanted {
+    /// The address to listen on.
+    pub(crate) fn ip(&self) -> IpAddr {
+        self.bind
+    }
+}
+
 impl ServerBuilder {
     /// The TCP port; 0, the default, takes a free one.
     #[must_use]

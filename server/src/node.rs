@@ -4,7 +4,7 @@
 //! held across an await. While a long script has the node, transports leave their connection in
 //! the inbox instead, and the script's hook serves it (see `engine::Bystanders`).
 
-use crate::clock::NodeClock;
+use crate::clock::{ClockMap, NodeClock};
 use crate::disk::{Disk, Loss, Persistence};
 use crate::engine::{
     Address, Config, ConnId, Desk, Effect, Engine, News, Outcome, Unit, UnixMicros, UnixMillis,
@@ -12,6 +12,7 @@ use crate::engine::{
 use crate::fault::{Direction, Fate, Judgement, Plan, Sender};
 use crate::history::{Entry, History};
 use crate::link::{Ending, Gone, Held, Input, Link, OUTPUT_BYTES_MAX, Output};
+use crate::order::{Meant, Orders};
 use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
 use crate::wait::Wait;
 use std::collections::{BTreeMap, VecDeque};
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     /// The server was dropped or shut down.
     down: AtomicBool,
     pub(crate) plan: Plan,
+    pub(crate) orders: Orders,
     pub(crate) clock: NodeClock,
     /// Open connections by client id.
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
@@ -185,6 +187,7 @@ impl Shared {
             inbox: Mutex::default(),
             busy: AtomicBool::new(false),
             down: AtomicBool::new(false),
+            orders: Orders::default(),
             clock: NodeClock::default(),
             links: Mutex::default(),
             timers: Timers::default(),
@@ -197,6 +200,12 @@ impl Shared {
             has_network: AtomicBool::new(false),
             crashed: AtomicBool::new(false),
         }
+    }
+
+    /// The same, and takes orders.
+    pub(crate) fn with_orders(mut self, orders: Orders) -> Self {
+        self.orders = orders;
+        self
     }
 
     /// From now on there are others to speak to.
@@ -548,6 +557,23 @@ impl Shared {
                         break Served::All;
                     }
                 };
+                if self.orders.are_taken() {
+                    match self.orders.sort(request, desk.limits(conn).authenticated) {
+                        Meant::ForTheNode => {}
+                        Meant::Order => {
+                            *parked = Some(request.to_owned());
+                            self.orders.push(link);
+                            break Served::All;
+                        }
+                        Meant::Refused(why) => {
+                            let mut output = link.output();
+                            output.append(replies);
+                            output.write(&Reply::error(why), desk.protocol(conn));
+                            flow = Flow::after(&output);
+                            continue;
+                        }
+                    }
+                }
                 if is_ruled {
                     let judgement = self.plan.on_request(sender(link, desk, conn), request);
                     let wait = self.waiting(&judgement, conn.client_id(), now);
@@ -595,6 +621,58 @@ impl Shared {
             link.output().end(Ending::Close);
         }
         served
+    }
+
+    /// Takes an order of a node that serves nobody: only so can it be told to go on.
+    #[cold]
+    fn hear_order(&self, desk: &mut impl Desk, link: &Arc<Link>, now: UnixMicros) {
+        let mut input = link.input();
+        let is_free = input.held.is_none() && input.parked.is_none() && !input.silenced;
+        let Some(conn) = self.session(desk, link, self.node_time(now)) else {
+            return;
+        };
+        let limits = desk.limits(conn);
+        if !is_free || link.output().is_blocked() {
+            return;
+        }
+        let Ok(Some(request)) = input.decoder.next(&limits) else {
+            return;
+        };
+        if self.orders.sort(request, limits.authenticated) == Meant::Order {
+            input.parked = Some(request.to_owned());
+            self.orders.push(link);
+        } else {
+            input.decoder.put_back();
+        }
+    }
+
+    /// Lets the client of an order outlive a crash of the node, until it has its answer.
+    pub(crate) fn spare(&self, link: &Link) {
+        if let Some(conn) = link.conn.get() {
+            lock(&self.links).remove(&conn.client_id());
+        }
+    }
+
+    /// Answers an order.
+    pub(crate) fn answer_order(
+        &self,
+        link: &Arc<Link>,
+        reply: &Reply,
+        protocol: Protocol,
+        now: UnixMicros,
+    ) {
+        if link.input().parked.take().is_none() {
+            return;
+        }
+        let is_here = |conn: &ConnId| self.link(conn.client_id()).is_some();
+        let mut output = link.output();
+        output.write(reply, protocol);
+        if link.conn.get().is_some_and(is_here) {
+            drop(output);
+            self.node().serve(self, link, now);
+        } else {
+            output.end(Ending::Close);
+        }
     }
 
     /// Ends the session of a connection.
@@ -806,6 +884,9 @@ impl Node {
     fn serve_quietly(&mut self, shared: &Shared, link: &Arc<Link>, now: UnixMicros) {
         loop {
             if self.is_stalled() && !shared.is_down() {
+                if shared.orders.are_taken() {
+                    shared.hear_order(&mut self.engine, link, now);
+                }
                 let mut input = link.input();
                 if !input.queued {
                     input.queued = true;
@@ -989,6 +1070,36 @@ impl Node {
     /// Serves nobody until [`Node::resume`]. Replies that are on their way still arrive.
     pub(crate) fn pause(&mut self) {
         self.paused = true;
+    }
+
+    /// As freshly started, but for its connections: without data, awake, with an empty history.
+    /// False, and nothing has happened, while a script is given up that nobody has killed.
+    pub(crate) fn reset(&mut self, shared: &Shared, now: UnixMicros) -> bool {
+        if self.engine.state().busy.is_some() {
+            return false;
+        }
+        if let Some(restart_at) = &mut self.restart_at {
+            *restart_at = Some(now);
+            self.restart(shared, now);
+        }
+        shared.plan.clear();
+        shared.clock.change(|map| *map = ClockMap::default());
+        lock(&shared.history).clear();
+        self.change(shared, now, Engine::reset);
+        if let Some(disk) = &mut self.disk {
+            disk.clear();
+        }
+        if let Some(stall) = &mut self.stall {
+            stall.until = UnixMicros(i64::MIN);
+        }
+        self.wake_up(shared, now);
+        self.resume(shared, now);
+        true
+    }
+
+    /// Whether a crash may lose but the latest writes.
+    pub(crate) fn has_disk(&self) -> bool {
+        self.disk.is_some()
     }
 
     /// Serves everybody again, in the order in which their input came.

@@ -1,12 +1,15 @@
 //! A server: how it is built, reached and ended.
 
+use crate::control::Control;
 use crate::disk::Persistence;
 use crate::engine::{Config, UnixMicros, UnixMillis};
 use crate::fault::{MessageRule, Rule};
+use crate::history::HISTORY_MAX;
 use crate::injected::Injected;
 use crate::listen::{Listening, Wanted};
 use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, TrueTime};
 use crate::node::Shared;
+use crate::order::{Desk, Orders};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +23,9 @@ pub struct ServerBuilder {
     time: Option<Arc<TrueTime>>,
     history_max: usize,
     persistence: Persistence,
+    /// Whether the ordinary ports take orders, or the control port, if this is one.
+    desk: Desk,
+    control_port: Option<u16>,
 }
 
 impl Default for ServerBuilder {
@@ -32,6 +38,8 @@ impl Default for ServerBuilder {
             time: None,
             history_max: 0,
             persistence: Persistence::None,
+            desk: Desk::Closed,
+            control_port: None,
         }
     }
 }
@@ -114,6 +122,61 @@ impl ServerBuilder {
         self
     }
 
+    /// Lets clients control the server by `REDOUBLE.CLOCK`, `REDOUBLE.FAULT`, `REDOUBLE.NODE`,
+    /// `REDOUBLE.HISTORY` and `REDOUBLE.RESET`, as a test in Rust does by methods; each has HELP.
+    /// Off unless set, and then those are refused. They are no commands of Redis: no list shows them.
+    /// A history is kept from now on, of [`crate::HISTORY_MAX`] commands unless
+    /// [`ServerBuilder::history`] says otherwise.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// use redis::AsyncTypedCommands;
+    ///
+    /// let server = redouble::Server::builder().control(true).start().await?;
+    /// let mut redis = server.connection().await?; // or a client of any other language
+    /// redis.set_ex("lease", "mine", 30).await?;
+    /// redis::cmd("REDOUBLE.CLOCK").arg("JUMP").arg(31_000).exec_async(&mut redis).await?;
+    /// assert_eq!(redis.get("lease").await?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn control(mut self, on: bool) -> Self {
+        self.desk = if on { Desk::Open } else { Desk::Closed };
+        self
+    }
+
+    /// The same at a port of its own alone, 0 for a free one: [`Server::control_url`]. Whatever is
+    /// done to the server, that port answers.
+    #[must_use]
+    pub fn control_port(mut self, port: u16) -> Self {
+        self.control_port = Some(port);
+        self
+    }
+
+    /// Takes away what is common to several servers: their control port, which has no one to speak to
+    /// yet.
+    pub(crate) fn take_control_port(&mut self) -> io::Result<Option<Server>> {
+        let Some(port) = self.control_port.take() else {
+            return Ok(None);
+        };
+        self.keep_history();
+        let mut builder = Self::default().bind(self.wanted.ip()).port(port);
+        builder
+            .config
+            .requirepass
+            .clone_from(&self.config.requirepass);
+        builder.config.protected_mode = self.config.protected_mode;
+        builder.desk = Desk::Alone;
+        builder.make().map(Some)
+    }
+
+    fn keep_history(&mut self) {
+        if self.history_max == 0 {
+            self.history_max = HISTORY_MAX;
+        }
+    }
+
     /// The seed of the server at this place among several.
     pub(crate) fn seed_of(mut self, place: usize) -> Self {
         let seed = self.config.seed;
@@ -158,6 +221,10 @@ impl ServerBuilder {
     }
 
     pub(crate) fn make(mut self) -> io::Result<Server> {
+        let control = self.take_control_port()?;
+        if self.desk == Desk::Open {
+            self.keep_history();
+        }
         let time = match self.time {
             Some(time) => time,
             None => Arc::new(TrueTime::new(self.clock, self.epoch)?),
@@ -167,7 +234,8 @@ impl ServerBuilder {
         let is_lazy = clock == Clock::Tokio;
         let listening = self.wanted.bind(is_lazy, &mut self.config)?;
         let is_known = listening.is_known;
-        let shared = Shared::new(self.config, self.history_max, time.source.now());
+        let shared = Shared::new(self.config, self.history_max, time.source.now())
+            .with_orders(Orders::at(self.desk));
         if self.persistence != Persistence::None {
             shared.node().persist(self.persistence);
         }
@@ -176,7 +244,16 @@ impl ServerBuilder {
             listening: Mutex::new(listening),
             driver: Mutex::new(None),
             is_timed_by_sockets: clock == Clock::System,
+            control: control.map(Box::new),
         };
+        let orders = Control::alone(&server.hub);
+        if self.desk == Desk::Open {
+            server.hub.obey(&orders);
+        }
+        if let Some(control) = &server.control {
+            control.hub.obey(&orders);
+            control.serve()?;
+        }
         if is_known {
             server.serve()?;
         }
@@ -204,6 +281,8 @@ pub struct Server {
     pub(crate) listening: Mutex<Listening>,
     driver: Mutex<Option<tokio::task::AbortHandle>>,
     pub(crate) is_timed_by_sockets: bool,
+    /// Serves the control port, if there is one.
+    control: Option<Box<Self>>,
 }
 
 impl Server {
@@ -286,6 +365,11 @@ impl Server {
         spawn: crate::Spawn,
     ) -> redis::RedisResult<crate::Connection> {
         crate::Connection::open(self.hub.clone(), None, info, config, spawn).await
+    }
+
+    /// The URL of its control port ([`ServerBuilder::control_port`]), if there is one.
+    pub fn control_url(&self) -> Option<String> {
+        self.control.as_ref().map(|control| control.url())
     }
 
     /// Installs a fault; it goes away with the guard.

@@ -5,6 +5,7 @@ mod run;
 mod serve;
 mod signals;
 mod start;
+mod topology;
 
 use options::{Cli, Command};
 use std::io::Write as _;

@@ -1,5 +1,6 @@
 //! The command line. Names are those of redis.conf where it has one for the same thing.
 
+use super::topology::Topology;
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -18,8 +19,9 @@ pub(super) enum Command {
     /// Serves until SIGTERM, SIGINT or SHUTDOWN.
     ///
     /// Prints one line once it accepts connections: `ready`, and the URL of every socket, as in
-    /// `ready redis://127.0.0.1:40113`. Everything else goes to standard error. No data is ever
-    /// written to disk.
+    /// `ready redis://127.0.0.1:40113`; with --topology a line for each node, with its name behind
+    /// `ready`. A line `control` and its URL follows with --control-port. Everything else goes to
+    /// standard error. No data is ever written to disk.
     #[command(after_long_help = SERVE_EXAMPLES)]
     Serve(Serve),
     /// Runs a command beside a server of its own.
@@ -43,6 +45,10 @@ Examples:
       TLS with a throw-away certificate, beside TCP on a free port.
   redouble serve --bind 0.0.0.0 --port 6379 --requirepass secret
       For other machines: without a password, `--protected-mode no` lets anybody in.
+  redouble serve --control --clock manual
+      Clients move the clock and inject faults: see REDOUBLE.CLOCK HELP, and so on.
+  redouble serve --topology replicated:1+2 --control-port 7000
+      A master and two replicas, controlled at a port of its own.
 
 Exit codes:
   0  ended by SIGTERM, SIGINT or SHUTDOWN; files of sockets and ports are removed
@@ -52,6 +58,7 @@ Exit codes:
 const RUN_EXAMPLES: &str = "\
 Examples:
   redouble run -- pytest
+  redouble run --control --clock manual -- python3 test_lock.py
   redouble run --requirepass secret -- npm test
   redouble run -- sh -c 'redis-cli -u \"$REDIS_URL\" PING'
 
@@ -63,6 +70,8 @@ What the command finds in its environment:
   REDIS_PASSWORD  set with --requirepass
   REDIS_TLS_URL   set with --tls-port
   REDIS_UNIX_URL  set with --unix-socket
+  REDOUBLE_CONTROL_URL
+                  where REDOUBLE.* is taken, with --control or --control-port
 What is not set is removed: nothing of another Redis is left over.
 
 Exit codes:
@@ -81,6 +90,10 @@ const IDENTITY: &str = "tls_identity";
 pub(super) struct Serve {
     #[command(flatten)]
     pub(super) server: ServerOptions,
+    /// Several nodes: independent:N masters, or replicated:M+R, M masters with R replicas in all. Each
+    /// gets the port behind its predecessor's. --port-file has a line for each: its name and its port.
+    #[arg(long, value_name = "KIND:COUNTS")]
+    pub(super) topology: Option<Topology>,
 }
 
 #[derive(Parser)]
@@ -138,6 +151,19 @@ pub(super) struct ServerOptions {
     /// The version of Redis to be like.
     #[arg(long, value_enum, default_value_t = Compat::V7_0_15)]
     pub(super) compat: Compat,
+    /// Takes REDOUBLE.CLOCK, .FAULT, .NODE, .HISTORY and .RESET at the ordinary port.
+    #[arg(long)]
+    pub(super) control: bool,
+    /// Takes them at a port of its own, and there alone; 0 takes a free one.
+    #[arg(long, value_name = "PORT", conflicts_with = "control")]
+    pub(super) control_port: Option<u16>,
+    /// How many commands REDOUBLE.HISTORY shows [default: 10000 where that can be asked for, else 0].
+    #[arg(long, value_name = "COMMANDS")]
+    pub(super) history: Option<usize>,
+    /// What a node finds again after REDOUBLE.NODE CRASH: nothing, what was written before the latest
+    /// full second, or everything.
+    #[arg(long, value_enum, default_value_t = Kept::None)]
+    pub(super) persistence: Kept,
     /// How much to log to standard error.
     #[arg(long, value_enum, default_value_t = Log::Warn)]
     pub(super) log: Log,
@@ -222,6 +248,13 @@ pub(super) enum AuthClients {
 pub(super) enum ClockMode {
     System,
     Manual,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Kept {
+    None,
+    Everysec,
+    Always,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

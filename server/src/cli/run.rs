@@ -99,7 +99,7 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 /// What the command is told; `None` is removed, so that it finds nothing of another Redis.
-fn environment(server: &Server, options: &ServerOptions) -> [(&'static str, Option<String>); 6] {
+fn environment(server: &Server, options: &ServerOptions) -> [(&'static str, Option<String>); 7] {
     let password = options.requirepass.as_deref().filter(|it| !it.is_empty());
     let addr = server.listen().ok();
     let has_tls = options.tls.tls_port.is_some();
@@ -113,7 +113,12 @@ fn environment(server: &Server, options: &ServerOptions) -> [(&'static str, Opti
     let unix = None;
     let url = server.url();
     let host = addr.and_then(|_| host(&url));
+    let control = server
+        .control_url()
+        .or_else(|| options.control.then(|| url.clone()))
+        .map(|url| with_password(&url, password));
     [
+        ("REDOUBLE_CONTROL_URL", control),
         ("REDIS_URL", Some(with_password(&url, password))),
         ("REDIS_HOST", host),
         ("REDIS_PORT", addr.map(|addr| addr.port().to_string())),

@@ -14,21 +14,43 @@ pub(super) fn serve(options: &Serve) -> Result<(), Error> {
         .build()?;
     let _inside = runtime.enter();
     let mut signals = Signals::take()?;
+    if let Some(topology) = options.topology {
+        let group = topology.start(&options.server, &runtime)?;
+        say(group.lines());
+        runtime.block_on(until(&mut signals, || group.has_ended()));
+        return Ok(());
+    }
     let started = start(&options.server)?;
     let server = started.server();
     let urls = urls(server, options).join(" ");
-    let mut stdout = std::io::stdout();
-    // Nobody need read it: a closed pipe is no reason to end.
-    let _closed = writeln!(stdout, "ready {urls}").and_then(|()| stdout.flush());
+    let control = server.control_url().map(|url| format!("control {url}"));
+    say([format!("ready {urls}")].into_iter().chain(control));
     tracing::info!(urls, "ready");
-    runtime.block_on(async {
-        tokio::select! {
-            biased;
-            () = ended(server) => {}
-            asked = signals.next() => tracing::info!(?asked, "ending"),
-        }
-    });
+    runtime.block_on(until(&mut signals, || server.is_shut_down()));
     Ok(())
+}
+
+/// Prints lines. Nobody need read them: a closed pipe is no reason to end.
+fn say(lines: impl IntoIterator<Item = String>) {
+    let mut stdout = std::io::stdout();
+    let lines: String = lines.into_iter().map(|line| line + "\n").collect();
+    let _closed = stdout
+        .write_all(lines.as_bytes())
+        .and_then(|()| stdout.flush());
+}
+
+/// Waits for a signal, or for SHUTDOWN.
+async fn until(signals: &mut Signals, has_ended: impl Fn() -> bool) {
+    let ended = async {
+        while !has_ended() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = ended => {}
+        asked = signals.next() => tracing::info!(?asked, "ending"),
+    }
 }
 
 /// Where the server is, TCP first.
@@ -46,11 +68,4 @@ fn urls(server: &Server, options: &Serve) -> Vec<String> {
         urls.push(server.unix_url());
     }
     urls
-}
-
-/// Waits for SHUTDOWN.
-async fn ended(server: &Server) {
-    while !server.is_shut_down() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

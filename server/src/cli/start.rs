@@ -1,9 +1,9 @@
 //! From the command line to a server that runs, with the files that tell where it is.
 
 use super::Error;
-use super::options::{ClockMode, Compat, Log, ServerOptions, TlsOptions, YesNo};
+use super::options::{ClockMode, Compat, Kept, Log, ServerOptions, TlsOptions, YesNo};
 use redouble::engine::UnixMillis;
-use redouble::{Clock, Server, ServerBuilder, blocking};
+use redouble::{Clock, Persistence, Server, ServerBuilder, blocking};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,10 +22,10 @@ impl Started {
 }
 
 /// A file that tells where the server is, or whom to trust.
-struct Announcement(PathBuf);
+pub(super) struct Announcement(PathBuf);
 
 impl Announcement {
-    fn write(file: &Path, text: &str) -> Result<Self, Error> {
+    pub(super) fn write(file: &Path, text: &str) -> Result<Self, Error> {
         // Whoever waits for the file must never see it half written.
         let mut part = file.as_os_str().to_owned();
         part.push(".part");
@@ -42,12 +42,17 @@ impl Drop for Announcement {
     }
 }
 
-pub(super) fn start(options: &ServerOptions) -> Result<Started, Error> {
-    log_to_stderr(options.log);
+/// What one server and several have in common.
+pub(super) fn builder(options: &ServerOptions) -> Result<ServerBuilder, Error> {
     let Compat::V7_0_15 = options.compat;
     let clock = match options.clock {
         ClockMode::System => Clock::System,
         ClockMode::Manual => Clock::Manual,
+    };
+    let persistence = match options.persistence {
+        Kept::None => Persistence::None,
+        Kept::Everysec => Persistence::EverySecond,
+        Kept::Always => Persistence::Always,
     };
     let maxclients = usize::try_from(options.maxclients)?;
     let mut builder = Server::builder()
@@ -59,7 +64,19 @@ pub(super) fn start(options: &ServerOptions) -> Result<Started, Error> {
         .protected_mode(options.protected_mode == YesNo::Yes)
         .databases(options.databases.into())
         .requirepass(options.requirepass.clone().unwrap_or_default())
+        .persistence(persistence)
+        .history(options.history.unwrap_or(0))
+        .control(options.control)
         .configure(|config| config.maxclients = maxclients);
+    if let Some(port) = options.control_port {
+        builder = builder.control_port(port);
+    }
+    Ok(builder)
+}
+
+pub(super) fn start(options: &ServerOptions) -> Result<Started, Error> {
+    log_to_stderr(options.log);
+    let mut builder = builder(options)?;
     if options.no_tcp {
         builder = builder.without_tcp();
     }
@@ -125,7 +142,7 @@ fn with_tls(builder: ServerBuilder, options: &TlsOptions) -> Result<ServerBuilde
     Ok(builder)
 }
 
-fn log_to_stderr(log: Log) {
+pub(super) fn log_to_stderr(log: Log) {
     let level = match log {
         Log::Off => return,
         Log::Error => tracing::Level::ERROR,

@@ -53,7 +53,9 @@ fn refused(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let name = args.request().arg(1).unwrap_or_default();
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
     Err(CommandError::NotImplemented {
-        what: format!("CLUSTER {name}: the nodes of a cluster are those of its deployment, without a bus"),
+        what: format!(
+            "CLUSTER {name}: the nodes of a cluster are those of its deployment, without a bus"
+        ),
     })
 }
 
@@ -69,7 +71,7 @@ fn keyslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn verbatim(text: String) -> Reply {
     Reply::Verbatim {
         format: *b"txt",
-        text: text.into_bytes().into(),
+        text: text.into_bytes(),
     }
 }
 
@@ -89,10 +91,7 @@ fn info(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
         ("cluster_known_nodes", view.members.len() as u64),
         ("cluster_size", view.size() as u64),
         ("cluster_current_epoch", view.epoch),
-        (
-            "cluster_my_epoch",
-            view.members[view.shard(view.me)].epoch,
-        ),
+        ("cluster_my_epoch", view.members[view.shard(view.me)].epoch),
         ("cluster_stats_messages_sent", 0),
         ("cluster_stats_messages_received", 0),
         ("total_cluster_links_buffer_limit_exceeded", 0),

@@ -222,6 +222,11 @@ pub(crate) fn unknown(request: Request<'_>) -> CommandError {
             what: "scripts without its feature `script`".to_owned(),
         };
     }
+    if crate::order::is_order(name) {
+        return CommandError::Text(
+            "ERR the wire control is off here: start the server with --control, or ask its --control-port".into(),
+        );
+    }
     let mut args = Vec::new();
     for arg in request.iter().skip(1) {
         if args.len() >= 128 {

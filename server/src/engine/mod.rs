@@ -27,6 +27,7 @@ mod pause;
 mod pubsub;
 mod rdb;
 mod replication;
+mod reset;
 mod rng;
 #[cfg(feature = "script")]
 mod script;

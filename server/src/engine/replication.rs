@@ -91,6 +91,15 @@ impl Replication {
         self.peers.contains(address)
     }
 
+    /// As at the start, but for where the other nodes are and for who waits.
+    pub(super) fn anew(self) -> Self {
+        Self {
+            waits: self.waits,
+            peers: self.peers,
+            ..Self::default()
+        }
+    }
+
     #[inline]
     pub(crate) fn is_replica(&self) -> bool {
         self.upstream.is_some()
@@ -113,7 +122,7 @@ impl Replication {
 
 impl State {
     /// Begins to keep a journal; units are handed out as [`Effect::Propagate`].
-    fn keep_journal(&mut self) {
+    pub(super) fn keep_journal(&mut self) {
         self.journal.get_or_insert_with(Box::default);
     }
 
@@ -516,6 +525,7 @@ mod tests {
                     | Effect::Close { .. }
                     | Effect::Stall { .. }
                     | Effect::Follow { .. }
+                    | Effect::Cluster(_)
                     | Effect::Shutdown => {}
                 }
             }

@@ -100,14 +100,36 @@ impl Plan {
         (id, fired)
     }
 
-    pub(crate) fn remove(&self, id: u64) {
+    /// Removes a rule; false when there is none of this id.
+    pub(crate) fn remove(&self, id: u64) -> bool {
         let mut rules = self.rules();
         let at = rules.installed.iter().position(|rule| rule.id == id);
         let removed = at.map(|at| rules.installed.remove(at));
         self.count.store(rules.installed.len(), Ordering::Release);
         drop(rules);
         // With its gates, which may ring now.
-        drop(removed);
+        removed.is_some()
+    }
+
+    /// Removes all rules; how many those were.
+    pub(crate) fn clear(&self) -> usize {
+        let mut rules = self.rules();
+        let removed = std::mem::take(&mut rules.installed);
+        self.count.store(0, Ordering::Release);
+        drop(rules);
+        removed.len()
+    }
+
+    /// The rules as `describe` shows them: the id of each, how often it fired, and the rule itself.
+    pub(crate) fn list<T>(
+        &self,
+        mut describe: impl FnMut(u64, u64, &dyn MessageRule) -> T,
+    ) -> Vec<T> {
+        let rules = self.rules();
+        let rules = rules.installed.iter();
+        rules
+            .map(|one| describe(one.id, one.fired.load(Ordering::Acquire), &*one.rule))
+            .collect()
     }
 
     pub(crate) fn on_request(&self, sender: Sender<'_>, request: Request<'_>) -> Judgement {

@@ -2,8 +2,7 @@
 
 use crate::clock::ClockMap;
 use crate::engine::UnixMicros;
-use crate::net::Clock;
-use crate::server::Server;
+use crate::net::{Clock, Hub};
 use std::time::Duration;
 
 /// Moves and bends the clock of a server: [`Server::clock`].
@@ -21,14 +20,14 @@ use std::time::Duration;
 /// of the server; so do a client's own timers, which no server clock moves.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockControl<'a> {
-    server: &'a Server,
+    hub: &'a Hub,
 }
 
 const NOT_MANUAL: &str = "only a manual clock can be moved: Server::builder().clock(Clock::Manual)";
 
 impl<'a> ClockControl<'a> {
-    pub(super) fn of(server: &'a Server) -> Self {
-        Self { server }
+    pub(crate) fn of(hub: &'a Hub) -> Self {
+        Self { hub }
     }
 
     /// What the server's clock shows, in microseconds since 1970.
@@ -44,13 +43,13 @@ impl<'a> ClockControl<'a> {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn now(&self) -> UnixMicros {
-        self.server.now()
+        self.hub.shared.node_time(self.hub.now())
     }
 
     /// What the source of the clock shows, which servers may share
     /// ([`ServerBuilder::beside`](crate::ServerBuilder::beside)).
     pub fn true_time(&self) -> UnixMicros {
-        self.server.hub.now()
+        self.hub.now()
     }
 
     /// Moves a manual clock forward by a duration of true time, through every deadline on the way,
@@ -77,7 +76,7 @@ impl<'a> ClockControl<'a> {
     /// # Panics
     /// When the server's clock is not manual: a test that relied on it would prove nothing.
     pub fn advance(&self, duration: Duration) {
-        let advanced = self.server.hub.time.pass(|turn| {
+        let advanced = self.hub.time.pass(|turn| {
             let end = turn.source.now().plus(duration);
             turn.advance(end)
         });
@@ -107,7 +106,7 @@ impl<'a> ClockControl<'a> {
     /// # Panics
     /// When the server's clock is not manual.
     pub fn set(&self, time: UnixMicros) {
-        let hub = &self.server.hub;
+        let hub = self.hub;
         let was_set = hub.time.pass(|turn| {
             let clock = &hub.shared.clock;
             let map = clock.map();
@@ -226,24 +225,24 @@ impl<'a> ClockControl<'a> {
 
     /// Whether the clock of this server was frozen.
     pub fn is_frozen(&self) -> bool {
-        self.server.hub.shared.clock.map().is_frozen()
+        self.hub.shared.clock.map().is_frozen()
     }
 
     /// What [`ClockControl::drift`] has set, in microseconds per second.
     pub fn drift_ppm(&self) -> i32 {
-        self.server.hub.shared.clock.map().drift_ppm()
+        self.hub.shared.clock.map().drift_ppm()
     }
 
     /// How far the clock of this server is ahead of true time now, in microseconds; negative when
     /// it is behind.
     pub fn offset_us(&self) -> i64 {
         let now = self.true_time();
-        let shown = self.server.hub.shared.node_time(now);
+        let shown = self.hub.shared.node_time(now);
         shown.0.saturating_sub(now.0)
     }
 
     fn bend(&self, bend: impl FnOnce(&mut ClockMap, UnixMicros)) {
-        let hub = &self.server.hub;
+        let hub = self.hub;
         hub.time.pass(|turn| {
             let now = turn.source.now();
             hub.shared.clock.change(|map| bend(map, now));

@@ -14,6 +14,7 @@ pub use clock::ClockControl;
 pub use data::{Data, Stored};
 pub use diagnosis::{Diagnosis, Held, Reason, Unserved};
 pub use node_fault::LazyExpiry;
+pub(crate) use node_fault::change;
 pub use snapshot::Snapshot;
 pub use within::Within;
 
@@ -199,6 +200,6 @@ impl Server {
 
     /// The server's clock.
     pub fn clock(&self) -> ClockControl<'_> {
-        ClockControl::of(self)
+        ClockControl::of(&self.hub)
     }
 }

@@ -45,9 +45,7 @@ impl Server {
 
     /// Serves everybody again, what was queued first.
     pub fn resume(&self) {
-        let hub = &self.hub;
-        hub.shared.node().resume(&hub.shared, hub.now());
-        hub.time.pass(|turn| turn.fire());
+        self.hub.resume();
     }
 
     /// Kills the server as `kill -9` does: every connection is reset and everything in memory lost;
@@ -74,9 +72,7 @@ impl Server {
     /// # Panics
     /// For [`Loss::Last`](crate::Loss::Last) when the server has no persistence.
     pub fn crash(&self, loss: Loss) {
-        let hub = &self.hub;
-        hub.shared.node().crash(&hub.shared, loss, hub.now());
-        hub.time.pass(|turn| turn.fire());
+        self.hub.crash(loss);
     }
 
     /// Starts a server again that has crashed. One that runs goes on.
@@ -86,10 +82,7 @@ impl Server {
 
     /// The same after a time (of true time): until then nobody can connect.
     pub fn restart_in(&self, delay: Duration) {
-        let hub = &self.hub;
-        let at = hub.now().plus(delay);
-        hub.shared.node().restart_at(at);
-        hub.time.pass(|turn| turn.fire());
+        self.hub.restart_in(delay);
     }
 
     /// Takes a key of database 0 away as if memory had run short: [`Database::evict`].
@@ -155,8 +148,26 @@ impl Server {
     }
 }
 
+impl Hub {
+    pub(crate) fn resume(&self) {
+        self.shared.node().resume(&self.shared, self.now());
+        self.time.pass(|turn| turn.fire());
+    }
+
+    pub(crate) fn crash(&self, loss: Loss) {
+        self.shared.node().crash(&self.shared, loss, self.now());
+        self.time.pass(|turn| turn.fire());
+    }
+
+    pub(crate) fn restart_in(&self, delay: Duration) {
+        let at = self.now().plus(delay);
+        self.shared.node().restart_at(at);
+        self.time.pass(|turn| turn.fire());
+    }
+}
+
 /// Changes the engine, and lets everything follow from it that does.
-fn change(hub: &Hub, change: impl FnOnce(&mut Engine, UnixMicros)) {
+pub(crate) fn change(hub: &Hub, change: impl FnOnce(&mut Engine, UnixMicros)) {
     hub.shared.node().change(&hub.shared, hub.now(), change);
     hub.fire();
 }

@@ -33,11 +33,12 @@ pub(crate) use turn::{Between, Seat, TrueTime};
 #[cfg(unix)]
 pub(crate) use unix::url as unix_url;
 
+use crate::control::Control;
 use crate::engine::{Engine, UnixMicros};
 use crate::link::Link;
 use crate::node::Shared;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Wake, Waker};
 use tokio::sync::watch;
 
@@ -50,6 +51,8 @@ pub(crate) struct Hub {
     armed: AtomicI64,
     /// Told when there is something earlier than what the timer waits for, and at the end.
     rearm: watch::Sender<()>,
+    /// Who carries out what `REDOUBLE.*` asks for, if anybody may.
+    control: Mutex<Option<Arc<Control>>>,
 }
 
 /// What a gate rings when it opens.
@@ -70,11 +73,37 @@ impl Hub {
             time,
             armed: AtomicI64::new(i64::MAX),
             rearm: watch::Sender::new(()),
+            control: Mutex::default(),
         });
         hub.time.join(&hub);
         let bell = Bell(Arc::downgrade(&hub));
         hub.shared.ring(Waker::from(Arc::new(bell)));
         hub
+    }
+
+    /// From now on orders are carried out by this.
+    pub(crate) fn obey(&self, control: &Arc<Control>) {
+        *self.control.lock().unwrap_or_else(PoisonError::into_inner) = Some(control.clone());
+    }
+
+    /// Carries out the orders that were given here. Nobody may have a node, or the time. While a long
+    /// script has the node they wait: whoever served it comes back here.
+    #[inline]
+    pub(super) fn attend(&self) {
+        if self.shared.orders.has_any() && !self.shared.busy.load(Ordering::Acquire) {
+            self.carry_out_orders();
+        }
+    }
+
+    #[cold]
+    fn carry_out_orders(&self) {
+        let control = {
+            let control = self.control.lock();
+            control.unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        if let Some(control) = control {
+            self.shared.orders.work(|link| control.answer(self, link));
+        }
     }
 
     /// Lets go on what waited for a gate: at once, or by the timer when the node is taken, perhaps by
@@ -110,6 +139,7 @@ impl Hub {
         if self.shared.has_outgoing() {
             self.fire();
         }
+        self.attend();
     }
 
     /// Makes sure that the timer fires no later than `due`.

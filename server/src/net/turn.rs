@@ -88,9 +88,11 @@ impl TrueTime {
         let passed = pass(&mut turn);
         let due = turn.next().map(|(due, _)| due);
         drop(turn);
+        drop(members);
         if let Some(due) = due {
             hubs.iter().for_each(|hub| hub.arm(due));
         }
+        hubs.iter().for_each(|hub| hub.attend());
         passed
     }
 
@@ -111,7 +113,11 @@ impl TrueTime {
             between: &mut members.between,
         };
         turn.fire();
-        Some(turn.next().map(|(due, _)| due))
+        let due = turn.next().map(|(due, _)| due);
+        drop(turn);
+        drop(members);
+        hubs.iter().for_each(|hub| hub.attend());
+        Some(due)
     }
 
     fn lock(&self) -> MutexGuard<'_, Members> {

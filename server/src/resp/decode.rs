@@ -90,6 +90,8 @@ enum State {
     Body { missing: u32, len: u32 },
     /// A request was handed out; its bytes go at the next call.
     Done,
+    /// A request was handed out and is handed out again at the next call.
+    Again,
 }
 
 /// Turns the bytes of one connection into requests.
@@ -165,7 +167,16 @@ impl Decoder {
     pub fn buffered_bytes(&self) -> usize {
         match self.state {
             State::Done => self.buf.len() - self.pos,
-            State::Start | State::Header { .. } | State::Body { .. } => self.buf.len() - self.base,
+            State::Start | State::Again | State::Header { .. } | State::Body { .. } => {
+                self.buf.len() - self.base
+            }
+        }
+    }
+
+    /// Has the request that was handed out last handed out again.
+    pub(crate) fn put_back(&mut self) {
+        if self.state == State::Done {
+            self.state = State::Again;
         }
     }
 
@@ -182,6 +193,16 @@ impl Decoder {
         loop {
             match self.state {
                 State::Done => self.finish(),
+                State::Again => {
+                    self.state = State::Done;
+                    if self.spans.is_empty() {
+                        return Ok(self.inline.as_request());
+                    }
+                    return Ok(Some(Request {
+                        bytes: &self.buf[self.base..self.pos],
+                        spans: &self.spans,
+                    }));
+                }
                 State::Start => {
                     let Some(&first) = self.buf.get(self.pos) else {
                         return Ok(None);

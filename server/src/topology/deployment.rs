@@ -1,6 +1,7 @@
 //! Several servers as one object: made together, addressed by name, on one clock.
 
 use super::replica::{Lag, Network};
+use crate::control::Control;
 use crate::engine::Address;
 use crate::net::Clock;
 use crate::server::{Server, ServerBuilder};
@@ -38,12 +39,15 @@ use std::ops::Index;
 pub struct Deployment {
     servers: Vec<(String, Server)>,
     pub(super) network: Network,
+    /// Serves the control port, if there is one.
+    control: Option<Server>,
 }
 
 /// How the servers of a [`Deployment`] are to be.
 #[derive(Clone, Debug, Default)]
 pub struct DeploymentBuilder {
     pub(super) server: ServerBuilder,
+    first_port: u16,
 }
 
 impl DeploymentBuilder {
@@ -62,6 +66,14 @@ impl DeploymentBuilder {
         self
     }
 
+    /// The port of the first server; each gets the one behind its predecessor's. 0, the default, takes
+    /// free ones.
+    #[must_use]
+    pub fn first_port(mut self, port: u16) -> Self {
+        self.first_port = port;
+        self
+    }
+
     /// Starts so many masters that know nothing of each other, as Redlock wants them.
     ///
     /// # Errors
@@ -71,7 +83,8 @@ impl DeploymentBuilder {
     /// Outside of a tokio runtime.
     pub async fn independent(self, count: usize) -> io::Result<Deployment> {
         let names = (1..=count).map(|number| format!("node-{number}"));
-        self.start(names.collect()).await
+        let deployment = self.start(names.collect()).await?;
+        deployment.controlled()
     }
 
     /// Starts masters, each with so many replicas that hold a copy of what it holds.
@@ -106,14 +119,22 @@ impl DeploymentBuilder {
             deployment.network.follow(replica, Some(master));
         }
         deployment.settle();
-        Ok(deployment)
+        deployment.controlled()
     }
 
-    pub(super) async fn start(self, names: Vec<String>) -> io::Result<Deployment> {
+    pub(super) async fn start(mut self, names: Vec<String>) -> io::Result<Deployment> {
         let network = Network::default();
+        let control = self.server.take_control_port()?;
         let mut servers: Vec<(String, Server)> = Vec::with_capacity(names.len());
         for (place, name) in names.into_iter().enumerate() {
-            let mut builder = self.server.clone().port(0).seed_of(place);
+            let port = match self.first_port {
+                0 => 0,
+                first => u16::try_from(place)
+                    .ok()
+                    .and_then(|place| first.checked_add(place))
+                    .ok_or_else(|| io::Error::other("there are not so many ports"))?,
+            };
+            let mut builder = self.server.clone().port(port).seed_of(place);
             if let Some((_, first)) = servers.first() {
                 builder = builder.beside(first);
             }
@@ -129,7 +150,11 @@ impl DeploymentBuilder {
             first.hub.time.connect(Box::new(network.clone()));
         }
         network.introduce();
-        Ok(Deployment { servers, network })
+        Ok(Deployment {
+            servers,
+            network,
+            control,
+        })
     }
 }
 
@@ -153,6 +178,24 @@ impl Deployment {
     /// When a port cannot be bound.
     pub async fn replicated(masters: usize, replicas: usize) -> io::Result<Self> {
         Self::builder().replicated(masters, replicas).await
+    }
+
+    /// From now on `REDOUBLE.*` speaks to all servers, as they are now and follow each other.
+    fn controlled(self) -> io::Result<Self> {
+        let nodes = self.servers.iter();
+        let nodes = nodes.map(|(name, server)| (name.as_str(), &server.hub));
+        let control = Control::of(nodes, &self.network);
+        self.nodes().for_each(|server| server.hub.obey(&control));
+        if let Some(server) = &self.control {
+            server.hub.obey(&control);
+            server.serve()?;
+        }
+        Ok(self)
+    }
+
+    /// The URL of the control port ([`ServerBuilder::control_port`]), if there is one.
+    pub fn control_url(&self) -> Option<String> {
+        self.control.as_ref().map(Server::url)
     }
 
     /// The names of the servers, in the order in which they were made.
@@ -237,20 +280,11 @@ impl Deployment {
     /// When there is no server of this name.
     pub fn fail_over_to(&self, replica: &str) {
         let place = self.place(replica);
-        let links = self.network.masters();
-        self.network.follow(place, None);
         if self.is_cluster() {
             // There the others follow by themselves.
-            return self.settle();
-        }
-        if let Some((_, master)) = links.iter().find(|(of, _)| *of == place) {
-            self.network.follow(*master, Some(place));
-            for (other, _) in links
-                .iter()
-                .filter(|(of, of_master)| of_master == master && *of != place)
-            {
-                self.network.follow(*other, Some(place));
-            }
+            self.network.follow(place, None);
+        } else {
+            self.network.fail_over_to(place);
         }
         self.settle();
     }

@@ -7,3 +7,4 @@ mod replica;
 
 pub use deployment::{CutLink, Deployment, DeploymentBuilder};
 pub use replica::Lag;
+pub(crate) use replica::Network;

@@ -101,6 +101,20 @@ impl Network {
         self.lock().orders.push_back(Order::Follow { node, master });
     }
 
+    /// A node shall be the master of its master, and of all others that follow that one.
+    pub(crate) fn fail_over_to(&self, node: usize) {
+        let links = self.masters();
+        self.follow(node, None);
+        if let Some((_, master)) = links.iter().find(|(of, _)| *of == node) {
+            self.follow(*master, Some(node));
+            for (other, of) in &links {
+                if of == master && *other != node {
+                    self.follow(*other, Some(node));
+                }
+            }
+        }
+    }
+
     pub(crate) fn set_cut(&self, replica: usize, is_cut: bool) {
         self.lock()
             .orders
@@ -120,6 +134,18 @@ impl Network {
             .iter()
             .map(|link| (link.replica, link.master))
             .collect()
+    }
+
+    /// Whether the link of a replica is cut.
+    pub(crate) fn is_cut(&self, replica: usize) -> bool {
+        let state = self.lock();
+        let mut links = state.links.iter();
+        links.any(|link| link.replica == replica && link.is_cut)
+    }
+
+    /// How far a node is behind, whomever it follows.
+    pub(crate) fn lag(&self, replica: usize) -> Lag {
+        self.lock().lags[replica]
     }
 
     /// Units on their way to a replica.

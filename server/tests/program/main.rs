@@ -1,5 +1,7 @@
 //! The `redouble` program, as a script or a test of another language uses it.
 
+mod control;
+mod languages;
 #[cfg(unix)]
 mod run;
 mod serve;

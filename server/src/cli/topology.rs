@@ -1,0 +1,157 @@
+//! `redouble serve --topology`: several nodes at once.
+
+use super::Error;
+use super::options::ServerOptions;
+use super::start::{Announcement, builder, log_to_stderr};
+use redouble::Deployment;
+use std::fmt::Write as _;
+use std::str::FromStr;
+use tokio::runtime::Runtime;
+
+/// Nodes at once; each has two threads and a port.
+const NODES_MAX: usize = 1_000;
+
+/// Which nodes there are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Topology {
+    /// Masters that know nothing of each other.
+    Independent(usize),
+    /// Masters, each with so many replicas.
+    Replicated { masters: usize, replicas: usize },
+}
+
+impl FromStr for Topology {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, counts) = text.split_once(':').unwrap_or((text, ""));
+        let (first, second) = match counts.split_once('+') {
+            Some((first, second)) => (first, Some(second)),
+            None => (counts, None),
+        };
+        let count = |text: &str| text.parse::<usize>().ok().filter(|n| *n <= NODES_MAX);
+        let topology = match (kind, count(first), second.map(count)) {
+            ("independent", Some(nodes), None) if nodes > 0 => Self::Independent(nodes),
+            ("replicated", Some(masters), Some(Some(all))) if masters > 0 => {
+                if all % masters > 0 {
+                    return Err(format!(
+                        "{all} replicas cannot be shared evenly by {masters} masters"
+                    ));
+                }
+                let replicas = all / masters;
+                Self::Replicated { masters, replicas }
+            }
+            ("independent", ..) => return Err("expected independent:N, as independent:5".into()),
+            ("replicated", ..) => {
+                return Err("expected replicated:MASTERS+REPLICAS, as replicated:1+2".into());
+            }
+            _ => {
+                return Err(format!(
+                    "there is no topology '{kind}', only independent:N and replicated:M+R"
+                ));
+            }
+        };
+        let nodes = match topology {
+            Self::Independent(nodes) => nodes,
+            Self::Replicated { masters, replicas } => masters + masters * replicas,
+        };
+        if nodes > NODES_MAX {
+            return Err(format!("{nodes} nodes are too many, {NODES_MAX} at most"));
+        }
+        Ok(topology)
+    }
+}
+
+/// Nodes that run, and the file that tells of them.
+pub(super) struct Group {
+    deployment: Deployment,
+    _file: Option<Announcement>,
+}
+
+impl Topology {
+    pub(super) fn start(self, options: &ServerOptions, runtime: &Runtime) -> Result<Group, Error> {
+        log_to_stderr(options.log);
+        let is_plain = !options.no_tcp && options.tls.tls_port.is_none();
+        #[cfg(unix)]
+        let is_plain = is_plain && options.unix_socket.is_none();
+        if !is_plain {
+            return Err(
+                "--topology has plain TCP alone: no --no-tcp, --unix-socket, --tls-port".into(),
+            );
+        }
+        let builder = Deployment::builder()
+            .servers(builder(options)?)
+            .first_port(options.port);
+        let deployment = runtime.block_on(async {
+            match self {
+                Self::Independent(count) => builder.independent(count).await,
+                Self::Replicated { masters, replicas } => {
+                    builder.replicated(masters, replicas).await
+                }
+            }
+        })?;
+        for server in deployment.nodes() {
+            server.listen()?;
+        }
+        let file = options.port_file.as_ref().map(|file| {
+            let mut text = String::new();
+            for (name, server) in deployment.names().zip(deployment.nodes()) {
+                let _infallible = writeln!(text, "{name} {}", server.addr().port());
+            }
+            Announcement::write(file, &text)
+        });
+        Ok(Group {
+            _file: file.transpose()?,
+            deployment,
+        })
+    }
+}
+
+impl Group {
+    /// What is printed once all nodes accept connections.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        let nodes = self.deployment.names().zip(self.deployment.nodes());
+        let control = self.deployment.control_url();
+        nodes
+            .map(|(name, server)| format!("ready {name} {}", server.url()))
+            .chain(control.map(|url| format!("control {url}")))
+    }
+
+    /// Whether all nodes were shut down.
+    pub(super) fn has_ended(&self) -> bool {
+        let mut nodes = self.deployment.nodes();
+        nodes.all(|server| server.is_shut_down())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topology_is_told_by_its_kind_and_counts() {
+        let read = |text: &str| text.parse::<Topology>();
+        assert_eq!(read("independent:5"), Ok(Topology::Independent(5)));
+        let (masters, replicas) = (1, 2);
+        let one = Topology::Replicated { masters, replicas };
+        assert_eq!(read("replicated:1+2"), Ok(one));
+        let (masters, replicas) = (3, 1);
+        let three = Topology::Replicated { masters, replicas };
+        assert_eq!(read("replicated:3+3"), Ok(three));
+        for (wrong, why) in [
+            ("ring:3", "there is no topology 'ring'"),
+            ("", "there is no topology ''"),
+            ("independent", "expected independent:N"),
+            ("independent:0", "expected independent:N"),
+            ("independent:1+1", "expected independent:N"),
+            ("independent:99999999", "expected independent:N"),
+            ("replicated:2", "expected replicated:MASTERS+REPLICAS"),
+            ("replicated:0+0", "expected replicated:MASTERS+REPLICAS"),
+            ("replicated:2+3", "3 replicas cannot be shared"),
+            ("replicated:600+600", "1200 nodes are too many"),
+        ] {
+            let error = read(wrong).unwrap_err();
+            assert!(error.starts_with(why), "{wrong}: {error}");
+        }
+    }
+}

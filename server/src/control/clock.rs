@@ -1,0 +1,136 @@
+//! REDOUBLE.CLOCK.
+
+use super::words::Words;
+use super::{Answer, Caller, Control, Family, error};
+use crate::engine::{UnixMicros, UnixMillis};
+use crate::inspect::ClockControl;
+use crate::net::{Clock, Hub};
+use crate::resp::{ErrorReply, Reply};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) const FAMILY: Family = Family {
+    name: "CLOCK",
+    run,
+    help: &[
+        (
+            "NOW",
+            "What the node's clock shows, in milliseconds since 1970.",
+        ),
+        (
+            "STATE",
+            "The same with where it comes from, how far it is off, and at what rate it runs.",
+        ),
+        (
+            "ADVANCE <ms>",
+            "Moves a manual clock forward, that of all nodes, through every deadline on the way.",
+        ),
+        (
+            "SET <ms>",
+            "Sets a manual clock, also back; what is overdue happens at once.",
+        ),
+        (
+            "JUMP <ms>",
+            "Moves the clock of this node alone, back if negative. Works on every clock.",
+        ),
+        (
+            "DRIFT <ppm>",
+            "Lets the clock of this node gain so many microseconds in each second, or lose them.",
+        ),
+        (
+            "FREEZE | THAW",
+            "Lets the clock of this node stand still, or go on.",
+        ),
+        ("ON <node> <subcommand>", "The same for another node."),
+        ("HELP", "This."),
+    ],
+};
+
+fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
+    if words.has("ADVANCE") {
+        // All nodes share it.
+        let hub = control.hubs().into_iter().next();
+        return advance(
+            &hub.ok_or_else(|| error("all nodes were shut down"))?,
+            words,
+        );
+    }
+    let hub = control.meant(caller, words)?;
+    let clock = ClockControl::of(&hub);
+    if words.has("NOW") {
+        words.end()?;
+    } else if words.has("STATE") {
+        words.end()?;
+        return Ok(state(&hub));
+    } else if words.has("ADVANCE") {
+        return advance(&hub, words);
+    } else if words.has("SET") {
+        let to = words.signed_millis()?;
+        words.end()?;
+        manual(&hub)?;
+        clock.set(UnixMillis(to).micros());
+    } else if words.has("JUMP") {
+        let by = words.signed_millis()?;
+        words.end()?;
+        let distance = Duration::from_millis(by.unsigned_abs());
+        if by < 0 {
+            clock.jump_back(distance);
+        } else {
+            clock.jump(distance);
+        }
+    } else if words.has("DRIFT") {
+        let ppm = words.number("microseconds per second")?;
+        words.end()?;
+        clock.drift(ppm);
+    } else if words.has("FREEZE") {
+        words.end()?;
+        clock.freeze();
+    } else if words.has("THAW") {
+        words.end()?;
+        clock.thaw();
+    } else {
+        return Err(words.unknown());
+    }
+    Ok(shown(&hub))
+}
+
+fn advance(hub: &Arc<Hub>, words: &mut Words<'_>) -> Answer {
+    let by = words.millis()?;
+    words.end()?;
+    manual(hub)?;
+    ClockControl::of(hub).advance(by);
+    Ok(shown(hub))
+}
+
+/// What the clock shows.
+fn shown(hub: &Hub) -> Reply {
+    let UnixMicros(now) = ClockControl::of(hub).now();
+    Reply::Int(now.div_euclid(1_000))
+}
+
+fn state(hub: &Hub) -> Reply {
+    let clock = ClockControl::of(hub);
+    let source = match hub.time.source.mode() {
+        Clock::System => "system",
+        Clock::Manual => "manual",
+        Clock::Tokio => "tokio",
+    };
+    let pair = |name: &'static str, value| (Reply::bulk(name), value);
+    Reply::Map(vec![
+        pair("source", Reply::bulk(source)),
+        pair("now_us", Reply::Int(clock.now().0)),
+        pair("offset_us", Reply::Int(clock.offset_us())),
+        pair("drift_ppm", Reply::Int(clock.drift_ppm().into())),
+        pair("frozen", Reply::Int(clock.is_frozen().into())),
+    ])
+}
+
+fn manual(hub: &Hub) -> Result<(), ErrorReply> {
+    if hub.time.source.mode() == Clock::Manual {
+        Ok(())
+    } else {
+        Err(error(
+            "only a manual clock can be moved: start the server with --clock manual, or JUMP",
+        ))
+    }
+}

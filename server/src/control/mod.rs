@@ -1,0 +1,190 @@
+//! Wire control: `REDOUBLE.*`, what Rust tests do by methods, for clients of any language.
+//!
+//! Orders are taken before the engine sees them (`order.rs`) and carried out here when nobody has a
+//! node, so that they may speak to other nodes and move time. They pass no fault rule, are in no
+//! history and count in no statistics; inside MULTI they are not queued, and a node that is paused
+//! takes them.
+
+mod clock;
+mod fault;
+mod help;
+mod history;
+mod node;
+mod reset;
+mod words;
+
+use crate::engine::Desk as _;
+use crate::link::Link;
+use crate::net::Hub;
+use crate::order::PREFIX;
+use crate::resp::{ErrorReply, Reply};
+use crate::topology::Network;
+use std::sync::{Arc, Weak};
+use words::Words;
+
+/// What an order comes to.
+type Answer = Result<Reply, ErrorReply>;
+
+fn error(text: impl Into<String>) -> ErrorReply {
+    ErrorReply::from_bytes(format!("ERR {}", text.into()).into_bytes())
+}
+
+/// A server that stands alone is called this.
+pub(crate) const ALONE: &str = "node-1";
+
+/// The servers that are controlled together.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// In the order in which they were made.
+    nodes: Vec<Node>,
+    network: Option<Network>,
+    /// Who followed whom at the start: the replica, then its master.
+    masters: Vec<(usize, usize)>,
+}
+
+#[derive(Debug)]
+struct Node {
+    name: String,
+    hub: Weak<Hub>,
+}
+
+/// Who has given an order.
+#[derive(Clone, Copy)]
+struct Caller<'a> {
+    hub: &'a Hub,
+    link: &'a Link,
+}
+
+/// A family of orders.
+struct Family {
+    /// Behind the prefix.
+    name: &'static str,
+    run: fn(&Control, Caller<'_>, &mut Words<'_>) -> Answer,
+    /// Its subcommands with their arguments, and what each does.
+    help: &'static [(&'static str, &'static str)],
+}
+
+const FAMILIES: &[Family] = &[
+    clock::FAMILY,
+    fault::FAMILY,
+    node::FAMILY,
+    history::FAMILY,
+    reset::FAMILY,
+];
+
+impl Control {
+    /// For a server that stands alone.
+    pub(crate) fn alone(hub: &Arc<Hub>) -> Arc<Self> {
+        Arc::new(Self {
+            nodes: vec![Node {
+                name: ALONE.to_owned(),
+                hub: Arc::downgrade(hub),
+            }],
+            network: None,
+            masters: Vec::new(),
+        })
+    }
+
+    /// For the servers of a deployment, as they are now.
+    pub(crate) fn of<'a>(
+        nodes: impl IntoIterator<Item = (&'a str, &'a Arc<Hub>)>,
+        network: &Network,
+    ) -> Arc<Self> {
+        let nodes = nodes.into_iter().map(|(name, hub)| Node {
+            name: name.to_owned(),
+            hub: Arc::downgrade(hub),
+        });
+        Arc::new(Self {
+            nodes: nodes.collect(),
+            network: Some(network.clone()),
+            masters: network.masters(),
+        })
+    }
+
+    /// Carries out the order that waits on a connection to `hub`, and answers it.
+    pub(crate) fn answer(&self, hub: &Hub, link: &Arc<Link>) {
+        let (Some(conn), Some(request)) = (link.conn.get(), link.input().parked.clone()) else {
+            return;
+        };
+        let protocol = hub.shared.node().engine.protocol(*conn);
+        let args: Vec<&[u8]> = request.as_request().iter().flat_map(|r| r.iter()).collect();
+        let reply = self.carry_out(Caller { hub, link }, &args);
+        let reply = reply.unwrap_or_else(Reply::Error);
+        hub.shared.answer_order(link, &reply, protocol, hub.now());
+        hub.fire();
+    }
+
+    fn carry_out(&self, caller: Caller<'_>, args: &[&[u8]]) -> Answer {
+        let (name, rest) = args.split_first().ok_or_else(|| error("no command"))?;
+        let name = name.get(PREFIX.len()..).unwrap_or_default();
+        let family = FAMILIES
+            .iter()
+            .find(|family| name.eq_ignore_ascii_case(family.name.as_bytes()))
+            .ok_or_else(|| {
+                let names: Vec<_> = FAMILIES.iter().map(|family| family.name).collect();
+                let name = String::from_utf8_lossy(name);
+                error(format!(
+                    "there is no REDOUBLE.{name}, only {}",
+                    names.join(", ")
+                ))
+            })?;
+        let mut words = Words::new(family.name, rest);
+        if words.has("HELP") {
+            return help::of(family, &mut words);
+        }
+        (family.run)(self, caller, &mut words)
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// The node of this name, by its place.
+    fn place(&self, name: &[u8]) -> Result<usize, ErrorReply> {
+        let found = self.nodes.iter().position(|n| n.name.as_bytes() == name);
+        found.ok_or_else(|| {
+            let name = String::from_utf8_lossy(name);
+            error(format!(
+                "no node is called '{name}'; there is {}",
+                self.names()
+            ))
+        })
+    }
+
+    fn hub(&self, place: usize) -> Result<Arc<Hub>, ErrorReply> {
+        let node = &self.nodes[place];
+        let hub = node.hub.upgrade().filter(|hub| !hub.shared.is_down());
+        hub.ok_or_else(|| error(format!("{} was shut down", node.name)))
+    }
+
+    /// Every node that was not shut down.
+    fn hubs(&self) -> Vec<Arc<Hub>> {
+        (0..self.nodes.len())
+            .filter_map(|place| self.hub(place).ok())
+            .collect()
+    }
+
+    /// The node that an order is about: the one it names by ON, else the one that was asked.
+    fn meant(&self, caller: Caller<'_>, words: &mut Words<'_>) -> Result<Arc<Hub>, ErrorReply> {
+        if words.has("ON") {
+            return self.hub(self.place(words.take("the name of a node")?)?);
+        }
+        let is_asked = |node: &Node| std::ptr::eq(node.hub.as_ptr(), caller.hub);
+        match self.nodes.iter().position(is_asked) {
+            Some(place) => self.hub(place),
+            None if self.nodes.len() == 1 => self.hub(0),
+            None => Err(error(format!(
+                "several nodes are controlled here: say ON and one of {}",
+                self.names()
+            ))),
+        }
+    }
+
+    /// Does what is due now, on all nodes and between them.
+    fn settle(&self) {
+        if let Some(hub) = self.hubs().first() {
+            hub.time.pass(|turn| turn.fire());
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! REDOUBLE.RESET.
+
+use super::words::Words;
+use super::{Answer, Caller, Control, Family, error};
+use crate::resp::Reply;
+use crate::topology::Lag;
+
+pub(super) const FAMILY: Family = Family {
+    name: "RESET",
+    run,
+    help: &[
+        (
+            "(no arguments)",
+            "All nodes are as freshly started: no data, scripts, faults, lags, history; clocks run true, parameters are what they were, replicas follow whom they followed, and nobody is paused or down. Connections stay.",
+        ),
+        ("HELP", "This."),
+    ],
+};
+
+fn run(control: &Control, _: Caller<'_>, words: &mut Words<'_>) -> Answer {
+    words.end()?;
+    let hubs = control.hubs();
+    if hubs.len() < control.nodes.len() {
+        return Err(error("a node was shut down and does not come back"));
+    }
+    let is_in_script = |hub: &std::sync::Arc<crate::net::Hub>| {
+        let node = hub.shared.node();
+        node.engine.state().busy.is_some()
+    };
+    if hubs.iter().any(is_in_script) {
+        return Err(error(
+            "a script was given up and not killed: SCRIPT KILL first",
+        ));
+    }
+    if let Some(network) = &control.network {
+        for place in 0..control.nodes.len() {
+            network.set_cut(place, false);
+            network.set_lag(place, Lag::default());
+            network.follow(place, None);
+        }
+        control.settle();
+    }
+    for hub in &hubs {
+        let mut node = hub.shared.node();
+        node.reset(&hub.shared, hub.now());
+    }
+    if let Some(network) = &control.network {
+        for (replica, master) in &control.masters {
+            network.follow(*replica, Some(*master));
+        }
+    }
+    control.settle();
+    Ok(Reply::Ok)
+}

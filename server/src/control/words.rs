@@ -1,0 +1,103 @@
+//! The words of an order.
+
+use super::error;
+use crate::resp::ErrorReply;
+use std::time::Duration;
+
+/// Past this a time is taken for a mistake: a hundred years, in milliseconds.
+const MILLIS_MAX: i64 = 100 * 366 * 24 * 3_600 * 1_000;
+
+pub(super) struct Words<'a> {
+    /// Of whose family.
+    family: &'static str,
+    rest: &'a [&'a [u8]],
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn new(family: &'static str, rest: &'a [&'a [u8]]) -> Self {
+        Self { family, rest }
+    }
+
+    /// The next word, if it is this one, in any case.
+    pub(super) fn has(&mut self, word: &str) -> bool {
+        let found = self.rest.first();
+        let is_it = found.is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()));
+        if is_it {
+            self.rest = &self.rest[1..];
+        }
+        is_it
+    }
+
+    pub(super) fn next(&mut self) -> Option<&'a [u8]> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(first)
+    }
+
+    pub(super) fn take(&mut self, expected: &str) -> Result<&'a [u8], ErrorReply> {
+        self.next()
+            .ok_or_else(|| self.error(&format!("expected {expected}, found the end")))
+    }
+
+    pub(super) fn text(&mut self, expected: &str) -> Result<&'a str, ErrorReply> {
+        let word = self.take(expected)?;
+        std::str::from_utf8(word).map_err(|_| self.unexpected(expected, word))
+    }
+
+    /// All that is left.
+    pub(super) fn all(&mut self) -> &'a [&'a [u8]] {
+        std::mem::take(&mut self.rest)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(super) fn number<T: std::str::FromStr>(&mut self, expected: &str) -> Result<T, ErrorReply> {
+        let word = self.take(expected)?;
+        let number = std::str::from_utf8(word).ok().and_then(|w| w.parse().ok());
+        number.ok_or_else(|| self.unexpected(expected, word))
+    }
+
+    /// Milliseconds, perhaps negative.
+    pub(super) fn signed_millis(&mut self) -> Result<i64, ErrorReply> {
+        let millis: i64 = self.number("milliseconds")?;
+        if (-MILLIS_MAX..=MILLIS_MAX).contains(&millis) {
+            Ok(millis)
+        } else {
+            Err(self.error(&format!("{millis} milliseconds are more than a century")))
+        }
+    }
+
+    pub(super) fn millis(&mut self) -> Result<Duration, ErrorReply> {
+        let millis = self.signed_millis()?;
+        u64::try_from(millis)
+            .map(Duration::from_millis)
+            .map_err(|_| self.error(&format!("expected milliseconds, found '{millis}'")))
+    }
+
+    /// Nothing may follow.
+    pub(super) fn end(&self) -> Result<(), ErrorReply> {
+        match self.rest.first() {
+            None => Ok(()),
+            Some(word) => Err(self.unexpected("the end", word)),
+        }
+    }
+
+    pub(super) fn unexpected(&self, expected: &str, found: &[u8]) -> ErrorReply {
+        let found = String::from_utf8_lossy(found);
+        self.error(&format!("expected {expected}, found '{found}'"))
+    }
+
+    /// The next word is no subcommand of the family.
+    pub(super) fn unknown(&self) -> ErrorReply {
+        match self.rest.first() {
+            Some(word) => self.unexpected("a subcommand", word),
+            None => self.error("expected a subcommand, found the end"),
+        }
+    }
+
+    fn error(&self, text: &str) -> ErrorReply {
+        error(format!("{text}; see REDOUBLE.{} HELP", self.family))
+    }
+}
