@@ -158,6 +158,8 @@ pub(crate) enum Outgoing {
     Follow(Option<Address>),
     /// Something for the other nodes of its cluster.
     Cluster(News),
+    /// It is a sentinel, and was told to fail over.
+    FailOver,
     /// Everything that was under way from and to it is lost.
     Crashed,
     /// It runs again.
@@ -366,7 +368,8 @@ impl Shared {
                         | Effect::Stall { .. }
                         | Effect::Propagate(_)
                         | Effect::Follow { .. }
-                        | Effect::Cluster(_) => {}
+                        | Effect::Cluster(_)
+                        | Effect::FailOver => {}
                     }
                 }
             }
@@ -940,6 +943,7 @@ impl Node {
                 }
                 Effect::Follow { master } => shared.post(Outgoing::Follow(master)),
                 Effect::Cluster(news) => shared.post(Outgoing::Cluster(news)),
+                Effect::FailOver => shared.post(Outgoing::FailOver),
             }
         }
     }

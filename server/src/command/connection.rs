@@ -118,15 +118,20 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let role = if is_replica { "replica" } else { "master" };
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
-    Ok(Reply::Map(vec![
+    let is_sentinel = ctx.state.sentinel.is_some();
+    let mode = if is_sentinel { "sentinel" } else { mode };
+    let mut fields = vec![
         pair("server", Reply::bulk("redis")),
         pair("version", Reply::bulk(crate::REDIS_VERSION)),
         pair("proto", Reply::Int(proto)),
         pair("id", Reply::Int(ctx.session.conn.client_id() as i64)),
         pair("mode", Reply::bulk(mode)),
-        pair("role", Reply::bulk(role)),
-        pair("modules", Reply::Array(Vec::new())),
-    ]))
+    ];
+    if !is_sentinel {
+        fields.push(pair("role", Reply::bulk(role)));
+    }
+    fields.push(pair("modules", Reply::Array(Vec::new())));
+    Ok(Reply::Map(fields))
 }
 
 fn quit(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {

@@ -27,7 +27,17 @@ const SECTIONS: &[(&str, bool, Section)] = &[
         text.field("cluster_enabled", u8::from(ctx.state.cluster.is_some()));
     }),
     ("Keyspace", true, keyspace),
+    ("Sentinel", true, sentinel),
 ];
+
+/// Sections that a sentinel has.
+const OF_A_SENTINEL: &[&str] = &["Server", "Clients", "CPU", "Stats", "Sentinel"];
+
+fn sentinel(ctx: &mut Ctx<'_>, text: &mut Text) {
+    if let Some(sentinel) = &ctx.state.sentinel {
+        super::sentinel::describe(sentinel, |name, value| text.field(name, value));
+    }
+}
 
 /// Lines of a section.
 struct Text(String);
@@ -67,7 +77,16 @@ fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let all = asked("all") || asked("everything");
     let default = wanted.is_empty() || asked("default");
     let mut text = Text(String::new());
+    let is_sentinel = ctx.state.sentinel.is_some();
     for (name, is_default, section) in SECTIONS {
+        let exists = if is_sentinel {
+            OF_A_SENTINEL.contains(name)
+        } else {
+            *name != "Sentinel"
+        };
+        if !exists {
+            continue;
+        }
         if all || default && *is_default || asked(name) {
             if !text.0.is_empty() {
                 text.0.push_str("\r\n");

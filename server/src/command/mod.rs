@@ -24,6 +24,7 @@ mod replication;
 mod scan;
 #[cfg(feature = "script")]
 mod scripting;
+pub(crate) mod sentinel;
 mod server;
 mod slowlog;
 mod sort;

@@ -48,6 +48,9 @@ fn bad_port() -> CommandError {
 }
 
 fn role(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    if let Some(sentinel) = &ctx.state.sentinel {
+        return Ok(super::sentinel::role(sentinel));
+    }
     let replication = &ctx.state.replication;
     let offset = replication.offset as i64;
     if let Some(upstream) = &replication.upstream {

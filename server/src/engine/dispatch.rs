@@ -77,6 +77,12 @@ pub(super) fn dispatch(
             state.outbox.push(Effect::Close { conn: session.conn });
             Dispatched::Silent
         }
+        Err(CommandError::UnknownCommand(unknown))
+            if state.sentinel.is_some() && unknown.name.eq_ignore_ascii_case(b"sentinel") =>
+        {
+            let answer = command::sentinel::sentinel(state, request);
+            Dispatched::Reply(answer.unwrap_or_else(|error| refuse(state, origin, error)))
+        }
         Err(error) => Dispatched::Reply(reject(state, session, request, origin, error)),
     }
 }
@@ -305,6 +311,7 @@ fn rare_gates(
         }
     }
     if state.is_guarded {
+        command::sentinel::gate(state, request, spec)?;
         guard(state, spec)?;
     }
     if let Some(queue) = &mut session.queue

@@ -46,6 +46,8 @@ pub enum Effect {
     },
     /// The other nodes of the cluster are told something.
     Cluster(News),
+    /// A sentinel was told to fail over.
+    FailOver,
     /// The node ends (SHUTDOWN).
     Shutdown,
 }

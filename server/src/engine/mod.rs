@@ -31,6 +31,7 @@ mod reset;
 mod rng;
 #[cfg(feature = "script")]
 mod script;
+mod sentinel;
 mod session;
 mod slab;
 mod slowlog;
@@ -81,6 +82,7 @@ use pause::Pause;
 use pubsub::PubSub;
 pub use replication::Address;
 pub(crate) use replication::{Image, Replication};
+pub(crate) use sentinel::{Seen, Sentinel, Watched};
 use session::Sessions;
 use slowlog::Slowlog;
 use stats::Stats;
@@ -187,6 +189,8 @@ pub(crate) struct State {
     /// Whether a request may be refused for the node's place among others: by a replica, for want of
     /// replicas, in a cluster.
     is_guarded: bool,
+    /// What the node knows as a sentinel, if it is one.
+    pub(crate) sentinel: Option<Box<Sentinel>>,
     /// Changes since the start (`rdb_changes_since_last_save`).
     pub(crate) dirty: u64,
     /// What the driver has to carry out.
@@ -249,6 +253,7 @@ impl State {
             replication: Replication::default(),
             cluster: None,
             script_keeps_to_slot: false,
+            sentinel: None,
             is_guarded: false,
             dirty: 0,
             outbox: Outbox::default(),

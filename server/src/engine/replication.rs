@@ -162,7 +162,8 @@ impl State {
     pub(crate) fn guards_writes(&mut self) {
         self.is_guarded = self.replication.is_replica()
             || self.config.min_replicas_to_write > 0
-            || self.cluster.is_some();
+            || self.cluster.is_some()
+            || self.sentinel.is_some();
     }
 
     /// Has the connection wait until so many replicas have what it wrote.
@@ -526,6 +527,7 @@ mod tests {
                     | Effect::Stall { .. }
                     | Effect::Follow { .. }
                     | Effect::Cluster(_)
+                    | Effect::FailOver
                     | Effect::Shutdown => {}
                 }
             }

@@ -7,6 +7,7 @@ use crate::net::Clock;
 use crate::server::{Server, ServerBuilder};
 use std::io;
 use std::ops::Index;
+use std::time::Duration;
 
 /// Several servers in this process that share true time, each with its own clock, faults and
 /// inspection; dropping it ends them all.
@@ -15,6 +16,7 @@ use std::ops::Index;
 /// |---|---|---|
 /// | [`independent`](Self::independent) | n masters that know nothing of each other | `node-1` to `node-n` |
 /// | [`cluster`](Self::cluster) | m masters that share the slots, with r replicas each | `master-1`, `replica-1-1` ... |
+/// | [`sentinel`](Self::sentinel) | a master with replicas and sentinels that watch it | `master`, `replica-1` ..., `sentinel-1` ... |
 /// | [`replicated`](Self::replicated) | m masters with r replicas each | `master`, `replica-1` ...; with several masters `master-2`, `replica-2-1` ... |
 ///
 /// A lock that a failover gives to two clients, in a few lines:
@@ -48,6 +50,7 @@ pub struct Deployment {
 pub struct DeploymentBuilder {
     pub(super) server: ServerBuilder,
     first_port: u16,
+    pub(super) down_after: Option<Duration>,
 }
 
 impl DeploymentBuilder {

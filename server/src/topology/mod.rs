@@ -4,6 +4,7 @@
 mod cluster;
 mod deployment;
 mod replica;
+mod sentinel;
 
 pub use deployment::{CutLink, Deployment, DeploymentBuilder};
 pub use replica::Lag;

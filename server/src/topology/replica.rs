@@ -6,6 +6,7 @@
 //! the replica gets a copy of everything instead. A node that is paused takes nothing in.
 
 use super::cluster::{self, Bus};
+use super::sentinel::Watch;
 use crate::engine::{Address, News, Unit, UnixMicros};
 use crate::net::{Between, Hub, Seat};
 use crate::node::Outgoing;
@@ -50,6 +51,8 @@ pub(super) enum Order {
     Follow { node: usize, master: Option<usize> },
     /// The link of a replica is cut, or works again.
     Link { replica: usize, is_cut: bool },
+    /// A node shall be the master of its master, and of all others that follow that one.
+    FailOver { to: usize },
     /// Something about the cluster.
     Cluster(cluster::Order),
 }
@@ -63,6 +66,8 @@ pub(super) struct State {
     pub(super) orders: VecDeque<Order>,
     /// What makes a cluster of them, if they are one.
     pub(super) bus: Option<Bus>,
+    /// What sentinels watch, if there are any.
+    pub(super) watch: Option<Watch>,
 }
 
 /// The links between the nodes of a deployment.
@@ -103,16 +108,7 @@ impl Network {
 
     /// A node shall be the master of its master, and of all others that follow that one.
     pub(crate) fn fail_over_to(&self, node: usize) {
-        let links = self.masters();
-        self.follow(node, None);
-        if let Some((_, master)) = links.iter().find(|(of, _)| *of == node) {
-            self.follow(*master, Some(node));
-            for (other, of) in &links {
-                if of == master && *other != node {
-                    self.follow(*other, Some(node));
-                }
-            }
-        }
+        self.lock().orders.push_back(Order::FailOver { to: node });
     }
 
     pub(crate) fn set_cut(&self, replica: usize, is_cut: bool) {
@@ -237,6 +233,7 @@ impl State {
                         let order = cluster::Order::Claim { from: node, claim };
                         self.orders.push_back(Order::Cluster(order));
                     }
+                    Outgoing::FailOver => self.fail_over_by_hand(seats),
                     Outgoing::Crashed => {
                         self.on_crash(node, seats, now);
                         self.suspect(node, now);
@@ -272,8 +269,25 @@ impl State {
         }
     }
 
+    fn fail_over(&mut self, to: usize) {
+        let follow = |node, master| Order::Follow { node, master };
+        self.orders.push_back(follow(to, None));
+        let master = self.links.iter().find(|link| link.replica == to);
+        if let Some(master) = master.map(|link| link.master) {
+            self.orders.push_back(follow(master, Some(to)));
+            let others = self.links.iter().filter(|link| link.master == master);
+            let others = others.filter(|link| link.replica != to);
+            self.orders
+                .extend(others.map(|link| follow(link.replica, Some(to))));
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.switch(to);
+        }
+    }
+
     fn carry_out(&mut self, order: Order, seats: &mut [Seat<'_>], now: UnixMicros) {
         match order {
+            Order::FailOver { to } => self.fail_over(to),
             Order::Follow { node, master } => {
                 self.leave(node, seats, now);
                 if let Some(master) = master.filter(|master| *master != node) {
@@ -390,7 +404,11 @@ impl Between for Network {
             return Some(AT_ONCE);
         }
         let arrival = state.next_arrival(seats).map(|(due, _)| due);
-        [arrival, state.next_suspect()].into_iter().flatten().min()
+        let sentinels = state.sentinels_due(seats);
+        [arrival, state.next_suspect(), sentinels]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
@@ -398,9 +416,13 @@ impl Between for Network {
         state.collect(seats, now);
         while let Some(order) = state.orders.pop_front() {
             state.carry_out(order, seats, now);
+            if let Some(watch) = &mut state.watch {
+                watch.is_stale = true;
+            }
             state.collect(seats, now);
         }
         state.give_up_suspects(seats, now);
+        state.look_after(seats, now);
         if let Some((due, index)) = state.next_arrival(seats)
             && due <= now
         {

@@ -1,0 +1,122 @@
+//! What a sentinel knows: the master that it watches, who follows it, and the other sentinels. Who is
+//! down and who takes over is decided in `topology/`; a sentinel tells of it.
+
+use super::effect::Effect;
+use super::pubsub::Space;
+use super::replication::Address;
+use super::time::UnixMicros;
+use super::{Engine, State};
+use std::time::Duration;
+
+/// A node as the sentinels see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) address: Address,
+    pub(crate) run_id: String,
+    pub(crate) is_down: bool,
+    /// How far its replication is, bytes.
+    pub(crate) offset: u64,
+}
+
+/// A master with all that belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Watched {
+    /// What clients call it.
+    pub(crate) name: String,
+    pub(crate) master: Seen,
+    pub(crate) replicas: Vec<Seen>,
+    /// The sentinels and their ids, this one among them.
+    pub(crate) sentinels: Vec<(Address, String)>,
+    /// Failovers so far (`config-epoch`).
+    pub(crate) epoch: u64,
+    pub(crate) quorum: usize,
+    /// `down-after-milliseconds`.
+    pub(crate) down_after: Duration,
+}
+
+/// The state of a sentinel.
+#[derive(Clone, Debug)]
+pub(crate) struct Sentinel {
+    pub(crate) id: String,
+    pub(crate) watched: Option<Watched>,
+}
+
+impl State {
+    fn tell_listeners(&mut self, channel: &str, message: &str) {
+        self.publish(Space::Channel, channel.as_bytes(), message.as_bytes());
+    }
+
+    /// Asks for a failover, which comes about between nodes.
+    pub(crate) fn ask_for_failover(&mut self) {
+        self.outbox.push(Effect::FailOver);
+    }
+}
+
+impl Engine {
+    /// The node holds no data from now on: it is a sentinel.
+    pub(crate) fn become_sentinel(&mut self) {
+        let state = self.state_mut();
+        let id = state.run_id.clone();
+        state.sentinel = Some(Box::new(Sentinel { id, watched: None }));
+        state.guards_writes();
+    }
+
+    /// How a node is known to others.
+    pub(crate) fn run_id(&self) -> &str {
+        &self.state().run_id
+    }
+
+    /// How far its replication is, bytes.
+    pub(crate) fn replication_offset(&self) -> u64 {
+        self.state().replication.offset
+    }
+
+    /// A sentinel learns how things are now, and tells who listens what has changed.
+    pub(crate) fn watch(&mut self, now_is: Watched, now: UnixMicros) {
+        let state = self.state_mut();
+        state.begin(now);
+        let Some(sentinel) = &mut state.sentinel else {
+            return;
+        };
+        let before = sentinel.watched.replace(now_is.clone());
+        let Some(before) = before.filter(|before| *before != now_is) else {
+            return;
+        };
+        let (name, old, new) = (&now_is.name, &before.master, &now_is.master);
+        let at = |address: &Address| format!("{} {}", address.host, address.port);
+        let master = format!("master {name} {}", at(&new.address));
+        if old.address != new.address {
+            let switch = format!("{name} {} {}", at(&old.address), at(&new.address));
+            state.tell_listeners(
+                "+failover-end",
+                &format!("master {name} {}", at(&old.address)),
+            );
+            state.tell_listeners("+switch-master", &switch);
+        } else if old.is_down != new.is_down {
+            let sign = if new.is_down { '+' } else { '-' };
+            state.tell_listeners(&format!("{sign}sdown"), &master);
+            state.tell_listeners(&format!("{sign}odown"), &master);
+        }
+        for replica in &now_is.replicas {
+            let known = before
+                .replicas
+                .iter()
+                .find(|known| known.address == replica.address);
+            let text = format!(
+                "slave {} {} @ {name} {}",
+                replica.address,
+                at(&replica.address),
+                at(&new.address)
+            );
+            match known {
+                None => state.tell_listeners("+slave", &text),
+                Some(known) if known.is_down != replica.is_down => {
+                    let sign = if replica.is_down { '+' } else { '-' };
+                    state.tell_listeners(&format!("{sign}sdown"), &text);
+                }
+                Some(_) => {}
+            }
+        }
+        self.follow_up(now);
+    }
+}

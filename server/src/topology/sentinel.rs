@@ -1,0 +1,215 @@
+//! Sentinels: they agree at once on who is down, and fail over when the master has been down for long
+//! enough. How real ones gossip and vote is not emulated; what clients see of it is.
+
+use super::deployment::{Deployment, DeploymentBuilder};
+use super::replica::{Order, State, listens, seat};
+use crate::engine::{Address, Seen, UnixMicros, Watched};
+use crate::net::Seat;
+use std::io;
+use std::time::Duration;
+
+/// What clients call the master.
+const NAME: &str = "mymaster";
+/// `sentinel down-after-milliseconds`.
+const DOWN_AFTER: Duration = Duration::from_secs(30);
+
+/// What the sentinels of a deployment watch.
+#[derive(Debug)]
+pub(super) struct Watch {
+    sentinels: Vec<usize>,
+    data: Vec<usize>,
+    master: usize,
+    epoch: u64,
+    down_after: Duration,
+    /// Since when the master is down.
+    down_since: Option<UnixMicros>,
+    /// Who was down when the sentinels were told last.
+    told_down: Vec<usize>,
+    /// The sentinels do not know yet how things are.
+    pub(super) is_stale: bool,
+}
+
+impl Watch {
+    /// A failover makes this node the master.
+    pub(super) fn switch(&mut self, master: usize) {
+        self.master = master;
+        self.epoch += 1;
+        self.down_since = None;
+        self.is_stale = true;
+    }
+}
+
+impl State {
+    fn is_down(&self, node: usize, seats: &[Seat<'_>]) -> bool {
+        seat(self, node, seats).is_none_or(|seat| !listens(&seats[seat]))
+    }
+
+    /// The nodes with data that are down.
+    fn down(&self, watch: &Watch, seats: &[Seat<'_>]) -> Vec<usize> {
+        let data = watch.data.iter().copied();
+        data.filter(|node| self.is_down(*node, seats)).collect()
+    }
+
+    /// The replica that is alive and has received most.
+    fn successor(&self, seats: &[Seat<'_>]) -> Option<usize> {
+        let watch = self.watch.as_ref()?;
+        let others = watch.data.iter().filter(|node| **node != watch.master);
+        let alive = others.filter(|node| !self.is_down(**node, seats));
+        // Of several that are as far, the first.
+        alive.copied().max_by_key(|node| {
+            let seat = seat(self, *node, seats);
+            let offset = seat.map_or(0, |seat| seats[seat].node.engine.replication_offset());
+            (offset, std::cmp::Reverse(*node))
+        })
+    }
+
+    /// When the sentinels have something to do.
+    pub(super) fn sentinels_due(&self, seats: &[Seat<'_>]) -> Option<UnixMicros> {
+        let watch = self.watch.as_ref()?;
+        if watch.is_stale || self.down(watch, seats) != watch.told_down {
+            return Some(UnixMicros(i64::MIN));
+        }
+        let due = watch.down_since?.plus(watch.down_after);
+        self.successor(seats).map(|_| due)
+    }
+
+    /// Notices who is down, fails over, tells the sentinels.
+    pub(super) fn look_after(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let Some(watch) = &self.watch else {
+            return;
+        };
+        let (down, successor) = (self.down(watch, seats), self.successor(seats));
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        watch.is_stale |= down != watch.told_down;
+        watch.down_since = if down.contains(&watch.master) {
+            watch.down_since.or(Some(now))
+        } else {
+            None
+        };
+        if watch
+            .down_since
+            .is_some_and(|since| since.plus(watch.down_after) <= now)
+            && let Some(to) = successor
+        {
+            self.orders.push_back(Order::FailOver { to });
+        } else if watch.is_stale {
+            watch.is_stale = false;
+            watch.told_down = down;
+            self.tell_sentinels(seats, now);
+        }
+    }
+
+    /// SENTINEL FAILOVER.
+    pub(super) fn fail_over_by_hand(&mut self, seats: &[Seat<'_>]) {
+        if let Some(to) = self.successor(seats) {
+            self.orders.push_back(Order::FailOver { to });
+        }
+    }
+
+    fn tell_sentinels(&self, seats: &mut [Seat<'_>], now: UnixMicros) {
+        let Some(watch) = &self.watch else {
+            return;
+        };
+        let address = |node: usize| self.nodes[node].1.clone();
+        let id = |node: usize, seats: &[Seat<'_>]| {
+            let seat = seat(self, node, seats);
+            seat.map_or_else(String::new, |seat| {
+                seats[seat].node.engine.run_id().to_owned()
+            })
+        };
+        let seen = |node: usize, seats: &[Seat<'_>]| Seen {
+            address: address(node),
+            run_id: id(node, seats),
+            is_down: self.is_down(node, seats),
+            offset: seat(self, node, seats)
+                .map_or(0, |seat| seats[seat].node.engine.replication_offset()),
+        };
+        let replicas = watch.data.iter().filter(|node| **node != watch.master);
+        let watched = Watched {
+            name: NAME.to_owned(),
+            master: seen(watch.master, seats),
+            replicas: replicas.map(|node| seen(*node, seats)).collect(),
+            sentinels: watch
+                .sentinels
+                .iter()
+                .map(|node| (address(*node), id(*node, seats)))
+                .collect::<Vec<(Address, String)>>(),
+            epoch: watch.epoch,
+            quorum: watch.sentinels.len() / 2 + 1,
+            down_after: watch.down_after,
+        };
+        for sentinel in &watch.sentinels {
+            if let Some(at) = seat(self, *sentinel, seats) {
+                let (seat, watched) = (&mut seats[at], watched.clone());
+                seat.node
+                    .change(seat.shared, now, |engine, now| engine.watch(watched, now));
+            }
+        }
+    }
+}
+
+impl DeploymentBuilder {
+    /// Starts a master (`master`) with replicas (`replica-1` ...) and sentinels (`sentinel-1` ...) that
+    /// watch it under the name `mymaster`. All of them serve real ports, as clients of sentinels dial for
+    /// themselves: start them on the system's or a manual clock.
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn sentinel(self, replicas: usize, sentinels: usize) -> io::Result<Deployment> {
+        let down_after = self.down_after.unwrap_or(DOWN_AFTER);
+        let mut names = vec!["master".to_owned()];
+        names.extend((1..=replicas).map(|replica| format!("replica-{replica}")));
+        names.extend((1..=sentinels).map(|sentinel| format!("sentinel-{sentinel}")));
+        let deployment = self.start(names).await?;
+        for server in deployment.nodes() {
+            server.listen()?;
+        }
+        let watchers = replicas + 1..replicas + 1 + sentinels;
+        for sentinel in watchers.clone() {
+            deployment[sentinel]
+                .hub
+                .shared
+                .node()
+                .engine
+                .become_sentinel();
+        }
+        for replica in 1..=replicas {
+            deployment.network.follow(replica, Some(0));
+        }
+        deployment.network.lock().watch = Some(Watch {
+            sentinels: watchers.collect(),
+            data: (0..=replicas).collect(),
+            master: 0,
+            epoch: 0,
+            down_after,
+            down_since: None,
+            told_down: Vec::new(),
+            is_stale: true,
+        });
+        deployment.settle();
+        Ok(deployment)
+    }
+
+    /// How long a master has to be down (crashed, paused or shut down) before sentinels fail over
+    /// (`down-after-milliseconds`). 30 seconds unless set.
+    #[must_use]
+    pub fn down_after(mut self, down_after: Duration) -> Self {
+        self.down_after = Some(down_after);
+        self
+    }
+}
+
+impl Deployment {
+    /// [`DeploymentBuilder::sentinel`] with default settings.
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    pub async fn sentinel(replicas: usize, sentinels: usize) -> io::Result<Self> {
+        Self::builder().sentinel(replicas, sentinels).await
+    }
+}

@@ -1,0 +1,200 @@
+//! Sentinels: clients find the master through them and follow a failover.
+
+use futures_util::StreamExt as _;
+use redis::sentinel::{SentinelClient, SentinelServerType};
+use redis::{AsyncTypedCommands, aio::ConnectionLike};
+use redouble::{Clock, Deployment, Loss};
+use std::time::Duration;
+
+type Test = Result<(), Box<dyn std::error::Error>>;
+
+async fn manual() -> std::io::Result<Deployment> {
+    let builder = Deployment::builder().clock(Clock::Manual);
+    builder.sentinel(2, 3).await
+}
+
+async fn text(redis: &mut impl ConnectionLike, line: &str) -> redis::RedisResult<String> {
+    let mut words = line.split(' ');
+    let mut cmd = redis::cmd(words.next().unwrap_or_default());
+    for word in words {
+        cmd.arg(word);
+    }
+    let value: redis::Value = cmd.query_async(redis).await?;
+    Ok(format!("{value:?}"))
+}
+
+fn client(group: &Deployment, kind: SentinelServerType) -> redis::RedisResult<SentinelClient> {
+    let urls = ["sentinel-1", "sentinel-2", "sentinel-3"].map(|name| group[name].url());
+    SentinelClient::build(urls.to_vec(), "mymaster".to_owned(), None, kind)
+}
+
+#[tokio::test]
+async fn a_sentinel_client_finds_the_master_and_follows_a_failover() -> Test {
+    let group = manual().await?;
+    let mut masters = client(&group, SentinelServerType::Master)?;
+    let mut redis = masters.get_async_connection().await?;
+    redis.set("k", "v").await?;
+    group["master"].assert_get("k", "v");
+    let mut replicas = client(&group, SentinelServerType::Replica)?;
+    let mut reader = replicas.get_async_connection().await?;
+    assert_eq!(reader.get("k").await?.as_deref(), Some("v"));
+    assert_eq!(
+        reader.set("k", "w").await.unwrap_err().code(),
+        Some("READONLY")
+    );
+
+    group["master"].crash(Loss::Nothing);
+    group.clock().advance(Duration::from_secs(30));
+    let mut redis = masters.get_async_connection().await?;
+    redis.set("k", "after").await?;
+    group["replica-1"].assert_get("k", "after");
+    group["replica-2"].assert_get("k", "after");
+
+    group["master"].restart();
+    group["master"].assert_get("k", "after"); // a replica by now
+    let mut redis = masters.get_async_connection().await?;
+    assert!(text(&mut redis, "ROLE").await?.contains("master"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn listeners_are_told_of_what_happens_in_its_order() -> Test {
+    let group = manual().await?;
+    let subscriber = redis::Client::open(group["sentinel-2"].url())?;
+    let mut pubsub = subscriber.get_async_pubsub().await?;
+    pubsub.psubscribe("*").await?;
+    let port = |name: &str| group[name].addr().port();
+    let (old, new) = (port("master"), port("replica-1"));
+    group["master"].pause();
+    group.clock().advance(Duration::from_secs(30));
+    group["master"].resume();
+    let mut told = Vec::new();
+    let mut messages = pubsub.on_message();
+    while told
+        .last()
+        .is_none_or(|text: &String| !text.starts_with("+switch-master"))
+    {
+        let message = messages.next().await.ok_or("the sentinel went away")?;
+        told.push(format!(
+            "{} {}",
+            message.get_channel_name(),
+            message.get_payload::<String>()?
+        ));
+    }
+    let master = format!("master mymaster 127.0.0.1 {old}");
+    assert_eq!(
+        told,
+        [
+            format!("+sdown {master}"),
+            format!("+odown {master}"),
+            format!("+failover-end {master}"),
+            format!("+switch-master mymaster 127.0.0.1 {old} 127.0.0.1 {new}"),
+        ]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_master_that_comes_back_in_time_stays_master() -> Test {
+    let group = manual().await?;
+    group["master"].pause();
+    group.clock().advance(Duration::from_millis(29_999));
+    let mut sentinel = group["sentinel-1"].connection().await?;
+    let masters = text(&mut sentinel, "SENTINEL MASTERS").await?;
+    assert!(masters.contains("s_down,o_down,master"), "{masters}");
+    group["master"].resume();
+    group.clock().advance(Duration::from_secs(60));
+    let address = text(&mut sentinel, "SENTINEL get-master-addr-by-name mymaster").await?;
+    assert!(
+        address.contains(&group["master"].addr().port().to_string()),
+        "{address}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sentinel_answers_as_sentinels_do() -> Test {
+    let group = manual().await?;
+    let mut redis = group["sentinel-1"].connection().await?;
+    for (line, expected) in [
+        ("PING", "PONG"),
+        (
+            "ROLE",
+            "array([bulk-string('\"sentinel\"'), array([bulk-string('\"mymaster\"')])])",
+        ),
+        ("SENTINEL get-master-addr-by-name nosuch", "nil"),
+        (
+            "SENTINEL ckquorum mymaster",
+            "OK 3 usable Sentinels. Quorum and failover authorization can be reached",
+        ),
+        ("INFO sentinel", "sentinels=3"),
+        ("HELLO 2", "sentinel"),
+        ("SENTINEL replicas mymaster", "slave-repl-offset"),
+        ("SENTINEL sentinels mymaster", "flags"),
+    ] {
+        let answer = text(&mut redis, line).await?;
+        assert!(answer.contains(expected), "{line}: {answer}");
+    }
+    for (line, expected) in [
+        (
+            "GET k",
+            "unknown command 'GET', with args beginning with: 'k' ",
+        ),
+        ("SELECT 1", "unknown command 'SELECT'"),
+        ("MULTI", "unknown command 'MULTI'"),
+        ("SENTINEL master nosuch", "No such master with that name"),
+        (
+            "SENTINEL nosuch",
+            "unknown subcommand 'nosuch'. Try SENTINEL HELP.",
+        ),
+        (
+            "SENTINEL",
+            "wrong number of arguments for 'sentinel' command",
+        ),
+        (
+            "SENTINEL master",
+            "wrong number of arguments for 'sentinel|master' command",
+        ),
+        (
+            "SENTINEL monitor a b 1 1",
+            "redouble does not implement SENTINEL MONITOR",
+        ),
+        (
+            "PUBLISH a b",
+            "Only HELLO messages are accepted by Sentinel instances.",
+        ),
+        ("SENTINEL failover nosuch", "No such master with that name"),
+    ] {
+        let error = text(&mut redis, line).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+    let mut data = group["master"].connection().await?;
+    let error = text(&mut data, "SENTINEL masters")
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("unknown command 'SENTINEL'"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn sentinel_failover_works_by_hand_and_needs_a_replica() -> Test {
+    let group = manual().await?;
+    let mut sentinel = group["sentinel-3"].connection().await?;
+    group["replica-1"].crash(Loss::Everything);
+    assert_eq!(
+        text(&mut sentinel, "SENTINEL failover mymaster").await?,
+        "ok"
+    );
+    group["replica-2"].connection().await?.set("k", "v").await?;
+    group["master"].assert_get("k", "v");
+    group["master"].crash(Loss::Everything);
+    let error = text(&mut sentinel, "SENTINEL failover mymaster")
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("NOGOODSLAVE") || error.code() == Some("NOGOODSLAVE"),
+        "{error}"
+    );
+    Ok(())
+}
