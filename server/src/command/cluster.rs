@@ -53,7 +53,9 @@ fn refused(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let name = args.request().arg(1).unwrap_or_default();
     let name = String::from_utf8_lossy(name).to_ascii_uppercase();
     Err(CommandError::NotImplemented {
-        what: format!("CLUSTER {name}: the nodes of a cluster are those of its deployment, without a bus"),
+        what: format!(
+            "CLUSTER {name}: the nodes of a cluster are those of its deployment, without a bus"
+        ),
     })
 }
 
@@ -89,10 +91,7 @@ fn info(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
         ("cluster_known_nodes", view.members.len() as u64),
         ("cluster_size", view.size() as u64),
         ("cluster_current_epoch", view.epoch),
-        (
-            "cluster_my_epoch",
-            view.members[view.shard(view.me)].epoch,
-        ),
+        ("cluster_my_epoch", view.members[view.shard(view.me)].epoch),
         ("cluster_stats_messages_sent", 0),
         ("cluster_stats_messages_received", 0),
         ("total_cluster_links_buffer_limit_exceeded", 0),
@@ -294,9 +293,15 @@ fn assign(ctx: &mut Ctx<'_>, slots: &[(u16, u16)], is_added: bool) -> CommandRes
         }
         seen[usize::from(slot)] = true;
     }
-    // What nobody claims spreads to nobody.
+    // The owner of a slot would claim it again at once; what nobody claims spreads to nobody.
     let owner = is_added.then_some(me);
-    let slots = slots.to_vec();
+    let slots: Vec<(u16, u16)> = if is_added {
+        slots.to_vec()
+    } else {
+        let own = |slot: &u16| view.owner(*slot) == Some(me);
+        let all = slots.iter().flat_map(|(first, last)| *first..=*last);
+        all.filter(own).map(|slot| (slot, slot)).collect()
+    };
     change(ctx, Change::Owner { slots, owner }, is_added);
     Ok(Reply::Ok)
 }
@@ -424,13 +429,12 @@ fn assign_to(ctx: &mut Ctx<'_>, slot: u16, owner: usize) -> CommandResult {
     if !has_keys {
         view.migrating.remove(&slot);
     }
-    let has_come = is_me && view.importing.remove(&slot).is_some();
-    if has_come {
-        bump(ctx)?;
-    }
     let slots = vec![(slot, slot)];
     let owner = Some(owner);
     change(ctx, Change::Owner { slots, owner }, is_me);
+    if is_me && view_mut(ctx)?.importing.remove(&slot).is_some() {
+        bump(ctx)?;
+    }
     Ok(Reply::Ok)
 }
 

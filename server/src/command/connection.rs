@@ -111,7 +111,11 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let proto = ctx.session.protocol.number();
     let is_replica = ctx.state.replication.is_replica();
     let is_clustered = ctx.state.cluster.is_some();
-    let mode = if is_clustered { "cluster" } else { "standalone" };
+    let mode = if is_clustered {
+        "cluster"
+    } else {
+        "standalone"
+    };
     let role = if is_replica { "replica" } else { "master" };
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
     Ok(Reply::Map(vec![

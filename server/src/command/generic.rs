@@ -145,7 +145,10 @@ fn copy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
     }
     if db != 0 {
-        not_in_cluster(ctx, "ERR Copying to another database is not allowed in cluster mode")?;
+        not_in_cluster(
+            ctx,
+            "ERR Copying to another database is not allowed in cluster mode",
+        )?;
     }
     if db == ctx.session.db && from == to {
         return Err(CommandError::SameObject);

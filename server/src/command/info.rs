@@ -92,7 +92,11 @@ fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("redis_git_dirty", 0);
     text.field("redis_build_id", 0);
     let is_clustered = state.cluster.is_some();
-    let mode = if is_clustered { "cluster" } else { "standalone" };
+    let mode = if is_clustered {
+        "cluster"
+    } else {
+        "standalone"
+    };
     text.field("redis_mode", mode);
     text.field("redouble_version", env!("CARGO_PKG_VERSION"));
     text.field("os", os);

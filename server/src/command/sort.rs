@@ -23,11 +23,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(
-        ctx: &Ctx<'_>,
-        args: &mut Args<'a>,
-        may_store: bool,
-    ) -> Result<Self, CommandError> {
+    fn parse(ctx: &Ctx<'_>, args: &mut Args<'a>, may_store: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
         while let Some(word) = args.next() {
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());

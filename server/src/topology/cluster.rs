@@ -31,17 +31,36 @@ pub(super) struct Bus {
 #[derive(Clone, Debug)]
 pub(super) enum Order {
     /// A node says something.
-    Claim { from: usize, claim: Claim },
+    Claim {
+        from: usize,
+        claim: Claim,
+    },
     /// A node has come back after a crash.
-    Back { node: usize },
+    Back {
+        node: usize,
+    },
     /// A node shall be told nothing more.
-    Deafen { node: usize },
+    Deafen {
+        node: usize,
+    },
     /// A slot goes to a master with all its keys.
-    Move { slot: u16, to: usize },
-    Begin { slot: u16, to: usize },
-    Key { key: Vec<u8> },
-    Finish { slot: u16 },
-    Cancel { slot: u16 },
+    Move {
+        slot: u16,
+        to: usize,
+    },
+    Begin {
+        slot: u16,
+        to: usize,
+    },
+    Key {
+        key: Vec<u8>,
+    },
+    Finish {
+        slot: u16,
+    },
+    Cancel {
+        slot: u16,
+    },
 }
 
 fn change(
@@ -237,8 +256,7 @@ impl State {
                     self.deliver_all(from, seats, now);
                 }
                 let (node, master) = (from, None);
-                self.orders
-                    .push_back(NetworkOrder::Follow { node, master });
+                self.orders.push_back(NetworkOrder::Follow { node, master });
             }
             Claim::Changed(_) | Claim::Message { .. } => {}
         }
@@ -566,5 +584,8 @@ impl Deployment {
 }
 
 fn check(slot: u16) {
-    assert!(slot < SLOTS, "there are {SLOTS} slots, none of number {slot}");
+    assert!(
+        slot < SLOTS,
+        "there are {SLOTS} slots, none of number {slot}"
+    );
 }

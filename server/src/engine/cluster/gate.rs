@@ -127,8 +127,9 @@ impl State {
         let problem = match routed {
             Ok(Some(slot)) if self.script_keeps_to_slot => {
                 let known = *cluster.slot.get_or_insert(slot);
-                (known != slot)
-                    .then_some("ERR Script attempted to access keys that do not hash to the same slot")
+                (known != slot).then_some(
+                    "ERR Script attempted to access keys that do not hash to the same slot",
+                )
             }
             Ok(_) => None,
             Err(Refusal::DownForWrites) => Some(

@@ -15,9 +15,18 @@ pub(crate) enum Change {
         owner: Option<usize>,
     },
     /// A node follows another, or nobody.
-    Master { node: usize, master: Option<usize> },
-    Failed { node: usize, has_failed: bool },
-    Epoch { node: usize, epoch: u64 },
+    Master {
+        node: usize,
+        master: Option<usize>,
+    },
+    Failed {
+        node: usize,
+        has_failed: bool,
+    },
+    Epoch {
+        node: usize,
+        epoch: u64,
+    },
 }
 
 /// What a node of a cluster has to say to the others.

@@ -94,9 +94,7 @@ mod tests {
     #[test]
     fn every_slot_has_one_master() {
         assert_eq!(
-            (0..3)
-                .map(|master| share_of(master, 3))
-                .collect::<Vec<_>>(),
+            (0..3).map(|master| share_of(master, 3)).collect::<Vec<_>>(),
             [0..5461, 5461..10923, 10923..16384]
         );
         for masters in [1, 2, 5, 6, 7, 100, 999] {
