@@ -293,9 +293,15 @@ fn assign(ctx: &mut Ctx<'_>, slots: &[(u16, u16)], is_added: bool) -> CommandRes
         }
         seen[usize::from(slot)] = true;
     }
-    // What nobody claims spreads to nobody.
+    // The owner of a slot would claim it again at once; what nobody claims spreads to nobody.
     let owner = is_added.then_some(me);
-    let slots = slots.to_vec();
+    let slots: Vec<(u16, u16)> = if is_added {
+        slots.to_vec()
+    } else {
+        let own = |slot: &u16| view.owner(*slot) == Some(me);
+        let all = slots.iter().flat_map(|(first, last)| *first..=*last);
+        all.filter(own).map(|slot| (slot, slot)).collect()
+    };
     change(ctx, Change::Owner { slots, owner }, is_added);
     Ok(Reply::Ok)
 }
@@ -423,13 +429,12 @@ fn assign_to(ctx: &mut Ctx<'_>, slot: u16, owner: usize) -> CommandResult {
     if !has_keys {
         view.migrating.remove(&slot);
     }
-    let has_come = is_me && view.importing.remove(&slot).is_some();
-    if has_come {
-        bump(ctx)?;
-    }
     let slots = vec![(slot, slot)];
     let owner = Some(owner);
     change(ctx, Change::Owner { slots, owner }, is_me);
+    if is_me && view_mut(ctx)?.importing.remove(&slot).is_some() {
+        bump(ctx)?;
+    }
     Ok(Reply::Ok)
 }
 

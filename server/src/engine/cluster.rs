@@ -230,11 +230,11 @@ impl Cluster {
             }
         }
         if let Some(to) = migrates_to.filter(|_| is_missing) {
-            return Err(if is_there {
-                Refusal::TryAgain
-            } else {
-                Refusal::Ask { slot, to }
-            });
+            return match to {
+                _ if is_there => Err(Refusal::TryAgain),
+                to if to == self.me => Ok(Some(slot)),
+                to => Err(Refusal::Ask { slot, to }),
+            };
         }
         if imports && query.asks {
             return if is_several && is_missing {
