@@ -271,11 +271,16 @@ impl Cli {
 /// `HOST:PORT` of a URL that has nothing else.
 fn upstream(url: &str) -> Result<String, String> {
     let Some(place) = url.strip_prefix("redis://") else {
-        return Err("expected redis://HOST:PORT; TLS and Unix sockets are not supported".to_owned());
+        return Err(
+            "expected redis://HOST:PORT; TLS and Unix sockets are not supported".to_owned(),
+        );
     };
     let place = place.trim_end_matches('/');
     if place.contains(['@', '/', '?']) {
-        return Err("expected redis://HOST:PORT alone: clients authenticate and SELECT themselves".to_owned());
+        return Err(
+            "expected redis://HOST:PORT alone: clients authenticate and SELECT themselves"
+                .to_owned(),
+        );
     }
     let has_port = place.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && !host.ends_with(':') && port.parse::<u16>().is_ok()
@@ -354,7 +359,12 @@ mod tests {
         ] {
             assert_eq!(upstream(url).as_deref(), Ok(place));
         }
-        for wrong in ["localhost:1", "rediss://h:1", "redis://:p@h:1", "redis://h:1/2"] {
+        for wrong in [
+            "localhost:1",
+            "rediss://h:1",
+            "redis://:p@h:1",
+            "redis://h:1/2",
+        ] {
             assert!(upstream(wrong).is_err(), "{wrong}");
         }
     }

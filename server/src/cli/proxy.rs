@@ -26,7 +26,9 @@ pub(super) fn proxy(options: &Proxy) -> Result<(), Error> {
         .map(|file| Announcement::write(file, &text))
         .transpose()?;
     let control = server.control_url().map(|url| format!("control {url}"));
-    say([format!("ready {}", server.url())].into_iter().chain(control));
+    say([format!("ready {}", server.url())]
+        .into_iter()
+        .chain(control));
     let asked = runtime.block_on(signals.next());
     tracing::info!(?asked, "ending");
     Ok(())

@@ -164,7 +164,11 @@ impl Control {
     }
 
     /// Whose rules an order is about.
-    fn ruled(&self, caller: Caller<'_>, words: &mut Words<'_>) -> Result<Arc<dyn Ruled>, ErrorReply> {
+    fn ruled(
+        &self,
+        caller: Caller<'_>,
+        words: &mut Words<'_>,
+    ) -> Result<Arc<dyn Ruled>, ErrorReply> {
         match &self.proxy {
             Some(proxy) => proxy.upgrade().ok_or_else(|| error("the proxy has ended")),
             None => Ok(self.meant(caller, words)?),

@@ -498,7 +498,10 @@ mod tests {
                     (&not_a, Push),
                 ],
             ),
-            (&["RESET", "LRANGE l 0 -1"], &[("+RESET\r\n", Answer), (MESSAGE, Answer)]),
+            (
+                &["RESET", "LRANGE l 0 -1"],
+                &[("+RESET\r\n", Answer), (MESSAGE, Answer)],
+            ),
         ]);
     }
 
@@ -516,7 +519,12 @@ mod tests {
                 "CLIENT REPLY ON",
                 "GET c",
             ],
-            &[("$1\r\n1\r\n", Answer), (A, Answer), ("+OK\r\n", Answer), ("$-1\r\n", Answer)],
+            &[
+                ("$1\r\n1\r\n", Answer),
+                (A, Answer),
+                ("+OK\r\n", Answer),
+                ("$-1\r\n", Answer),
+            ],
         )]);
     }
 

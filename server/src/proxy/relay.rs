@@ -315,7 +315,10 @@ impl Relay {
 
     /// Gives the client an answer, or what the rules have left of it; whether that was another one.
     fn answer(&mut self, request: &OwnedRequest, frame: &[u8], now: UnixMicros) -> bool {
-        let Some(request) = request.as_request().filter(|_| !self.shared.plan.is_empty()) else {
+        let Some(request) = request
+            .as_request()
+            .filter(|_| !self.shared.plan.is_empty())
+        else {
             self.output.append(&mut frame.to_vec());
             return false;
         };
