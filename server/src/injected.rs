@@ -1,7 +1,6 @@
 //! The guard of a message fault.
 
-use crate::fault::MessageRule;
-use crate::net::Hub;
+use crate::fault::{MessageRule, Ruled};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A fault that is installed; dropping it removes the fault and lets go on what it still holds.
 #[must_use = "the fault is removed when this is dropped"]
 pub struct Injected {
-    hub: Arc<Hub>,
+    owner: Arc<dyn Ruled>,
     id: u64,
     fired: Arc<AtomicU64>,
     /// The rule as it prints itself.
@@ -17,11 +16,11 @@ pub struct Injected {
 }
 
 impl Injected {
-    pub(crate) fn install(hub: Arc<Hub>, rule: Box<dyn MessageRule>) -> Self {
+    pub(crate) fn install(owner: Arc<dyn Ruled>, rule: Box<dyn MessageRule>) -> Self {
         let name = format!("{rule:?}");
-        let (id, fired) = hub.shared.plan.install(rule);
+        let (id, fired) = owner.plan().install(rule);
         Self {
-            hub,
+            owner,
             id,
             fired,
             name,
@@ -62,6 +61,6 @@ impl fmt::Debug for Injected {
 
 impl Drop for Injected {
     fn drop(&mut self) {
-        let _removed_otherwise = self.hub.shared.plan.remove(self.id);
+        let _removed_otherwise = self.owner.plan().remove(self.id);
     }
 }

@@ -31,6 +31,8 @@ mod listen;
 #[cfg(feature = "net")]
 mod net;
 #[cfg(feature = "net")]
+pub mod proxy;
+#[cfg(feature = "net")]
 mod server;
 #[cfg(feature = "net")]
 mod topology;

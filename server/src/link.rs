@@ -315,6 +315,11 @@ impl Output {
         self.ready.len() - self.read + self.late_bytes
     }
 
+    /// When [`Output::release`] has something to do.
+    pub(crate) fn due(&self) -> Option<UnixMicros> {
+        self.late.front().and_then(|late| late.wait.due())
+    }
+
     /// Makes ready what is due at `now`.
     pub(crate) fn release(&mut self, now: UnixMicros) {
         if self.held_until.is_some_and(|until| until <= now) {

@@ -171,6 +171,12 @@ impl ServerBuilder {
         builder.make().map(Some)
     }
 
+    /// Who may give orders at its ports.
+    pub(crate) fn desk(mut self, desk: Desk) -> Self {
+        self.desk = desk;
+        self
+    }
+
     fn keep_history(&mut self) {
         if self.history_max == 0 {
             self.history_max = HISTORY_MAX;

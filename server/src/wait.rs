@@ -15,6 +15,12 @@ impl Wait {
         self.until.is_none_or(|until| until <= now) && !self.is_at_gate()
     }
 
+    /// When it is over; `None` while a gate has to open first.
+    pub(crate) fn due(&self) -> Option<UnixMicros> {
+        let due = self.until.unwrap_or(UnixMicros(i64::MIN));
+        (!self.is_at_gate()).then_some(due)
+    }
+
     /// Whether a gate has to open first.
     pub(crate) fn is_at_gate(&self) -> bool {
         !self.gates.iter().all(Ticket::is_open)

@@ -1,6 +1,7 @@
 //! The program: what it is asked for on the command line, and how it says what went wrong.
 
 mod options;
+mod proxy;
 mod run;
 mod serve;
 mod signals;
@@ -17,6 +18,10 @@ type Error = Box<dyn std::error::Error>;
 pub(crate) fn main() -> ExitCode {
     match Cli::read().command {
         Command::Serve(options) => match serve::serve(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(1, &error.to_string()),
+        },
+        Command::Proxy(options) => match proxy::proxy(&options) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &error.to_string()),
         },

@@ -31,7 +31,25 @@ pub(super) enum Command {
     /// are the command's; SIGINT and SIGTERM are passed on to it.
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(Run),
+    /// Puts message faults in front of a server, a real Redis for instance.
+    ///
+    /// Prints `ready` and its URL once it accepts connections, then `control` and the URL of the port
+    /// where REDOUBLE.FAULT is taken. What the server holds is not touched. Ends on SIGTERM or SIGINT.
+    #[command(after_long_help = PROXY_EXAMPLES)]
+    Proxy(Proxy),
 }
+
+const PROXY_EXAMPLES: &str = "\
+Examples:
+  redouble proxy --upstream redis://127.0.0.1:6379 --port 7000 --control-port 7001
+  redis-cli -p 7001 REDOUBLE.FAULT ADD disconnect DIRECTION reply COMMAND SET NTH 1
+      The first SET is executed and never answered: its connection ends.
+  redis-cli -p 7001 REDOUBLE.FAULT HELP
+
+Exit codes:
+  0  ended by SIGTERM or SIGINT
+  1  cannot start: a port is in use, a file cannot be written
+  2  wrong usage";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -94,6 +112,31 @@ pub(super) struct Serve {
     /// gets the port behind its predecessor's. --port-file has a line for each: its name and its port.
     #[arg(long, value_name = "KIND:COUNTS")]
     pub(super) topology: Option<Topology>,
+}
+
+#[derive(Parser)]
+pub(super) struct Proxy {
+    /// The server, as redis://HOST:PORT. Clients authenticate themselves.
+    #[arg(long, value_name = "URL", value_parser = upstream)]
+    pub(super) upstream: String,
+    /// TCP port; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    pub(super) port: u16,
+    /// Port for REDOUBLE.FAULT and REDOUBLE.RESET; 0 takes a free one.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub(super) control_port: u16,
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(super) bind: IpAddr,
+    /// File to write the port to once it is known.
+    #[arg(long, value_name = "FILE")]
+    pub(super) port_file: Option<PathBuf>,
+    /// Seed of faults with a probability.
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+    /// How much to log to standard error.
+    #[arg(long, value_enum, default_value_t = Log::Warn)]
+    pub(super) log: Log,
 }
 
 #[derive(Parser)]
@@ -211,6 +254,7 @@ impl Cli {
         let server = match &read.command {
             Command::Serve(serve) => &serve.server,
             Command::Run(run) => &run.server,
+            Command::Proxy(_) => return read,
         };
         let tls = &server.tls;
         if tls.tls_port.is_some() && tls.tls_cert_file.is_none() && tls.tls_write_ca.is_none() {
@@ -222,6 +266,30 @@ impl Cli {
         }
         read
     }
+}
+
+/// `HOST:PORT` of a URL that has nothing else.
+fn upstream(url: &str) -> Result<String, String> {
+    let Some(place) = url.strip_prefix("redis://") else {
+        return Err(
+            "expected redis://HOST:PORT; TLS and Unix sockets are not supported".to_owned(),
+        );
+    };
+    let place = place.trim_end_matches('/');
+    if place.contains(['@', '/', '?']) {
+        return Err(
+            "expected redis://HOST:PORT alone: clients authenticate and SELECT themselves"
+                .to_owned(),
+        );
+    }
+    let has_port = place.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && !host.ends_with(':') && port.parse::<u16>().is_ok()
+    });
+    Ok(if has_port {
+        place.to_owned()
+    } else {
+        format!("{place}:6379")
+    })
 }
 
 fn file_mode(text: &str) -> Result<u32, String> {
@@ -279,6 +347,26 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_upstream_is_a_place_and_nothing_else() {
+        for (url, place) in [
+            ("redis://127.0.0.1:7000", "127.0.0.1:7000"),
+            ("redis://redis.test/", "redis.test:6379"),
+            ("redis://[::1]:7000", "[::1]:7000"),
+            ("redis://[::1]", "[::1]:6379"),
+        ] {
+            assert_eq!(upstream(url).as_deref(), Ok(place));
+        }
+        for wrong in [
+            "localhost:1",
+            "rediss://h:1",
+            "redis://:p@h:1",
+            "redis://h:1/2",
+        ] {
+            assert!(upstream(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

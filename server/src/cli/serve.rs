@@ -31,7 +31,7 @@ pub(super) fn serve(options: &Serve) -> Result<(), Error> {
 }
 
 /// Prints lines. Nobody need read them: a closed pipe is no reason to end.
-fn say(lines: impl IntoIterator<Item = String>) {
+pub(super) fn say(lines: impl IntoIterator<Item = String>) {
     let mut stdout = std::io::stdout();
     let lines: String = lines.into_iter().map(|line| line + "\n").collect();
     let _closed = stdout

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 pub(super) const FAMILY: Family = Family {
     name: "CLOCK",
+    suits_proxies: false,
     run,
     help: &[
         (

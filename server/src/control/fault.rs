@@ -7,6 +7,7 @@ use crate::resp::{OwnedRequest, Reply};
 
 pub(super) const FAMILY: Family = Family {
     name: "FAULT",
+    suits_proxies: true,
     run,
     help: &[
         (
@@ -39,8 +40,8 @@ pub(super) const FAMILY: Family = Family {
 const RULES_MAX: usize = 10_000;
 
 fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
-    let hub = control.meant(caller, words)?;
-    let plan = &hub.shared.plan;
+    let owner = control.ruled(caller, words)?;
+    let plan = owner.plan();
     let fired = |id: u64| {
         let all = plan.list(|of, fired, _| (of, fired));
         all.into_iter().find(|(of, _)| *of == id)

@@ -7,6 +7,7 @@ use crate::resp::{Protocol, Reply, encode};
 
 pub(super) const FAMILY: Family = Family {
     name: "HISTORY",
+    suits_proxies: false,
     run,
     help: &[
         (

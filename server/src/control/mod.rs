@@ -14,6 +14,7 @@ mod reset;
 mod words;
 
 use crate::engine::Desk as _;
+use crate::fault::Ruled;
 use crate::link::Link;
 use crate::net::Hub;
 use crate::order::PREFIX;
@@ -33,13 +34,21 @@ fn error(text: impl Into<String>) -> ErrorReply {
 pub(crate) const ALONE: &str = "node-1";
 
 /// The servers that are controlled together.
-#[derive(Debug)]
 pub(crate) struct Control {
     /// In the order in which they were made.
     nodes: Vec<Node>,
     network: Option<Network>,
     /// Who followed whom at the start: the replica, then its master.
     masters: Vec<(usize, usize)>,
+    /// What is controlled is a proxy: it has rules and nothing else.
+    proxy: Option<Weak<dyn Ruled>>,
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = f.debug_struct("Control");
+        text.field("nodes", &self.nodes).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -59,6 +68,7 @@ struct Caller<'a> {
 struct Family {
     /// Behind the prefix.
     name: &'static str,
+    suits_proxies: bool,
     run: fn(&Control, Caller<'_>, &mut Words<'_>) -> Answer,
     /// Its subcommands with their arguments, and what each does.
     help: &'static [(&'static str, &'static str)],
@@ -82,6 +92,17 @@ impl Control {
             }],
             network: None,
             masters: Vec::new(),
+            proxy: None,
+        })
+    }
+
+    /// For a proxy.
+    pub(crate) fn proxy(rules: Weak<dyn Ruled>) -> Arc<Self> {
+        Arc::new(Self {
+            nodes: Vec::new(),
+            network: None,
+            masters: Vec::new(),
+            proxy: Some(rules),
         })
     }
 
@@ -98,6 +119,7 @@ impl Control {
             nodes: nodes.collect(),
             network: Some(network.clone()),
             masters: network.masters(),
+            proxy: None,
         })
     }
 
@@ -132,7 +154,25 @@ impl Control {
         if words.has("HELP") {
             return help::of(family, &mut words);
         }
+        if self.proxy.is_some() && !family.suits_proxies {
+            return Err(error(format!(
+                "a proxy has no {}, only REDOUBLE.FAULT and REDOUBLE.RESET",
+                family.name
+            )));
+        }
         (family.run)(self, caller, &mut words)
+    }
+
+    /// Whose rules an order is about.
+    fn ruled(
+        &self,
+        caller: Caller<'_>,
+        words: &mut Words<'_>,
+    ) -> Result<Arc<dyn Ruled>, ErrorReply> {
+        match &self.proxy {
+            Some(proxy) => proxy.upgrade().ok_or_else(|| error("the proxy has ended")),
+            None => Ok(self.meant(caller, words)?),
+        }
     }
 
     fn names(&self) -> String {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 pub(super) const FAMILY: Family = Family {
     name: "NODE",
+    suits_proxies: false,
     run,
     help: &[
         (

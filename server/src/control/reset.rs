@@ -7,6 +7,7 @@ use crate::topology::Lag;
 
 pub(super) const FAMILY: Family = Family {
     name: "RESET",
+    suits_proxies: true,
     run,
     help: &[
         (
@@ -17,8 +18,12 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-fn run(control: &Control, _: Caller<'_>, words: &mut Words<'_>) -> Answer {
+fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
     words.end()?;
+    if control.proxy.is_some() {
+        control.ruled(caller, words)?.plan().clear();
+        return Ok(Reply::Ok);
+    }
     let hubs = control.hubs();
     if hubs.len() < control.nodes.len() {
         return Err(error("a node was shut down and does not come back"));

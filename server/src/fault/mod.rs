@@ -55,7 +55,7 @@ pub use gate::{Gate, Ticket};
 pub use half_open::HalfOpen;
 pub use hold::Hold;
 pub use partition::Partition;
-pub(crate) use plan::{Fate, Judgement, Plan, Sender};
+pub(crate) use plan::{Fate, Judgement, Plan, Ruled, Sender};
 pub use rule::Rule;
 pub use spec::{FaultSpec, Placement};
 pub use stall::Stall;

@@ -57,6 +57,11 @@ pub(crate) struct Plan {
     rules: Mutex<Rules>,
 }
 
+/// Whoever has rules: a server, a proxy.
+pub(crate) trait Ruled: Send + Sync {
+    fn plan(&self) -> &Plan;
+}
+
 impl std::fmt::Debug for Plan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let rules = self.rules();

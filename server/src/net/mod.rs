@@ -35,6 +35,7 @@ pub(crate) use unix::url as unix_url;
 
 use crate::control::Control;
 use crate::engine::{Engine, UnixMicros};
+use crate::fault::{Plan, Ruled};
 use crate::link::Link;
 use crate::node::Shared;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -63,6 +64,12 @@ impl Wake for Bell {
         if let Some(hub) = self.0.upgrade() {
             hub.gate_opened();
         }
+    }
+}
+
+impl Ruled for Hub {
+    fn plan(&self) -> &Plan {
+        &self.shared.plan
     }
 }
 

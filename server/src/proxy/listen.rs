@@ -1,0 +1,243 @@
+//! A proxy that listens: each client gets a connection of its own to the server.
+
+use super::Proxy;
+use super::stream::Proxied;
+use crate::control::Control;
+use crate::fault::Ruled;
+use crate::order::Desk;
+use crate::server::{Server, ServerBuilder};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// How long a server may take to end a connection whose client has gone.
+const FAREWELL: Duration = Duration::from_secs(10);
+/// How long to wait for a free descriptor before a connection is accepted again.
+const NO_DESCRIPTOR: Duration = Duration::from_millis(10);
+
+/// How a [`ProxyServer`] is to be.
+#[derive(Clone, Debug)]
+pub struct ProxyBuilder {
+    upstream: String,
+    bind: IpAddr,
+    port: u16,
+    seed: u64,
+    control_port: Option<u16>,
+}
+
+impl ProxyBuilder {
+    /// The address to listen on. 127.0.0.1 unless set.
+    #[must_use]
+    pub fn bind(mut self, addr: IpAddr) -> Self {
+        self.bind = addr;
+        self
+    }
+
+    /// The port to listen on; 0, the default, takes a free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// The seed for rules with a probability. 0 unless set.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Takes `REDOUBLE.FAULT` and `REDOUBLE.RESET` at this port, 0 for a free one, from clients of any
+    /// language.
+    #[must_use]
+    pub fn control_port(mut self, port: u16) -> Self {
+        self.control_port = Some(port);
+        self
+    }
+
+    /// Starts to listen, on the current runtime. The server need not be there yet: a client that comes
+    /// before it is shown out.
+    ///
+    /// # Errors
+    /// When a port cannot be bound.
+    pub async fn start(self) -> io::Result<ProxyServer> {
+        let proxy = Proxy::with_seed(self.seed);
+        let at = SocketAddr::new(self.bind, self.port);
+        let listener = TcpListener::bind(at).await.map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot listen on {at}: {error}"))
+        })?;
+        let addr = listener.local_addr()?;
+        let control = match self.control_port {
+            None => None,
+            Some(port) => {
+                let builder = ServerBuilder::default().bind(self.bind).port(port);
+                let server = builder.desk(Desk::Alone).make()?;
+                let rules: Arc<dyn Ruled> = proxy.0.clone();
+                let rules: Weak<dyn Ruled> = Arc::downgrade(&rules);
+                server.hub.obey(&Control::proxy(rules));
+                server.serve()?;
+                Some(server)
+            }
+        };
+        let accepting = accept(listener, self.upstream, proxy.clone());
+        Ok(ProxyServer {
+            proxy,
+            addr,
+            control,
+            accepting: tokio::spawn(accepting).abort_handle(),
+        })
+    }
+}
+
+/// A proxy that listens; a [`Proxy`] otherwise. Dropping it ends its connections.
+#[derive(Debug)]
+pub struct ProxyServer {
+    proxy: Proxy,
+    addr: SocketAddr,
+    control: Option<Server>,
+    accepting: tokio::task::AbortHandle,
+}
+
+impl ProxyServer {
+    /// Starts a proxy on a free port, in front of the server at `HOST:PORT`.
+    ///
+    /// # Errors
+    /// When no port can be bound.
+    pub async fn start(upstream: impl Into<String>) -> io::Result<Self> {
+        Self::builder(upstream).start().await
+    }
+
+    /// A proxy with other settings, in front of the server at `HOST:PORT`.
+    pub fn builder(upstream: impl Into<String>) -> ProxyBuilder {
+        ProxyBuilder {
+            upstream: upstream.into(),
+            bind: Ipv4Addr::LOCALHOST.into(),
+            port: 0,
+            seed: 0,
+            control_port: None,
+        }
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The URL for clients, as in `redis://127.0.0.1:40113`.
+    pub fn url(&self) -> String {
+        format!("redis://{}", crate::listen::reachable(self.addr))
+    }
+
+    /// The URL of its control port, if there is one.
+    pub fn control_url(&self) -> Option<String> {
+        self.control.as_ref().map(Server::url)
+    }
+}
+
+impl Deref for ProxyServer {
+    type Target = Proxy;
+
+    fn deref(&self) -> &Proxy {
+        &self.proxy
+    }
+}
+
+impl Drop for ProxyServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, upstream: String, proxy: Proxy) {
+    // They end with this task.
+    let mut clients = JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok((client, addr)) => {
+                let (upstream, proxy) = (upstream.clone(), proxy.clone());
+                clients.spawn(async move {
+                    if let Err(error) = serve(client, addr, &upstream, &proxy).await {
+                        tracing::debug!(%addr, %error, "a connection has ended");
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept");
+                tokio::time::sleep(NO_DESCRIPTOR).await;
+            }
+        }
+        while clients.try_join_next().is_some() {}
+    }
+}
+
+async fn serve(
+    mut client: TcpStream,
+    addr: SocketAddr,
+    upstream: &str,
+    proxy: &Proxy,
+) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let server = match TcpStream::connect(upstream).await {
+        Ok(server) => server,
+        Err(error) => {
+            tracing::warn!(upstream, %error, "cannot connect");
+            return reset(&client);
+        }
+    };
+    server.set_nodelay(true)?;
+    let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
+    let server = proxy.wrap_from(&addr.to_string(), server);
+    let (mut from_server, to_server) = tokio::io::split(server);
+    let (mut from_client, mut to_client) = client.split();
+    let ended = tokio::select! {
+        ended = tokio::io::copy(&mut from_server, &mut to_client) => Some(ended),
+        to_server = pass_on(&mut from_client, to_server) => {
+            return farewell(from_server, to_server).await;
+        }
+    };
+    match ended {
+        Some(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => reset(&client),
+        Some(Err(error)) => Err(error),
+        Some(Ok(_)) | None => client.shutdown().await,
+    }
+}
+
+/// Passes on what the client says until it goes.
+async fn pass_on(
+    client: &mut (impl tokio::io::AsyncRead + Unpin),
+    mut server: WriteHalf<Proxied<TcpStream>>,
+) -> WriteHalf<Proxied<TcpStream>> {
+    let _broken = tokio::io::copy(client, &mut server).await;
+    server
+}
+
+/// Passes on what a client has said that has gone. The server's last words are read, lest they make
+/// the system reset the connection before the server has read everything.
+async fn farewell(
+    mut from_server: ReadHalf<Proxied<TcpStream>>,
+    mut to_server: WriteHalf<Proxied<TcpStream>>,
+) -> io::Result<()> {
+    let last_words = async {
+        let mut bytes = [0; 4096];
+        while from_server.read(&mut bytes).await? > 0 {}
+        io::Result::Ok(())
+    };
+    let shut = async {
+        to_server.shutdown().await?;
+        tokio::time::sleep(FAREWELL).await;
+        io::Result::Ok(())
+    };
+    tokio::select! {
+        read = last_words => read,
+        waited = shut => waited,
+    }
+}
+
+fn reset(client: &TcpStream) -> io::Result<()> {
+    socket2::SockRef::from(client).set_linger(Some(Duration::ZERO))
+}
