@@ -107,9 +107,8 @@ pub(crate) fn sentinel(state: &mut State, request: Request<'_>) -> Result<Reply,
         // Nothing is kept that could be forgotten.
         "reset" => Ok(Reply::Int(asked.is_some().into())),
         _ => {
-            let watched = asked.ok_or(CommandError::Text(
-                "ERR No such master with that name".into(),
-            ))?;
+            let watched = asked
+                .ok_or_else(|| CommandError::Text("ERR No such master with that name".into()))?;
             about(&subcommand, watched, sentinel).unwrap_or_else(|| fail_over(state))
         }
     }
