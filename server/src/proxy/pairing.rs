@@ -62,6 +62,19 @@ enum Kind {
     },
 }
 
+impl Kind {
+    /// The name that the client gives itself.
+    fn name(&self) -> Option<&[u8]> {
+        match self {
+            Self::Hello(name) => name.as_deref(),
+            Self::SetName(name) => Some(name),
+            Self::Plain | Self::Reset | Self::Monitor | Self::Multi | Self::Subscription { .. } => {
+                None
+            }
+        }
+    }
+}
+
 /// What a client wants to hear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Wish {
@@ -81,6 +94,8 @@ pub(super) enum Sent {
     Discard,
     /// It goes nowhere.
     Refused,
+    /// The server, which was told to say nothing of the next request, gets one that means nothing.
+    Swallowed,
 }
 
 /// What a frame of the server is.
@@ -104,6 +119,8 @@ pub(super) struct Pairing {
     spoiled: Option<bool>,
     listened: [BTreeSet<Vec<u8>>; 3],
     name: Vec<u8>,
+    /// Requests under way that give the client another name.
+    naming: usize,
 }
 
 fn error(text: &'static str) -> ErrorReply {
@@ -114,6 +131,11 @@ impl Pairing {
     /// The name that the client gave itself.
     pub(super) fn name(&self) -> &[u8] {
         &self.name
+    }
+
+    /// Whether the server may be about to take another name for the client.
+    pub(super) fn is_naming(&self) -> bool {
+        self.naming > 0
     }
 
     pub(super) fn len(&self) -> usize {
@@ -185,6 +207,7 @@ impl Pairing {
 
     /// A rule answers a request in the server's place.
     pub(super) fn turn_away(&mut self, request: Request<'_>, why: ErrorReply) -> Sent {
+        let is_skipped = self.wish == Wish::NotTheNext;
         let is_heard = self.is_wished();
         if request.name().eq_ignore_ascii_case(b"exec") && self.spoiled.take().is_some() {
             let why = why.text().strip_prefix("ERR ").unwrap_or(why.text());
@@ -198,7 +221,11 @@ impl Pairing {
             let own = Expected::Own(request.to_owned(), why);
             self.expected.push_back(own);
         }
-        Sent::Refused
+        if is_skipped {
+            Sent::Swallowed
+        } else {
+            Sent::Refused
+        }
     }
 
     /// The server is told to forget what it has queued.
@@ -267,7 +294,11 @@ impl Pairing {
         }
         // Confirmations come in every case.
         if is_heard || matches!(kind, Kind::Subscription { .. }) {
+            self.naming += usize::from(kind.name().is_some());
             self.expect(request, kind, None);
+        } else if let Some(name) = kind.name() {
+            // Nobody will say whether the server took it.
+            self.name = name.to_vec();
         }
         Sent::On
     }
@@ -339,7 +370,9 @@ impl Pairing {
         let Some(asked) = self.front() else {
             return Meaning::Push;
         };
-        match asked.kind.clone() {
+        let kind = asked.kind.clone();
+        self.naming -= usize::from(kind.name().is_some());
+        match kind {
             Kind::Multi if is_error => self.spoiled = None,
             Kind::Hello(name) if !is_error => {
                 self.is_resp3 = first == b'%';

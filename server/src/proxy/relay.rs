@@ -57,12 +57,16 @@ impl Relay {
 
     /// True when no more should be read from the client for now.
     pub(super) fn is_full(&self) -> bool {
-        let waits = self.held.is_some() || self.is_overloaded();
+        let waits = self.held.is_some() || self.is_ahead();
         waits && self.decoder.buffered_bytes() > BYTES_MAX
     }
 
-    fn is_overloaded(&self) -> bool {
-        self.to_server.len() > BYTES_MAX || self.pairing.len() > ASKED_MAX
+    /// Whether the client's next request has to wait for the server: to take or to answer earlier ones,
+    /// or to say what the client is called now, which rules want to know.
+    fn is_ahead(&self) -> bool {
+        self.to_server.len() > BYTES_MAX
+            || self.pairing.len() > ASKED_MAX
+            || (self.pairing.is_naming() && !self.shared.plan.is_empty())
     }
 
     /// Whether the client has gone and everything that it said has been passed on.
@@ -72,7 +76,7 @@ impl Relay {
 
     /// Nothing of the client is on its way any more.
     fn is_said(&self) -> bool {
-        self.is_deaf || (self.held.is_none() && !self.is_overloaded())
+        self.is_deaf || (self.held.is_none() && !self.is_ahead())
     }
 
     pub(super) fn from_client(&mut self, bytes: &[u8], now: UnixMicros) {
@@ -118,7 +122,7 @@ impl Relay {
     /// When [`Relay::release`] has something to do.
     pub(super) fn next_due(&self) -> Option<UnixMicros> {
         // What waits for something else is looked at when that happens.
-        let is_stuck = self.is_deaf || self.output.is_ending() || self.is_overloaded();
+        let is_stuck = self.is_deaf || self.output.is_ending() || self.is_ahead();
         let held = self.held.as_ref().filter(|_| !is_stuck);
         let held = held.and_then(|held| held.wait.due());
         let gone = match &self.gone {
@@ -147,7 +151,7 @@ impl Relay {
 
     /// Passes on what the client has said.
     fn pump(&mut self, now: UnixMicros) {
-        while !self.is_deaf && !self.output.is_ending() && !self.is_overloaded() {
+        while !self.is_deaf && !self.output.is_ending() && !self.is_ahead() {
             if let Some(held) = self.held.take() {
                 if !held.wait.is_over(now) {
                     self.held = Some(held);
@@ -235,6 +239,7 @@ impl Relay {
         match sent {
             Sent::On => write_request(request, &mut self.to_server),
             Sent::Discard => self.to_server.extend(b"*1\r\n$7\r\nDISCARD\r\n"),
+            Sent::Swallowed => self.to_server.extend(b"*1\r\n$4\r\nPING\r\n"),
             Sent::Refused => {}
         }
     }

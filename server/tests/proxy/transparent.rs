@@ -106,10 +106,7 @@ async fn an_invalidation_inside_exec_shifts_nothing() -> Test {
         let relayed = transcript(&proxy.addr().to_string(), lines).await?;
         let (before, after) = relayed.split_once("-ERR mine\r\n").ok_or("an answer")?;
         assert!(before.contains("invalidate"), "{relayed}");
-        assert!(
-            before.ends_with("+OK\r\n+OK\r\n") || before.ends_with("+OK\r\n"),
-            "{relayed}"
-        );
+        assert!(before.contains("*2\r\n"), "{relayed}");
         assert!(after.ends_with("$1\r\nx\r\n+OK\r\n"), "{relayed}");
     }
     Ok(())
