@@ -28,7 +28,7 @@ impl Server {
         Self::start_with(ServerBuilder::default())
     }
 
-    /// Starts a server with other settings. [`Clock::Tokio`](crate::Clock::Tokio) is refused: there
+    /// Starts a server with other settings. [`Clock::Tokio`] is refused: there
     /// is no runtime to follow.
     ///
     /// # Errors

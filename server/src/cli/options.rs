@@ -108,8 +108,9 @@ const IDENTITY: &str = "tls_identity";
 pub(super) struct Serve {
     #[command(flatten)]
     pub(super) server: ServerOptions,
-    /// Several nodes: independent:N masters, or replicated:M+R, M masters with R replicas in all. Each
-    /// gets the port behind its predecessor's. --port-file has a line for each: its name and its port.
+    /// Several nodes: independent:N masters; replicated:M+R, M masters with R replicas in all; cluster:M+R,
+    /// the same as a cluster; sentinel:1+R+S, a master with R replicas and S sentinels that call it
+    /// mymaster. Each gets the port behind its predecessor's. --port-file has a line for each: its name and its port.
     #[arg(long, value_name = "KIND:COUNTS")]
     pub(super) topology: Option<Topology>,
 }

@@ -18,42 +18,62 @@ pub(super) enum Topology {
     Independent(usize),
     /// Masters, each with so many replicas.
     Replicated { masters: usize, replicas: usize },
+    /// The same, sharing the slots of a cluster.
+    Cluster { masters: usize, replicas: usize },
+    /// A master with replicas, and sentinels that watch it.
+    Sentinel { replicas: usize, sentinels: usize },
 }
+
+/// How a topology is written, and what is wrong with another one.
+const KINDS: &str = "independent:N, replicated:M+R, cluster:M+R and sentinel:1+R+S";
 
 impl FromStr for Topology {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, counts) = text.split_once(':').unwrap_or((text, ""));
-        let (first, second) = match counts.split_once('+') {
-            Some((first, second)) => (first, Some(second)),
-            None => (counts, None),
-        };
         let count = |text: &str| text.parse::<usize>().ok().filter(|n| *n <= NODES_MAX);
-        let topology = match (kind, count(first), second.map(count)) {
-            ("independent", Some(nodes), None) if nodes > 0 => Self::Independent(nodes),
-            ("replicated", Some(masters), Some(Some(all))) if masters > 0 => {
+        let counts: Option<Vec<usize>> = counts.split('+').map(count).collect();
+        let topology = match (kind, counts.as_deref()) {
+            ("independent", Some([nodes @ 1..])) => Self::Independent(*nodes),
+            ("replicated" | "cluster", Some([masters @ 1.., all])) => {
                 if all % masters > 0 {
                     return Err(format!(
                         "{all} replicas cannot be shared evenly by {masters} masters"
                     ));
                 }
-                let replicas = all / masters;
-                Self::Replicated { masters, replicas }
+                let (masters, replicas) = (*masters, all / masters);
+                if kind == "cluster" {
+                    Self::Cluster { masters, replicas }
+                } else {
+                    Self::Replicated { masters, replicas }
+                }
             }
-            ("independent", ..) => return Err("expected independent:N, as independent:5".into()),
-            ("replicated", ..) => {
+            ("sentinel", Some([1, replicas, sentinels @ 1..])) => Self::Sentinel {
+                replicas: *replicas,
+                sentinels: *sentinels,
+            },
+            ("independent", _) => return Err("expected independent:N, as independent:5".into()),
+            ("replicated", _) => {
                 return Err("expected replicated:MASTERS+REPLICAS, as replicated:1+2".into());
             }
-            _ => {
-                return Err(format!(
-                    "there is no topology '{kind}', only independent:N and replicated:M+R"
-                ));
+            ("cluster", _) => {
+                return Err("expected cluster:MASTERS+REPLICAS, as cluster:3+3".into());
             }
+            ("sentinel", _) => {
+                return Err("expected sentinel:1+REPLICAS+SENTINELS, as sentinel:1+2+3".into());
+            }
+            _ => return Err(format!("there is no topology '{kind}', only {KINDS}")),
         };
         let nodes = match topology {
             Self::Independent(nodes) => nodes,
-            Self::Replicated { masters, replicas } => masters + masters * replicas,
+            Self::Replicated { masters, replicas } | Self::Cluster { masters, replicas } => {
+                masters + masters * replicas
+            }
+            Self::Sentinel {
+                replicas,
+                sentinels,
+            } => 1 + replicas + sentinels,
         };
         if nodes > NODES_MAX {
             return Err(format!("{nodes} nodes are too many, {NODES_MAX} at most"));
@@ -88,6 +108,11 @@ impl Topology {
                 Self::Replicated { masters, replicas } => {
                     builder.replicated(masters, replicas).await
                 }
+                Self::Cluster { masters, replicas } => builder.cluster(masters, replicas).await,
+                Self::Sentinel {
+                    replicas,
+                    sentinels,
+                } => builder.sentinel(replicas, sentinels).await,
             }
         })?;
         for server in deployment.nodes() {
@@ -138,6 +163,14 @@ mod tests {
         let (masters, replicas) = (3, 1);
         let three = Topology::Replicated { masters, replicas };
         assert_eq!(read("replicated:3+3"), Ok(three));
+        let cluster = Topology::Cluster { masters, replicas };
+        assert_eq!(read("cluster:3+3"), Ok(cluster));
+        let (replicas, sentinels) = (2, 3);
+        let watched = Topology::Sentinel {
+            replicas,
+            sentinels,
+        };
+        assert_eq!(read("sentinel:1+2+3"), Ok(watched));
         for (wrong, why) in [
             ("ring:3", "there is no topology 'ring'"),
             ("", "there is no topology ''"),
@@ -149,6 +182,9 @@ mod tests {
             ("replicated:0+0", "expected replicated:MASTERS+REPLICAS"),
             ("replicated:2+3", "3 replicas cannot be shared"),
             ("replicated:600+600", "1200 nodes are too many"),
+            ("cluster:3", "expected cluster:MASTERS+REPLICAS"),
+            ("sentinel:2+2+3", "expected sentinel:1+REPLICAS+SENTINELS"),
+            ("sentinel:1+2", "expected sentinel:1+REPLICAS+SENTINELS"),
         ] {
             let error = read(wrong).unwrap_err();
             assert!(error.starts_with(why), "{wrong}: {error}");

@@ -5,7 +5,7 @@ use crate::engine::UnixMicros;
 use crate::net::{Clock, Hub};
 use std::time::Duration;
 
-/// Moves and bends the clock of a server: [`Server::clock`].
+/// Moves and bends the clock of a server: [`Server::clock`](crate::Server::clock).
 ///
 /// | | moves | whose clock |
 /// |---|---|---|
