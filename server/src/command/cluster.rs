@@ -71,7 +71,7 @@ fn keyslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn verbatim(text: String) -> Reply {
     Reply::Verbatim {
         format: *b"txt",
-        text: text.into_bytes().into(),
+        text: text.into_bytes(),
     }
 }
 

@@ -516,6 +516,7 @@ mod tests {
                     | Effect::Close { .. }
                     | Effect::Stall { .. }
                     | Effect::Follow { .. }
+                    | Effect::Cluster(_)
                     | Effect::Shutdown => {}
                 }
             }

@@ -53,6 +53,10 @@ fn show_error(error: &RedisError) -> String {
     format!("-{code} {}", error.detail().unwrap_or_default())
 }
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the enum is redis's, and grows"
+)]
 fn show(value: &redis::Value) -> String {
     match value {
         redis::Value::Nil => "nil".into(),
