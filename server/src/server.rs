@@ -401,6 +401,11 @@ impl Server {
         }
     }
 
+    /// Whether it has a port that others may know of.
+    pub(crate) fn has_port(&self) -> bool {
+        self.hub.shared.node().engine.state().config.port != 0
+    }
+
     /// Whether the server has ended, by SHUTDOWN.
     pub fn is_shut_down(&self) -> bool {
         self.hub.shared.is_down()

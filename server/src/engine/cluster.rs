@@ -13,7 +13,9 @@ mod slot;
 pub use news::News;
 pub(crate) use news::{Change, Claim};
 use slot::ranges;
-pub(crate) use slot::{SLOTS, share_of, slot_of};
+#[cfg(feature = "net")]
+pub(crate) use slot::share_of;
+pub(crate) use slot::{SLOTS, slot_of};
 
 use super::replication::Address;
 use std::collections::BTreeMap;

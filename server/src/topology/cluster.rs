@@ -377,6 +377,10 @@ impl DeploymentBuilder {
             deployment.network.follow(replica, Some(master));
         }
         deployment.settle();
+        // Clients are sent to all of them, so all have to be there.
+        for server in deployment.nodes().filter(|server| server.has_port()) {
+            server.serve()?;
+        }
         Ok(deployment)
     }
 }
@@ -385,7 +389,8 @@ impl DeploymentBuilder {
 impl Deployment {
     /// [`DeploymentBuilder::cluster`] with default settings: so many masters with so many replicas
     /// each, on ports of their own, which cluster clients find from any of them. Nodes know at once
-    /// what they would tell each other over the cluster bus, which there is none of.
+    /// what they would tell each other over the cluster bus, which there is none of. With
+    /// [`Clock::Tokio`](crate::Clock::Tokio) the ports are only names: clients come in process.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
