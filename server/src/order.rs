@@ -88,7 +88,7 @@ impl Orders {
             };
         }
         let is_greeting = |known: &&[u8]| name.eq_ignore_ascii_case(known);
-        if self.are_alone() && !GREETINGS.iter().any(|known| is_greeting(&known)) {
+        if self.are_alone() && !GREETINGS.iter().any(is_greeting) {
             return Meant::Refused("ERR this port is for REDOUBLE.* and holds no data");
         }
         Meant::ForTheNode
