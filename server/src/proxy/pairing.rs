@@ -210,7 +210,8 @@ impl Pairing {
         let is_skipped = self.wish == Wish::NotTheNext;
         let is_heard = self.is_wished();
         if request.name().eq_ignore_ascii_case(b"exec") && self.spoiled.take().is_some() {
-            let why = why.text().strip_prefix("ERR ").unwrap_or(why.text());
+            let why = why.text();
+            let why = why.strip_prefix("ERR ").unwrap_or(why);
             let why = format!("EXECABORT Transaction discarded because of: {why}");
             return self.discard(request, is_heard, ErrorReply::new(why));
         }
@@ -467,7 +468,9 @@ mod tests {
     }
 
     /// Requests, and then frames with what they are.
-    fn check(steps: &[(&[&str], &[(&str, Meaning)])]) {
+    type Step<'a> = (&'a [&'a str], &'a [(&'a str, Meaning)]);
+
+    fn check(steps: &[Step<'_>]) {
         let mut pairing = Pairing::default();
         for (requests, frames) in steps {
             for request in *requests {

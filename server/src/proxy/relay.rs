@@ -79,7 +79,7 @@ impl Relay {
         self.is_deaf || (self.held.is_none() && !self.is_ahead())
     }
 
-    pub(super) fn from_client(&mut self, bytes: &[u8], now: UnixMicros) {
+    pub(super) fn on_client_bytes(&mut self, bytes: &[u8], now: UnixMicros) {
         if !self.is_deaf {
             self.decoder.feed(bytes);
             self.pump(now);
@@ -259,7 +259,7 @@ impl Relay {
         }
     }
 
-    pub(super) fn from_server(&mut self, bytes: &[u8], now: UnixMicros) {
+    pub(super) fn on_server_bytes(&mut self, bytes: &[u8], now: UnixMicros) {
         self.frames.feed(bytes);
         let mut frames = std::mem::take(&mut self.frames);
         loop {

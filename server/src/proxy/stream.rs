@@ -135,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Proxied<S> {
         match Pin::new(&mut self.upstream).poll_read(cx, &mut buf) {
             Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
                 let now = self.shared.now();
-                self.relay.from_server(buf.filled(), now);
+                self.relay.on_server_bytes(buf.filled(), now);
                 true
             }
             Poll::Ready(_) => {
@@ -210,7 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Proxied<S> {
                 return Poll::Pending;
             }
         }
-        this.relay.from_client(bytes, this.shared.now());
+        this.relay.on_client_bytes(bytes, this.shared.now());
         this.drive(cx, false);
         this.wake_reader(cx);
         Poll::Ready(Ok(bytes.len()))
