@@ -25,7 +25,7 @@ async fn text(redis: &mut impl ConnectionLike, line: &str) -> redis::RedisResult
 
 fn client(group: &Deployment, kind: SentinelServerType) -> redis::RedisResult<SentinelClient> {
     let urls = ["sentinel-1", "sentinel-2", "sentinel-3"].map(|name| group[name].url());
-    SentinelClient::build(urls.to_vec(), "mymaster".to_owned(), None, kind)
+    SentinelClient::build(urls.to_vec(), "mymaster", None, kind)
 }
 
 #[tokio::test]
