@@ -35,8 +35,8 @@ impl FromStr for Topology {
         let count = |text: &str| text.parse::<usize>().ok().filter(|n| *n <= NODES_MAX);
         let counts: Option<Vec<usize>> = counts.split('+').map(count).collect();
         let topology = match (kind, counts.as_deref()) {
-            ("independent", Some([nodes @ 1..])) => Self::Independent(*nodes),
-            ("replicated" | "cluster", Some([masters @ 1.., all])) => {
+            ("independent", Some([nodes])) if *nodes > 0 => Self::Independent(*nodes),
+            ("replicated" | "cluster", Some([masters, all])) if *masters > 0 => {
                 if all % masters > 0 {
                     return Err(format!(
                         "{all} replicas cannot be shared evenly by {masters} masters"
@@ -49,7 +49,7 @@ impl FromStr for Topology {
                     Self::Replicated { masters, replicas }
                 }
             }
-            ("sentinel", Some([1, replicas, sentinels @ 1..])) => Self::Sentinel {
+            ("sentinel", Some([1, replicas, sentinels])) if *sentinels > 0 => Self::Sentinel {
                 replicas: *replicas,
                 sentinels: *sentinels,
             },
