@@ -60,7 +60,9 @@ fn connect(port: u16) -> Result<Connection, Error> {
 fn say(redis: &mut Connection, line: &str) -> redis::RedisResult<Value> {
     let mut words = line.split(' ');
     let mut command = redis::cmd(words.next().unwrap_or_default());
-    words.for_each(|word| drop(command.arg(word)));
+    for word in words {
+        command.arg(word);
+    }
     command.query(redis)
 }
 
@@ -73,10 +75,7 @@ fn text(redis: &mut Connection, line: &str) -> String {
 }
 
 fn int(redis: &mut Connection, line: &str) -> Result<i64, Error> {
-    match say(redis, line)? {
-        Value::Int(n) => Ok(n),
-        other => Err(format!("{line}: {other:?}").into()),
-    }
+    Ok(redis::from_redis_value(say(redis, line)?)?)
 }
 
 #[track_caller]

@@ -134,7 +134,7 @@ async fn much_passes_both_ways() -> Test {
                 write!(lines, "ECHO {n}\r\n")?;
             }
             writer.write_all(lines.as_bytes()).await?;
-            super::Test::Ok(())
+            Test::Ok(())
         };
         let read = async {
             let mut expected = String::new();
@@ -145,7 +145,7 @@ async fn much_passes_both_ways() -> Test {
             let mut found = vec![0; expected.len()];
             reader.read_exact(&mut found).await?;
             assert!(found == expected.as_bytes(), "replies are in order");
-            super::Test::Ok(())
+            Test::Ok(())
         };
         let (wrote, found) =
             tokio::time::timeout(PATIENCE, async { tokio::join!(write, read) }).await?;
@@ -175,7 +175,9 @@ async fn rules_are_given_at_the_control_port() -> Test {
         .await?;
     let words = "ADD error_reply OOM DIRECTION request COMMAND SET";
     let mut add = redis::cmd("REDOUBLE.FAULT");
-    words.split(' ').for_each(|word| drop(add.arg(word)));
+    for word in words.split(' ') {
+        add.arg(word);
+    }
     let id: u64 = add.query_async(&mut control).await?;
     let mut raw = Raw::connect(&proxy).await?;
     raw.say("SET k v\nREDOUBLE.FAULT LIST").await?;
