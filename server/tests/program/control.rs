@@ -75,12 +75,7 @@ fn text(redis: &mut Connection, line: &str) -> String {
 }
 
 fn int(redis: &mut Connection, line: &str) -> Result<i64, Error> {
-    let value = say(redis, line)?;
-    if let Value::Int(n) = value {
-        Ok(n)
-    } else {
-        Err(format!("{line}: {value:?}").into())
-    }
+    Ok(redis::from_redis_value(say(redis, line)?)?)
 }
 
 #[track_caller]
