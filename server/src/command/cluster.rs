@@ -516,7 +516,7 @@ const VARIES: &[&str] = &["nondeterministic_output"];
 const CLUSTER: &[CommandSpec] = &[
     row("addslots", -3, addslots)
         .flags(CHANGE)
-        .syntax("slot=(slot:integer)...")
+        .syntax("slot:integer...")
         .summary("Gives this node slots that nobody has."),
     row("addslotsrange", -4, addslotsrange)
         .flags(CHANGE)
@@ -538,7 +538,7 @@ const CLUSTER: &[CommandSpec] = &[
         .summary("How many keys of a slot this node holds."),
     row("delslots", -3, delslots)
         .flags(CHANGE)
-        .syntax("slot=(slot:integer)...")
+        .syntax("slot:integer...")
         .summary("Lets this node forget who has some slots."),
     row("delslotsrange", -4, delslotsrange)
         .flags(CHANGE)

@@ -371,19 +371,18 @@ impl State {
 
     /// Sends a message to all who listen; how many they are.
     pub(crate) fn publish(&mut self, space: Space, channel: &[u8], message: &[u8]) -> usize {
-        let (name, text) = (Blob::new(channel), Blob::new(message));
         if self.cluster.is_some() {
             // There the bus carries messages, to replicas too.
             self.outbox.push(Effect::Cluster(News(Claim::Message {
                 space,
-                channel: name,
-                message: text,
+                channel: Blob::new(channel),
+                message: Blob::new(message),
             })));
         } else {
             self.note_told(|| Change::Publish {
                 space,
-                channel: name,
-                message: text,
+                channel: Blob::new(channel),
+                message: Blob::new(message),
             });
         }
         self.deliver(space, channel, message)
