@@ -12,7 +12,7 @@ pub(super) const FAMILY: Family = Family {
     help: &[
         (
             "(no arguments)",
-            "All nodes are as freshly started: no data, scripts, faults, lags, history; clocks run true, parameters are what they were, replicas follow whom they followed, and nobody is paused or down. Connections stay.",
+            "All nodes are as freshly started (not those of a cluster, or with sentinels): no data, scripts, faults, lags, history; clocks run true, parameters are what they were, replicas follow whom they followed, and nobody is paused or down. Connections stay.",
         ),
         ("HELP", "This."),
     ],
@@ -35,6 +35,15 @@ fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
     if hubs.iter().any(is_in_script) {
         return Err(error(
             "a script was given up and not killed: SCRIPT KILL first",
+        ));
+    }
+    if control
+        .network
+        .as_ref()
+        .is_some_and(|network| network.is_governed())
+    {
+        return Err(error(
+            "redouble does not reset clusters and sentinels; start new ones",
         ));
     }
     if let Some(network) = &control.network {

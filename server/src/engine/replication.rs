@@ -375,11 +375,14 @@ impl Engine {
         let is_journaled = old.journal.is_some();
         let (last_client, peers) = (old.sessions.last_id(), old.replication.peers.clone());
         let upstream = old.replication.upstream.clone();
+        let sentinel = old.sentinel.clone();
         let cluster = old.cluster.clone();
         *self = Self::new(self.start.clone(), now);
         let state = self.state_mut();
         state.sessions.go_on_from(last_client);
         state.replication.peers = peers;
+        // What a sentinel watches stands in its file, too.
+        state.sentinel = sentinel;
         // Whom a node follows stands in its file.
         state.replication.upstream = upstream.map(|upstream| Upstream {
             is_up: false,

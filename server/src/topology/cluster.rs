@@ -381,7 +381,7 @@ impl DeploymentBuilder {
         for server in deployment.nodes().filter(|server| server.has_port()) {
             server.serve()?;
         }
-        Ok(deployment)
+        deployment.controlled()
     }
 }
 

@@ -184,7 +184,7 @@ impl Deployment {
     }
 
     /// From now on `REDOUBLE.*` speaks to all servers, as they are now and follow each other.
-    fn controlled(self) -> io::Result<Self> {
+    pub(super) fn controlled(self) -> io::Result<Self> {
         let nodes = self.servers.iter();
         let nodes = nodes.map(|(name, server)| (name.as_str(), &server.hub));
         let control = Control::of(nodes, &self.network);

@@ -89,9 +89,10 @@ impl Network {
 
     /// Tells every node where the others are, once all have joined.
     pub(crate) fn introduce(&self) {
-        let state = self.lock();
-        for (index, (hub, _)) in state.nodes.iter().enumerate() {
-            let others = state.nodes.iter().enumerate();
+        // Nodes are never taken while the network is: whoever has them asks for it.
+        let nodes = self.lock().nodes.clone();
+        for (index, (hub, _)) in nodes.iter().enumerate() {
+            let others = nodes.iter().enumerate();
             let others = others.filter(|(other, _)| *other != index);
             let peers = others.map(|(_, (_, address))| address.clone()).collect();
             if let Some(hub) = hub.upgrade() {
@@ -109,6 +110,12 @@ impl Network {
     /// A node shall be the master of its master, and of all others that follow that one.
     pub(crate) fn fail_over_to(&self, node: usize) {
         self.lock().orders.push_back(Order::FailOver { to: node });
+    }
+
+    /// Whether nodes decide among themselves who is master: a cluster, or sentinels.
+    pub(crate) fn is_governed(&self) -> bool {
+        let state = self.lock();
+        state.bus.is_some() || state.watch.is_some()
     }
 
     pub(crate) fn set_cut(&self, replica: usize, is_cut: bool) {
@@ -235,6 +242,9 @@ impl State {
                     }
                     Outgoing::FailOver => self.fail_over_by_hand(seats),
                     Outgoing::Crashed => {
+                        if let Some(watch) = &mut self.watch {
+                            watch.is_stale = true;
+                        }
                         self.on_crash(node, seats, now);
                         self.suspect(node, now);
                     }

@@ -192,7 +192,7 @@ impl DeploymentBuilder {
             is_stale: true,
         });
         deployment.settle();
-        Ok(deployment)
+        deployment.controlled()
     }
 
     /// How long a master has to be down (crashed, paused or shut down) before sentinels fail over
