@@ -55,7 +55,9 @@ pub use gate::{Gate, Ticket};
 pub use half_open::HalfOpen;
 pub use hold::Hold;
 pub use partition::Partition;
-pub(crate) use plan::{Fate, Judgement, Plan, Ruled, Sender};
+#[cfg(feature = "net")]
+pub(crate) use plan::Ruled;
+pub(crate) use plan::{Fate, Judgement, Plan, Sender};
 pub use rule::Rule;
 pub use spec::{FaultSpec, Placement};
 pub use stall::Stall;
