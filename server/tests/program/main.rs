@@ -2,6 +2,7 @@
 
 mod control;
 mod languages;
+mod proxy;
 #[cfg(unix)]
 mod run;
 mod serve;

@@ -152,7 +152,7 @@ fn what_cannot_be_done_is_said() -> Test {
 
 #[test]
 fn help_shows_examples_and_exit_codes() -> Test {
-    for command in ["serve", "run"] {
+    for command in ["serve", "run", "proxy"] {
         let help = program(&[command, "--help"]).output()?;
         let text = String::from_utf8_lossy(&help.stdout).into_owned();
         assert!(
