@@ -554,9 +554,9 @@ fn a_topology_ends_on_signals_and_leaves_nothing() -> Test {
     assert_eq!(std::fs::read_dir(folder.path())?.count(), 0);
     for (args, code, words) in [
         (
-            &["--topology", "cluster:3+3"][..],
+            &["--topology", "ring:3"][..],
             2,
-            "there is no topology 'cluster'",
+            "there is no topology 'ring'",
         ),
         (
             &["--topology", "independent:2", "--unix-socket", path],
