@@ -7,7 +7,7 @@ use crate::{
     error::{LockError, LossReason, NodeError},
     lease::{Belief, Lease},
     options::Options,
-    token::Token,
+    token::{FencingToken, Token},
     watchdog,
 };
 use std::{
@@ -102,6 +102,10 @@ impl Guard {
     #[must_use]
     pub fn token(&self) -> &Token {
         self.held.claim.token()
+    }
+
+    pub(crate) fn fence(&self) -> Option<FencingToken> {
+        self.held.claim.fence()
     }
 
     /// Extends the lock: it then lasts for at least `lease` from now on. A lease that reaches

@@ -4,7 +4,7 @@
 use crate::connector::{self, Connector};
 use crate::{
     environment::{Environment, Tokio},
-    mutex::Mutex,
+    kind::{Exclusive, Fenced},
     node::Node,
     options::LockBuilder,
     wire::Endpoint,
@@ -84,8 +84,13 @@ impl LockManager {
     }
 
     /// Starts to build a mutex on `key`. Others than this crate must leave that key alone.
-    pub fn mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Mutex> {
-        LockBuilder::new(Arc::clone(&self.core), key.as_ref())
+    pub fn mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Exclusive> {
+        LockBuilder::new(Arc::clone(&self.core), key.as_ref(), Exclusive)
+    }
+
+    /// Starts to build a mutex on `key` whose grants are numbered.
+    pub fn fenced_mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Fenced> {
+        LockBuilder::new(Arc::clone(&self.core), key.as_ref(), Fenced)
     }
 }
 

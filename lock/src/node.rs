@@ -85,13 +85,15 @@ impl Node {
         &self,
         line: &Arc<Line>,
         script: &Script,
-        key: &[u8],
-        args: &[&[u8]],
+        call: Call,
         until: Duration,
     ) -> Result<Reply, NodeError> {
         let command = |command: Command| {
-            let command = command.arg("1").arg(key);
-            args.iter().fold(command, |command, arg| command.arg(arg))
+            let command = command.arg(call.keys.len().to_string());
+            call.keys
+                .iter()
+                .chain(&call.args)
+                .fold(command, Command::arg)
         };
         let by_digest = command(Command::new("EVALSHA").arg(&script.sha));
         match self.call(line, by_digest, until).await {
@@ -117,6 +119,12 @@ impl Node {
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Line>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a script is called with.
+pub(crate) struct Call {
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) args: Vec<Vec<u8>>,
 }
 
 fn is_noscript(error: &NodeError) -> bool {

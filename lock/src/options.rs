@@ -1,7 +1,7 @@
 //! The knobs of a lock, and the builder that all kinds share.
 
 use crate::{error::LockError, lease::Lease, manager::Core};
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// What a lock was built with.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ impl Options {
     }
 }
 
-/// Builds a lock of the kind `L`, such as a [`Mutex`](crate::Mutex).
+/// Builds a lock of the kind `K`, such as a [`Mutex`](crate::Mutex).
 ///
 /// ```no_run
 /// # async fn f(locks: redouble_lock::LockManager) {
@@ -48,20 +48,20 @@ impl Options {
 /// # }
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
-pub struct LockBuilder<L> {
+pub struct LockBuilder<K> {
     pub(crate) core: Arc<Core>,
     pub(crate) key: Arc<[u8]>,
     pub(crate) options: Options,
-    kind: PhantomData<fn() -> L>,
+    pub(crate) kind: K,
 }
 
-impl<L> LockBuilder<L> {
-    pub(crate) fn new(core: Arc<Core>, key: &[u8]) -> Self {
+impl<K> LockBuilder<K> {
+    pub(crate) fn new(core: Arc<Core>, key: &[u8], kind: K) -> Self {
         Self {
             core,
             key: key.into(),
             options: Options::default(),
-            kind: PhantomData,
+            kind,
         }
     }
 
@@ -125,7 +125,7 @@ impl<L> LockBuilder<L> {
     }
 }
 
-impl<L> fmt::Debug for LockBuilder<L> {
+impl<K> fmt::Debug for LockBuilder<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockBuilder")
             .field("key", &String::from_utf8_lossy(&self.key))

@@ -46,6 +46,31 @@ impl fmt::Debug for Token {
     }
 }
 
+/// A number that grows from grant to grant of one lock, for the resource to refuse who is outdated.
+///
+/// The resource keeps the highest one that it has seen, raises it on *any* access, read or write, and
+/// refuses a lower one, or an equal one that comes with another [`Token`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    pub(crate) fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Returns the number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

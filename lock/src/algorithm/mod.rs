@@ -1,9 +1,16 @@
 //! The algorithms, one file each. An algorithm says what is asked of Redis for one acquisition; it
 //! is a [`Claim`]. Waiting, guards and watchdogs work on claims and are the same for all of them.
 
+pub(crate) mod fenced;
+pub(crate) mod scripted;
 pub(crate) mod single;
 
-use crate::{environment::BoxFuture, error::NodeError, lease::Lease, token::Token};
+use crate::{
+    environment::BoxFuture,
+    error::NodeError,
+    lease::Lease,
+    token::{FencingToken, Token},
+};
 use std::time::Duration;
 
 /// One acquisition, from its first request until nothing of it is left in Redis.
@@ -45,6 +52,11 @@ pub(crate) trait Claim: Send + Sync + 'static {
 
     /// The longest lease that was asked for: nothing that is left behind lasts longer.
     fn longest_lease(&self) -> Duration;
+
+    /// The fencing token of the grant, where the algorithm mints them.
+    fn fence(&self) -> Option<FencingToken> {
+        None
+    }
 }
 
 /// The outcome of asking for a lock.
@@ -56,4 +68,31 @@ pub(crate) enum Attempt {
     Refused { holder_ttl: Option<Duration> },
     /// No answer, or an error; the error says whether the request may have been executed.
     Failed(NodeError),
+}
+
+/// The name of a further key of a lock, in the same slot of a cluster. A key that has braces of its own
+/// needs a hash tag for that.
+pub(crate) fn beside(key: &[u8], suffix: &str) -> Vec<u8> {
+    let tag = key.iter().position(|&byte| byte == b'{');
+    let tagged = tag.is_some_and(|begin| {
+        let end = key[begin + 1..].iter().position(|&byte| byte == b'}');
+        end.is_some_and(|length| length > 0)
+    });
+    if tagged {
+        [key, suffix.as_bytes()].concat()
+    } else {
+        [b"{", key, b"}", suffix.as_bytes()].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_keys_share_the_slot() {
+        assert_eq!(beside(b"order:17", ":fence"), b"{order:17}:fence");
+        assert_eq!(beside(b"a:{order}:17", ":fence"), b"a:{order}:17:fence");
+        assert_eq!(beside(b"{}x", ":fence"), b"{{}x}:fence");
+    }
 }

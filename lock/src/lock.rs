@@ -1,67 +1,42 @@
-//! The mutex on one Redis node, as its user sees it.
+//! A lock as its user sees it, whatever its kind.
 
 use crate::{
     acquire::{Wait, acquire},
-    algorithm::{Claim, single::Single},
     error::LockError,
-    guard::Guard,
+    kind::Kind,
     manager::Core,
     options::{LockBuilder, Options},
-    token::Token,
 };
 use std::{fmt, sync::Arc, time::Duration};
 
-/// A lock on a key of one Redis node that one owner at a time can hold.
+/// A lock that can be taken, with or without waiting: [`Mutex`](crate::Mutex) and its relatives.
 ///
-/// Made by [`LockManager::mutex`](crate::LockManager::mutex). Cheap to clone; a clone, another mutex of the same key
+/// Made by a [`LockManager`](crate::LockManager). Cheap to clone; a clone, another lock of the same key
 /// and another process all compete alike, and a holder that asks again waits for itself like
 /// anybody else.
 ///
-/// **Guarantee.** No two guards of one key are valid at the same time: holds if the node keeps
-/// the key until its TTL is over and the clocks run within `drift` of each other; lost when the
-/// node forgets early (failover to a replica without the key, restart without its data, eviction, a
-/// clock that jumps ahead) or while the holder's machine is suspended with its clock.
-///
 /// **Deadlock.** The lock of a holder that died is free when its lease is over.
-///
-/// **Order.** None: waiters are not served in the order in which they came.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
-/// # let connection = server.connection().await?;
-/// use redouble_lock::{LockError, LockManager, Release};
-///
-/// let locks = LockManager::new(connection);
-/// let lock = locks.mutex("order:17").build();
-///
-/// let guard = lock.try_lock().await?;
-/// assert_eq!(lock.try_lock().await.unwrap_err(), LockError::Contended);
-/// assert_eq!(guard.release().await, Release::Released);
-/// assert!(lock.try_lock().await.is_ok());
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone)]
-pub struct Mutex {
+pub struct Lock<K: Kind> {
     core: Arc<Core>,
     key: Arc<[u8]>,
+    kind: K,
     options: Options,
 }
 
-impl LockBuilder<Mutex> {
-    /// Makes the mutex. Nothing is sent to Redis.
-    pub fn build(self) -> Mutex {
-        Mutex {
+impl<K: Kind> LockBuilder<K> {
+    /// Makes the lock. Nothing is sent to Redis.
+    pub fn build(self) -> Lock<K> {
+        Lock {
             core: self.core,
             key: self.key,
+            kind: self.kind,
             options: self.options,
         }
     }
 }
 
-impl Mutex {
+impl<K: Kind> Lock<K> {
     /// Takes the lock if it is free. One round trip.
     ///
     /// # Errors
@@ -78,7 +53,7 @@ impl Mutex {
     /// Cancel safe: a request that was sent is undone in the background over the same connection.
     /// Without a runtime for that (see [`Guard`]), or if the connection dies first, the key may
     /// stand until its lease is over.
-    pub async fn try_lock(&self) -> Result<Guard, LockError> {
+    pub async fn try_lock(&self) -> Result<K::Guard, LockError> {
         self.acquire(Wait::Not).await
     }
 
@@ -92,7 +67,7 @@ impl Mutex {
     /// # Cancel safety
     ///
     /// As [`try_lock`](Self::try_lock). A waiter has no place in a queue to lose.
-    pub async fn lock(&self) -> Result<Guard, LockError> {
+    pub async fn lock(&self) -> Result<K::Guard, LockError> {
         self.acquire(Wait::Forever).await
     }
 
@@ -125,27 +100,22 @@ impl Mutex {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lock_timeout(&self, wait: Duration) -> Result<Guard, LockError> {
+    pub async fn lock_timeout(&self, wait: Duration) -> Result<K::Guard, LockError> {
         self.acquire(Wait::AtMost(wait)).await
     }
 
-    async fn acquire(&self, wait: Wait) -> Result<Guard, LockError> {
-        acquire(self.core.node.env(), &self.options, wait, |token| {
-            self.claim(token)
-        })
-        .await
-    }
-
-    fn claim(&self, token: Token) -> Arc<dyn Claim> {
-        let (node, key) = (Arc::clone(&self.core.node), Arc::clone(&self.key));
-        Arc::new(Single::new(node, key, token, self.options.reply_timeout))
+    async fn acquire(&self, wait: Wait) -> Result<K::Guard, LockError> {
+        let claim = |token| self.kind.claim(&self.core, &self.key, &self.options, token);
+        let guard = acquire(self.core.node.env(), &self.options, wait, claim).await?;
+        Ok(guard.into())
     }
 }
 
-impl fmt::Debug for Mutex {
+impl<K: Kind> fmt::Debug for Lock<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex")
+        f.debug_struct("Lock")
             .field("key", &String::from_utf8_lossy(&self.key))
+            .field("kind", &self.kind)
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

@@ -1,0 +1,23 @@
+//! The mutex on one node with a number that grows from grant to grant, minted by the script that
+//! takes the lock: `max(last + 1, server time in microseconds)`.
+
+use super::{beside, scripted::Scheme, single};
+use crate::script::Script;
+use std::{sync::LazyLock, time::Duration};
+
+static ACQUIRE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../script/fenced/acquire.lua")));
+
+/// For how long the last number is kept. After that the server's clock alone makes them grow, as it
+/// also does after a loss of data.
+const LAST_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+pub(crate) fn scheme(key: &[u8]) -> Scheme {
+    Scheme {
+        keys: vec![key.to_vec(), beside(key, ":fence")],
+        args: vec![LAST_KEPT.as_millis().to_string().into_bytes()],
+        begins_with_set: false,
+        acquire: &ACQUIRE,
+        ..single::scheme(key)
+    }
+}

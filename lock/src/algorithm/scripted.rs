@@ -1,0 +1,281 @@
+//! One acquisition on one Redis node, for every algorithm that consists of three scripts.
+//!
+//! What differs from kind to kind is a [`Scheme`]: keys, scripts, arguments. What is the same is
+//! here: which connections an acquire was sent over without an answer, and how it is undone.
+//!
+//! The first request may be a plain `SET key token NX PX lease`. Every later one of the same
+//! acquisition is the script, which takes what already holds the token for a grant: the
+//! request before may have been executed although its answer was lost. It also renews that grant, so
+//! the deadline counts from this request and the holder has the whole lease; and it tells a waiter
+//! how long the holder may stay.
+
+use super::{Attempt, Claim};
+use crate::{
+    environment::BoxFuture,
+    error::{NodeError, NodeErrorKind},
+    lease::Lease,
+    node::{Call, Line, Node},
+    retry,
+    script::Script,
+    token::{FencingToken, Token},
+    wire::{Command, Reply},
+};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// What an algorithm asks of a node.
+///
+/// All scripts get the same keys and `ARGV[1]` = the token. `ARGV[2]` is the lease in ms, or for a
+/// release the time in ms for which the lock shall stay taken; then follow `args`.
+pub(crate) struct Scheme {
+    /// The first one is the name of the lock. In a cluster all of them are in one slot.
+    pub(crate) keys: Vec<Vec<u8>>,
+    /// What all three scripts get besides the token and the lease.
+    pub(crate) args: Vec<Vec<u8>>,
+    /// Whether the first request is a plain `SET NX PX`; it says what `acquire` says.
+    pub(crate) begins_with_set: bool,
+    /// Replies `OK`, or `[OK, fencing token]`; or for how many ms the holder may stay, -1 if that is not
+    /// known.
+    pub(crate) acquire: &'static Script,
+    /// Replies 1, or 0 if the lock is not ours any more.
+    pub(crate) extend: &'static Script,
+    /// Replies 1, or 0 if the lock was not ours any more.
+    pub(crate) release: &'static Script,
+}
+
+impl Scheme {
+    fn call(&self, token: &Token, number: u64) -> Call {
+        let args = [token.as_bytes().to_vec(), number.to_string().into_bytes()];
+        Call {
+            keys: self.keys.clone(),
+            args: args.into_iter().chain(self.args.clone()).collect(),
+        }
+    }
+}
+
+/// One acquisition on one node.
+pub(crate) struct Scripted {
+    node: Arc<Node>,
+    scheme: Arc<Scheme>,
+    token: Token,
+    reply_timeout: Duration,
+    traces: Mutex<Traces>,
+}
+
+/// What this acquisition may have left behind.
+#[derive(Default)]
+struct Traces {
+    /// It was asked for at least once.
+    asked: bool,
+    /// It was granted, and is not known to be gone.
+    stands: bool,
+    /// Connections on which an acquire was sent that is not known to be over: it may have been
+    /// executed, and may yet be. Any later answer on the same line proves that it is over.
+    unsettled: Vec<Arc<Line>>,
+    longest_lease: Duration,
+    fence: Option<FencingToken>,
+}
+
+impl Scripted {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        scheme: Arc<Scheme>,
+        token: Token,
+        reply_timeout: Duration,
+    ) -> Self {
+        Self {
+            node,
+            scheme,
+            token,
+            reply_timeout,
+            traces: Mutex::default(),
+        }
+    }
+
+    fn traces(&self) -> MutexGuard<'_, Traces> {
+        self.traces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn release_over(&self, line: &Arc<Line>, until: Duration) -> Result<bool, NodeError> {
+        let call = self.scheme.call(&self.token, 0);
+        let reply = self.node.run(line, self.scheme.release, call, until).await;
+        let removed = flag(reply?)?;
+        let mut traces = self.traces();
+        traces.stands = false;
+        traces.is_over(line);
+        Ok(removed)
+    }
+
+    /// The limit for one request among several.
+    fn limit(&self, until: Duration) -> Duration {
+        let now = self.node.env().now();
+        now.saturating_add(self.reply_timeout).min(until)
+    }
+}
+
+impl Traces {
+    fn is_over(&mut self, line: &Arc<Line>) {
+        self.unsettled.retain(|other| !Arc::ptr_eq(other, line));
+    }
+}
+
+impl Claim for Scripted {
+    fn key(&self) -> &[u8] {
+        &self.scheme.keys[0]
+    }
+
+    fn token(&self) -> &Token {
+        &self.token
+    }
+
+    fn acquire(&self, lease: Lease, until: Duration) -> BoxFuture<'_, Attempt> {
+        Box::pin(async move {
+            let line = match self.node.line(until).await {
+                Ok(line) => line,
+                Err(error) => return Attempt::Failed(error),
+            };
+            let repeated = {
+                let mut traces = self.traces();
+                traces.longest_lease = traces.longest_lease.max(lease.ttl());
+                traces.is_over(&line);
+                traces.unsettled.push(Arc::clone(&line));
+                std::mem::replace(&mut traces.asked, true)
+            };
+            let scheme = &*self.scheme;
+            let sent = self.node.env().now();
+            let reply = if repeated || !scheme.begins_with_set {
+                let call = scheme.call(&self.token, lease.ttl_ms());
+                self.node.run(&line, scheme.acquire, call, until).await
+            } else {
+                let command = Command::new("SET")
+                    .arg(self.key())
+                    .arg(self.token.as_bytes());
+                let command = command.arg("NX").arg("PX").arg(lease.ttl_ms().to_string());
+                self.node.call(&line, command, until).await
+            };
+            let (attempt, fence) = read(reply, sent);
+            if !matches!(&attempt, Attempt::Failed(error) if error.is_unknown()) {
+                let mut traces = self.traces();
+                traces.is_over(&line);
+                traces.stands |= matches!(attempt, Attempt::Granted { .. });
+                traces.fence = fence.or(traces.fence);
+            }
+            attempt
+        })
+    }
+
+    fn extend(
+        &self,
+        lease: Lease,
+        until: Duration,
+    ) -> BoxFuture<'_, Result<Option<Duration>, NodeError>> {
+        Box::pin(async move {
+            let line = self.node.line(until).await?;
+            {
+                let mut traces = self.traces();
+                traces.longest_lease = traces.longest_lease.max(lease.ttl());
+            }
+            let call = self.scheme.call(&self.token, lease.ttl_ms());
+            let sent = self.node.env().now();
+            let reply = self.node.run(&line, self.scheme.extend, call, until).await;
+            let extended = flag(reply?)?;
+            let mut traces = self.traces();
+            traces.is_over(&line);
+            traces.stands &= extended;
+            Ok(extended.then_some(sent))
+        })
+    }
+
+    fn release(&self, until: Duration) -> BoxFuture<'_, Result<bool, NodeError>> {
+        Box::pin(async move {
+            let line = self.node.line(until).await?;
+            self.release_over(&line, until).await
+        })
+    }
+
+    fn settle(&self, until: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            // First over the connections that an acquire was sent on: it is executed before the
+            // release or not at all, as long as they live.
+            let mut silent = false;
+            let lines = self.traces().unsettled.clone();
+            for line in &lines {
+                silent |= self.release_over(line, self.limit(until)).await.is_err();
+            }
+            // Where they do not answer, the acquire may have been executed: once more over a
+            // connection that does. What is still on its way over a dead one is out of reach.
+            let mut failure = 0;
+            while silent || self.may_stand() {
+                match self.release(self.limit(until)).await {
+                    Ok(_) => {
+                        self.traces().unsettled.clear();
+                        break;
+                    }
+                    Err(error) if !error.is_transient() => break,
+                    Err(_) => {}
+                }
+                let env = self.node.env();
+                let random = retry::draw(env.random());
+                let pause = retry::back_off(failure, Duration::MAX, random);
+                failure = failure.saturating_add(1);
+                let next = env.now().saturating_add(pause);
+                if next >= until {
+                    break;
+                }
+                env.sleep_until(next).await;
+            }
+            self.is_settled()
+        })
+    }
+
+    fn is_settled(&self) -> bool {
+        let traces = self.traces();
+        !traces.stands && traces.unsettled.is_empty()
+    }
+
+    fn may_stand(&self) -> bool {
+        self.traces().stands
+    }
+
+    fn longest_lease(&self) -> Duration {
+        self.traces().longest_lease
+    }
+
+    fn fence(&self) -> Option<FencingToken> {
+        self.traces().fence
+    }
+}
+
+/// Reads the reply to an acquire that was sent at `sent`.
+fn read(reply: Result<Reply, NodeError>, sent: Duration) -> (Attempt, Option<FencingToken>) {
+    let attempt = match reply {
+        Ok(Reply::Okay) => Attempt::Granted { sent },
+        Ok(Reply::Array(items)) => match *items {
+            [Reply::Okay, Reply::Integer(fence)] => {
+                let fence = u64::try_from(fence).ok().map(FencingToken::new);
+                return (Attempt::Granted { sent }, fence);
+            }
+            _ => Attempt::Failed(NodeError::new(NodeErrorKind::Protocol)),
+        },
+        Ok(Reply::Nil) => Attempt::Refused { holder_ttl: None },
+        Ok(Reply::Integer(ttl_ms)) => Attempt::Refused {
+            holder_ttl: u64::try_from(ttl_ms).ok().map(Duration::from_millis),
+        },
+        Ok(Reply::Bytes(_)) => Attempt::Failed(NodeError::new(NodeErrorKind::Protocol)),
+        Err(error) => Attempt::Failed(error),
+    };
+    (attempt, None)
+}
+
+/// Reads the 0 or 1 of a script.
+fn flag(reply: Reply) -> Result<bool, NodeError> {
+    match reply {
+        Reply::Integer(0) => Ok(false),
+        Reply::Integer(1) => Ok(true),
+        Reply::Integer(_) | Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => {
+            Err(NodeError::new(NodeErrorKind::Protocol))
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The kinds of locks that [`Lock`] can be: what each one asks of Redis, and what its guard offers.
+
+mod fenced;
+mod mutex;
+
+pub use fenced::{Fenced, FencedGuard, FencedMutex};
+pub use mutex::{Exclusive, Mutex};
+
+use crate::{
+    algorithm::{
+        Claim,
+        scripted::{Scheme, Scripted},
+    },
+    guard::Guard,
+    manager::Core,
+    options::Options,
+    token::Token,
+};
+use std::{fmt, sync::Arc};
+
+/// One acquisition on the manager's node.
+fn scripted(core: &Core, scheme: Scheme, options: &Options, token: Token) -> Arc<dyn Claim> {
+    let node = Arc::clone(&core.node);
+    let claim = Scripted::new(node, Arc::new(scheme), token, options.reply_timeout);
+    Arc::new(claim)
+}
+
+/// A kind of lock.
+///
+/// Sealed: what a kind needs to say is not public.
+pub trait Kind: sealed::Sealed + fmt::Debug + Clone + Send + Sync + 'static {
+    /// What its holder gets.
+    type Guard: From<Guard>;
+}
+
+pub(crate) mod sealed {
+    use super::*;
+
+    /// What the crate asks of a kind.
+    #[expect(unnameable_types, reason = "sealed")]
+    pub trait Sealed {
+        /// One acquisition of the lock `key`, known by `token`.
+        #[expect(private_interfaces, reason = "sealed")]
+        fn claim(
+            &self,
+            core: &Arc<Core>,
+            key: &[u8],
+            options: &Options,
+            token: Token,
+        ) -> Arc<dyn Claim>;
+    }
+}
