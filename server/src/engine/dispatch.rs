@@ -1,10 +1,10 @@
 //! The gates, in the order of `server.c: processCommand`; then the handler. No handler knows them.
 
 use super::State;
-use super::context::{Ctx, Origin, ScriptCall};
+use super::context::{Ctx, Origin, ScriptCall, Then};
 use super::effect::Effect;
 use super::monitor;
-use super::session::{Asking, Session};
+use super::session::{Asking, Habit, Session};
 use super::slowlog::{self, SlowEntry};
 use super::time::UnixMicros;
 use super::transaction::Queue;
@@ -40,6 +40,20 @@ pub(super) fn resolve(request: Request<'_>) -> Result<(Entry, usize), CommandErr
         };
     }
     Ok((entry, 1))
+}
+
+/// The same for the latest request of a connection.
+fn resolve_anew(
+    session: &mut Session,
+    request: Request<'_>,
+) -> Result<(Entry, usize), CommandError> {
+    let found = resolve(request);
+    session.last_command = found.as_ref().ok().map(|(entry, _)| entry.number);
+    match &found {
+        Ok((entry, _)) => session.habit.note(request.name(), *entry),
+        Err(_) => session.habit = Habit::default(),
+    }
+    found
 }
 
 fn full_name(request: Request<'_>, spec: &CommandSpec, first: usize) -> String {
@@ -88,7 +102,7 @@ pub(super) fn dispatch(
 }
 
 /// Runs a request that has passed the gates.
-#[inline]
+#[inline(always)]
 pub(super) fn call(
     state: &mut State,
     session: &mut Session,
@@ -102,54 +116,54 @@ pub(super) fn call(
         state,
         session,
         now,
+        now_millis: now.millis(),
         origin,
         took: 0,
-        script: None,
-        wait: None,
-        transaction: None,
+        then: None,
         reply_at: None,
     };
     let result = (spec.handler)(&mut ctx, &mut Args::new(request, first));
-    let (script, wait, transaction, took) = (ctx.script, ctx.wait, ctx.transaction, ctx.took);
-    if let Some(at) = ctx.reply_at
+    let (then, took, reply_at) = (ctx.then, ctx.took, ctx.reply_at);
+    if let Some(at) = reply_at
         && !state.own_frames.is_empty()
     {
         state.reply_at = Some(at);
     }
-    let is_parked = matches!(result, Err(CommandError::Parked));
     if origin != Origin::Retry {
         state.stats.commands += 1;
         state.stats.of(number).calls += 1;
-        if !state.monitors.is_empty() && transaction.is_none() {
+        if !state.monitors.is_empty() && !matches!(then, Some(Then::Exec(_))) {
             tell_monitors(state, session, spec, request, now, origin);
         }
     }
-    if !is_parked {
-        state.stats.of(number).measured += u64::from(state.config.latency_tracking);
+    if spec.flags.has(Flags::WRITE) && origin == Origin::Script {
+        state.script_wrote = true;
     }
-    if let Some(call) = script {
+    if let Some(Then::Wait(wait)) = then {
+        state
+            .waiters
+            .park(session.conn, *wait, request.to_owned(), now);
+        return Dispatched::Parked;
+    }
+    if matches!(result, Err(CommandError::Parked)) {
+        return Dispatched::Parked;
+    }
+    state.stats.of(number).measured += u64::from(state.config.latency_tracking);
+    if let Some(Then::Script(call)) = then {
         return Dispatched::Script(call);
     }
     if took > 0 {
         state.took_time(entry, now, took);
     }
-    if state.is_slow(took) && !is_parked {
+    if state.is_slow(took) {
         log_slow(state, session, spec, request, now, origin, took);
     }
-    if spec.flags.has(Flags::WRITE) && origin == Origin::Script {
-        state.script_wrote = true;
-    }
     match result {
-        Ok(reply) => transaction.map_or(Dispatched::Reply(reply), Dispatched::Exec),
+        Ok(reply) => match then {
+            Some(Then::Exec(queue)) => Dispatched::Exec(queue),
+            _ => Dispatched::Reply(reply),
+        },
         Err(CommandError::NoAnswer) => Dispatched::Silent,
-        Err(CommandError::Parked) => {
-            if let Some(wait) = wait {
-                state
-                    .waiters
-                    .park(session.conn, wait, request.to_owned(), now);
-            }
-            Dispatched::Parked
-        }
         Err(error) => {
             state.stats.of(number).failed += 1;
             Dispatched::Reply(refuse(state, origin, error))
@@ -240,11 +254,13 @@ fn gates(
     session: &mut Session,
     request: Request<'_>,
 ) -> Result<Gate, CommandError> {
-    let found = resolve(request);
-    session.last_command = found.as_ref().ok().map(|(entry, _)| entry.number);
-    let (entry, first) = found?;
+    let (entry, first) = match session.habit.entry(request.name()) {
+        Some(entry) => (entry, 1),
+        None => resolve_anew(session, request)?,
+    };
     let spec = entry.spec;
     if !spec.accepts(request.len()) {
+        command::sentinel::gate(state, request, spec)?;
         return Err(CommandError::Arity {
             command: full_name(request, spec, first),
         });

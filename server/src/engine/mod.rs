@@ -15,6 +15,7 @@ mod effect;
 mod expiry;
 mod glob;
 mod idle;
+mod image;
 mod journal;
 mod keyspace;
 mod latency;
@@ -48,7 +49,7 @@ pub(crate) use cluster::{Change as ClusterChange, Claim, Cluster, SLOTS, slot_of
 #[cfg(feature = "net")]
 pub(crate) use cluster::{Member, share_of};
 pub use config::Config;
-pub(crate) use context::{Ctx, Origin, ScriptCall, Ttl};
+pub(crate) use context::{Ctx, Origin, ScriptCall, Then, Ttl};
 pub use effect::Effect;
 pub use glob::glob_match;
 pub(crate) use latency::{groups, percentile};
@@ -74,6 +75,7 @@ use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use blocking::Waiters;
 use dispatch::{Dispatched, dispatch};
 use effect::Outbox;
+pub(crate) use image::Image;
 pub use journal::Unit;
 use journal::{Change, Journal};
 pub(crate) use keyspace::Db;
@@ -81,7 +83,7 @@ use latency::Latency;
 use pause::Pause;
 use pubsub::PubSub;
 pub use replication::Address;
-pub(crate) use replication::{Image, Replication};
+pub(crate) use replication::Replication;
 pub(crate) use sentinel::{Seen, Sentinel, Watched};
 use session::Sessions;
 use slowlog::Slowlog;
@@ -336,24 +338,24 @@ impl State {
     }
 
     /// An event in the life of a key, to the channels that are named after both.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn notify(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
-        if self.journal.is_some() {
-            self.note_event(db, class, event, key);
-        }
-        if self.config.notify_keyspace_events.contain(class) && !self.pubsub.is_empty() {
-            self.publish_event(db, event, key);
+        if self.journal.is_some() || !self.pubsub.is_empty() {
+            self.tell_of_event(db, class, event, key);
         }
     }
 
     #[cold]
-    fn note_event(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
+    fn tell_of_event(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
         self.note_told(|| Change::Event {
             db,
             class,
             event: event.to_owned(),
             key: Blob::new(key),
         });
+        if self.config.notify_keyspace_events.contain(class) && !self.pubsub.is_empty() {
+            self.publish_event(db, event, key);
+        }
     }
 
     #[cold]
@@ -431,7 +433,11 @@ impl State {
         }
         self.dirty += 1;
         self.has_sequel |= self.waiters.has_ready();
-        self.note(|| Change::Replace(databases.to_vec()));
+        if self.journal.is_some() {
+            // What came may be fewer than the node has; a reader is told of all.
+            let all = self.dbs.clone();
+            self.note(|| Change::Replace(all));
+        }
     }
 
     /// Exchanges two databases. Watched keys that are in either have changed; whoever waits on a key

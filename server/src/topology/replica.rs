@@ -17,6 +17,9 @@ use std::time::Duration;
 /// `repl-backlog-size`: what a link that is cut keeps, bytes.
 const BACKLOG_BYTES_MAX: u64 = 1024 * 1024;
 
+/// What waits for a replica at most, however it lags (`client-output-buffer-limit replica`).
+const QUEUE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
 /// How far a replica is behind its master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lag {
@@ -169,14 +172,19 @@ impl Link {
         }
     }
 
-    /// Adds a unit; too many on a link that is cut are given up for a copy.
+    /// Adds a unit; too many, which are fewer on a link that is cut, are given up for a copy.
     fn push(&mut self, due: UnixMicros, unit: Arc<Unit>) {
         let due = self.queue.back().map_or(due, |(last, _)| due.max(*last));
         self.queue.push_back((due, unit));
         let (Some((_, first)), Some((_, last))) = (self.queue.front(), self.queue.back()) else {
             return;
         };
-        if self.is_cut && last.offset.saturating_sub(first.offset) > BACKLOG_BYTES_MAX {
+        let bound = if self.is_cut {
+            BACKLOG_BYTES_MAX
+        } else {
+            QUEUE_BYTES_MAX
+        };
+        if last.offset.saturating_sub(first.offset) > bound {
             self.needs_copy = true;
         }
         if self.needs_copy {
