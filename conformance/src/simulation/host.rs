@@ -2,13 +2,13 @@
 
 use super::{
     chance,
-    clock::HostClock,
+    clock::{HostClock, WallClock},
     connection::Connection,
+    network::Network,
+    recorder::Recorder,
     scheduler::{Place, Spawner, Task, TaskHandle},
-    stream::{ClientEnd, Link, LinkPlan},
-    world::Recorder,
+    stream::ClientEnd,
 };
-use crate::backend::Node;
 use redis::{AsyncConnectionConfig, RedisError, RedisResult, aio::MultiplexedConnection};
 use std::{
     future::Future,
@@ -30,12 +30,15 @@ struct Inner {
     seed: u64,
     lease: Duration,
     clock: HostClock,
-    plan: Arc<LinkPlan>,
-    node: Arc<dyn Node>,
+    wall: WallClock,
+    network: Arc<Network>,
     recorder: Recorder,
     spawner: Spawner,
     draws: Mutex<Draws>,
 }
+
+/// The threads of a client process, as [`Host::worker_id`] pretends.
+const THREADS: u64 = 3;
 
 /// Draws are numbered from the event that is under way, so that other events do not matter.
 #[derive(Default)]
@@ -54,8 +57,8 @@ impl Host {
         seed: u64,
         lease: Duration,
         clock: HostClock,
-        plan: Arc<LinkPlan>,
-        node: Arc<dyn Node>,
+        wall: WallClock,
+        network: Arc<Network>,
         recorder: Recorder,
         spawner: Spawner,
     ) -> Self {
@@ -65,8 +68,8 @@ impl Host {
             seed,
             lease,
             clock,
-            plan,
-            node,
+            wall,
+            network,
             recorder,
             spawner,
             draws: Mutex::default(),
@@ -131,12 +134,46 @@ impl Host {
         self.spawn_task(Box::pin(task)).is_some()
     }
 
-    /// Opens a connection to the server that dials again when it broke or a reply timed out.
+    /// Reads the wall clock of the process: the time since 1970, as far as it knows.
+    #[must_use]
+    pub fn wall_clock(&self) -> Duration {
+        self.0.wall.at(self.0.recorder.now())
+    }
+
+    /// The thread on which the caller runs, as a runtime with several threads numbers them: after an
+    /// await it may be another one.
+    #[must_use]
+    pub fn worker_id(&self) -> u64 {
+        1 + self.0.spawner.thread(THREADS)
+    }
+
+    /// The number of the process on its machine. Processes of different machines may have the same.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        1 + self.0.incarnation
+    }
+
+    /// How many servers there are to connect to.
+    #[must_use]
+    pub fn nodes(&self) -> u8 {
+        self.0.network.addresses()
+    }
+
+    /// Opens a connection to the first server that dials again when it broke or a reply timed out.
+    /// Where there are replicas, it leads to the master.
     ///
     /// # Errors
     /// If the server cannot be reached.
     pub async fn connection(&self) -> RedisResult<Connection> {
-        Connection::open(self.clone()).await
+        self.connect_to(0).await
+    }
+
+    /// The same to another server, numbered from 0.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or there is none of this number.
+    pub async fn connect_to(&self, node: u8) -> RedisResult<Connection> {
+        Connection::open(self.clone(), node).await
     }
 
     /// How long a request of this process waits for its reply: a fraction of the lease.
@@ -149,14 +186,16 @@ impl Host {
     /// keeps the time limits itself.
     pub(crate) async fn dial(
         &self,
+        node: u8,
         timeout: Option<Duration>,
     ) -> RedisResult<(MultiplexedConnection, Task)> {
         let connect = async {
-            let end = self.wire().await?;
+            let end = self.wire(node).await?;
             let config = AsyncConnectionConfig::new()
                 .set_response_timeout(timeout)
                 .set_connection_timeout(None);
-            MultiplexedConnection::new_with_config(self.0.node.login(), end, config).await
+            MultiplexedConnection::new_with_config(self.0.network.servers.login(), end, config)
+                .await
         };
         let connected = match timeout {
             Some(timeout) => tokio::time::timeout(timeout, connect)
@@ -168,11 +207,17 @@ impl Host {
         Ok((connection, Box::pin(driver)))
     }
 
-    /// Lays a link to the server.
-    async fn wire(&self) -> RedisResult<ClientEnd> {
-        let transport = self.0.node.dial().await?;
-        let (end, link) = Link::new(transport, Arc::clone(&self.0.plan), self.0.recorder.clone());
-        self.0.spawner.spawn(Place::Link(self.0.id), Box::pin(link));
+    /// Lays a link to a server.
+    async fn wire(&self, node: u8) -> RedisResult<ClientEnd> {
+        let Inner {
+            id,
+            network,
+            recorder,
+            spawner,
+            ..
+        } = &*self.0;
+        let (end, link) = network.lay(*id, node, recorder.clone()).await?;
+        spawner.spawn(Place::Link(*id), Box::pin(link));
         Ok(end)
     }
 
