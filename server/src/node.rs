@@ -158,8 +158,8 @@ pub(crate) enum Outgoing {
     Follow(Option<Address>),
     /// Something for the other nodes of its cluster.
     Cluster(News),
-    /// It is a sentinel, and was told to fail over.
-    FailOver,
+    /// A replica shall take its master's place: this one, or one that a sentinel chooses.
+    FailOver(Option<Address>),
     /// Everything that was under way from and to it is lost.
     Crashed,
     /// It runs again.
@@ -369,7 +369,7 @@ impl Shared {
                         | Effect::Propagate(_)
                         | Effect::Follow { .. }
                         | Effect::Cluster(_)
-                        | Effect::FailOver => {}
+                        | Effect::FailOver { .. } => {}
                     }
                 }
             }
@@ -943,7 +943,7 @@ impl Node {
                 }
                 Effect::Follow { master } => shared.post(Outgoing::Follow(master)),
                 Effect::Cluster(news) => shared.post(Outgoing::Cluster(news)),
-                Effect::FailOver => shared.post(Outgoing::FailOver),
+                Effect::FailOver { to } => shared.post(Outgoing::FailOver(to)),
             }
         }
     }

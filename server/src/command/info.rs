@@ -295,7 +295,7 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
 fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
     let (now, replication) = (ctx.now, &ctx.state.replication);
     super::replication::describe(replication, now, |name, value| text.field(name, value));
-    text.field("master_failover_state", "no-failover");
+    text.field("master_failover_state", ctx.state.failover_state());
     text.field("master_replid", &ctx.state.replication_id);
     let none = (String::from("0").repeat(40), None);
     let former = replication.former.clone();

@@ -6,7 +6,7 @@
 pub(super) const COMMANDS: &[&str] = &[
     "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro", "bitop",
     "bitpos", "bzmpop", "bzpopmax", "bzpopmin",
-    "failover", "fcall", "fcall_ro", "function",
+    "fcall", "fcall_ro", "function",
     "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", "getbit",
     

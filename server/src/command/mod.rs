@@ -9,6 +9,7 @@ mod debug;
 mod dump;
 mod error;
 mod expire;
+mod failover;
 mod generic;
 mod hash;
 mod hash_walk;
@@ -60,6 +61,7 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     connection::COMMANDS,
     server::COMMANDS,
     replication::COMMANDS,
+    failover::COMMANDS,
     cluster::COMMANDS,
     introspection::COMMANDS,
     #[cfg(feature = "script")]

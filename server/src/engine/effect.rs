@@ -46,8 +46,11 @@ pub enum Effect {
     },
     /// The other nodes of the cluster are told something.
     Cluster(News),
-    /// A sentinel was told to fail over.
-    FailOver,
+    /// A replica shall take its master's place.
+    FailOver {
+        /// Which one, if a master hands over; a sentinel chooses one.
+        to: Option<Address>,
+    },
     /// The node ends (SHUTDOWN).
     Shutdown,
 }

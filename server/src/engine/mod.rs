@@ -13,6 +13,7 @@ mod digest;
 mod dispatch;
 mod effect;
 mod expiry;
+mod failover;
 mod glob;
 mod idle;
 mod journal;
@@ -50,6 +51,7 @@ pub(crate) use cluster::{Member, share_of};
 pub use config::Config;
 pub(crate) use context::{Ctx, Origin, ScriptCall, Ttl};
 pub use effect::Effect;
+pub(crate) use failover::Failover;
 pub use glob::glob_match;
 pub(crate) use latency::{groups, percentile};
 pub(crate) use memory::{Overhead, describe_nodes, key_bytes};
@@ -182,6 +184,8 @@ pub(crate) struct State {
     /// What the unit that runs has changed; absent when nobody reads it.
     journal: Option<Box<Journal>>,
     pub(crate) replication: Replication,
+    /// A failover that was asked for and has not come about.
+    pub(crate) failover: Option<Failover>,
     /// Its view of the cluster that it belongs to, if any.
     pub(crate) cluster: Option<Box<Cluster>>,
     /// Whether the script that runs has promised to keep to the slot of its first key.
@@ -251,6 +255,7 @@ impl State {
             now,
             journal: None,
             replication: Replication::default(),
+            failover: None,
             cluster: None,
             script_keeps_to_slot: false,
             sentinel: None,

@@ -292,6 +292,8 @@ impl Engine {
             since: now,
         });
         state.guards_writes();
+        state.end_failover();
+        state.show_out_waiting();
         self.follow_up(now);
     }
 
@@ -375,6 +377,7 @@ impl Engine {
         let is_journaled = old.journal.is_some();
         let (last_client, peers) = (old.sessions.last_id(), old.replication.peers.clone());
         let upstream = old.replication.upstream.clone();
+        let upstream = upstream.filter(|_| old.failover.is_none());
         let sentinel = old.sentinel.clone();
         let cluster = old.cluster.clone();
         *self = Self::new(self.start.clone(), now);
@@ -530,7 +533,7 @@ mod tests {
                     | Effect::Stall { .. }
                     | Effect::Follow { .. }
                     | Effect::Cluster(_)
-                    | Effect::FailOver
+                    | Effect::FailOver { .. }
                     | Effect::Shutdown => {}
                 }
             }

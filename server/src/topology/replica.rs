@@ -66,6 +66,8 @@ pub(super) struct State {
     pub(super) orders: VecDeque<Order>,
     /// What makes a cluster of them, if they are one.
     pub(super) bus: Option<Bus>,
+    /// Masters that have stopped taking writes, and the replicas that are to take their places.
+    hand_overs: Vec<(usize, usize)>,
     /// What sentinels watch, if there are any.
     pub(super) watch: Option<Watch>,
 }
@@ -240,7 +242,12 @@ impl State {
                         let order = cluster::Order::Claim { from: node, claim };
                         self.orders.push_back(Order::Cluster(order));
                     }
-                    Outgoing::FailOver => self.fail_over_by_hand(seats),
+                    Outgoing::FailOver(None) => self.fail_over_by_hand(seats),
+                    Outgoing::FailOver(Some(to)) => {
+                        if let Some(to) = self.nodes.iter().position(|(_, of)| *of == to) {
+                            self.hand_overs.push((node, to));
+                        }
+                    }
                     Outgoing::Crashed => {
                         if let Some(watch) = &mut self.watch {
                             watch.is_stale = true;
@@ -269,12 +276,42 @@ impl State {
 
     /// What was on its way from or to a node that crashed is lost; replicas get a copy when it is back.
     fn on_crash(&mut self, node: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+        self.hand_overs.retain(|(from, _)| *from != node);
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
             if link.master == node || link.replica == node {
                 link.queue.clear();
                 link.needs_copy = true;
                 self.tell_of_link(index, false, seats, now);
+            }
+        }
+    }
+
+    /// Masters that hand over to a replica that can be reached.
+    fn hand_overs_due(&self, seats: &[Seat<'_>]) -> bool {
+        let mut all = self.hand_overs.iter();
+        all.any(|(from, to)| self.may_hand_over(*from, *to, seats))
+    }
+
+    fn may_hand_over(&self, from: usize, to: usize, seats: &[Seat<'_>]) -> bool {
+        let is_there = |node: usize| seat(self, node, seats).is_some_and(|at| listens(&seats[at]));
+        let is_cut = |link: &Link| link.replica == to && link.is_cut;
+        is_there(from) && is_there(to) && !self.links.iter().any(is_cut)
+    }
+
+    /// They and their replicas change places; other replicas stay with whom they followed.
+    fn hand_over(&mut self, seats: &[Seat<'_>]) {
+        let (ready, waiting) = std::mem::take(&mut self.hand_overs)
+            .into_iter()
+            .partition(|(from, to)| self.may_hand_over(*from, *to, seats));
+        self.hand_overs = waiting;
+        let ready: Vec<(usize, usize)> = ready;
+        for (from, to) in ready {
+            let follow = |node, master| Order::Follow { node, master };
+            self.orders.push_back(follow(to, None));
+            self.orders.push_back(follow(from, Some(to)));
+            if let Some(watch) = &mut self.watch {
+                watch.switch(to);
             }
         }
     }
@@ -300,6 +337,7 @@ impl State {
             Order::FailOver { to } => self.fail_over(to),
             Order::Follow { node, master } => {
                 self.leave(node, seats, now);
+                self.hand_overs.retain(|(from, _)| *from != node);
                 if let Some(master) = master.filter(|master| *master != node) {
                     self.links.push(Link {
                         master,
@@ -410,7 +448,10 @@ impl Between for Network {
     fn poll_timeout(&self, seats: &[Seat<'_>]) -> Option<UnixMicros> {
         let state = self.lock();
         let says_something = |seat: &Seat<'_>| seat.shared.has_outgoing();
-        if !state.orders.is_empty() || seats.iter().any(says_something) {
+        if !state.orders.is_empty()
+            || state.hand_overs_due(seats)
+            || seats.iter().any(says_something)
+        {
             return Some(AT_ONCE);
         }
         let arrival = state.next_arrival(seats).map(|(due, _)| due);
@@ -424,6 +465,7 @@ impl Between for Network {
     fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
         let mut state = self.lock();
         state.collect(seats, now);
+        state.hand_over(seats);
         while let Some(order) = state.orders.pop_front() {
             state.carry_out(order, seats, now);
             if let Some(watch) = &mut state.watch {
