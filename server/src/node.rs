@@ -7,7 +7,8 @@
 use crate::clock::{ClockMap, NodeClock};
 use crate::disk::{Disk, Loss, Persistence};
 use crate::engine::{
-    Address, Config, ConnId, Desk, Effect, Engine, News, Outcome, Unit, UnixMicros, UnixMillis,
+    Address, Config, ConnId, Desk, Effect, Engine, Migration, News, Outcome, Unit, UnixMicros,
+    UnixMillis,
 };
 use crate::fault::{Direction, Fate, Judgement, Plan, Sender};
 use crate::history::{Entry, History};
@@ -158,6 +159,8 @@ pub(crate) enum Outgoing {
     Follow(Option<Address>),
     /// Something for the other nodes of its cluster.
     Cluster(News),
+    /// Keys shall go to another node.
+    Migrate(Box<Migration>),
     /// A replica shall take its master's place: this one, or one that a sentinel chooses.
     FailOver(Option<Address>),
     /// Everything that was under way from and to it is lost.
@@ -369,6 +372,7 @@ impl Shared {
                         | Effect::Propagate(_)
                         | Effect::Follow { .. }
                         | Effect::Cluster(_)
+                        | Effect::Migrate(_)
                         | Effect::FailOver { .. } => {}
                     }
                 }
@@ -943,6 +947,7 @@ impl Node {
                 }
                 Effect::Follow { master } => shared.post(Outgoing::Follow(master)),
                 Effect::Cluster(news) => shared.post(Outgoing::Cluster(news)),
+                Effect::Migrate(migration) => shared.post(Outgoing::Migrate(migration)),
                 Effect::FailOver { to } => shared.post(Outgoing::FailOver(to)),
             }
         }

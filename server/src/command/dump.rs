@@ -110,6 +110,17 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
              seconds:integer]@5.0.0 [FREQ frequency:integer]@5.0.0",
         )
         .summary("Makes a key from what `DUMP` gave."),
+    CommandSpec::new("restore-asking", -4, Group::Server, restore_)
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::ASKING])
+        .keys(1, 1, 1, &["OW", "update"])
+        .acl(&["@keyspace", "@dangerous"])
+        .since("3.0.0")
+        .system_command()
+        .syntax(
+            "key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ \
+             frequency:integer]",
+        )
+        .summary("RESTORE for slots that are on their way here."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

@@ -9,10 +9,8 @@ pub(super) const COMMANDS: &[&str] = &[
     "fcall", "fcall_ro", "function",
     "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", "getbit",
-    
-    "migrate", 
     "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest", "psync",
-    "replconf", "restore-asking", 
+    "replconf",
     "sadd", "save", "scard", "sdiff", "sdiffstore", "setbit", "sinter", "sintercard",
     "sinterstore", "sismember", "smembers", "smismember", "smove",
     "spop", "srandmember", "srem", "sscan", "sunion",

@@ -19,6 +19,7 @@ mod keys;
 mod list;
 mod list_pop;
 mod memory;
+mod migrate;
 mod missing;
 mod pubsub;
 mod replication;
@@ -52,6 +53,7 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     scan::COMMANDS,
     sort::COMMANDS,
     dump::COMMANDS,
+    migrate::COMMANDS,
     hash::COMMANDS,
     hash_walk::COMMANDS,
     list::COMMANDS,

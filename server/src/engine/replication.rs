@@ -533,6 +533,7 @@ mod tests {
                     | Effect::Stall { .. }
                     | Effect::Follow { .. }
                     | Effect::Cluster(_)
+                    | Effect::Migrate(_)
                     | Effect::FailOver { .. }
                     | Effect::Shutdown => {}
                 }

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod deployment;
+mod migration;
 mod replica;
 mod sentinel;
 

@@ -242,6 +242,7 @@ impl State {
                         let order = cluster::Order::Claim { from: node, claim };
                         self.orders.push_back(Order::Cluster(order));
                     }
+                    Outgoing::Migrate(migration) => self.migrate(node, &migration, seats, now),
                     Outgoing::FailOver(None) => self.fail_over_by_hand(seats),
                     Outgoing::FailOver(Some(to)) => {
                         if let Some(to) = self.nodes.iter().position(|(_, of)| *of == to) {

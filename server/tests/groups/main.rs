@@ -1,6 +1,7 @@
 //! Nodes of one deployment that hand something over to each other: a place, or keys.
 
 mod failover;
+mod migrate;
 
 use redis::RedisError;
 use redouble::{Clock, Connection, Deployment, Server};
