@@ -12,8 +12,10 @@ mod context;
 mod digest;
 mod dispatch;
 mod effect;
+mod eviction;
 mod expiry;
 mod failover;
+mod frequency;
 mod glob;
 mod idle;
 mod journal;
@@ -52,10 +54,11 @@ pub(crate) use cluster::{Member, share_of};
 pub use config::Config;
 pub(crate) use context::{Ctx, Origin, ScriptCall, Ttl};
 pub use effect::Effect;
+pub use eviction::EvictionPolicy;
 pub(crate) use failover::Failover;
 pub use glob::glob_match;
 pub(crate) use latency::{groups, percentile};
-pub(crate) use memory::{Overhead, describe_nodes, key_bytes};
+pub(crate) use memory::{Overhead, STARTUP_BYTES, describe_nodes, key_bytes};
 pub use migration::Migration;
 pub(crate) use migration::NO_ANSWER;
 pub(crate) use notify::Class;
@@ -79,6 +82,7 @@ use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use blocking::Waiters;
 use dispatch::{Dispatched, dispatch};
 use effect::Outbox;
+use eviction::Ledger;
 pub use journal::Unit;
 use journal::{Change, Journal};
 pub(crate) use keyspace::Db;
@@ -186,6 +190,12 @@ pub(crate) struct State {
     now: UnixMicros,
     /// What the unit that runs has changed; absent when nobody reads it.
     journal: Option<Box<Journal>>,
+    /// What all data takes; absent as long as it may take anything.
+    ledger: Option<Box<Ledger>>,
+    /// Decides whether a use of a key counts.
+    uses: Rng,
+    /// Whether the script that runs may take memory that is not there.
+    script_allows_oom: bool,
     pub(crate) replication: Replication,
     /// A failover that was asked for and has not come about.
     pub(crate) failover: Option<Failover>,
@@ -257,6 +267,9 @@ impl State {
             idle_check: idle::first_check(&config, now),
             now,
             journal: None,
+            ledger: Ledger::of(&config),
+            uses: Rng::for_component(seed, "uses"),
+            script_allows_oom: false,
             replication: Replication::default(),
             failover: None,
             cluster: None,
@@ -324,13 +337,20 @@ impl State {
     #[inline]
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
         self.dirty += 1;
-        if !(self.watches.is_empty() && self.waiters.is_empty() && self.journal.is_none()) {
+        if !(self.watches.is_empty()
+            && self.waiters.is_empty()
+            && self.journal.is_none()
+            && self.ledger.is_none())
+        {
             self.tell_of(db, key);
         }
     }
 
     #[cold]
     fn tell_of(&mut self, db: usize, key: &[u8]) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.touched(db, key);
+        }
         if let Some(journal) = &mut self.journal {
             journal.touched(db, key);
             self.has_sequel = true;
@@ -414,6 +434,7 @@ impl State {
             .collect();
         self.dirty += self.dbs[db].len() as u64;
         self.dbs[db].clear();
+        self.data_replaced();
         self.note(|| Change::Flush { db });
         for key in there {
             self.watches.touched(db, &key, false);
@@ -438,6 +459,7 @@ impl State {
             }
         }
         self.dirty += 1;
+        self.data_replaced();
         self.has_sequel |= self.waiters.has_ready();
         self.note(|| Change::Replace(databases.to_vec()));
     }
@@ -456,6 +478,7 @@ impl State {
         // What was touched before has its state written down before.
         self.note(|| Change::Swap { first, second });
         self.dbs.swap(first, second);
+        self.data_replaced();
         for db in [first, second] {
             for key in self.waiters.keys_of(db) {
                 if self.dbs[db].find(&key).is_some() {

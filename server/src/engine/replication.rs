@@ -163,7 +163,8 @@ impl State {
         self.is_guarded = self.replication.is_replica()
             || self.config.min_replicas_to_write > 0
             || self.cluster.is_some()
-            || self.sentinel.is_some();
+            || self.sentinel.is_some()
+            || self.config.maxmemory > 0;
     }
 
     /// Has the connection wait until so many replicas have what it wrote.
