@@ -90,7 +90,8 @@ impl DeploymentBuilder {
         deployment.controlled()
     }
 
-    /// Starts masters, each with so many replicas that hold a copy of what it holds.
+    /// Starts masters, each with so many replicas that hold a copy of what it holds. All of them serve
+    /// the ports that ROLE and INFO tell of, except with [`Clock::Tokio`], where ports are only names.
     ///
     /// # Errors
     /// When a port cannot be bound.
@@ -122,6 +123,10 @@ impl DeploymentBuilder {
             deployment.network.follow(replica, Some(master));
         }
         deployment.settle();
+        // Clients find the others by what ROLE and INFO say, so all have to be there.
+        for server in deployment.nodes().filter(|server| server.has_port()) {
+            server.serve()?;
+        }
         deployment.controlled()
     }
 

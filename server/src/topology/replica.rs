@@ -7,7 +7,7 @@
 
 use super::cluster::{self, Bus};
 use super::sentinel::Watch;
-use crate::engine::{Address, News, Unit, UnixMicros};
+use crate::engine::{Address, Engine, News, Unit, UnixMicros};
 use crate::net::{Between, Hub, Seat};
 use crate::node::Outgoing;
 use std::collections::VecDeque;
@@ -114,10 +114,35 @@ impl Network {
         self.lock().orders.push_back(Order::FailOver { to: node });
     }
 
-    /// Whether nodes decide among themselves who is master: a cluster, or sentinels.
-    pub(crate) fn is_governed(&self) -> bool {
+    /// Everything between the nodes is as when they were made: nobody follows anybody, nothing is
+    /// under way, no replica lags.
+    pub(crate) fn reset(&self) {
+        let mut state = self.lock();
+        state.links.clear();
+        state.orders.clear();
+        state.hand_overs.clear();
+        state.lags.fill(Lag::default());
+        if let Some(bus) = &mut state.bus {
+            bus.reset();
+        }
+        if let Some(watch) = &mut state.watch {
+            watch.reset();
+        }
+    }
+
+    /// Tells a node that has forgotten everything what it is in its cluster, or that it is a sentinel.
+    pub(crate) fn remind(&self, node: usize, engine: &mut Engine) {
         let state = self.lock();
-        state.bus.is_some() || state.watch.is_some()
+        if let Some(bus) = &state.bus {
+            engine.join_cluster(bus.start(), node);
+        }
+        if state
+            .watch
+            .as_ref()
+            .is_some_and(|watch| watch.is_sentinel(node))
+        {
+            engine.become_sentinel();
+        }
     }
 
     pub(crate) fn set_cut(&self, replica: usize, is_cut: bool) {
@@ -377,7 +402,7 @@ impl State {
         if let Some(at) = seat(self, link.master, seats) {
             let (seat, id) = (&mut seats[at], link.replica as u64);
             let change =
-                |engine: &mut crate::engine::Engine, now| engine.hear_replica(id, is_up, now);
+                |engine: &mut Engine, now| engine.hear_replica(id, is_up, now);
             seat.node.change(seat.shared, now, change);
         }
     }

@@ -1,7 +1,8 @@
-//! Nodes of one deployment that hand something over to each other: a place, or keys.
+//! Nodes of one deployment that hand something over to each other: a place, keys, or what they held.
 
 mod failover;
 mod migrate;
+mod reset;
 
 use redis::RedisError;
 use redouble::{Clock, Connection, Deployment, Server};
