@@ -6,7 +6,9 @@ mod deployment;
 mod migration;
 mod replica;
 mod sentinel;
+mod snapshot;
 
 pub use deployment::{CutLink, Deployment, DeploymentBuilder};
 pub use replica::Lag;
 pub(crate) use replica::Network;
+pub use snapshot::DeploymentSnapshot;

@@ -3,6 +3,7 @@
 mod failover;
 mod migrate;
 mod reset;
+mod snapshot;
 
 use redis::RedisError;
 use redouble::{Clock, Connection, Deployment, Server};
