@@ -149,8 +149,8 @@ impl Engine {
 }
 
 fn error(reply: &Reply) -> Option<&ErrorReply> {
-    match reply {
-        Reply::Error(error) => Some(error),
-        _ => None,
-    }
+    let Reply::Error(error) = reply else {
+        return None;
+    };
+    Some(error)
 }

@@ -55,7 +55,10 @@ impl Line {
     fn of(entry: &Entry) -> Self {
         Self {
             request: entry.request.to_string(),
-            reply: entry.reply.as_ref().map_or("(waits)".to_owned(), short),
+            reply: entry
+                .reply
+                .as_ref()
+                .map_or_else(|| "(waits)".to_owned(), short),
         }
     }
 }

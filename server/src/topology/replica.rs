@@ -401,8 +401,7 @@ impl State {
         }
         if let Some(at) = seat(self, link.master, seats) {
             let (seat, id) = (&mut seats[at], link.replica as u64);
-            let change =
-                |engine: &mut Engine, now| engine.hear_replica(id, is_up, now);
+            let change = |engine: &mut Engine, now| engine.hear_replica(id, is_up, now);
             seat.node.change(seat.shared, now, change);
         }
     }
