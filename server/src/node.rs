@@ -266,7 +266,8 @@ impl Shared {
                         | Effect::Propagate(_)
                         | Effect::Follow { .. }
                         | Effect::Cluster(_)
-                        | Effect::FailOver => {}
+                        | Effect::Migrate(_)
+                        | Effect::FailOver { .. } => {}
                     }
                 }
             }
@@ -357,7 +358,8 @@ impl Node {
                 }
                 Effect::Follow { master } => shared.post(Outgoing::Follow(master)),
                 Effect::Cluster(news) => shared.post(Outgoing::Cluster(news)),
-                Effect::FailOver => shared.post(Outgoing::FailOver),
+                Effect::Migrate(migration) => shared.post(Outgoing::Migrate(migration)),
+                Effect::FailOver { to } => shared.post(Outgoing::FailOver(to)),
             }
         }
     }

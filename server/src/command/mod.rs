@@ -9,6 +9,7 @@ mod debug;
 mod dump;
 mod error;
 mod expire;
+mod failover;
 mod generic;
 mod hash;
 mod hash_walk;
@@ -18,6 +19,7 @@ mod keys;
 mod list;
 mod list_pop;
 mod memory;
+mod migrate;
 mod missing;
 mod pubsub;
 mod replication;
@@ -51,6 +53,7 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     scan::COMMANDS,
     sort::COMMANDS,
     dump::COMMANDS,
+    migrate::COMMANDS,
     hash::COMMANDS,
     hash_walk::COMMANDS,
     list::COMMANDS,
@@ -60,6 +63,7 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     connection::COMMANDS,
     server::COMMANDS,
     replication::COMMANDS,
+    failover::COMMANDS,
     cluster::COMMANDS,
     introspection::COMMANDS,
     #[cfg(feature = "script")]

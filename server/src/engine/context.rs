@@ -8,6 +8,7 @@
 use super::State;
 use super::blocking::Wait;
 use super::effect::Effect;
+use super::frequency;
 use super::keyspace::Db;
 use super::notify::Class;
 use super::session::Session;
@@ -99,9 +100,20 @@ impl Ctx<'_> {
     #[inline(always)]
     pub(crate) fn find(&mut self, key: &[u8]) -> Option<u32> {
         let slot = self.find_quietly(key)?;
-        let now = self.now_millis();
-        self.db_mut().use_now(slot, now);
+        if self.state.config.maxmemory_policy.is_lfu() {
+            self.count_use(slot);
+        } else {
+            let now = self.now_millis();
+            self.db_mut().use_now(slot, now);
+        }
         Some(slot)
+    }
+
+    #[cold]
+    fn count_use(&mut self, slot: u32) {
+        let (now, db, state) = (self.now_millis(), self.session.db, &mut *self.state);
+        let draw = || state.uses.unit();
+        state.dbs[db].count_use(slot, now, &state.config, draw);
     }
 
     /// The same without counting as a use of the key.
@@ -204,7 +216,11 @@ impl Ctx<'_> {
             self.db_mut().remove(expired);
         }
         let (slot, now) = (self.db_mut().insert(key, value), self.now_millis());
-        self.db_mut().use_now(slot, now);
+        if self.state.config.maxmemory_policy.is_lfu() {
+            self.db_mut().set_frequency(slot, now, frequency::INITIAL);
+        } else {
+            self.db_mut().use_now(slot, now);
+        }
         self.notify(Class::New, "new", key);
         slot
     }

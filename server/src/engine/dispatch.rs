@@ -296,6 +296,9 @@ fn rare_gates(
     if state.cluster.is_some() {
         state.cluster_gate(session, spec, request)?;
     }
+    if state.config.maxmemory > 0 && state.busy.is_none() {
+        state.memory_gate(session, spec, request)?;
+    }
     if session.is_subscribed
         && session.protocol == Protocol::Resp2
         && !spec.flags.has(Flags::WHILE_SUBSCRIBED)
@@ -384,6 +387,9 @@ fn script_gates(
     }
     if state.is_guarded {
         guard(state, spec)?;
+        if state.script_is_short(spec) {
+            return Err(CommandError::OutOfMemory);
+        }
         state.cluster_script_gate(session, spec, request)?;
     }
     Ok(Gate::Passed((entry, first)))

@@ -12,7 +12,10 @@ mod context;
 mod digest;
 mod dispatch;
 mod effect;
+mod eviction;
 mod expiry;
+mod failover;
+mod frequency;
 mod glob;
 mod idle;
 mod image;
@@ -20,6 +23,7 @@ mod journal;
 mod keyspace;
 mod latency;
 mod memory;
+mod migration;
 mod monitor;
 mod notify;
 mod object;
@@ -51,9 +55,13 @@ pub(crate) use cluster::{Member, share_of};
 pub use config::Config;
 pub(crate) use context::{Ctx, Origin, ScriptCall, Then, Ttl};
 pub use effect::Effect;
+pub use eviction::EvictionPolicy;
+pub(crate) use failover::Failover;
 pub use glob::glob_match;
 pub(crate) use latency::{groups, percentile};
-pub(crate) use memory::{Overhead, describe_nodes, key_bytes};
+pub(crate) use memory::{Overhead, STARTUP_BYTES, describe_nodes, key_bytes};
+pub use migration::Migration;
+pub(crate) use migration::NO_ANSWER;
 pub(crate) use notify::Class;
 pub use notify::Classes;
 pub use parameter::Others;
@@ -75,6 +83,7 @@ use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use blocking::Waiters;
 use dispatch::{Dispatched, dispatch};
 use effect::Outbox;
+use eviction::Ledger;
 pub(crate) use image::Image;
 pub use journal::Unit;
 use journal::{Change, Journal};
@@ -183,7 +192,15 @@ pub(crate) struct State {
     now: UnixMicros,
     /// What the unit that runs has changed; absent when nobody reads it.
     journal: Option<Box<Journal>>,
+    /// What all data takes; absent as long as it may take anything.
+    ledger: Option<Box<Ledger>>,
+    /// Decides whether a use of a key counts.
+    uses: Rng,
+    /// Whether the script that runs may take memory that is not there.
+    script_allows_oom: bool,
     pub(crate) replication: Replication,
+    /// A failover that was asked for and has not come about.
+    pub(crate) failover: Option<Failover>,
     /// Its view of the cluster that it belongs to, if any.
     pub(crate) cluster: Option<Box<Cluster>>,
     /// Whether the script that runs has promised to keep to the slot of its first key.
@@ -252,7 +269,11 @@ impl State {
             idle_check: idle::first_check(&config, now),
             now,
             journal: None,
+            ledger: Ledger::of(&config),
+            uses: Rng::for_component(seed, "uses"),
+            script_allows_oom: false,
             replication: Replication::default(),
+            failover: None,
             cluster: None,
             script_keeps_to_slot: false,
             sentinel: None,
@@ -318,13 +339,20 @@ impl State {
     #[inline]
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
         self.dirty += 1;
-        if !(self.watches.is_empty() && self.waiters.is_empty() && self.journal.is_none()) {
+        if !(self.watches.is_empty()
+            && self.waiters.is_empty()
+            && self.journal.is_none()
+            && self.ledger.is_none())
+        {
             self.tell_of(db, key);
         }
     }
 
     #[cold]
     fn tell_of(&mut self, db: usize, key: &[u8]) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.touched(db, key);
+        }
         if let Some(journal) = &mut self.journal {
             journal.touched(db, key);
             self.has_sequel = true;
@@ -408,6 +436,7 @@ impl State {
             .collect();
         self.dirty += self.dbs[db].len() as u64;
         self.dbs[db].clear();
+        self.data_replaced();
         self.note(|| Change::Flush { db });
         for key in there {
             self.watches.touched(db, &key, false);
@@ -432,6 +461,7 @@ impl State {
             }
         }
         self.dirty += 1;
+        self.data_replaced();
         self.has_sequel |= self.waiters.has_ready();
         if self.journal.is_some() {
             // What came may be fewer than the node has; a reader is told of all.
@@ -454,6 +484,7 @@ impl State {
         // What was touched before has its state written down before.
         self.note(|| Change::Swap { first, second });
         self.dbs.swap(first, second);
+        self.data_replaced();
         for db in [first, second] {
             for key in self.waiters.keys_of(db) {
                 if self.dbs[db].find(&key).is_some() {

@@ -163,7 +163,8 @@ impl State {
         self.is_guarded = self.replication.is_replica()
             || self.config.min_replicas_to_write > 0
             || self.cluster.is_some()
-            || self.sentinel.is_some();
+            || self.sentinel.is_some()
+            || self.config.maxmemory > 0;
     }
 
     /// Has the connection wait until so many replicas have what it wrote.
@@ -292,6 +293,8 @@ impl Engine {
             since: now,
         });
         state.guards_writes();
+        state.end_failover();
+        state.show_out_waiting();
         self.follow_up(now);
         // Whoever follows this node was just told of the copy, which is no step of the master's.
         self.state_mut().replication.offset = copy.offset;
@@ -377,6 +380,7 @@ impl Engine {
         let is_journaled = old.journal.is_some();
         let (last_client, peers) = (old.sessions.last_id(), old.replication.peers.clone());
         let upstream = old.replication.upstream.clone();
+        let upstream = upstream.filter(|_| old.failover.is_none());
         let sentinel = old.sentinel.clone();
         let cluster = old.cluster.clone();
         *self = Self::new(self.start.clone(), now);
@@ -490,7 +494,8 @@ mod tests {
                     | Effect::Stall { .. }
                     | Effect::Follow { .. }
                     | Effect::Cluster(_)
-                    | Effect::FailOver
+                    | Effect::Migrate(_)
+                    | Effect::FailOver { .. }
                     | Effect::Shutdown => {}
                 }
             }

@@ -11,6 +11,7 @@ impl Engine {
         let empty = State::new(self.start.clone(), now);
         self.replace_databases(&empty.dbs, now);
         let state = self.state_mut();
+        state.end_failover();
         state.end_pause();
         self.follow_up(now);
         let state = self.state_mut();

@@ -1,7 +1,7 @@
 //! What a node has to say to other nodes, or to its disk.
 
 use super::{Shared, lock};
-use crate::engine::{Address, News, Unit};
+use crate::engine::{Address, Migration, News, Unit};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +14,10 @@ pub(crate) enum Outgoing {
     Follow(Option<Address>),
     /// Something for the other nodes of its cluster.
     Cluster(News),
-    /// It is a sentinel, and was told to fail over.
-    FailOver,
+    /// Keys shall go to another node.
+    Migrate(Box<Migration>),
+    /// A replica shall take its master's place: this one, or one that a sentinel chooses.
+    FailOver(Option<Address>),
     /// Everything that was under way from and to it is lost.
     Crashed,
     /// It runs again.

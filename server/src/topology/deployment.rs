@@ -90,7 +90,8 @@ impl DeploymentBuilder {
         deployment.controlled()
     }
 
-    /// Starts masters, each with so many replicas that hold a copy of what it holds.
+    /// Starts masters, each with so many replicas that hold a copy of what it holds. All of them serve
+    /// the ports that ROLE and INFO tell of, except with [`Clock::Tokio`], where ports are only names.
     ///
     /// # Errors
     /// When a port cannot be bound.
@@ -100,7 +101,12 @@ impl DeploymentBuilder {
     pub async fn replicated(self, masters: usize, replicas: usize) -> io::Result<Deployment> {
         let (names, follows) = line_up(masters, replicas);
         let deployment = self.start(names).await?;
-        deployment.follow_each(&follows).controlled()
+        let deployment = deployment.follow_each(&follows);
+        // Clients find the others by what ROLE and INFO say, so all have to be there.
+        for server in deployment.nodes().filter(|server| server.has_port()) {
+            server.serve()?;
+        }
+        deployment.controlled()
     }
 
     /// Makes masters with replicas and leaves the timers of the servers to the caller, who polls all
