@@ -37,6 +37,7 @@ mod slab;
 mod slowlog;
 mod stats;
 mod time;
+mod tracking;
 mod transaction;
 mod unit;
 mod value;
@@ -67,6 +68,7 @@ pub use script::Bystanders;
 pub use session::ConnId;
 pub(crate) use session::{Asking, ReplyMode, Session};
 pub use time::{UnixMicros, UnixMillis};
+pub(crate) use tracking::{Choice as TrackingChoice, Mode as TrackingMode, Tracking};
 pub(crate) use transaction::Queue;
 pub(crate) use value::{End, Form, Hash, HashLimits, Kind, List, Value, clamp_range};
 
@@ -198,11 +200,16 @@ pub(crate) struct State {
     pub(crate) watches: Watches,
     pub(crate) waiters: Waiters,
     pub(crate) pubsub: PubSub,
+    pub(crate) tracking: Tracking,
+    /// For the key that leaves the table of tracking when it is full.
+    tracking_draws: Rng,
     pub(crate) pause: Pause,
     /// Connections that are told of every command.
     pub(crate) monitors: Vec<ConnId>,
     /// Whose request is being handled.
     caller: Option<ConnId>,
+    /// Whose unit it is that others' requests are being run again for.
+    unit_of: Option<ConnId>,
     /// What the caller was sent by its own request.
     own_frames: Vec<Reply>,
     /// What MONITOR tells the caller of its own request.
@@ -260,9 +267,12 @@ impl State {
             watches: Watches::default(),
             waiters: Waiters::default(),
             pubsub: PubSub::default(),
+            tracking: Tracking::default(),
+            tracking_draws: Rng::for_component(seed, "tracking"),
             pause: Pause::default(),
             monitors: Vec::new(),
             caller: None,
+            unit_of: None,
             own_frames: Vec::new(),
             own_tail: Vec::new(),
             reply_at: None,
@@ -296,7 +306,7 @@ impl State {
         let key = self.dbs[db].key(slot).clone();
         self.dbs[db].remove(slot);
         self.stats.expired_keys += 1;
-        self.touched(db, &key);
+        self.touched_by(false, db, &key);
         self.notify(db, Class::Expired, "expired", &key);
     }
 
@@ -315,14 +325,27 @@ impl State {
     /// A key was created, changed or removed. Watchers, waiters and trackers of keys hang here.
     #[inline]
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
+        self.touched_by(true, db, key);
+    }
+
+    /// The same, saying whether a request wanted it.
+    #[inline]
+    fn touched_by(&mut self, is_request: bool, db: usize, key: &[u8]) {
         self.dirty += 1;
-        if !(self.watches.is_empty() && self.waiters.is_empty() && self.journal.is_none()) {
-            self.tell_of(db, key);
+        if !(self.watches.is_empty()
+            && self.waiters.is_empty()
+            && self.journal.is_none()
+            && !self.tracking.is_on())
+        {
+            self.tell_of(is_request, db, key);
         }
     }
 
     #[cold]
-    fn tell_of(&mut self, db: usize, key: &[u8]) {
+    fn tell_of(&mut self, is_request: bool, db: usize, key: &[u8]) {
+        if self.tracking.is_on() {
+            self.invalidate(key, is_request);
+        }
         if let Some(journal) = &mut self.journal {
             journal.touched(db, key);
             self.has_sequel = true;
@@ -397,8 +420,20 @@ impl State {
         count
     }
 
-    /// Empties a database. Watched keys that were in it have changed.
+    /// Empties a database.
     pub(crate) fn flush(&mut self, db: usize) {
+        self.empty(db);
+        self.invalidate_all();
+    }
+
+    /// Empties all databases.
+    pub(crate) fn flush_all(&mut self) {
+        (0..self.dbs.len()).for_each(|db| self.empty(db));
+        self.invalidate_all();
+    }
+
+    /// Watched keys that were in the database have changed.
+    fn empty(&mut self, db: usize) {
         let watched = self.watches.keys_of(db);
         let there: Vec<_> = watched
             .into_iter()
@@ -432,6 +467,7 @@ impl State {
         self.dirty += 1;
         self.has_sequel |= self.waiters.has_ready();
         self.note(|| Change::Replace(databases.to_vec()));
+        self.invalidate_all();
     }
 
     /// Exchanges two databases. Watched keys that are in either have changed; whoever waits on a key
@@ -513,6 +549,7 @@ impl Desk for State {
         self.watches.unwatch(conn);
         self.waiters.remove(conn);
         self.pubsub.leave(conn);
+        self.tracking.end(conn);
         self.pause.leave(conn);
         self.monitors.retain(|other| *other != conn);
         self.sessions.close(conn);

@@ -86,7 +86,7 @@ impl Stats {
         }
     }
 
-    pub(super) fn count_error(&mut self, error: &ErrorReply) {
+    pub(crate) fn count_error(&mut self, error: &ErrorReply) {
         self.errors += 1;
         let text = error.as_bytes();
         let end = text.iter().position(|byte| *byte == b' ');
