@@ -164,7 +164,12 @@ fn tracking(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         if !collision.is_ignored {
             return Err(CommandError::Echo(collision.error.as_bytes().to_vec()));
         }
-        ctx.state.stats.count_error(&collision.error);
+        let stats = &mut ctx.state.stats;
+        stats.count_error(&collision.error);
+        let entry = super::find_entry(b"client").and_then(|client| client.subcommand(b"tracking"));
+        if let Some(entry) = entry {
+            stats.of(entry.number).failed += 1;
+        }
         reply = Reply::Several(vec![collision.error.into(), Reply::Ok]);
     }
     let tracking = &mut ctx.state.tracking;

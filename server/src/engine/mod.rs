@@ -208,8 +208,6 @@ pub(crate) struct State {
     pub(crate) monitors: Vec<ConnId>,
     /// Whose request is being handled.
     caller: Option<ConnId>,
-    /// Whose unit it is that others' requests are being run again for.
-    unit_of: Option<ConnId>,
     /// What the caller was sent by its own request.
     own_frames: Vec<Reply>,
     /// What MONITOR tells the caller of its own request.
@@ -272,7 +270,6 @@ impl State {
             pause: Pause::default(),
             monitors: Vec::new(),
             caller: None,
-            unit_of: None,
             own_frames: Vec::new(),
             own_tail: Vec::new(),
             reply_at: None,

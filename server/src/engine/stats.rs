@@ -73,7 +73,7 @@ impl Stats {
 
     /// The counters of a command.
     #[inline]
-    pub(super) fn of(&mut self, number: u16) -> &mut Calls {
+    pub(crate) fn of(&mut self, number: u16) -> &mut Calls {
         &mut self.by_command[usize::from(number)]
     }
 

@@ -275,15 +275,6 @@ impl Tracking {
 }
 
 impl State {
-    /// The connection whose request all this comes from. One that waited is not, whatever it does when
-    /// its request is run again.
-    fn requester(&self) -> Option<ConnId> {
-        match self.retry {
-            Some(_) => self.unit_of,
-            None => self.caller,
-        }
-    }
-
     /// A READONLY command was executed.
     #[cold]
     pub(super) fn remember_read(
@@ -317,9 +308,8 @@ impl State {
         let is_own = is_request && self.tracking.script_keys.is_none();
         let author = self.caller.filter(|_| is_own);
         self.has_sequel |= self.tracking.note(key, author);
-        let requester = self.requester();
         for conn in self.tracking.take(key) {
-            if !self.tracking.skips(conn, requester) {
+            if !self.tracking.skips(conn, self.caller) {
                 self.inform(conn, News::Keys(vec![Blob::new(key)]));
             }
         }
@@ -332,7 +322,7 @@ impl State {
         }
         self.tracking.read.clear();
         self.tracking.items = 0;
-        if self.requester().is_none() {
+        if self.caller.is_none() {
             self.tracking.is_flushed = true;
             self.has_sequel = true;
             return;
@@ -349,7 +339,7 @@ impl State {
 
     /// Tells a connection of a change: at once, or behind its own reply.
     fn inform(&mut self, conn: ConnId, news: News) {
-        if self.requester() == Some(conn) {
+        if self.caller == Some(conn) {
             self.tracking.behind.push(news);
             self.has_sequel = true;
         } else {

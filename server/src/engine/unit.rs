@@ -176,10 +176,8 @@ impl Engine {
         };
         state.propagate();
         state.caller = None;
-        let outer = state.unit_of.replace(conn);
         state.inform_behind(conn);
         self.follow_up(now);
-        self.state_mut().unit_of = outer;
         outcome
     }
 
@@ -248,9 +246,7 @@ impl Engine {
             state.outbox.push(Effect::Push { conn, frame });
         }
         state.caller = caller;
-        if let Some(conn) = state.unit_of {
-            state.inform_behind(conn);
-        }
+        state.inform_behind(conn);
     }
 
     /// Handles a request that came during a pause, as if it had just come.
