@@ -89,11 +89,13 @@ fn rename_in(
     if from == to {
         return Ok(!only_free);
     }
-    if ctx.find(to).is_some() {
+    if let Some(replaced) = ctx.find(to) {
         if only_free {
             return Ok(false);
         }
-        ctx.delete(to);
+        // That it changes is said once, behind the key that goes.
+        let db = ctx.session.db;
+        ctx.state.dbs[db].remove(replaced);
     }
     Parcel::take(ctx, from, slot).put(ctx, to);
     ctx.notify(Class::Generic, "rename_from", from);

@@ -151,7 +151,7 @@ fn clients(ctx: &mut Ctx<'_>, text: &mut Text) {
     ]);
     let blocked = state.waiters.len() + state.pause.postponed();
     text.field("blocked_clients", blocked);
-    text.field("tracking_clients", 0);
+    text.field("tracking_clients", state.tracking.clients());
     text.field("clients_in_timeout_table", state.waiters.timed_len());
 }
 
@@ -281,11 +281,11 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
     ]);
+    text.field("tracking_total_keys", state.tracking.keys());
+    text.field("tracking_total_items", state.tracking.items());
+    text.field("tracking_total_prefixes", state.tracking.prefixes());
+    text.field("unexpected_error_replies", 0);
     text.field("total_error_replies", stats.errors);
     text.zeros(&[
         "dump_payload_sanitizations",

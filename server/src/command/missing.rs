@@ -27,7 +27,7 @@ pub(super) const COMMANDS: &[&str] = &[
 #[rustfmt::skip]
 pub(super) const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("acl", &["cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users"]),
-    ("client", &["caching", "help", "tracking"]),
+    ("client", &["help"]),
     ("command", &["help"]),
     ("config", &["help"]),
     ("latency", &["doctor", "graph", "help"]),

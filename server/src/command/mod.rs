@@ -34,12 +34,13 @@ mod spec;
 mod string;
 mod substring;
 mod syntax;
+mod tracking;
 mod transaction;
 
 pub(crate) use args::Args;
 pub(crate) use error::CommandError;
 use error::{UnknownCommand, UnknownSubcommand};
-pub(crate) use spec::{CommandSpec, Flags};
+pub(crate) use spec::{CommandSpec, Flags, Group};
 
 use crate::resp::Request;
 use std::sync::LazyLock;

@@ -87,6 +87,8 @@ pub struct Config {
     pub latency_tracking_info_percentiles: Vec<f64>,
     /// `client-output-buffer-limit`.
     pub client_output_buffer_limit: BufferLimits,
+    /// `tracking-table-max-keys`: keys that are remembered for client-side caching; 0 for any number.
+    pub tracking_table_max_keys: usize,
     /// Parameters without an effect, where they were changed.
     pub others: Others,
     /// Memory that one script may hold, bytes. Redis has no such bound.
@@ -135,6 +137,7 @@ impl Default for Config {
             latency_tracking: true,
             latency_tracking_info_percentiles: vec![50.0, 99.0, 99.9],
             client_output_buffer_limit: BufferLimits::default(),
+            tracking_table_max_keys: 1_000_000,
             others: Others::default(),
             script_memory_bytes_max: 256 * 1024 * 1024,
             script_instructions_max: 20_000_000,

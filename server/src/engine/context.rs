@@ -199,7 +199,7 @@ impl Ctx<'_> {
                 self.db_mut().set_form(slot, Form::Natural);
                 slot
             }
-            None => self.insert(key, value),
+            None => self.add(key, value),
         };
         match ttl {
             Ttl::Keep => {}
@@ -209,7 +209,8 @@ impl Ctx<'_> {
         self.touched(key);
     }
 
-    fn insert(&mut self, key: &[u8], value: Value) -> u32 {
+    /// Adds a key that is not there; the caller says [`Ctx::touched`].
+    pub(crate) fn add(&mut self, key: &[u8], value: Value) -> u32 {
         if self.state.pause.is_on()
             && let Some(expired) = self.db().find(key)
         {
@@ -255,11 +256,11 @@ impl Ctx<'_> {
         self.state.touched(self.session.db, key);
     }
 
-    /// Redis writes the reply at this point: a connection that listens to its own events gets those
-    /// from here on behind it.
+    /// Redis writes the reply at this point: a connection that listens to its own events, or that
+    /// another one has named to be told of what it has cached, gets what comes from here on behind it.
     #[inline]
     pub(crate) fn replies_here(&mut self) {
-        if self.session.is_subscribed
+        if (self.session.is_subscribed || self.state.tracking.is_on())
             && self.origin != Origin::Script
             && self.state.caller == Some(self.session.conn)
         {

@@ -8,7 +8,7 @@ use super::session::{Asking, Habit, Session};
 use super::slowlog::{self, SlowEntry};
 use super::time::UnixMicros;
 use super::transaction::Queue;
-use crate::command::{self, Args, CommandError, CommandSpec, Entry, Flags};
+use crate::command::{self, Args, CommandError, CommandSpec, Entry, Flags, Group};
 use crate::resp::{Blob, ErrorReply, Protocol, Reply, Request};
 use std::time::Duration;
 
@@ -101,6 +101,26 @@ pub(super) fn dispatch(
     }
 }
 
+/// Whether it is a subcommand of CLIENT.
+fn is_about_client(request: Request<'_>, first: usize) -> bool {
+    first == 2 && request.name().eq_ignore_ascii_case(b"client")
+}
+
+/// Remembers what a connection that tracks has read. Scripts that only read are no readers
+/// themselves: what they call is.
+#[cold]
+fn note_read(
+    state: &mut State,
+    session: &Session,
+    spec: &CommandSpec,
+    request: Request<'_>,
+    origin: Origin,
+) {
+    if spec.group != Group::Scripting {
+        state.remember_read(session.conn, spec, request, origin);
+    }
+}
+
 /// Runs a request that has passed the gates.
 #[inline(always)]
 pub(super) fn call(
@@ -128,6 +148,9 @@ pub(super) fn call(
         && !state.own_frames.is_empty()
     {
         state.reply_at = Some(at);
+    }
+    if spec.flags.has(Flags::READONLY) && state.tracking.is_on() {
+        note_read(state, session, spec, request, origin);
     }
     if origin != Origin::Retry {
         state.stats.commands += 1;
@@ -204,7 +227,14 @@ fn reject(
     }
     match &mut session.queue {
         Some(queue) => queue.spoiled = true,
-        None => session.asking = Asking::No,
+        None => {
+            session.asking = Asking::No;
+            let is_about_client =
+                resolve(request).is_ok_and(|(_, first)| is_about_client(request, first));
+            if !is_about_client {
+                state.tracking.refused(session.conn);
+            }
+        }
     }
     if is_exec {
         session.queue = None;
@@ -273,6 +303,7 @@ fn gates(
         || session.is_monitor
         || state.busy.is_some()
         || state.pause.is_on()
+        || state.tracking.is_on()
         || state.is_guarded
     {
         return rare_gates(state, session, request, entry, first);
@@ -288,6 +319,11 @@ fn rare_gates(
     first: usize,
 ) -> Result<Gate, CommandError> {
     let spec = entry.spec;
+    if state.tracking.is_on() {
+        let is_about_client = is_about_client(request, first);
+        state.tracking.next_request(session, is_about_client);
+        state.has_sequel = true;
+    }
     if session.queue.is_some() && spec.flags.has(Flags::NO_MULTI) {
         return Err(CommandError::Text(
             "ERR Command not allowed inside a transaction".into(),

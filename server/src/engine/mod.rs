@@ -42,6 +42,7 @@ mod slab;
 mod slowlog;
 mod stats;
 mod time;
+mod tracking;
 mod transaction;
 mod unit;
 mod value;
@@ -76,6 +77,7 @@ pub use script::Bystanders;
 pub use session::ConnId;
 pub(crate) use session::{Asking, ReplyMode, Session};
 pub use time::{UnixMicros, UnixMillis};
+pub(crate) use tracking::{Choice as TrackingChoice, Mode as TrackingMode, Tracking};
 pub(crate) use transaction::Queue;
 pub(crate) use value::{End, Form, Hash, HashLimits, Kind, List, Value, clamp_range};
 
@@ -217,6 +219,9 @@ pub(crate) struct State {
     pub(crate) watches: Watches,
     pub(crate) waiters: Waiters,
     pub(crate) pubsub: PubSub,
+    pub(crate) tracking: Tracking,
+    /// For the key that leaves the table of tracking when it is full.
+    tracking_draws: Rng,
     pub(crate) pause: Pause,
     /// Connections that are told of every command.
     pub(crate) monitors: Vec<ConnId>,
@@ -283,6 +288,8 @@ impl State {
             watches: Watches::default(),
             waiters: Waiters::default(),
             pubsub: PubSub::default(),
+            tracking: Tracking::default(),
+            tracking_draws: Rng::for_component(seed, "tracking"),
             pause: Pause::default(),
             monitors: Vec::new(),
             caller: None,
@@ -319,7 +326,7 @@ impl State {
         let key = self.dbs[db].key(slot).clone();
         self.dbs[db].remove(slot);
         self.stats.expired_keys += 1;
-        self.touched(db, &key);
+        self.touched_by(false, db, &key);
         self.notify(db, Class::Expired, "expired", &key);
     }
 
@@ -338,18 +345,28 @@ impl State {
     /// A key was created, changed or removed. Watchers, waiters and trackers of keys hang here.
     #[inline]
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
+        self.touched_by(true, db, key);
+    }
+
+    /// The same, saying whether a request wanted it.
+    #[inline]
+    fn touched_by(&mut self, is_request: bool, db: usize, key: &[u8]) {
         self.dirty += 1;
         if !(self.watches.is_empty()
             && self.waiters.is_empty()
             && self.journal.is_none()
-            && self.ledger.is_none())
+            && self.ledger.is_none()
+            && !self.tracking.is_on())
         {
-            self.tell_of(db, key);
+            self.tell_of(is_request, db, key);
         }
     }
 
     #[cold]
-    fn tell_of(&mut self, db: usize, key: &[u8]) {
+    fn tell_of(&mut self, is_request: bool, db: usize, key: &[u8]) {
+        if self.tracking.is_on() {
+            self.invalidate(key, is_request);
+        }
         if let Some(ledger) = &mut self.ledger {
             ledger.touched(db, key);
         }
@@ -427,8 +444,20 @@ impl State {
         count
     }
 
-    /// Empties a database. Watched keys that were in it have changed.
+    /// Empties a database.
     pub(crate) fn flush(&mut self, db: usize) {
+        self.empty(db);
+        self.invalidate_all();
+    }
+
+    /// Empties all databases.
+    pub(crate) fn flush_all(&mut self) {
+        (0..self.dbs.len()).for_each(|db| self.empty(db));
+        self.invalidate_all();
+    }
+
+    /// Watched keys that were in the database have changed.
+    fn empty(&mut self, db: usize) {
         let watched = self.watches.keys_of(db);
         let there: Vec<_> = watched
             .into_iter()
@@ -468,6 +497,7 @@ impl State {
             let all = self.dbs.clone();
             self.note(|| Change::Replace(all));
         }
+        self.invalidate_all();
     }
 
     /// Exchanges two databases. Watched keys that are in either have changed; whoever waits on a key
@@ -550,6 +580,7 @@ impl Desk for State {
         self.watches.unwatch(conn);
         self.waiters.remove(conn);
         self.pubsub.leave(conn);
+        self.tracking.end(conn);
         self.pause.leave(conn);
         self.monitors.retain(|other| *other != conn);
         self.sessions.close(conn);

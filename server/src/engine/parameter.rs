@@ -626,7 +626,10 @@ const PARAMETERS: &[Parameter] = &[
     integer("tls-session-cache-size", "20480", 0, I32),
     integer("tls-session-cache-timeout", "300", 0, I32),
     switch("tls-session-caching", "yes"),
-    integer("tracking-table-max-keys", "1000000", 0, i64::MAX),
+    integer("tracking-table-max-keys", "", 0, i64::MAX).kept(
+        |config| printed(config.tracking_table_max_keys),
+        |config, given| { config.tracking_table_max_keys = given.size(); Ok(()) },
+    ),
     immutable("unixsocket", "").read(|config| config.unixsocket.clone().into_bytes()),
     immutable("unixsocketperm", "").read(|config| format!("{:o}", config.unixsocketperm).into_bytes()),
     integer("zset-max-listpack-entries", "128", 0, i64::MAX).alias("zset-max-ziplist-entries"),

@@ -21,6 +21,7 @@ impl Engine {
         state.sessions = std::mem::take(&mut old.sessions);
         state.waiters = std::mem::take(&mut old.waiters);
         state.pubsub = std::mem::take(&mut old.pubsub);
+        state.tracking = std::mem::take(&mut old.tracking);
         state.pause = std::mem::take(&mut old.pause);
         state.watches = std::mem::take(&mut old.watches);
         state.monitors = std::mem::take(&mut old.monitors);

@@ -178,6 +178,7 @@ impl Engine {
         };
         state.propagate();
         state.caller = None;
+        state.inform_behind(conn);
         self.follow_up(now);
         outcome
     }
@@ -206,6 +207,7 @@ impl Engine {
                     self.run_postponed(conn, &request, now);
                 }
             } else {
+                state.finish_tracking();
                 return;
             }
         }
@@ -229,6 +231,9 @@ impl Engine {
         let Some(mut session) = state.sessions.take(conn) else {
             return;
         };
+        if state.tracking.is_on() {
+            state.tracking.runs(&session);
+        }
         state.retry = Some(place.1.clone());
         // It is the caller now: what it hears of its own request has its place around the reply.
         let caller = state.caller.replace(conn);
@@ -245,6 +250,7 @@ impl Engine {
             state.outbox.push(Effect::Push { conn, frame });
         }
         state.caller = caller;
+        state.inform_behind(conn);
     }
 
     /// Handles a request that came during a pause, as if it had just come.
@@ -273,6 +279,9 @@ impl Engine {
                 continue;
             };
             let protocol = session.protocol;
+            if state.tracking.is_on() {
+                state.tracking.runs(&session);
+            }
             let outcome = match call(state, &mut session, entry, request, now, Origin::Exec) {
                 Dispatched::Script(call) => self.script(call, session, request, now, Origin::Exec),
                 Dispatched::Reply(reply) => {

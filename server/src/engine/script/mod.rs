@@ -393,6 +393,10 @@ impl Engine {
         (own.conn, own.db, own.protocol) = (caller, session.db, Protocol::Resp2);
         (own.asking, own.reads_replica) = (session.asking, session.reads_replica);
         state.sessions.put_back(session);
+        if state.tracking.is_on() {
+            let keys = request.iter().skip(first_key).take(keys);
+            state.tracking.script_begins(keys.map(Blob::new).collect());
+        }
         state.script_wrote = false;
         state.script_reads_only = reads_only || shebang.reads_only;
         state.script_keeps_to_slot = shebang.keeps_to_slot();
@@ -414,6 +418,7 @@ impl Engine {
         let usable = vm.is_usable();
         self.runner.session = Some(frame.session);
         let state = self.state.insert(frame.state);
+        state.tracking.script_ends();
         if !usable {
             self.runner.abandon_vm();
         }
