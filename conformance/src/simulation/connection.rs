@@ -45,7 +45,7 @@ impl Connection {
         if let Some(dialled) = &*current {
             return Ok(Arc::clone(dialled));
         }
-        let (connection, driver) = self.host.dial(Some(self.host.request_timeout())).await?;
+        let (connection, driver) = self.host.dial(self.host.request_timeout()).await?;
         let driver = self.host.spawn_task(driver);
         let dialled = Arc::new(Dialled { connection, driver });
         *current = Some(Arc::clone(&dialled));

@@ -298,6 +298,7 @@ impl Endpoint for Fake {
             Ok(Dialled {
                 wire: Arc::new(Conn(sender)),
                 driver: Some(Box::pin(self.clone().drive(requests, network))),
+                pushes: None,
             })
         })
     }
