@@ -47,6 +47,33 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 ///     }
 /// }
 /// ```
+///
+/// So can a pool be used, of which a lock needs one connection as long as that is sound. A multiplexed
+/// connection can go back to the pool at once.
+///
+/// ```no_run
+/// use redis::{RedisResult, aio::MultiplexedConnection};
+/// use redouble_lock::{BoxFuture, Connected, Connector, LockManager};
+///
+/// struct Pooled(deadpool_redis::Pool);
+///
+/// impl Connector for Pooled {
+///     type Connection = MultiplexedConnection;
+///
+///     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
+///         Box::pin(async {
+///             let pooled = self.0.get().await.map_err(std::io::Error::other)?;
+///             Ok(Connected::new(MultiplexedConnection::clone(&pooled)))
+///         })
+///     }
+/// }
+///
+/// # fn f() -> Result<(), deadpool_redis::CreatePoolError> {
+/// let pool = deadpool_redis::Config::from_url("redis://127.0.0.1").create_pool(None)?;
+/// let locks = LockManager::builder(Pooled(pool)).build();
+/// # Ok(())
+/// # }
+/// ```
 pub trait Connector: Send + Sync + 'static {
     /// The type of its connections.
     ///
