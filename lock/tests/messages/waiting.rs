@@ -1,43 +1,12 @@
 //! Waiting for a lock that another one holds: who is woken by what, and what is left behind.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
+use super::*;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
-mod cancel;
-#[expect(dead_code, reason = "not all of it is needed here")]
-mod fake;
-
-use cancel::cancel_at;
-use fake::{Fake, Fate, LATENCY, Pushing};
-use redouble_lock::{LockManager, Mutex, Release};
-use std::{sync::Arc, time::Duration};
-use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
-
-const KEY: &str = "coupon:7";
 const CHANNEL: &str = "coupon:7:released";
-const LEASE: Duration = Duration::from_secs(30);
-const ROUND_TRIP: Duration = Duration::from_millis(2);
 /// A waiter asks at least this often.
 const LOOK: Duration = Duration::from_secs(1);
-
-fn locks(node: &Fake) -> LockManager {
-    LockManager::builder_on(node.clone()).build()
-}
-
-fn mutex(node: &Fake) -> Mutex {
-    locks(node).mutex(KEY).lease(LEASE).build()
-}
-
-async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
-}
-
-fn tasks() -> usize {
-    Handle::current().metrics().num_alive_tasks()
-}
 
 fn count(node: &Fake, name: &str) -> usize {
     node.log().iter().filter(|entry| *entry == name).count()
@@ -178,7 +147,7 @@ async fn each_message_of_a_waiter_broken_in_each_way() {
                 let guard = lock.lock_timeout(LEASE / 2).await?;
                 let granted = Instant::now();
                 let _ = guard.release().await;
-                Ok::<_, redouble_lock::LockError>(granted)
+                Ok::<_, LockError>(granted)
             });
             pass(Duration::from_millis(2_500)).await;
             if node.requests() <= n + 1 {

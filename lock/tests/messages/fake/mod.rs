@@ -58,7 +58,7 @@ struct State {
     pushes: Pushing,
     connections: usize,
     /// Who listens on a channel: connections by number.
-    channels: BTreeMap<Vec<u8>, BTreeMap<usize, mpsc::UnboundedSender<(Instant, Push)>>>,
+    channels: BTreeMap<Vec<u8>, BTreeMap<usize, Outgoing>>,
 }
 
 /// Whether messages arrive.
@@ -71,6 +71,8 @@ pub(crate) enum Pushing {
     /// They get lost.
     Lost,
 }
+
+type Outgoing = mpsc::UnboundedSender<(Instant, Push)>;
 
 type Answer = oneshot::Sender<Result<Reply, NodeError>>;
 
@@ -85,7 +87,7 @@ struct Conn(mpsc::UnboundedSender<Request>);
 struct Peer {
     node: Fake,
     number: usize,
-    pushes: Option<mpsc::UnboundedSender<(Instant, Push)>>,
+    pushes: Option<Outgoing>,
 }
 
 impl Drop for Peer {
