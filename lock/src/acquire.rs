@@ -6,6 +6,7 @@ use crate::{
     environment::{Environment, within},
     error::{LockError, LossReason, NodeError},
     guard::Guard,
+    hub::Waiter,
     lease::Lease,
     options::Options,
     retry,
@@ -32,6 +33,10 @@ pub(crate) enum Wait {
 /// once, whatever the wait, within the reply timeout: the repetition tells what became of it, and a
 /// connection that had died unnoticed is replaced. Further failures are repeated with pauses.
 ///
+/// *Waiting.* Whoever is refused takes a seat among the waiters of that lock and is woken when it may be
+/// free; how, and why no wake-up is lost, is told in [`hub`](crate::hub). Until messages are sure to arrive,
+/// and where none ever do, it asks with growing pauses.
+///
 /// *Leaving.* Every way out goes through [`Custody`]. Giving up settles the claim in the time that
 /// is left, and what is then still open in the background.
 pub(crate) async fn acquire(
@@ -44,26 +49,51 @@ pub(crate) async fn acquire(
     let mut call = Call::new(env, options, lease, wait);
     let custody = || Custody::new(claim(Token::new(env.random())), Arc::clone(env));
     let mut held = custody();
+    let mut waiter: Option<Waiter> = None;
     loop {
+        if let Some(waiter) = &mut waiter {
+            waiter.asks();
+        }
         let setback = match held.claim().acquire(lease, call.limit()).await {
             Attempt::Granted { sent } => {
                 let deadline = lease.deadline(sent);
                 if env.now() < deadline {
+                    if let Some(waiter) = waiter.take() {
+                        waiter.granted();
+                    }
                     return Guard::new(held, Arc::clone(env), options, lease, deadline).await;
                 }
                 // Too late to be worth anything. What follows is a new acquisition with a token of
                 // its own, or the release of this one might hit it.
                 call.settle(held.claim()).await;
-                held = custody();
+                (held, waiter) = (custody(), None);
                 Setback::Late
             }
-            Attempt::Refused { holder_ttl } => Setback::Contended { holder_ttl },
+            Attempt::Refused { holder_ttl } => {
+                if let Some(waiter) = &mut waiter {
+                    waiter.refused();
+                }
+                Setback::Contended { holder_ttl }
+            }
             Attempt::Failed(error) => Setback::Failed(error),
         };
-        match call.next(&setback) {
+        let listens = waiter.as_ref().is_some_and(Waiter::is_listening);
+        match call.next(&setback, listens) {
             Next::AtOnce => {}
-            Next::At(instant) => env.sleep_until(instant).await,
+            Next::At(instant) => {
+                let contended = matches!(setback, Setback::Contended { .. });
+                if contended && waiter.is_none() {
+                    waiter = held.claim().listen();
+                }
+                match &waiter {
+                    Some(waiter) if contended => {
+                        within(&**env, instant, waiter.woken()).await;
+                    }
+                    Some(_) | None => env.sleep_until(instant).await,
+                }
+            }
             Next::GiveUp => {
+                drop(waiter);
                 let settled = call.settle(held.claim()).await;
                 return Err(call.error(setback, settled));
             }
@@ -132,13 +162,17 @@ impl<'a> Call<'a> {
         limit.min(self.end())
     }
 
-    fn next(&mut self, setback: &Setback) -> Next {
+    fn next(&mut self, setback: &Setback, listens: bool) -> Next {
         let now = self.env.now();
         let random = retry::draw(self.env.random());
         let pause = match setback {
             Setback::Contended { holder_ttl } => {
-                let pause =
-                    retry::recheck(self.looks, *holder_ttl, self.options.foreign_poll, random);
+                let (ttl, poll) = (*holder_ttl, self.options.foreign_poll);
+                let pause = if listens {
+                    retry::listen(ttl, poll, random)
+                } else {
+                    retry::recheck(self.looks, ttl, poll, random)
+                };
                 self.looks = self.looks.saturating_add(1);
                 (self.failures, self.last_answer) = (0, now);
                 pause

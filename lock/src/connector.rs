@@ -1,13 +1,21 @@
 //! The adapter for the `redis` crate: how its connections are made, and how its values and errors
 //! read in terms of [`wire`](crate::wire).
 
+mod pushes;
+
+pub(crate) use pushes::{given, subscriber};
+
 use crate::{
     environment::BoxFuture,
     error::{NodeError, NodeErrorKind},
-    wire::{Command, Dialled, Endpoint, Reply, Wire},
+    wire::{Command, Dialled, Endpoint, Pushes, Reply, Wire},
 };
-use redis::{ErrorKind, RedisError, RedisResult, Value, aio::ConnectionLike};
-use std::sync::Arc;
+use redis::{
+    AsyncConnectionConfig, ErrorKind, ProtocolVersion, PushInfo, RedisError, RedisResult, Value,
+    aio::{ConnectionLike, PubSub},
+};
+use std::{fmt, sync::Arc};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Makes connections to one Redis node.
 ///
@@ -15,9 +23,9 @@ use std::sync::Arc;
 /// it can cut.
 ///
 /// ```
-/// use redis::{AsyncConnectionConfig, RedisConnectionInfo, aio::MultiplexedConnection};
+/// use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, aio::MultiplexedConnection};
 /// use redouble_lock::{BoxFuture, Connected, Connector};
-/// use tokio::io::{AsyncRead, AsyncWrite};
+/// use tokio::{io::{AsyncRead, AsyncWrite}, sync::mpsc::unbounded_channel};
 ///
 /// struct InProcess<S>(Box<dyn Fn() -> S + Send + Sync>);
 ///
@@ -26,14 +34,45 @@ use std::sync::Arc;
 ///
 ///     fn connect(&self) -> BoxFuture<'_, redis::RedisResult<Connected<Self::Connection>>> {
 ///         Box::pin(async {
-///             let info = RedisConnectionInfo::default();
-///             let config = AsyncConnectionConfig::new().set_response_timeout(None);
+///             // With RESP3, messages that wake waiters come over the same connection.
+///             let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+///             let (sender, pushes) = unbounded_channel();
+///             let config = AsyncConnectionConfig::new()
+///                 .set_response_timeout(None)
+///                 .set_push_sender(sender);
 ///             let (connection, driver) =
 ///                 MultiplexedConnection::new_with_config(&info, (self.0)(), config).await?;
-///             Ok((connection, Some(Box::pin(driver) as BoxFuture<'static, ()>)))
+///             Ok(Connected::new(connection).driver(driver).pushes(pushes))
 ///         })
 ///     }
 /// }
+/// ```
+///
+/// So can a pool be used, of which a lock needs one connection as long as that is sound. A multiplexed
+/// connection can go back to the pool at once.
+///
+/// ```no_run
+/// use redis::{RedisResult, aio::MultiplexedConnection};
+/// use redouble_lock::{BoxFuture, Connected, Connector, LockManager};
+///
+/// struct Pooled(deadpool_redis::Pool);
+///
+/// impl Connector for Pooled {
+///     type Connection = MultiplexedConnection;
+///
+///     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
+///         Box::pin(async {
+///             let pooled = self.0.get().await.map_err(std::io::Error::other)?;
+///             Ok(Connected::new(MultiplexedConnection::clone(&pooled)))
+///         })
+///     }
+/// }
+///
+/// # fn f() -> Result<(), deadpool_redis::CreatePoolError> {
+/// let pool = deadpool_redis::Config::from_url("redis://127.0.0.1").create_pool(None)?;
+/// let locks = LockManager::builder(Pooled(pool)).build();
+/// # Ok(())
+/// # }
 /// ```
 pub trait Connector: Send + Sync + 'static {
     /// The type of its connections.
@@ -44,10 +83,7 @@ pub trait Connector: Send + Sync + 'static {
 
     /// Opens a connection.
     ///
-    /// The second value is the connection's driver, if it has one that does not run yet: the task
-    /// that moves its bytes. It is run through the [`Environment`](crate::Environment) and dropped
-    /// when the connection is not needed any more. The future is dropped when the reply timeout is
-    /// over, of which connecting is a part.
+    /// The future is dropped when the reply timeout is over, of which connecting is a part.
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>>;
 
     /// Whether [`connect`](Self::connect) opens a new connection each time. If it does not, a
@@ -55,23 +91,85 @@ pub trait Connector: Send + Sync + 'static {
     fn reconnects(&self) -> bool {
         true
     }
+
+    /// Opens a second connection for messages alone, if there is a way to. Asked for when a waiter is to be
+    /// woken and the connections of [`connect`](Self::connect) have no [`pushes`](Connected::pushes).
+    fn subscriber(&self) -> BoxFuture<'_, RedisResult<Option<PubSub>>> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
-/// A connection with its driver.
-pub type Connected<C> = (C, Option<BoxFuture<'static, ()>>);
+/// A fresh connection, with what belongs to it.
+pub struct Connected<C> {
+    connection: C,
+    driver: Option<BoxFuture<'static, ()>>,
+    pushes: Option<Box<dyn Pushes>>,
+}
 
-/// Opens multiplexed connections, without a response timeout of their own.
+impl<C> Connected<C> {
+    /// A connection that runs by itself and receives nothing unasked.
+    #[must_use]
+    pub fn new(connection: C) -> Self {
+        Self {
+            connection,
+            driver: None,
+            pushes: None,
+        }
+    }
+
+    /// Adds the task that moves the connection's bytes, if it does not run yet. It is run through the
+    /// [`Environment`](crate::Environment) and dropped when the connection is not needed any more.
+    #[must_use]
+    pub fn driver(mut self, driver: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.driver = Some(Box::pin(driver));
+        self
+    }
+
+    /// Adds the receiver of what the connection's push sender sends. The connection must speak RESP3.
+    #[must_use]
+    pub fn pushes(mut self, pushes: UnboundedReceiver<PushInfo>) -> Self {
+        self.pushes = Some(Box::new(pushes::Received(pushes)));
+        self
+    }
+}
+
+impl<C> fmt::Debug for Connected<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connected")
+            .field("driver", &self.driver.is_some())
+            .field("pushes", &self.pushes.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens multiplexed connections, without a response timeout of their own. With RESP3 (`?protocol=resp3` in
+/// the URL) messages come over the same connection, with RESP2 over a second one.
 impl Connector for redis::Client {
     type Connection = redis::aio::MultiplexedConnection;
 
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
         Box::pin(async {
             // The locks keep that time limit themselves, on the clock of their environment.
-            let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+            let config = AsyncConnectionConfig::new().set_response_timeout(None);
+            if !speaks_resp3(self) {
+                let connection = self.get_multiplexed_async_connection_with_config(&config);
+                return Ok(Connected::new(connection.await?));
+            }
+            let (sender, pushes) = unbounded_channel();
+            let config = config.set_push_sender(sender);
             let connection = self.get_multiplexed_async_connection_with_config(&config);
-            Ok((connection.await?, None))
+            Ok(Connected::new(connection.await?).pushes(pushes))
         })
     }
+
+    fn subscriber(&self) -> BoxFuture<'_, RedisResult<Option<PubSub>>> {
+        Box::pin(async { self.get_async_pubsub().await.map(Some) })
+    }
+}
+
+fn speaks_resp3(client: &redis::Client) -> bool {
+    let info = client.get_connection_info();
+    matches!(info.redis_settings().protocol(), ProtocolVersion::RESP3)
 }
 
 /// One connection that stays the same: the user's own.
@@ -84,7 +182,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connector for Fixed<C> {
     type Connection = C;
 
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<C>>> {
-        Box::pin(async { Ok((self.0.clone(), None)) })
+        Box::pin(async { Ok(Connected::new(self.0.clone())) })
     }
 
     fn reconnects(&self) -> bool {
@@ -106,15 +204,30 @@ impl<C: Connector> Endpoint for Adapter<C> {
     fn redials(&self) -> bool {
         self.0.reconnects()
     }
+
+    fn dial_subscriber(&self) -> BoxFuture<'_, Result<Option<Dialled>, NodeError>> {
+        Box::pin(async {
+            let pubsub = self.0.subscriber().await.map_err(not_connected)?;
+            Ok(pubsub.map(subscriber))
+        })
+    }
 }
 
 /// Gives a connection the shape that the core knows.
-pub(crate) fn dialled<C>((connection, driver): Connected<C>) -> Dialled
+pub(crate) fn dialled<C>(connected: Connected<C>) -> Dialled
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    let wire = Arc::new(Connection(connection));
-    Dialled { wire, driver }
+    let Connected {
+        connection,
+        driver,
+        pushes,
+    } = connected;
+    Dialled {
+        wire: Arc::new(Connection(connection)),
+        driver,
+        pushes,
+    }
 }
 
 struct Connection<C>(C);
@@ -144,7 +257,8 @@ fn reply(value: Value) -> Result<Reply, NodeError> {
         Value::Int(integer) => Reply::Integer(integer),
         Value::BulkString(bytes) => Reply::Bytes(bytes),
         Value::SimpleString(text) => Reply::Bytes(text.into_bytes()),
-        Value::Array(items) => {
+        // A confirmation that answers SUBSCRIBE is a push.
+        Value::Array(items) | Value::Push { data: items, .. } => {
             let items = items.into_iter().map(reply);
             Reply::Array(items.collect::<Result<_, _>>()?)
         }

@@ -54,9 +54,60 @@ impl LockManager {
     pub async fn from_client(client: redis::Client) -> redis::RedisResult<Self> {
         let connected = client.connect().await?;
         let manager = Self::builder(client).build();
-        // Fails only for connections with a driver to spawn. These have none.
+        // Fails only if there is no runtime, which then is found out when a lock is used.
         let _ = manager.core.node.adopt(connector::dialled(connected));
         Ok(manager)
+    }
+
+    /// Makes a manager that sends everything over the user's own connection, as [`new`](Self::new), which
+    /// speaks RESP3 and whose push sender sends to `pushes`: then waiters are woken by messages. A cluster
+    /// connection can have one too.
+    ///
+    /// ```no_run
+    /// # async fn f() -> redis::RedisResult<()> {
+    /// use redis::aio::ConnectionManagerConfig;
+    /// use redouble_lock::LockManager;
+    ///
+    /// let (sender, pushes) = tokio::sync::mpsc::unbounded_channel();
+    /// let config = ConnectionManagerConfig::new().set_push_sender(sender);
+    /// let client = redis::Client::open("redis://127.0.0.1?protocol=resp3")?;
+    /// let connection = client.get_connection_manager_with_config(config).await?;
+    /// let locks = LockManager::with_pushes(connection, pushes);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn with_pushes<C>(
+        connection: C,
+        pushes: tokio::sync::mpsc::UnboundedReceiver<redis::PushInfo>,
+    ) -> Self
+    where
+        C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        let manager = Self::new(connection.clone());
+        let ear = &manager.core.node.ear;
+        ear.give(connector::given(connection, pushes));
+        manager
+    }
+
+    /// Lets messages arrive over a second connection, the user's own, so that waiters are woken and need not
+    /// poll. It is subscribed to whatever is waited for; messages that the user subscribed to before get
+    /// lost. When it ends, waiters poll again.
+    ///
+    /// ```no_run
+    /// # async fn f(connection: redis::aio::MultiplexedConnection) -> redis::RedisResult<()> {
+    /// use redouble_lock::LockManager;
+    ///
+    /// let client = redis::Client::open("redis://127.0.0.1")?;
+    /// let locks = LockManager::new(connection).with_subscriber(client.get_async_pubsub().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn with_subscriber(self, pubsub: redis::aio::PubSub) -> Self {
+        self.core.node.ear.give(connector::subscriber(pubsub));
+        self
     }
 
     /// Starts to build a manager from a way to connect. Connects when a lock is first used.

@@ -1,16 +1,18 @@
 //! One Redis node: its current connection, a time limit on every request, and scripts.
 
 use crate::{
-    environment::{BoxFuture, Environment, within},
+    environment::{Environment, within},
     error::{NodeError, NodeErrorKind},
+    hub::Hub,
+    line::Line,
+    listen::Ear,
     script::Script,
-    wire::{Command, Dialled, Endpoint, Reply, Wire},
+    wire::{Command, Dialled, Endpoint, Reply},
 };
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::sync::oneshot;
 
 /// One Redis node, as the locks see it.
 ///
@@ -18,11 +20,13 @@ use tokio::sync::oneshot;
 /// answer would wait behind the missing one. New requests go to a fresh connection (if the endpoint
 /// can make one), while whoever has something unsettled on the old one keeps its [`Line`].
 pub(crate) struct Node {
-    endpoint: Box<dyn Endpoint>,
+    pub(crate) endpoint: Box<dyn Endpoint>,
     env: Arc<dyn Environment>,
     current: Mutex<Option<Arc<Line>>>,
     /// Held while dialling, so that one caller dials and the others wait for its connection.
     dialling: tokio::sync::Mutex<()>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) ear: Ear,
 }
 
 impl Node {
@@ -32,6 +36,8 @@ impl Node {
             env,
             current: Mutex::new(None),
             dialling: tokio::sync::Mutex::new(()),
+            hub: Arc::default(),
+            ear: Ear::default(),
         }
     }
 
@@ -57,7 +63,7 @@ impl Node {
 
     /// Makes a fresh connection the one for new requests.
     pub(crate) fn adopt(&self, dialled: Dialled) -> Result<Arc<Line>, NodeError> {
-        let line = Line::new(dialled, &*self.env)?;
+        let line = Line::new(dialled, &*self.env, &self.hub)?;
         *self.lock() = Some(Arc::clone(&line));
         Ok(line)
     }
@@ -69,7 +75,7 @@ impl Node {
         command: Command,
         until: Duration,
     ) -> Result<Reply, NodeError> {
-        let answer = within(&*self.env, until, line.wire.call(command)).await;
+        let answer = within(&*self.env, until, line.call(command)).await;
         let answer = answer.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::TimedOut)));
         if let Err(error) = &answer {
             tracing::debug!(%error, "a request failed");
@@ -105,14 +111,16 @@ impl Node {
         }
     }
 
-    fn suspect(&self, line: &Arc<Line>) {
+    pub(crate) fn suspect(&self, line: &Arc<Line>) {
+        line.interrupted();
+        self.ear.suspect(line);
         let mut current = self.lock();
         if self.endpoint.redials() && current.as_ref().is_some_and(|now| Arc::ptr_eq(now, line)) {
             *current = None;
         }
     }
 
-    fn current(&self) -> Option<Arc<Line>> {
+    pub(crate) fn current(&self) -> Option<Arc<Line>> {
         self.lock().clone()
     }
 
@@ -129,38 +137,4 @@ pub(crate) struct Call {
 
 fn is_noscript(error: &NodeError) -> bool {
     matches!(error.kind(), NodeErrorKind::Refused { code } if code == "NOSCRIPT")
-}
-
-/// A connection. Requests that are sent over the same line are executed in that order. It closes
-/// with its last owner, also when its driver still waits for an answer that never comes.
-pub(crate) struct Line {
-    wire: Arc<dyn Wire>,
-    _open: oneshot::Sender<()>,
-}
-
-impl Line {
-    fn new(
-        Dialled { wire, driver }: Dialled,
-        env: &dyn Environment,
-    ) -> Result<Arc<Self>, NodeError> {
-        let (open, closed) = oneshot::channel();
-        if let Some(driver) = driver {
-            env.spawn(until_closed(driver, closed))
-                .map_err(|error| NodeError::new(NodeErrorKind::Unreachable).with_source(error))?;
-        }
-        Ok(Arc::new(Self { wire, _open: open }))
-    }
-}
-
-fn until_closed(
-    mut driver: BoxFuture<'static, ()>,
-    mut closed: oneshot::Receiver<()>,
-) -> BoxFuture<'static, ()> {
-    Box::pin(async move {
-        tokio::select! {
-            biased;
-            () = &mut driver => {}
-            _ = &mut closed => {}
-        }
-    })
 }

@@ -11,7 +11,7 @@ pub(crate) struct Options {
     pub(crate) drift_ppm: u32,
     pub(crate) margin: Duration,
     pub(crate) reply_timeout: Duration,
-    pub(crate) foreign_poll: Duration,
+    pub(crate) foreign_poll: Option<Duration>,
 }
 
 impl Default for Options {
@@ -22,7 +22,7 @@ impl Default for Options {
             drift_ppm: 10_000,
             margin: Duration::from_millis(2),
             reply_timeout: Duration::from_millis(500),
-            foreign_poll: Duration::from_millis(100),
+            foreign_poll: None,
         }
     }
 }
@@ -115,12 +115,12 @@ impl<K> LockBuilder<K> {
     }
 
     /// Sets how long a waiter leaves a lock alone whose holder does not tell it of the release.
-    /// Default: 100 ms; more than a second counts as a second.
+    /// Default: a second where messages wake waiters, which is also the longest; else 100 ms.
     ///
-    /// A waiter looks again when the holder's TTL ends, at the latest after this time, with growing
-    /// pauses that are partly random.
+    /// A waiter looks again when the holder's TTL ends, at the latest after this time. Where no messages
+    /// arrive it begins with short pauses, which grow. Pauses are partly random.
     pub fn foreign_poll(mut self, foreign_poll: Duration) -> Self {
-        self.options.foreign_poll = foreign_poll;
+        self.options.foreign_poll = Some(foreign_poll);
         self
     }
 }

@@ -10,6 +10,9 @@ const FIRST_RECHECK: Duration = Duration::from_millis(5);
 const FIRST_RETRY: Duration = Duration::from_millis(10);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 
+/// The longest pause of a waiter that nothing wakes, unless told otherwise.
+const POLL: Duration = Duration::from_millis(100);
+
 /// A waiter looks again at least this often, whatever it was told.
 const LONGEST_RECHECK: Duration = Duration::from_secs(1);
 
@@ -21,11 +24,25 @@ const LONGEST_RECHECK: Duration = Duration::from_secs(1);
 pub(crate) fn recheck(
     look: u32,
     holder_ttl: Option<Duration>,
-    foreign_poll: Duration,
+    foreign_poll: Option<Duration>,
     random: u64,
 ) -> Duration {
-    let longest = foreign_poll.min(LONGEST_RECHECK);
+    let longest = foreign_poll.unwrap_or(POLL).min(LONGEST_RECHECK);
     let pause = jittered(doubled(FIRST_RECHECK, look, longest), random);
+    not_far_past(holder_ttl, pause, random)
+}
+
+/// The pause of a waiter that a message will wake, in case that none comes.
+pub(crate) fn listen(
+    holder_ttl: Option<Duration>,
+    foreign_poll: Option<Duration>,
+    random: u64,
+) -> Duration {
+    let longest = foreign_poll.unwrap_or(LONGEST_RECHECK).min(LONGEST_RECHECK);
+    not_far_past(holder_ttl, jittered(longest, random), random)
+}
+
+fn not_far_past(holder_ttl: Option<Duration>, pause: Duration, random: u64) -> Duration {
     match holder_ttl {
         // Waiters of a dead holder spread out over some milliseconds after its end.
         Some(ttl) => pause.min(ttl + Duration::from_millis(1) + jittered(FIRST_RECHECK, random)),
@@ -65,14 +82,16 @@ pub(crate) fn draw(random: [u8; 16]) -> u64 {
 mod tests {
     use super::*;
 
-    const POLL: Duration = Duration::from_millis(100);
+    const UP_TO: Option<Duration> = Some(Duration::from_millis(200));
 
     #[test]
     fn pauses_double_and_stay_in_their_upper_half() {
         for look in 0..40 {
-            let full = FIRST_RECHECK.saturating_mul(1 << look.min(10)).min(POLL);
+            let full = FIRST_RECHECK
+                .saturating_mul(1 << look.min(10))
+                .min(UP_TO.unwrap());
             for random in [0, 1, u64::MAX / 3, u64::MAX] {
-                let pause = recheck(look, None, POLL, random);
+                let pause = recheck(look, None, UP_TO, random);
                 assert!(
                     full / 2 <= pause && pause <= full,
                     "{look}: {pause:?} of {full:?}"
@@ -85,15 +104,22 @@ mod tests {
     fn a_waiter_never_sleeps_far_past_the_end_of_the_holder() {
         let ttl = Duration::from_millis(20);
         for random in [0, 7, u64::MAX] {
-            let pause = recheck(30, Some(ttl), POLL, random);
-            assert!(pause > ttl && pause <= ttl + Duration::from_millis(6));
+            for pause in [
+                recheck(30, Some(ttl), UP_TO, random),
+                listen(Some(ttl), None, random),
+            ] {
+                assert!(pause > ttl && pause <= ttl + Duration::from_millis(6));
+            }
         }
     }
 
     #[test]
     fn no_option_makes_a_waiter_spin_or_stall() {
-        assert!(recheck(3, Some(Duration::ZERO), Duration::ZERO, 0) >= Duration::from_millis(1));
-        assert!(recheck(99, None, Duration::MAX, u64::MAX) <= LONGEST_RECHECK);
+        let none = Some(Duration::ZERO);
+        assert!(recheck(3, none, none, 0) >= Duration::from_millis(1));
+        assert!(listen(none, none, 0) >= Duration::from_millis(1));
+        assert!(recheck(99, None, Some(Duration::MAX), u64::MAX) <= LONGEST_RECHECK);
+        assert!(listen(None, Some(Duration::MAX), u64::MAX) <= LONGEST_RECHECK);
         assert!(back_off(99, Duration::MAX, u64::MAX) <= LONGEST_RETRY);
     }
 }

@@ -3,7 +3,11 @@
 //! the feature `redis`, which is on by default.
 
 use crate::{environment::BoxFuture, error::NodeError};
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 /// A way to reach one Redis node.
 pub trait Endpoint: Send + Sync + 'static {
@@ -15,6 +19,13 @@ pub trait Endpoint: Send + Sync + 'static {
     fn redials(&self) -> bool {
         true
     }
+
+    /// Opens a connection for nothing but `SUBSCRIBE`, `UNSUBSCRIBE` and the messages, if there is a way to.
+    /// Asked for only if connections of [`dial`](Self::dial) come without [`pushes`](Dialled::pushes).
+    /// Where there is neither, waiters poll.
+    fn dial_subscriber(&self) -> BoxFuture<'_, Result<Option<Dialled>, NodeError>> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// A fresh connection.
@@ -23,12 +34,37 @@ pub struct Dialled {
     pub wire: Arc<dyn Wire>,
     /// The task that moves the bytes, to be run until it ends or until the connection is dropped.
     pub driver: Option<BoxFuture<'static, ()>>,
+    /// What arrives on it unasked. If there is something, `SUBSCRIBE` is sent over it too, a channel at a
+    /// time.
+    pub pushes: Option<Box<dyn Pushes>>,
+}
+
+/// What a node sends without being asked, in the order in which it comes.
+pub trait Pushes: Send + 'static {
+    /// Waits for the next one; as `Stream::poll_next`.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Push>>;
+}
+
+/// Something that a node sent without being asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Push {
+    /// A message on a channel that was subscribed to.
+    Message {
+        /// The name of the channel.
+        channel: Vec<u8>,
+        /// What was published.
+        payload: Vec<u8>,
+    },
+    /// The connection ended; if it goes on, the node knows nothing of its subscriptions.
+    Disconnected,
 }
 
 impl fmt::Debug for Dialled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Dialled")
             .field("driver", &self.driver.is_some())
+            .field("pushes", &self.pushes.is_some())
             .finish_non_exhaustive()
     }
 }

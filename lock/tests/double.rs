@@ -10,7 +10,10 @@
 mod cancel;
 
 use cancel::cancel_at;
-use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisResult, aio::MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisResult,
+    aio::MultiplexedConnection,
+};
 use redouble::{
     Clock, Server,
     fault::{Delay, Disconnect, DropRequest},
@@ -25,7 +28,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{runtime::Handle, time::Instant};
+use tokio::{runtime::Handle, sync::mpsc::unbounded_channel, time::Instant};
 
 type Test = Result<(), Box<dyn std::error::Error>>;
 
@@ -46,11 +49,14 @@ impl Connector for InProcess {
 
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
         Box::pin(async {
-            let config = AsyncConnectionConfig::new().set_response_timeout(None);
-            let (info, stream) = (RedisConnectionInfo::default(), self.0.connect());
+            let (sender, pushes) = unbounded_channel();
+            let config = AsyncConnectionConfig::new()
+                .set_response_timeout(None)
+                .set_push_sender(sender);
+            let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+            let stream = self.0.connect();
             let made = MultiplexedConnection::new_with_config(&info, stream, config).await?;
-            let driver: BoxFuture<'static, ()> = Box::pin(made.1);
-            Ok((made.0, Some(driver)))
+            Ok(Connected::new(made.0).driver(made.1).pushes(pushes))
         })
     }
 }

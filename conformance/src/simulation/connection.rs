@@ -47,7 +47,7 @@ impl Connection {
         if let Some(dialled) = &*current {
             return Ok(Arc::clone(dialled));
         }
-        let timeout = Some(self.host.request_timeout());
+        let timeout = self.host.request_timeout();
         let (connection, driver) = self.host.dial(self.node, timeout).await?;
         let driver = self.host.spawn_task(driver);
         let dialled = Arc::new(Dialled { connection, driver });

@@ -9,13 +9,17 @@ use super::{
     scheduler::{Place, Spawner, Task, TaskHandle},
     stream::ClientEnd,
 };
-use redis::{AsyncConnectionConfig, RedisError, RedisResult, aio::MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisError, RedisResult,
+    aio::MultiplexedConnection,
+};
 use std::{
     future::Future,
     io,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// A client process. Cheap to clone; all clones are the same process.
 ///
@@ -182,29 +186,43 @@ impl Host {
         self.0.lease / 6
     }
 
-    /// Dials once. The driver must be polled for anything to happen. Without a timeout the caller
-    /// keeps the time limits itself.
+    /// Dials once. The driver must be polled for anything to happen.
     pub(crate) async fn dial(
         &self,
         node: u8,
-        timeout: Option<Duration>,
+        timeout: Duration,
     ) -> RedisResult<(MultiplexedConnection, Task)> {
         let connect = async {
             let end = self.wire(node).await?;
             let config = AsyncConnectionConfig::new()
-                .set_response_timeout(timeout)
+                .set_response_timeout(Some(timeout))
                 .set_connection_timeout(None);
             MultiplexedConnection::new_with_config(self.0.network.servers.login(), end, config)
                 .await
         };
-        let connected = match timeout {
-            Some(timeout) => tokio::time::timeout(timeout, connect)
-                .await
-                .map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut)))?,
-            None => connect.await,
-        };
+        let connected = tokio::time::timeout(timeout, connect)
+            .await
+            .map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut)))?;
         let (connection, driver) = connected?;
         Ok((connection, Box::pin(driver)))
+    }
+
+    /// The same for a caller that keeps the time limits itself and takes pushes.
+    pub(crate) async fn dial_resp3(
+        &self,
+        node: u8,
+    ) -> RedisResult<(MultiplexedConnection, Task, UnboundedReceiver<PushInfo>)> {
+        let end = self.wire(node).await?;
+        let (sender, pushes) = unbounded_channel();
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_connection_timeout(None)
+            .set_push_sender(sender);
+        let login = self.0.network.servers.login().clone();
+        let login = login.set_protocol(ProtocolVersion::RESP3);
+        let (connection, driver) =
+            MultiplexedConnection::new_with_config(&login, end, config).await?;
+        Ok((connection, Box::pin(driver), pushes))
     }
 
     /// Lays a link to a server.

@@ -8,6 +8,7 @@ pub(crate) mod single;
 use crate::{
     environment::BoxFuture,
     error::NodeError,
+    hub::Waiter,
     lease::Lease,
     token::{FencingToken, Token},
 };
@@ -52,6 +53,11 @@ pub(crate) trait Claim: Send + Sync + 'static {
 
     /// The longest lease that was asked for: nothing that is left behind lasts longer.
     fn longest_lease(&self) -> Duration;
+
+    /// Takes a seat among those who wait for a message that the lock is free; nothing where none can arrive.
+    fn listen(&self) -> Option<Waiter> {
+        None
+    }
 
     /// The fencing token of the grant, where the algorithm mints them.
     fn fence(&self) -> Option<FencingToken> {

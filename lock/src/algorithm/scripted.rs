@@ -13,8 +13,10 @@ use super::{Attempt, Claim};
 use crate::{
     environment::BoxFuture,
     error::{NodeError, NodeErrorKind},
+    hub::Waiter,
     lease::Lease,
-    node::{Call, Line, Node},
+    line::Line,
+    node::{Call, Node},
     retry,
     script::Script,
     token::{FencingToken, Token},
@@ -41,7 +43,9 @@ pub(crate) struct Scheme {
     pub(crate) acquire: &'static Script,
     /// Replies 1, or 0 if the lock is not ours any more.
     pub(crate) extend: &'static Script,
-    /// Replies 1, or 0 if the lock was not ours any more.
+    /// Replies 1, or 0 if the lock was not ours any more. If it removed something, it publishes on
+    /// `KEYS[1]:released`, whose message wakes one waiter of each process: with the payload `all` all of
+    /// them, with a token the waiter of that token, if it is there.
     pub(crate) release: &'static Script,
 }
 
@@ -241,6 +245,12 @@ impl Claim for Scripted {
 
     fn longest_lease(&self) -> Duration {
         self.traces().longest_lease
+    }
+
+    fn listen(&self) -> Option<Waiter> {
+        let channel = [self.key(), b":released"].concat();
+        self.node
+            .wait_for(channel, self.token.as_bytes(), self.reply_timeout)
     }
 
     fn fence(&self) -> Option<FencingToken> {

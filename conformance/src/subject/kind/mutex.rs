@@ -120,8 +120,8 @@ impl Connector for Dialler {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
         Box::pin(async {
             // The lock keeps its time limits itself, on the host's clock.
-            let (connection, driver) = self.0.dial(0, None).await?;
-            Ok((connection, Some(driver)))
+            let (connection, driver, pushes) = self.0.dial_resp3(0).await?;
+            Ok(Connected::new(connection).driver(driver).pushes(pushes))
         })
     }
 }

@@ -1,40 +1,6 @@
-//! Each message of a lock broken in each way, each call cancelled at each of its awaits.
+//! Each message of a grant broken in each way, each call cancelled at each of its awaits.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
-mod cancel;
-mod fake;
-
-use cancel::cancel_at;
-use fake::{Fake, Fate, LATENCY};
-use redouble_lock::{Guard, LockError, LockManager, LossReason, Mutex, Release};
-use std::time::Duration;
-use tokio::{runtime::Handle, time::Instant};
-
-const KEY: &str = "coupon:7";
-const LEASE: Duration = Duration::from_secs(30);
-const REPLY_TIMEOUT: Duration = Duration::from_millis(500);
-const ROUND_TRIP: Duration = Duration::from_millis(2);
-
-fn locks(node: &Fake) -> LockManager {
-    LockManager::builder_on(node.clone()).build()
-}
-
-fn mutex(node: &Fake) -> Mutex {
-    locks(node).mutex(KEY).lease(LEASE).build()
-}
-
-async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
-}
-
-fn tasks() -> usize {
-    Handle::current().metrics().num_alive_tasks()
-}
+use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn one_round_trip_each() {

@@ -2,12 +2,15 @@
 //! each message of a lock in each way, in virtual time. It knows the three scripts by their first
 //! line and does in Rust what they say; whether they do it too is seen on the double and on Redis.
 
+mod pushes;
+
+use pushes::Arriving;
 use redouble_lock::{
     BoxFuture, NodeError, NodeErrorKind,
-    wire::{Command, Dialled, Endpoint, Reply, Wire},
+    wire::{Command, Dialled, Endpoint, Push, Reply, Wire},
 };
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -52,7 +55,24 @@ struct State {
     open: usize,
     serving: usize,
     down: bool,
+    pushes: Pushing,
+    connections: usize,
+    /// Who listens on a channel: connections by number.
+    channels: BTreeMap<Vec<u8>, BTreeMap<usize, Outgoing>>,
 }
+
+/// Whether messages arrive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Pushing {
+    /// The connection has none.
+    #[default]
+    Never,
+    Always,
+    /// They get lost.
+    Lost,
+}
+
+type Outgoing = mpsc::UnboundedSender<(Instant, Push)>;
 
 type Answer = oneshot::Sender<Result<Reply, NodeError>>;
 
@@ -63,7 +83,42 @@ struct Request {
 
 struct Conn(mpsc::UnboundedSender<Request>);
 
+/// What the server knows of one connection.
+struct Peer {
+    node: Fake,
+    number: usize,
+    pushes: Option<Outgoing>,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let mut state = self.node.state();
+        let left = |_: &Vec<u8>, listeners: &mut BTreeMap<usize, _>| {
+            listeners.remove(&self.number);
+            !listeners.is_empty()
+        };
+        state.channels.retain(left);
+    }
+}
+
 impl Fake {
+    /// A node whose connections have pushes.
+    pub(crate) fn with_pushes() -> Self {
+        let node = Self::default();
+        node.set_pushes(Pushing::Always);
+        node
+    }
+
+    pub(crate) fn set_pushes(&self, pushes: Pushing) {
+        self.state().pushes = pushes;
+    }
+
+    /// The channels that somebody listens on.
+    pub(crate) fn channels(&self) -> Vec<String> {
+        let names = |name: &Vec<u8>| String::from_utf8(name.clone()).unwrap();
+        self.state().channels.keys().map(names).collect()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
     }
@@ -140,7 +195,7 @@ impl Fake {
     }
 
     /// The server's side: one request after the other.
-    async fn serve(self, mut network: mpsc::UnboundedReceiver<Request>) {
+    async fn serve(self, mut network: mpsc::UnboundedReceiver<Request>, peer: Peer) {
         let _serving = Count::new(&self, |state| &mut state.serving);
         while let Some(Request { command, reply }) = network.recv().await {
             let fate = {
@@ -158,7 +213,7 @@ impl Fake {
             }
             let answer = match fate {
                 Some(Fate::Refused(code)) => Err(refused(code)),
-                _ => self.state().execute(&command),
+                _ => self.state().execute(&command, &peer),
             };
             match fate {
                 Some(Fate::ReplyLost) => return silent(network, reply).await,
@@ -208,7 +263,17 @@ impl State {
         self.keys.get(key).map(|(value, _)| value.clone())
     }
 
-    fn execute(&mut self, command: &Command) -> Result<Reply, NodeError> {
+    fn publish(&self, channel: &[u8]) {
+        let (arrives, listeners) = (Instant::now() + LATENCY, self.channels.get(channel));
+        if self.pushes == Pushing::Always {
+            for listener in listeners.into_iter().flat_map(BTreeMap::values) {
+                let (channel, payload) = (channel.to_vec(), Vec::new());
+                let _ = listener.send((arrives, Push::Message { channel, payload }));
+            }
+        }
+    }
+
+    fn execute(&mut self, command: &Command, peer: &Peer) -> Result<Reply, NodeError> {
         let args: Vec<Vec<u8>> = command.args().map(<[u8]>::to_vec).collect();
         let name = String::from_utf8(args[0].clone()).unwrap();
         let script = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
@@ -235,6 +300,20 @@ impl State {
             "EVAL" => {
                 self.scripts.insert(args[1].clone());
                 self.run(&script(&args[1]), &args[3], &args[4..])
+            }
+            "SUBSCRIBE" => {
+                self.log.push("subscribe".into());
+                let pushes = peer.pushes.clone().expect("a connection with pushes");
+                let listeners = self.channels.entry(args[1].clone()).or_default();
+                listeners.insert(peer.number, pushes);
+                Ok(Reply::Okay)
+            }
+            "UNSUBSCRIBE" => {
+                self.log.push("unsubscribe".into());
+                let listeners = self.channels.get_mut(&args[1]).expect("a subscription");
+                listeners.remove(&peer.number).expect("a subscription");
+                self.channels.retain(|_, listeners| !listeners.is_empty());
+                Ok(Reply::Okay)
             }
             other => panic!("{other} is not used"),
         }
@@ -272,6 +351,7 @@ impl State {
             self.log.push("release".into());
             if ours {
                 self.keys.remove(key);
+                self.publish(&[key, b":released"].concat());
             }
             Reply::Integer(i64::from(ours))
         })
@@ -294,10 +374,23 @@ impl Endpoint for Fake {
             }
             let (sender, requests) = mpsc::unbounded_channel();
             let (network, arriving) = mpsc::unbounded_channel();
-            tokio::spawn(self.clone().serve(arriving));
+            let (pushing, pushes) = mpsc::unbounded_channel();
+            let (number, pushes) = {
+                let mut state = self.state();
+                state.connections += 1;
+                let has_some = state.pushes != Pushing::Never;
+                (state.connections, has_some.then(|| Arriving::new(pushes)))
+            };
+            let peer = Peer {
+                node: self.clone(),
+                number,
+                pushes: pushes.is_some().then_some(pushing),
+            };
+            tokio::spawn(self.clone().serve(arriving, peer));
             Ok(Dialled {
                 wire: Arc::new(Conn(sender)),
                 driver: Some(Box::pin(self.clone().drive(requests, network))),
+                pushes: pushes.map(|pushes| Box::new(pushes) as _),
             })
         })
     }

@@ -1,0 +1,370 @@
+//! Who waits for which message, and who gets it. No connection, no clock, no task: what arrives is told to
+//! the [`Hub`], and [`listen`](crate::listen) sees to it that something can arrive.
+//!
+//! # No wake-up is lost
+//!
+//! A release publishes on the channel of its lock. A *wake-up* is the duty to ask for that lock once. It
+//! comes into being with each message, and with each confirmed subscription, which stands for the messages
+//! that may have been missed before. From then on it is always in one of these places:
+//!
+//! * in the hands of one waiter, which asks. An answer to a question that was asked after the wake-up came
+//!   ends it: the lock is then ours, or it was taken by somebody whose release is yet to come;
+//! * kept by the channel as `unclaimed`, if every waiter had one already or there was none. The next waiter
+//!   that comes, or is answered, takes it.
+//!
+//! A waiter that leaves without an answer (cancelled, timed out, Redis failed) hands its wake-up on, in
+//! [`Drop`]. So while a waiter is left, a lock that became free after the confirmation is asked for, by one
+//! waiter of this process and not by all of them. A waiter may come after the confirmation although it was
+//! refused before: for what happened in between the same holds.
+//!
+//! What is not covered: messages that the network loses, holders that die, clients that publish nothing,
+//! and a waiter whose future nobody polls. So every waiter also asks from time to time.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::sync::Notify;
+
+/// The payload of a message that is for every waiter.
+const FOR_ALL: &[u8] = b"all";
+
+/// All that is waited for at one node.
+#[derive(Default)]
+pub(crate) struct Hub {
+    channels: Mutex<BTreeMap<Vec<u8>, Channel>>,
+    arrivals: AtomicU64,
+}
+
+#[derive(Default)]
+struct Channel {
+    /// In order of arrival, by numbers that no other waiter of the hub has.
+    seats: BTreeMap<u64, Seat>,
+    unclaimed: bool,
+    confirmed: bool,
+    deserted: Arc<Notify>,
+}
+
+struct Seat {
+    token: Vec<u8>,
+    woken: bool,
+    bell: Arc<Notify>,
+}
+
+impl Hub {
+    /// Adds a waiter. The second value is true if it is the first one of its channel, which then needs
+    /// somebody who subscribes.
+    pub(crate) fn join(self: &Arc<Self>, name: Vec<u8>, token: &[u8]) -> (Waiter, bool) {
+        let bell = Arc::new(Notify::new());
+        let mut channels = self.lock();
+        let is_new = !channels.contains_key(&name);
+        let channel = channels.entry(name.clone()).or_default();
+        // Drawn under the lock, so that numbers are in order.
+        let number = self.arrivals.fetch_add(1, Ordering::Relaxed);
+        let woken = std::mem::take(&mut channel.unclaimed);
+        let seat = Seat {
+            token: token.to_vec(),
+            woken,
+            bell: Arc::clone(&bell),
+        };
+        channel.seats.insert(number, seat);
+        let waiter = Waiter {
+            hub: Arc::clone(self),
+            channel: name,
+            number,
+            bell,
+            asked_awake: false,
+        };
+        (waiter, is_new)
+    }
+
+    /// Takes in a message. It is for the waiter whose token it names, or for all; any other, and that
+    /// is the usual one, for whoever came first.
+    pub(crate) fn message(&self, name: &[u8], payload: &[u8]) {
+        if let Some(channel) = self.lock().get_mut(name) {
+            channel.message(payload);
+        }
+    }
+
+    /// Takes in that from now on messages of the channel arrive.
+    pub(crate) fn confirm(&self, name: &[u8]) {
+        if let Some(channel) = self.lock().get_mut(name) {
+            channel.confirmed = true;
+            channel.wake();
+        }
+    }
+
+    /// Takes in that messages may be missed from now on.
+    pub(crate) fn interrupt(&self, name: &[u8]) {
+        if let Some(channel) = self.lock().get_mut(name) {
+            channel.confirmed = false;
+        }
+    }
+
+    /// The same, but only if nobody waits; tells whether that is so.
+    pub(crate) fn interrupt_if_deserted(&self, name: &[u8]) -> bool {
+        match self.lock().get_mut(name) {
+            Some(channel) if channel.seats.is_empty() => {
+                channel.confirmed = false;
+                true
+            }
+            Some(_) => false,
+            None => true,
+        }
+    }
+
+    /// Forgets the channel if nobody waits; tells whether that is so.
+    pub(crate) fn close_if_deserted(&self, name: &[u8]) -> bool {
+        let mut channels = self.lock();
+        let deserted = channels
+            .get(name)
+            .is_none_or(|channel| channel.seats.is_empty());
+        if deserted {
+            channels.remove(name);
+        }
+        deserted
+    }
+
+    /// Forgets the channel. Its waiters are left to their timers.
+    pub(crate) fn abandon(&self, name: &[u8]) {
+        self.lock().remove(name);
+    }
+
+    /// Rings when the last waiter of the channel leaves.
+    pub(crate) fn desertion(&self, name: &[u8]) -> Arc<Notify> {
+        let channels = self.lock();
+        let bell = channels.get(name).map(|channel| &channel.deserted);
+        bell.map_or_else(Arc::default, Arc::clone)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Channel>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Channel {
+    fn message(&mut self, payload: &[u8]) {
+        if payload == FOR_ALL {
+            self.unclaimed = true;
+            self.seats.values_mut().for_each(Seat::wake);
+        } else if let Some(seat) = self.seats.values_mut().find(|seat| seat.token == payload) {
+            seat.wake();
+        } else {
+            self.wake();
+        }
+    }
+
+    fn wake(&mut self) {
+        match self.seats.values_mut().find(|seat| !seat.woken) {
+            Some(seat) => seat.wake(),
+            None => self.unclaimed = true,
+        }
+    }
+}
+
+impl Seat {
+    fn wake(&mut self) {
+        self.woken = true;
+        self.bell.notify_one();
+    }
+}
+
+/// One waiter's place. Dropping it leaves the channel, and hands on a wake-up that was not used.
+pub(crate) struct Waiter {
+    hub: Arc<Hub>,
+    channel: Vec<u8>,
+    number: u64,
+    bell: Arc<Notify>,
+    /// Whether the question that is under way was asked with the wake-up in hand.
+    asked_awake: bool,
+}
+
+impl Waiter {
+    /// Whether messages arrive, as far as is known.
+    pub(crate) fn is_listening(&self) -> bool {
+        let channels = self.hub.lock();
+        channels
+            .get(&self.channel)
+            .is_some_and(|channel| channel.confirmed)
+    }
+
+    /// Waits until this waiter shall ask.
+    pub(crate) async fn woken(&self) {
+        while !self.seat(|_, seat| seat.woken) {
+            self.bell.notified().await;
+        }
+    }
+
+    /// Notes that a question is about to be sent.
+    pub(crate) fn asks(&mut self) {
+        self.asked_awake = self.seat(|_, seat| seat.woken);
+    }
+
+    /// Notes that the question was answered with a refusal.
+    pub(crate) fn refused(&mut self) {
+        if std::mem::take(&mut self.asked_awake) {
+            self.seat(|unclaimed, seat| {
+                seat.woken = std::mem::take(unclaimed);
+                seat.woken
+            });
+        }
+    }
+
+    /// Leaves with the lock: whoever is next hears of it when that is released.
+    pub(crate) fn granted(self) {
+        if self.asked_awake {
+            self.seat(|_, seat| std::mem::take(&mut seat.woken));
+        }
+    }
+
+    fn seat(&self, look: impl FnOnce(&mut bool, &mut Seat) -> bool) -> bool {
+        let mut channels = self.hub.lock();
+        let Some(channel) = channels.get_mut(&self.channel) else {
+            return false;
+        };
+        let Channel {
+            seats, unclaimed, ..
+        } = channel;
+        seats
+            .get_mut(&self.number)
+            .is_some_and(|seat| look(unclaimed, seat))
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut channels = self.hub.lock();
+        let Some(channel) = channels.get_mut(&self.channel) else {
+            return;
+        };
+        // Nothing, if the channel was abandoned and another one has its name.
+        if let Some(seat) = channel.seats.remove(&self.number) {
+            if seat.woken {
+                channel.wake();
+            }
+            if channel.seats.is_empty() {
+                channel.deserted.notify_one();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &[u8] = b"k:released";
+
+    fn hub() -> Arc<Hub> {
+        Arc::default()
+    }
+
+    fn join(hub: &Arc<Hub>, token: &str) -> Waiter {
+        hub.join(NAME.to_vec(), token.as_bytes()).0
+    }
+
+    fn woken(waiters: &[Waiter]) -> Vec<bool> {
+        let look = |waiter: &Waiter| waiter.seat(|_, seat| seat.woken);
+        waiters.iter().map(look).collect()
+    }
+
+    #[test]
+    fn a_message_wakes_whoever_came_first_and_has_none_yet() {
+        let hub = hub();
+        let waiters = ["a", "b", "c"].map(|token| join(&hub, token));
+        hub.message(NAME, b"");
+        assert_eq!(woken(&waiters), [true, false, false]);
+        hub.message(NAME, b"");
+        assert_eq!(woken(&waiters), [true, true, false]);
+        hub.message(b"other", b"");
+        assert_eq!(woken(&waiters), [true, true, false]);
+    }
+
+    #[test]
+    fn a_message_may_name_its_waiter_or_be_for_all() {
+        let hub = hub();
+        let waiters = ["a", "b", "c"].map(|token| join(&hub, token));
+        hub.message(NAME, b"b");
+        assert_eq!(woken(&waiters), [false, true, false]);
+        hub.message(NAME, FOR_ALL);
+        assert_eq!(woken(&waiters), [true, true, true]);
+        assert_eq!(woken(&[join(&hub, "d")]), [true], "asked too early for it");
+    }
+
+    #[test]
+    fn a_wake_up_is_used_up_by_an_answer_to_a_later_question_only() {
+        let hub = hub();
+        let mut waiter = join(&hub, "a");
+        waiter.asks();
+        hub.message(NAME, b"");
+        waiter.refused();
+        assert!(waiter.seat(|_, seat| seat.woken), "asked before");
+        waiter.asks();
+        waiter.refused();
+        assert!(!waiter.seat(|_, seat| seat.woken));
+    }
+
+    #[test]
+    fn a_second_message_during_a_question_asks_for_another_one() {
+        let hub = hub();
+        let mut waiter = join(&hub, "a");
+        hub.message(NAME, b"");
+        waiter.asks();
+        hub.message(NAME, b"");
+        waiter.refused();
+        assert!(waiter.seat(|_, seat| seat.woken));
+        waiter.asks();
+        waiter.refused();
+        assert!(!waiter.seat(|_, seat| seat.woken));
+    }
+
+    #[test]
+    fn whoever_leaves_without_an_answer_hands_its_wake_up_on() {
+        let hub = hub();
+        let (first, second) = (join(&hub, "a"), join(&hub, "b"));
+        hub.confirm(NAME);
+        drop(first);
+        assert_eq!(woken(std::slice::from_ref(&second)), [true]);
+        drop(second);
+        assert_eq!(woken(&[join(&hub, "c")]), [true], "kept by the channel");
+    }
+
+    #[test]
+    fn whoever_leaves_with_the_lock_wakes_nobody() {
+        let hub = hub();
+        let (mut first, second) = (join(&hub, "a"), join(&hub, "b"));
+        hub.message(NAME, b"");
+        first.asks();
+        first.granted();
+        assert_eq!(woken(&[second, join(&hub, "c")]), [false, false]);
+    }
+
+    #[test]
+    fn a_channel_ends_with_its_last_waiter() {
+        let hub = hub();
+        let (first, is_new) = hub.join(NAME.to_vec(), b"a");
+        assert!(is_new && !hub.join(NAME.to_vec(), b"b").1);
+        assert!(!hub.close_if_deserted(NAME) && !hub.interrupt_if_deserted(NAME));
+        hub.confirm(NAME);
+        assert!(first.is_listening());
+        drop(first);
+        assert!(hub.interrupt_if_deserted(NAME) && hub.close_if_deserted(NAME));
+        assert!(hub.lock().is_empty());
+    }
+
+    #[test]
+    fn an_abandoned_waiter_does_not_disturb_the_next_channel_of_that_name() {
+        let hub = hub();
+        let old = join(&hub, "a");
+        hub.abandon(NAME);
+        assert!(!old.is_listening());
+        let new = join(&hub, "b");
+        drop(old);
+        hub.message(NAME, b"");
+        assert_eq!(woken(&[new]), [true]);
+        assert!(hub.close_if_deserted(NAME));
+    }
+}

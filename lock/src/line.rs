@@ -1,0 +1,126 @@
+//! One open connection: where commands go, and what arrives on it unasked.
+
+use crate::{
+    environment::{BoxFuture, Environment},
+    error::{NodeError, NodeErrorKind},
+    hub::Hub,
+    wire::{Command, Dialled, Push, Pushes, Reply, Wire},
+};
+use std::{
+    future::{pending, poll_fn},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::sync::{oneshot, watch};
+
+/// A connection. Requests that are sent over the same line are executed in that order. It closes
+/// with its last owner, also when its driver still waits for an answer that never comes.
+pub(crate) struct Line {
+    wire: Arc<dyn Wire>,
+    hearing: Arc<Hearing>,
+    has_pushes: bool,
+    _open: oneshot::Sender<()>,
+}
+
+/// Whether a line brings messages.
+struct Hearing {
+    hears: AtomicBool,
+    /// Changes when the node may have forgotten the subscriptions of this line.
+    interruptions: watch::Sender<()>,
+}
+
+impl Line {
+    pub(crate) fn new(
+        dialled: Dialled,
+        env: &dyn Environment,
+        hub: &Arc<Hub>,
+    ) -> Result<Arc<Self>, NodeError> {
+        let Dialled {
+            wire,
+            driver,
+            pushes,
+        } = dialled;
+        let has_pushes = pushes.is_some();
+        let hearing = Arc::new(Hearing {
+            hears: AtomicBool::new(has_pushes),
+            interruptions: watch::Sender::new(()),
+        });
+        let (open, closed) = oneshot::channel();
+        if driver.is_some() || has_pushes {
+            let (hearing, hub) = (Arc::clone(&hearing), Arc::clone(hub));
+            let task = async move {
+                tokio::select! {
+                    biased;
+                    () = drive(driver) => {}
+                    () = hear(pushes, &hub, &hearing) => {}
+                    _ = closed => {}
+                }
+                hearing.ends();
+            };
+            env.spawn(Box::pin(task))
+                .map_err(|error| NodeError::new(NodeErrorKind::Unreachable).with_source(error))?;
+        }
+        Ok(Arc::new(Self {
+            wire,
+            hearing,
+            has_pushes,
+            _open: open,
+        }))
+    }
+
+    pub(crate) fn call(&self, command: Command) -> BoxFuture<'static, Result<Reply, NodeError>> {
+        self.wire.call(command)
+    }
+
+    /// Whether messages can arrive on this line.
+    pub(crate) fn hears(&self) -> bool {
+        self.hearing.hears.load(Ordering::Acquire)
+    }
+
+    /// Whether messages could once arrive on this line.
+    pub(crate) fn has_pushes(&self) -> bool {
+        self.has_pushes
+    }
+
+    /// Tells who listens on this line that nothing may arrive any more.
+    pub(crate) fn interrupted(&self) {
+        self.hearing.interruptions.send_replace(());
+    }
+
+    /// Changes with each interruption from now on.
+    pub(crate) fn interruptions(&self) -> watch::Receiver<()> {
+        self.hearing.interruptions.subscribe()
+    }
+}
+
+impl Hearing {
+    fn ends(&self) {
+        self.hears.store(false, Ordering::Release);
+        self.interruptions.send_replace(());
+    }
+}
+
+async fn drive(driver: Option<BoxFuture<'static, ()>>) {
+    match driver {
+        Some(driver) => driver.await,
+        None => pending().await,
+    }
+}
+
+/// Hands on what arrives. After the last of it the driver still has to move the replies.
+async fn hear(pushes: Option<Box<dyn Pushes>>, hub: &Hub, hearing: &Hearing) {
+    if let Some(mut pushes) = pushes {
+        while let Some(push) = poll_fn(|cx| pushes.poll_next(cx)).await {
+            match push {
+                Push::Message { channel, payload } => hub.message(&channel, &payload),
+                Push::Disconnected => {
+                    hearing.interruptions.send_replace(());
+                }
+            }
+        }
+        hearing.ends();
+    }
+    pending().await
+}
