@@ -29,8 +29,8 @@ fn scripted(core: &Core, scheme: Scheme, options: &Options, token: Token) -> Arc
 ///
 /// Sealed: what a kind needs to say is not public.
 pub trait Kind: sealed::Sealed + fmt::Debug + Clone + Send + Sync + 'static {
-    /// What its holder gets.
-    type Guard: From<Guard>;
+    /// What its holder gets: a [`Guard`], or one with more to it.
+    type Guard: From<Guard> + Into<Guard> + AsRef<Guard> + fmt::Debug + Send + Sync + 'static;
 }
 
 pub(crate) mod sealed {

@@ -2,6 +2,7 @@
 
 use crate::{
     acquire::{Wait, acquire},
+    environment::Environment,
     error::LockError,
     kind::Kind,
     manager::Core,
@@ -104,10 +105,18 @@ impl<K: Kind> Lock<K> {
         self.acquire(Wait::AtMost(wait)).await
     }
 
-    async fn acquire(&self, wait: Wait) -> Result<K::Guard, LockError> {
+    pub(crate) async fn acquire(&self, wait: Wait) -> Result<K::Guard, LockError> {
         let claim = |token| self.kind.claim(&self.core, &self.key, &self.options, token);
         let guard = acquire(self.core.node.env(), &self.options, wait, claim).await?;
         Ok(guard.into())
+    }
+
+    pub(crate) fn env(&self) -> &Arc<dyn Environment> {
+        self.core.node.env()
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 }
 
