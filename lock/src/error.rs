@@ -42,6 +42,19 @@ pub enum LockError {
         lease: Duration,
     },
 
+    /// A semaphore cannot give so many permits, ever; or none were asked for.
+    #[error("{permits} permits were asked for, of {capacity}")]
+    InvalidPermits {
+        /// How many were asked for.
+        permits: u32,
+        /// How many there are.
+        capacity: u32,
+    },
+
+    /// A lock of several was asked for, without saying of which.
+    #[error("there is nothing to lock")]
+    NothingToLock,
+
     /// There is no runtime for the task that a watchdog needs; the lock was given back.
     #[error("no runtime to run the watchdog on")]
     NoRuntime,
@@ -80,7 +93,10 @@ impl LockError {
         match self {
             Self::Contended | Self::TimedOut { .. } | Self::Lost(_) | Self::Unknown(_) => true,
             Self::Redis(error) => error.is_transient(),
-            Self::InvalidLease { .. } | Self::NoRuntime => false,
+            Self::InvalidLease { .. }
+            | Self::InvalidPermits { .. }
+            | Self::NothingToLock
+            | Self::NoRuntime => false,
         }
     }
 }

@@ -1,10 +1,18 @@
 //! The kinds of locks that [`Lock`] can be: what each one asks of Redis, and what its guard offers.
 
+mod fair;
 mod fenced;
+mod multi;
 mod mutex;
+mod read_write;
+mod semaphore;
 
+pub use fair::{Fair, FairMutex, FencedFair, FencedFairMutex};
 pub use fenced::{Fenced, FencedGuard, FencedMutex};
+pub use multi::{Multi, MultiLock};
 pub use mutex::{Exclusive, Mutex};
+pub use read_write::{FencedWrite, Read, ReadWrite, ReadWriteLock, Write};
+pub use semaphore::{Capacity, Permits, Semaphore};
 
 use crate::{
     algorithm::{

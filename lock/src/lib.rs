@@ -130,7 +130,11 @@ pub use connector::{Connected, Connector, Fixed};
 pub use environment::{BoxFuture, Environment, NoRuntime, Tokio};
 pub use error::{LockError, LossReason, NodeError, NodeErrorKind};
 pub use guard::{Guard, Release};
-pub use kind::{Exclusive, Fenced, FencedGuard, FencedMutex, Kind, Mutex};
+pub use kind::{
+    Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
+    FencedMutex, FencedWrite, Kind, Multi, MultiLock, Mutex, Permits, Read, ReadWrite,
+    ReadWriteLock, Semaphore, Write,
+};
 pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};
 pub use options::LockBuilder;

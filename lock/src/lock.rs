@@ -111,6 +111,16 @@ impl<K: Kind> Lock<K> {
         Ok(guard.into())
     }
 
+    /// A lock of another kind, of the same key and with the same options.
+    pub(crate) fn of_kind<L: Kind>(&self, kind: L) -> Lock<L> {
+        Lock {
+            core: Arc::clone(&self.core),
+            key: Arc::clone(&self.key),
+            kind,
+            options: self.options.clone(),
+        }
+    }
+
     pub(crate) fn env(&self) -> &Arc<dyn Environment> {
         self.core.node.env()
     }

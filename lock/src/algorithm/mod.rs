@@ -1,8 +1,12 @@
 //! The algorithms, one file each. An algorithm says what is asked of Redis for one acquisition; it
 //! is a [`Claim`]. Waiting, guards and watchdogs work on claims and are the same for all of them.
 
+pub(crate) mod fair;
 pub(crate) mod fenced;
+pub(crate) mod multi;
+pub(crate) mod read_write;
 pub(crate) mod scripted;
+pub(crate) mod semaphore;
 pub(crate) mod single;
 
 use crate::{
@@ -68,6 +72,16 @@ pub(crate) enum Attempt {
     Refused { holder_ttl: Option<Duration> },
     /// No answer, or an error; the error says whether the request may have been executed.
     Failed(NodeError),
+}
+
+/// An argument of a script.
+pub(crate) fn number(number: u64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+/// The same in milliseconds.
+pub(crate) fn millis(time: Duration) -> Vec<u8> {
+    time.as_millis().to_string().into_bytes()
 }
 
 /// The name of a further key of a lock, in the same slot of a cluster. A key that has braces of its own
