@@ -62,7 +62,12 @@ pub(crate) async fn acquire(
         };
         match call.next(&setback) {
             Next::AtOnce => {}
-            Next::At(instant) => env.sleep_until(instant).await,
+            Next::At(instant) => {
+                if held.claim().is_spent() {
+                    held = custody();
+                }
+                env.sleep_until(instant).await;
+            }
             Next::GiveUp => {
                 let settled = call.settle(held.claim()).await;
                 return Err(call.error(setback, settled));
@@ -193,8 +198,7 @@ impl<'a> Call<'a> {
                 waited: self.env.now().saturating_sub(self.begun),
             },
             Setback::Late => LockError::Lost(LossReason::Expired),
-            Setback::Failed(error) if settled => LockError::Redis(error),
-            Setback::Failed(error) => LockError::Unknown(error),
+            Setback::Failed(error) => LockError::of_node(error, settled),
         }
     }
 }

@@ -341,8 +341,10 @@ impl Held {
         let belief = match self.claim.extend(lease, until).await {
             Ok(Some(sent)) => self.update(|belief, now| belief.extend(now, lease.deadline(sent))),
             Ok(None) => self.end(Belief::Lost(LossReason::Gone)),
-            Err(error) if error.is_unknown() => return Err(LockError::Unknown(error)),
-            Err(error) => return Err(LockError::Redis(error)),
+            Err(error) => {
+                let known = !error.is_unknown();
+                return Err(LockError::of_node(error, known));
+            }
         };
         match belief {
             Belief::Lost(reason) => Err(LockError::Lost(reason)),

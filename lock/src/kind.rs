@@ -5,6 +5,7 @@ mod fenced;
 mod multi;
 mod mutex;
 mod read_write;
+mod redlock;
 mod semaphore;
 
 pub use fair::{Fair, FairMutex, FencedFair, FencedFairMutex};
@@ -12,6 +13,7 @@ pub use fenced::{Fenced, FencedGuard, FencedMutex};
 pub use multi::{Multi, MultiLock};
 pub use mutex::{Exclusive, Mutex};
 pub use read_write::{FencedWrite, Read, ReadWrite, ReadWriteLock, Write};
+pub use redlock::{FencedQuorum, FencedRedlockMutex, Quorum, Redlock, RedlockMutex};
 pub use semaphore::{Capacity, Permits, Semaphore};
 
 use crate::{

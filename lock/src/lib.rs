@@ -132,8 +132,8 @@ pub use error::{LockError, LossReason, NodeError, NodeErrorKind};
 pub use guard::{Guard, Release};
 pub use kind::{
     Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
-    FencedMutex, FencedWrite, Kind, Multi, MultiLock, Mutex, Permits, Read, ReadWrite,
-    ReadWriteLock, Semaphore, Write,
+    FencedMutex, FencedQuorum, FencedRedlockMutex, FencedWrite, Kind, Multi, MultiLock, Mutex,
+    Permits, Quorum, Read, ReadWrite, ReadWriteLock, Redlock, RedlockMutex, Semaphore, Write,
 };
 pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};

@@ -5,6 +5,7 @@ pub(crate) mod fair;
 pub(crate) mod fenced;
 pub(crate) mod multi;
 pub(crate) mod read_write;
+pub(crate) mod redlock;
 pub(crate) mod scripted;
 pub(crate) mod semaphore;
 pub(crate) mod single;
@@ -53,6 +54,11 @@ pub(crate) trait Claim: Send + Sync + 'static {
 
     /// Whether the lock was granted and is not known to be gone.
     fn may_stand(&self) -> bool;
+
+    /// Whether it must not be asked again: whoever still wants the lock makes a new claim and drops this one.
+    fn is_spent(&self) -> bool {
+        false
+    }
 
     /// The longest lease that was asked for: nothing that is left behind lasts longer.
     fn longest_lease(&self) -> Duration;

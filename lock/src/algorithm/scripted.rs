@@ -112,6 +112,18 @@ impl Scripted {
         Ok(removed)
     }
 
+    /// Runs another script of the algorithm, which replies as `extend` does.
+    pub(crate) async fn tell(
+        &self,
+        script: &Script,
+        number: u64,
+        until: Duration,
+    ) -> Result<bool, NodeError> {
+        let line = self.node.line(until).await?;
+        let call = self.scheme.call(&self.token, number);
+        flag(self.node.run(&line, script, call, until).await?)
+    }
+
     /// The limit for one request among several.
     fn limit(&self, until: Duration) -> Duration {
         let now = self.node.env().now();

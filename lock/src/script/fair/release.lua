@@ -14,6 +14,7 @@ if held then
   redis.call('DEL', KEYS[1])
 end
 if held or waited and redis.call('EXISTS', KEYS[1]) == 0 then
-  redis.call('PUBLISH', KEYS[1] .. ':released', ARGV[1])
+  -- To whom it falls, alone.
+  redis.pcall('PUBLISH', KEYS[1] .. ':released', redis.call('LINDEX', KEYS[2], 0) or '')
 end
 return held and 1 or 0

@@ -12,7 +12,7 @@ end
 for _, key in ipairs(mine) do
   if #mine < #KEYS then
     redis.call('DEL', key)
-    redis.call('PUBLISH', key .. ':released', ARGV[1])
+    redis.pcall('PUBLISH', key .. ':released', 'all')
   elseif redis.call('PTTL', key) < tonumber(ARGV[2]) then
     redis.call('PEXPIRE', key, ARGV[2])
   end

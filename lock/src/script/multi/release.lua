@@ -10,7 +10,7 @@ for _, key in ipairs(KEYS) do
     redis.call('PEXPIRE', key, ARGV[2])
   else
     redis.call('DEL', key)
-    redis.call('PUBLISH', key .. ':released', ARGV[1])
+    redis.pcall('PUBLISH', key .. ':released', 'all')
   end
 end
 return all

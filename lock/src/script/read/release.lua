@@ -13,6 +13,6 @@ if tonumber(ARGV[2]) > 0 then
 end
 redis.call('HDEL', KEYS[2], ARGV[1])
 if not last then
-  redis.call('PUBLISH', KEYS[1] .. ':released', ARGV[1])
+  redis.pcall('PUBLISH', KEYS[1] .. ':released', 'all')
 end
 return 1

@@ -11,5 +11,5 @@ if tonumber(ARGV[2]) > 0 then
   return 1
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
-redis.call('PUBLISH', KEYS[1] .. ':released', ARGV[1])
+redis.pcall('PUBLISH', KEYS[1] .. ':released', 'all')
 return 1

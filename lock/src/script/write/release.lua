@@ -16,6 +16,6 @@ if held then
   redis.call('DEL', KEYS[1])
 end
 if held or waited then
-  redis.call('PUBLISH', KEYS[1] .. ':released', ARGV[1])
+  redis.pcall('PUBLISH', KEYS[1] .. ':released', 'all')
 end
 return held and 1 or 0
