@@ -61,6 +61,10 @@ pub enum LockError {
     #[error("there is nothing to lock")]
     NothingToLock,
 
+    /// A latch was counted down that is not set, or not any more.
+    #[error("the latch is not set")]
+    NotSet,
+
     /// There is no runtime for the task that a watchdog needs; the lock was given back.
     #[error("no runtime to run the watchdog on")]
     NoRuntime,
@@ -117,6 +121,7 @@ impl LockError {
             Self::InvalidLease { .. }
             | Self::InvalidPermits { .. }
             | Self::NothingToLock
+            | Self::NotSet
             | Self::NoRuntime => false,
         }
     }

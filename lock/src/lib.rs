@@ -105,14 +105,18 @@
 //! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts.
 
 mod acquire;
+mod admission;
 mod algorithm;
+mod all;
 #[cfg(feature = "redis")]
 mod connector;
+mod counter;
 mod custody;
 mod environment;
 mod error;
 mod guard;
 mod kind;
+mod latch;
 mod lease;
 mod lock;
 mod manager;
@@ -125,6 +129,8 @@ mod token;
 mod watchdog;
 pub mod wire;
 
+pub use admission::{Admission, Stock};
+pub use all::{AllGuards, lock_all};
 #[cfg(feature = "redis")]
 pub use connector::{Connected, Connector, Fixed};
 pub use environment::{BoxFuture, Environment, NoRuntime, Tokio};
@@ -135,6 +141,7 @@ pub use kind::{
     FencedMutex, FencedQuorum, FencedRedlockMutex, FencedWrite, Kind, Multi, MultiLock, Mutex,
     Permits, Quorum, Read, ReadWrite, ReadWriteLock, Redlock, RedlockMutex, Semaphore, Write,
 };
+pub use latch::Latch;
 pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};
 pub use options::LockBuilder;

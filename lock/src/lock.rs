@@ -111,6 +111,15 @@ impl<K: Kind> Lock<K> {
         Ok(guard.into())
     }
 
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Whether both are the same lock of the same manager.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core) && self.key == other.key
+    }
+
     /// A lock of another kind, of the same key and with the same options.
     pub(crate) fn of_kind<L: Kind>(&self, kind: L) -> Lock<L> {
         Lock {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A lock on several keys of one Redis node, which are taken all or none.
 ///
-/// Made by [`LockManager::multi`]. For locks of several nodes, or of other kinds, see [`lock_all`](crate::Lock).
+/// Made by [`LockManager::multi`]. For locks of several nodes, or of other kinds, see [`lock_all`](crate::lock_all).
 ///
 /// **Guarantee.** A valid guard excludes every other guard of each of its keys, also those of a [`Mutex`](crate::Mutex):
 /// holds and is lost as with a mutex. The keys have one token, and one deadline. Where one of them turns out to be
