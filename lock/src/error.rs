@@ -9,7 +9,8 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another one holds the lock. Only from calls that do not wait.
+    /// Another one holds the lock, or waits for it and goes first (fair mutexes, writers that are preferred). Only
+    /// from calls that do not wait.
     #[error("the lock is held by another owner")]
     Contended,
 

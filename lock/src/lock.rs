@@ -52,7 +52,7 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     ///
     /// Cancel safe: a request that was sent is undone in the background over the same connection.
-    /// Without a runtime for that (see [`Guard`]), or if the connection dies first, the key may
+    /// Without a runtime for that (see [`Guard`](crate::Guard)), or if the connection dies first, the key may
     /// stand until its lease is over.
     pub async fn try_lock(&self) -> Result<K::Guard, LockError> {
         self.acquire(Wait::Not).await
