@@ -81,6 +81,9 @@ pub(crate) async fn acquire(
         match call.next(&setback, listens) {
             Next::AtOnce => {}
             Next::At(instant) => {
+                if held.claim().is_spent() {
+                    held = custody();
+                }
                 let contended = matches!(setback, Setback::Contended { .. });
                 if contended && waiter.is_none() {
                     waiter = held.claim().listen();
@@ -227,8 +230,7 @@ impl<'a> Call<'a> {
                 waited: self.env.now().saturating_sub(self.begun),
             },
             Setback::Late => LockError::Lost(LossReason::Expired),
-            Setback::Failed(error) if settled => LockError::Redis(error),
-            Setback::Failed(error) => LockError::Unknown(error),
+            Setback::Failed(error) => LockError::of_node(error, settled),
         }
     }
 }

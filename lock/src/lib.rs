@@ -105,15 +105,19 @@
 //! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts.
 
 mod acquire;
+mod admission;
 mod algorithm;
+mod all;
 #[cfg(feature = "redis")]
 mod connector;
+mod counter;
 mod custody;
 mod environment;
 mod error;
 mod guard;
 mod hub;
 mod kind;
+mod latch;
 mod lease;
 mod line;
 mod listen;
@@ -121,19 +125,28 @@ mod lock;
 mod manager;
 mod node;
 mod options;
+mod owner;
 mod retry;
 mod script;
 mod token;
 mod watchdog;
 pub mod wire;
 
+pub use admission::{Admission, Stock};
+pub use all::{AllGuards, lock_all};
 #[cfg(feature = "redis")]
 pub use connector::{Connected, Connector, Fixed};
 pub use environment::{BoxFuture, Environment, NoRuntime, Tokio};
 pub use error::{LockError, LossReason, NodeError, NodeErrorKind};
 pub use guard::{Guard, Release};
-pub use kind::{Exclusive, Fenced, FencedGuard, FencedMutex, Kind, Mutex};
+pub use kind::{
+    Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
+    FencedMutex, FencedQuorum, FencedRedlockMutex, FencedWrite, Kind, Multi, MultiLock, Mutex,
+    Permits, Quorum, Read, ReadWrite, ReadWriteLock, Redlock, RedlockMutex, Semaphore, Write,
+};
+pub use latch::Latch;
 pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};
 pub use options::LockBuilder;
+pub use owner::{FencedReentrantMutex, Owner, ReentrantGuard, ReentrantMutex};
 pub use token::{FencingToken, Token};

@@ -31,7 +31,9 @@ pub(crate) async fn watch(held: Arc<Held>) {
         let renewal = held.extend(held.lease, now.saturating_add(patience));
         match or_end(&held, renewal).await {
             Some(Ok(())) => failures = 0,
-            Some(Err(LockError::Unknown(error) | LockError::Redis(error))) => {
+            Some(Err(
+                LockError::Unknown(error) | LockError::NoQuorum(error) | LockError::Redis(error),
+            )) => {
                 tracing::debug!(%error, "could not extend a lease");
                 let random = retry::draw(held.env.random());
                 if failures > 0 {

@@ -1,8 +1,13 @@
 //! The algorithms, one file each. An algorithm says what is asked of Redis for one acquisition; it
 //! is a [`Claim`]. Waiting, guards and watchdogs work on claims and are the same for all of them.
 
+pub(crate) mod fair;
 pub(crate) mod fenced;
+pub(crate) mod multi;
+pub(crate) mod read_write;
+pub(crate) mod redlock;
 pub(crate) mod scripted;
+pub(crate) mod semaphore;
 pub(crate) mod single;
 
 use crate::{
@@ -51,6 +56,11 @@ pub(crate) trait Claim: Send + Sync + 'static {
     /// Whether the lock was granted and is not known to be gone.
     fn may_stand(&self) -> bool;
 
+    /// Whether it must not be asked again: whoever still wants the lock makes a new claim and drops this one.
+    fn is_spent(&self) -> bool {
+        false
+    }
+
     /// The longest lease that was asked for: nothing that is left behind lasts longer.
     fn longest_lease(&self) -> Duration;
 
@@ -74,6 +84,16 @@ pub(crate) enum Attempt {
     Refused { holder_ttl: Option<Duration> },
     /// No answer, or an error; the error says whether the request may have been executed.
     Failed(NodeError),
+}
+
+/// An argument of a script.
+pub(crate) fn number(number: u64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+/// The same in milliseconds.
+pub(crate) fn millis(time: Duration) -> Vec<u8> {
+    time.as_millis().to_string().into_bytes()
 }
 
 /// The name of a further key of a lock, in the same slot of a cluster. A key that has braces of its own

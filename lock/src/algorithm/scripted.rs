@@ -38,6 +38,8 @@ pub(crate) struct Scheme {
     pub(crate) args: Vec<Vec<u8>>,
     /// Whether the first request is a plain `SET NX PX`; it says what `acquire` says.
     pub(crate) begins_with_set: bool,
+    /// Whether a refusal leaves something behind, such as a place in a queue; `release` removes that too.
+    pub(crate) queues: bool,
     /// Replies `OK`, or `[OK, fencing token]`; or for how many ms the holder may stay, -1 if that is not
     /// known.
     pub(crate) acquire: &'static Script,
@@ -75,6 +77,8 @@ struct Traces {
     asked: bool,
     /// It was granted, and is not known to be gone.
     stands: bool,
+    /// It was refused, and waits in a queue.
+    waits: bool,
     /// Connections on which an acquire was sent that is not known to be over: it may have been
     /// executed, and may yet be. Any later answer on the same line proves that it is over.
     unsettled: Vec<Arc<Line>>,
@@ -107,9 +111,21 @@ impl Scripted {
         let reply = self.node.run(line, self.scheme.release, call, until).await;
         let removed = flag(reply?)?;
         let mut traces = self.traces();
-        traces.stands = false;
+        (traces.stands, traces.waits) = (false, false);
         traces.is_over(line);
         Ok(removed)
+    }
+
+    /// Runs another script of the algorithm, which replies as `extend` does.
+    pub(crate) async fn tell(
+        &self,
+        script: &Script,
+        number: u64,
+        until: Duration,
+    ) -> Result<bool, NodeError> {
+        let line = self.node.line(until).await?;
+        let call = self.scheme.call(&self.token, number);
+        flag(self.node.run(&line, script, call, until).await?)
     }
 
     /// The limit for one request among several.
@@ -120,6 +136,11 @@ impl Scripted {
 }
 
 impl Traces {
+    /// Whether Redis has something of it, as far as is known.
+    fn is_there(&self) -> bool {
+        self.stands || self.waits
+    }
+
     fn is_over(&mut self, line: &Arc<Line>) {
         self.unsettled.retain(|other| !Arc::ptr_eq(other, line));
     }
@@ -163,7 +184,11 @@ impl Claim for Scripted {
             if !matches!(&attempt, Attempt::Failed(error) if error.is_unknown()) {
                 let mut traces = self.traces();
                 traces.is_over(&line);
-                traces.stands |= matches!(attempt, Attempt::Granted { .. });
+                match attempt {
+                    Attempt::Granted { .. } => (traces.stands, traces.waits) = (true, false),
+                    Attempt::Refused { .. } => traces.waits |= self.scheme.queues,
+                    Attempt::Failed(_) => {}
+                }
                 traces.fence = fence.or(traces.fence);
             }
             attempt
@@ -211,7 +236,7 @@ impl Claim for Scripted {
             // Where they do not answer, the acquire may have been executed: once more over a
             // connection that does. What is still on its way over a dead one is out of reach.
             let mut failure = 0;
-            while silent || self.may_stand() {
+            while silent || self.traces().is_there() {
                 match self.release(self.limit(until)).await {
                     Ok(_) => {
                         self.traces().unsettled.clear();
@@ -236,7 +261,7 @@ impl Claim for Scripted {
 
     fn is_settled(&self) -> bool {
         let traces = self.traces();
-        !traces.stands && traces.unsettled.is_empty()
+        !traces.is_there() && traces.unsettled.is_empty()
     }
 
     fn may_stand(&self) -> bool {

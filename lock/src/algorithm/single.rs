@@ -16,6 +16,7 @@ pub(crate) fn scheme(key: &[u8]) -> Scheme {
         keys: vec![key.to_vec()],
         args: Vec::new(),
         begins_with_set: true,
+        queues: false,
         acquire: &ACQUIRE,
         extend: &EXTEND,
         release: &RELEASE,
