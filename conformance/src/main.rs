@@ -362,18 +362,27 @@ fn list(out: &mut impl Write) -> io::Result<()> {
 }
 
 fn replay(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
-    let (lock, scenario): (String, Scenario) = match (&args.file, args.seed) {
-        (Some(path), _) => {
+    let saved = match &args.file {
+        Some(path) => {
             let text = fs::read_to_string(path)
                 .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
             let saved = json::Saved::from_json(&text)
                 .map_err(|error| format!("{} is not a saved scenario: {error}", path.display()))?;
-            (args.lock.clone().unwrap_or(saved.lock), saved.scenario)
+            Some(saved)
         }
+        None => None,
+    };
+    let lock = args.lock.as_ref().or(saved.as_ref().map(|it| &it.lock));
+    let rows = chosen(lock.map_or(&[], std::slice::from_ref))?;
+    let [row] = *rows else {
+        return Err("one lock is needed".into());
+    };
+    let suspect = (row.make)();
+    let scenario = match (saved, args.seed) {
+        (Some(saved), _) => saved.scenario,
         (None, Some(seed)) => {
             known_nemesis(args.nemesis.as_deref())?;
-            let scenario = Generator::new(args.nemesis.as_deref()).scenario(seed);
-            (args.lock.clone().unwrap_or_default(), scenario)
+            Generator::of(suspect.promises(), args.nemesis.as_deref()).scenario(seed)
         }
         (None, None) => return Err("a file or a seed is needed".into()),
     };
@@ -382,11 +391,6 @@ fn replay(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
         || scenario.clone(),
         |lease_ms| scenario.snapped().scaled(lease_ms),
     );
-    let rows = chosen(&[lock])?;
-    let [row] = *rows else {
-        return Err("one lock is needed".into());
-    };
-    let suspect = (row.make)();
     let judged = judge(&*suspect, &*backend, &scenario)?;
     writeln!(out, "{} on {}\n", suspect.name(), backend.name())?;
     terminal::lanes(out, &judged.run.history)?;

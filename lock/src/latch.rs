@@ -16,6 +16,9 @@ static SET: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("script
 static COUNT_DOWN: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("script/latch/count_down.lua")));
 
+/// What the script answers where there is nothing to take off.
+const ZERO_BEFORE: i64 = -2;
+
 /// The longest pause between two looks.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -43,9 +46,10 @@ const POLL: Duration = Duration::from_millis(100);
 /// assert!(imports.set_count(2).await?);
 /// assert!(!imports.set_count(5).await?); // another one was first
 ///
-/// assert_eq!(imports.count_down().await?, 1);
+/// assert_eq!(imports.count_down().await?, Some(1));
 /// assert!(imports.wait(Duration::from_secs(1)).await.unwrap_err().is_timed_out());
-/// assert_eq!(imports.count_down().await?, 0);
+/// assert_eq!(imports.count_down().await?, Some(0));
+/// assert_eq!(imports.count_down().await?, None); // did not count
 /// imports.wait(Duration::from_secs(1)).await?;
 /// # Ok(())
 /// # }
@@ -103,7 +107,7 @@ impl Latch {
         Ok(integer(&reply)? == 1)
     }
 
-    /// Takes one off the count. Returns what is left of it.
+    /// Takes one off the count. Returns what is left of it; nothing if it was zero before, and so did not count.
     ///
     /// A call that is made again counts again; only its own repetitions do not.
     ///
@@ -115,12 +119,13 @@ impl Latch {
     /// # Cancel safety
     ///
     /// Not cancel safe: it may have been counted or not.
-    pub async fn count_down(&self) -> Result<u32, LockError> {
-        let reply = self
-            .counter
-            .run_safely(&COUNT_DOWN, &[self.token()])
-            .await?;
-        u32::try_from(integer(&reply)?).map_err(|_| LockError::NotSet)
+    pub async fn count_down(&self) -> Result<Option<u32>, LockError> {
+        let args = [self.token()];
+        let reply = self.counter.run_safely(&COUNT_DOWN, &args).await?;
+        match integer(&reply)? {
+            ZERO_BEFORE => Ok(None),
+            left => u32::try_from(left).map(Some).map_err(|_| LockError::NotSet),
+        }
     }
 
     /// Returns the count; nothing if the latch is not set, or not any more.

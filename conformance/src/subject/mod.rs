@@ -8,7 +8,6 @@ mod suspect;
 pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
-pub use kind::Mutex;
 pub use promises::Promises;
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
 
@@ -49,6 +48,13 @@ pub trait Subject: Send + Sync + 'static {
         key: &str,
         lease: Duration,
     ) -> impl Future<Output = Result<Self::Lock, BoxError>> + Send;
+
+    /// Makes the lock object of one task from that of its process, where the owner of a lock is a handle
+    /// that tasks do not share. Unless said otherwise, they all use the same.
+    fn of_task(&self, lock: &Self::Lock) -> Option<Self::Lock> {
+        let _ = lock;
+        None
+    }
 
     /// Takes the lock if it is free; `None` if another holds it.
     fn try_lock(
@@ -206,14 +212,104 @@ fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
 /// All subjects, ours first.
 pub const SUBJECTS: &[Row] = &[
     Row {
-        make: || boxed(Mutex::plain()),
+        make: || boxed(kind::mutex()),
         expected: Expected::Sound,
         summary: "redouble-lock's mutex; a lease lasts unless it is extended by hand",
     },
     Row {
-        make: || boxed(Mutex::with_watchdog()),
+        make: || boxed(kind::mutex_with_watchdog()),
         expected: Expected::Sound,
         summary: "redouble-lock's mutex; its lease is extended in the background",
+    },
+    Row {
+        make: || boxed(kind::fenced()),
+        expected: Expected::Sound,
+        summary: "its mutex whose grants are numbered",
+    },
+    Row {
+        make: || boxed(kind::reentrant()),
+        expected: Expected::Sound,
+        summary: "its mutex, taken by owners that may take it again",
+    },
+    Row {
+        make: || boxed(kind::fenced_reentrant()),
+        expected: Expected::Sound,
+        summary: "the same with numbers",
+    },
+    Row {
+        make: || boxed(kind::fair()),
+        expected: Expected::Sound,
+        summary: "its mutex that serves waiters in the order in which they came",
+    },
+    Row {
+        make: || boxed(kind::fenced_fair()),
+        expected: Expected::Sound,
+        summary: "the same with numbers",
+    },
+    Row {
+        make: || boxed(kind::read_write()),
+        expected: Expected::Sound,
+        summary: "its lock for many readers or one writer",
+    },
+    Row {
+        make: || boxed(kind::read_write_preferring()),
+        expected: Expected::Sound,
+        summary: "the same, whose readers make way for a writer that waits",
+    },
+    Row {
+        make: || boxed(kind::semaphore()),
+        expected: Expected::Sound,
+        summary: "its semaphore of three permits, taken by one to three",
+    },
+    Row {
+        make: || boxed(kind::multi()),
+        expected: Expected::Sound,
+        summary: "its lock on two keys at once",
+    },
+    Row {
+        make: || boxed(kind::redlock()),
+        expected: Expected::Sound,
+        summary: "its mutex on five independent nodes",
+    },
+    Row {
+        make: || boxed(kind::redlock_of_three()),
+        expected: Expected::Sound,
+        summary: "the same on three",
+    },
+    Row {
+        make: || boxed(kind::redlock_with_watchdog()),
+        expected: Expected::Sound,
+        summary: "the same on three; its lease is extended in the background",
+    },
+    Row {
+        make: || boxed(kind::fenced_redlock()),
+        expected: Expected::Sound,
+        summary: "the same on three, with numbers",
+    },
+    Row {
+        make: || boxed(kind::latch()),
+        expected: Expected::Sound,
+        summary: "its latch of three counts",
+    },
+    Row {
+        make: || boxed(kind::admission()),
+        expected: Expected::Sound,
+        summary: "its counter that lets the first two in",
+    },
+    Row {
+        make: || boxed(kind::admission_that_expires()),
+        expected: Expected::Sound,
+        summary: "the same, with a key that expires",
+    },
+    Row {
+        make: || boxed(kind::admission_by_name()),
+        expected: Expected::Sound,
+        summary: "the same, which counts each name once",
+    },
+    Row {
+        make: || boxed(kind::stock()),
+        expected: Expected::Sound,
+        summary: "its stock of two things that are handed out",
     },
     Row {
         make: || boxed(Canary),

@@ -49,7 +49,8 @@ impl Course {
         let rate = i128::from(PPM + self.ppm);
         let away = i128::from(shown_us - self.shown_us);
         if rate <= 0 {
-            return None;
+            // It stands still: what it has shown by then, or nothing more.
+            return (away <= 0).then_some(self.true_us);
         }
         let away = if self.ppm == 0 {
             away

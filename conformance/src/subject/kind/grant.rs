@@ -1,0 +1,120 @@
+//! How locks of any kind are taken, and what their guards have in common.
+
+use crate::{
+    history::Mode,
+    subject::{BoxError, NotOffered, Refusal},
+};
+use redouble_lock::{FencedGuard, Guard, Kind, Lock, LockError, ReentrantGuard, Release};
+use std::{future::Future, time::Duration};
+
+/// A lock object that gives guards.
+pub(super) trait Takes: Sized + Send + Sync + 'static {
+    type Grant: Grant;
+
+    /// Takes it, waiting for so long or not at all.
+    fn take(
+        &self,
+        mode: Mode,
+        wait: Option<Duration>,
+    ) -> impl Future<Output = Taken<Self::Grant>> + Send;
+
+    /// The object that another task uses, if it must not use this one.
+    fn of_task(&self) -> Option<Self> {
+        None
+    }
+}
+
+/// What came of it; or it cannot be taken like that.
+pub(super) type Taken<G> = Result<Result<G, LockError>, NotOffered>;
+
+/// A guard, whatever more there is to it.
+pub(super) trait Grant: Send + Sync + 'static {
+    fn guard(&self) -> &Guard;
+
+    fn give_back(self) -> impl Future<Output = Release> + Send;
+
+    fn fence(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Grant for Guard {
+    fn guard(&self) -> &Guard {
+        self
+    }
+
+    async fn give_back(self) -> Release {
+        self.release().await
+    }
+}
+
+impl Grant for FencedGuard {
+    fn guard(&self) -> &Guard {
+        self
+    }
+
+    async fn give_back(self) -> Release {
+        self.release().await
+    }
+
+    fn fence(&self) -> Option<u64> {
+        Some(self.fencing_token().get())
+    }
+}
+
+impl<K: Kind<Guard: Grant>> Grant for ReentrantGuard<K> {
+    fn guard(&self) -> &Guard {
+        Grant::guard(&**self)
+    }
+
+    async fn give_back(self) -> Release {
+        self.release().await
+    }
+
+    fn fence(&self) -> Option<u64> {
+        Grant::fence(&**self)
+    }
+}
+
+impl<K: Kind<Guard: Grant>> Takes for Lock<K> {
+    type Grant = K::Guard;
+
+    async fn take(&self, mode: Mode, wait: Option<Duration>) -> Taken<K::Guard> {
+        match mode {
+            Mode::Exclusive => Ok(take(self, wait).await),
+            Mode::Shared | Mode::Permits(_) => Err(NotOffered),
+        }
+    }
+}
+
+/// Takes a lock, waiting for so long or not at all.
+pub(super) async fn take<K: Kind>(
+    lock: &Lock<K>,
+    wait: Option<Duration>,
+) -> Result<K::Guard, LockError> {
+    match wait {
+        Some(wait) => lock.lock_timeout(wait).await,
+        None => lock.try_lock().await,
+    }
+}
+
+/// What the suite is told of it.
+pub(super) fn granted<G>(outcome: Result<G, LockError>) -> Result<Option<G>, BoxError> {
+    match outcome {
+        Ok(grant) => Ok(Some(grant)),
+        Err(error) if error.is_contended() => Ok(None),
+        Err(error) => Err(refused(error)),
+    }
+}
+
+/// Why a lock was not granted, or that this is not known.
+pub(super) fn refused(error: LockError) -> BoxError {
+    if error.is_lost() {
+        Refusal::Lost.into()
+    } else if error.is_unknown() {
+        error.into()
+    } else {
+        // Never sent, or refused, or given back: a definite no.
+        Refusal::Other.into()
+    }
+}

@@ -1,0 +1,66 @@
+//! The latch of three counts. Whoever uses it first sets it.
+
+use super::{DRIFT_PPM, client::Client, grant::refused};
+use crate::{
+    backend::View,
+    history::{Kind, Stored},
+    subject::{BoxError, Host, NotOffered, Promises, Subject},
+};
+use redouble_lock::Latch;
+use std::time::Duration;
+
+const COUNT: u32 = 3;
+
+/// The latch under test.
+pub(in crate::subject) struct OurLatch;
+
+pub(in crate::subject) const fn latch() -> OurLatch {
+    OurLatch
+}
+
+impl Subject for OurLatch {
+    type Lock = Latch;
+    type Grant = ();
+
+    fn name(&self) -> &'static str {
+        "latch"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::of(Kind::Latch(COUNT)).with_drift_ppm(DRIFT_PPM)
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Latch, BoxError> {
+        let client = Client::new(host, lease);
+        let latch = client.locks().latch(key);
+        let latch = latch.reply_timeout(client.reply_timeout());
+        latch.set_count(COUNT).await?;
+        Ok(latch)
+    }
+
+    async fn try_lock(&self, _: &Latch) -> Result<Option<()>, BoxError> {
+        Err(NotOffered.into())
+    }
+
+    async fn release(&self, _: &Latch, (): ()) -> Result<bool, BoxError> {
+        Err(NotOffered.into())
+    }
+
+    async fn count_down(&self, latch: &Latch) -> Result<bool, BoxError> {
+        let left = latch.count_down().await.map_err(refused)?;
+        Ok(left.is_some())
+    }
+
+    async fn await_zero(&self, latch: &Latch, wait: Duration) -> Result<bool, BoxError> {
+        match latch.wait(wait).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_timed_out() => Ok(false),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
+    /// There are no holders.
+    fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
+        Vec::new()
+    }
+}

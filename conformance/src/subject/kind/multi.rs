@@ -1,0 +1,46 @@
+//! The lock on several keys, here two.
+
+use super::{Ours, promises, stored};
+use crate::{
+    backend::View,
+    history::{Kind, Stored},
+};
+use redouble_lock::MultiLock;
+use std::time::Duration;
+
+pub(in crate::subject) fn multi() -> Ours<MultiLock> {
+    let lock = Ours::new("multi", promises(Kind::Mutex), |client, key| {
+        let lock = client.locks().multi([key, &second(key)])?;
+        Ok(client.options(lock).build())
+    });
+    lock.storing(tokens)
+}
+
+fn second(key: &str) -> String {
+    stored::beside(key, ":second")
+}
+
+/// A token is a holder's if it is at both keys; what is at one of them only is something else, but keeps
+/// others out as well.
+fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {
+    let on = [key, &second(key)].map(|key| view.string(key));
+    match on {
+        [Some(one), Some(other)] if one.token == other.token => {
+            let ends = |it: &Stored| it.expires.unwrap_or(Duration::MAX);
+            [one, other]
+                .into_iter()
+                .min_by_key(ends)
+                .into_iter()
+                .collect()
+        }
+        on => {
+            let halves = on.into_iter().zip(["first:", "second:"]);
+            let half = |(stored, which): (Option<Stored>, &str)| {
+                let Stored { token, expires } = stored?;
+                let token = [which.as_bytes(), &token].concat();
+                Some(Stored { token, expires })
+            };
+            halves.filter_map(half).collect()
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The read-write lock, with and without preference for writers. Writers are at the key, readers in a hash
+//! beside it.
+
+use super::{
+    Ours,
+    grant::{Taken, Takes, take},
+    promises, stored,
+};
+use crate::{
+    backend::View,
+    history::{Kind, Mode, Stored},
+    subject::NotOffered,
+};
+use redouble_lock::{Guard, ReadWriteLock};
+use std::time::Duration;
+
+impl Takes for ReadWriteLock {
+    type Grant = Guard;
+
+    async fn take(&self, mode: Mode, wait: Option<Duration>) -> Taken<Guard> {
+        match mode {
+            Mode::Exclusive => Ok(take(self.write(), wait).await),
+            Mode::Shared => Ok(take(self.read(), wait).await),
+            Mode::Permits(_) => Err(NotOffered),
+        }
+    }
+}
+
+pub(in crate::subject) fn read_write() -> Ours<ReadWriteLock> {
+    let lock = Ours::new("read-write", promises(Kind::ReadWrite), |client, key| {
+        Ok(client.options(client.locks().read_write(key)).build())
+    });
+    lock.storing(tokens)
+}
+
+pub(in crate::subject) fn read_write_preferring() -> Ours<ReadWriteLock> {
+    let promises = promises(Kind::ReadWrite);
+    let lock = Ours::new("read-write-preferring", promises, |client, key| {
+        let lock = client.options(client.locks().read_write(key));
+        Ok(lock.prefer_writers(true).build())
+    });
+    lock.storing(tokens)
+}
+
+fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {
+    let mut tokens = stored::at_the_key(view, key);
+    tokens.extend(stored::in_a_hash(view, &stored::beside(key, ":readers")));
+    tokens
+}

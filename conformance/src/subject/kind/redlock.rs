@@ -1,0 +1,40 @@
+//! The mutex on several independent nodes, with and without numbers.
+
+use super::{Ours, client::Client, promises};
+use crate::{history::Kind, scenario::Topology, subject::Promises};
+use redouble_lock::{FencedRedlockMutex, LockError, Redlock, RedlockMutex};
+
+const fn on(nodes: u8) -> Promises {
+    promises(Kind::Mutex).on(Topology::Nodes(nodes))
+}
+
+fn nodes(client: &Client) -> Result<Redlock, LockError> {
+    let nodes = Redlock::new(client.all())?;
+    // The scenarios' network may be slow.
+    Ok(nodes.node_timeout(client.reply_timeout()))
+}
+
+fn open(client: &Client, key: &str) -> Result<RedlockMutex, LockError> {
+    Ok(client.options(nodes(client)?.mutex(key)).build())
+}
+
+pub(in crate::subject) fn redlock() -> Ours<RedlockMutex> {
+    Ours::new("redlock", on(5), open)
+}
+
+pub(in crate::subject) fn redlock_of_three() -> Ours<RedlockMutex> {
+    Ours::new("redlock-of-three", on(3), open)
+}
+
+pub(in crate::subject) fn redlock_with_watchdog() -> Ours<RedlockMutex> {
+    Ours::new("redlock-watchdog", on(3), |client, key| {
+        let lock = client.options(nodes(client)?.mutex(key));
+        Ok(lock.watchdog(true).build())
+    })
+}
+
+pub(in crate::subject) fn fenced_redlock() -> Ours<FencedRedlockMutex> {
+    Ours::new("fenced-redlock", on(3), |client, key| {
+        Ok(client.options(nodes(client)?.fenced_mutex(key)).build())
+    })
+}

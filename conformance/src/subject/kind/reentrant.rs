@@ -1,0 +1,58 @@
+//! The mutex that its owner may take again, with and without numbers. Each task is an owner of its own.
+
+use super::{
+    Ours,
+    grant::{Grant, Taken, Takes},
+    promises,
+};
+use crate::{
+    history::{Kind, Mode},
+    subject::NotOffered,
+};
+use redouble_lock::{Exclusive, Fenced, Kind as LockKind, Lock, Owner, ReentrantGuard};
+use std::time::Duration;
+
+/// A lock, and the owner as whom a task takes it.
+pub(in crate::subject) struct Entered<K: LockKind> {
+    lock: Lock<K>,
+    owner: Owner<K>,
+}
+
+impl<K: LockKind> From<Lock<K>> for Entered<K> {
+    fn from(lock: Lock<K>) -> Self {
+        let owner = lock.owner();
+        Self { lock, owner }
+    }
+}
+
+impl<K: LockKind<Guard: Grant>> Takes for Entered<K> {
+    type Grant = ReentrantGuard<K>;
+
+    async fn take(&self, mode: Mode, wait: Option<Duration>) -> Taken<Self::Grant> {
+        match (mode, wait) {
+            (Mode::Exclusive, Some(wait)) => Ok(self.owner.lock_timeout(wait).await),
+            (Mode::Exclusive, None) => Ok(self.owner.try_lock().await),
+            (Mode::Shared | Mode::Permits(_), _) => Err(NotOffered),
+        }
+    }
+
+    fn of_task(&self) -> Option<Self> {
+        Some(self.lock.clone().into())
+    }
+}
+
+pub(in crate::subject) fn reentrant() -> Ours<Entered<Exclusive>> {
+    let promises = promises(Kind::Mutex).reentrant();
+    Ours::new("reentrant", promises, |client, key| {
+        let lock = client.options(client.locks().mutex(key)).build();
+        Ok(lock.into())
+    })
+}
+
+pub(in crate::subject) fn fenced_reentrant() -> Ours<Entered<Fenced>> {
+    let promises = promises(Kind::Mutex).reentrant();
+    Ours::new("fenced-reentrant", promises, |client, key| {
+        let lock = client.options(client.locks().fenced_mutex(key)).build();
+        Ok(lock.into())
+    })
+}

@@ -1,0 +1,38 @@
+//! The semaphore of three permits.
+
+use super::{
+    Ours,
+    grant::{Taken, Takes, take},
+    promises, stored,
+};
+use crate::{
+    history::{Kind, Mode},
+    subject::NotOffered,
+};
+use redouble_lock::{Guard, Semaphore};
+use std::time::Duration;
+
+const PERMITS: u32 = 3;
+
+impl Takes for Semaphore {
+    type Grant = Guard;
+
+    async fn take(&self, mode: Mode, wait: Option<Duration>) -> Taken<Guard> {
+        let Mode::Permits(count) = mode else {
+            return Err(NotOffered);
+        };
+        Ok(match self.permits(count) {
+            Ok(lock) => take(&lock, wait).await,
+            Err(error) => Err(error),
+        })
+    }
+}
+
+pub(in crate::subject) fn semaphore() -> Ours<Semaphore> {
+    let promises = promises(Kind::Semaphore(PERMITS));
+    let lock = Ours::new("semaphore", promises, |client, key| {
+        let lock = client.locks().semaphore(key, PERMITS);
+        Ok(client.options(lock).build())
+    });
+    lock.storing(stored::in_a_hash)
+}

@@ -1,0 +1,38 @@
+//! Where the kinds keep their tokens.
+
+use crate::{backend::View, history::Stored};
+use redouble::Data;
+use std::time::Duration;
+
+/// The string at the key.
+pub(super) fn at_the_key(view: &dyn View, key: &str) -> Vec<Stored> {
+    view.string(key).into_iter().collect()
+}
+
+/// The name of a further key of a lock.
+pub(super) fn beside(key: &str, suffix: &str) -> String {
+    format!("{{{key}}}{suffix}")
+}
+
+/// A token per field of a hash, whose value begins with its deadline in milliseconds of the server.
+pub(super) fn in_a_hash(view: &dyn View, key: &str) -> Vec<Stored> {
+    let Some((Data::Hash(holders), _)) = view.data(key) else {
+        return Vec::new();
+    };
+    let mut stored = Vec::with_capacity(holders.len());
+    for (token, value) in &holders {
+        let deadline = std::str::from_utf8(value).unwrap_or_default();
+        let deadline = deadline.split(':').next().and_then(|ms| ms.parse().ok());
+        stored.push(Stored {
+            token: token.to_vec(),
+            expires: deadline.and_then(|ms| expiry(view, ms)),
+        });
+    }
+    stored
+}
+
+/// When a deadline of the server's clock expires, as keys do: a millisecond before it is gone.
+fn expiry(view: &dyn View, deadline_ms: i64) -> Option<Duration> {
+    let gone = view.true_time(deadline_ms.saturating_add(1))?;
+    Some(gone.saturating_sub(Duration::from_millis(1)))
+}
