@@ -106,6 +106,7 @@
 
 mod acquire;
 mod algorithm;
+mod cancellation;
 #[cfg(feature = "redis")]
 mod connector;
 mod custody;
@@ -120,20 +121,27 @@ mod listen;
 mod lock;
 mod manager;
 mod node;
+mod observe;
+mod operator;
 mod options;
+mod parts;
 mod retry;
 mod script;
 mod token;
 mod watchdog;
 pub mod wire;
 
+pub use cancellation::CancellationToken;
 #[cfg(feature = "redis")]
 pub use connector::{Connected, Connector, Fixed};
 pub use environment::{BoxFuture, Environment, NoRuntime, Tokio};
-pub use error::{LockError, LossReason, NodeError, NodeErrorKind};
+pub use error::{LockError, LossReason, NodeError, NodeErrorKind, PartsError};
 pub use guard::{Guard, Release};
 pub use kind::{Exclusive, Fenced, FencedGuard, FencedMutex, Kind, Mutex};
 pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};
+pub use observe::Metrics;
+pub use operator::Holder;
 pub use options::LockBuilder;
+pub use parts::Parts;
 pub use token::{FencingToken, Token};

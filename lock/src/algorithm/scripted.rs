@@ -65,6 +65,7 @@ pub(crate) struct Scripted {
     scheme: Arc<Scheme>,
     token: Token,
     reply_timeout: Duration,
+    hold_at_least: Duration,
     traces: Mutex<Traces>,
 }
 
@@ -80,6 +81,8 @@ struct Traces {
     unsettled: Vec<Arc<Line>>,
     longest_lease: Duration,
     fence: Option<FencingToken>,
+    /// The connection that the grant came over, and the moment before it was asked for.
+    grant: Option<(Arc<Line>, Duration)>,
 }
 
 impl Scripted {
@@ -94,8 +97,28 @@ impl Scripted {
             scheme,
             token,
             reply_timeout,
+            hold_at_least: Duration::ZERO,
             traces: Mutex::default(),
         }
+    }
+
+    /// Lets a release leave the lock taken until so much time has passed since the grant.
+    pub(crate) fn holding_at_least(self, hold_at_least: Duration) -> Self {
+        Self {
+            hold_at_least,
+            ..self
+        }
+    }
+
+    /// For how long a release that is sent now leaves the lock taken, in ms.
+    fn rest_ms(&self) -> u64 {
+        let traces = self.traces();
+        let Some((_, sent)) = traces.grant.as_ref().filter(|_| traces.stands) else {
+            return 0;
+        };
+        let end = sent.saturating_add(self.hold_at_least);
+        let rest = end.saturating_sub(self.node.env().now());
+        u64::try_from(rest.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
     }
 
     fn traces(&self) -> MutexGuard<'_, Traces> {
@@ -103,7 +126,7 @@ impl Scripted {
     }
 
     async fn release_over(&self, line: &Arc<Line>, until: Duration) -> Result<bool, NodeError> {
-        let call = self.scheme.call(&self.token, 0);
+        let call = self.scheme.call(&self.token, self.rest_ms());
         let reply = self.node.run(line, self.scheme.release, call, until).await;
         let removed = flag(reply?)?;
         let mut traces = self.traces();
@@ -163,7 +186,10 @@ impl Claim for Scripted {
             if !matches!(&attempt, Attempt::Failed(error) if error.is_unknown()) {
                 let mut traces = self.traces();
                 traces.is_over(&line);
-                traces.stands |= matches!(attempt, Attempt::Granted { .. });
+                if matches!(attempt, Attempt::Granted { .. }) {
+                    traces.stands = true;
+                    traces.grant = Some((Arc::clone(&line), sent));
+                }
                 traces.fence = fence.or(traces.fence);
             }
             attempt
@@ -231,6 +257,31 @@ impl Claim for Scripted {
                 env.sleep_until(next).await;
             }
             self.is_settled()
+        })
+    }
+
+    fn adopt(&self, fence: Option<FencingToken>) {
+        let mut traces = self.traces();
+        (traces.asked, traces.stands, traces.fence) = (true, true, fence);
+    }
+
+    fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>> {
+        Box::pin(async move {
+            // On the connection of the grant: WAIT is about what that one has written.
+            let Some((line, _)) = self.traces().grant.clone() else {
+                return Err(NodeError::new(NodeErrorKind::Client));
+            };
+            let left = self.limit(until).saturating_sub(self.node.env().now());
+            // Some of the time is for the way.
+            let patience = (left / 4 * 3).as_millis().max(1);
+            let command = Command::new("WAIT").arg(replicas.to_string());
+            let command = command.arg(patience.to_string());
+            match self.node.call(&line, command, until).await? {
+                Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
+                Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => {
+                    Err(NodeError::new(NodeErrorKind::Protocol))
+                }
+            }
         })
     }
 
