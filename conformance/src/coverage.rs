@@ -119,8 +119,8 @@ impl Eyes<'_> {
                 };
                 let stored = self.history.iter().any(|(at, what)| {
                     let theirs = matches!(what, What::Server {
-                        cause: Cause::Client(host), stored: Some(_),
-                    } if *host == actor.host);
+                        cause: Cause::Client(host), stored, ..
+                    } if *host == actor.host && !stored.is_empty());
                     theirs && asked < at && at < until
                 });
                 call.acquires() && stored == executed
@@ -129,7 +129,7 @@ impl Eyes<'_> {
 
     fn ended_badly(&self, of: impl Fn(Call) -> bool) -> bool {
         self.history.entries.iter().any(|entry| {
-            let (What::Fail { op } | What::Info { op, .. }) = entry.what else {
+            let (What::Fail { op, .. } | What::Info { op, .. }) = entry.what else {
                 return false;
             };
             self.calls.get(&op).is_some_and(|&(_, _, call)| of(call))
@@ -137,12 +137,11 @@ impl Eyes<'_> {
     }
 
     fn stale_release(&self) -> bool {
-        self.calls.values().any(|&(at, _, call)| match call {
-            Call::Release { grant } | Call::Drop { grant } => self.beliefs.iter().any(|belief| {
+        self.calls.values().any(|&(at, _, call)| {
+            self.beliefs.iter().any(|belief| {
                 let over = matches!(belief.end, End::Deadline | End::Lost);
-                belief.grant == grant && over && belief.to < at
-            }),
-            Call::Try | Call::Acquire { .. } | Call::Renew { .. } => false,
+                call.gives_back() == Some(belief.grant) && over && belief.to < at
+            })
         })
     }
 

@@ -153,6 +153,8 @@ pub struct Trial {
     pub coverage: Coverage,
     /// The first failure of each promised property.
     pub counterexamples: Vec<Counterexample>,
+    /// Scenarios that the backend cannot play.
+    pub unsupported: u64,
     /// Runs on a real server that the machine's own gaps spoiled, repetitions included.
     pub inconclusive: u64,
     /// How long it took.
@@ -212,6 +214,7 @@ pub fn run_trial(
         cells: BTreeMap::new(),
         coverage: Coverage::default(),
         counterexamples: Vec::new(),
+        unsupported: 0,
         inconclusive: 0,
         elapsed: Duration::ZERO,
     };
@@ -232,15 +235,22 @@ fn try_seeds(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(), RunError> {
     let mut failed: BTreeMap<Property, (u64, Scenario, Judged)> = BTreeMap::new();
+    if Generator::of(suspect.promises(), plan.nemesis.as_deref()).is_empty() {
+        return Ok(()); // the only nemesis cannot strike there
+    }
     let mut from = plan.seeds.start;
     while from < plan.seeds.end {
         let to = plan.seeds.end.min(from + BLOCK * plan.jobs as u64);
         for (seed, outcome) in play_block(suspect, backend, plan, from..to, progress) {
-            let Played {
+            let Some(Played {
                 scenario,
                 judged,
                 spoiled,
-            } = outcome?;
+            }) = supported(outcome)?
+            else {
+                trial.unsupported += 1;
+                continue;
+            };
             trial.inconclusive += spoiled;
             let Some(judged) = judged else { continue };
             for property in record(trial, seed, &scenario, &judged) {
@@ -271,6 +281,14 @@ struct Played {
     spoiled: u64,
 }
 
+/// `None` for a scenario that the backend cannot play.
+fn supported(outcome: Result<Played, RunError>) -> Result<Option<Played>, RunError> {
+    match outcome {
+        Err(RunError::Unsupported(_)) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
 /// Plays some seeds on several threads; the answer is in the order of seeds.
 fn play_block(
     suspect: &dyn Suspect,
@@ -281,7 +299,7 @@ fn play_block(
 ) -> Vec<(u64, Result<Played, RunError>)> {
     let next = AtomicU64::new(seeds.start);
     let work = || {
-        let generator = Generator::new(plan.nemesis.as_deref());
+        let generator = Generator::of(suspect.promises(), plan.nemesis.as_deref());
         let mut played = Vec::new();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -406,7 +424,7 @@ fn convict_on_real(
     of: &'static [Property],
     plan: &Plan,
 ) -> Result<(), RunError> {
-    let generator = Generator::new(plan.nemesis.as_deref());
+    let generator = Generator::of(suspect.promises(), plan.nemesis.as_deref());
     for &property in of.iter().filter(|property| !property.needs_observation()) {
         let breaks = |scenario: &Scenario| {
             (0..3).all(|more| {
@@ -420,6 +438,7 @@ fn convict_on_real(
         };
         let candidates = (0..QUICK)
             .map(|seed| (seed, generator.scenario(seed)))
+            .filter(|(_, scenario)| scenario.needs().into_iter().all(|need| backend.can(need)))
             .filter(|(_, scenario)| breaks(scenario));
         for (seed, scenario) in candidates.take(CANDIDATES_MAX) {
             let shrunk = shrink(&scenario, breaks);

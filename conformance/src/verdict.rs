@@ -15,20 +15,58 @@ pub enum Claim {
     Outside,
 }
 
-/// What a lock with these promises claims about a property when these nemeses strike.
+/// What a fault takes from the guarantees of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cost {
+    /// Nothing: it costs availability at most.
+    Nothing,
+    /// Clocks run apart, within what most locks allow for.
+    Drift,
+    /// A holder believes for longer than the servers do: clocks beyond any bound, a server that
+    /// forgets early, two masters.
+    Belief,
+    /// Leases end late: nobody loses a lock, everybody waits for longer.
+    Patience,
+}
+
+/// The column of faults: what each one costs a lock on one node, and one on several nodes whose
+/// majority it strikes.
+fn cost(nemesis: &str) -> Cost {
+    match nemesis {
+        "drift" | "node-drift" => Cost::Drift,
+        "suspend" | "drift-beyond" | "node-amnesia" | "eviction" | "node-clock-forward"
+        | "node-fast" | "failover" | "split-brain" => Cost::Belief,
+        "node-clock-back" | "node-slow" | "node-freeze" => Cost::Patience,
+        _ => Cost::Nothing,
+    }
+}
+
+/// What a lock with these promises claims about a property in a scenario in which these nemeses
+/// strike.
 ///
-/// On one node, delays, cuts, pauses, crashes and work past the lease change nothing: whoever
-/// still believes has a deadline that protects the others, and whoever has no deadline claims
-/// nothing past the lease. Clocks that run apart are a matter of what was promised.
+/// On one node, delays, cuts, partitions, pauses, crashes and work past the lease change nothing:
+/// whoever still believes has a deadline that protects the others, and whoever has no deadline
+/// claims nothing past the lease. Clocks that run apart are a matter of what was promised. Against
+/// servers that forget early nothing helps but more of them.
 #[must_use]
 pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Property) -> Claim {
-    let by_clock = matches!(property, Property::Exclusion | Property::Truth);
     let tolerated = i64::from(promises.drift_ppm) >= 2 * DRIFT_PPM_MAX;
-    if by_clock && nemeses.contains("drift") && !tolerated {
+    let outside = |cost| match cost {
+        Cost::Nothing => false,
+        Cost::Drift => !tolerated && believes(property),
+        Cost::Belief => believes(property),
+        Cost::Patience => property == Property::Progress,
+    };
+    if nemeses.iter().any(|nemesis| outside(cost(nemesis))) {
         Claim::Outside
     } else {
         Claim::Holds
     }
+}
+
+/// Whether a property is about what holders believe.
+const fn believes(property: Property) -> bool {
+    matches!(property, Property::Exclusion | Property::Truth)
 }
 
 /// The row of the verdict matrix that a scenario counts for.
@@ -91,6 +129,19 @@ mod tests {
             claim(naive, &BTreeSet::from(["pause"]), Property::Exclusion),
             Claim::Holds
         );
+    }
+
+    #[test]
+    fn a_server_that_forgets_is_outside_and_one_that_is_late_delays() {
+        let careful = Promises::mutex_on_one_node().with_drift_ppm(10_000);
+        let on = |nemesis, property| claim(careful, &BTreeSet::from([nemesis]), property);
+        for nemesis in ["node-amnesia", "eviction", "failover", "suspend"] {
+            assert_eq!(on(nemesis, Property::Exclusion), Claim::Outside);
+            assert_eq!(on(nemesis, Property::Ownership), Claim::Holds);
+        }
+        assert_eq!(on("node-freeze", Property::Exclusion), Claim::Holds);
+        assert_eq!(on("node-freeze", Property::Progress), Claim::Outside);
+        assert_eq!(on("error-reply", Property::Progress), Claim::Holds);
     }
 
     #[test]

@@ -90,6 +90,9 @@ pub(crate) async fn acquire(
         match call.next(&setback, listens) {
             Next::AtOnce => {}
             Next::At(instant) => {
+                if held.claim().is_spent() {
+                    held = custody();
+                }
                 let contended = matches!(setback, Setback::Contended { .. });
                 if contended && waiter.is_none() {
                     waiter = held.claim().listen();
@@ -121,6 +124,7 @@ pub(crate) async fn adopt(
 ) -> Result<Guard, LockError> {
     let lease = options.lease(options.lease)?;
     let until = env.now().saturating_add(options.reply_timeout);
+    claim.adopt(parts.fence);
     let sent = loop {
         match claim.extend(lease, until).await {
             Ok(Some(sent)) => break sent,
@@ -131,7 +135,6 @@ pub(crate) async fn adopt(
             Err(error) => return Err(LockError::Redis(error)),
         }
     };
-    claim.adopt(parts.fence);
     let custody = Custody::new(claim, Arc::clone(env));
     let deadline = lease.deadline(sent);
     if env.now() < deadline {
@@ -281,8 +284,7 @@ impl<'a> Call<'a> {
                 waited: self.env.now().saturating_sub(self.begun),
             },
             Setback::Late => LockError::Lost(LossReason::Expired),
-            Setback::Failed(error) if settled => LockError::Redis(error),
-            Setback::Failed(error) => LockError::Unknown(error),
+            Setback::Failed(error) => LockError::of_node(error, settled),
         }
     }
 }

@@ -9,7 +9,8 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another one holds the lock. Only from calls that do not wait.
+    /// Another one holds the lock, or waits for it and goes first (fair mutexes, writers that are preferred). Only
+    /// from calls that do not wait.
     #[error("the lock is held by another owner")]
     Contended,
 
@@ -29,6 +30,12 @@ pub enum LockError {
     /// held as before, until its old deadline or longer.
     #[error("the outcome is unknown")]
     Unknown(#[source] NodeError),
+
+    /// Fewer than a quorum of several nodes agreed, because others failed or were silent. What was granted is given
+    /// back; a node that was silent may keep the key until its lease is over. After an extension the lock is held
+    /// as before, until its old deadline.
+    #[error("no quorum")]
+    NoQuorum(#[source] NodeError),
 
     /// Redis could not be asked or refused the request; nothing is left there.
     #[error("redis failed")]
@@ -55,12 +62,40 @@ pub enum LockError {
     #[error("a grant of another lock")]
     OtherLock,
 
+    /// A semaphore cannot give so many permits, ever; or none were asked for.
+    #[error("{permits} permits were asked for, of {capacity}")]
+    InvalidPermits {
+        /// How many were asked for.
+        permits: u32,
+        /// How many there are.
+        capacity: u32,
+    },
+
+    /// A lock of several was asked for, without saying of which.
+    #[error("there is nothing to lock")]
+    NothingToLock,
+
+    /// A latch was counted down that is not set, or not any more.
+    #[error("the latch is not set")]
+    NotSet,
+
     /// There is no runtime for the task that a watchdog needs; the lock was given back.
     #[error("no runtime to run the watchdog on")]
     NoRuntime,
 }
 
 impl LockError {
+    /// The error of a call that failed because of this one; `known` if nothing is left of the request.
+    pub(crate) fn of_node(error: NodeError, known: bool) -> Self {
+        if matches!(error.kind, NodeErrorKind::NoQuorum { .. }) {
+            Self::NoQuorum(error)
+        } else if known {
+            Self::Redis(error)
+        } else {
+            Self::Unknown(error)
+        }
+    }
+
     /// Returns true if the lock was not granted because another one held it, at once
     /// ([`Contended`](Self::Contended)) or for the whole wait ([`TimedOut`](Self::TimedOut)).
     #[must_use]
@@ -95,9 +130,15 @@ impl LockError {
             | Self::TimedOut { .. }
             | Self::Lost(_)
             | Self::Unknown(_)
-            | Self::NotReplicated { .. } => true,
+            | Self::NotReplicated { .. }
+            | Self::NoQuorum(_) => true,
             Self::Redis(error) => error.is_transient(),
-            Self::InvalidLease { .. } | Self::OtherLock | Self::NoRuntime => false,
+            Self::InvalidLease { .. }
+            | Self::InvalidPermits { .. }
+            | Self::NothingToLock
+            | Self::NotSet
+            | Self::OtherLock
+            | Self::NoRuntime => false,
         }
     }
 }
@@ -156,6 +197,13 @@ pub enum NodeErrorKind {
     },
     /// The client refused to send it.
     Client,
+    /// Of several nodes, fewer said yes than must.
+    NoQuorum {
+        /// How many said yes.
+        granted: usize,
+        /// How many must: more than half of all.
+        needed: usize,
+    },
 }
 
 impl NodeError {
@@ -185,9 +233,10 @@ impl NodeError {
     pub fn is_unknown(&self) -> bool {
         match self.kind {
             NodeErrorKind::TimedOut | NodeErrorKind::Disconnected | NodeErrorKind::Protocol => true,
-            NodeErrorKind::Unreachable | NodeErrorKind::Refused { .. } | NodeErrorKind::Client => {
-                false
-            }
+            NodeErrorKind::Unreachable
+            | NodeErrorKind::Refused { .. }
+            | NodeErrorKind::Client
+            | NodeErrorKind::NoQuorum { .. } => false,
         }
     }
 
@@ -213,7 +262,8 @@ impl NodeError {
             NodeErrorKind::Unreachable
             | NodeErrorKind::TimedOut
             | NodeErrorKind::Disconnected
-            | NodeErrorKind::Protocol => true,
+            | NodeErrorKind::Protocol
+            | NodeErrorKind::NoQuorum { .. } => true,
             NodeErrorKind::Refused { code } => PASSING.contains(&code.as_str()),
             NodeErrorKind::Client => false,
         }
@@ -225,7 +275,9 @@ impl NodeError {
             NodeErrorKind::TimedOut | NodeErrorKind::Disconnected | NodeErrorKind::Protocol => true,
             // A master that was demoted: the address may lead to its successor by now.
             NodeErrorKind::Refused { code } => code == "READONLY" || code == "MASTERDOWN",
-            NodeErrorKind::Unreachable | NodeErrorKind::Client => false,
+            NodeErrorKind::Unreachable | NodeErrorKind::Client | NodeErrorKind::NoQuorum { .. } => {
+                false
+            }
         }
     }
 }
@@ -247,6 +299,9 @@ impl fmt::Display for NodeError {
             NodeErrorKind::Disconnected => f.write_str("the connection ended before the answer"),
             NodeErrorKind::Protocol => f.write_str("redis answered something unexpected"),
             NodeErrorKind::Refused { code } => write!(f, "redis answered {code}"),
+            NodeErrorKind::NoQuorum { granted, needed } => {
+                write!(f, "{granted} nodes agreed where {needed} must")
+            }
             NodeErrorKind::Client => f.write_str("the client refused to send the request"),
         }
     }

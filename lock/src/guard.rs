@@ -382,6 +382,8 @@ pub enum Release {
     /// The lock was gone before: its lease had run out, or the key was removed by others. Somebody
     /// else may have held it meanwhile.
     AlreadyLost,
+    /// The lock stays taken: the same owner has entered it more often than left it. Only from guards that share a grant.
+    StillHeld,
     /// No answer that tells. Either Redis failed or was silent: the key may stand until its lease
     /// is over, and its removal goes on in the background. Or the key was gone at the second
     /// attempt, and whether the first one removed it cannot be known. The error is the one of the
@@ -418,8 +420,10 @@ impl Held {
         let belief = match self.claim.extend(lease, until).await {
             Ok(Some(sent)) => self.update(|belief, now| belief.extend(now, lease.deadline(sent))),
             Ok(None) => self.end(Belief::Lost(LossReason::Gone)),
-            Err(error) if error.is_unknown() => return Err(LockError::Unknown(error)),
-            Err(error) => return Err(LockError::Redis(error)),
+            Err(error) => {
+                let known = !error.is_unknown();
+                return Err(LockError::of_node(error, known));
+            }
         };
         match belief {
             Belief::Lost(reason) => Err(LockError::Lost(reason)),

@@ -1,10 +1,20 @@
 //! The kinds of locks that [`Lock`] can be: what each one asks of Redis, and what its guard offers.
 
+mod fair;
 mod fenced;
+mod multi;
 mod mutex;
+mod read_write;
+mod redlock;
+mod semaphore;
 
+pub use fair::{Fair, FairMutex, FencedFair, FencedFairMutex};
 pub use fenced::{Fenced, FencedGuard, FencedMutex};
+pub use multi::{Multi, MultiLock};
 pub use mutex::{Exclusive, Mutex};
+pub use read_write::{FencedWrite, Read, ReadWrite, ReadWriteLock, Write};
+pub use redlock::{FencedQuorum, FencedRedlockMutex, Quorum, Redlock, RedlockMutex};
+pub use semaphore::{Capacity, Permits, Semaphore};
 
 use crate::{
     algorithm::{
@@ -30,8 +40,8 @@ fn scripted(core: &Core, scheme: Scheme, options: &Options, token: Token) -> Arc
 ///
 /// Sealed: what a kind needs to say is not public.
 pub trait Kind: sealed::Sealed + fmt::Debug + Clone + Send + Sync + 'static {
-    /// What its holder gets.
-    type Guard: From<Guard>;
+    /// What its holder gets: a [`Guard`], or one with more to it.
+    type Guard: From<Guard> + Into<Guard> + AsRef<Guard> + fmt::Debug + Send + Sync + 'static;
 }
 
 pub(crate) mod sealed {

@@ -50,6 +50,14 @@ impl Lease {
         }
     }
 
+    /// What is left of it after some time; nothing if that is less than a millisecond.
+    pub(crate) fn rest(self, elapsed: Duration) -> Option<Self> {
+        let left = self.ttl().checked_sub(elapsed)?;
+        let ttl_ms = u64::try_from(left.as_millis()).ok().filter(|&ms| ms > 0)?;
+        let validity = self.validity.saturating_sub(elapsed);
+        Some(Self { ttl_ms, validity })
+    }
+
     /// The TTL in milliseconds that Redis is asked for; never zero.
     pub(crate) fn ttl_ms(self) -> u64 {
         self.ttl_ms

@@ -105,16 +105,20 @@
 //! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts.
 
 mod acquire;
+mod admission;
 mod algorithm;
+mod all;
 mod cancellation;
 #[cfg(feature = "redis")]
 mod connector;
+mod counter;
 mod custody;
 mod environment;
 mod error;
 mod guard;
 mod hub;
 mod kind;
+mod latch;
 mod lease;
 mod line;
 mod listen;
@@ -124,6 +128,7 @@ mod node;
 mod observe;
 mod operator;
 mod options;
+mod owner;
 mod parts;
 mod retry;
 mod script;
@@ -131,17 +136,25 @@ mod token;
 mod watchdog;
 pub mod wire;
 
+pub use admission::{Admission, Stock};
+pub use all::{AllGuards, lock_all};
 pub use cancellation::CancellationToken;
 #[cfg(feature = "redis")]
 pub use connector::{Connected, Connector, Fixed};
 pub use environment::{BoxFuture, Environment, NoRuntime, Tokio};
 pub use error::{LockError, LossReason, NodeError, NodeErrorKind, PartsError};
 pub use guard::{Guard, Release};
-pub use kind::{Exclusive, Fenced, FencedGuard, FencedMutex, Kind, Mutex};
+pub use kind::{
+    Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
+    FencedMutex, FencedQuorum, FencedRedlockMutex, FencedWrite, Kind, Multi, MultiLock, Mutex,
+    Permits, Quorum, Read, ReadWrite, ReadWriteLock, Redlock, RedlockMutex, Semaphore, Write,
+};
+pub use latch::Latch;
 pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};
 pub use observe::Metrics;
 pub use operator::Holder;
 pub use options::LockBuilder;
+pub use owner::{FencedReentrantMutex, Owner, ReentrantGuard, ReentrantMutex};
 pub use parts::Parts;
 pub use token::{FencingToken, Token};

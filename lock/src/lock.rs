@@ -2,6 +2,7 @@
 
 use crate::{
     acquire::{Wait, acquire, adopt},
+    environment::Environment,
     error::LockError,
     kind::Kind,
     manager::Core,
@@ -53,7 +54,7 @@ impl<K: Kind> Lock<K> {
     /// # Cancel safety
     ///
     /// Cancel safe: a request that was sent is undone in the background over the same connection.
-    /// Without a runtime for that (see [`Guard`]), or if the connection dies first, the key may
+    /// Without a runtime for that (see [`Guard`](crate::Guard)), or if the connection dies first, the key may
     /// stand until its lease is over.
     pub async fn try_lock(&self) -> Result<K::Guard, LockError> {
         self.acquire(Wait::Not).await
@@ -150,7 +151,7 @@ impl<K: Kind> Lock<K> {
         Ok(guard.into())
     }
 
-    async fn acquire(&self, wait: Wait) -> Result<K::Guard, LockError> {
+    pub(crate) async fn acquire(&self, wait: Wait) -> Result<K::Guard, LockError> {
         let claim = |token| self.kind.claim(&self.core, &self.key, &self.options, token);
         let span = tracing::debug_span!("lock.wait", key = %self.key.escape_ascii());
         let (env, options) = (self.core.node.env(), &self.options);
@@ -163,6 +164,33 @@ impl<K: Kind> Lock<K> {
         });
         let guard = outcome?;
         Ok(guard.into())
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Whether both are the same lock of the same manager.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core) && self.key == other.key
+    }
+
+    /// A lock of another kind, of the same key and with the same options.
+    pub(crate) fn of_kind<L: Kind>(&self, kind: L) -> Lock<L> {
+        Lock {
+            core: Arc::clone(&self.core),
+            key: Arc::clone(&self.key),
+            kind,
+            options: self.options.clone(),
+        }
+    }
+
+    pub(crate) fn env(&self) -> &Arc<dyn Environment> {
+        self.core.node.env()
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 }
 

@@ -141,6 +141,10 @@ impl LockManager {
         &self.core.node
     }
 
+    pub(crate) fn core(&self) -> Arc<Core> {
+        Arc::clone(&self.core)
+    }
+
     /// Starts to build a mutex on `key`. Others than this crate must leave that key alone.
     pub fn mutex(&self, key: impl AsRef<[u8]>) -> LockBuilder<Exclusive> {
         LockBuilder::new(Arc::clone(&self.core), key.as_ref(), Exclusive)

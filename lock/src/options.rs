@@ -38,6 +38,13 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How long a waiter counts as alive after it has asked: it asks at least every second, and each time
+    /// may take a reply timeout and be repeated once.
+    pub(crate) fn patience(&self) -> Duration {
+        let patience = Duration::from_secs(1).saturating_add(self.reply_timeout * 2);
+        patience.min(self.lease).max(Duration::from_millis(1))
+    }
+
     /// Checks a lease against the drift and the margin.
     pub(crate) fn lease(&self, lease: Duration) -> Result<Lease, LockError> {
         Lease::new(lease, self.drift_ppm, self.margin)
@@ -75,6 +82,16 @@ impl<K> LockBuilder<K> {
             core,
             key: key.into(),
             options,
+            kind,
+        }
+    }
+
+    /// The same options for a lock of another kind.
+    pub(crate) fn of_kind<L>(self, kind: L) -> LockBuilder<L> {
+        LockBuilder {
+            core: self.core,
+            key: self.key,
+            options: self.options,
             kind,
         }
     }

@@ -42,7 +42,9 @@ async fn renew(held: &Held) {
                 held.options.observer.renewed(held.claim.key());
                 failures = 0;
             }
-            Some(Err(LockError::Unknown(error) | LockError::Redis(error))) => {
+            Some(Err(
+                LockError::Unknown(error) | LockError::NoQuorum(error) | LockError::Redis(error),
+            )) => {
                 tracing::debug!(%error, "could not extend a lease");
                 held.options.observer.failed(held.claim.key(), &error);
                 let random = retry::draw(held.env.random());

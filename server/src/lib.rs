@@ -59,7 +59,7 @@ pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]
 pub use server::{Server, ServerBuilder};
 #[cfg(feature = "net")]
-pub use topology::{CutLink, Deployment, DeploymentBuilder, Lag};
+pub use topology::{CutLink, Deployment, DeploymentBuilder, DeploymentSnapshot, Lag};
 
 /// The version of Redis that is implemented and was compared with, byte for byte.
 pub const REDIS_VERSION: &str = "7.0.15";

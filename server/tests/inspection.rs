@@ -228,3 +228,28 @@ async fn two_servers_in_one_process_share_nothing() -> Test {
     assert_ne!(first.url(), second.url());
     Ok(())
 }
+
+#[tokio::test]
+async fn the_history_is_compared_line_by_line() -> Test {
+    let (server, mut redis) = server().await?;
+    redis.set_nx("lock", "3f2a").await?;
+    redis.get("other").await?;
+    redis.del("lock").await?;
+    server.assert_history(["SETNX lock * -> 1", "GET other -> (nil)", "DEL *"]);
+    server.assert_history(["SETNX *", "..."]);
+    let text =
+        message(|| server.assert_history(["SETNX lock *", "EXPIRE lock 10", "...", "DEL lock"]));
+    assert_eq!(
+        text,
+        "the history:\n    SETNX lock 3f2a -> 1\n  - EXPIRE lock 10\n    GET other -> (nil)\n    DEL lock -> 1\n  \
+         (- expected and missing, + found and not expected)"
+    );
+    let text = message(|| server.assert_history(["SETNX *", "DEL *"]));
+    assert!(text.contains("\n  + GET other -> (nil)\n"), "{text}");
+    let text = message(|| server.assert_history(["SETNX * -> 0", "GET *", "DEL *"]));
+    assert!(text.contains("\n  - SETNX * -> 0\n"), "{text}");
+    let bare = Server::start().await?;
+    let text = message(|| bare.assert_history(["..."]));
+    assert!(text.contains("no history was kept"), "{text}");
+    Ok(())
+}

@@ -1,7 +1,7 @@
 //! Where scenarios run: on the embedded double, or on a real Redis.
 //!
-//! A backend gives a runtime's kind of time and a [`Node`] to dial. Network faults and pauses do
-//! not live here: they are made on the client side, the same for all backends.
+//! A backend gives a runtime's kind of time and [`Servers`] to dial. Faults of client processes and
+//! of the network do not live here: they are made on the client side, the same for all backends.
 
 mod double;
 mod real;
@@ -12,10 +12,11 @@ pub use real::Real;
 
 use crate::{
     history::Stored,
+    scenario::{Capability, Fault, Topology},
     simulation::{Task, Transport},
 };
 use redis::RedisConnectionInfo;
-use std::{future::Future, io, pin::Pin, sync::Arc};
+use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
 
 /// A boxed future.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -31,41 +32,76 @@ pub trait Backend: Send + Sync {
     /// The lease, in milliseconds, to which scenarios are scaled; `None` to leave them alone.
     fn lease_ms(&self) -> Option<u64>;
 
-    /// Prepares a server, or a key of its own, for one run.
-    fn open(&self, seed: u64) -> Later<'_, io::Result<Opened>>;
+    /// Whether it can do what a scenario needs.
+    fn can(&self, capability: Capability) -> bool;
+
+    /// Prepares servers, or a key of its own, for one run.
+    fn open(&self, seed: u64, topology: Topology) -> Later<'_, io::Result<Opened>>;
 }
 
 /// What a backend prepares for a run.
 pub struct Opened {
-    /// The server.
-    pub node: Arc<dyn Node>,
-    /// Drives the server's own timers, where that is our business.
-    pub driver: Option<Task>,
+    /// The servers.
+    pub servers: Arc<dyn Servers>,
+    /// Drive the servers' own timers, one per server, where that is our business.
+    pub drivers: Vec<Task>,
 }
 
-/// A server during a run.
-pub trait Node: Send + Sync {
+/// The servers of a run, numbered from 0.
+pub trait Servers: Send + Sync {
     /// The key of the lock under test.
     fn key(&self) -> &str;
 
-    /// Opens a byte stream to the server.
-    fn dial(&self) -> Later<'_, io::Result<Box<dyn Transport>>>;
-
     /// Who logs in, and to which database.
     fn login(&self) -> &RedisConnectionInfo;
+
+    /// Opens a byte stream to a server.
+    fn dial(&self, node: u8) -> Later<'_, io::Result<Box<dyn Transport>>>;
 
     /// Removes what the run may have left behind, where others would be bothered by it.
     fn clean_up(&self) -> Later<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Whether [`peek`](Self::peek) works.
+    /// Whether [`view`](Self::view) works.
     fn observes(&self) -> bool {
         false
     }
 
-    /// What the server stores under the key at this instant, expired keys left out.
-    fn peek(&self) -> Option<Stored> {
+    /// Looks into a server.
+    fn view(&self, node: u8) -> Option<&dyn View> {
+        let _ = node;
         None
     }
+
+    /// The server that clients are led to who ask for the master.
+    fn master(&self) -> u8 {
+        0
+    }
+
+    /// A fault of servers begins. Only called for what the backend can do.
+    fn strike(&self, fault: Fault) {
+        let _ = fault;
+    }
+
+    /// A fault of servers ends.
+    fn heal(&self, fault: Fault) {
+        let _ = fault;
+    }
+}
+
+/// What there is to see in a server, without a trace.
+pub trait View {
+    /// The string at a key, expired ones left out, with its expiry in true time.
+    fn string(&self, key: &str) -> Option<Stored>;
+
+    /// Whatever is at a key, with its expiry in true time.
+    fn data(&self, key: &str) -> Option<(redouble::Data, Option<Duration>)>;
+
+    /// All keys, sorted.
+    fn keys(&self) -> Vec<Vec<u8>>;
+
+    /// The true time at which the server's clock shows so many milliseconds since 1970; `None` if it
+    /// never will. For deadlines that a lock keeps within its values.
+    fn true_time(&self, unix_ms: i64) -> Option<Duration>;
 }

@@ -1,10 +1,13 @@
 //! A real Redis, on the wall clock: one that is started for the purpose, or one that is there.
 
 use super::{
-    Backend, Later, Node, Opened,
+    Backend, Later, Opened, Servers,
     redis_server::{self, RedisServer},
 };
-use crate::simulation::Transport;
+use crate::{
+    scenario::{Capability, Topology},
+    simulation::Transport,
+};
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, aio::MultiplexedConnection};
 use std::{
     ffi::OsStr,
@@ -101,7 +104,12 @@ impl Backend for Real {
         Some(LEASE_MS)
     }
 
-    fn open(&self, _seed: u64) -> Later<'_, io::Result<Opened>> {
+    // The faults of clients and of the network are made on our side; all others are still missing.
+    fn can(&self, _: Capability) -> bool {
+        false
+    }
+
+    fn open(&self, _seed: u64, _: Topology) -> Later<'_, io::Result<Opened>> {
         let nth = self.runs.fetch_add(1, Ordering::Relaxed);
         let node = RealNode {
             key: format!("{}:{nth}", self.prefix),
@@ -114,8 +122,8 @@ impl Backend for Real {
                 io::Error::other(format!("{} does not answer: {error}", self.name))
             })?;
             Ok(Opened {
-                node: Arc::new(node),
-                driver: None,
+                servers: Arc::new(node),
+                drivers: vec![],
             })
         })
     }
@@ -140,7 +148,7 @@ impl RealNode {
     }
 }
 
-impl Node for RealNode {
+impl Servers for RealNode {
     fn key(&self) -> &str {
         &self.key
     }
@@ -149,7 +157,7 @@ impl Node for RealNode {
         &self.login
     }
 
-    fn dial(&self) -> Later<'_, io::Result<Box<dyn Transport>>> {
+    fn dial(&self, _: u8) -> Later<'_, io::Result<Box<dyn Transport>>> {
         Box::pin(async {
             let stream = TcpStream::connect((&*self.address.0, self.address.1)).await?;
             stream.set_nodelay(true)?;

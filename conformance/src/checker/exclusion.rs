@@ -1,11 +1,12 @@
 //! P1, lease exclusion: beliefs of different owners never overlap in true time.
 //!
 //! The owner is the scenario's actor, never the identity that the lock itself uses. Only a definite
-//! ok counts as held. A pause does not end belief: while a holder stands still its deadline, on a
+//! ok counts as held. Whoever shares a lock overlaps with others who do; permits of a semaphore overlap
+//! as long as there are enough of them. A pause does not end belief: while a holder stands still its deadline, on a
 //! clock that runs on, protects everybody else.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::History;
+use crate::history::{Belief, History, Mode};
 
 /// Judges P1.
 pub struct Exclusion;
@@ -20,21 +21,40 @@ impl Checker for Exclusion {
         beliefs.sort_by_key(|belief| belief.from);
         // Looking back only: the first overlap in time is reported.
         for (index, late) in beliefs.iter().enumerate() {
-            let early = beliefs[..index]
+            let standing: Vec<_> = beliefs[..index]
                 .iter()
-                .filter(|early| early.actor != late.actor)
-                .find_map(|early| early.overlap(late).map(|at| (early, at)));
-            if let Some((early, at)) = early {
+                .filter(|early| early.overlap(late).is_some())
+                .collect();
+            let foe = standing
+                .iter()
+                .find(|early| early.actor != late.actor && !get_along(early.mode, late.mode));
+            if let Some(early) = foe {
                 let until = early.to.min(late.to);
                 return Finding::Violation(Witness {
-                    at,
+                    at: late.from,
                     until: Some(until.at),
                     grants: vec![early.grant, late.grant],
                     message: format!(
                         "from {} to {} both {} and {} believe that they hold the lock",
-                        seconds(at.at),
+                        seconds(late.from.at),
                         seconds(until.at),
                         early.actor,
+                        late.actor,
+                    ),
+                });
+            }
+            let out = |belief: &Belief| u64::from(belief.mode.permits());
+            let taken = out(late) + standing.iter().map(|early| out(early)).sum::<u64>();
+            if taken > u64::from(history.permits()) {
+                let grants = standing.iter().map(|early| early.grant).chain([late.grant]);
+                return Finding::Violation(Witness {
+                    at: late.from,
+                    until: None,
+                    grants: grants.collect(),
+                    message: format!(
+                        "at {} {taken} permits are out, {} being there: the last ones went to {}",
+                        seconds(late.from.at),
+                        history.permits(),
                         late.actor,
                     ),
                 });
@@ -44,10 +64,22 @@ impl Checker for Exclusion {
     }
 }
 
+/// Whether two may hold the lock like this at the same time, permits left aside.
+const fn get_along(one: Mode, other: Mode) -> bool {
+    match (one, other) {
+        (Mode::Shared, Mode::Shared) | (Mode::Permits(_), Mode::Permits(_)) => true,
+        (Mode::Exclusive, _) | (_, Mode::Exclusive) => false,
+        (Mode::Shared, Mode::Permits(_)) | (Mode::Permits(_), Mode::Shared) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::hand_made::*, history::What};
+    use crate::{
+        checker::hand_made::*,
+        history::{Actor, Call, Kind, What},
+    };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
         matches!(Exclusion.check(&history(entries)), Finding::Valid)
@@ -129,7 +161,7 @@ mod tests {
             grant: 1,
             deadline: Some(s(14))
         }));
-        assert!(renewed(What::Fail { op: 2 }));
+        assert!(renewed(refused(2)));
     }
 
     #[test]
@@ -144,6 +176,56 @@ mod tests {
         };
         assert!(!second(9));
         assert!(second(10));
+    }
+
+    fn in_modes(kind: Kind, modes: &[Mode]) -> Finding {
+        let mut entries = Vec::new();
+        for (op, &mode) in (1..).zip(modes) {
+            let actor = Actor::on(u8::try_from(op).unwrap());
+            let call = Call::Try { mode };
+            entries.push((0, What::Invoke { op, actor, call }));
+            entries.push((1, granted(op, Some(9))));
+        }
+        let history = History {
+            kind,
+            ..history(entries)
+        };
+        Exclusion.check(&history)
+    }
+
+    #[test]
+    fn readers_share_and_writers_do_not() {
+        let (read, write) = (Mode::Shared, Mode::Exclusive);
+        assert_eq!(
+            in_modes(Kind::ReadWrite, &[read, read, read]),
+            Finding::Valid
+        );
+        assert!(
+            in_modes(Kind::ReadWrite, &[read, read, write])
+                .witness()
+                .is_some()
+        );
+        assert!(
+            in_modes(Kind::ReadWrite, &[write, read])
+                .witness()
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn permits_are_counted_by_weight() {
+        let permits = |weights: &[u32]| {
+            let modes: Vec<Mode> = weights.iter().map(|&count| Mode::Permits(count)).collect();
+            in_modes(Kind::Semaphore(4), &modes)
+        };
+        assert_eq!(permits(&[1, 2, 1]), Finding::Valid);
+        let finding = permits(&[1, 2, 2]);
+        let witness = finding.witness().unwrap();
+        assert_eq!(witness.grants, [1, 2, 3]);
+        assert!(
+            witness.message.contains("5 permits are out, 4 being there"),
+            "{witness:?}"
+        );
     }
 
     #[test]

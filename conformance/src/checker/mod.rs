@@ -167,7 +167,7 @@ pub(crate) fn seconds(at: Duration) -> String {
 pub(crate) mod hand_made {
     //! Histories written by hand, in seconds.
 
-    use crate::history::{Actor, Call, Cause, History, OpId, Stored, What};
+    use crate::history::{Actor, Call, Cause, History, Mode, OpId, Refusal, Stored, What};
     use std::time::Duration;
 
     pub(crate) const fn s(seconds: u64) -> Duration {
@@ -187,7 +187,9 @@ pub(crate) mod hand_made {
         What::Invoke {
             op,
             actor: Actor::on(host),
-            call: Call::Try,
+            call: Call::Try {
+                mode: Mode::Exclusive,
+            },
         }
     }
 
@@ -211,28 +213,46 @@ pub(crate) mod hand_made {
         What::Ok {
             op,
             deadline: deadline.map(s),
+            fence: None,
         }
     }
 
     pub(crate) fn done(op: OpId) -> What {
-        What::Ok { op, deadline: None }
+        granted(op, None)
+    }
+
+    pub(crate) fn refused(op: OpId) -> What {
+        What::Fail {
+            op,
+            why: Refusal::Contended,
+        }
     }
 
     pub(crate) fn stores(host: u8, token: &str, expires: Option<u64>) -> What {
+        stores_on(0, host, token, expires)
+    }
+
+    pub(crate) fn stores_on(node: u8, host: u8, token: &str, expires: Option<u64>) -> What {
         let stored = Stored {
             token: token.into(),
             expires: expires.map(s),
         };
         What::Server {
+            node,
             cause: Cause::Client(host),
-            stored: Some(stored),
+            stored: vec![stored],
         }
     }
 
     pub(crate) fn frees(host: u8) -> What {
+        empties(0, Cause::Client(host))
+    }
+
+    pub(crate) fn empties(node: u8, cause: Cause) -> What {
         What::Server {
-            cause: Cause::Client(host),
-            stored: None,
+            node,
+            cause,
+            stored: vec![],
         }
     }
 }

@@ -6,12 +6,14 @@
 //! own release would have ended the belief.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Belief, Cause, History, Moment, Stored, What};
+use crate::history::{Actor, Belief, Cause, History, Kind, Moment, Stored, What};
+use std::collections::BTreeMap;
 
 /// Judges P5.
 pub struct Ownership;
 
 /// What is stored, who put it there, and when.
+#[derive(Clone, Copy)]
 struct Tenure<'a> {
     stored: &'a Stored,
     owner: u8,
@@ -28,45 +30,39 @@ impl Checker for Ownership {
             return Finding::Unknown("the server was not observed");
         }
         let beliefs = history.beliefs();
-        let mut tenure: Option<Tenure<'_>> = None;
+        let mut standing: BTreeMap<u8, Vec<Tenure<'_>>> = BTreeMap::new();
         for (at, what) in history.iter() {
-            let What::Server { cause, stored } = what else {
+            let What::Server {
+                node,
+                cause,
+                stored,
+            } = what
+            else {
                 continue;
             };
-            let before = tenure.take().filter(|tenure| tenure.stored.lives(at.at));
-            if let (Some(before), Cause::Client(host)) = (&before, *cause)
-                && let Some(wrong) = wrong(before, stored.as_ref(), host, at, &beliefs)
-            {
-                let theirs = holder(before, &beliefs);
-                let grants = theirs.iter().map(|belief| belief.grant).collect();
-                let message = format!(
-                    "at {} a request of {} {wrong} the grant of {}, which had {} left",
-                    seconds(at.at),
-                    Actor::on(host),
-                    theirs.map_or_else(|| Actor::on(before.owner), |belief| belief.actor),
-                    before.stored.expires.map_or_else(
-                        || "no end".to_owned(),
-                        |expires| seconds(expires.saturating_sub(at.at))
-                    ),
-                );
-                return Finding::Violation(Witness {
-                    at,
-                    until: None,
-                    grants,
-                    message,
-                });
-            }
-            tenure = stored.as_ref().and_then(|stored| match (before, *cause) {
-                (Some(before), _) if before.stored.token == stored.token => {
-                    Some(Tenure { stored, ..before })
+            let mut before = standing.remove(node).unwrap_or_default();
+            before.retain(|tenure| tenure.stored.lives(at.at));
+            if let Cause::Client(host) = *cause {
+                for tenure in &before {
+                    if let Some(wrong) = wrong(history, tenure, stored, host, at, &beliefs) {
+                        return Finding::Violation(witness(tenure, wrong, host, at, &beliefs));
+                    }
                 }
-                (_, Cause::Client(owner)) => Some(Tenure {
-                    stored,
-                    owner,
-                    since: at,
-                }),
-                (_, Cause::Server) => None,
-            });
+            }
+            let mut now = Vec::with_capacity(stored.len());
+            for stored in stored {
+                let known = before.iter().find(|it| it.stored.token == stored.token);
+                match (known, *cause) {
+                    (Some(before), _) => now.push(Tenure { stored, ..*before }),
+                    (None, Cause::Client(owner)) => now.push(Tenure {
+                        stored,
+                        owner,
+                        since: at,
+                    }),
+                    (None, Cause::Server | Cause::Fault) => {}
+                }
+            }
+            standing.insert(*node, now);
         }
         Finding::Valid
     }
@@ -83,26 +79,48 @@ fn holder<'a>(tenure: &Tenure<'_>, beliefs: &'a [Belief]) -> Option<&'a Belief> 
 
 /// What a request of `host` did to somebody else's grant, if it did.
 fn wrong(
+    history: &History,
     before: &Tenure<'_>,
-    after: Option<&Stored>,
+    after: &[Stored],
     host: u8,
     at: Moment,
     beliefs: &[Belief],
 ) -> Option<&'static str> {
-    let kept = after.filter(|after| after.token == before.stored.token);
     let foreign = host != before.owner;
-    match (kept, after) {
-        (Some(_), _) => foreign.then_some("changed the expiry of"),
-        (None, after) => {
-            let believed =
-                holder(before, beliefs).is_some_and(|belief| belief.from < at && at < belief.to);
-            let verb = if after.is_some() {
-                "overwrote"
-            } else {
-                "freed"
-            };
-            (foreign || believed).then_some(verb)
-        }
+    let kept = after.iter().find(|it| it.token == before.stored.token);
+    if let Some(kept) = kept {
+        let (was, is) = (before.stored.expires, kept.expires);
+        // Those who share a lock may share its expiry, as long as nobody shortens it.
+        let shortened = is.is_some() && (was.is_none() || is < was);
+        let changed = is != was && (shortened || history.kind == Kind::Mutex);
+        return (foreign && changed).then_some("changed the expiry of");
+    }
+    let believed = holder(before, beliefs).is_some_and(|belief| belief.from < at && at < belief.to);
+    let verb = if after.is_empty() {
+        "freed"
+    } else {
+        "overwrote"
+    };
+    (foreign || believed).then_some(verb)
+}
+
+fn witness(before: &Tenure<'_>, wrong: &str, host: u8, at: Moment, beliefs: &[Belief]) -> Witness {
+    let theirs = holder(before, beliefs);
+    let message = format!(
+        "at {} a request of {} {wrong} the grant of {}, which had {} left",
+        seconds(at.at),
+        Actor::on(host),
+        theirs.map_or_else(|| Actor::on(before.owner), |belief| belief.actor),
+        before.stored.expires.map_or_else(
+            || "no end".to_owned(),
+            |expires| seconds(expires.saturating_sub(at.at))
+        ),
+    );
+    Witness {
+        at,
+        until: None,
+        grants: theirs.iter().map(|belief| belief.grant).collect(),
+        message,
     }
 }
 

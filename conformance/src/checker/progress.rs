@@ -9,7 +9,10 @@ use crate::{
     history::{Actor, Cause, History, Moment, OpId, Stored, What},
     simulation::PROBE_OP,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Judges P6.
 pub struct Progress;
@@ -28,7 +31,7 @@ impl Checker for Progress {
         }
         let of_probe = |op: OpId| op == PROBE_OP;
         let outcome = history.iter().find(|(_, what)| {
-            matches!(what, What::Ok { op, .. } | What::Fail { op } | What::Info { op, .. }
+            matches!(what, What::Ok { op, .. } | What::Fail { op, .. } | What::Info { op, .. }
                 if of_probe(*op))
         });
         match outcome {
@@ -61,7 +64,8 @@ impl Checker for Progress {
 )]
 fn left_behind(history: &History) -> Option<Witness> {
     let mut dead: BTreeSet<u8> = BTreeSet::new();
-    let mut kept: Option<(&Stored, u8)> = None;
+    // Per node, what is stored and whose it is.
+    let mut kept: BTreeMap<u8, Vec<(&Stored, u8)>> = BTreeMap::new();
     for (at, what) in history.iter() {
         match what {
             What::Crash { host } | What::Panic { host, .. } => {
@@ -71,21 +75,31 @@ fn left_behind(history: &History) -> Option<Witness> {
                 dead.remove(host);
                 continue;
             }
-            What::Server { cause, stored } => {
-                kept = stored.as_ref().and_then(|stored| match (kept, *cause) {
-                    (Some((before, owner)), _) if before.token == stored.token => {
-                        Some((stored, owner))
+            What::Server {
+                node,
+                cause,
+                stored,
+            } => {
+                let before = kept.remove(node).unwrap_or_default();
+                let owner = |stored: &Stored| {
+                    let known = before.iter().find(|(of, _)| of.token == stored.token);
+                    match (known, *cause) {
+                        (Some(&(_, owner)), _) | (None, Cause::Client(owner)) => Some(owner),
+                        (None, Cause::Server | Cause::Fault) => None,
                     }
-                    (_, Cause::Client(host)) => Some((stored, host)),
-                    (_, Cause::Server) => None,
-                });
+                };
+                let now = stored.iter().filter_map(|it| Some((it, owner(it)?)));
+                kept.insert(*node, now.collect());
             }
             _ => continue,
         }
-        if let Some((stored, owner)) = kept
-            && dead.contains(&owner)
-            && let Some(message) = outlives(stored, owner, at, history.lease)
-        {
+        let of_the_dead = kept
+            .values()
+            .flatten()
+            .filter(|(_, owner)| dead.contains(owner));
+        let outlives =
+            |&(stored, owner): &(&Stored, u8)| outlives(stored, owner, at, history.lease);
+        if let Some(message) = of_the_dead.filter_map(outlives).next() {
             return Some(Witness {
                 at,
                 until: None,
@@ -115,10 +129,16 @@ fn outlives(stored: &Stored, owner: u8, at: Moment, lease: Duration) -> Option<S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::hand_made::*, history::Call};
+    use crate::{
+        checker::hand_made::*,
+        history::{Call, Mode},
+    };
 
     fn with_probe(entries: Vec<(u64, What)>, ends: What) -> History {
-        let call = Call::Acquire { wait: s(15) };
+        let call = Call::Acquire {
+            mode: Mode::Exclusive,
+            wait: s(15),
+        };
         let invoke = What::Invoke {
             op: PROBE_OP,
             actor: Actor::on(u8::MAX),
@@ -145,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_probe_that_is_refused_does_not() {
-        let refused = with_probe(died_holding(Some(10)), What::Fail { op: PROBE_OP });
+        let refused = with_probe(died_holding(Some(10)), refused(PROBE_OP));
         assert!(Progress.check(&refused).witness().is_some());
         let unknown = What::Info {
             op: PROBE_OP,

@@ -1,13 +1,17 @@
 //! P20, grounded belief: at every instant of a belief the server stores this grant's token,
-//! unexpired. It needs the double, which is observed after each of its steps. One client is enough
-//! to break it.
+//! unexpired; where there are several servers, a majority of all of them does. It needs the double,
+//! which is observed after each of its steps. One client is enough to break it.
 //!
 //! Which token is a grant's own? One that a request of its process put there between the start of
-//! the acquisition and its ok. Where several tasks of a process acquire at once there can be more
-//! than one; the grant is grounded if one of them stands throughout.
+//! the acquisition and its ok; for a lock that is taken once more, also one of the grants that the
+//! same actor has already. Where several tasks of a process acquire at once there can be more than
+//! one; the grant is grounded if one of them stands throughout.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, Cause, History, Moment, Stored, What};
+use crate::{
+    history::{Belief, Cause, History, Moment, Stored, What},
+    scenario::Topology,
+};
 use std::collections::BTreeSet;
 
 /// Judges P20.
@@ -16,8 +20,17 @@ pub struct Truth;
 /// What is stored from a moment on.
 struct State<'a> {
     since: Moment,
-    stored: Option<&'a Stored>,
+    stored: &'a [Stored],
     cause: Cause,
+}
+
+/// What the servers stored over time.
+struct Record<'a> {
+    /// By node.
+    nodes: Vec<Vec<State<'a>>>,
+    /// From when on which node was the master, where there are replicas.
+    masters: Vec<(Moment, u8)>,
+    topology: Topology,
 }
 
 impl Checker for Truth {
@@ -29,93 +42,134 @@ impl Checker for Truth {
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
-        let states: Vec<State<'_>> = history
-            .iter()
-            .filter_map(|(since, what)| {
-                let What::Server { cause, stored } = what else {
-                    return None;
-                };
-                Some(State {
-                    since,
-                    stored: stored.as_ref(),
-                    cause: *cause,
-                })
-            })
-            .collect();
+        let record = Record::of(history);
         let beliefs = history.beliefs();
         let witness = beliefs
             .iter()
-            .filter_map(|belief| ungrounded(belief, &states));
+            .filter_map(|belief| record.ungrounded(belief, &beliefs));
         witness
             .min_by_key(|witness| witness.at)
             .map_or(Finding::Valid, Finding::Violation)
     }
 }
 
-fn ungrounded(belief: &Belief, states: &[State<'_>]) -> Option<Witness> {
-    if belief.from >= belief.to {
-        return None;
-    }
-    // The candidate that stands the longest gives the witness.
-    let fell = tokens(belief, states)
-        .into_iter()
-        .map(|token| falls(belief, token, states));
-    let at = fell
-        .max_by_key(|fell| fell.unwrap_or(Moment::NEVER))
-        .unwrap_or(Some(belief.from))?;
-    let message = format!(
-        "{} believes that it holds the lock from {} to {}, but from {} on the server does not \
-         store its token",
-        belief.actor,
-        seconds(belief.from.at),
-        seconds(belief.to.at),
-        seconds(at.at),
-    );
-    Some(Witness {
-        at,
-        until: Some(belief.to.at),
-        grants: vec![belief.grant],
-        message,
-    })
-}
-
-/// The tokens that requests of the holder's process put there while it acquired.
-fn tokens<'a>(belief: &Belief, states: &[State<'a>]) -> BTreeSet<&'a [u8]> {
-    let written = states.iter().filter(|state| {
-        let theirs = state.cause == Cause::Client(belief.actor.host);
-        theirs && belief.asked < state.since && state.since < belief.from
-    });
-    written
-        .filter_map(|state| Some(&*state.stored?.token))
-        .collect()
-}
-
-/// The first moment of the belief at which the token does not stand.
-fn falls(belief: &Belief, token: &[u8], states: &[State<'_>]) -> Option<Moment> {
-    let first = states
-        .partition_point(|state| state.since <= belief.from)
-        .checked_sub(1);
-    let Some(first) = first else {
-        return Some(belief.from);
-    };
-    for (index, state) in states.iter().enumerate().skip(first) {
-        if state.since >= belief.to {
-            break;
+impl<'a> Record<'a> {
+    fn of(history: &'a History) -> Self {
+        let mut nodes = Vec::new();
+        nodes.resize_with(usize::from(history.topology.servers()), Vec::new);
+        let mut masters = vec![(Moment::at(std::time::Duration::ZERO), 0)];
+        for (since, what) in history.iter() {
+            if let What::Server {
+                node,
+                cause,
+                stored,
+            } = what
+            {
+                if let Some(states) = nodes.get_mut(usize::from(*node)) {
+                    states.push(State {
+                        since,
+                        stored,
+                        cause: *cause,
+                    });
+                }
+            } else if let What::Promoted { node } = what {
+                masters.push((since, *node));
+            }
         }
-        let begins = state.since.max(belief.from);
-        let ends = states
-            .get(index + 1)
-            .map_or(belief.to, |next| next.since.min(belief.to));
-        let Some(stored) = state.stored.filter(|stored| stored.token == token) else {
-            return Some(begins);
+        Self {
+            nodes,
+            masters,
+            topology: history.topology,
+        }
+    }
+
+    fn ungrounded(&self, belief: &Belief, beliefs: &[Belief]) -> Option<Witness> {
+        if belief.from >= belief.to {
+            return None;
+        }
+        let mut tokens = self.tokens(belief);
+        let older = beliefs.iter().filter(|older| {
+            older.actor == belief.actor && older.from < belief.asked && belief.asked < older.to
+        });
+        tokens.extend(older.flat_map(|older| self.tokens(older)));
+        // The candidate that stands the longest gives the witness.
+        let fell = tokens.into_iter().map(|token| self.falls(belief, token));
+        let at = fell
+            .max_by_key(|fell| fell.unwrap_or(Moment::NEVER))
+            .unwrap_or(Some(belief.from))?;
+        let who = match self.topology {
+            Topology::Nodes(0 | 1) => "the server does not store",
+            Topology::Nodes(_) => "no majority of the servers stores",
+            Topology::Replicated { .. } => "the master does not store",
         };
-        if let Some(gone) = stored.gone_at()
-            && gone < ends.at
-        {
-            return Some(begins.max(Moment::at(gone)));
+        let message = format!(
+            "{} believes that it holds the lock from {} to {}, but from {} on {who} its token",
+            belief.actor,
+            seconds(belief.from.at),
+            seconds(belief.to.at),
+            seconds(at.at),
+        );
+        Some(Witness {
+            at,
+            until: Some(belief.to.at),
+            grants: vec![belief.grant],
+            message,
+        })
+    }
+
+    /// The tokens that requests of the holder's process put there while it acquired.
+    fn tokens(&self, belief: &Belief) -> BTreeSet<&'a [u8]> {
+        let written = self.nodes.iter().flatten().filter(|state| {
+            let theirs = state.cause == Cause::Client(belief.actor.host);
+            theirs && belief.asked < state.since && state.since < belief.from
+        });
+        let tokens = written.flat_map(|state| state.stored);
+        tokens.map(|stored| &*stored.token).collect()
+    }
+
+    /// The first moment of the belief at which the token does not stand.
+    fn falls(&self, belief: &Belief, token: &[u8]) -> Option<Moment> {
+        let mut moments = vec![belief.from];
+        for states in &self.nodes {
+            let first = states.partition_point(|state| state.since <= belief.from);
+            for state in &states[first.saturating_sub(1)..] {
+                if state.since >= belief.to {
+                    break;
+                }
+                let theirs = state.stored.iter().filter(|stored| stored.token == token);
+                let ends = theirs.filter_map(|stored| stored.gone_at()).map(Moment::at);
+                moments.extend(ends.chain([state.since]));
+            }
+        }
+        moments.extend(self.masters.iter().map(|&(since, _)| since));
+        moments.sort_unstable();
+        let within = moments
+            .into_iter()
+            .filter(|&at| belief.from <= at && at < belief.to);
+        within.into_iter().find(|&at| !self.stands(token, at))
+    }
+
+    /// Whether the token counts as stored at a moment.
+    fn stands(&self, token: &[u8], at: Moment) -> bool {
+        let on = |states: &Vec<State<'_>>| {
+            let latest = states.partition_point(|state| state.since <= at);
+            let latest = latest.checked_sub(1).and_then(|latest| states.get(latest));
+            let mut stored = latest.iter().flat_map(|state| state.stored);
+            stored.any(|stored| stored.token == token && stored.lives(at.at))
+        };
+        match self.topology {
+            Topology::Nodes(_) => {
+                let count = self.nodes.iter().filter(|states| on(states)).count();
+                2 * count > self.nodes.len()
+            }
+            Topology::Replicated { .. } => {
+                let latest = self.masters.partition_point(|&(since, _)| since <= at);
+                let master = latest.checked_sub(1).map(|latest| self.masters[latest].1);
+                let states = master.and_then(|master| self.nodes.get(usize::from(master)));
+                states.is_some_and(on)
+            }
         }
     }
-    None
 }
 
 #[cfg(test)]
@@ -150,13 +204,7 @@ mod tests {
         );
         let released = vec![(3, releases(2, 0, 1)), (3, frees(0)), (3, done(2))];
         assert_eq!(verdict(granted_until(10, released)), None);
-        let expired = vec![(
-            12,
-            What::Server {
-                cause: Cause::Server,
-                stored: None,
-            },
-        )];
+        let expired = vec![(12, empties(0, Cause::Server))];
         assert_eq!(verdict(granted_until(10, expired)), None);
     }
 
@@ -197,6 +245,48 @@ mod tests {
             (1, granted(1, Some(9))),
         ];
         assert_eq!(verdict(foreign).map(|at| at.0), Some(s(1)));
+    }
+
+    fn on_three_nodes(deadline: u64, more: Vec<(u64, What)>) -> Option<Duration> {
+        let begin = vec![
+            (0, tries(1, 0)),
+            (1, stores_on(0, 0, "a", Some(11))),
+            (1, stores_on(2, 0, "a", Some(11))),
+            (2, granted(1, Some(deadline))),
+        ];
+        let history = History {
+            topology: Topology::Nodes(3),
+            ..history(begin.into_iter().chain(more).collect())
+        };
+        let finding = Truth.check(&history);
+        finding.witness().map(|witness| witness.at.at)
+    }
+
+    #[test]
+    fn of_several_nodes_a_majority_of_all_must_store_it() {
+        assert_eq!(on_three_nodes(10, vec![]), None);
+        let forgot = (4, empties(2, Cause::Fault));
+        assert_eq!(on_three_nodes(10, vec![forgot.clone()]), Some(s(4)));
+        let third = (3, stores_on(1, 0, "a", Some(13)));
+        assert_eq!(on_three_nodes(10, vec![third, forgot]), None);
+    }
+
+    #[test]
+    fn after_a_failover_the_new_master_counts() {
+        let replicated = |on_replica: u64| {
+            let mut entries = granted_until(10, vec![(5, What::Promoted { node: 1 })]);
+            let copy = (on_replica, stores_on(1, 0, "a", Some(11)));
+            entries.push(copy);
+            entries.sort_by_key(|&(at, _)| at);
+            let history = History {
+                topology: Topology::Replicated { replicas: 1 },
+                ..history(entries)
+            };
+            let finding = Truth.check(&history);
+            finding.witness().map(|witness| witness.at.at)
+        };
+        assert_eq!(replicated(3), None);
+        assert_eq!(replicated(30), Some(s(5)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{
     frame,
     known::KNOWN,
     peer::whole_replies,
-    transcript::{Expect, Read, Real, Step, Transcript, lines, matches, multibulk},
+    transcript::{Expect, Read, Real, Send, Step, Transcript, lines, matches, multibulk},
 };
 use crate::backend::redis_server::RedisServer;
 use redouble::{Clock, Server, blocking};
@@ -180,6 +180,8 @@ fn is_end(error: &io::Error) -> bool {
 struct Player<'a> {
     target: &'a Target,
     wires: BTreeMap<u32, Wire>,
+    /// Numbers of connections, as CLIENT ID tells them.
+    ids: BTreeMap<u32, String>,
     slept: Duration,
 }
 
@@ -188,6 +190,7 @@ impl<'a> Player<'a> {
         Self {
             target,
             wires: BTreeMap::new(),
+            ids: BTreeMap::new(),
             slept: Duration::ZERO,
         }
     }
@@ -202,6 +205,23 @@ impl<'a> Player<'a> {
                 "a connection that was just opened is gone",
             )),
         }
+    }
+
+    fn send(&mut self, send: &Send) -> io::Result<()> {
+        if send.named().next().is_none() {
+            return self.wire(send.connection)?.send(&send.bytes);
+        }
+        for connection in send.named() {
+            if !self.ids.contains_key(&connection) {
+                let request = [b"CLIENT".to_vec(), b"ID".to_vec()];
+                let reply = self.wire(connection)?.ask(&request)?;
+                let id = String::from_utf8_lossy(&reply);
+                let id = id.trim_start_matches(':').trim_end().to_owned();
+                self.ids.insert(connection, id);
+            }
+        }
+        let bytes = send.bytes_with(&self.ids);
+        self.wire(send.connection)?.send(&bytes)
     }
 
     /// False when the transcript ends here for this server.
@@ -282,7 +302,7 @@ pub fn check_within(
             }
             Step::Send(send) => {
                 sent.clone_from(&send.line);
-                player.wire(send.connection)?.send(&send.bytes)?;
+                player.send(send)?;
                 if send.read == Read::Nothing {
                     std::thread::sleep(ARRIVAL);
                 }
@@ -385,7 +405,7 @@ pub fn record(transcript: &mut Transcript, target: &Target) -> io::Result<()> {
                 for_real &= transcript.real == Real::Whole;
             }
             Step::Send(send) => {
-                player.wire(send.connection)?.send(&send.bytes)?;
+                player.send(&send)?;
                 let (read, connection) = (send.read, send.connection);
                 if read == Read::Nothing {
                     std::thread::sleep(ARRIVAL);

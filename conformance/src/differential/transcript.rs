@@ -16,9 +16,12 @@
 //! | `% double: no, why` | the file is for the real server alone, until the double can do it |
 //! | `% known: name` | the double differs in the next reply, see [`super::KNOWN`] |
 //!
+//! `{id 2}` in a request is the number that CLIENT ID answers connection 2, which is asked for it when it is
+//! first needed.
+//!
 //! A number before `>`, `=`, `<`, `|` or `!` names the connection; without one it is the first.
 
-use std::{fmt, fs, io, path::Path, time::Duration};
+use std::{collections::BTreeMap, fmt, fs, io, path::Path, time::Duration};
 
 /// A conversation.
 #[derive(Clone, Debug)]
@@ -175,15 +178,10 @@ impl Transcript {
             _ => return Err(format!("a line cannot begin with `{sign}`")),
         };
         let words = split(rest).ok_or("unbalanced quotes")?;
-        let bytes = if read == Read::All {
-            words.concat()
-        } else {
-            multibulk(&words)
-        };
         self.steps.push(Step::Send(Send {
             line: line.to_owned(),
             connection,
-            bytes,
+            bytes: bytes_of(&words, read),
             read,
         }));
         Ok(())
@@ -387,6 +385,32 @@ pub(super) fn split(line: &str) -> Option<Vec<Vec<u8>>> {
     Some(words)
 }
 
+fn bytes_of(words: &[Vec<u8>], read: Read) -> Vec<u8> {
+    if read == Read::All {
+        words.concat()
+    } else {
+        multibulk(words)
+    }
+}
+
+impl Send {
+    /// The connections whose numbers it names.
+    pub(super) fn named(&self) -> impl Iterator<Item = u32> {
+        let parts = self.line.split("{id ").skip(1);
+        parts.filter_map(|part| part.split_once('}')?.0.parse().ok())
+    }
+
+    /// What goes over the wire once those numbers are known.
+    pub(super) fn bytes_with(&self, ids: &BTreeMap<u32, String>) -> Vec<u8> {
+        let mut line = self.line.clone();
+        for (connection, id) in ids {
+            line = line.replace(&format!("{{id {connection}}}"), id);
+        }
+        let words = line.split_once(' ').and_then(|(_, rest)| split(rest));
+        bytes_of(&words.unwrap_or_default(), self.read)
+    }
+}
+
 /// The lines of a reply, with everything unprintable escaped.
 pub(super) fn lines(reply: &[u8]) -> Vec<String> {
     let reply = reply.strip_suffix(b"\r\n").unwrap_or(reply);
@@ -451,6 +475,19 @@ mod tests {
         assert_eq!(words, [&b"SET"[..], b"a b\0\n", b"x\"y", b"***"]);
         assert_eq!(split("\"a"), None);
         assert_eq!(split("\"a\"b"), None);
+    }
+
+    #[test]
+    fn a_request_names_connections() {
+        let transcript =
+            Transcript::parse("x", "2> CLIENT KILL ID {id 12}\n").expect("well formed");
+        let Some(Step::Send(send)) = transcript.steps.first() else {
+            panic!("a request");
+        };
+        assert_eq!(send.named().collect::<Vec<_>>(), [12]);
+        let ids = BTreeMap::from([(12, "7".to_owned())]);
+        let words = ["CLIENT", "KILL", "ID", "7"].map(|word| word.as_bytes().to_vec());
+        assert_eq!(send.bytes_with(&ids), multibulk(&words));
     }
 
     #[test]

@@ -360,7 +360,7 @@ impl<'a> Timeline<'a> {
     fn write_waits(&self, out: &mut String) -> fmt::Result {
         let calls = self.history.calls();
         for entry in &self.history.entries {
-            let (What::Ok { op, .. } | What::Fail { op } | What::Info { op, .. }) = &entry.what
+            let (What::Ok { op, .. } | What::Fail { op, .. } | What::Info { op, .. }) = &entry.what
             else {
                 continue;
             };
@@ -446,7 +446,12 @@ impl<'a> Timeline<'a> {
             .entries
             .iter()
             .filter_map(|entry| match &entry.what {
-                What::Server { cause, stored } => Some((entry.at, *cause, stored.as_ref())),
+                // One bar per node is for a later day: the first one, and its first holder.
+                What::Server {
+                    node: 0,
+                    cause,
+                    stored,
+                } => Some((entry.at, *cause, stored.first())),
                 _ => None,
             });
         for (at, cause, next) in ends.chain([(self.end, Cause::Server, None)]) {
@@ -478,7 +483,7 @@ impl<'a> Timeline<'a> {
                 let name = tokens.name(cause, stored);
                 let owner = match cause {
                     Cause::Client(host) => host,
-                    Cause::Server => 5,
+                    Cause::Server | Cause::Fault => 5,
                 };
                 (at, stored, owner, name)
             });
@@ -500,7 +505,12 @@ impl<'a> Timeline<'a> {
                         Call::Release { .. } => "release",
                         Call::Drop { .. } => "drop",
                         Call::Renew { .. } => "renew",
-                        Call::Try | Call::Acquire { .. } => continue,
+                        Call::Access { .. } => "access",
+                        Call::Try { .. }
+                        | Call::Acquire { .. }
+                        | Call::Admit
+                        | Call::CountDown
+                        | Call::Await { .. } => continue,
                     };
                     (actor.host, Some(actor.task), sign, "sign")
                 }

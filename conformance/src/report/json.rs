@@ -96,6 +96,7 @@ fn trial(trial: &Trial) -> Value {
         "verdict": verdict(trial),
         "runs": trial.coverage.runs,
         "grants": trial.coverage.grants,
+        "unsupported": trial.unsupported,
         "inconclusive": trial.inconclusive,
         "seconds": trial.elapsed.as_secs_f64(),
         "seen_in_runs": sights.collect::<serde_json::Map<_, _>>(),

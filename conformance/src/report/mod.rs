@@ -5,9 +5,9 @@ pub mod json;
 pub mod terminal;
 
 use crate::{
-    history::{Actor, Call, Cause, History, Moment, OpId, Stored, What},
+    history::{Access, Actor, Call, Cause, History, Moment, OpId, Refusal, Stored, What},
     runner::Trial,
-    scenario::Lost,
+    scenario::{Fault, How, Lost, Node},
     subject::Expected,
     verdict::{CALM, MIXED},
 };
@@ -74,12 +74,12 @@ pub(crate) fn notes(history: &History) -> Vec<Note> {
                 Some((actor, _)) => (Lane::Client(actor), "tries again".to_owned(), false),
                 None => continue,
             },
-            What::Ok { op, deadline } => match of_op(op) {
+            What::Ok { op, deadline, .. } => match of_op(op) {
                 Some((actor, call)) => (Lane::Client(actor), done(call, *deadline), false),
                 None => continue,
             },
-            What::Fail { op } => match of_op(op) {
-                Some((actor, call)) => (Lane::Client(actor), refused(call).to_owned(), false),
+            What::Fail { op, why } => match of_op(op) {
+                Some((actor, call)) => (Lane::Client(actor), refused(call, *why).to_owned(), false),
                 None => continue,
             },
             What::Info { op, error } => match of_op(op) {
@@ -103,7 +103,7 @@ pub(crate) fn notes(history: &History) -> Vec<Note> {
             What::Crash { host } => (on(*host), "dies".to_owned(), true),
             What::Restart { host } => (on(*host), "restarts".to_owned(), false),
             What::Panic { host, message } => (on(*host), format!("panics: {message}"), true),
-            What::Cut { host, lost } => {
+            What::Cut { host, lost, .. } => {
                 let what = match lost {
                     Lost::Request => "connection cut, request lost",
                     Lost::Reply => "connection cut, executed but reply lost",
@@ -111,11 +111,42 @@ pub(crate) fn notes(history: &History) -> Vec<Note> {
                 };
                 (on(*host), what.to_owned(), true)
             }
-            What::Server { cause, stored } => (
-                Lane::Server,
-                tokens.describe(*cause, stored.as_ref()),
-                false,
-            ),
+            What::Strikes { fault } => (of_fault(*fault, on), fault.to_string(), true),
+            What::Heals { fault } => (of_fault(*fault, on), format!("over: {fault}"), false),
+            What::Promoted { node } => {
+                (Lane::Server, format!("{} is the master", Node(*node)), true)
+            }
+            What::Server {
+                node,
+                cause,
+                stored,
+            } => {
+                let several = history.topology.servers() > 1;
+                let on = several.then(|| format!("{}: ", Node(*node)));
+                let text = tokens.describe(*cause, stored);
+                (Lane::Server, on.unwrap_or_default() + &text, false)
+            }
+            What::Resource {
+                grant,
+                access,
+                value,
+                refused,
+                ..
+            } => match of_op(grant) {
+                Some((actor, _)) => {
+                    let verb = match access {
+                        Access::Read => "read",
+                        Access::Write => "written",
+                    };
+                    let text = if *refused {
+                        format!("refused by the resource, {value} not {verb}")
+                    } else {
+                        format!("resource: {value} {verb}")
+                    };
+                    (Lane::Client(actor), text, *refused)
+                }
+                None => continue,
+            },
         };
         notes.push(Note {
             at: history.moment(index),
@@ -127,36 +158,54 @@ pub(crate) fn notes(history: &History) -> Vec<Note> {
     notes
 }
 
+/// The lane of whomever a fault strikes.
+fn of_fault(fault: Fault, on: impl Fn(u8) -> Lane) -> Lane {
+    fault.host().map_or(Lane::Server, on)
+}
+
 fn asks(call: Call) -> String {
     match call {
-        Call::Try => "try ...".to_owned(),
-        Call::Acquire { wait } => format!("lock, wait {} ...", time(wait)),
+        Call::Try { mode } => format!("try{} ...", How(mode)),
+        Call::Acquire { mode, wait } => format!("lock{}, wait {} ...", How(mode), time(wait)),
         Call::Renew { .. } => "renew ...".to_owned(),
         Call::Release { .. } => "release ...".to_owned(),
         Call::Drop { .. } => "drops the guard".to_owned(),
+        Call::Access { .. } => "access the resource ...".to_owned(),
+        Call::Admit => "ask to be admitted ...".to_owned(),
+        Call::CountDown => "count down ...".to_owned(),
+        Call::Await { wait } => format!("await zero, wait {} ...", time(wait)),
     }
 }
 
 fn done(call: Call, deadline: Option<Duration>) -> String {
-    match call {
-        Call::Try | Call::Acquire { .. } => match deadline {
-            Some(at) => format!("LOCKED until {}", time(at)),
-            None => "LOCKED".to_owned(),
-        },
-        Call::Renew { .. } => match deadline {
-            Some(at) => format!("renewed until {}", time(at)),
-            None => "renewed".to_owned(),
-        },
-        Call::Release { .. } => "released".to_owned(),
-        Call::Drop { .. } => "dropped".to_owned(),
-    }
+    let until = deadline.map_or_else(String::new, |at| format!(" until {}", time(at)));
+    let what = match call {
+        Call::Try { .. } | Call::Acquire { .. } => "LOCKED",
+        Call::Renew { .. } => "renewed",
+        Call::Release { .. } => "released",
+        Call::Drop { .. } => "dropped",
+        Call::Access { .. } => "accessed",
+        Call::Admit => "ADMITTED",
+        Call::CountDown => "counted",
+        Call::Await { .. } => "at zero",
+    };
+    format!("{what}{until}")
 }
 
-const fn refused(call: Call) -> &'static str {
+const fn refused(call: Call, why: Refusal) -> &'static str {
     match call {
-        Call::Try | Call::Acquire { .. } => "not granted",
+        Call::Try { .. } | Call::Acquire { .. } => match why {
+            Refusal::Lost => "granted too late",
+            Refusal::Contended | Refusal::TimedOut | Refusal::Fenced | Refusal::Other => {
+                "not granted"
+            }
+        },
         Call::Renew { .. } => "not renewed",
         Call::Release { .. } | Call::Drop { .. } => "was not held any more",
+        Call::Access { .. } => "refused by the resource",
+        Call::Admit => "not admitted",
+        Call::CountDown => "not counted",
+        Call::Await { .. } => "not at zero in time",
     }
 }
 
@@ -183,27 +232,30 @@ impl Tokens {
         let letter = char::from(b'A' + u8::try_from(nth % 26).unwrap_or(0));
         let owner = match cause {
             Cause::Client(host) => Actor::on(host).to_string(),
-            Cause::Server => "server".to_owned(),
+            Cause::Server | Cause::Fault => "server".to_owned(),
         };
         let name = format!("{letter} of {owner}");
         self.names.insert(stored.token.clone(), name.clone());
         name
     }
 
-    fn describe(&mut self, cause: Cause, stored: Option<&Stored>) -> String {
+    fn describe(&mut self, cause: Cause, stored: &[Stored]) -> String {
         let by = match cause {
             Cause::Client(host) => format!(" (by {})", Actor::on(host)),
             Cause::Server => String::new(),
+            Cause::Fault => " (by a fault)".to_owned(),
         };
-        match stored {
-            None => format!("free{by}"),
-            Some(stored) => {
-                let name = self.name(cause, stored);
-                match stored.expires {
-                    Some(at) => format!("{name} until {}{by}", time(at)),
-                    None => format!("{name} for ever{by}"),
-                }
-            }
+        let mut all = Vec::new();
+        for stored in stored {
+            let name = self.name(cause, stored);
+            all.push(match stored.expires {
+                Some(at) => format!("{name} until {}", time(at)),
+                None => format!("{name} for ever"),
+            });
         }
+        if all.is_empty() {
+            all.push("free".to_owned());
+        }
+        format!("{}{by}", all.join(", "))
     }
 }

@@ -3,9 +3,10 @@
 //! A scenario says everything about a run. Absolute times and draws that are hashed per event
 //! (see `simulation::chance`) mean that deleting an event shifts nothing else.
 
+use super::{Capability, Fault, Op};
 use crate::history::{Actor, OpId};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 /// A scenario: a pure function of its seed when generated, a file when saved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,8 +21,69 @@ pub struct Scenario {
     /// Every message takes 0 to this many milliseconds, drawn per message.
     #[serde(default)]
     pub latency_ms: u64,
+    /// The servers.
+    #[serde(default, skip_serializing_if = "Topology::is_one")]
+    pub topology: Topology,
     /// What happens, in the order of its time.
     pub events: Vec<Event>,
+}
+
+/// The servers that a lock runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Topology {
+    /// So many servers that know nothing of each other; at least 1, at most 64.
+    Nodes(u8),
+    /// A master with so many replicas. Clients dial one address, which leads to the master.
+    Replicated {
+        /// How many replicas, at least 1.
+        replicas: u8,
+    },
+}
+
+impl Default for Topology {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl Topology {
+    /// One server.
+    pub const ONE: Self = Self::Nodes(1);
+
+    /// Whether it is one server.
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        *self == Self::ONE
+    }
+
+    /// How many addresses there are for clients.
+    #[must_use]
+    pub const fn addresses(self) -> u8 {
+        match self {
+            Self::Nodes(count) => count,
+            Self::Replicated { .. } => 1,
+        }
+    }
+
+    /// How many servers there are.
+    #[must_use]
+    pub const fn servers(self) -> u8 {
+        match self {
+            Self::Nodes(count) => count,
+            Self::Replicated { replicas } => 1 + replicas,
+        }
+    }
+
+    /// What a backend must be able to do for it.
+    #[must_use]
+    pub const fn needs(self) -> Option<Capability> {
+        match self {
+            Self::Nodes(0 | 1) => None,
+            Self::Nodes(_) => Some(Capability::SeveralNodes),
+            Self::Replicated { .. } => Some(Capability::Replicas),
+        }
+    }
 }
 
 /// How the scheduler picks the next task among those that can run.
@@ -71,120 +133,6 @@ pub enum Happening {
     },
 }
 
-/// What an actor can do. An actor holds at most one grant; what makes no sense in its state
-/// (releasing without a grant, acquiring with one) is skipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-pub enum Op {
-    /// Takes the lock if it is free.
-    Try,
-    /// Takes the lock, waiting for it.
-    Acquire {
-        /// The longest wait in milliseconds.
-        wait_ms: u64,
-    },
-    /// Like `Acquire`, but the future is dropped at its k-th poll, if it gets there.
-    Cancelled {
-        /// The longest wait in milliseconds.
-        wait_ms: u64,
-        /// How often the future is polled at most.
-        polls: u32,
-    },
-    /// Extends the grant by the lease.
-    Renew,
-    /// Gives the grant back.
-    Release,
-    /// Drops the guard.
-    Drop,
-}
-
-/// What can go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "fault", rename_all = "snake_case")]
-pub enum Fault {
-    /// The client process is not scheduled; clocks, timers and the network run on.
-    Pause {
-        /// Which process.
-        host: u8,
-    },
-    /// Messages of one direction take longer; later ones wait behind them.
-    Delay {
-        /// Whose link.
-        host: u8,
-        /// Which way.
-        direction: Direction,
-        /// How much longer, in milliseconds.
-        by_ms: u64,
-    },
-    /// The first message of the span ends the connection.
-    Cut {
-        /// Whose connection.
-        host: u8,
-        /// What is lost with it.
-        lost: Lost,
-    },
-    /// The client process dies; after the span it starts anew.
-    Crash {
-        /// Which process.
-        host: u8,
-    },
-    /// The monotonic clock of the client process gains or loses.
-    Drift {
-        /// Which process.
-        host: u8,
-        /// Microseconds gained per second.
-        ppm: i64,
-    },
-}
-
-/// A direction on a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Client to server.
-    Requests,
-    /// Server to client.
-    Replies,
-}
-
-/// What a cut connection takes with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Lost {
-    /// The request: it never arrives.
-    Request,
-    /// The reply: the request was executed, nobody hears of it.
-    Reply,
-    /// The request for now: it arrives and is executed at the end of the span.
-    Late,
-}
-
-impl Fault {
-    /// The client process that it strikes.
-    #[must_use]
-    pub const fn host(self) -> u8 {
-        match self {
-            Self::Pause { host }
-            | Self::Delay { host, .. }
-            | Self::Cut { host, .. }
-            | Self::Crash { host }
-            | Self::Drift { host, .. } => host,
-        }
-    }
-
-    /// The nemesis that makes such faults.
-    #[must_use]
-    pub const fn nemesis(self) -> &'static str {
-        match self {
-            Self::Pause { .. } => "pause",
-            Self::Delay { .. } => "delay",
-            Self::Cut { .. } => "cut",
-            Self::Crash { .. } => "crash",
-            Self::Drift { .. } => "drift",
-        }
-    }
-}
-
 impl Event {
     /// True time of its start.
     #[must_use]
@@ -197,15 +145,16 @@ impl Event {
     pub const fn until_ms(&self) -> u64 {
         match &self.happening {
             Happening::Op { .. } => self.at_ms,
+            Happening::Fault { fault, .. } if fault.is_instant() => self.at_ms,
             Happening::Fault { for_ms, .. } => self.at_ms + *for_ms,
         }
     }
 
-    /// The client process that it concerns.
+    /// The client process that it concerns, if it does one.
     #[must_use]
-    pub const fn host(&self) -> u8 {
+    pub fn host(&self) -> Option<u8> {
         match &self.happening {
-            Happening::Op { actor, .. } => actor.host,
+            Happening::Op { actor, .. } => Some(actor.host),
             Happening::Fault { fault, .. } => fault.host(),
         }
     }
@@ -227,7 +176,14 @@ impl Scenario {
     /// All client processes that operations or faults mention.
     #[must_use]
     pub fn hosts(&self) -> BTreeSet<u8> {
-        self.events.iter().map(Event::host).collect()
+        self.events.iter().filter_map(Event::host).collect()
+    }
+
+    /// What a backend must be able to do to play it.
+    #[must_use]
+    pub fn needs(&self) -> BTreeSet<Capability> {
+        let faults = self.faults().filter_map(|(.., fault)| fault.needs());
+        faults.chain(self.topology.needs()).collect()
     }
 
     /// The operations.
@@ -273,19 +229,16 @@ impl Scenario {
     fn works_too_long(&self, actor: Actor) -> bool {
         let mut since: Option<u64> = None;
         for (event, _, op) in self.ops().filter(|&(_, who, _)| who == actor) {
-            match op {
-                Op::Try | Op::Acquire { .. } | Op::Cancelled { .. } => {
-                    since = since.or(Some(event.at_ms));
-                }
-                Op::Renew => since = since.and(Some(event.at_ms)),
-                Op::Release | Op::Drop => {
-                    if since
-                        .take()
-                        .is_some_and(|since| event.at_ms >= since + self.lease_ms)
-                    {
-                        return true;
-                    }
-                }
+            if op.mode().is_some() {
+                since = since.or(Some(event.at_ms));
+            } else if op == Op::Renew {
+                since = since.and(Some(event.at_ms));
+            } else if op.gives_back()
+                && since
+                    .take()
+                    .is_some_and(|since| event.at_ms >= since + self.lease_ms)
+            {
+                return true;
             }
         }
         false
@@ -314,34 +267,11 @@ impl Scenario {
             happening: match event.happening {
                 Happening::Op { actor, op } => Happening::Op {
                     actor,
-                    op: match op {
-                        Op::Acquire { wait_ms } => Op::Acquire {
-                            wait_ms: map(wait_ms),
-                        },
-                        Op::Cancelled { wait_ms, polls } => Op::Cancelled {
-                            wait_ms: map(wait_ms),
-                            polls,
-                        },
-                        Op::Try | Op::Renew | Op::Release | Op::Drop => op,
-                    },
+                    op: op.map_ms(&map),
                 },
                 Happening::Fault { for_ms, fault } => Happening::Fault {
                     for_ms: map(for_ms),
-                    fault: match fault {
-                        Fault::Delay {
-                            host,
-                            direction,
-                            by_ms,
-                        } => Fault::Delay {
-                            host,
-                            direction,
-                            by_ms: map(by_ms),
-                        },
-                        Fault::Pause { .. }
-                        | Fault::Cut { .. }
-                        | Fault::Crash { .. }
-                        | Fault::Drift { .. } => fault,
-                    },
+                    fault: fault.map_ms(&map),
                 },
             },
         });
@@ -378,83 +308,10 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|error| format!("\"{error}\""))
 }
 
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Requests => "requests",
-            Self::Replies => "replies",
-        })
-    }
-}
-
-/// A duration in milliseconds as people write it: `250 ms`, `7.5 s`.
-struct Ms(u64);
-
-impl fmt::Display for Ms {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => f.write_str("0 s"),
-            ms if ms < 1_000 => write!(f, "{ms} ms"),
-            ms => write!(f, "{} s", ms as f64 / 1_000.0),
-        }
-    }
-}
-
-impl fmt::Display for Happening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Op { actor, op } => match op {
-                Op::Try => write!(f, "{actor} tries to lock"),
-                Op::Acquire { wait_ms } => {
-                    write!(f, "{actor} locks, waiting up to {}", Ms(wait_ms))
-                }
-                Op::Cancelled { wait_ms, polls } => write!(
-                    f,
-                    "{actor} locks, waiting up to {}, and gives up at poll {polls}",
-                    Ms(wait_ms)
-                ),
-                Op::Renew => write!(f, "{actor} renews"),
-                Op::Release => write!(f, "{actor} releases"),
-                Op::Drop => write!(f, "{actor} drops its guard"),
-            },
-            Self::Fault { for_ms, fault } => {
-                let client = Actor::on(fault.host());
-                let span = Ms(for_ms);
-                match fault {
-                    Fault::Pause { .. } => write!(f, "{client} is paused for {span}"),
-                    Fault::Delay {
-                        direction, by_ms, ..
-                    } => {
-                        write!(
-                            f,
-                            "for {span}, {direction} of {client} take {} longer",
-                            Ms(by_ms)
-                        )
-                    }
-                    Fault::Cut { lost, .. } => {
-                        let what = match lost {
-                            Lost::Request => "its request lost",
-                            Lost::Reply => "its request executed, the reply lost",
-                            Lost::Late => "its request executed at the end of the span",
-                        };
-                        write!(
-                            f,
-                            "within {span}, the connection of {client} is cut, {what}"
-                        )
-                    }
-                    Fault::Crash { .. } => write!(f, "{client} dies and restarts after {span}"),
-                    Fault::Drift { ppm, .. } => {
-                        write!(f, "for {span}, the clock of {client} is off by {ppm} ppm")
-                    }
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Lost;
 
     fn sample() -> Scenario {
         let op = |id, at_ms, op| Event {
@@ -470,8 +327,9 @@ mod tests {
             lease_ms: 30_000,
             schedule: Schedule::Random,
             latency_ms: 2,
+            topology: Topology::ONE,
             events: vec![
-                op(0, 250, Op::Acquire { wait_ms: 12_000 }),
+                op(0, 250, Op::acquire(12_000)),
                 Event {
                     id: 1,
                     at_ms: 400,
@@ -479,6 +337,7 @@ mod tests {
                         for_ms: 9_000,
                         fault: Fault::Cut {
                             host: 0,
+                            node: None,
                             lost: Lost::Reply,
                         },
                     },

@@ -5,12 +5,15 @@
 //! each row of the verdict matrix gets its share of runs.
 
 use super::{
-    Event, Fault, Happening, Op, Scenario, Schedule,
+    Event, Happening, Scenario, Schedule, Topology,
     nemesis::{HOSTS_MAX, NEMESES, Nemesis, Strike, UNITS_PER_LEASE},
+    workload,
 };
-use crate::history::{Actor, OpId};
+use crate::{
+    history::{Actor, OpId},
+    subject::Promises,
+};
 use proptest::{
-    collection::vec,
     prelude::*,
     strategy::ValueTree,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -31,19 +34,41 @@ impl Default for Generator {
 }
 
 impl Generator {
-    /// A generator that takes turns, or one that stays with the nemesis of a given name.
+    /// A generator for a mutex on one node, see [`of`](Self::of).
     #[must_use]
     pub fn new(only: Option<&str>) -> Self {
-        let calm: [&[&dyn Nemesis]; 1] = [&[]];
-        let single = NEMESES.chunks(1);
-        let turns = calm.into_iter().chain(single).chain([NEMESES]);
+        Self::of(Promises::mutex_on_one_node(), only)
+    }
+
+    /// A generator for locks of this kind that takes turns, or one that stays with the nemesis of a
+    /// given name.
+    #[must_use]
+    pub fn of(promises: Promises, only: Option<&str>) -> Self {
+        let striking = || Self::nemeses(promises.topology);
+        let single = striking().map(|nemesis| vec![nemesis]);
+        let mixed = striking().filter(|nemesis| !nemesis.is_beyond()).collect();
+        let turns = std::iter::once(vec![]).chain(single).chain([mixed]);
         let chosen = turns.filter(|nemeses| match only {
             None => true,
             Some(name) => nemeses.len() == 1 && nemeses[0].name() == name,
         });
         Self {
-            turns: chosen.map(scenarios).collect(),
+            turns: chosen
+                .map(|nemeses| scenarios(promises, &nemeses))
+                .collect(),
         }
+    }
+
+    /// The nemeses that can strike on these servers, in the order of their turns.
+    pub fn nemeses(topology: Topology) -> impl Iterator<Item = &'static dyn Nemesis> {
+        let all = NEMESES.iter().copied();
+        all.filter(move |nemesis| nemesis.applies(topology))
+    }
+
+    /// Whether there is anything to generate: not if the only nemesis does not apply.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
     }
 
     /// The scenario of a seed.
@@ -70,49 +95,8 @@ impl Generator {
     }
 }
 
-/// One round of an actor; times in units.
-#[derive(Clone, Copy, Debug)]
-struct Cycle {
-    gap: u64,
-    how: How,
-    hold: u64,
-    renew: bool,
-    end: Op,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum How {
-    Try,
-    Wait(u64),
-    Cancel(u64, u32),
-}
-
-fn cycle(overwork: bool) -> impl Strategy<Value = Cycle> {
-    let how = prop_oneof![
-        2 => Just(How::Try),
-        6 => (10..240_u64).prop_map(How::Wait),
-        1 => (10..240_u64, 1..8_u32).prop_map(|(wait, polls)| How::Cancel(wait, polls)),
-    ];
-    // Near the end of the lease is where checks and acts fall apart.
-    let short = prop_oneof![5 => 0..80_u64, 1 => 108..120_u64];
-    let hold = if overwork {
-        prop_oneof![1 => short, 1 => 121..220_u64].boxed()
-    } else {
-        short.boxed()
-    };
-    let end = prop_oneof![4 => Just(Op::Release), 1 => Just(Op::Drop)];
-    (0..40_u64, how, hold, prop::bool::weighted(0.2), end).prop_map(
-        |(gap, how, hold, renew, end)| Cycle {
-            gap,
-            how,
-            hold,
-            renew,
-            end,
-        },
-    )
-}
-
-fn scenarios(nemeses: &[&dyn Nemesis]) -> BoxedStrategy<Scenario> {
+fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrategy<Scenario> {
+    let topology = promises.topology;
     let overwork = nemeses.iter().any(|nemesis| nemesis.overworks());
     let several = nemeses.len() > 1;
     let strikes: Vec<BoxedStrategy<Vec<Strike>>> = nemeses
@@ -131,7 +115,7 @@ fn scenarios(nemeses: &[&dyn Nemesis]) -> BoxedStrategy<Scenario> {
         3 => Just(Schedule::Pct),
         1 => Just(Schedule::Fifo),
     ];
-    let cycles = vec(vec(cycle(overwork), 2..6), usize::from(HOSTS_MAX) + 1);
+    let workload = workload::of(promises, overwork);
     let shape = (
         2..=HOSTS_MAX,
         prop::bool::weighted(0.2),
@@ -139,21 +123,30 @@ fn scenarios(nemeses: &[&dyn Nemesis]) -> BoxedStrategy<Scenario> {
     );
     // A near network, or a slow one: a lease in thirty round trips.
     let latency_ms = prop_oneof![2 => 0..4_u64, 1 => 100..LEASE_MS / 30];
-    (shape, cycles, strikes, latency_ms, schedule)
+    (shape, workload, strikes, latency_ms, schedule)
         .prop_map(
-            |((hosts, second_task, kept), cycles, strikes, latency_ms, schedule)| {
+            move |((hosts, second_task, kept), workload, strikes, latency_ms, schedule)| {
                 let mut actors: Vec<Actor> = (0..hosts).map(Actor::on).collect();
                 if second_task {
                     actors.push(Actor { host: 0, task: 1 });
                 }
                 let mut events: Vec<(u64, Happening)> = Vec::new();
-                for (actor, cycles) in actors.into_iter().zip(&cycles) {
-                    events.extend(play(actor, cycles, kept));
+                for (nth, actor) in actors.into_iter().enumerate() {
+                    let ops = workload.ops(nth, kept).into_iter();
+                    events.extend(ops.map(|(at, op)| {
+                        (
+                            ms(at),
+                            Happening::Op {
+                                actor,
+                                op: op.map_ms(ms),
+                            },
+                        )
+                    }));
                 }
                 let faults = strikes
                     .into_iter()
                     .flatten()
-                    .map(|strike| strike.event(hosts));
+                    .filter_map(|strike| strike.event(hosts, topology));
                 let faults: Vec<_> = faults.map(|fault| aimed(fault, &events)).collect();
                 events.extend(faults);
                 events.sort_by_key(|&(at, _)| at);
@@ -168,6 +161,7 @@ fn scenarios(nemeses: &[&dyn Nemesis]) -> BoxedStrategy<Scenario> {
                     lease_ms: LEASE_MS,
                     schedule,
                     latency_ms,
+                    topology,
                     events: events.collect(),
                 }
             },
@@ -179,15 +173,17 @@ const fn ms(units: u64) -> u64 {
     units * LEASE_MS / UNITS_PER_LEASE
 }
 
-/// Every other fault begins together with an operation of its client: that is where it hurts.
+/// Every other fault begins together with an operation: that is where it hurts.
 fn aimed((at, fault): (u64, Happening), ops: &[(u64, Happening)]) -> (u64, Happening) {
     let host = match fault {
         Happening::Fault { fault, .. } if at % ms(2) == 0 => fault.host(),
         Happening::Fault { .. } | Happening::Op { .. } => return (at, fault),
     };
-    let theirs = ops
-        .iter()
-        .filter(|(_, op)| matches!(op, Happening::Op { actor, .. } if actor.host == host));
+    // What befalls a node befalls whoever comes next.
+    let theirs = ops.iter().filter(|(_, op)| match op {
+        Happening::Op { actor, .. } => host.is_none_or(|host| host == actor.host),
+        Happening::Fault { .. } => false,
+    });
     let next = theirs
         .map(|&(begins, _)| begins)
         .filter(|&begins| begins >= at)
@@ -195,63 +191,27 @@ fn aimed((at, fault): (u64, Happening), ops: &[(u64, Happening)]) -> (u64, Happe
     (next.unwrap_or(at), fault)
 }
 
-/// The events of one actor. `kept`: its last grant is never given back.
-fn play(actor: Actor, cycles: &[Cycle], kept: bool) -> Vec<(u64, Happening)> {
-    let mut events = Vec::new();
-    let mut at = 0;
-    let mut push = |at, op| events.push((ms(at), Happening::Op { actor, op }));
-    for (index, cycle) in cycles.iter().enumerate() {
-        at += cycle.gap;
-        push(
-            at,
-            match cycle.how {
-                How::Try => Op::Try,
-                How::Wait(wait) => Op::Acquire { wait_ms: ms(wait) },
-                How::Cancel(wait, polls) => Op::Cancelled {
-                    wait_ms: ms(wait),
-                    polls,
-                },
-            },
-        );
-        if cycle.renew {
-            push(at + cycle.hold / 2, Op::Renew);
-        }
-        at += cycle.hold;
-        if !(kept && index + 1 == cycles.len()) {
-            push(at, cycle.end);
-        }
-    }
-    events
-}
-
 impl Strike {
-    fn event(self, hosts: u8) -> (u64, Happening) {
-        let fault = match self.fault {
-            Fault::Pause { host } => Fault::Pause { host: host % hosts },
-            Fault::Delay {
-                host,
-                direction,
-                by_ms,
-            } => Fault::Delay {
-                host: host % hosts,
-                direction,
-                by_ms: ms(by_ms),
-            },
-            Fault::Cut { host, lost } => Fault::Cut {
-                host: host % hosts,
-                lost,
-            },
-            Fault::Crash { host } => Fault::Crash { host: host % hosts },
-            // A drift of a host that is not there stays without effect.
-            Fault::Drift { .. } => self.fault,
+    /// The fault as an event, if it can strike there.
+    fn event(self, hosts: u8, topology: Topology) -> Option<(u64, Happening)> {
+        let servers = topology.servers();
+        // Where such spans overlap they would add up past the bound.
+        let fault = self.fault;
+        let nowhere = fault.host().is_some_and(|host| host >= hosts)
+            || fault.node().is_some_and(|node| node >= servers);
+        if nowhere && matches!(fault.nemesis(), "drift" | "node-drift") {
+            return None;
+        }
+        let fault = fault
+            .with_host(|host| host % hosts)
+            .with_node(|node| node % servers)
+            .map_ms(ms);
+        let fault = match topology.addresses() {
+            1 => fault.on_all_links(),
+            _ => fault,
         };
-        (
-            ms(self.at),
-            Happening::Fault {
-                for_ms: ms(self.length),
-                fault,
-            },
-        )
+        let for_ms = ms(self.length);
+        Some((ms(self.at), Happening::Fault { for_ms, fault }))
     }
 }
 
@@ -280,7 +240,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(of(0), [] as [&str; 0]);
-        for (nemesis, seed) in NEMESES.iter().zip(1..) {
+        for (nemesis, seed) in Generator::nemeses(Topology::ONE).zip(1..) {
             let others: BTreeSet<_> = of(seed)
                 .into_iter()
                 .filter(|name| *name != nemesis.name())

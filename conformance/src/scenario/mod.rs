@@ -1,9 +1,16 @@
 //! What a run is made of: events, the strategies that generate them, the passes that shrink them.
 
 mod event;
+mod fault;
 pub mod generate;
 pub mod nemesis;
+mod op;
 mod shrink;
+mod words;
+mod workload;
 
-pub use event::{Direction, Event, Fault, Happening, Lost, Op, Scenario, Schedule};
+pub use event::{Event, Happening, Scenario, Schedule, Topology};
+pub use fault::{Capability, Direction, Fault, Lost, ServerError};
+pub use op::Op;
 pub use shrink::{Shrunk, shrink};
+pub(crate) use words::{How, Node};

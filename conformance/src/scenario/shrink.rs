@@ -5,7 +5,7 @@
 //! numbers. Since all draws of a run are named by their purpose, dropping one event leaves the
 //! rest of the run as it was.
 
-use super::{Event, Fault, Happening, Op, Scenario, Schedule};
+use super::{Event, Happening, Scenario, Schedule, Topology};
 use crate::history::OpId;
 use std::collections::BTreeMap;
 
@@ -33,6 +33,7 @@ pub fn shrink(scenario: &Scenario, fails: impl FnMut(&Scenario) -> bool) -> Shru
         let before = search.best.clone();
         search.drop_clients();
         search.drop_events();
+        search.merge_nodes();
         search.calm();
         search.simplify_ops();
         search.weaken();
@@ -83,7 +84,11 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
 
     fn drop_clients(&mut self) {
         for host in self.best.hosts() {
-            let events = self.best.events.iter().filter(|event| event.host() != host);
+            let events = self
+                .best
+                .events
+                .iter()
+                .filter(|event| event.host() != Some(host));
             self.offer_events(events.cloned().collect());
         }
         for actor in self.best.actors() {
@@ -115,6 +120,42 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         }
     }
 
+    /// Moves what happens to one node to another, and does with fewer nodes.
+    fn merge_nodes(&mut self) {
+        let count = self.best.topology.servers();
+        for node in (1..count).rev() {
+            for to in 0..node {
+                let mut events = self.best.events.clone();
+                for event in &mut events {
+                    if let Happening::Fault { fault, .. } = &mut event.happening {
+                        *fault = fault.with_node(|of| if of == node { to } else { of });
+                    }
+                }
+                if self.offer_events(events) {
+                    break;
+                }
+            }
+        }
+        for nodes in 1..count {
+            let candidate = Scenario {
+                topology: match self.best.topology {
+                    Topology::Nodes(_) => Topology::Nodes(nodes),
+                    Topology::Replicated { .. } => Topology::Replicated { replicas: nodes },
+                },
+                ..self.best.clone()
+            };
+            let is_there = |event: &Event| match event.happening {
+                Happening::Fault { fault, .. } => fault
+                    .node()
+                    .is_none_or(|node| node < candidate.topology.servers()),
+                Happening::Op { .. } => true,
+            };
+            if candidate.events.iter().all(is_there) && self.offer(candidate.clone()) {
+                break;
+            }
+        }
+    }
+
     fn calm(&mut self) {
         self.offer(Scenario {
             latency_ms: 0,
@@ -138,22 +179,13 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
     }
 
     fn simplify_ops(&mut self) {
-        let simpler = |to: fn(Op) -> Op| {
-            move |event: &mut Event| {
+        for nth in 0..2 {
+            self.each(|event| {
                 if let Happening::Op { op, .. } = &mut event.happening {
-                    *op = to(*op);
+                    *op = op.simpler().get(nth).copied().unwrap_or(*op);
                 }
-            }
-        };
-        self.each(simpler(|op| match op {
-            Op::Cancelled { wait_ms, .. } => Op::Acquire { wait_ms },
-            Op::Drop => Op::Release,
-            Op::Try | Op::Acquire { .. } | Op::Renew | Op::Release => op,
-        }));
-        self.each(simpler(|op| match op {
-            Op::Acquire { .. } | Op::Cancelled { .. } => Op::Try,
-            Op::Try | Op::Renew | Op::Release | Op::Drop => op,
-        }));
+            });
+        }
     }
 
     fn weaken(&mut self) {
@@ -168,11 +200,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         }
         self.each(|event| {
             if let Happening::Fault { fault, .. } = &mut event.happening {
-                match fault {
-                    Fault::Delay { by_ms, .. } => *by_ms /= 2,
-                    Fault::Drift { ppm, .. } => *ppm /= 2,
-                    Fault::Pause { .. } | Fault::Cut { .. } | Fault::Crash { .. } => {}
-                }
+                *fault = fault.weaker();
             }
         });
     }
@@ -224,17 +252,13 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
         let mut names: BTreeMap<u8, u8> = BTreeMap::new();
         let mut events = self.best.events.clone();
         for event in &mut events {
-            let next = u8::try_from(names.len()).unwrap_or(u8::MAX);
-            let name = *names.entry(event.host()).or_insert(next);
+            let mut name = |host| {
+                let next = u8::try_from(names.len()).unwrap_or(u8::MAX);
+                *names.entry(host).or_insert(next)
+            };
             match &mut event.happening {
-                Happening::Op { actor, .. } => actor.host = name,
-                Happening::Fault { fault, .. } => match fault {
-                    Fault::Pause { host }
-                    | Fault::Delay { host, .. }
-                    | Fault::Cut { host, .. }
-                    | Fault::Crash { host }
-                    | Fault::Drift { host, .. } => *host = name,
-                },
+                Happening::Op { actor, .. } => actor.host = name(actor.host),
+                Happening::Fault { fault, .. } => *fault = fault.with_host(name),
             }
         }
         self.offer_events(events);
@@ -248,13 +272,7 @@ fn round_start(event: &mut Event, round: &dyn Fn(u64) -> u64) {
 fn round_length(event: &mut Event, round: &dyn Fn(u64) -> u64) {
     match &mut event.happening {
         Happening::Fault { for_ms, .. } => *for_ms = round(*for_ms),
-        Happening::Op {
-            op: Op::Acquire { wait_ms } | Op::Cancelled { wait_ms, .. },
-            ..
-        } => {
-            *wait_ms = round(*wait_ms);
-        }
-        Happening::Op { .. } => {}
+        Happening::Op { op, .. } => *op = op.map_ms(round),
     }
 }
 
@@ -262,6 +280,7 @@ fn round_length(event: &mut Event, round: &dyn Fn(u64) -> u64) {
 mod tests {
     use super::*;
     use crate::scenario::generate::Generator;
+    use crate::scenario::{Fault, Op};
 
     #[test]
     fn only_what_the_failure_needs_stays() {
@@ -269,7 +288,7 @@ mod tests {
         let fails = |scenario: &Scenario| {
             scenario.faults().any(|(from, to, fault)| {
                 let releases = scenario.ops().any(|(event, actor, op)| {
-                    op == Op::Release && actor.host != fault.host() && event.at_ms > to
+                    op == Op::Release && Some(actor.host) != fault.host() && event.at_ms > to
                 });
                 matches!(fault, Fault::Pause { .. }) && to - from >= 10_000 && releases
             })

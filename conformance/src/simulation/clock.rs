@@ -26,6 +26,9 @@ impl HostClock {
     /// Local time at the start of a run. Not 0, so that confusing the two times shows.
     pub const ORIGIN: Duration = Duration::from_secs(1_000);
 
+    /// The rate of a clock that stands still, in parts per million.
+    pub const STANDSTILL: i64 = -1_000_000;
+
     /// A clock that runs at the rate of true time.
     #[must_use]
     pub fn exact() -> Self {
@@ -40,7 +43,8 @@ impl HostClock {
 
     /// A clock that gains `ppm` microseconds per second (loses, if negative) in each of the given
     /// spans `(from, to, ppm)` of true time. Where spans overlap, their rates add up; the total
-    /// rate is kept above -90 %, so a clock never stands still or runs backwards.
+    /// rate is kept above -90 %, so a clock never runs backwards. It stands still in spans of
+    /// [`STANDSTILL`](Self::STANDSTILL), whatever else there is.
     #[must_use]
     pub fn drifting(spans: &[(Duration, Duration, i64)]) -> Self {
         let mut edges: Vec<Duration> = spans.iter().flat_map(|&(from, to, _)| [from, to]).collect();
@@ -48,16 +52,20 @@ impl HostClock {
         edges.dedup();
         let mut clock = Self::exact();
         for edge in edges {
-            let rate_ppm: i64 = spans
+            let rates = spans
                 .iter()
                 .filter(|&&(from, to, _)| from <= edge && edge < to)
-                .map(|&(_, _, ppm)| ppm)
-                .sum();
+                .map(|&(_, _, ppm)| ppm);
+            let rate_ppm = if rates.clone().any(|ppm| ppm == Self::STANDSTILL) {
+                Self::STANDSTILL
+            } else {
+                rates.sum::<i64>().max(-900_000)
+            };
             let local_from = clock.local(edge);
             clock.pieces.push(Piece {
                 true_from: edge,
                 local_from,
-                rate_ppm: rate_ppm.max(-900_000),
+                rate_ppm,
             });
         }
         clock
@@ -74,15 +82,61 @@ impl HostClock {
     /// The first true time at which the clock shows `local` or more.
     #[must_use]
     pub fn true_time(&self, local: Duration) -> Duration {
-        let piece = self.piece(|piece| piece.local_from <= local);
+        // The clock has shown it before a standstill at just that time.
+        let piece = self.piece(|piece| piece.local_from < local);
         let elapsed = nanos(local.saturating_sub(piece.local_from));
         let rate = PPM + i128::from(piece.rate_ppm);
+        if rate == 0 {
+            return Duration::MAX;
+        }
         piece.true_from + duration((elapsed * PPM + rate - 1) / rate)
     }
 
     fn piece(&self, begins_before: impl Fn(&Piece) -> bool) -> Piece {
         let at = self.pieces.partition_point(begins_before).saturating_sub(1);
         self.pieces[at]
+    }
+}
+
+/// A host's wall clock: it drifts like the other one, runs through a suspension, and can be set.
+#[derive(Clone, Debug)]
+pub(crate) struct WallClock {
+    course: HostClock,
+    /// When it was set, and by how many milliseconds.
+    jumps: Vec<(Duration, i64)>,
+}
+
+impl WallClock {
+    /// What it shows at the start of a run, since 1970: 2024-01-01.
+    pub(crate) const ORIGIN: Duration = Duration::from_secs(1_704_067_200);
+
+    pub(crate) const fn new(course: HostClock) -> Self {
+        Self {
+            course,
+            jumps: Vec::new(),
+        }
+    }
+
+    /// It is moved at a true time; back, if negative.
+    pub(crate) fn set(&mut self, at: Duration, by_ms: i64) {
+        self.jumps.push((at, by_ms));
+    }
+
+    /// What it shows at a true time.
+    pub(crate) fn at(&self, true_time: Duration) -> Duration {
+        let past = self.jumps.iter().filter(|&&(at, _)| at <= true_time);
+        let by_ms: i64 = past.map(|&(_, by_ms)| by_ms).sum();
+        let size = Duration::from_millis(by_ms.unsigned_abs());
+        let shown = Self::ORIGIN
+            + self
+                .course
+                .local(true_time)
+                .saturating_sub(HostClock::ORIGIN);
+        if by_ms < 0 {
+            shown.saturating_sub(size)
+        } else {
+            shown + size
+        }
     }
 }
 
@@ -116,6 +170,25 @@ mod tests {
         assert_eq!(clock.local(S(30)), HostClock::ORIGIN + S(35));
         assert_eq!(clock.true_time(HostClock::ORIGIN + S(13)), S(12));
         assert_eq!(clock.true_time(HostClock::ORIGIN + S(30)), S(25));
+    }
+
+    #[test]
+    fn a_clock_that_stood_still_is_behind_for_good() {
+        let clock = HostClock::drifting(&[(S(10), S(40), HostClock::STANDSTILL)]);
+        assert_eq!(clock.local(S(25)), HostClock::ORIGIN + S(10));
+        assert_eq!(clock.local(S(45)), HostClock::ORIGIN + S(15));
+        assert_eq!(clock.true_time(HostClock::ORIGIN + S(10)), S(10));
+        assert_eq!(clock.true_time(HostClock::ORIGIN + S(12)), S(42));
+    }
+
+    #[test]
+    fn a_wall_clock_is_set_and_goes_on() {
+        let mut clock = WallClock::new(HostClock::exact());
+        clock.set(S(10), -5_000);
+        clock.set(S(20), 60_000);
+        assert_eq!(clock.at(S(9)), WallClock::ORIGIN + S(9));
+        assert_eq!(clock.at(S(11)), WallClock::ORIGIN + S(6));
+        assert_eq!(clock.at(S(20)), WallClock::ORIGIN + S(75));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 #[derive(Clone)]
 pub struct Connection {
     host: Host,
+    node: u8,
     current: Arc<Mutex<Option<Arc<Dialled>>>>,
 }
 
@@ -31,9 +32,10 @@ impl Drop for Dialled {
 }
 
 impl Connection {
-    pub(super) async fn open(host: Host) -> RedisResult<Self> {
+    pub(super) async fn open(host: Host, node: u8) -> RedisResult<Self> {
         let connection = Self {
             host,
+            node,
             current: Arc::default(),
         };
         connection.dialled().await?;
@@ -45,7 +47,8 @@ impl Connection {
         if let Some(dialled) = &*current {
             return Ok(Arc::clone(dialled));
         }
-        let (connection, driver) = self.host.dial(self.host.request_timeout()).await?;
+        let timeout = self.host.request_timeout();
+        let (connection, driver) = self.host.dial(self.node, timeout).await?;
         let driver = self.host.spawn_task(driver);
         let dialled = Arc::new(Dialled { connection, driver });
         *current = Some(Arc::clone(&dialled));

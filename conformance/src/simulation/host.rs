@@ -2,13 +2,13 @@
 
 use super::{
     chance,
-    clock::HostClock,
+    clock::{HostClock, WallClock},
     connection::Connection,
+    network::Network,
+    recorder::Recorder,
     scheduler::{Place, Spawner, Task, TaskHandle},
-    stream::{ClientEnd, Link, LinkPlan},
-    world::Recorder,
+    stream::ClientEnd,
 };
-use crate::backend::Node;
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisError, RedisResult,
     aio::MultiplexedConnection,
@@ -34,12 +34,15 @@ struct Inner {
     seed: u64,
     lease: Duration,
     clock: HostClock,
-    plan: Arc<LinkPlan>,
-    node: Arc<dyn Node>,
+    wall: WallClock,
+    network: Arc<Network>,
     recorder: Recorder,
     spawner: Spawner,
     draws: Mutex<Draws>,
 }
+
+/// The threads of a client process, as [`Host::worker_id`] pretends.
+const THREADS: u64 = 3;
 
 /// Draws are numbered from the event that is under way, so that other events do not matter.
 #[derive(Default)]
@@ -58,8 +61,8 @@ impl Host {
         seed: u64,
         lease: Duration,
         clock: HostClock,
-        plan: Arc<LinkPlan>,
-        node: Arc<dyn Node>,
+        wall: WallClock,
+        network: Arc<Network>,
         recorder: Recorder,
         spawner: Spawner,
     ) -> Self {
@@ -69,8 +72,8 @@ impl Host {
             seed,
             lease,
             clock,
-            plan,
-            node,
+            wall,
+            network,
             recorder,
             spawner,
             draws: Mutex::default(),
@@ -135,12 +138,46 @@ impl Host {
         self.spawn_task(Box::pin(task)).is_some()
     }
 
-    /// Opens a connection to the server that dials again when it broke or a reply timed out.
+    /// Reads the wall clock of the process: the time since 1970, as far as it knows.
+    #[must_use]
+    pub fn wall_clock(&self) -> Duration {
+        self.0.wall.at(self.0.recorder.now())
+    }
+
+    /// The thread on which the caller runs, as a runtime with several threads numbers them: after an
+    /// await it may be another one.
+    #[must_use]
+    pub fn worker_id(&self) -> u64 {
+        1 + self.0.spawner.thread(THREADS)
+    }
+
+    /// The number of the process on its machine. Processes of different machines may have the same.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        1 + self.0.incarnation
+    }
+
+    /// How many servers there are to connect to.
+    #[must_use]
+    pub fn nodes(&self) -> u8 {
+        self.0.network.addresses()
+    }
+
+    /// Opens a connection to the first server that dials again when it broke or a reply timed out.
+    /// Where there are replicas, it leads to the master.
     ///
     /// # Errors
     /// If the server cannot be reached.
     pub async fn connection(&self) -> RedisResult<Connection> {
-        Connection::open(self.clone()).await
+        self.connect_to(0).await
+    }
+
+    /// The same to another server, numbered from 0.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or there is none of this number.
+    pub async fn connect_to(&self, node: u8) -> RedisResult<Connection> {
+        Connection::open(self.clone(), node).await
     }
 
     /// How long a request of this process waits for its reply: a fraction of the lease.
@@ -152,14 +189,16 @@ impl Host {
     /// Dials once. The driver must be polled for anything to happen.
     pub(crate) async fn dial(
         &self,
+        node: u8,
         timeout: Duration,
     ) -> RedisResult<(MultiplexedConnection, Task)> {
         let connect = async {
-            let end = self.wire().await?;
+            let end = self.wire(node).await?;
             let config = AsyncConnectionConfig::new()
                 .set_response_timeout(Some(timeout))
                 .set_connection_timeout(None);
-            MultiplexedConnection::new_with_config(self.0.node.login(), end, config).await
+            MultiplexedConnection::new_with_config(self.0.network.servers.login(), end, config)
+                .await
         };
         let connected = tokio::time::timeout(timeout, connect)
             .await
@@ -171,25 +210,32 @@ impl Host {
     /// The same for a caller that keeps the time limits itself and takes pushes.
     pub(crate) async fn dial_resp3(
         &self,
+        node: u8,
     ) -> RedisResult<(MultiplexedConnection, Task, UnboundedReceiver<PushInfo>)> {
-        let end = self.wire().await?;
+        let end = self.wire(node).await?;
         let (sender, pushes) = unbounded_channel();
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_connection_timeout(None)
             .set_push_sender(sender);
-        let login = self.0.node.login().clone();
+        let login = self.0.network.servers.login().clone();
         let login = login.set_protocol(ProtocolVersion::RESP3);
         let (connection, driver) =
             MultiplexedConnection::new_with_config(&login, end, config).await?;
         Ok((connection, Box::pin(driver), pushes))
     }
 
-    /// Lays a link to the server.
-    async fn wire(&self) -> RedisResult<ClientEnd> {
-        let transport = self.0.node.dial().await?;
-        let (end, link) = Link::new(transport, Arc::clone(&self.0.plan), self.0.recorder.clone());
-        self.0.spawner.spawn(Place::Link(self.0.id), Box::pin(link));
+    /// Lays a link to a server.
+    async fn wire(&self, node: u8) -> RedisResult<ClientEnd> {
+        let Inner {
+            id,
+            network,
+            recorder,
+            spawner,
+            ..
+        } = &*self.0;
+        let (end, link) = network.lay(*id, node, recorder.clone()).await?;
+        spawner.spawn(Place::Link(*id), Box::pin(link));
         Ok(end)
     }
 

@@ -6,7 +6,12 @@
 pub(crate) mod chance;
 mod clock;
 mod connection;
+mod director;
 mod host;
+mod network;
+mod player;
+mod recorder;
+mod resource;
 mod scheduler;
 mod stream;
 mod world;
@@ -17,3 +22,9 @@ pub use host::Host;
 pub(crate) use scheduler::Task;
 pub use stream::Transport;
 pub use world::{PROBE_OP, Run, RunError, run};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -15,7 +15,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
 };
@@ -31,8 +31,8 @@ pub(crate) enum Place {
     Client(u8),
     /// On the link of a client process: carries bytes whatever happens to their sender.
     Link(u8),
-    /// At the server.
-    Server,
+    /// At a server.
+    Server(u8),
     /// Outside: the director of the scenario.
     Director,
 }
@@ -42,8 +42,9 @@ impl Place {
         match self {
             Self::Client(host) => host as u64,
             Self::Link(host) => 0x100 + host as u64,
-            Self::Server => 0x200,
             Self::Director => 0x201,
+            Self::Server(0) => 0x200,
+            Self::Server(node) => 0x300 + node as u64,
         }
     }
 }
@@ -78,6 +79,8 @@ pub(crate) struct Spawner(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
+    /// Drawn for each poll: the number of the thread that it would run on, before the remainder.
+    thread: AtomicU64,
 }
 
 #[derive(Default)]
@@ -113,6 +116,7 @@ impl Spawner {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
+            thread: AtomicU64::new(0),
         }))
     }
 
@@ -141,6 +145,11 @@ impl Spawner {
     /// The current incarnation of a client process; it grows with every death.
     pub(crate) fn incarnation(&self, host: u8) -> u32 {
         self.0.state().clients.entry(host).or_default().incarnation
+    }
+
+    /// The thread that the current poll would run on, of so many.
+    pub(crate) fn thread(&self, of: u64) -> u64 {
+        self.0.thread.load(Ordering::Relaxed) % of
     }
 
     /// Stops polling the tasks of a client process. Pauses nest.
@@ -421,7 +430,7 @@ impl Scheduler {
                 .clients
                 .get(&host)
                 .is_none_or(|client| client.paused == 0),
-            Place::Link(_) | Place::Server | Place::Director => true,
+            Place::Link(_) | Place::Server(_) | Place::Director => true,
         };
         let ready = self
             .ready
@@ -439,6 +448,8 @@ impl Scheduler {
         };
         let place = slot.place;
         slot.handle.queued.store(false, Ordering::Relaxed);
+        let thread = chance::draw([self.seed, slot.name, slot.wakes_at, slot.wakes]);
+        self.spawner.0.thread.store(thread, Ordering::Relaxed);
         let mut cx = Context::from_waker(&slot.waker);
         let future = &mut slot.future;
         match catch_unwind(AssertUnwindSafe(|| Pin::new(future).poll(&mut cx))) {
@@ -449,7 +460,7 @@ impl Scheduler {
                     on_step(Step::Panicked(host, panic_message(&panic)));
                     self.spawner.kill(host);
                 }
-                Place::Link(_) | Place::Server | Place::Director => resume_unwind(panic),
+                Place::Link(_) | Place::Server(_) | Place::Director => resume_unwind(panic),
             },
         }
         on_step(Step::Polled(place));

@@ -4,7 +4,7 @@
 //! they travel on while the client is paused and after it died. The link knows bytes and times
 //! only, the same on every backend: what was written by one call is a message.
 
-use super::{chance, world::Recorder};
+use super::{chance, recorder::Recorder};
 use crate::{
     history::What,
     scenario::{Direction, Fault, Lost, Scenario},
@@ -16,7 +16,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
@@ -26,17 +26,36 @@ use tokio::{
     time::{Instant, Sleep},
 };
 
+/// Remembers that bytes have reached a server since somebody last looked.
+#[derive(Clone)]
+pub(crate) struct Touched {
+    pub(crate) servers: Arc<AtomicU64>,
+    pub(crate) server: u8,
+}
+
+impl Touched {
+    fn mark(&self) {
+        self.servers
+            .fetch_or(1_u64 << (self.server % 64), Ordering::Relaxed);
+    }
+}
+
 /// A byte stream to a server.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
-/// What the network does to the messages of one client process over the whole run.
+/// What the network does to the messages between a client process and an address over the whole
+/// run.
 pub(crate) struct LinkPlan {
     seed: u64,
     host: u8,
+    node: u8,
     latency_ms: u64,
     delays: Vec<(Duration, Duration, Direction, Duration)>,
     cuts: Vec<(Duration, Duration, Lost)>,
+    partitions: Vec<(Duration, Duration, Option<Direction>)>,
+    /// When the server stands still: it reads nothing and writes nothing.
+    halts: Vec<(Duration, Duration)>,
     /// Which of the cuts have struck; each strikes once.
     struck: Mutex<Vec<bool>>,
     /// Whatever is still under way never arrives.
@@ -44,21 +63,28 @@ pub(crate) struct LinkPlan {
 }
 
 impl LinkPlan {
-    pub(crate) fn of(scenario: &Scenario, host: u8) -> Self {
+    pub(crate) fn of(scenario: &Scenario, host: u8, node: u8) -> Self {
         let (mut delays, mut cuts) = (Vec::new(), Vec::new());
-        for (from, to, fault) in scenario
-            .faults()
-            .filter(|(_, _, fault)| fault.host() == host)
-        {
+        let (mut partitions, mut halts) = (Vec::new(), Vec::new());
+        let theirs = scenario.faults().filter(|(.., fault)| {
+            fault.host().is_none_or(|of| of == host) && fault.node().is_none_or(|of| of == node)
+        });
+        for (from, to, fault) in theirs {
             let (from, to) = (Duration::from_millis(from), Duration::from_millis(to));
-            match fault {
-                Fault::Delay {
-                    direction, by_ms, ..
-                } => {
-                    delays.push((from, to, direction, Duration::from_millis(by_ms)));
-                }
-                Fault::Cut { lost, .. } => cuts.push((from, to, lost)),
-                Fault::Pause { .. } | Fault::Crash { .. } | Fault::Drift { .. } => {}
+            if let Fault::Delay {
+                direction, by_ms, ..
+            } = fault
+            {
+                delays.push((from, to, direction, Duration::from_millis(by_ms)));
+            } else if let Fault::Cut { lost, .. } = fault {
+                cuts.push((from, to, lost));
+            } else if let Fault::Partition { direction, .. } = fault {
+                partitions.push((from, to, direction));
+            } else if let Fault::NodePause { .. } = fault {
+                halts.push((from, to));
+            } else if matches!(fault, Fault::SplitBrain { .. }) {
+                // The client comes to the other side by dialling anew.
+                cuts.push((from, to, Lost::Request));
             }
         }
         let struck = Mutex::new(vec![false; cuts.len()]);
@@ -66,9 +92,12 @@ impl LinkPlan {
         Self {
             seed,
             host,
+            node,
             latency_ms,
             delays,
             cuts,
+            partitions,
+            halts,
             struck,
             forgotten: AtomicBool::new(false),
         }
@@ -83,19 +112,41 @@ impl LinkPlan {
     }
 
     /// How long a message takes that is sent now.
-    fn delay(&self, direction: Direction, now: Duration) -> Duration {
+    pub(crate) fn delay(&self, direction: Direction, now: Duration) -> Duration {
         let faults = self
             .delays
             .iter()
             .filter(|&&(from, to, which, _)| which == direction && from <= now && now < to);
         let purpose = [
             self.seed,
-            u64::from(self.host),
+            u64::from(self.host) | u64::from(self.node) << 8,
             1 + direction as u64,
             u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
         ];
         let base = Duration::from_millis(chance::below(self.latency_ms + 1, purpose));
         base + faults.map(|&(.., by)| by).sum::<Duration>()
+    }
+
+    /// When a message that is sent now gets through.
+    fn due(&self, direction: Direction, now: Duration) -> Duration {
+        let delay = self.delay(direction, now);
+        match direction {
+            Direction::Requests => {
+                let arrives = self.past_partitions(direction, now + delay);
+                past(&self.halts, arrives)
+            }
+            Direction::Replies => self.past_partitions(direction, past(&self.halts, now) + delay),
+        }
+    }
+
+    /// When a message arrives that would arrive at `due`, were it not for partitions.
+    fn past_partitions(&self, direction: Direction, mut due: Duration) -> Duration {
+        while let Some(&(_, to, _)) = self.partitions.iter().find(|&&(from, to, way)| {
+            way.is_none_or(|way| way == direction) && from <= due && due < to
+        }) {
+            due = to;
+        }
+        due
     }
 
     /// The cut that a message sent now runs into, with the end of its span.
@@ -110,6 +161,14 @@ impl LinkPlan {
         let (_, to, lost) = self.cuts[at];
         Some((lost, to))
     }
+}
+
+/// The first time from `at` on that lies in none of the spans.
+fn past(spans: &[(Duration, Duration)], mut at: Duration) -> Duration {
+    while let Some(&(_, to)) = spans.iter().find(|&&(from, to)| from <= at && at < to) {
+        at = to;
+    }
+    at
 }
 
 #[derive(Default)]
@@ -235,6 +294,7 @@ pub(crate) struct Link {
     plan: Arc<LinkPlan>,
     recorder: Recorder,
     transport: Box<dyn Transport>,
+    touched: Touched,
     requests: VecDeque<Message>,
     replies: VecDeque<Message>,
     last_due: [Duration; 2],
@@ -248,6 +308,7 @@ impl Link {
         transport: Box<dyn Transport>,
         plan: Arc<LinkPlan>,
         recorder: Recorder,
+        touched: Touched,
     ) -> (ClientEnd, Self) {
         let pipe = Arc::new(Mutex::new(Pipe::default()));
         let end = ClientEnd(Arc::clone(&pipe));
@@ -256,6 +317,7 @@ impl Link {
             plan,
             recorder,
             transport,
+            touched,
             requests: VecDeque::new(),
             replies: VecDeque::new(),
             last_due: [Duration::ZERO; 2],
@@ -268,6 +330,7 @@ impl Link {
     fn cut(&mut self, lost: Lost) {
         self.recorder.record(What::Cut {
             host: self.plan.host,
+            node: self.plan.node,
             lost,
         });
         self.replies.clear();
@@ -276,7 +339,7 @@ impl Link {
     }
 
     fn due(&mut self, direction: Direction, now: Duration) -> Duration {
-        let due = now + self.plan.delay(direction, now);
+        let due = self.plan.due(direction, now);
         let last = &mut self.last_due[direction as usize];
         *last = due.max(*last);
         *last
@@ -316,6 +379,7 @@ impl Link {
             .front_mut()
             .filter(|message| message.due <= now)
         {
+            self.touched.mark();
             match Pin::new(&mut self.transport).poll_write(cx, &message.bytes)? {
                 Poll::Ready(written) if written == message.bytes.len() => {
                     self.requests.pop_front();

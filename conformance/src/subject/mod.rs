@@ -3,17 +3,19 @@
 mod canary;
 mod kind;
 mod promises;
+mod suspect;
 
+pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
 pub use kind::Mutex;
 pub use promises::Promises;
+pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
 
 use crate::{
-    backend::Backend,
+    backend::View,
     checker::Property,
-    scenario::Scenario,
-    simulation::{Run, RunError},
+    history::{Mode, Stored},
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -26,7 +28,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// (connections, time, randomness, tasks) comes from the [`Host`].
 ///
 /// An `Err` always means that the outcome is *unknown*: the request may have been executed, or
-/// may be executed later. What definitely did not happen is `Ok(None)` or `Ok(false)`.
+/// may be executed later. What definitely did not happen is `Ok(None)` or `Ok(false)`, or a
+/// [`Refusal`] as the error, which says why.
 pub trait Subject: Send + Sync + 'static {
     /// The lock object: one per client process, shared by all its tasks.
     type Lock: Send + Sync + 'static;
@@ -88,6 +91,76 @@ pub trait Subject: Send + Sync + 'static {
         None
     }
 
+    /// Takes a lock that can be taken in several ways, if it is free; the suite calls this.
+    fn try_mode(
+        &self,
+        lock: &Self::Lock,
+        mode: Mode,
+    ) -> impl Future<Output = Result<Option<Self::Grant>, BoxError>> + Send {
+        async move {
+            if mode.is_exclusive() {
+                self.try_lock(lock).await
+            } else {
+                Err(NotOffered.into())
+            }
+        }
+    }
+
+    /// Takes a lock that can be taken in several ways, waiting for it; the suite calls this.
+    fn lock_mode(
+        &self,
+        lock: &Self::Lock,
+        mode: Mode,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Option<Self::Grant>, BoxError>> + Send {
+        async move {
+            if mode.is_exclusive() {
+                self.lock_timeout(lock, wait).await
+            } else {
+                Err(NotOffered.into())
+            }
+        }
+    }
+
+    /// The fencing token of a grant, where the lock has them.
+    fn fencing_token(&self, grant: &Self::Grant) -> Option<u64> {
+        let _ = grant;
+        None
+    }
+
+    /// Whether its users send the fencing token with their reads as well, as they should.
+    fn fences_reads(&self) -> bool {
+        true
+    }
+
+    /// Asks to be among the first N; whether that was granted.
+    fn admit(&self, lock: &Self::Lock) -> impl Future<Output = Result<bool, BoxError>> + Send {
+        let _ = lock;
+        async { Err(NotOffered.into()) }
+    }
+
+    /// Counts a latch down; whether that counted, which it does not at 0.
+    fn count_down(&self, lock: &Self::Lock) -> impl Future<Output = Result<bool, BoxError>> + Send {
+        let _ = lock;
+        async { Err(NotOffered.into()) }
+    }
+
+    /// Waits until a latch stands at 0; false if it did not in time.
+    fn await_zero(
+        &self,
+        lock: &Self::Lock,
+        wait: Duration,
+    ) -> impl Future<Output = Result<bool, BoxError>> + Send {
+        let _ = (lock, wait);
+        async { Err(NotOffered.into()) }
+    }
+
+    /// What a node stores for the lock: a token per holder. Unless said otherwise, the string at
+    /// the key.
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        view.string(key).into_iter().collect()
+    }
+
     /// Completes when the holder is told that the grant is lost.
     fn lost(&self, grant: &Self::Grant) -> impl Future<Output = ()> + Send {
         let _ = grant;
@@ -106,33 +179,6 @@ impl fmt::Display for NotOffered {
 }
 
 impl std::error::Error for NotOffered {}
-
-/// A [`Subject`] whose types are forgotten, so that different ones fit into a list.
-pub trait Suspect: Send + Sync {
-    /// The name under which it is listed.
-    fn name(&self) -> &'static str;
-    /// What it claims.
-    fn promises(&self) -> Promises;
-    /// Plays a scenario with it.
-    ///
-    /// # Errors
-    /// If the backend is out of reach.
-    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError>;
-}
-
-impl<S: Subject> Suspect for Arc<S> {
-    fn name(&self) -> &'static str {
-        Subject::name(&**self)
-    }
-
-    fn promises(&self) -> Promises {
-        Subject::promises(&**self)
-    }
-
-    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
-        crate::simulation::run(self, backend, scenario)
-    }
-}
 
 /// The verdict that the suite has to reach about a listed subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

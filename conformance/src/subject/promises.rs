@@ -1,8 +1,16 @@
 //! What a lock claims. The verdict depends on it: nobody is convicted of what it never promised.
 
-/// The claims of a lock.
+use crate::{history::Kind, scenario::Topology};
+
+/// The claims of a lock: what it is, what it runs on, what it bears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
+    /// What kind of lock it is. Decides what scenarios ask of it.
+    pub kind: Kind,
+    /// The servers that it wants.
+    pub topology: Topology,
+    /// Whether its holder may take it again, to release it as often.
+    pub reentrant: bool,
     /// Grants carry a deadline (or are renewed), so exclusion is claimed past the lease as well.
     pub deadline: bool,
     /// The largest relative error between a client's and the server's clock that is tolerated, in
@@ -16,9 +24,35 @@ impl Promises {
     #[must_use]
     pub const fn mutex_on_one_node() -> Self {
         Self {
+            kind: Kind::Mutex,
+            topology: Topology::ONE,
+            reentrant: false,
             deadline: false,
             drift_ppm: 0,
         }
+    }
+
+    /// The same of another kind: a semaphore, a read-write lock, a counter, a latch.
+    #[must_use]
+    pub const fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            ..Self::mutex_on_one_node()
+        }
+    }
+
+    /// It runs on these servers.
+    #[must_use]
+    pub const fn on(mut self, topology: Topology) -> Self {
+        self.topology = topology;
+        self
+    }
+
+    /// Its holder may take it again.
+    #[must_use]
+    pub const fn reentrant(mut self) -> Self {
+        self.reentrant = true;
+        self
     }
 
     /// The holder is told a deadline until which it holds, whatever happens.

@@ -10,7 +10,7 @@ static ACQUIRE: LazyLock<Script> =
 
 /// For how long the last number is kept. After that the server's clock alone makes them grow, as it
 /// also does after a loss of data.
-const LAST_KEPT: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const LAST_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) fn scheme(key: &[u8]) -> Scheme {
     Scheme {

@@ -2,8 +2,13 @@
 //! is a [`Claim`]. Waiting, guards and watchdogs work on claims and are the same for all of them.
 
 pub(crate) mod around;
+pub(crate) mod fair;
 pub(crate) mod fenced;
+pub(crate) mod multi;
+pub(crate) mod read_write;
+pub(crate) mod redlock;
 pub(crate) mod scripted;
+pub(crate) mod semaphore;
 pub(crate) mod single;
 
 use crate::{
@@ -46,7 +51,7 @@ pub(crate) trait Claim: Send + Sync + 'static {
     /// done or until the time is over. Returns [`is_settled`](Self::is_settled).
     fn settle(&self, until: Duration) -> BoxFuture<'_, bool>;
 
-    /// Takes over a grant that another process was given. Nothing is asked.
+    /// Takes over a grant that another process was given. Nothing is asked; the next thing is to extend it.
     fn adopt(&self, fence: Option<FencingToken>);
 
     /// Waits until `replicas` replicas have the grant, for some part of the time that is left. Returns how many have.
@@ -57,6 +62,11 @@ pub(crate) trait Claim: Send + Sync + 'static {
 
     /// Whether the lock was granted and is not known to be gone.
     fn may_stand(&self) -> bool;
+
+    /// Whether it must not be asked again: whoever still wants the lock makes a new claim and drops this one.
+    fn is_spent(&self) -> bool {
+        false
+    }
 
     /// The longest lease that was asked for: nothing that is left behind lasts longer.
     fn longest_lease(&self) -> Duration;
@@ -81,6 +91,16 @@ pub(crate) enum Attempt {
     Refused { holder_ttl: Option<Duration> },
     /// No answer, or an error; the error says whether the request may have been executed.
     Failed(NodeError),
+}
+
+/// An argument of a script.
+pub(crate) fn number(number: u64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+/// The same in milliseconds.
+pub(crate) fn millis(time: Duration) -> Vec<u8> {
+    time.as_millis().to_string().into_bytes()
 }
 
 /// The name of a further key of a lock, in the same slot of a cluster. A key that has braces of its own

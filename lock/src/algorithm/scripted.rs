@@ -34,18 +34,22 @@ use std::{
 pub(crate) struct Scheme {
     /// The first one is the name of the lock. In a cluster all of them are in one slot.
     pub(crate) keys: Vec<Vec<u8>>,
+    /// How many of the first keys are locks, whose release is published on a channel of their own.
+    pub(crate) locks: usize,
     /// What all three scripts get besides the token and the lease.
     pub(crate) args: Vec<Vec<u8>>,
     /// Whether the first request is a plain `SET NX PX`; it says what `acquire` says.
     pub(crate) begins_with_set: bool,
+    /// Whether a refusal leaves something behind, such as a place in a queue; `release` removes that too.
+    pub(crate) queues: bool,
     /// Replies `OK`, or `[OK, fencing token]`; or for how many ms the holder may stay, -1 if that is not
     /// known.
     pub(crate) acquire: &'static Script,
     /// Replies 1, or 0 if the lock is not ours any more.
     pub(crate) extend: &'static Script,
     /// Replies 1, or 0 if the lock was not ours any more. If it removed something, it publishes on
-    /// `KEYS[1]:released`, whose message wakes one waiter of each process: with the payload `all` all of
-    /// them, with a token the waiter of that token, if it is there.
+    /// `KEYS[1]:released`. The payload says who is woken: nothing, one waiter of each process; `all`, all of
+    /// them; a token, the waiter that asks with it.
     pub(crate) release: &'static Script,
 }
 
@@ -76,6 +80,8 @@ struct Traces {
     asked: bool,
     /// It was granted, and is not known to be gone.
     stands: bool,
+    /// It was refused, and waits in a queue.
+    waits: bool,
     /// Connections on which an acquire was sent that is not known to be over: it may have been
     /// executed, and may yet be. Any later answer on the same line proves that it is over.
     unsettled: Vec<Arc<Line>>,
@@ -130,9 +136,21 @@ impl Scripted {
         let reply = self.node.run(line, self.scheme.release, call, until).await;
         let removed = flag(reply?)?;
         let mut traces = self.traces();
-        traces.stands = false;
+        (traces.stands, traces.waits) = (false, false);
         traces.is_over(line);
         Ok(removed)
+    }
+
+    /// Runs another script of the algorithm, which replies as `extend` does.
+    pub(crate) async fn tell(
+        &self,
+        script: &Script,
+        number: u64,
+        until: Duration,
+    ) -> Result<bool, NodeError> {
+        let line = self.node.line(until).await?;
+        let call = self.scheme.call(&self.token, number);
+        flag(self.node.run(&line, script, call, until).await?)
     }
 
     /// The limit for one request among several.
@@ -143,6 +161,11 @@ impl Scripted {
 }
 
 impl Traces {
+    /// Whether Redis has something of it, as far as is known.
+    fn is_there(&self) -> bool {
+        self.stands || self.waits
+    }
+
     fn is_over(&mut self, line: &Arc<Line>) {
         self.unsettled.retain(|other| !Arc::ptr_eq(other, line));
     }
@@ -186,9 +209,13 @@ impl Claim for Scripted {
             if !matches!(&attempt, Attempt::Failed(error) if error.is_unknown()) {
                 let mut traces = self.traces();
                 traces.is_over(&line);
-                if matches!(attempt, Attempt::Granted { .. }) {
-                    traces.stands = true;
-                    traces.grant = Some((Arc::clone(&line), sent));
+                match attempt {
+                    Attempt::Granted { .. } => {
+                        (traces.stands, traces.waits) = (true, false);
+                        traces.grant = Some((Arc::clone(&line), sent));
+                    }
+                    Attempt::Refused { .. } => traces.waits |= self.scheme.queues,
+                    Attempt::Failed(_) => {}
                 }
                 traces.fence = fence.or(traces.fence);
             }
@@ -237,7 +264,7 @@ impl Claim for Scripted {
             // Where they do not answer, the acquire may have been executed: once more over a
             // connection that does. What is still on its way over a dead one is out of reach.
             let mut failure = 0;
-            while silent || self.may_stand() {
+            while silent || self.traces().is_there() {
                 match self.release(self.limit(until)).await {
                     Ok(_) => {
                         self.traces().unsettled.clear();
@@ -287,7 +314,7 @@ impl Claim for Scripted {
 
     fn is_settled(&self) -> bool {
         let traces = self.traces();
-        !traces.stands && traces.unsettled.is_empty()
+        !traces.is_there() && traces.unsettled.is_empty()
     }
 
     fn may_stand(&self) -> bool {
@@ -299,9 +326,10 @@ impl Claim for Scripted {
     }
 
     fn listen(&self) -> Option<Waiter> {
-        let channel = [self.key(), b":released"].concat();
+        let locks = self.scheme.keys.iter().take(self.scheme.locks);
+        let channels = locks.map(|key| [key, &b":released"[..]].concat());
         self.node
-            .wait_for(channel, self.token.as_bytes(), self.reply_timeout)
+            .wait_for(channels, self.token.as_bytes(), self.reply_timeout)
     }
 
     fn fence(&self) -> Option<FencingToken> {

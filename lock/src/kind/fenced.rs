@@ -86,6 +86,18 @@ impl From<Guard> for FencedGuard {
     }
 }
 
+impl From<FencedGuard> for Guard {
+    fn from(fenced: FencedGuard) -> Self {
+        fenced.guard
+    }
+}
+
+impl AsRef<Guard> for FencedGuard {
+    fn as_ref(&self) -> &Guard {
+        &self.guard
+    }
+}
+
 impl Deref for FencedGuard {
     type Target = Guard;
 

@@ -49,6 +49,12 @@ impl Kind for Exclusive {
     type Guard = Guard;
 }
 
+impl AsRef<Self> for Guard {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl Sealed for Exclusive {
     #[expect(private_interfaces, reason = "sealed")]
     fn claim(

@@ -1,9 +1,9 @@
 //! CLIENT: who is connected, how it is answered, and how its connection ends or waits.
 //!
-//! Source: `networking.c: clientCommand`. Client-side caching is not here yet.
+//! Source: `networking.c: clientCommand`. What concerns client-side caching is in `tracking.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError};
+use super::{Args, CommandError, tracking};
 use crate::engine::{Ctx, Paused, ReplyMode, Session};
 use crate::resp::{Blob, OwnedRequest, Reply, Request, parse_integer};
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ fn getname(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 }
 
 /// Everybody who is connected, in the order in which they came; the caller is not in the table.
-fn everybody<'a>(ctx: &'a Ctx<'_>) -> Vec<&'a Session> {
+pub(super) fn everybody<'a>(ctx: &'a Ctx<'_>) -> Vec<&'a Session> {
     let mut all: Vec<&Session> = once(&*ctx.session)
         .chain(ctx.state.sessions.iter())
         .collect();
@@ -128,12 +128,16 @@ fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut 
     let waiting = state.waiters.get(conn).map(|waiter| &waiter.request);
     let waiting = waiting.or_else(|| state.pause.request_of(conn));
     let counts = state.pubsub.counts(conn);
+    let tracker = state.tracking.tracker(conn);
     let mut flags = String::new();
     for (flag, is_set) in [
         ('O', session.is_monitor),
         ('P', session.is_subscribed),
         ('x', session.queue.is_some()),
         ('b', waiting.is_some()),
+        ('t', tracker.is_some()),
+        ('R', tracker.is_some_and(|tracker| tracker.is_broken)),
+        ('B', tracker.is_some_and(|tracker| tracker.mode.broadcast)),
         ('d', state.watches.is_dirty(conn)),
         ('U', session.addr.starts_with('/')),
         ('e', session.is_spared),
@@ -175,7 +179,7 @@ fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut 
         tail,
         " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={} qbuf={read} qbuf-free={free} \
          argv-mem={arguments} multi-mem={queued} rbs={REPLY_BUFFER_BYTES} rbp={REPLY_BUFFER_BYTES} obl=0 oll=0 \
-         omem=0 tot-mem={total} events=r cmd={} user=default redir=-1 resp={}",
+         omem=0 tot-mem={total} events=r cmd={} user=default redir={} resp={}",
         seconds(session.connected_at),
         seconds(session.last_used_at),
         session.db,
@@ -184,6 +188,7 @@ fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut 
         counts.shards,
         queue.map_or(-1, |queue| queue.len() as i64),
         session.last_command.map_or("NULL", super::name_of),
+        tracker.map_or(-1, |tracker| tracker.redirect_id() as i64),
         session.protocol.number(),
     );
     let head = format!(
@@ -415,21 +420,7 @@ fn no_evict(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// -1: client-side caching is off.
-fn getredir(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(-1))
-}
-
-fn trackinginfo(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    let pair = |name: &str, value| (Reply::bulk(name), value);
-    Ok(Reply::Map(vec![
-        pair("flags", Reply::Set(vec![Reply::bulk("off")])),
-        pair("redirect", Reply::Int(-1)),
-        pair("prefixes", Reply::Array(Vec::new())),
-    ]))
-}
-
-const OWN: &[Flags] = &[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
+pub(super) const OWN: &[Flags] = &[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const CHANGES: &[&str] = &["nondeterministic_output"];
 
@@ -439,14 +430,14 @@ pub(super) const CLIENT: CommandSpec =
         .summary("What concerns connections.");
 
 const SUBCOMMANDS: &[CommandSpec] = &[
+    tracking::CACHING,
+    tracking::GETREDIR,
+    tracking::TRACKING,
+    tracking::TRACKINGINFO,
     row("getname", 2, getname)
         .flags(OWN)
         .since("2.6.9")
         .summary("The name of this connection."),
-    row("getredir", 2, getredir)
-        .flags(OWN)
-        .since("6.0.0")
-        .summary("Who is told instead of this connection of what it has cached."),
     row("id", 2, id)
         .flags(OWN)
         .since("5.0.0")
@@ -494,10 +485,6 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .since("2.6.9")
         .syntax("connection-name")
         .summary("Names this connection."),
-    row("trackinginfo", 2, trackinginfo)
-        .flags(OWN)
-        .since("6.2.0")
-        .summary("What this connection is told of keys that it has cached."),
     row("unblock", -3, unblock)
         .flags(ADMIN)
         .since("5.0.0")
@@ -509,6 +496,10 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .summary("Ends CLIENT PAUSE."),
 ];
 
-const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+pub(super) const fn row(
+    name: &'static str,
+    arity: i32,
+    handler: super::spec::Handler,
+) -> CommandSpec {
     CommandSpec::new(name, arity, Group::Connection, handler)
 }

@@ -150,6 +150,7 @@ fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ctx.session.is_monitor = false;
     ctx.state.watches.unwatch(conn);
     ctx.state.pubsub.leave(conn);
+    ctx.state.tracking.end(conn);
     ctx.state.monitors.retain(|other| *other != conn);
     ctx.session.db = 0;
     ctx.session.protocol = Protocol::Resp2;

@@ -21,7 +21,6 @@ struct Options {
     replace: bool,
     is_absolute: bool,
     idle_seconds: Option<i64>,
-    /// Without an LFU policy nobody asks for it again.
     frequency: Option<i64>,
 }
 
@@ -87,7 +86,11 @@ fn restore_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Ok);
     }
     ctx.set_found(None, key, value, deadline.map_or(Ttl::Clear, Ttl::At));
-    if let Some(seconds) = options.idle_seconds {
+    let is_lfu = ctx.state.config.maxmemory_policy.is_lfu();
+    let frequency = options.frequency.and_then(|given| u8::try_from(given).ok());
+    if let Some(frequency) = frequency.filter(|_| is_lfu) {
+        ctx.set_frequency(key, frequency);
+    } else if let Some(seconds) = options.idle_seconds.filter(|_| !is_lfu) {
         ctx.set_idle(key, seconds);
     }
     ctx.notify(Class::Generic, "restore", key);
@@ -110,6 +113,17 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
              seconds:integer]@5.0.0 [FREQ frequency:integer]@5.0.0",
         )
         .summary("Makes a key from what `DUMP` gave."),
+    CommandSpec::new("restore-asking", -4, Group::Server, restore_)
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::ASKING])
+        .keys(1, 1, 1, &["OW", "update"])
+        .acl(&["@keyspace", "@dangerous"])
+        .since("3.0.0")
+        .system_command()
+        .syntax(
+            "key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ \
+             frequency:integer]",
+        )
+        .summary("RESTORE for slots that are on their way here."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

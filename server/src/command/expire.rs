@@ -98,8 +98,8 @@ fn expire_in(
         ctx.delete(key);
         ctx.notify(Class::Generic, "del", key);
     } else {
-        ctx.set_deadline(key, Some(deadline));
         ctx.replies_here();
+        ctx.set_deadline(key, Some(deadline));
         ctx.notify(Class::Generic, "expire", key);
     }
     Ok(Reply::Int(1))

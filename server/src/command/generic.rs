@@ -89,11 +89,13 @@ fn rename_in(
     if from == to {
         return Ok(!only_free);
     }
-    if ctx.find(to).is_some() {
+    if let Some(replaced) = ctx.find(to) {
         if only_free {
             return Ok(false);
         }
-        ctx.delete(to);
+        // That it changes is said once, behind the key that goes.
+        let db = ctx.session.db;
+        ctx.state.dbs[db].remove(replaced);
     }
     Parcel::take(ctx, from, slot).put(ctx, to);
     ctx.notify(Class::Generic, "rename_from", from);
@@ -199,16 +201,26 @@ fn object_refcount(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn object_idletime(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    const COUNTED: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+         switching between policies at runtime LRU and LFU data will take some time to adjust.";
     object(ctx, args, |ctx, slot| {
+        if ctx.state.config.maxmemory_policy.is_lfu() {
+            return Err(CommandError::Text(COUNTED.into()));
+        }
         Ok(Reply::Int(ctx.idle_seconds(slot)))
     })
 }
 
-/// Frequencies are counted under an LFU policy alone, and there is none here.
+/// Frequencies are counted under an LFU policy alone.
 fn object_freq(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     const NO_POLICY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
          note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
-    object(ctx, args, |_, _| Err(CommandError::Text(NO_POLICY.into())))
+    object(ctx, args, |ctx, slot| {
+        if ctx.state.config.maxmemory_policy.is_lfu() {
+            return Ok(Reply::Int(ctx.frequency(slot)));
+        }
+        Err(CommandError::Text(NO_POLICY.into()))
+    })
 }
 
 const RO_FAST: &[Flags] = &[Flags::READONLY, Flags::FAST];

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, Hash, HashLimits, Ttl, Value};
+use crate::engine::{Class, Ctx, Hash, HashLimits, Value};
 use crate::resp::{Blob, LongDouble, Reply, parse_integer};
 
 /// Changes the hash at `key`, which is made if it is not there.
@@ -14,16 +14,15 @@ fn change<T>(
 ) -> Result<T, CommandError> {
     let limits = ctx.state.hash_limits();
     let result = if let Some(hash) = ctx.write::<Hash>(key)? {
-        let result = change(hash, limits)?;
-        ctx.touched(key);
-        result
+        change(hash, limits)?
     } else {
         let mut hash = Hash::default();
         let result = change(&mut hash, limits)?;
-        ctx.set_found(None, key, Value::Hash(Box::new(hash)), Ttl::Clear);
+        ctx.add(key, Value::Hash(Box::new(hash)));
         result
     };
     ctx.replies_here();
+    ctx.touched(key);
     ctx.notify(Class::Hash, event, key);
     Ok(result)
 }

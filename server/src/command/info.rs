@@ -4,6 +4,7 @@
 
 use super::Args;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use crate::engine::STARTUP_BYTES;
 use crate::engine::{Ctx, Space, percentile};
 use crate::resp::Reply;
 use std::fmt::Write as _;
@@ -150,7 +151,7 @@ fn clients(ctx: &mut Ctx<'_>, text: &mut Text) {
     ]);
     let blocked = state.waiters.len() + state.pause.postponed();
     text.field("blocked_clients", blocked);
-    text.field("tracking_clients", 0);
+    text.field("tracking_clients", state.tracking.clients());
     text.field("clients_in_timeout_table", state.waiters.timed_len());
 }
 
@@ -161,6 +162,7 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     let overhead: usize = overhead
         .map(|db| crate::engine::Overhead::of(db).total())
         .sum();
+    let overhead = overhead + STARTUP_BYTES;
     let dataset = used.saturating_sub(overhead);
     let percent = |part: usize, whole: usize| part as f64 * 100.0 / whole.max(1) as f64;
     text.bytes("used_memory", used);
@@ -168,9 +170,9 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     let peak_percent = percent(used, peak);
     text.field("used_memory_peak_perc", format_args!("{peak_percent:.2}%"));
     text.field("used_memory_overhead", overhead);
-    text.field("used_memory_startup", 0);
+    text.field("used_memory_startup", STARTUP_BYTES);
     text.field("used_memory_dataset", dataset);
-    let dataset_percent = percent(dataset, used);
+    let dataset_percent = percent(dataset, used - STARTUP_BYTES);
     text.field(
         "used_memory_dataset_perc",
         format_args!("{dataset_percent:.2}%"),
@@ -180,7 +182,7 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     #[cfg(not(feature = "script"))]
     text.field("number_of_cached_scripts", 0);
     text.zeros(&["number_of_functions", "number_of_libraries"]);
-    text.bytes("maxmemory", 0);
+    text.bytes("maxmemory", ctx.state.config.maxmemory as usize);
     let policy = ctx.state.config.matching(&[b"maxmemory-policy"]);
     for (name, value) in policy {
         let name = String::from_utf8_lossy(&name).replace('-', "_");
@@ -279,11 +281,11 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
     ]);
+    text.field("tracking_total_keys", state.tracking.keys());
+    text.field("tracking_total_items", state.tracking.items());
+    text.field("tracking_total_prefixes", state.tracking.prefixes());
+    text.field("unexpected_error_replies", 0);
     text.field("total_error_replies", stats.errors);
     text.zeros(&[
         "dump_payload_sanitizations",
@@ -295,7 +297,7 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
 fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
     let (now, replication) = (ctx.now, &ctx.state.replication);
     super::replication::describe(replication, now, |name, value| text.field(name, value));
-    text.field("master_failover_state", "no-failover");
+    text.field("master_failover_state", ctx.state.failover_state());
     text.field("master_replid", &ctx.state.replication_id);
     let none = (String::from("0").repeat(40), None);
     let former = replication.former.clone();

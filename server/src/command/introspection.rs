@@ -19,46 +19,54 @@ fn find(name: &[u8]) -> Option<Found> {
     Some((Some(row), row.subcommands.iter().find(is_named)?))
 }
 
+/// The rows of the commands that this node has.
+fn rows(ctx: &Ctx<'_>) -> impl Iterator<Item = &'static CommandSpec> {
+    let is_sentinel = ctx.state.sentinel.is_some();
+    super::rows().filter(move |row| !is_sentinel || super::sentinel::knows(row.name.as_bytes()))
+}
+
 /// Every row, each container before its subcommands.
-fn every_row() -> impl Iterator<Item = Found> {
-    super::rows().flat_map(|row| {
+fn every_row(ctx: &Ctx<'_>) -> impl Iterator<Item = Found> {
+    rows(ctx).flat_map(|row| {
         let subcommands = row.subcommands.iter().map(move |sub| (Some(row), sub));
         std::iter::once((None, row)).chain(subcommands)
     })
 }
 
-fn describe_all() -> Reply {
-    Reply::Array(super::rows().map(|row| row.describe(None)).collect())
+fn describe_all(ctx: &Ctx<'_>) -> Reply {
+    Reply::Array(rows(ctx).map(|row| row.describe(None)).collect())
 }
 
-fn command(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(describe_all())
+fn command(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(describe_all(ctx))
 }
 
-fn count(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(super::rows().count() as i64))
+fn count(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    // SENTINEL is no row, as nobody else has it.
+    let more = usize::from(ctx.state.sentinel.is_some());
+    Ok(Reply::Int((rows(ctx).count() + more) as i64))
 }
 
-fn info(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if args.is_empty() {
-        return Ok(describe_all());
+        return Ok(describe_all(ctx));
     }
     let describe = |name: &[u8]| find(name).map(|(parent, row)| row.describe(parent));
     let replies = args.rest().map(|name| describe(name).unwrap_or(Reply::Nil));
     Ok(Reply::Array(replies.collect()))
 }
 
-fn docs(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+fn docs(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let document = |(parent, row): Found| row.document(parent);
     let pairs = if args.is_empty() {
-        super::rows().map(|row| row.document(None)).collect()
+        rows(ctx).map(|row| row.document(None)).collect()
     } else {
         args.rest().filter_map(find).map(document).collect()
     };
     Ok(Reply::Map(pairs))
 }
 
-fn list(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+fn list(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let filter: Box<dyn Fn(&Found) -> bool> = if args.is_empty() {
         Box::new(|_| true)
     } else {
@@ -82,7 +90,7 @@ fn list(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             _ => return Err(CommandError::Syntax),
         }
     };
-    let names = every_row().filter(|found| filter(found));
+    let names = every_row(ctx).filter(|found| filter(found));
     let names = names.map(|(parent, row)| Reply::bulk(row.full_name(parent)));
     Ok(Reply::Array(names.collect()))
 }

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, End, List, Ttl, Value, clamp_range};
+use crate::engine::{Class, Ctx, End, List, Value, clamp_range};
 use crate::resp::{Blob, Reply};
 
 /// What a push is called, seen from the end that it goes to.
@@ -19,9 +19,7 @@ fn push(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -
     let len = if let Some(list) = ctx.write::<List>(key)? {
         args.rest()
             .for_each(|element| list.push(end, Blob::new(element)));
-        let len = list.len();
-        ctx.touched(key);
-        len
+        list.len()
     } else if only_existing {
         return Ok(Reply::Int(0));
     } else {
@@ -29,10 +27,11 @@ fn push(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -
         args.rest()
             .for_each(|element| list.push(end, Blob::new(element)));
         let len = list.len();
-        ctx.set_found(None, key, Value::List(Box::new(list)), Ttl::Clear);
+        ctx.add(key, Value::List(Box::new(list)));
         len
     };
     ctx.replies_here();
+    ctx.touched(key);
     ctx.notify(Class::List, push_event(end), key);
     Ok(Reply::Int(len as i64))
 }
@@ -86,8 +85,8 @@ fn lset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Err(CommandError::Text("ERR index out of range".into()));
     };
     *place = Blob::new(element);
-    ctx.touched(key);
     ctx.replies_here();
+    ctx.touched(key);
     ctx.notify(Class::List, "lset", key);
     Ok(Reply::Ok)
 }

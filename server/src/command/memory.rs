@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, Overhead, key_bytes};
+use crate::engine::{Ctx, Overhead, STARTUP_BYTES, key_bytes};
 use crate::resp::Reply;
 
 /// Parts of a value that are looked at unless told otherwise (`OBJ_COMPUTE_SIZE_DEF_SAMPLES`).
@@ -55,7 +55,7 @@ fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
         // As wide as in Redis, which keeps it in a float.
         Reply::Double(f64::from(percent as f32))
     };
-    let (mut overhead, mut keys) = (0, 0);
+    let (mut overhead, mut keys) = (STARTUP_BYTES, 0);
     let mut dbs = Vec::new();
     for (index, db) in ctx.state.dbs.iter().enumerate() {
         if db.len() == 0 {
@@ -75,9 +75,9 @@ fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let mut pairs = vec![
         pair("peak.allocated", int(peak)),
         pair("total.allocated", int(total)),
+        pair("startup.allocated", int(STARTUP_BYTES)),
     ];
     for absent in [
-        "startup.allocated",
         "replication.backlog",
         "clients.slaves",
         "clients.normal",
@@ -94,10 +94,10 @@ fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
         pair("keys.count", int(keys)),
         pair(
             "keys.bytes-per-key",
-            int(total.checked_div(keys).unwrap_or(0)),
+            int((total - STARTUP_BYTES).checked_div(keys).unwrap_or(0)),
         ),
         pair("dataset.bytes", int(dataset)),
-        pair("dataset.percentage", share(dataset, total)),
+        pair("dataset.percentage", share(dataset, total - STARTUP_BYTES)),
         pair("peak.percentage", share(total, peak)),
     ]);
     Ok(Reply::Map(pairs))

@@ -6,13 +6,11 @@
 pub(super) const COMMANDS: &[&str] = &[
     "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro", "bitop",
     "bitpos", "bzmpop", "bzpopmax", "bzpopmin",
-    "failover", "fcall", "fcall_ro", "function",
+    "fcall", "fcall_ro", "function",
     "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", "getbit",
-    
-    "migrate", 
     "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest", "psync",
-    "replconf", "restore-asking", 
+    "replconf",
     "sadd", "save", "scard", "sdiff", "sdiffstore", "setbit", "sinter", "sintercard",
     "sinterstore", "sismember", "smembers", "smismember", "smove",
     "spop", "srandmember", "srem", "sscan", "sunion",
@@ -29,7 +27,7 @@ pub(super) const COMMANDS: &[&str] = &[
 #[rustfmt::skip]
 pub(super) const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("acl", &["cat", "deluser", "dryrun", "genpass", "getuser", "help", "list", "load", "log", "save", "setuser", "users"]),
-    ("client", &["caching", "help", "tracking"]),
+    ("client", &["help"]),
     ("command", &["help"]),
     ("config", &["help"]),
     ("latency", &["doctor", "graph", "help"]),

@@ -9,6 +9,7 @@ mod debug;
 mod dump;
 mod error;
 mod expire;
+mod failover;
 mod generic;
 mod hash;
 mod hash_walk;
@@ -18,6 +19,7 @@ mod keys;
 mod list;
 mod list_pop;
 mod memory;
+mod migrate;
 mod missing;
 mod pubsub;
 mod replication;
@@ -32,12 +34,13 @@ mod spec;
 mod string;
 mod substring;
 mod syntax;
+mod tracking;
 mod transaction;
 
 pub(crate) use args::Args;
 pub(crate) use error::CommandError;
 use error::{UnknownCommand, UnknownSubcommand};
-pub(crate) use spec::{CommandSpec, Flags};
+pub(crate) use spec::{CommandSpec, Flags, Group};
 
 use crate::resp::Request;
 use std::sync::LazyLock;
@@ -51,6 +54,7 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     scan::COMMANDS,
     sort::COMMANDS,
     dump::COMMANDS,
+    migrate::COMMANDS,
     hash::COMMANDS,
     hash_walk::COMMANDS,
     list::COMMANDS,
@@ -60,6 +64,7 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     connection::COMMANDS,
     server::COMMANDS,
     replication::COMMANDS,
+    failover::COMMANDS,
     cluster::COMMANDS,
     introspection::COMMANDS,
     #[cfg(feature = "script")]

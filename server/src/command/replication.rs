@@ -12,6 +12,11 @@ use std::time::Duration;
 /// `replication.c: replicaofCommand`.
 fn replicaof(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     not_in_cluster(ctx, "ERR REPLICAOF not allowed in cluster mode.")?;
+    if ctx.state.failover.is_some() {
+        return Err(CommandError::Text(
+            "ERR REPLICAOF not allowed while failing over.".into(),
+        ));
+    }
     if args.keyword("NO") {
         if args.keyword("ONE") {
             ctx.state.promote();

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, ScriptCall};
+use crate::engine::{Ctx, ScriptCall, Then};
 use crate::resp::Reply;
 
 /// What the command promises of its script.
@@ -30,12 +30,12 @@ fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>, script: usize, promise: Promise) 
         }
     };
     let first_key = args.request().len() - args.remaining();
-    ctx.script = Some(ScriptCall::Run {
+    ctx.then = Some(Then::Script(ScriptCall::Run {
         script,
         first_key,
         keys,
         reads_only: promise == Promise::ReadsOnly,
-    });
+    }));
     Ok(Reply::Nil)
 }
 
@@ -70,13 +70,13 @@ fn by_sha(ctx: &mut Ctx<'_>, args: &mut Args<'_>, promise: Promise) -> CommandRe
         return Err(CommandError::NoScript);
     }
     run(ctx, &mut args.clone(), 0, promise)?;
-    ctx.script = None;
+    ctx.then = None;
     run(ctx, args, script.ok_or(CommandError::NoScript)?, promise)
 }
 
 fn load(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let script = ctx.state.scripts.intern(args.required()?);
-    ctx.script = Some(ScriptCall::Load { script });
+    ctx.then = Some(Then::Script(ScriptCall::Load { script }));
     Ok(Reply::Nil)
 }
 

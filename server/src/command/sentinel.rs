@@ -6,6 +6,7 @@ use crate::resp::{Reply, Request};
 
 /// Commands of the table that a sentinel knows (`sentinel.c`, CMD_SENTINEL).
 const KNOWN: &[&str] = &[
+    "acl",
     "auth",
     "client",
     "command",
@@ -15,13 +16,16 @@ const KNOWN: &[&str] = &[
     "psubscribe",
     "punsubscribe",
     "quit",
-    "reset",
     "role",
     "shutdown",
     "subscribe",
     "unsubscribe",
-    "whoami",
 ];
+
+/// Whether a sentinel has the command of this name.
+pub(crate) fn knows(name: &[u8]) -> bool {
+    KNOWN.iter().any(|known| known.as_bytes() == name)
+}
 
 /// Whether a sentinel has this command, as it was sent; its other subcommands come with it.
 pub(crate) fn gate(
@@ -37,8 +41,7 @@ pub(crate) fn gate(
             "ERR Only HELLO messages are accepted by Sentinel instances.".into(),
         ));
     }
-    let name = request.name().to_ascii_lowercase();
-    if KNOWN.iter().any(|known| known.as_bytes() == name) {
+    if knows(&request.name().to_ascii_lowercase()) {
         Ok(())
     } else {
         Err(super::unknown(request))

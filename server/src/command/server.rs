@@ -22,7 +22,7 @@ fn flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
 
 fn flushall(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     flush_mode(args)?;
-    (0..ctx.state.dbs.len()).for_each(|db| ctx.state.flush(db));
+    ctx.state.flush_all();
     Ok(Reply::Ok)
 }
 

@@ -3,7 +3,6 @@
 use super::words::Words;
 use super::{Answer, Caller, Control, Family, error};
 use crate::resp::Reply;
-use crate::topology::Lag;
 
 pub(super) const FAMILY: Family = Family {
     name: "RESET",
@@ -12,7 +11,7 @@ pub(super) const FAMILY: Family = Family {
     help: &[
         (
             "(no arguments)",
-            "All nodes are as freshly started (not those of a cluster, or with sentinels): no data, scripts, faults, lags, history; clocks run true, parameters are what they were, replicas follow whom they followed, and nobody is paused or down. Connections stay.",
+            "All nodes are as freshly started: no data, scripts, faults, lags, history; clocks run true, parameters are what they were, slots and sentinels are where they were, replicas follow whom they followed, and nobody is paused or down. Connections stay.",
         ),
         ("HELP", "This."),
     ],
@@ -37,26 +36,17 @@ fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
             "a script was given up and not killed: SCRIPT KILL first",
         ));
     }
-    if control
-        .network
-        .as_ref()
-        .is_some_and(|network| network.is_governed())
-    {
-        return Err(error(
-            "redouble does not reset clusters and sentinels; start new ones",
-        ));
-    }
     if let Some(network) = &control.network {
-        for place in 0..control.nodes.len() {
-            network.set_cut(place, false);
-            network.set_lag(place, Lag::default());
-            network.follow(place, None);
-        }
+        // What is on its way now shall not arrive afterwards.
         control.settle();
+        network.reset();
     }
-    for hub in &hubs {
+    for (place, hub) in hubs.iter().enumerate() {
         let mut node = hub.shared.node();
         node.reset(&hub.shared, hub.now());
+        if let Some(network) = &control.network {
+            network.remind(place, &mut node.engine);
+        }
     }
     if let Some(network) = &control.network {
         for (replica, master) in &control.masters {

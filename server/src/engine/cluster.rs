@@ -83,6 +83,8 @@ pub(crate) struct Query {
     /// The connection has said READONLY.
     pub(crate) reads_replica: bool,
     pub(crate) writes: bool,
+    /// It moves keys away from here (MIGRATE).
+    pub(crate) migrates: bool,
     /// It is about a sharded channel, not about keys.
     pub(crate) is_channel: bool,
 }
@@ -230,6 +232,9 @@ impl Cluster {
                 false if tolerance.reads => return Err(Refusal::DownForWrites),
                 true | false => return Err(Refusal::Down),
             }
+        }
+        if query.migrates && (migrates_to.is_some() || imports) {
+            return Ok(Some(slot));
         }
         if let Some(to) = migrates_to.filter(|_| is_missing) {
             return match to {

@@ -2,6 +2,7 @@
 //! stands in `parameter.rs`.
 
 use super::buffer_limits::BufferLimits;
+use super::eviction::EvictionPolicy;
 use super::notify::Classes;
 use super::parameter::Others;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -59,6 +60,17 @@ pub struct Config {
     pub cluster_allow_reads_when_down: bool,
     /// `cluster-allow-pubsubshard-when-down`.
     pub cluster_allow_pubsubshard_when_down: bool,
+    /// `maxmemory`: what all data may take, bytes, counted as MEMORY USAGE does and from what an empty
+    /// server takes; 0 for no bound.
+    pub maxmemory: u64,
+    /// `maxmemory-policy`: which keys go when that is too little.
+    pub maxmemory_policy: EvictionPolicy,
+    /// `lfu-log-factor`: how much more slowly the counter of a key grows that is used often.
+    pub lfu_log_factor: i64,
+    /// `lfu-decay-time`: minutes in which the counter of a key loses one; 0 for never.
+    pub lfu_decay_time: i64,
+    /// `replica-ignore-maxmemory`: a replica holds what its master holds.
+    pub replica_ignore_maxmemory: bool,
     /// `min-replicas-to-write`: with fewer good replicas a master refuses writes.
     pub min_replicas_to_write: usize,
     /// `min-replicas-max-lag`, seconds: a replica that said nothing for longer is not good; 0 for no bound.
@@ -75,6 +87,8 @@ pub struct Config {
     pub latency_tracking_info_percentiles: Vec<f64>,
     /// `client-output-buffer-limit`.
     pub client_output_buffer_limit: BufferLimits,
+    /// `tracking-table-max-keys`: keys that are remembered for client-side caching; 0 for any number.
+    pub tracking_table_max_keys: usize,
     /// Parameters without an effect, where they were changed.
     pub others: Others,
     /// Memory that one script may hold, bytes. Redis has no such bound.
@@ -110,6 +124,11 @@ impl Default for Config {
             cluster_require_full_coverage: true,
             cluster_allow_reads_when_down: false,
             cluster_allow_pubsubshard_when_down: true,
+            maxmemory: 0,
+            maxmemory_policy: EvictionPolicy::default(),
+            lfu_log_factor: 10,
+            lfu_decay_time: 1,
+            replica_ignore_maxmemory: true,
             min_replicas_to_write: 0,
             min_replicas_max_lag: 10,
             slowlog_log_slower_than: 10_000,
@@ -118,6 +137,7 @@ impl Default for Config {
             latency_tracking: true,
             latency_tracking_info_percentiles: vec![50.0, 99.0, 99.9],
             client_output_buffer_limit: BufferLimits::default(),
+            tracking_table_max_keys: 1_000_000,
             others: Others::default(),
             script_memory_bytes_max: 256 * 1024 * 1024,
             script_instructions_max: 20_000_000,

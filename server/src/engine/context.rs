@@ -8,6 +8,7 @@
 use super::State;
 use super::blocking::Wait;
 use super::effect::Effect;
+use super::frequency;
 use super::keyspace::Db;
 use super::notify::Class;
 use super::session::Session;
@@ -46,6 +47,17 @@ pub(crate) enum ScriptCall {
     Load { script: usize },
 }
 
+/// What is to be done when a handler has returned.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// A script runs, and its reply is the reply.
+    Script(ScriptCall),
+    /// EXEC took this from the queue.
+    Exec(Box<Queue>),
+    /// The request waits.
+    Wait(Box<Wait>),
+}
+
 /// What happens to the deadline of a key when its value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ttl {
@@ -59,21 +71,21 @@ pub(crate) struct Ctx<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) session: &'a mut Session,
     pub(crate) now: UnixMicros,
+    /// The same, as deadlines count.
+    pub(crate) now_millis: UnixMillis,
     pub(crate) origin: Origin,
     /// How long the command takes, microseconds.
     pub(crate) took: u64,
-    pub(crate) script: Option<ScriptCall>,
-    /// What the handler wants to wait for.
-    pub(crate) wait: Option<Wait>,
-    /// What EXEC took from the queue.
-    pub(crate) transaction: Option<Box<Queue>>,
+    /// What the handler leaves to whoever called it.
+    pub(crate) then: Option<Then>,
     /// How many of the caller's own frames come before the reply.
     pub(crate) reply_at: Option<usize>,
 }
 
 impl Ctx<'_> {
+    #[inline(always)]
     pub(crate) fn now_millis(&self) -> UnixMillis {
-        self.now.millis()
+        self.now_millis
     }
 
     pub(crate) fn db(&self) -> &Db {
@@ -85,28 +97,43 @@ impl Ctx<'_> {
     }
 
     /// The slot of a live key, which is used thereby. An expired one is removed on the way.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&mut self, key: &[u8]) -> Option<u32> {
         let slot = self.find_quietly(key)?;
-        let now = self.now_millis();
-        self.db_mut().use_now(slot, now);
+        if self.state.config.maxmemory_policy.is_lfu() {
+            self.count_use(slot);
+        } else {
+            let now = self.now_millis();
+            self.db_mut().use_now(slot, now);
+        }
         Some(slot)
     }
 
+    #[cold]
+    fn count_use(&mut self, slot: u32) {
+        let (now, db, state) = (self.now_millis(), self.session.db, &mut *self.state);
+        let draw = || state.uses.unit();
+        state.dbs[db].count_use(slot, now, &state.config, draw);
+    }
+
     /// The same without counting as a use of the key.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_quietly(&mut self, key: &[u8]) -> Option<u32> {
         let (slot, is_live) = self.db().find_live(key, self.now_millis())?;
         if !is_live {
-            let db = self.session.db;
-            // Nothing changes while clients are paused, nor by itself on a replica, but nobody sees
-            // the key either.
-            if !(self.state.pause.is_on() || self.state.replication.is_replica()) {
-                self.state.expire(db, slot);
-            }
+            self.forget_expired(slot);
             return None;
         }
         Some(slot)
+    }
+
+    /// Removes an expired key, if somebody may: nothing changes while clients are paused, nor by itself
+    /// on a replica, but nobody sees the key either.
+    #[cold]
+    fn forget_expired(&mut self, slot: u32) {
+        if !(self.state.pause.is_on() || self.state.replication.is_replica()) {
+            self.state.expire(self.session.db, slot);
+        }
     }
 
     /// Whether a key is past its deadline; for whoever looks at many keys and removes none.
@@ -172,7 +199,7 @@ impl Ctx<'_> {
                 self.db_mut().set_form(slot, Form::Natural);
                 slot
             }
-            None => self.insert(key, value),
+            None => self.add(key, value),
         };
         match ttl {
             Ttl::Keep => {}
@@ -182,14 +209,19 @@ impl Ctx<'_> {
         self.touched(key);
     }
 
-    fn insert(&mut self, key: &[u8], value: Value) -> u32 {
+    /// Adds a key that is not there; the caller says [`Ctx::touched`].
+    pub(crate) fn add(&mut self, key: &[u8], value: Value) -> u32 {
         if self.state.pause.is_on()
             && let Some(expired) = self.db().find(key)
         {
             self.db_mut().remove(expired);
         }
         let (slot, now) = (self.db_mut().insert(key, value), self.now_millis());
-        self.db_mut().use_now(slot, now);
+        if self.state.config.maxmemory_policy.is_lfu() {
+            self.db_mut().set_frequency(slot, now, frequency::INITIAL);
+        } else {
+            self.db_mut().use_now(slot, now);
+        }
         self.notify(Class::New, "new", key);
         slot
     }
@@ -224,11 +256,11 @@ impl Ctx<'_> {
         self.state.touched(self.session.db, key);
     }
 
-    /// Redis writes the reply at this point: a connection that listens to its own events gets those
-    /// from here on behind it.
+    /// Redis writes the reply at this point: a connection that listens to its own events, or that
+    /// another one has named to be told of what it has cached, gets what comes from here on behind it.
     #[inline]
     pub(crate) fn replies_here(&mut self) {
-        if self.session.is_subscribed
+        if (self.session.is_subscribed || self.state.tracking.is_on())
             && self.origin != Origin::Script
             && self.state.caller == Some(self.session.conn)
         {
@@ -238,7 +270,7 @@ impl Ctx<'_> {
 
     /// An event in the life of a key, for whoever subscribed to keyspace notifications. The caller
     /// says it after [`Ctx::touched`], with the event's name as `notify.c` has it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn notify(&mut self, class: Class, event: &str, key: &[u8]) {
         self.state.notify(self.session.db, class, event, key);
     }
@@ -258,13 +290,14 @@ impl Ctx<'_> {
             Origin::Exec | Origin::Script => return Ok(on_timeout),
             Origin::Retry => {}
             Origin::Client => {
-                self.wait = Some(Wait {
+                let wait = Wait {
                     db: self.session.db,
                     keys: keys.iter().map(|key| Blob::new(key)).collect(),
                     kind,
                     until: timeout.map(|timeout| self.now.plus(timeout).millis()),
                     on_timeout,
-                });
+                };
+                self.then = Some(Then::Wait(Box::new(wait)));
             }
         }
         Err(CommandError::Parked)

@@ -1,14 +1,14 @@
 //! The gates, in the order of `server.c: processCommand`; then the handler. No handler knows them.
 
 use super::State;
-use super::context::{Ctx, Origin, ScriptCall};
+use super::context::{Ctx, Origin, ScriptCall, Then};
 use super::effect::Effect;
 use super::monitor;
-use super::session::{Asking, Session};
+use super::session::{Asking, Habit, Session};
 use super::slowlog::{self, SlowEntry};
 use super::time::UnixMicros;
 use super::transaction::Queue;
-use crate::command::{self, Args, CommandError, CommandSpec, Entry, Flags};
+use crate::command::{self, Args, CommandError, CommandSpec, Entry, Flags, Group};
 use crate::resp::{Blob, ErrorReply, Protocol, Reply, Request};
 use std::time::Duration;
 
@@ -40,6 +40,20 @@ pub(super) fn resolve(request: Request<'_>) -> Result<(Entry, usize), CommandErr
         };
     }
     Ok((entry, 1))
+}
+
+/// The same for the latest request of a connection.
+fn resolve_anew(
+    session: &mut Session,
+    request: Request<'_>,
+) -> Result<(Entry, usize), CommandError> {
+    let found = resolve(request);
+    session.last_command = found.as_ref().ok().map(|(entry, _)| entry.number);
+    match &found {
+        Ok((entry, _)) => session.habit.note(request.name(), *entry),
+        Err(_) => session.habit = Habit::default(),
+    }
+    found
 }
 
 fn full_name(request: Request<'_>, spec: &CommandSpec, first: usize) -> String {
@@ -87,8 +101,28 @@ pub(super) fn dispatch(
     }
 }
 
+/// Whether it is a subcommand of CLIENT.
+fn is_about_client(request: Request<'_>, first: usize) -> bool {
+    first == 2 && request.name().eq_ignore_ascii_case(b"client")
+}
+
+/// Remembers what a connection that tracks has read. Scripts that only read are no readers
+/// themselves: what they call is.
+#[cold]
+fn note_read(
+    state: &mut State,
+    session: &Session,
+    spec: &CommandSpec,
+    request: Request<'_>,
+    origin: Origin,
+) {
+    if spec.group != Group::Scripting {
+        state.remember_read(session.conn, spec, request, origin);
+    }
+}
+
 /// Runs a request that has passed the gates.
-#[inline]
+#[inline(always)]
 pub(super) fn call(
     state: &mut State,
     session: &mut Session,
@@ -102,54 +136,57 @@ pub(super) fn call(
         state,
         session,
         now,
+        now_millis: now.millis(),
         origin,
         took: 0,
-        script: None,
-        wait: None,
-        transaction: None,
+        then: None,
         reply_at: None,
     };
     let result = (spec.handler)(&mut ctx, &mut Args::new(request, first));
-    let (script, wait, transaction, took) = (ctx.script, ctx.wait, ctx.transaction, ctx.took);
-    if let Some(at) = ctx.reply_at
+    let (then, took, reply_at) = (ctx.then, ctx.took, ctx.reply_at);
+    if let Some(at) = reply_at
         && !state.own_frames.is_empty()
     {
         state.reply_at = Some(at);
     }
-    let is_parked = matches!(result, Err(CommandError::Parked));
+    if spec.flags.has(Flags::READONLY) && state.tracking.is_on() {
+        note_read(state, session, spec, request, origin);
+    }
     if origin != Origin::Retry {
         state.stats.commands += 1;
         state.stats.of(number).calls += 1;
-        if !state.monitors.is_empty() && transaction.is_none() {
+        if !state.monitors.is_empty() && !matches!(then, Some(Then::Exec(_))) {
             tell_monitors(state, session, spec, request, now, origin);
         }
     }
-    if !is_parked {
-        state.stats.of(number).measured += u64::from(state.config.latency_tracking);
+    if spec.flags.has(Flags::WRITE) && origin == Origin::Script {
+        state.script_wrote = true;
     }
-    if let Some(call) = script {
+    if let Some(Then::Wait(wait)) = then {
+        state
+            .waiters
+            .park(session.conn, *wait, request.to_owned(), now);
+        return Dispatched::Parked;
+    }
+    if matches!(result, Err(CommandError::Parked)) {
+        return Dispatched::Parked;
+    }
+    state.stats.of(number).measured += u64::from(state.config.latency_tracking);
+    if let Some(Then::Script(call)) = then {
         return Dispatched::Script(call);
     }
     if took > 0 {
         state.took_time(entry, now, took);
     }
-    if state.is_slow(took) && !is_parked {
+    if state.is_slow(took) {
         log_slow(state, session, spec, request, now, origin, took);
     }
-    if spec.flags.has(Flags::WRITE) && origin == Origin::Script {
-        state.script_wrote = true;
-    }
     match result {
-        Ok(reply) => transaction.map_or(Dispatched::Reply(reply), Dispatched::Exec),
+        Ok(reply) => match then {
+            Some(Then::Exec(queue)) => Dispatched::Exec(queue),
+            _ => Dispatched::Reply(reply),
+        },
         Err(CommandError::NoAnswer) => Dispatched::Silent,
-        Err(CommandError::Parked) => {
-            if let Some(wait) = wait {
-                state
-                    .waiters
-                    .park(session.conn, wait, request.to_owned(), now);
-            }
-            Dispatched::Parked
-        }
         Err(error) => {
             state.stats.of(number).failed += 1;
             Dispatched::Reply(refuse(state, origin, error))
@@ -190,7 +227,14 @@ fn reject(
     }
     match &mut session.queue {
         Some(queue) => queue.spoiled = true,
-        None => session.asking = Asking::No,
+        None => {
+            session.asking = Asking::No;
+            let is_about_client =
+                resolve(request).is_ok_and(|(_, first)| is_about_client(request, first));
+            if !is_about_client {
+                state.tracking.refused(session.conn);
+            }
+        }
     }
     if is_exec {
         session.queue = None;
@@ -240,11 +284,13 @@ fn gates(
     session: &mut Session,
     request: Request<'_>,
 ) -> Result<Gate, CommandError> {
-    let found = resolve(request);
-    session.last_command = found.as_ref().ok().map(|(entry, _)| entry.number);
-    let (entry, first) = found?;
+    let (entry, first) = match session.habit.entry(request.name()) {
+        Some(entry) => (entry, 1),
+        None => resolve_anew(session, request)?,
+    };
     let spec = entry.spec;
     if !spec.accepts(request.len()) {
+        command::sentinel::gate(state, request, spec)?;
         return Err(CommandError::Arity {
             command: full_name(request, spec, first),
         });
@@ -257,6 +303,7 @@ fn gates(
         || session.is_monitor
         || state.busy.is_some()
         || state.pause.is_on()
+        || state.tracking.is_on()
         || state.is_guarded
     {
         return rare_gates(state, session, request, entry, first);
@@ -272,6 +319,11 @@ fn rare_gates(
     first: usize,
 ) -> Result<Gate, CommandError> {
     let spec = entry.spec;
+    if state.tracking.is_on() {
+        let is_about_client = is_about_client(request, first);
+        state.tracking.next_request(session, is_about_client);
+        state.has_sequel = true;
+    }
     if session.queue.is_some() && spec.flags.has(Flags::NO_MULTI) {
         return Err(CommandError::Text(
             "ERR Command not allowed inside a transaction".into(),
@@ -279,6 +331,9 @@ fn rare_gates(
     }
     if state.cluster.is_some() {
         state.cluster_gate(session, spec, request)?;
+    }
+    if state.config.maxmemory > 0 && state.busy.is_none() {
+        state.memory_gate(session, spec, request)?;
     }
     if session.is_subscribed
         && session.protocol == Protocol::Resp2
@@ -368,6 +423,9 @@ fn script_gates(
     }
     if state.is_guarded {
         guard(state, spec)?;
+        if state.script_is_short(spec) {
+            return Err(CommandError::OutOfMemory);
+        }
         state.cluster_script_gate(session, spec, request)?;
     }
     Ok(Gate::Passed((entry, first)))

@@ -2,6 +2,7 @@
 
 use super::cluster::News;
 use super::journal::Unit;
+use super::migration::Migration;
 use super::replication::Address;
 use super::session::ConnId;
 use super::time::UnixMicros;
@@ -46,8 +47,13 @@ pub enum Effect {
     },
     /// The other nodes of the cluster are told something.
     Cluster(News),
-    /// A sentinel was told to fail over.
-    FailOver,
+    /// Keys shall go to another node (MIGRATE).
+    Migrate(Box<Migration>),
+    /// A replica shall take its master's place.
+    FailOver {
+        /// Which one, if a master hands over; a sentinel chooses one.
+        to: Option<Address>,
+    },
     /// The node ends (SHUTDOWN).
     Shutdown,
 }

@@ -21,6 +21,11 @@ impl Deadlines {
         self.heap.first().copied()
     }
 
+    /// One of them, in no certain order.
+    pub(super) fn nth(&self, at: usize) -> Option<u32> {
+        self.heap.get(at).map(|(_, slot)| *slot)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.heap.len()
     }

@@ -23,7 +23,13 @@ pub(super) fn first_check(config: &Config, now: UnixMicros) -> Option<UnixMillis
 impl State {
     /// Goes on with another configuration.
     pub(crate) fn configure(&mut self, config: Config, now: UnixMicros) {
-        let timeout = std::mem::replace(&mut self.config, config).timeout;
+        let before = std::mem::replace(&mut self.config, config);
+        let timeout = before.timeout;
+        if (before.maxmemory, before.maxmemory_policy)
+            != (self.config.maxmemory, self.config.maxmemory_policy)
+        {
+            self.bound_memory();
+        }
         if timeout != self.config.timeout {
             self.plan_idle_check(now);
         }

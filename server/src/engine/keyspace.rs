@@ -4,7 +4,9 @@
 //! there throughout a scan is always returned. Nothing here knows what time it is; whether a
 //! deadline has passed is decided in `context.rs`.
 
+use super::config::Config;
 use super::expiry::{Deadlines, NOWHERE, Positions};
+use super::frequency;
 use super::slab::Slab;
 use super::time::UnixMillis;
 use super::value::{Form, Value};
@@ -26,7 +28,8 @@ struct Entry {
     deadline: UnixMillis,
     /// Where its deadline stands in the heap, or [`NOWHERE`].
     deadline_at: u32,
-    /// When the key was used last: the low 24 bits of the Unix time in seconds, as Redis keeps them.
+    /// When the key was used last: the low 24 bits of the Unix time in seconds, as Redis keeps them; or
+    /// how often, see `frequency.rs`.
     used_at: [u8; 3],
     form: Form,
 }
@@ -126,6 +129,29 @@ impl Db {
         } else {
             now + CLOCK_SIZE - 1 - used_at
         }
+    }
+
+    /// Counts a use of the key; `draw` gives a number from 0 to 1.
+    pub(crate) fn count_use(
+        &mut self,
+        slot: u32,
+        now: UnixMillis,
+        config: &Config,
+        draw: impl FnOnce() -> f64,
+    ) {
+        let counter = self.frequency(slot, now, config.lfu_decay_time);
+        let counter = frequency::counted(counter, config.lfu_log_factor, draw);
+        self.set_frequency(slot, now, counter);
+    }
+
+    /// How often the key is used, from 0 to 255.
+    pub(crate) fn frequency(&self, slot: u32, now: UnixMillis, minutes_per_loss: i64) -> u8 {
+        frequency::decayed(self.entry(slot).used_at, now, minutes_per_loss)
+    }
+
+    pub(crate) fn set_frequency(&mut self, slot: u32, now: UnixMillis, frequency: u8) {
+        let bits = frequency::bits(frequency, now);
+        self.entries.get_mut(slot).expect(FOUND).used_at = bits;
     }
 
     pub(crate) fn form(&self, slot: u32) -> Form {
@@ -228,6 +254,11 @@ impl Db {
         self.table = HashTable::new();
         self.entries = Entries::default();
         self.deadlines.clear();
+    }
+
+    /// One of the keys that carry a deadline, in no certain order.
+    pub(crate) fn volatile(&self, at: usize) -> Option<u32> {
+        self.deadlines.nth(at)
     }
 
     /// The key that expires first.

@@ -19,6 +19,8 @@ const QUICKLIST: usize = 40;
 const QUICKLIST_NODE: usize = 40;
 /// A table has at least so many places.
 const PLACES_MIN: usize = 4;
+/// What an empty server takes (`used_memory_startup`, as measured).
+pub(crate) const STARTUP_BYTES: usize = 876_104;
 /// Parts of each value that are looked at for all data (`OBJ_COMPUTE_SIZE_DEF_SAMPLES`).
 const SAMPLES: usize = 5;
 /// The header of a short string that is part of its object.
@@ -124,9 +126,14 @@ impl Overhead {
     }
 }
 
+/// What the tables of a database take beside its keys.
+pub(super) fn table_bytes(db: &Db) -> usize {
+    places(db.len()) * PLACE + Overhead::of(db).expires
+}
+
 /// What a database takes, all in all.
 fn db_bytes(db: &Db, config: &Config) -> usize {
-    let mut total = places(db.len()) * PLACE + Overhead::of(db).expires;
+    let mut total = table_bytes(db);
     let mut at = 0;
     while let Some(slot) = db.next_used(at) {
         at = slot + 1;
@@ -136,10 +143,11 @@ fn db_bytes(db: &Db, config: &Config) -> usize {
 }
 
 impl State {
-    /// What all data takes.
+    /// What an empty server takes, and all data.
     pub(crate) fn memory_bytes(&mut self) -> usize {
         let dbs = self.dbs.iter();
-        let bytes = dbs.map(|db| db_bytes(db, &self.config)).sum();
+        let data: usize = dbs.map(|db| db_bytes(db, &self.config)).sum();
+        let bytes = STARTUP_BYTES + data;
         self.memory_peak = self.memory_peak.max(bytes);
         bytes
     }

@@ -12,13 +12,18 @@ mod context;
 mod digest;
 mod dispatch;
 mod effect;
+mod eviction;
 mod expiry;
+mod failover;
+mod frequency;
 mod glob;
 mod idle;
+mod image;
 mod journal;
 mod keyspace;
 mod latency;
 mod memory;
+mod migration;
 mod monitor;
 mod notify;
 mod object;
@@ -37,6 +42,7 @@ mod slab;
 mod slowlog;
 mod stats;
 mod time;
+mod tracking;
 mod transaction;
 mod unit;
 mod value;
@@ -48,11 +54,15 @@ pub(crate) use cluster::{Change as ClusterChange, Claim, Cluster, SLOTS, slot_of
 #[cfg(feature = "net")]
 pub(crate) use cluster::{Member, share_of};
 pub use config::Config;
-pub(crate) use context::{Ctx, Origin, ScriptCall, Ttl};
+pub(crate) use context::{Ctx, Origin, ScriptCall, Then, Ttl};
 pub use effect::Effect;
+pub use eviction::EvictionPolicy;
+pub(crate) use failover::Failover;
 pub use glob::glob_match;
 pub(crate) use latency::{groups, percentile};
-pub(crate) use memory::{Overhead, describe_nodes, key_bytes};
+pub(crate) use memory::{Overhead, STARTUP_BYTES, describe_nodes, key_bytes};
+pub use migration::Migration;
+pub(crate) use migration::NO_ANSWER;
 pub(crate) use notify::Class;
 pub use notify::Classes;
 pub use parameter::Others;
@@ -67,6 +77,7 @@ pub use script::Bystanders;
 pub use session::ConnId;
 pub(crate) use session::{Asking, ReplyMode, Session};
 pub use time::{UnixMicros, UnixMillis};
+pub(crate) use tracking::{Choice as TrackingChoice, Mode as TrackingMode, Tracking};
 pub(crate) use transaction::Queue;
 pub(crate) use value::{End, Form, Hash, HashLimits, Kind, List, Value, clamp_range};
 
@@ -74,6 +85,8 @@ use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use blocking::Waiters;
 use dispatch::{Dispatched, dispatch};
 use effect::Outbox;
+use eviction::Ledger;
+pub(crate) use image::Image;
 pub use journal::Unit;
 use journal::{Change, Journal};
 pub(crate) use keyspace::Db;
@@ -81,7 +94,7 @@ use latency::Latency;
 use pause::Pause;
 use pubsub::PubSub;
 pub use replication::Address;
-pub(crate) use replication::{Image, Replication};
+pub(crate) use replication::Replication;
 pub(crate) use sentinel::{Seen, Sentinel, Watched};
 use session::Sessions;
 use slowlog::Slowlog;
@@ -181,7 +194,15 @@ pub(crate) struct State {
     now: UnixMicros,
     /// What the unit that runs has changed; absent when nobody reads it.
     journal: Option<Box<Journal>>,
+    /// What all data takes; absent as long as it may take anything.
+    ledger: Option<Box<Ledger>>,
+    /// Decides whether a use of a key counts.
+    uses: Rng,
+    /// Whether the script that runs may take memory that is not there.
+    script_allows_oom: bool,
     pub(crate) replication: Replication,
+    /// A failover that was asked for and has not come about.
+    pub(crate) failover: Option<Failover>,
     /// Its view of the cluster that it belongs to, if any.
     pub(crate) cluster: Option<Box<Cluster>>,
     /// Whether the script that runs has promised to keep to the slot of its first key.
@@ -198,6 +219,9 @@ pub(crate) struct State {
     pub(crate) watches: Watches,
     pub(crate) waiters: Waiters,
     pub(crate) pubsub: PubSub,
+    pub(crate) tracking: Tracking,
+    /// For the key that leaves the table of tracking when it is full.
+    tracking_draws: Rng,
     pub(crate) pause: Pause,
     /// Connections that are told of every command.
     pub(crate) monitors: Vec<ConnId>,
@@ -250,7 +274,11 @@ impl State {
             idle_check: idle::first_check(&config, now),
             now,
             journal: None,
+            ledger: Ledger::of(&config),
+            uses: Rng::for_component(seed, "uses"),
+            script_allows_oom: false,
             replication: Replication::default(),
+            failover: None,
             cluster: None,
             script_keeps_to_slot: false,
             sentinel: None,
@@ -260,6 +288,8 @@ impl State {
             watches: Watches::default(),
             waiters: Waiters::default(),
             pubsub: PubSub::default(),
+            tracking: Tracking::default(),
+            tracking_draws: Rng::for_component(seed, "tracking"),
             pause: Pause::default(),
             monitors: Vec::new(),
             caller: None,
@@ -296,7 +326,7 @@ impl State {
         let key = self.dbs[db].key(slot).clone();
         self.dbs[db].remove(slot);
         self.stats.expired_keys += 1;
-        self.touched(db, &key);
+        self.touched_by(false, db, &key);
         self.notify(db, Class::Expired, "expired", &key);
     }
 
@@ -315,14 +345,31 @@ impl State {
     /// A key was created, changed or removed. Watchers, waiters and trackers of keys hang here.
     #[inline]
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
+        self.touched_by(true, db, key);
+    }
+
+    /// The same, saying whether a request wanted it.
+    #[inline]
+    fn touched_by(&mut self, is_request: bool, db: usize, key: &[u8]) {
         self.dirty += 1;
-        if !(self.watches.is_empty() && self.waiters.is_empty() && self.journal.is_none()) {
-            self.tell_of(db, key);
+        if !(self.watches.is_empty()
+            && self.waiters.is_empty()
+            && self.journal.is_none()
+            && self.ledger.is_none()
+            && !self.tracking.is_on())
+        {
+            self.tell_of(is_request, db, key);
         }
     }
 
     #[cold]
-    fn tell_of(&mut self, db: usize, key: &[u8]) {
+    fn tell_of(&mut self, is_request: bool, db: usize, key: &[u8]) {
+        if self.tracking.is_on() {
+            self.invalidate(key, is_request);
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.touched(db, key);
+        }
         if let Some(journal) = &mut self.journal {
             journal.touched(db, key);
             self.has_sequel = true;
@@ -336,24 +383,24 @@ impl State {
     }
 
     /// An event in the life of a key, to the channels that are named after both.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn notify(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
-        if self.journal.is_some() {
-            self.note_event(db, class, event, key);
-        }
-        if self.config.notify_keyspace_events.contain(class) && !self.pubsub.is_empty() {
-            self.publish_event(db, event, key);
+        if self.journal.is_some() || !self.pubsub.is_empty() {
+            self.tell_of_event(db, class, event, key);
         }
     }
 
     #[cold]
-    fn note_event(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
+    fn tell_of_event(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
         self.note_told(|| Change::Event {
             db,
             class,
             event: event.to_owned(),
             key: Blob::new(key),
         });
+        if self.config.notify_keyspace_events.contain(class) && !self.pubsub.is_empty() {
+            self.publish_event(db, event, key);
+        }
     }
 
     #[cold]
@@ -397,8 +444,20 @@ impl State {
         count
     }
 
-    /// Empties a database. Watched keys that were in it have changed.
+    /// Empties a database.
     pub(crate) fn flush(&mut self, db: usize) {
+        self.empty(db);
+        self.invalidate_all();
+    }
+
+    /// Empties all databases.
+    pub(crate) fn flush_all(&mut self) {
+        (0..self.dbs.len()).for_each(|db| self.empty(db));
+        self.invalidate_all();
+    }
+
+    /// Watched keys that were in the database have changed.
+    fn empty(&mut self, db: usize) {
         let watched = self.watches.keys_of(db);
         let there: Vec<_> = watched
             .into_iter()
@@ -406,6 +465,7 @@ impl State {
             .collect();
         self.dirty += self.dbs[db].len() as u64;
         self.dbs[db].clear();
+        self.data_replaced();
         self.note(|| Change::Flush { db });
         for key in there {
             self.watches.touched(db, &key, false);
@@ -430,8 +490,14 @@ impl State {
             }
         }
         self.dirty += 1;
+        self.data_replaced();
         self.has_sequel |= self.waiters.has_ready();
-        self.note(|| Change::Replace(databases.to_vec()));
+        if self.journal.is_some() {
+            // What came may be fewer than the node has; a reader is told of all.
+            let all = self.dbs.clone();
+            self.note(|| Change::Replace(all));
+        }
+        self.invalidate_all();
     }
 
     /// Exchanges two databases. Watched keys that are in either have changed; whoever waits on a key
@@ -448,6 +514,7 @@ impl State {
         // What was touched before has its state written down before.
         self.note(|| Change::Swap { first, second });
         self.dbs.swap(first, second);
+        self.data_replaced();
         for db in [first, second] {
             for key in self.waiters.keys_of(db) {
                 if self.dbs[db].find(&key).is_some() {
@@ -513,6 +580,7 @@ impl Desk for State {
         self.watches.unwatch(conn);
         self.waiters.remove(conn);
         self.pubsub.leave(conn);
+        self.tracking.end(conn);
         self.pause.leave(conn);
         self.monitors.retain(|other| *other != conn);
         self.sessions.close(conn);

@@ -43,6 +43,22 @@ impl Ctx<'_> {
         self.db().idle_seconds(slot, self.now_millis())
     }
 
+    /// How often the key is used, under a policy that counts.
+    pub(crate) fn frequency(&self, slot: u32) -> i64 {
+        let per_loss = self.state.config.lfu_decay_time;
+        self.db()
+            .frequency(slot, self.now_millis(), per_loss)
+            .into()
+    }
+
+    /// Lets a key look as if it had been used so often.
+    pub(crate) fn set_frequency(&mut self, key: &[u8], frequency: u8) {
+        let now = self.now_millis();
+        if let Some(slot) = self.find_quietly(key) {
+            self.db_mut().set_frequency(slot, now, frequency);
+        }
+    }
+
     /// Lets a key look as if it had not been used for so many seconds. What does not fit into the clock
     /// begins anew, as in Redis (`object.c: objectSetLRUOrLFU`).
     pub(crate) fn set_idle(&mut self, key: &[u8], seconds: i64) {

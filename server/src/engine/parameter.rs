@@ -6,6 +6,7 @@
 //! missing, and these are refused with an error that says so. Source: `config.c`.
 
 use super::Config;
+use super::eviction::EvictionPolicy;
 use super::glob::glob_match;
 use super::notify::Classes;
 use crate::command::CommandError;
@@ -474,8 +475,14 @@ const PARAMETERS: &[Parameter] = &[
     switch("lazyfree-lazy-server-del", "no"),
     switch("lazyfree-lazy-user-del", "no"),
     switch("lazyfree-lazy-user-flush", "no"),
-    integer("lfu-decay-time", "1", 0, I32),
-    integer("lfu-log-factor", "10", 0, I32),
+    integer("lfu-decay-time", "", 0, I32).kept(
+        |config| printed(config.lfu_decay_time),
+        |config, given| { config.lfu_decay_time = given.number(); Ok(()) },
+    ),
+    integer("lfu-log-factor", "", 0, I32).kept(
+        |config| printed(config.lfu_log_factor),
+        |config, given| { config.lfu_log_factor = given.number(); Ok(()) },
+    ),
     integer("list-compress-depth", "0", 0, I32).only(&["0"]),
     integer("list-max-listpack-size", "", -I32 - 1, I32).alias("list-max-ziplist-size").kept(
         |config| printed(config.list_max_listpack_size),
@@ -489,15 +496,22 @@ const PARAMETERS: &[Parameter] = &[
         |config| printed(config.maxclients),
         |config, given| { config.maxclients = given.size(); Ok(()) },
     ),
-    memory("maxmemory", "0", 0).only(&["0"]),
+    memory("maxmemory", "", 0).kept(
+        |config| printed(config.maxmemory),
+        |config, given| { config.maxmemory = given.number().unsigned_abs(); Ok(()) },
+    ),
     memory("maxmemory-clients", "0", 0).only(&["0"]),
     integer("maxmemory-eviction-tenacity", "10", 0, 100),
-    parameter("maxmemory-policy", "noeviction", Kind::Choice(&[
+    parameter("maxmemory-policy", "", Kind::Choice(&[
         "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu",
         "allkeys-random", "noeviction",
-    ]))
-    // As long as `maxmemory` is 0 none evicts; those of LFU show in OBJECT.
-    .only(&["volatile-lru", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-random", "noeviction"]),
+    ])).kept(
+        |config| config.maxmemory_policy.name().into(),
+        |config, given| {
+            config.maxmemory_policy = EvictionPolicy::by_name(given.text()).unwrap_or_default();
+            Ok(())
+        },
+    ),
     integer("maxmemory-samples", "5", 1, I32),
     integer("min-replicas-max-lag", "", 0, I32).alias("min-slaves-max-lag").kept(
         |config| printed(config.min_replicas_max_lag),
@@ -549,7 +563,10 @@ const PARAMETERS: &[Parameter] = &[
     integer("replica-announce-port", "0", PORT.0, PORT.1).alias("slave-announce-port"),
     switch("replica-announced", "yes"),
     switch("replica-ignore-disk-write-errors", "no"),
-    switch("replica-ignore-maxmemory", "yes").alias("slave-ignore-maxmemory"),
+    switch("replica-ignore-maxmemory", "").alias("slave-ignore-maxmemory").kept(
+        |config| yes_or_no(config.replica_ignore_maxmemory),
+        |config, given| { config.replica_ignore_maxmemory = given.is_yes(); Ok(()) },
+    ),
     switch("replica-lazy-flush", "no").alias("slave-lazy-flush"),
     integer("replica-priority", "100", 0, I32).alias("slave-priority"),
     switch("replica-read-only", "yes").alias("slave-read-only"),
@@ -609,7 +626,10 @@ const PARAMETERS: &[Parameter] = &[
     integer("tls-session-cache-size", "20480", 0, I32),
     integer("tls-session-cache-timeout", "300", 0, I32),
     switch("tls-session-caching", "yes"),
-    integer("tracking-table-max-keys", "1000000", 0, i64::MAX),
+    integer("tracking-table-max-keys", "", 0, i64::MAX).kept(
+        |config| printed(config.tracking_table_max_keys),
+        |config, given| { config.tracking_table_max_keys = given.size(); Ok(()) },
+    ),
     immutable("unixsocket", "").read(|config| config.unixsocket.clone().into_bytes()),
     immutable("unixsocketperm", "").read(|config| format!("{:o}", config.unixsocketperm).into_bytes()),
     integer("zset-max-listpack-entries", "128", 0, i64::MAX).alias("zset-max-ziplist-entries"),
@@ -762,7 +782,9 @@ mod tests {
         };
         assert!(error(&[(b"timeout", b"x"), (b"nosuch", b"1")]).contains("Unknown option"));
         assert!(error(&[(b"timeout", b"1"), (b"TIMEOUT", b"2")]).contains("'TIMEOUT') - dup"));
-        assert!(error(&[(b"maxmemory", b"1")]).contains("redouble knows only the value '0'"));
+        assert!(
+            error(&[(b"maxmemory-clients", b"1")]).contains("redouble knows only the value '0'")
+        );
         let next = config.with(&[(b"Timeout", b"7"), (b"slave-priority", b"3")]);
         let next = next.expect("valid");
         assert_eq!(next.timeout.as_secs(), 7);

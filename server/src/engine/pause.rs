@@ -20,6 +20,8 @@ pub(crate) enum Paused {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pause {
     current: Option<(UnixMillis, Paused)>,
+    /// Writes wait for a failover, however long that takes.
+    is_failing_over: bool,
     /// Requests that came meanwhile.
     postponed: VecDeque<(ConnId, OwnedRequest)>,
 }
@@ -36,15 +38,19 @@ impl Pause {
         self.current = None;
     }
 
+    pub(crate) fn set_failing_over(&mut self, is_failing_over: bool) {
+        self.is_failing_over = is_failing_over;
+    }
+
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.current.is_some()
+        self.current.is_some() || self.is_failing_over
     }
 
     /// Whether a command has to wait.
     pub(crate) fn stops(&self, writes: bool) -> bool {
-        self.current
-            .is_some_and(|(_, what)| what == Paused::All || writes)
+        let is_all = |(_, what)| what == Paused::All;
+        self.is_on() && (writes || self.current.is_some_and(is_all))
     }
 
     pub(crate) fn until(&self) -> Option<UnixMillis> {
@@ -70,7 +76,7 @@ impl Pause {
     /// Whether requests were put off that need not wait any longer.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
-        self.current.is_none() && !self.postponed.is_empty()
+        !self.is_on() && !self.postponed.is_empty()
     }
 
     pub(crate) fn next_postponed(&mut self) -> Option<(ConnId, OwnedRequest)> {

@@ -11,6 +11,7 @@ impl Engine {
         let empty = State::new(self.start.clone(), now);
         self.replace_databases(&empty.dbs, now);
         let state = self.state_mut();
+        state.end_failover();
         state.end_pause();
         self.follow_up(now);
         let state = self.state_mut();
@@ -20,6 +21,7 @@ impl Engine {
         state.sessions = std::mem::take(&mut old.sessions);
         state.waiters = std::mem::take(&mut old.waiters);
         state.pubsub = std::mem::take(&mut old.pubsub);
+        state.tracking = std::mem::take(&mut old.tracking);
         state.pause = std::mem::take(&mut old.pause);
         state.watches = std::mem::take(&mut old.watches);
         state.monitors = std::mem::take(&mut old.monitors);

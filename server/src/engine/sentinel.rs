@@ -48,7 +48,7 @@ impl State {
 
     /// Asks for a failover, which comes about between nodes.
     pub(crate) fn ask_for_failover(&mut self) {
-        self.outbox.push(Effect::FailOver);
+        self.outbox.push(Effect::FailOver { to: None });
     }
 }
 

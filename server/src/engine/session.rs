@@ -2,6 +2,7 @@
 
 use super::time::UnixMicros;
 use super::transaction::Queue;
+use crate::command::Entry;
 use crate::resp::{Blob, Protocol};
 
 /// Names a connection of one engine; never reused.
@@ -72,6 +73,35 @@ pub(crate) struct Session {
     pub(crate) wrote_up_to: u64,
     /// The number of its latest command; none if that is unknown.
     pub(crate) last_command: Option<u16>,
+    pub(crate) habit: Habit,
+}
+
+/// The row of the name that a connection used last: mostly it says the same again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Habit {
+    name: [u8; 15],
+    len: u8,
+    entry: Option<Entry>,
+}
+
+impl Habit {
+    /// The row of `name`, if that was used last, byte for byte.
+    #[inline]
+    pub(crate) fn entry(&self, name: &[u8]) -> Option<Entry> {
+        let known = self.name.get(..usize::from(self.len))?;
+        self.entry.filter(|_| known == name)
+    }
+
+    /// Notes the row of a name. Of a container nothing is noted: it leads to different rows.
+    pub(crate) fn note(&mut self, name: &[u8], entry: Entry) {
+        if let Some(place) = self.name.get_mut(..name.len())
+            && entry.spec.subcommands.is_empty()
+        {
+            place.copy_from_slice(name);
+            self.len = name.len() as u8;
+            self.entry = Some(entry);
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -125,6 +155,7 @@ impl Sessions {
             last_used_at: now,
             wrote_up_to: 0,
             last_command: None,
+            habit: Habit::default(),
         }));
         self.count += 1;
         conn

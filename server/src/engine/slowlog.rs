@@ -100,6 +100,18 @@ pub(super) fn shown<'a>(request: Request<'a>) -> Vec<&'a [u8]> {
                 break;
             }
         }
+    } else if is(name, "migrate") {
+        let mut at = 6;
+        while at < words.len() && !is(words.get(at), "keys") {
+            let secrets = match () {
+                () if is(words.get(at), "auth") => 1,
+                () if is(words.get(at), "auth2") => 2,
+                () => 0,
+            };
+            let end = (at + 1 + secrets).min(words.len());
+            words[at + 1..end].fill(REDACTED);
+            at = end;
+        }
     } else if is(name, "config") && is(words.get(1), "set") {
         for at in (2..words.len().saturating_sub(1)).step_by(2) {
             if super::is_secret(words[at]) {
@@ -139,6 +151,14 @@ mod tests {
             ),
             ("config get requirepass", "config get requirepass"),
             ("set auth x", "set auth x"),
+            (
+                "migrate h 1 k 0 5 copy auth p replace auth2 u p",
+                "migrate h 1 k 0 5 copy auth (redacted) replace auth2 (redacted) (redacted)",
+            ),
+            (
+                "migrate h 1 k 0 5 keys auth p",
+                "migrate h 1 k 0 5 keys auth p",
+            ),
         ] {
             assert_eq!(seen(line), expected);
         }

@@ -73,7 +73,7 @@ impl Stats {
 
     /// The counters of a command.
     #[inline]
-    pub(super) fn of(&mut self, number: u16) -> &mut Calls {
+    pub(crate) fn of(&mut self, number: u16) -> &mut Calls {
         &mut self.by_command[usize::from(number)]
     }
 
@@ -86,7 +86,7 @@ impl Stats {
         }
     }
 
-    pub(super) fn count_error(&mut self, error: &ErrorReply) {
+    pub(crate) fn count_error(&mut self, error: &ErrorReply) {
         self.errors += 1;
         let text = error.as_bytes();
         let end = text.iter().position(|byte| *byte == b' ');

@@ -51,6 +51,8 @@ enum Due {
     /// A request has waited for long enough.
     Timeout(ConnId),
     PauseEnds,
+    /// A failover has not come about in time.
+    FailoverEnds,
     /// Somebody may have been silent for too long.
     Idle,
     Expire {
@@ -176,6 +178,7 @@ impl Engine {
         };
         state.propagate();
         state.caller = None;
+        state.inform_behind(conn);
         self.follow_up(now);
         outcome
     }
@@ -197,11 +200,14 @@ impl Engine {
                         self.retry(conn, &place, now);
                     }
                 }
+            } else if state.hands_over() {
+                // The next master is told with the other effects.
             } else if state.pause.is_over() && state.busy.is_none() {
                 if let Some((conn, request)) = state.pause.next_postponed() {
                     self.run_postponed(conn, &request, now);
                 }
             } else {
+                state.finish_tracking();
                 return;
             }
         }
@@ -225,6 +231,9 @@ impl Engine {
         let Some(mut session) = state.sessions.take(conn) else {
             return;
         };
+        if state.tracking.is_on() {
+            state.tracking.runs(&session);
+        }
         state.retry = Some(place.1.clone());
         // It is the caller now: what it hears of its own request has its place around the reply.
         let caller = state.caller.replace(conn);
@@ -241,6 +250,7 @@ impl Engine {
             state.outbox.push(Effect::Push { conn, frame });
         }
         state.caller = caller;
+        state.inform_behind(conn);
     }
 
     /// Handles a request that came during a pause, as if it had just come.
@@ -269,6 +279,9 @@ impl Engine {
                 continue;
             };
             let protocol = session.protocol;
+            if state.tracking.is_on() {
+                state.tracking.runs(&session);
+            }
             let outcome = match call(state, &mut session, entry, request, now, Origin::Exec) {
                 Dispatched::Script(call) => self.script(call, session, request, now, Origin::Exec),
                 Dispatched::Reply(reply) => {
@@ -326,6 +339,7 @@ impl Engine {
                     }
                 }
                 Due::PauseEnds => state.pause.end(),
+                Due::FailoverEnds => state.failover_times_out(),
                 Due::Idle => state.show_out_idle(now),
                 Due::Expire { db, slot } => state.expire(db, slot),
             }
@@ -339,6 +353,8 @@ impl State {
         let timeout = self.waiters.first_deadline();
         let timeout = timeout.map(|(until, conn)| (until, Due::Timeout(conn)));
         let pause = self.pause.until().map(|until| (until, Due::PauseEnds));
+        let failover = self.failover_deadline();
+        let failover = failover.map(|until| (until, Due::FailoverEnds));
         let expires = self.active_expire
             && self.lazy_only == 0
             && !self.pause.is_on()
@@ -346,7 +362,10 @@ impl State {
         let expiry = self.first_deadline().filter(|_| expires);
         let expiry = expiry.map(|(deadline, db, slot)| (deadline, Due::Expire { db, slot }));
         let idle = self.idle_check.map(|until| (until, Due::Idle));
-        [timeout, pause, idle, expiry].into_iter().flatten().min()
+        [timeout, pause, failover, idle, expiry]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// What the caller was sent during its own request comes before the reply, or behind it where the

@@ -7,6 +7,7 @@ mod clock;
 mod data;
 mod diagnosis;
 mod node_fault;
+mod requests;
 mod snapshot;
 mod within;
 

@@ -1,7 +1,7 @@
 //! All data of a server at one instant: kept, compared, put back.
 
 use super::data::stored;
-use crate::engine::Db;
+use crate::engine::{Db, Engine, UnixMicros};
 use crate::resp::quoted;
 use crate::server::Server;
 use std::fmt;
@@ -33,6 +33,14 @@ use std::fmt;
 pub struct Snapshot(Vec<Db>);
 
 impl Snapshot {
+    pub(crate) fn of(engine: &Engine) -> Self {
+        Self(engine.databases().to_vec())
+    }
+
+    pub(crate) fn put_into(&self, engine: &mut Engine, now: UnixMicros) {
+        engine.replace_databases(&self.0, now);
+    }
+
     /// One line per key: database, key, value, deadline.
     fn lines(&self) -> Vec<(String, String)> {
         let databases = self.0.iter().enumerate();
@@ -78,7 +86,7 @@ impl fmt::Display for Snapshot {
 impl Server {
     /// Keeps all data as they are now.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot(self.hub.shared.node().engine.databases().to_vec())
+        Snapshot::of(&self.hub.shared.node().engine)
     }
 
     /// Puts all data back. To clients it looks like FLUSHALL and the writing of all keys at one
@@ -86,8 +94,8 @@ impl Server {
     pub fn restore(&self, snapshot: &Snapshot) {
         let now = self.hub.now();
         let shared = &self.hub.shared;
-        shared.node().change(shared, now, |engine, now| {
-            engine.replace_databases(&snapshot.0, now)
-        });
+        shared
+            .node()
+            .change(shared, now, |engine, now| snapshot.put_into(engine, now));
     }
 }

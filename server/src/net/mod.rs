@@ -29,7 +29,7 @@ pub(crate) use sockets::{Listener, Sockets, connections_max};
 pub use tls::ClientCertificates;
 #[cfg(feature = "tls")]
 pub(crate) use tls::{Settings as TlsSettings, ThrowAway};
-pub(crate) use turn::{Between, Seat, TrueTime};
+pub(crate) use turn::{Between, Seat, TrueTime, Turn};
 #[cfg(unix)]
 pub(crate) use unix::url as unix_url;
 

@@ -144,6 +144,13 @@ enum Whose {
     Node(usize),
 }
 
+impl<'a> Turn<'a> {
+    /// All nodes, in the order in which they were made.
+    pub(crate) fn seats(&mut self) -> &mut [Seat<'a>] {
+        &mut self.seats
+    }
+}
+
 impl Turn<'_> {
     /// What comes next, and when; what lies between nodes comes before what is due on one of them.
     fn next(&self) -> Option<(UnixMicros, Whose)> {

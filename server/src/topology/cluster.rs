@@ -20,11 +20,34 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Bus {
     map: Cluster,
+    /// The map when nobody followed anybody.
+    start: Cluster,
     /// Nodes that are told nothing.
     deaf: BTreeSet<usize>,
     /// Nodes that have crashed, and when (in true time) the others notice.
     suspects: VecDeque<(UnixMicros, usize)>,
     noticed_after: Duration,
+}
+
+impl Bus {
+    fn new(map: Cluster) -> Self {
+        Self {
+            start: map.clone(),
+            map,
+            deaf: BTreeSet::new(),
+            suspects: VecDeque::new(),
+            noticed_after: Duration::ZERO,
+        }
+    }
+
+    /// As at the start: every slot where it was, everybody hears and is up.
+    pub(super) fn reset(&mut self) {
+        *self = Self::new(self.start.clone());
+    }
+
+    pub(super) fn start(&self) -> Cluster {
+        self.start.clone()
+    }
 }
 
 /// What somebody wants done in a cluster.
@@ -464,12 +487,7 @@ impl Deployment {
                 engine.join_cluster(map.clone(), place);
             }
         }
-        self.network.lock().bus = Some(Bus {
-            map,
-            deaf: BTreeSet::new(),
-            suspects: VecDeque::new(),
-            noticed_after: Duration::ZERO,
-        });
+        self.network.lock().bus = Some(Bus::new(map));
     }
 
     pub(super) fn is_cluster(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::replica::{Lag, Network};
 use crate::control::Control;
 use crate::engine::Address;
-use crate::net::Clock;
+use crate::net::{Clock, Driver};
 use crate::server::{Server, ServerBuilder};
 use std::io;
 use std::ops::Index;
@@ -90,7 +90,8 @@ impl DeploymentBuilder {
         deployment.controlled()
     }
 
-    /// Starts masters, each with so many replicas that hold a copy of what it holds.
+    /// Starts masters, each with so many replicas that hold a copy of what it holds. All of them serve
+    /// the ports that ROLE and INFO tell of, except with [`Clock::Tokio`], where ports are only names.
     ///
     /// # Errors
     /// When a port cannot be bound.
@@ -98,37 +99,45 @@ impl DeploymentBuilder {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn replicated(self, masters: usize, replicas: usize) -> io::Result<Deployment> {
-        let is_alone = masters == 1;
-        let mut names = Vec::new();
-        let mut follows = Vec::new();
-        for master in 1..=masters {
-            let place = names.len();
-            names.push(if is_alone {
-                "master".to_owned()
-            } else {
-                format!("master-{master}")
-            });
-            for replica in 1..=replicas {
-                follows.push((names.len(), place));
-                names.push(if is_alone {
-                    format!("replica-{replica}")
-                } else {
-                    format!("replica-{master}-{replica}")
-                });
-            }
-        }
+        let (names, follows) = line_up(masters, replicas);
         let deployment = self.start(names).await?;
-        for (replica, master) in follows {
-            deployment.network.follow(replica, Some(master));
+        let deployment = deployment.follow_each(&follows);
+        // Clients find the others by what ROLE and INFO say, so all have to be there.
+        for server in deployment.nodes().filter(|server| server.has_port()) {
+            server.serve()?;
         }
-        deployment.settle();
         deployment.controlled()
     }
 
-    pub(super) async fn start(mut self, names: Vec<String>) -> io::Result<Deployment> {
+    /// Makes masters with replicas and leaves the timers of the servers to the caller, who polls all
+    /// of them: for simulations with a scheduler of their own.
+    ///
+    /// # Errors
+    /// When a port cannot be bound, or for [`Clock::Tokio`] outside of a runtime.
+    pub fn build_replicated(
+        self,
+        masters: usize,
+        replicas: usize,
+    ) -> io::Result<(Deployment, Vec<Driver>)> {
+        let (names, follows) = line_up(masters, replicas);
+        let (deployment, drivers) = self.build(names)?;
+        Ok((deployment.follow_each(&follows).controlled()?, drivers))
+    }
+
+    #[expect(clippy::unused_async, reason = "makes the compiler ask for a runtime")]
+    pub(super) async fn start(self, names: Vec<String>) -> io::Result<Deployment> {
+        let (deployment, drivers) = self.build(names)?;
+        for (server, driver) in deployment.nodes().zip(drivers) {
+            server.own_driver(tokio::spawn(driver).abort_handle());
+        }
+        Ok(deployment)
+    }
+
+    fn build(mut self, names: Vec<String>) -> io::Result<(Deployment, Vec<Driver>)> {
         let network = Network::default();
         let control = self.server.take_control_port()?;
         let mut servers: Vec<(String, Server)> = Vec::with_capacity(names.len());
+        let mut drivers = Vec::with_capacity(names.len());
         for (place, name) in names.into_iter().enumerate() {
             let port = match self.first_port {
                 0 => 0,
@@ -141,7 +150,8 @@ impl DeploymentBuilder {
             if let Some((_, first)) = servers.first() {
                 builder = builder.beside(first);
             }
-            let server = builder.start().await?;
+            let (server, driver) = builder.build()?;
+            drivers.push(driver);
             let address = Address {
                 host: "127.0.0.1".to_owned(),
                 port: server.port_or(place),
@@ -153,12 +163,37 @@ impl DeploymentBuilder {
             first.hub.time.connect(Box::new(network.clone()));
         }
         network.introduce();
-        Ok(Deployment {
+        let deployment = Deployment {
             servers,
             network,
             control,
-        })
+        };
+        Ok((deployment, drivers))
     }
+}
+
+/// The names of masters with replicas, and who follows whom.
+fn line_up(masters: usize, replicas: usize) -> (Vec<String>, Vec<(usize, usize)>) {
+    let is_alone = masters == 1;
+    let mut names = Vec::new();
+    let mut follows = Vec::new();
+    for master in 1..=masters {
+        let place = names.len();
+        names.push(if is_alone {
+            "master".to_owned()
+        } else {
+            format!("master-{master}")
+        });
+        for replica in 1..=replicas {
+            follows.push((names.len(), place));
+            names.push(if is_alone {
+                format!("replica-{replica}")
+            } else {
+                format!("replica-{master}-{replica}")
+            });
+        }
+    }
+    (names, follows)
 }
 
 impl Deployment {
@@ -181,6 +216,15 @@ impl Deployment {
     /// When a port cannot be bound.
     pub async fn replicated(masters: usize, replicas: usize) -> io::Result<Self> {
         Self::builder().replicated(masters, replicas).await
+    }
+
+    /// Makes replicas of servers, by their places: each with its master.
+    fn follow_each(self, follows: &[(usize, usize)]) -> Self {
+        for &(replica, master) in follows {
+            self.network.follow(replica, Some(master));
+        }
+        self.settle();
+        self
     }
 
     /// From now on `REDOUBLE.*` speaks to all servers, as they are now and follow each other.

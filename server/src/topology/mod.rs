@@ -3,9 +3,12 @@
 
 mod cluster;
 mod deployment;
+mod migration;
 mod replica;
 mod sentinel;
+mod snapshot;
 
 pub use deployment::{CutLink, Deployment, DeploymentBuilder};
 pub use replica::Lag;
 pub(crate) use replica::Network;
+pub use snapshot::DeploymentSnapshot;

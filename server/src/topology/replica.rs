@@ -7,7 +7,7 @@
 
 use super::cluster::{self, Bus};
 use super::sentinel::Watch;
-use crate::engine::{Address, News, Unit, UnixMicros};
+use crate::engine::{Address, Engine, News, Unit, UnixMicros};
 use crate::net::{Between, Hub, Seat};
 use crate::node::Outgoing;
 use std::collections::VecDeque;
@@ -16,6 +16,9 @@ use std::time::Duration;
 
 /// `repl-backlog-size`: what a link that is cut keeps, bytes.
 const BACKLOG_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What waits for a replica at most, however it lags (`client-output-buffer-limit replica`).
+const QUEUE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// How far a replica is behind its master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub(super) struct State {
     pub(super) orders: VecDeque<Order>,
     /// What makes a cluster of them, if they are one.
     pub(super) bus: Option<Bus>,
+    /// Masters that have stopped taking writes, and the replicas that are to take their places.
+    hand_overs: Vec<(usize, usize)>,
     /// What sentinels watch, if there are any.
     pub(super) watch: Option<Watch>,
 }
@@ -112,10 +117,35 @@ impl Network {
         self.lock().orders.push_back(Order::FailOver { to: node });
     }
 
-    /// Whether nodes decide among themselves who is master: a cluster, or sentinels.
-    pub(crate) fn is_governed(&self) -> bool {
+    /// Everything between the nodes is as when they were made: nobody follows anybody, nothing is
+    /// under way, no replica lags.
+    pub(crate) fn reset(&self) {
+        let mut state = self.lock();
+        state.links.clear();
+        state.orders.clear();
+        state.hand_overs.clear();
+        state.lags.fill(Lag::default());
+        if let Some(bus) = &mut state.bus {
+            bus.reset();
+        }
+        if let Some(watch) = &mut state.watch {
+            watch.reset();
+        }
+    }
+
+    /// Tells a node that has forgotten everything what it is in its cluster, or that it is a sentinel.
+    pub(crate) fn remind(&self, node: usize, engine: &mut Engine) {
         let state = self.lock();
-        state.bus.is_some() || state.watch.is_some()
+        if let Some(bus) = &state.bus {
+            engine.join_cluster(bus.start(), node);
+        }
+        if state
+            .watch
+            .as_ref()
+            .is_some_and(|watch| watch.is_sentinel(node))
+        {
+            engine.become_sentinel();
+        }
     }
 
     pub(crate) fn set_cut(&self, replica: usize, is_cut: bool) {
@@ -169,14 +199,19 @@ impl Link {
         }
     }
 
-    /// Adds a unit; too many on a link that is cut are given up for a copy.
+    /// Adds a unit; too many, which are fewer on a link that is cut, are given up for a copy.
     fn push(&mut self, due: UnixMicros, unit: Arc<Unit>) {
         let due = self.queue.back().map_or(due, |(last, _)| due.max(*last));
         self.queue.push_back((due, unit));
         let (Some((_, first)), Some((_, last))) = (self.queue.front(), self.queue.back()) else {
             return;
         };
-        if self.is_cut && last.offset.saturating_sub(first.offset) > BACKLOG_BYTES_MAX {
+        let bound = if self.is_cut {
+            BACKLOG_BYTES_MAX
+        } else {
+            QUEUE_BYTES_MAX
+        };
+        if last.offset.saturating_sub(first.offset) > bound {
             self.needs_copy = true;
         }
         if self.needs_copy {
@@ -240,7 +275,13 @@ impl State {
                         let order = cluster::Order::Claim { from: node, claim };
                         self.orders.push_back(Order::Cluster(order));
                     }
-                    Outgoing::FailOver => self.fail_over_by_hand(seats),
+                    Outgoing::Migrate(migration) => self.migrate(node, &migration, seats, now),
+                    Outgoing::FailOver(None) => self.fail_over_by_hand(seats),
+                    Outgoing::FailOver(Some(to)) => {
+                        if let Some(to) = self.nodes.iter().position(|(_, of)| *of == to) {
+                            self.hand_overs.push((node, to));
+                        }
+                    }
                     Outgoing::Crashed => {
                         if let Some(watch) = &mut self.watch {
                             watch.is_stale = true;
@@ -269,12 +310,42 @@ impl State {
 
     /// What was on its way from or to a node that crashed is lost; replicas get a copy when it is back.
     fn on_crash(&mut self, node: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+        self.hand_overs.retain(|(from, _)| *from != node);
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
             if link.master == node || link.replica == node {
                 link.queue.clear();
                 link.needs_copy = true;
                 self.tell_of_link(index, false, seats, now);
+            }
+        }
+    }
+
+    /// Masters that hand over to a replica that can be reached.
+    fn hand_overs_due(&self, seats: &[Seat<'_>]) -> bool {
+        let mut all = self.hand_overs.iter();
+        all.any(|(from, to)| self.may_hand_over(*from, *to, seats))
+    }
+
+    fn may_hand_over(&self, from: usize, to: usize, seats: &[Seat<'_>]) -> bool {
+        let is_there = |node: usize| seat(self, node, seats).is_some_and(|at| listens(&seats[at]));
+        let is_cut = |link: &Link| link.replica == to && link.is_cut;
+        is_there(from) && is_there(to) && !self.links.iter().any(is_cut)
+    }
+
+    /// They and their replicas change places; other replicas stay with whom they followed.
+    fn hand_over(&mut self, seats: &[Seat<'_>]) {
+        let (ready, waiting) = std::mem::take(&mut self.hand_overs)
+            .into_iter()
+            .partition(|(from, to)| self.may_hand_over(*from, *to, seats));
+        self.hand_overs = waiting;
+        let ready: Vec<(usize, usize)> = ready;
+        for (from, to) in ready {
+            let follow = |node, master| Order::Follow { node, master };
+            self.orders.push_back(follow(to, None));
+            self.orders.push_back(follow(from, Some(to)));
+            if let Some(watch) = &mut self.watch {
+                watch.switch(to);
             }
         }
     }
@@ -300,6 +371,7 @@ impl State {
             Order::FailOver { to } => self.fail_over(to),
             Order::Follow { node, master } => {
                 self.leave(node, seats, now);
+                self.hand_overs.retain(|(from, _)| *from != node);
                 if let Some(master) = master.filter(|master| *master != node) {
                     self.links.push(Link {
                         master,
@@ -337,8 +409,7 @@ impl State {
         }
         if let Some(at) = seat(self, link.master, seats) {
             let (seat, id) = (&mut seats[at], link.replica as u64);
-            let change =
-                |engine: &mut crate::engine::Engine, now| engine.hear_replica(id, is_up, now);
+            let change = |engine: &mut Engine, now| engine.hear_replica(id, is_up, now);
             seat.node.change(seat.shared, now, change);
         }
     }
@@ -410,7 +481,10 @@ impl Between for Network {
     fn poll_timeout(&self, seats: &[Seat<'_>]) -> Option<UnixMicros> {
         let state = self.lock();
         let says_something = |seat: &Seat<'_>| seat.shared.has_outgoing();
-        if !state.orders.is_empty() || seats.iter().any(says_something) {
+        if !state.orders.is_empty()
+            || state.hand_overs_due(seats)
+            || seats.iter().any(says_something)
+        {
             return Some(AT_ONCE);
         }
         let arrival = state.next_arrival(seats).map(|(due, _)| due);
@@ -424,6 +498,7 @@ impl Between for Network {
     fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
         let mut state = self.lock();
         state.collect(seats, now);
+        state.hand_over(seats);
         while let Some(order) = state.orders.pop_front() {
             state.carry_out(order, seats, now);
             if let Some(watch) = &mut state.watch {

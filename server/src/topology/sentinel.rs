@@ -30,6 +30,30 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// Sentinels that have seen nothing yet. The first node with data is the master.
+    fn new(sentinels: Vec<usize>, data: Vec<usize>, down_after: Duration) -> Self {
+        Self {
+            sentinels,
+            master: data.first().copied().unwrap_or(0),
+            data,
+            epoch: 0,
+            down_after,
+            down_since: None,
+            told_down: Vec::new(),
+            is_stale: true,
+        }
+    }
+
+    /// As at the start.
+    pub(super) fn reset(&mut self) {
+        let (sentinels, data) = (self.sentinels.clone(), self.data.clone());
+        *self = Self::new(sentinels, data, self.down_after);
+    }
+
+    pub(super) fn is_sentinel(&self, node: usize) -> bool {
+        self.sentinels.contains(&node)
+    }
+
     /// A failover makes this node the master.
     pub(super) fn switch(&mut self, master: usize) {
         self.master = master;
@@ -181,16 +205,9 @@ impl DeploymentBuilder {
         for replica in 1..=replicas {
             deployment.network.follow(replica, Some(0));
         }
-        deployment.network.lock().watch = Some(Watch {
-            sentinels: watchers.collect(),
-            data: (0..=replicas).collect(),
-            master: 0,
-            epoch: 0,
-            down_after,
-            down_since: None,
-            told_down: Vec::new(),
-            is_stale: true,
-        });
+        let (sentinels, data) = (watchers.collect(), (0..=replicas).collect());
+        let watch = Watch::new(sentinels, data, down_after);
+        deployment.network.lock().watch = Some(watch);
         deployment.settle();
         deployment.controlled()
     }

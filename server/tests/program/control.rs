@@ -10,11 +10,11 @@ use std::net::TcpStream;
 pub(super) struct Group {
     _program: Program,
     nodes: Vec<(String, u16)>,
-    control: Option<u16>,
+    pub(super) control: Option<u16>,
 }
 
 impl Group {
-    fn start(args: &[&str], lines: usize) -> Result<Self, Error> {
+    pub(super) fn start(args: &[&str], lines: usize) -> Result<Self, Error> {
         let mut child = Program(program(&[&["serve"], args].concat()).spawn()?);
         let stdout = child.0.stdout.take().ok_or("no stdout")?;
         let (mut nodes, mut control) = (Vec::new(), None);
@@ -39,10 +39,14 @@ impl Group {
         })
     }
 
-    fn node(&self, name: &str) -> Result<Connection, Error> {
+    pub(super) fn port(&self, name: &str) -> Result<u16, Error> {
         let mut nodes = self.nodes.iter();
         let (_, port) = nodes.find(|(of, _)| of == name).ok_or("such a node")?;
-        connect(*port)
+        Ok(*port)
+    }
+
+    fn node(&self, name: &str) -> Result<Connection, Error> {
+        connect(self.port(name)?)
     }
 
     fn control(&self) -> Result<Connection, Error> {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 /// Whether a program can be started; under `CI=true` a `required` one has to be.
-fn is_there(interpreter: &str, required: bool) -> Result<bool, Error> {
+pub(super) fn is_there(interpreter: &str, required: bool) -> Result<bool, Error> {
     let mut version = Command::new(interpreter);
     let version = version.arg("--version").stdout(Stdio::null()).status();
     let found = version.is_ok_and(|status| status.success());

@@ -3,6 +3,7 @@
 mod control;
 mod languages;
 mod proxy;
+mod redis_py;
 #[cfg(unix)]
 mod run;
 mod serve;

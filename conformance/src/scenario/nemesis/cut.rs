@@ -1,7 +1,7 @@
 //! Connections that break with a message on them. The client cannot tell the three cases apart:
 //! the request was lost, its reply was lost, or the request is still on its way.
 
-use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
+use super::{HOSTS_MAX, NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::{Fault, Lost};
 use proptest::{collection::vec, prelude::*};
 
@@ -19,11 +19,17 @@ impl Nemesis for Cut {
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
         let lost = prop_oneof![Just(Lost::Request), Just(Lost::Reply), Just(Lost::Late)];
-        let strike =
-            (SPAN, 5..120_u64, 0..HOSTS_MAX, lost).prop_map(|(at, length, host, lost)| Strike {
+        let strike = (
+            SPAN,
+            5..120_u64,
+            0..HOSTS_MAX,
+            prop::option::of(0..NODES_MAX),
+            lost,
+        )
+            .prop_map(|(at, length, host, node, lost)| Strike {
                 at,
                 length,
-                fault: Fault::Cut { host, lost },
+                fault: Fault::Cut { host, node, lost },
             });
         vec(strike, 1..6).boxed()
     }

@@ -1,6 +1,6 @@
 //! Slow links: messages of one direction arrive late, but in order.
 
-use super::{HOSTS_MAX, Nemesis, SPAN, Strike};
+use super::{HOSTS_MAX, NODES_MAX, Nemesis, SPAN, Strike};
 use crate::scenario::{Direction, Fault};
 use proptest::{collection::vec, prelude::*};
 
@@ -19,12 +19,14 @@ impl Nemesis for Delay {
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
         let direction = prop_oneof![Just(Direction::Requests), Just(Direction::Replies)];
         let by = prop_oneof![3 => 1..20_u64, 2 => 20..150_u64];
-        let strike = (SPAN, 5..120_u64, 0..HOSTS_MAX, direction, by);
-        let strike = strike.prop_map(|(at, length, host, direction, by_ms)| Strike {
+        let node = prop::option::of(0..NODES_MAX);
+        let strike = (SPAN, 5..120_u64, 0..HOSTS_MAX, node, direction, by);
+        let strike = strike.prop_map(|(at, length, host, node, direction, by_ms)| Strike {
             at,
             length,
             fault: Fault::Delay {
                 host,
+                node,
                 direction,
                 by_ms,
             },

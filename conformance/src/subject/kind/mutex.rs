@@ -1,6 +1,6 @@
 //! The mutex of `redouble-lock`, with and without its watchdog.
 
-use crate::subject::{BoxError, Host, Promises, Subject};
+use crate::subject::{BoxError, Host, Promises, Refusal, Subject};
 use redis::{RedisResult, aio::MultiplexedConnection};
 use redouble_lock::{
     BoxFuture, Connected, Connector, Environment, Guard, LockError, LockManager, NoRuntime, Release,
@@ -103,8 +103,10 @@ impl Subject for Mutex {
 fn granted(outcome: Result<Guard, LockError>) -> Result<Option<Guard>, BoxError> {
     match outcome {
         Ok(guard) => Ok(Some(guard)),
-        // Held by another; or never sent, or refused: both are a definite no.
-        Err(error) if error.is_contended() || matches!(error, LockError::Redis(_)) => Ok(None),
+        Err(error) if error.is_contended() => Ok(None),
+        Err(LockError::Lost(_)) => Err(Refusal::Lost.into()),
+        // Never sent, or refused: a definite no.
+        Err(LockError::Redis(_)) => Err(Refusal::Other.into()),
         Err(error) => Err(error.into()),
     }
 }
@@ -118,7 +120,7 @@ impl Connector for Dialler {
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
         Box::pin(async {
             // The lock keeps its time limits itself, on the host's clock.
-            let (connection, driver, pushes) = self.0.dial_resp3().await?;
+            let (connection, driver, pushes) = self.0.dial_resp3(0).await?;
             Ok(Connected::new(connection).driver(driver).pushes(pushes))
         })
     }

@@ -92,6 +92,7 @@ impl State {
             asks,
             reads_replica: session.reads_replica,
             writes: spec.flags.has(Flags::WRITE) || queue.is_some_and(writes_in),
+            migrates: spec.name == "migrate",
             is_channel: CHANNEL_COMMANDS.contains(&spec.name),
         };
         let names = queue.map_or_else(|| names(spec, request), names_in);
@@ -121,6 +122,7 @@ impl State {
             asks: session.asking == Asking::Now || spec.flags.has(Flags::ASKING),
             reads_replica: session.reads_replica,
             writes: spec.flags.has(Flags::WRITE),
+            migrates: spec.name == "migrate",
             is_channel: CHANNEL_COMMANDS.contains(&spec.name),
         };
         let routed = self.route(&cluster, &names(spec, request), query);

@@ -105,6 +105,17 @@ impl Scripts {
         }
     }
 
+    /// Whether a script says how it may be run, and not that it needs no memory.
+    pub(crate) fn needs_memory(&self, body_or_sha: &[u8], is_sha: bool) -> bool {
+        let shebang = if is_sha {
+            let known = self.by_sha(body_or_sha);
+            known.map(|index| self.list[index].shebang)
+        } else {
+            Shebang::parse(body_or_sha).ok()
+        };
+        shebang.is_some_and(|shebang| shebang.may_write() && !shebang.allows_oom)
+    }
+
     /// How many are known.
     pub(crate) fn len(&self) -> usize {
         self.by_sha.len()
@@ -382,9 +393,14 @@ impl Engine {
         (own.conn, own.db, own.protocol) = (caller, session.db, Protocol::Resp2);
         (own.asking, own.reads_replica) = (session.asking, session.reads_replica);
         state.sessions.put_back(session);
+        if state.tracking.is_on() {
+            let keys = request.iter().skip(first_key).take(keys);
+            state.tracking.script_begins(keys.map(Blob::new).collect());
+        }
         state.script_wrote = false;
         state.script_reads_only = reads_only || shebang.reads_only;
         state.script_keeps_to_slot = shebang.keeps_to_slot();
+        state.script_allows_oom = shebang.allows_oom;
         let frame = Frame {
             state: self.state.take().expect(HAS_STATE),
             session: own,
@@ -402,6 +418,7 @@ impl Engine {
         let usable = vm.is_usable();
         self.runner.session = Some(frame.session);
         let state = self.state.insert(frame.state);
+        state.tracking.script_ends();
         if !usable {
             self.runner.abandon_vm();
         }

@@ -1,6 +1,6 @@
 //! The first line of a script that says how it may be run: `#!lua flags=no-writes`.
 //!
-//! `eval.c: evalExtractShebangFlags`. What the flags of memory and of stale data allow is allowed anyway.
+//! `eval.c: evalExtractShebangFlags`. What the flag of stale data allows is allowed anyway.
 
 use crate::resp::{ErrorReply, OwnedRequest, split_inline};
 
@@ -22,6 +22,8 @@ pub(super) struct Shebang {
     pub(super) reads_only: bool,
     /// Whether the script wants to run nowhere in a cluster.
     pub(super) shuns_clusters: bool,
+    /// Whether it may write where no memory is left.
+    pub(super) allows_oom: bool,
     /// Whether its keys may lie in several slots.
     pub(super) crosses_slots: bool,
 }
@@ -79,6 +81,7 @@ impl Shebang {
                     return refuse("Unexpected flag in script shebang: ", flag);
                 }
                 shebang.reads_only |= flag == b"no-writes";
+                shebang.allows_oom |= flag == b"allow-oom";
                 shebang.shuns_clusters |= flag == b"no-cluster";
                 shebang.crosses_slots |= flag == b"allow-cross-slot-keys";
             }
@@ -103,6 +106,7 @@ mod tests {
         let expected = Shebang {
             len: both.len() - 1,
             reads_only: true,
+            allows_oom: true,
             ..plain
         };
         assert_eq!(read(both), Ok(expected));

@@ -1,0 +1,129 @@
+//! The embedded double: in process, in virtual time, observed after each of its steps.
+
+mod group;
+mod node;
+
+use super::{Backend, Later, Opened, Servers, View};
+use crate::{
+    scenario::{Capability, Fault, Topology},
+    simulation::{Task, Transport},
+};
+use group::Group;
+use node::DoubleNode;
+use redis::RedisConnectionInfo;
+use redouble::{Clock, Server};
+use std::{io, sync::Arc};
+
+/// Fresh doubles for every run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Double;
+
+const KEY: &str = "lock";
+
+impl Backend for Double {
+    fn name(&self) -> String {
+        "double".to_owned()
+    }
+
+    fn virtual_time(&self) -> bool {
+        true
+    }
+
+    fn lease_ms(&self) -> Option<u64> {
+        None
+    }
+
+    fn can(&self, _: Capability) -> bool {
+        true
+    }
+
+    fn open(&self, seed: u64, topology: Topology) -> Later<'_, io::Result<Opened>> {
+        Box::pin(async move {
+            let login = RedisConnectionInfo::default().set_skip_set_lib_name();
+            let (group, drivers) = match topology {
+                Topology::Nodes(count) => independent(seed, count.max(1))?,
+                Topology::Replicated { replicas } => Group::replicated(seed, replicas)?,
+            };
+            Ok(Opened {
+                servers: Arc::new(Doubles { group, login }),
+                drivers,
+            })
+        })
+    }
+}
+
+/// Servers that know nothing of each other. Each has its own source of time, which is tokio's for
+/// all of them: that is cheaper than sharing one.
+fn independent(seed: u64, count: u8) -> io::Result<(Group, Vec<Task>)> {
+    let mut nodes = Vec::with_capacity(usize::from(count));
+    let mut drivers: Vec<Task> = Vec::with_capacity(usize::from(count));
+    for place in 0..count {
+        let seed = seed.wrapping_add(u64::from(place) << 56);
+        let (server, driver) = Server::builder().clock(Clock::Tokio).seed(seed).build()?;
+        nodes.push(server);
+        drivers.push(Box::pin(driver));
+    }
+    Ok((Group::independent(nodes), drivers))
+}
+
+struct Doubles {
+    group: Group,
+    login: RedisConnectionInfo,
+}
+
+impl Doubles {
+    fn node(&self, node: u8) -> Option<&DoubleNode> {
+        self.group.nodes.get(usize::from(node))
+    }
+}
+
+impl Servers for Doubles {
+    fn key(&self) -> &str {
+        KEY
+    }
+
+    fn login(&self) -> &RedisConnectionInfo {
+        &self.login
+    }
+
+    fn dial(&self, node: u8) -> Later<'_, io::Result<Box<dyn Transport>>> {
+        Box::pin(std::future::ready(match self.group.server(node) {
+            Some(server) => Ok(Box::new(server.connect()) as Box<dyn Transport>),
+            None => Err(io::ErrorKind::AddrNotAvailable.into()),
+        }))
+    }
+
+    fn observes(&self) -> bool {
+        true
+    }
+
+    fn view(&self, node: u8) -> Option<&dyn View> {
+        self.node(node).map(|node| node as &dyn View)
+    }
+
+    fn master(&self) -> u8 {
+        self.group.master()
+    }
+
+    fn strike(&self, fault: Fault) {
+        match fault.node() {
+            Some(node) => {
+                if let Some(node) = self.node(node) {
+                    node.strike(fault, KEY);
+                }
+            }
+            None => self.group.strike(fault),
+        }
+    }
+
+    fn heal(&self, fault: Fault) {
+        match fault.node() {
+            Some(node) => {
+                if let Some(node) = self.node(node) {
+                    node.heal(fault);
+                }
+            }
+            None => self.group.heal(fault),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What holders believe, and how long: read off a history.
+
+use super::{Actor, Call, History, Mode, Moment, OpId, What};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Why a holder stopped believing that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It began to give the grant back.
+    Released,
+    /// It was told of the loss.
+    Lost,
+    /// Its process died.
+    Crashed,
+    /// Its deadline passed on its own clock, or for a subject without deadlines, its lease.
+    Deadline,
+    /// The history ends.
+    Open,
+}
+
+/// The span in which an actor may rely on a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Belief {
+    /// The grant, named by the operation that won it.
+    pub grant: OpId,
+    /// The holder.
+    pub actor: Actor,
+    /// How it holds.
+    pub mode: Mode,
+    /// The fencing token of the grant, where the lock has them.
+    pub fence: Option<u64>,
+    /// When the acquiring operation (its last try, where the suite drives the tries) began.
+    pub asked: Moment,
+    /// When the grant was reported.
+    pub from: Moment,
+    /// When the belief ended; not part of the span.
+    pub to: Moment,
+    /// Why it ended.
+    pub end: End,
+}
+
+impl Belief {
+    /// The first moment at which both beliefs stand, if there is one.
+    #[must_use]
+    pub fn overlap(&self, other: &Self) -> Option<Moment> {
+        let from = self.from.max(other.from);
+        (from < self.to && from < other.to).then_some(from)
+    }
+}
+
+impl History {
+    /// The belief of every definite grant, in order of grants.
+    ///
+    /// A belief is `[ok, min(release invoked, loss delivered, crash, deadline on the holder's
+    /// clock))`. A pause does not end it. A grant without a deadline claims nothing past its lease,
+    /// counted from the start of the try that won it.
+    #[must_use]
+    pub fn beliefs(&self) -> Vec<Belief> {
+        let mut calls: BTreeMap<OpId, (Moment, Actor, Call)> = BTreeMap::new();
+        let mut beliefs: Vec<Belief> = Vec::new();
+        let mut open: BTreeMap<OpId, (usize, Duration)> = BTreeMap::new();
+        for (moment, what) in self.iter() {
+            open.retain(|_, &mut (index, until)| {
+                let over = until <= moment.at;
+                if over {
+                    let belief: &mut Belief = &mut beliefs[index];
+                    (belief.to, belief.end) = (Moment::at(until), End::Deadline);
+                }
+                !over
+            });
+            let ended = |open: &mut BTreeMap<OpId, _>, beliefs: &mut Vec<Belief>, grant, end| {
+                if let Some((index, _)) = open.remove(&grant) {
+                    let belief: &mut Belief = &mut beliefs[index];
+                    (belief.to, belief.end) = (moment, end);
+                }
+            };
+            match *what {
+                What::Invoke { op, actor, call } => {
+                    calls.insert(op, (moment, actor, call));
+                    if let Some(grant) = call.gives_back() {
+                        ended(&mut open, &mut beliefs, grant, End::Released);
+                    }
+                }
+                What::Attempt { op } => {
+                    if let Some((asked, ..)) = calls.get_mut(&op) {
+                        *asked = moment;
+                    }
+                }
+                What::Ok {
+                    op,
+                    deadline,
+                    fence,
+                } => match calls.get(&op) {
+                    Some(&(asked, _, Call::Renew { grant })) => {
+                        if let Some((_, until)) = open.get_mut(&grant) {
+                            *until = deadline.unwrap_or(asked.at + self.lease);
+                        }
+                    }
+                    Some(&(asked, actor, call)) => {
+                        let Some(mode) = call.mode() else { continue };
+                        let until = deadline.unwrap_or(asked.at + self.lease);
+                        open.insert(op, (beliefs.len(), until));
+                        beliefs.push(Belief {
+                            grant: op,
+                            actor,
+                            mode,
+                            fence,
+                            asked,
+                            from: moment,
+                            to: Moment::NEVER,
+                            end: End::Open,
+                        });
+                    }
+                    None => {}
+                },
+                What::Deadline { grant, deadline } => {
+                    if let (Some((_, until)), Some(deadline)) = (open.get_mut(&grant), deadline) {
+                        *until = deadline;
+                    }
+                }
+                What::Lost { grant } => ended(&mut open, &mut beliefs, grant, End::Lost),
+                What::Crash { host } | What::Panic { host, .. } => {
+                    let theirs: Vec<OpId> = open
+                        .iter()
+                        .filter(|&(_, &(index, _))| beliefs[index].actor.host == host)
+                        .map(|(&grant, _)| grant)
+                        .collect();
+                    for grant in theirs {
+                        ended(&mut open, &mut beliefs, grant, End::Crashed);
+                    }
+                }
+                What::Fail { .. }
+                | What::Info { .. }
+                | What::Pause { .. }
+                | What::Resume { .. }
+                | What::Restart { .. }
+                | What::Cut { .. }
+                | What::Strikes { .. }
+                | What::Heals { .. }
+                | What::Promoted { .. }
+                | What::Resource { .. }
+                | What::Server { .. } => {}
+            }
+        }
+        for (index, until) in open.into_values() {
+            (beliefs[index].to, beliefs[index].end) = (Moment::at(until), End::Open);
+        }
+        // A grant that was dead on arrival claims nothing; keep the span well formed.
+        for belief in &mut beliefs {
+            belief.to = belief.to.max(belief.from);
+        }
+        beliefs
+    }
+}

@@ -1,0 +1,358 @@
+//! What can happen in a run: who, what was asked for, how it ended.
+
+use crate::scenario::{Fault, Lost};
+use serde::{Deserialize, Serialize};
+use std::{fmt, time::Duration};
+
+/// One task of one client process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Actor {
+    /// The client process; tasks of one process share its lock object, clock and fate.
+    pub host: u8,
+    /// The task within the process.
+    #[serde(default)]
+    pub task: u8,
+}
+
+impl Actor {
+    /// Task 0 of a host.
+    #[must_use]
+    pub const fn on(host: u8) -> Self {
+        Self { host, task: 0 }
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.host, self.task) {
+            (PROBE_HOST, _) => f.write_str("probe"),
+            (host, 0) => write!(f, "c{}", u32::from(host) + 1),
+            (host, task) => write!(f, "c{}.{}", u32::from(host) + 1, u32::from(task) + 1),
+        }
+    }
+}
+
+/// The host of the probe that asks for the lock after everybody else has died.
+pub const PROBE_HOST: u8 = u8::MAX;
+
+/// Identifies an operation within a history; a grant has the id of the operation that won it.
+pub type OpId = u32;
+
+/// How a lock is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Nobody else may hold it.
+    #[default]
+    Exclusive,
+    /// Others may hold it who share it as well.
+    Shared,
+    /// So many permits of a semaphore.
+    Permits(u32),
+}
+
+impl Mode {
+    /// Whether it is the mode of a mutex.
+    #[must_use]
+    pub const fn is_exclusive(&self) -> bool {
+        matches!(self, Self::Exclusive)
+    }
+
+    /// The permits that it takes; 0 if it is not the mode of a semaphore.
+    #[must_use]
+    pub const fn permits(self) -> u32 {
+        match self {
+            Self::Permits(count) => count,
+            Self::Exclusive | Self::Shared => 0,
+        }
+    }
+}
+
+/// What an operation asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Take the lock if it is free.
+    Try {
+        /// How.
+        mode: Mode,
+    },
+    /// Take the lock, waiting for it at most so long.
+    Acquire {
+        /// How.
+        mode: Mode,
+        /// The most that the caller is willing to wait.
+        wait: Duration,
+    },
+    /// Extend a grant.
+    Renew {
+        /// The grant to extend.
+        grant: OpId,
+    },
+    /// Give a grant back and learn what came of it.
+    Release {
+        /// The grant to give back.
+        grant: OpId,
+    },
+    /// Give a grant back by dropping its guard.
+    Drop {
+        /// The grant that is dropped.
+        grant: OpId,
+    },
+    /// Read the resource that the lock protects, and write what was read plus one.
+    Access {
+        /// The grant under which it is done.
+        grant: OpId,
+    },
+    /// Ask to be among the first N.
+    Admit,
+    /// Count a latch down by one.
+    CountDown,
+    /// Wait until a latch stands at 0.
+    Await {
+        /// The most that the caller is willing to wait.
+        wait: Duration,
+    },
+}
+
+impl Call {
+    /// The mode in which it takes the lock, if it can win a grant.
+    #[must_use]
+    pub const fn mode(self) -> Option<Mode> {
+        match self {
+            Self::Try { mode } | Self::Acquire { mode, .. } => Some(mode),
+            Self::Renew { .. }
+            | Self::Release { .. }
+            | Self::Drop { .. }
+            | Self::Access { .. }
+            | Self::Admit
+            | Self::CountDown
+            | Self::Await { .. } => None,
+        }
+    }
+
+    /// Whether the operation can win a grant.
+    #[must_use]
+    pub const fn acquires(self) -> bool {
+        self.mode().is_some()
+    }
+
+    /// What it means when its caller is told no.
+    #[must_use]
+    pub const fn refusal(self) -> Refusal {
+        match self {
+            Self::Try { .. } | Self::Admit | Self::CountDown => Refusal::Contended,
+            Self::Acquire { .. } | Self::Await { .. } => Refusal::TimedOut,
+            Self::Renew { .. } | Self::Release { .. } | Self::Drop { .. } => Refusal::Lost,
+            Self::Access { .. } => Refusal::Fenced,
+        }
+    }
+
+    /// The grant that it gives back, however.
+    #[must_use]
+    pub const fn gives_back(self) -> Option<OpId> {
+        match self {
+            Self::Release { grant } | Self::Drop { grant } => Some(grant),
+            Self::Try { .. }
+            | Self::Acquire { .. }
+            | Self::Renew { .. }
+            | Self::Access { .. }
+            | Self::Admit
+            | Self::CountDown
+            | Self::Await { .. } => None,
+        }
+    }
+}
+
+/// Why an operation definitely did not happen, as its caller was told.
+///
+/// A subject returns it as an error to say that it knows: all other errors mean that it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Another holds the lock; the places are taken.
+    #[error("held by another")]
+    Contended,
+    /// Another held the lock for the whole wait.
+    #[error("held by others for the whole wait")]
+    TimedOut,
+    /// The grant was gone already; or its lease was over before it arrived.
+    #[error("the lease is lost")]
+    Lost,
+    /// The resource knows of a later grant.
+    #[error("refused by the resource: a later grant was seen")]
+    Fenced,
+    /// Something else, for instance that no server could be reached.
+    #[error("it could not be done")]
+    Other,
+}
+
+/// What a server stores for a lock: the token of one holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The owner's token.
+    pub token: Vec<u8>,
+    /// The true time at which it expires; `None` if it never does.
+    pub expires: Option<Duration>,
+}
+
+impl Stored {
+    /// Whether it is unexpired at a true time: a key is expired when now > deadline, and the
+    /// server counts whole milliseconds.
+    #[must_use]
+    pub fn lives(&self, at: Duration) -> bool {
+        self.gone_at().is_none_or(|gone| at < gone)
+    }
+
+    /// The first true time at which it is expired.
+    #[must_use]
+    pub fn gone_at(&self) -> Option<Duration> {
+        self.expires
+            .map(|expires| expires + Duration::from_millis(1))
+    }
+}
+
+/// Whose doing a change at a server was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A request of this client arrived.
+    Client(u8),
+    /// Nobody's: expiry, or what a master sent to its replica.
+    Server,
+    /// A fault: the server lost it, or its clock was moved.
+    Fault,
+}
+
+/// How the resource is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Its counter is read.
+    Read,
+    /// Its counter is set.
+    Write,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// An operation begins.
+    Invoke {
+        /// Its id.
+        op: OpId,
+        /// Who calls.
+        actor: Actor,
+        /// What is asked for.
+        call: Call,
+    },
+    /// A waiting operation that the suite drives as a loop of tries sends its next try.
+    Attempt {
+        /// The waiting operation.
+        op: OpId,
+    },
+    /// An operation has definitely happened.
+    Ok {
+        /// The operation.
+        op: OpId,
+        /// For grants and renewals: until when the holder may rely on it, in true time.
+        deadline: Option<Duration>,
+        /// For grants: their fencing token, where the lock has them.
+        fence: Option<u64>,
+    },
+    /// An operation has definitely not happened.
+    Fail {
+        /// The operation.
+        op: OpId,
+        /// Why not. For releases, [`Refusal::Lost`] says that the grant was gone already.
+        why: Refusal,
+    },
+    /// The outcome of an operation is unknown.
+    Info {
+        /// The operation.
+        op: OpId,
+        /// What the caller was told.
+        error: String,
+    },
+    /// A held grant changed its deadline by itself, for instance through its watchdog.
+    Deadline {
+        /// The grant.
+        grant: OpId,
+        /// The new deadline in true time.
+        deadline: Option<Duration>,
+    },
+    /// The holder was told that its grant is lost.
+    Lost {
+        /// The grant.
+        grant: OpId,
+    },
+    /// A client process stops being scheduled.
+    Pause {
+        /// Which one.
+        host: u8,
+    },
+    /// A paused client process is scheduled again.
+    Resume {
+        /// Which one.
+        host: u8,
+    },
+    /// A client process dies.
+    Crash {
+        /// Which one.
+        host: u8,
+    },
+    /// A dead client process starts anew.
+    Restart {
+        /// Which one.
+        host: u8,
+    },
+    /// The code under test panicked; its process is dead from here on.
+    Panic {
+        /// Which process.
+        host: u8,
+        /// The panic message.
+        message: String,
+    },
+    /// A connection was cut by a fault.
+    Cut {
+        /// Whose connection.
+        host: u8,
+        /// To which node.
+        node: u8,
+        /// What was lost with it.
+        lost: Lost,
+    },
+    /// A fault begins that has no entry of its own: of a node, of a clock, of the network.
+    Strikes {
+        /// Which fault.
+        fault: Fault,
+    },
+    /// Such a fault ends.
+    Heals {
+        /// Which fault.
+        fault: Fault,
+    },
+    /// A replica has become the master.
+    Promoted {
+        /// Which node.
+        node: u8,
+    },
+    /// A node stores something else for the lock than before (double only).
+    Server {
+        /// Which node.
+        node: u8,
+        /// Who caused the change.
+        cause: Cause,
+        /// What is stored now: a token per holder.
+        stored: Vec<Stored>,
+    },
+    /// A message of an access arrived at the resource.
+    Resource {
+        /// The grant that it names.
+        grant: OpId,
+        /// The fencing token that it carries.
+        fence: Option<u64>,
+        /// What it wants.
+        access: Access,
+        /// The value that was read or written, or would have been.
+        value: u64,
+        /// Whether it was refused for its fence.
+        refused: bool,
+    },
+}

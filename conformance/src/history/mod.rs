@@ -1,0 +1,151 @@
+//! What happened in a run, in order: the only thing that a checker sees.
+//!
+//! The vocabulary is that of Jepsen: an operation is *invoked* and then ends *ok* (it happened),
+//! *fail* (it did not happen) or *info* (it may have happened, then or later). To that come the
+//! things that end a holder's belief without an operation (a delivered loss, a crash), what the
+//! resource was asked and, on the double, what each node stored after each of its steps. Times are
+//! true times since the start of the run; clocks of hosts and nodes have been converted before
+//! anything is recorded here.
+
+mod belief;
+mod event;
+
+pub use belief::{Belief, End};
+pub use event::{Access, Actor, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What};
+
+use crate::scenario::Topology;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, time::Duration};
+
+/// An entry of a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// True time since the start of the run.
+    pub at: Duration,
+    /// What happened.
+    pub what: What,
+}
+
+/// A point of the total order of a run: true time first, then the place in the history.
+///
+/// A deadline is not an event; it counts as earlier than every event of its instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// True time.
+    pub at: Duration,
+    /// 1 + index of the entry, 0 for what lies before all entries of this instant.
+    pub place: usize,
+}
+
+impl Moment {
+    /// The moment just before all entries of an instant.
+    #[must_use]
+    pub const fn at(at: Duration) -> Self {
+        Self { at, place: 0 }
+    }
+
+    /// After everything.
+    pub const NEVER: Self = Self {
+        at: Duration::MAX,
+        place: usize::MAX,
+    };
+}
+
+/// What kind of thing is locked, and how many may hold it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// One holder.
+    #[default]
+    Mutex,
+    /// One writer, or any number of readers.
+    ReadWrite,
+    /// So many permits.
+    Semaphore(u32),
+    /// A counter that lets the first so many in.
+    Admission(u32),
+    /// A latch that opens after so many counts.
+    Latch(u32),
+}
+
+/// Everything that happened in one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// The lease that the lock was opened with.
+    pub lease: Duration,
+    /// Whether the server was observed after each of its steps.
+    pub observed: bool,
+    /// What kind of lock it is.
+    pub kind: Kind,
+    /// Whether its holder may take it again.
+    pub reentrant: bool,
+    /// The servers that it runs on.
+    pub topology: Topology,
+    /// What happened, in order.
+    pub entries: Vec<Entry>,
+}
+
+impl History {
+    /// An empty history of a lock with this lease.
+    #[must_use]
+    pub const fn new(lease: Duration, observed: bool) -> Self {
+        Self {
+            lease,
+            observed,
+            kind: Kind::Mutex,
+            reentrant: false,
+            topology: Topology::ONE,
+            entries: Vec::new(),
+        }
+    }
+
+    /// How many permits can be out at once; 1 for whatever is no semaphore.
+    #[must_use]
+    pub const fn permits(&self) -> u32 {
+        match self.kind {
+            Kind::Semaphore(permits) => permits,
+            Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => 1,
+        }
+    }
+
+    /// Appends an entry.
+    pub fn push(&mut self, at: Duration, what: What) {
+        self.entries.push(Entry { at, what });
+    }
+
+    /// The place of an entry in the total order.
+    #[must_use]
+    pub fn moment(&self, index: usize) -> Moment {
+        Moment {
+            at: self.entries[index].at,
+            place: index + 1,
+        }
+    }
+
+    /// Every entry with its moment.
+    pub fn iter(&self) -> impl Iterator<Item = (Moment, &What)> {
+        let moments = self.entries.iter().enumerate();
+        moments.map(|(index, entry)| {
+            (
+                Moment {
+                    at: entry.at,
+                    place: index + 1,
+                },
+                &entry.what,
+            )
+        })
+    }
+
+    /// Who called an operation, and what for.
+    #[must_use]
+    pub fn calls(&self) -> BTreeMap<OpId, (Moment, Actor, Call)> {
+        self.iter()
+            .filter_map(|(moment, what)| {
+                let &What::Invoke { op, actor, call } = what else {
+                    return None;
+                };
+                Some((op, (moment, actor, call)))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,33 @@
+//! Servers that answer errors for a while: loading, busy, out of memory, demoted.
+
+use super::{NODES_MAX, Nemesis, SPAN, Strike};
+use crate::scenario::{Fault, ServerError};
+use proptest::{collection::vec, prelude::*};
+
+/// Lets nodes answer errors.
+pub(super) struct ErrorReply;
+
+impl Nemesis for ErrorReply {
+    fn name(&self) -> &'static str {
+        "error-reply"
+    }
+
+    fn summary(&self) -> &'static str {
+        "nodes answer LOADING, BUSY, READONLY, OOM or MASTERDOWN for a while"
+    }
+
+    fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
+        let strike = (
+            SPAN,
+            2..80_u64,
+            0..NODES_MAX,
+            proptest::sample::select(&ServerError::ALL[..]),
+        )
+            .prop_map(|(at, length, node, error)| Strike {
+                at,
+                length,
+                fault: Fault::ErrorReply { node, error },
+            });
+        vec(strike, 1..5).boxed()
+    }
+}

@@ -1,0 +1,31 @@
+//! Servers that die and come back empty, as those without persistence do.
+
+use super::{NODES_MAX, Nemesis, SPAN, Strike};
+use crate::scenario::Fault;
+use proptest::{collection::vec, prelude::*};
+
+/// Kills nodes that lose their data.
+pub(super) struct NodeAmnesia;
+
+impl Nemesis for NodeAmnesia {
+    fn name(&self) -> &'static str {
+        "node-amnesia"
+    }
+
+    fn summary(&self) -> &'static str {
+        "nodes die and come back empty"
+    }
+
+    fn is_beyond(&self) -> bool {
+        true
+    }
+
+    fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
+        let strike = (SPAN, 2..60_u64, 0..NODES_MAX).prop_map(|(at, length, node)| Strike {
+            at,
+            length,
+            fault: Fault::NodeCrash { node, keeps: false },
+        });
+        vec(strike, 1..3).boxed()
+    }
+}

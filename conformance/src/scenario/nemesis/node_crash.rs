@@ -1,0 +1,27 @@
+//! Servers that die and come back with all their data.
+
+use super::{NODES_MAX, Nemesis, SPAN, Strike};
+use crate::scenario::Fault;
+use proptest::{collection::vec, prelude::*};
+
+/// Kills nodes that keep their data.
+pub(super) struct NodeCrash;
+
+impl Nemesis for NodeCrash {
+    fn name(&self) -> &'static str {
+        "node-crash"
+    }
+
+    fn summary(&self) -> &'static str {
+        "nodes die and come back with their data"
+    }
+
+    fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {
+        let strike = (SPAN, 2..120_u64, 0..NODES_MAX).prop_map(|(at, length, node)| Strike {
+            at,
+            length,
+            fault: Fault::NodeCrash { node, keeps: true },
+        });
+        vec(strike, 1..4).boxed()
+    }
+}

@@ -1,0 +1,217 @@
+//! Events in words, as scripts of counterexamples show them.
+
+use super::{Direction, Fault, Happening, Lost, Op, Topology};
+use crate::history::{Actor, Mode};
+use std::fmt;
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Requests => "requests",
+            Self::Replies => "replies",
+        })
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nodes(1) => f.write_str("one node"),
+            Self::Nodes(count) => write!(f, "{count} nodes"),
+            Self::Replicated { replicas: 1 } => f.write_str("a master with a replica"),
+            Self::Replicated { replicas } => write!(f, "a master with {replicas} replicas"),
+        }
+    }
+}
+
+/// A duration in milliseconds as people write it: `250 ms`, `7.5 s`.
+struct Ms(u64);
+
+impl fmt::Display for Ms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("0 s"),
+            ms if ms < 1_000 => write!(f, "{ms} ms"),
+            ms => write!(f, "{} s", ms as f64 / 1_000.0),
+        }
+    }
+}
+
+/// A node in the middle of a sentence.
+struct To(Option<u8>);
+
+impl fmt::Display for To {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .map_or(Ok(()), |node| write!(f, " to {}", Node(node)))
+    }
+}
+
+/// A node's name: `n1`.
+pub(crate) struct Node(pub(crate) u8);
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "n{}", u32::from(self.0) + 1)
+    }
+}
+
+/// How something is locked, after the verb.
+pub(crate) struct How(pub(crate) Mode);
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Mode::Exclusive => Ok(()),
+            Mode::Shared => f.write_str(" shared"),
+            Mode::Permits(1) => f.write_str(" 1 permit"),
+            Mode::Permits(count) => write!(f, " {count} permits"),
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Try { mode } => write!(f, "tries to lock{}", How(mode)),
+            Self::Acquire { mode, wait_ms } => {
+                write!(f, "locks{}, waiting up to {}", How(mode), Ms(wait_ms))
+            }
+            Self::Cancelled {
+                mode,
+                wait_ms,
+                polls,
+            } => write!(
+                f,
+                "locks{}, waiting up to {}, and gives up at poll {polls}",
+                How(mode),
+                Ms(wait_ms)
+            ),
+            Self::Renew => f.write_str("renews"),
+            Self::CancelledRenew { polls } => write!(f, "renews, and gives up at poll {polls}"),
+            Self::Release => f.write_str("releases"),
+            Self::CancelledRelease { polls } => {
+                write!(f, "releases, and gives up at poll {polls}")
+            }
+            Self::Drop => f.write_str("drops its guard"),
+            Self::Access => f.write_str("accesses the resource"),
+            Self::Admit => f.write_str("asks to be admitted"),
+            Self::CountDown => f.write_str("counts down"),
+            Self::Await { wait_ms } => write!(f, "awaits zero, up to {}", Ms(wait_ms)),
+        }
+    }
+}
+
+impl fmt::Display for Happening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Op { actor, op } => write!(f, "{actor} {op}"),
+            Self::Fault { for_ms, fault } => write(f, fault, Some(for_ms)),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(f, *self, None)
+    }
+}
+
+/// Writes a fault, with its span if that is of interest.
+fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::Result {
+    let client = Actor::on(fault.host().unwrap_or(0));
+    let span = for_ms.map_or_else(String::new, |ms| format!(" for {}", Ms(ms)));
+    let within = for_ms.map_or_else(String::new, |ms| format!("within {}, ", Ms(ms)));
+    match fault {
+        Fault::Pause { .. } => write!(f, "{client} is paused{span}"),
+        Fault::Suspend { .. } => write!(f, "the machine of {client} is suspended{span}"),
+        Fault::Delay {
+            node,
+            direction,
+            by_ms,
+            ..
+        } => {
+            let (to, by) = (To(node), Ms(by_ms));
+            write!(f, "{direction} of {client}{to} take {by} longer{span}")
+        }
+        Fault::Cut { node, lost, .. } => {
+            let what = match lost {
+                Lost::Request => "its request lost",
+                Lost::Reply => "its request executed, the reply lost",
+                Lost::Late => "its request executed at the end of the span",
+            };
+            write!(
+                f,
+                "{within}the connection of {client}{} is cut, {what}",
+                To(node)
+            )
+        }
+        Fault::Partition {
+            node, direction, ..
+        } => match direction {
+            None => write!(
+                f,
+                "nothing passes between {client} and its server{}{span}",
+                To(node)
+            ),
+            Some(way) => write!(f, "no {way} of {client}{} pass{span}", To(node)),
+        },
+        Fault::Crash { .. } => match for_ms {
+            Some(ms) => write!(f, "{client} dies and restarts after {}", Ms(ms)),
+            None => write!(f, "{client} dies"),
+        },
+        Fault::Drift { ppm, .. } => write!(f, "the clock of {client} is off by {ppm} ppm{span}"),
+        Fault::WallClock { by_ms, .. } => {
+            write!(f, "the wall clock of {client} jumps {}", Jump(by_ms))
+        }
+        Fault::NodePause { node } => write!(f, "{} is paused{span}", Node(node)),
+        Fault::NodeCrash { node, keeps } => {
+            let with = if keeps { "with its data" } else { "empty" };
+            match for_ms {
+                Some(ms) => write!(
+                    f,
+                    "{} dies and is back after {}, {with}",
+                    Node(node),
+                    Ms(ms)
+                ),
+                None => write!(f, "{} dies, to be back {with}", Node(node)),
+            }
+        }
+        Fault::ErrorReply { node, error } => {
+            write!(f, "{} answers {}{span}", Node(node), error.code())
+        }
+        Fault::FlushScripts { node } => write!(f, "{} forgets its scripts", Node(node)),
+        Fault::NodeClock { node, by_ms } => {
+            write!(f, "the clock of {} jumps {}", Node(node), Jump(by_ms))
+        }
+        Fault::NodeDrift { node, ppm } => {
+            write!(f, "the clock of {} is off by {ppm} ppm{span}", Node(node))
+        }
+        Fault::NodeFreeze { node } => write!(f, "the clock of {} stands still{span}", Node(node)),
+        Fault::Evict { node } => write!(f, "{} evicts the key", Node(node)),
+        Fault::FailOver => match for_ms {
+            Some(ms) => write!(
+                f,
+                "the replica hears nothing for {}, then the master dies and it takes over",
+                Ms(ms)
+            ),
+            None => f.write_str("a failover"),
+        },
+        Fault::SplitBrain { .. } => {
+            write!(
+                f,
+                "{client} alone sees a replica promoted beside its master{span}"
+            )
+        }
+    }
+}
+
+/// A jump of a clock.
+struct Jump(i64);
+
+impl fmt::Display for Jump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = if self.0 < 0 { "back" } else { "forward" };
+        write!(f, "{way} by {}", Ms(self.0.unsigned_abs()))
+    }
+}

@@ -1,0 +1,180 @@
+//! What actors do, by kind of lock: rounds of taking, using and giving back, or what a counter or a
+//! latch is for. Times are in units.
+
+use super::{Op, nemesis::HOSTS_MAX};
+use crate::{
+    history::{Kind, Mode},
+    subject::Promises,
+};
+use proptest::{collection::vec, prelude::*};
+
+/// The rounds of every actor, and how they are to be read.
+#[derive(Clone, Debug)]
+pub(super) struct Workload {
+    kind: Kind,
+    cycles: Vec<Vec<Cycle>>,
+}
+
+/// One round of an actor.
+#[derive(Clone, Copy, Debug)]
+struct Cycle {
+    gap: u64,
+    how: How,
+    /// Decides the mode, where there are several.
+    mode: u8,
+    hold: u64,
+    extra: Extra,
+    end: Op,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Try,
+    Wait(u64),
+    Cancel(u64, u32),
+}
+
+/// What is done while the lock is held.
+#[derive(Clone, Copy, Debug)]
+enum Extra {
+    Nothing,
+    Renew,
+    CancelledRenew(u32),
+    Access,
+    /// The holder takes it again, and gives that back.
+    Nested,
+}
+
+/// The most rounds of an actor.
+const ROUNDS: std::ops::Range<usize> = 2..6;
+
+pub(super) fn of(promises: Promises, overwork: bool) -> impl Strategy<Value = Workload> {
+    let kind = promises.kind;
+    let cycle = cycle(promises.reentrant, overwork);
+    vec(vec(cycle, ROUNDS), usize::from(HOSTS_MAX) + 1)
+        .prop_map(move |cycles| Workload { kind, cycles })
+}
+
+fn cycle(reentrant: bool, overwork: bool) -> impl Strategy<Value = Cycle> {
+    let how = prop_oneof![
+        2 => Just(How::Try),
+        6 => (10..240_u64).prop_map(How::Wait),
+        1 => (10..240_u64, 1..8_u32).prop_map(|(wait, polls)| How::Cancel(wait, polls)),
+    ];
+    // Near the end of the lease is where checks and acts fall apart.
+    let short = prop_oneof![5 => 0..80_u64, 1 => 108..120_u64];
+    let hold = if overwork {
+        prop_oneof![1 => short, 1 => 121..220_u64].boxed()
+    } else {
+        short.boxed()
+    };
+    let nested = if reentrant { 6 } else { 0 };
+    let extra = prop_oneof![
+        10 => Just(Extra::Nothing),
+        4 => Just(Extra::Renew),
+        1 => (1..6_u32).prop_map(Extra::CancelledRenew),
+        4 => Just(Extra::Access),
+        nested => Just(Extra::Nested),
+    ];
+    let end = prop_oneof![
+        7 => Just(Op::Release),
+        1 => (1..6_u32).prop_map(|polls| Op::CancelledRelease { polls }),
+        2 => Just(Op::Drop),
+    ];
+    (0..40_u64, how, any::<u8>(), hold, extra, end).prop_map(
+        |(gap, how, mode, hold, extra, end)| Cycle {
+            gap,
+            how,
+            mode,
+            hold,
+            extra,
+            end,
+        },
+    )
+}
+
+impl Cycle {
+    fn mode(&self, kind: Kind) -> Mode {
+        match kind {
+            Kind::ReadWrite if !self.mode.is_multiple_of(3) => Mode::Shared,
+            Kind::Semaphore(permits) => Mode::Permits(1 + u32::from(self.mode) % permits.max(1)),
+            Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => Mode::Exclusive,
+        }
+    }
+
+    fn takes(&self, kind: Kind) -> Op {
+        let mode = self.mode(kind);
+        match self.how {
+            How::Try => Op::Try { mode },
+            How::Wait(wait_ms) => Op::Acquire { mode, wait_ms },
+            How::Cancel(wait_ms, polls) => Op::Cancelled {
+                mode,
+                wait_ms,
+                polls,
+            },
+        }
+    }
+
+    fn waits(&self) -> u64 {
+        match self.how {
+            How::Try => 0,
+            How::Wait(wait) | How::Cancel(wait, _) => wait,
+        }
+    }
+}
+
+impl Workload {
+    /// What the n-th actor does, and when; durations in units. `kept`: its last grant is never given
+    /// back.
+    pub(super) fn ops(&self, nth: usize, kept: bool) -> Vec<(u64, Op)> {
+        let none = Vec::new();
+        let cycles = self.cycles.get(nth).unwrap_or(&none);
+        match self.kind {
+            Kind::Mutex | Kind::ReadWrite | Kind::Semaphore(_) => self.holds(cycles, kept),
+            Kind::Admission(_) => {
+                let asks = |_: &Cycle| Op::Admit;
+                spaced(cycles, asks)
+            }
+            Kind::Latch(_) => spaced(cycles, |cycle| match cycle.mode % 4 {
+                0 => Op::Await {
+                    wait_ms: cycle.waits(),
+                },
+                _ => Op::CountDown,
+            }),
+        }
+    }
+
+    fn holds(&self, cycles: &[Cycle], kept: bool) -> Vec<(u64, Op)> {
+        let mut ops = Vec::new();
+        let mut at = 0;
+        for (index, cycle) in cycles.iter().enumerate() {
+            at += cycle.gap;
+            ops.push((at, cycle.takes(self.kind)));
+            let midway = at + cycle.hold / 2;
+            match cycle.extra {
+                Extra::Nothing => {}
+                Extra::Renew => ops.push((midway, Op::Renew)),
+                Extra::CancelledRenew(polls) => ops.push((midway, Op::CancelledRenew { polls })),
+                Extra::Access => ops.push((midway, Op::Access)),
+                Extra::Nested => {
+                    ops.push((at + cycle.hold / 4, cycle.takes(self.kind)));
+                    ops.push((midway, Op::Release));
+                }
+            }
+            at += cycle.hold;
+            if !(kept && index + 1 == cycles.len()) {
+                ops.push((at, cycle.end));
+            }
+        }
+        ops
+    }
+}
+
+fn spaced(cycles: &[Cycle], op: impl Fn(&Cycle) -> Op) -> Vec<(u64, Op)> {
+    let mut at = 0;
+    let ops = cycles.iter().map(|cycle| {
+        at += cycle.gap;
+        (at, op(cycle))
+    });
+    ops.collect()
+}

@@ -1,0 +1,189 @@
+//! Directs a run: lets the clients start, the faults strike and heal, and asks for the lock when
+//! everybody has died.
+
+use super::{
+    held,
+    player::whole,
+    world::{PROBE_OP, World},
+};
+use crate::{
+    history::{PROBE_HOST, What},
+    scenario::{Fault, Op, Scenario, Topology},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// A change of the world.
+#[derive(Clone, Copy)]
+enum Turn {
+    Strike(Fault),
+    Heal(Fault),
+}
+
+/// The begin and end of every fault, in order of time.
+fn turns(scenario: &Scenario) -> Vec<(u64, Turn)> {
+    let mut turns = Vec::new();
+    for (from, to, fault) in scenario.faults() {
+        turns.push((from, Turn::Strike(fault)));
+        if !fault.is_instant() {
+            turns.push((to, Turn::Heal(fault)));
+        }
+    }
+    turns.sort_by_key(|&(at, _)| at);
+    turns
+}
+
+impl World {
+    /// Plays the faults, then lets everybody die and asks for the lock once more.
+    pub(super) async fn direct(self: Arc<Self>) {
+        for host in self.scenario.actors().into_iter().map(|actor| actor.host) {
+            if held(&self.alive).insert(host) {
+                self.start(host, 0);
+            }
+        }
+        for (at_ms, turn) in turns(&self.scenario) {
+            self.until(at_ms).await;
+            match turn {
+                Turn::Strike(fault) => self.strike(fault),
+                Turn::Heal(fault) => self.heal(fault, at_ms),
+            }
+        }
+        self.until(self.scenario.end_ms() + self.scenario.lease_ms / 3)
+            .await;
+        let alive: Vec<u8> = held(&self.alive).iter().copied().collect();
+        for host in alive {
+            self.crash(host);
+        }
+        self.network.forget();
+        self.probe();
+    }
+
+    async fn until(&self, at_ms: u64) {
+        let at = self.recorder.instant(Duration::from_millis(at_ms));
+        if Instant::now() < at {
+            tokio::time::sleep_until(at).await;
+        }
+    }
+
+    fn strike(&self, fault: Fault) {
+        match fault {
+            Fault::Pause { host } => self.pause(host),
+            Fault::Suspend { host } => {
+                self.recorder.record(What::Strikes { fault });
+                self.pause(host);
+            }
+            Fault::Crash { host } => self.crash(host),
+            // Told by its own entry, if there is a message that it strikes.
+            Fault::Cut { .. } => {}
+            // They lie in the links and the clocks of clients. So does a pause of a node: requests
+            // that it executed all at once when it is back could not be told apart.
+            Fault::Delay { .. }
+            | Fault::Partition { .. }
+            | Fault::Drift { .. }
+            | Fault::WallClock { .. }
+            | Fault::NodePause { .. } => self.recorder.record(What::Strikes { fault }),
+            Fault::NodeCrash { .. }
+            | Fault::ErrorReply { .. }
+            | Fault::FlushScripts { .. }
+            | Fault::NodeClock { .. }
+            | Fault::NodeDrift { .. }
+            | Fault::NodeFreeze { .. }
+            | Fault::Evict { .. }
+            | Fault::FailOver
+            | Fault::SplitBrain { .. } => {
+                self.recorder.record(What::Strikes { fault });
+                self.at_the_servers(|| {
+                    let old_master = self.network.servers.master();
+                    self.network.servers.strike(fault);
+                    self.network.split(fault, old_master);
+                });
+            }
+        }
+    }
+
+    fn heal(self: &Arc<Self>, fault: Fault, at_ms: u64) {
+        match fault {
+            Fault::Pause { host } => self.resume(host),
+            Fault::Suspend { host } => {
+                self.resume(host);
+                self.recorder.record(What::Heals { fault });
+            }
+            Fault::Crash { host } => self.restart(host, at_ms),
+            Fault::Cut { .. } => {}
+            Fault::Delay { .. }
+            | Fault::Partition { .. }
+            | Fault::Drift { .. }
+            | Fault::WallClock { .. }
+            | Fault::NodePause { .. } => self.recorder.record(What::Heals { fault }),
+            Fault::NodeCrash { .. }
+            | Fault::ErrorReply { .. }
+            | Fault::FlushScripts { .. }
+            | Fault::NodeClock { .. }
+            | Fault::NodeDrift { .. }
+            | Fault::NodeFreeze { .. }
+            | Fault::Evict { .. }
+            | Fault::FailOver
+            | Fault::SplitBrain { .. } => {
+                self.at_the_servers(|| {
+                    self.network.servers.heal(fault);
+                    self.network.unite(fault);
+                });
+                self.recorder.record(What::Heals { fault });
+            }
+        }
+    }
+
+    /// Changes servers, and looks at what has become of them.
+    fn at_the_servers(&self, change: impl FnOnce()) {
+        let servers = &self.network.servers;
+        let master = servers.master();
+        change();
+        if let Topology::Replicated { .. } = self.scenario.topology
+            && servers.master() != master
+        {
+            let node = servers.master();
+            self.recorder.record(What::Promoted { node });
+        }
+        self.look_at_all();
+    }
+
+    fn pause(&self, host: u8) {
+        self.recorder.record(What::Pause { host });
+        self.spawner.pause(host);
+    }
+
+    fn resume(&self, host: u8) {
+        self.spawner.resume(host);
+        self.recorder.record(What::Resume { host });
+    }
+
+    fn crash(&self, host: u8) {
+        if held(&self.alive).remove(&host) {
+            self.recorder.record(What::Crash { host });
+            held(&self.watches).retain(|watch| watch.host != host);
+            self.spawner.kill(host);
+        }
+    }
+
+    fn restart(self: &Arc<Self>, host: u8, at_ms: u64) {
+        if held(&self.alive).insert(host) {
+            self.recorder.record(What::Restart { host });
+            self.start(host, at_ms);
+        }
+    }
+
+    /// Asks for the lock on a host without faults, as long as a dead holder's lease can last.
+    fn probe(self: &Arc<Self>) {
+        let Some(mode) = whole(self.promises.kind) else {
+            return self.spawner.stop();
+        };
+        let mut player = self.prober();
+        let (spawner, wait_ms) = (self.spawner.clone(), self.scenario.lease_ms * 3 / 2);
+        let asks = Op::Acquire { mode, wait_ms };
+        player.host.clone().spawn(async move {
+            player.perform(PROBE_OP, asks).await;
+            spawner.stop();
+        });
+        debug_assert!(!held(&self.alive).contains(&PROBE_HOST));
+    }
+}

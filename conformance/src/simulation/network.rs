@@ -1,0 +1,125 @@
+//! The links of a run: which there are, where an address leads, which servers they have reached.
+
+use super::{
+    held,
+    recorder::Recorder,
+    stream::{ClientEnd, Link, LinkPlan, Touched},
+};
+use crate::{
+    backend::Servers,
+    history::PROBE_HOST,
+    scenario::{Fault, Scenario, Topology},
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+pub(crate) struct Network {
+    pub(crate) servers: Arc<dyn Servers>,
+    topology: Topology,
+    /// By client process and address.
+    plans: BTreeMap<(u8, u8), Arc<LinkPlan>>,
+    /// Client processes that are led elsewhere than to the master.
+    astray: Mutex<BTreeMap<u8, u8>>,
+    touched: Arc<AtomicU64>,
+}
+
+impl Network {
+    pub(crate) fn new(scenario: &Scenario, servers: Arc<dyn Servers>) -> Self {
+        let hosts = scenario.hosts().into_iter().chain([PROBE_HOST]);
+        let nodes = scenario.topology.addresses();
+        let links = hosts.flat_map(|host| (0..nodes).map(move |node| (host, node)));
+        let plan = |(host, node)| ((host, node), Arc::new(LinkPlan::of(scenario, host, node)));
+        Self {
+            servers,
+            topology: scenario.topology,
+            plans: links.map(plan).collect(),
+            astray: Mutex::default(),
+            touched: Arc::default(),
+        }
+    }
+
+    /// How many addresses a client can dial.
+    pub(crate) fn addresses(&self) -> u8 {
+        self.topology.addresses()
+    }
+
+    /// Lays a link from a client process to an address.
+    pub(crate) async fn lay(
+        &self,
+        host: u8,
+        address: u8,
+        recorder: Recorder,
+    ) -> io::Result<(ClientEnd, Link)> {
+        let plan = self.plans.get(&(host, address));
+        let plan = plan.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let server = self.leads_to(host, address);
+        let transport = self.servers.dial(server).await?;
+        let touched = Touched {
+            servers: Arc::clone(&self.touched),
+            server,
+        };
+        Ok(Link::new(transport, Arc::clone(plan), recorder, touched))
+    }
+
+    /// The server that a client process reaches at an address.
+    fn leads_to(&self, host: u8, address: u8) -> u8 {
+        match self.topology {
+            Topology::Nodes(_) => address,
+            Topology::Replicated { .. } => {
+                let astray = held(&self.astray).get(&host).copied();
+                astray.unwrap_or_else(|| self.servers.master())
+            }
+        }
+    }
+
+    /// During a split brain everybody but one client stays with the old master.
+    pub(crate) fn split(&self, fault: Fault, old_master: u8) {
+        if let Fault::SplitBrain { host } = fault {
+            let others = self
+                .plans
+                .keys()
+                .map(|&(of, _)| of)
+                .filter(|&of| of != host);
+            held(&self.astray).extend(others.map(|of| (of, old_master)));
+        }
+    }
+
+    /// Afterwards there is one master again.
+    pub(crate) fn unite(&self, fault: Fault) {
+        if matches!(fault, Fault::SplitBrain { .. }) {
+            held(&self.astray).clear();
+        }
+    }
+
+    /// The servers that bytes have reached since the last look.
+    pub(crate) fn take_touched(&self) -> impl Iterator<Item = u8> + use<> {
+        let mut left = self.touched.swap(0, Ordering::Relaxed);
+        std::iter::from_fn(move || {
+            let node = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            u8::try_from(node).ok().filter(|&node| node < 64)
+        })
+    }
+
+    /// The plan of the link to the first address: what befalls all that a client sends.
+    pub(crate) fn plan(&self, host: u8) -> Option<&Arc<LinkPlan>> {
+        self.plans.get(&(host, 0))
+    }
+
+    /// Ends the network of all clients but the probe: what is under way never arrives.
+    pub(crate) fn forget(&self) {
+        for (_, plan) in self
+            .plans
+            .iter()
+            .filter(|((host, _), _)| *host != PROBE_HOST)
+        {
+            plan.forget();
+        }
+    }
+}

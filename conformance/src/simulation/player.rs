@@ -1,0 +1,396 @@
+//! Plays the operations of one actor: calls the subject, and records what it asks and is told.
+
+use super::{
+    chance, held,
+    host::Host,
+    resource::Message,
+    world::{Watch, World},
+};
+use crate::{
+    history::{Access, Actor, Call, Kind, Mode, OpId, Refusal, What},
+    scenario::Op,
+    subject::{AnyGrant, AnyLock, BoxError, Granted, NotOffered},
+};
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{sync::OnceCell, time::Instant};
+
+/// The lock object of a client process, shared by its tasks; made by the first that needs it.
+pub(super) type SharedLock = Arc<OnceCell<Arc<dyn AnyLock>>>;
+
+pub(super) struct Player {
+    pub(super) world: Arc<World>,
+    pub(super) host: Host,
+    pub(super) actor: Actor,
+    pub(super) lock: SharedLock,
+    /// What the actor holds, the latest grant last.
+    pub(super) grants: Vec<Held>,
+}
+
+pub(super) struct Held {
+    id: OpId,
+    grant: Arc<dyn AnyGrant>,
+    /// Where the grant has no deadline: a lease after it was asked for, on the host's clock.
+    lease_end: Duration,
+    lost: bool,
+}
+
+/// The poll at which an operation is given up that is not.
+const NEVER: u32 = u32::MAX;
+
+/// How much of a lease has to be left for an access of the resource: half a dozen messages.
+const BUDGET: u32 = 4;
+
+impl Player {
+    pub(super) async fn play(mut self, events: Vec<(OpId, u64, Op)>) {
+        for (id, at_ms, op) in events {
+            let at = self.world.recorder.instant(Duration::from_millis(at_ms));
+            self.idle_until(Some(at)).await;
+            self.perform(id, op).await;
+        }
+        self.idle_until(None).await;
+    }
+
+    /// Waits, listening for the loss of grants that are held.
+    async fn idle_until(&mut self, at: Option<Instant>) {
+        while self.grants.iter().any(|held| !held.lost) {
+            let lost = tokio::select! {
+                biased;
+                lost = first_lost(&self.grants) => lost,
+                () = elapse(at) => return,
+            };
+            for held in self.grants.iter_mut().filter(|held| held.id == lost) {
+                held.lost = true;
+            }
+            self.record(What::Lost { grant: lost });
+        }
+        elapse(at).await;
+    }
+
+    pub(super) async fn perform(&mut self, id: OpId, op: Op) {
+        self.host.begin_event(id);
+        let wait = Duration::from_millis;
+        match op {
+            Op::Try { mode } => self.acquire(id, Call::Try { mode }, NEVER).await,
+            Op::Acquire { mode, wait_ms } => {
+                let wait = wait(wait_ms);
+                self.acquire(id, Call::Acquire { mode, wait }, NEVER).await;
+            }
+            Op::Cancelled {
+                mode,
+                wait_ms,
+                polls,
+            } => {
+                let wait = wait(wait_ms);
+                self.acquire(id, Call::Acquire { mode, wait }, polls).await;
+            }
+            Op::Renew => self.renew(id, NEVER).await,
+            Op::CancelledRenew { polls } => self.renew(id, polls).await,
+            Op::Release => self.release(id, NEVER).await,
+            Op::CancelledRelease { polls } => self.release(id, polls).await,
+            Op::Drop => self.drop_guard(id),
+            Op::Access => self.access(id).await,
+            Op::Admit => self.ask(id, Call::Admit).await,
+            Op::CountDown => self.ask(id, Call::CountDown).await,
+            Op::Await { wait_ms } => {
+                let wait = wait(wait_ms);
+                self.ask(id, Call::Await { wait }).await;
+            }
+        }
+    }
+
+    fn record(&self, what: What) {
+        self.world.recorder.record(what);
+    }
+
+    fn invoke(&self, op: OpId, call: Call) {
+        let actor = self.actor;
+        self.record(What::Invoke { op, actor, call });
+    }
+
+    fn ok(&self, op: OpId) {
+        self.record(What::Ok {
+            op,
+            deadline: None,
+            fence: None,
+        });
+    }
+
+    /// Records what the caller was told, where it was not told of a success.
+    fn failed(&self, op: OpId, told: Result<Refusal, BoxError>) {
+        self.record(match told {
+            Ok(why) => What::Fail { op, why },
+            Err(error) => match error.downcast::<Refusal>() {
+                Ok(why) => What::Fail { op, why: *why },
+                Err(error) if error.is::<NotOffered>() => What::Fail {
+                    op,
+                    why: Refusal::Other,
+                },
+                Err(error) => What::Info {
+                    op,
+                    error: error.to_string(),
+                },
+            },
+        });
+    }
+
+    async fn acquire(&mut self, op: OpId, call: Call, polls: u32) {
+        if !self.grants.is_empty() && !self.world.promises.reentrant {
+            return;
+        }
+        self.invoke(op, call);
+        let asked = self.host.now();
+        let mut lease_end = asked + self.world.scenario.lease();
+        let attempt = self.attempt(op, call, &mut lease_end);
+        match give_up(polls, attempt).await {
+            Ok(Some(grant)) => self.take(op, grant, lease_end),
+            Ok(None) => self.failed(op, Ok(call.refusal())),
+            Err(error) => self.failed(op, Err(error)),
+        }
+    }
+
+    fn take(&mut self, op: OpId, grant: Arc<dyn AnyGrant>, lease_end: Duration) {
+        let read = {
+            let (grant, host) = (Arc::clone(&grant), self.host.clone());
+            Box::new(move || Some(host.true_time(grant.deadline()?)))
+        };
+        // A grant that has no deadline although it should is dead on arrival.
+        let promised = self.world.promises.deadline;
+        let deadline = read().or_else(|| promised.then(|| self.world.recorder.now()));
+        self.record(What::Ok {
+            op,
+            deadline,
+            fence: grant.fencing_token(),
+        });
+        let watch = Watch {
+            host: self.actor.host,
+            grant: op,
+            last: deadline,
+            read,
+        };
+        held(&self.world.watches).push(watch);
+        self.grants.push(Held {
+            id: op,
+            grant,
+            lease_end,
+            lost: false,
+        });
+    }
+
+    /// One acquisition; where the subject does not wait by itself, a loop of tries.
+    async fn attempt(&self, op: OpId, call: Call, lease_end: &mut Duration) -> Granted {
+        let lease = self.world.scenario.lease();
+        let lock = self.opened().await?;
+        let Call::Acquire { mode, wait } = call else {
+            return lock.try_mode(call.mode().unwrap_or_default()).await;
+        };
+        let until = self.host.now() + wait;
+        match lock.lock_mode(mode, wait).await {
+            Err(error) if error.is::<NotOffered>() => {}
+            outcome => return outcome,
+        }
+        for nth in 0.. {
+            if nth > 0 {
+                self.record(What::Attempt { op });
+                *lease_end = self.host.now() + lease;
+            }
+            // An attempt that failed without an answer is unknown; so is the whole operation.
+            if let Some(grant) = lock.try_mode(mode).await? {
+                return Ok(Some(grant));
+            }
+            let who = u64::from(self.actor.host) << 8 | u64::from(self.actor.task);
+            let purpose = [self.world.scenario.seed, who, u64::from(op), nth];
+            let pause = lease / 24 + lease.mul_f64(chance::below(1_000, purpose) as f64 / 12_000.0);
+            if self.host.now() + pause > until {
+                return Ok(None);
+            }
+            self.host.sleep(pause).await;
+        }
+        Ok(None)
+    }
+
+    /// The lock object. One that cannot even be opened has definitely not been acquired.
+    async fn opened(&self) -> Result<&Arc<dyn AnyLock>, Refusal> {
+        let (key, lease) = (
+            self.world.network.servers.key(),
+            self.world.scenario.lease(),
+        );
+        let open = || self.world.subject.open(&self.host, key, lease);
+        self.lock
+            .get_or_try_init(open)
+            .await
+            .map_err(|_| Refusal::Other)
+    }
+
+    async fn renew(&self, op: OpId, polls: u32) {
+        let Some(Held { id, grant, .. }) = self.grants.last() else {
+            return;
+        };
+        self.invoke(op, Call::Renew { grant: *id });
+        match give_up(polls, grant.extend()).await {
+            Ok(true) => {
+                let deadline = grant.deadline();
+                self.record(What::Ok {
+                    op,
+                    deadline: deadline.map(|deadline| self.host.true_time(deadline)),
+                    fence: None,
+                });
+            }
+            Ok(false) => self.failed(op, Ok(Refusal::Lost)),
+            Err(error) => self.failed(op, Err(error)),
+        }
+    }
+
+    /// Takes the latest grant out of the player and of the watch list.
+    fn give_back(
+        &mut self,
+        op: OpId,
+        call: impl FnOnce(OpId) -> Call,
+    ) -> Option<Arc<dyn AnyGrant>> {
+        let Held { id, grant, .. } = self.grants.pop()?;
+        held(&self.world.watches).retain(|watch| watch.grant != id);
+        self.invoke(op, call(id));
+        Some(grant)
+    }
+
+    async fn release(&mut self, op: OpId, polls: u32) {
+        let Some(grant) = self.give_back(op, |grant| Call::Release { grant }) else {
+            return;
+        };
+        match give_up(polls, grant.release()).await {
+            Ok(true) => self.ok(op),
+            Ok(false) => self.failed(op, Ok(Refusal::Lost)),
+            Err(error) => self.failed(op, Err(error)),
+        }
+    }
+
+    fn drop_guard(&mut self, op: OpId) {
+        if let Some(grant) = self.give_back(op, |grant| Call::Drop { grant }) {
+            drop(grant);
+            self.ok(op);
+        }
+    }
+
+    /// Reads the resource and writes what it read plus one, if enough of the lease is left for that
+    /// on a network without faults. What happens in between is what fencing is for.
+    async fn access(&self, op: OpId) {
+        let lease = self.world.scenario.lease();
+        let budget = lease / BUDGET;
+        let enough = |held: &Held| {
+            let until = held.grant.deadline().unwrap_or(held.lease_end);
+            !held.lost && self.host.now() + budget <= until
+        };
+        let Some(held) = self.grants.last().filter(|held| enough(held)) else {
+            return;
+        };
+        self.invoke(op, Call::Access { grant: held.id });
+        let fence = held.grant.fencing_token();
+        let purpose = [self.world.scenario.seed, u64::from(op), 0x000a_cce5];
+        let thinks = lease.mul_f64(chance::below(1_000, purpose) as f64 / 24_000.0);
+        let send = |access, fence, value| {
+            let message = Message {
+                grant: held.id,
+                fence,
+                access,
+                value,
+            };
+            self.world.resource.send(self.actor.host, message)
+        };
+        let reads_with = fence.filter(|_| self.world.subject.fences_reads());
+        let outcome = async {
+            let read = send(Access::Read, reads_with, 0).await?;
+            let Some(value) = read else { return Ok(false) };
+            self.host.sleep(thinks).await;
+            let written = send(Access::Write, fence, value + 1).await?;
+            Ok::<_, tokio::sync::oneshot::error::RecvError>(written.is_some())
+        };
+        match outcome.await {
+            Ok(true) => self.ok(op),
+            Ok(false) => self.failed(op, Ok(Refusal::Fenced)),
+            Err(error) => self.failed(op, Err(error.into())),
+        }
+    }
+
+    /// What needs no grant: a counter, a latch.
+    async fn ask(&self, op: OpId, call: Call) {
+        self.invoke(op, call);
+        let asked = async {
+            let lock = self.opened().await?;
+            if let Call::Await { wait } = call {
+                lock.await_zero(wait).await
+            } else if call == Call::CountDown {
+                lock.count_down().await
+            } else {
+                lock.admit().await
+            }
+        };
+        match asked.await {
+            Ok(true) => self.ok(op),
+            Ok(false) => self.failed(op, Ok(call.refusal())),
+            Err(error) => self.failed(op, Err(error)),
+        }
+    }
+}
+
+/// The first of the grants whose holder is told that it is lost.
+fn first_lost(grants: &[Held]) -> impl Future<Output = OpId> + Send {
+    let mut waits: Vec<_> = grants
+        .iter()
+        .filter(|held| !held.lost)
+        .map(|held| (held.id, held.grant.lost()))
+        .collect();
+    std::future::poll_fn(move |cx| {
+        let mut lost = waits.iter_mut();
+        let lost = lost.find_map(|(id, lost)| lost.as_mut().poll(cx).is_ready().then_some(*id));
+        lost.map_or(Poll::Pending, Poll::Ready)
+    })
+}
+
+async fn elapse(at: Option<Instant>) {
+    match at {
+        Some(at) if Instant::now() >= at => {}
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a future, and drops it at its k-th poll, if it gets there.
+async fn give_up<T>(
+    polls: u32,
+    future: impl Future<Output = Result<T, BoxError>>,
+) -> Result<T, BoxError> {
+    let future = pin!(future);
+    let outcome = GiveUp { future, polls }.await;
+    outcome.unwrap_or_else(|| Err("cancelled".into()))
+}
+
+struct GiveUp<F> {
+    future: F,
+    polls: u32,
+}
+
+impl<F: Future + Unpin> Future for GiveUp<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.polls == 0 {
+            return Poll::Ready(None);
+        }
+        self.polls = self.polls.saturating_sub(u32::from(self.polls != NEVER));
+        Pin::new(&mut self.future).poll(cx).map(Some)
+    }
+}
+
+/// How the probe takes a lock of each kind: all of it.
+pub(super) const fn whole(kind: Kind) -> Option<Mode> {
+    match kind {
+        Kind::Mutex | Kind::ReadWrite => Some(Mode::Exclusive),
+        Kind::Semaphore(permits) => Some(Mode::Permits(permits)),
+        Kind::Admission(_) | Kind::Latch(_) => None,
+    }
+}

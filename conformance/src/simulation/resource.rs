@@ -1,0 +1,171 @@
+//! What the lock protects: a counter on a host of its own, behind links that are as slow as those
+//! to the lock's servers.
+//!
+//! Its rule for fencing tokens: any access raises its mark; a lower token is refused, and so is an
+//! equal one of another grant. What carries no token is let through: the resource of a lock without
+//! fencing cannot do better.
+
+use super::{
+    held,
+    network::Network,
+    recorder::Recorder,
+    scheduler::{Place, Spawner},
+};
+use crate::{
+    history::{Access, OpId, What},
+    scenario::Direction,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::sync::oneshot;
+
+/// A message to the resource.
+#[derive(Clone, Copy)]
+pub(super) struct Message {
+    pub(super) grant: OpId,
+    pub(super) fence: Option<u64>,
+    pub(super) access: Access,
+    /// What to write.
+    pub(super) value: u64,
+}
+
+#[derive(Default)]
+struct State {
+    value: u64,
+    /// The highest token seen, and whose it was.
+    mark: Option<(u64, OpId)>,
+    /// When the latest message of a client arrives, per direction: they keep their order.
+    due: BTreeMap<(u8, bool), Duration>,
+}
+
+impl State {
+    /// The value that was read or written; `None` if the access is refused.
+    fn serve(&mut self, message: Message) -> Option<u64> {
+        if let Some(fence) = message.fence {
+            let refused = self
+                .mark
+                .is_some_and(|(mark, of)| fence < mark || (fence == mark && of != message.grant));
+            if refused {
+                return None;
+            }
+            self.mark = Some((fence, message.grant));
+        }
+        if message.access == Access::Write {
+            self.value = message.value;
+        }
+        Some(self.value)
+    }
+}
+
+pub(super) struct Resource {
+    state: Mutex<State>,
+    network: Arc<Network>,
+    recorder: Recorder,
+    spawner: Spawner,
+}
+
+impl Resource {
+    pub(super) fn new(network: Arc<Network>, recorder: Recorder, spawner: Spawner) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            network,
+            recorder,
+            spawner,
+        })
+    }
+
+    /// Sends a message on behalf of a client process. It arrives whatever happens to its sender.
+    /// The answer is `None` if it was refused.
+    pub(super) fn send(
+        self: &Arc<Self>,
+        host: u8,
+        message: Message,
+    ) -> oneshot::Receiver<Option<u64>> {
+        let (answer, answered) = oneshot::channel();
+        let resource = Arc::clone(self);
+        let travel = async move {
+            resource.travel(host, Direction::Requests).await;
+            let served = resource.serve(message);
+            resource.travel(host, Direction::Replies).await;
+            let _ = answer.send(served);
+        };
+        self.spawner.spawn(Place::Link(host), Box::pin(travel));
+        answered
+    }
+
+    async fn travel(&self, host: u8, direction: Direction) {
+        let now = self.recorder.now();
+        let takes = self
+            .network
+            .plan(host)
+            .map(|plan| plan.delay(direction, now));
+        let due = {
+            let mut state = held(&self.state);
+            let way = (host, direction == Direction::Requests);
+            let last = state.due.entry(way).or_default();
+            *last = (now + takes.unwrap_or_default()).max(*last);
+            *last
+        };
+        if due > now {
+            tokio::time::sleep_until(self.recorder.instant(due)).await;
+        }
+    }
+
+    fn serve(&self, message: Message) -> Option<u64> {
+        let served = held(&self.state).serve(message);
+        let Message {
+            grant,
+            fence,
+            access,
+            value,
+        } = message;
+        self.recorder.record(What::Resource {
+            grant,
+            fence,
+            access,
+            value: served.unwrap_or(value),
+            refused: served.is_none(),
+        });
+        served
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_rises_with_any_access_and_lower_or_foreign_tokens_are_refused() {
+        let mut state = State::default();
+        let mut access = |grant, fence, access, value| {
+            state.serve(Message {
+                grant,
+                fence,
+                access,
+                value,
+            })
+        };
+        assert_eq!(access(1, Some(5), Access::Read, 0), Some(0));
+        assert_eq!(access(1, Some(5), Access::Write, 7), Some(7));
+        assert_eq!(
+            access(2, Some(5), Access::Read, 0),
+            None,
+            "equal, of another grant"
+        );
+        assert_eq!(
+            access(2, Some(6), Access::Read, 0),
+            Some(7),
+            "a read raises the mark"
+        );
+        assert_eq!(access(1, Some(5), Access::Write, 8), None);
+        assert_eq!(
+            access(3, None, Access::Write, 9),
+            Some(9),
+            "nothing to judge by"
+        );
+        assert_eq!(access(2, Some(6), Access::Read, 0), Some(9));
+    }
+}

@@ -1,0 +1,186 @@
+//! A subject whose types are forgotten: what scenarios are played with.
+//!
+//! The world that plays scenarios is compiled once, for boxes; each subject costs the few
+//! functions below.
+
+use super::{BoxError, Host, Promises, Subject};
+use crate::{
+    backend::{Backend, Later, View},
+    history::{Mode, Stored},
+    scenario::Scenario,
+    simulation::{Run, RunError},
+};
+use std::{sync::Arc, time::Duration};
+
+/// A [`Subject`] behind a pointer, so that different ones fit into a list.
+pub trait Suspect: Send + Sync {
+    /// The name under which it is listed.
+    fn name(&self) -> &'static str;
+
+    /// What it claims.
+    fn promises(&self) -> Promises;
+
+    /// Makes the lock object of a client process.
+    fn open<'a>(
+        &'a self,
+        host: &'a Host,
+        key: &'a str,
+        lease: Duration,
+    ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>>;
+
+    /// What a node stores for the lock.
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored>;
+
+    /// Whether the reads of its holders carry the fencing token, and not their writes alone.
+    fn fences_reads(&self) -> bool;
+
+    /// Plays a scenario with it.
+    ///
+    /// # Errors
+    /// If the backend is out of reach, or lacks what the scenario needs.
+    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError>;
+}
+
+/// A grant, or the news that there is none.
+pub type Granted = Result<Option<Arc<dyn AnyGrant>>, BoxError>;
+
+/// The lock object of a [`Suspect`]: see [`Subject`] for what the methods do.
+pub trait AnyLock: Send + Sync {
+    /// [`Subject::try_mode`].
+    fn try_mode(&self, mode: Mode) -> Later<'_, Granted>;
+    /// [`Subject::lock_mode`].
+    fn lock_mode(&self, mode: Mode, wait: Duration) -> Later<'_, Granted>;
+    /// [`Subject::admit`].
+    fn admit(&self) -> Later<'_, Result<bool, BoxError>>;
+    /// [`Subject::count_down`].
+    fn count_down(&self) -> Later<'_, Result<bool, BoxError>>;
+    /// [`Subject::await_zero`].
+    fn await_zero(&self, wait: Duration) -> Later<'_, Result<bool, BoxError>>;
+}
+
+/// A grant of a [`Suspect`]: see [`Subject`] for what the methods do.
+pub trait AnyGrant: Send + Sync {
+    /// [`Subject::extend`].
+    fn extend(&self) -> Later<'_, Result<bool, BoxError>>;
+    /// [`Subject::release`]; nobody else may have the grant any more.
+    fn release(self: Arc<Self>) -> Later<'static, Result<bool, BoxError>>;
+    /// [`Subject::deadline`].
+    fn deadline(&self) -> Option<Duration>;
+    /// [`Subject::lost`].
+    fn lost(&self) -> Later<'_, ()>;
+    /// [`Subject::fencing_token`].
+    fn fencing_token(&self) -> Option<u64>;
+}
+
+struct Lock<S: Subject> {
+    subject: Arc<S>,
+    lock: Arc<S::Lock>,
+}
+
+struct Grant<S: Subject> {
+    subject: Arc<S>,
+    lock: Arc<S::Lock>,
+    grant: S::Grant,
+}
+
+impl<S: Subject> Suspect for Arc<S> {
+    fn name(&self) -> &'static str {
+        Subject::name(&**self)
+    }
+
+    fn promises(&self) -> Promises {
+        Subject::promises(&**self)
+    }
+
+    fn open<'a>(
+        &'a self,
+        host: &'a Host,
+        key: &'a str,
+        lease: Duration,
+    ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>> {
+        Box::pin(async move {
+            let lock = Arc::new(Subject::open(&**self, host, key, lease).await?);
+            let subject = Self::clone(self);
+            Ok(Arc::new(Lock { subject, lock }) as Arc<dyn AnyLock>)
+        })
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        Subject::stored(&**self, view, key)
+    }
+
+    fn fences_reads(&self) -> bool {
+        Subject::fences_reads(&**self)
+    }
+
+    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
+        crate::simulation::run(Arc::new(Self::clone(self)), backend, scenario)
+    }
+}
+
+impl<S: Subject> Lock<S> {
+    fn granted(&self, grant: Result<Option<S::Grant>, BoxError>) -> Granted {
+        Ok(grant?.map(|grant| {
+            let (subject, lock) = (Arc::clone(&self.subject), Arc::clone(&self.lock));
+            Arc::new(Grant {
+                subject,
+                lock,
+                grant,
+            }) as Arc<dyn AnyGrant>
+        }))
+    }
+}
+
+impl<S: Subject> AnyLock for Lock<S> {
+    fn try_mode(&self, mode: Mode) -> Later<'_, Granted> {
+        Box::pin(async move { self.granted(self.subject.try_mode(&self.lock, mode).await) })
+    }
+
+    fn lock_mode(&self, mode: Mode, wait: Duration) -> Later<'_, Granted> {
+        Box::pin(async move { self.granted(self.subject.lock_mode(&self.lock, mode, wait).await) })
+    }
+
+    fn admit(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(self.subject.admit(&self.lock))
+    }
+
+    fn count_down(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(self.subject.count_down(&self.lock))
+    }
+
+    fn await_zero(&self, wait: Duration) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(self.subject.await_zero(&self.lock, wait))
+    }
+}
+
+impl<S: Subject> AnyGrant for Grant<S> {
+    fn extend(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(self.subject.extend(&self.lock, &self.grant))
+    }
+
+    fn release(self: Arc<Self>) -> Later<'static, Result<bool, BoxError>> {
+        Box::pin(async move {
+            let Some(Self {
+                subject,
+                lock,
+                grant,
+            }) = Arc::into_inner(self)
+            else {
+                return Err("somebody still has the grant".into());
+            };
+            subject.release(&lock, grant).await
+        })
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.subject.deadline(&self.grant)
+    }
+
+    fn lost(&self) -> Later<'_, ()> {
+        Box::pin(self.subject.lost(&self.grant))
+    }
+
+    fn fencing_token(&self) -> Option<u64> {
+        self.subject.fencing_token(&self.grant)
+    }
+}

@@ -1,0 +1,376 @@
+//! One acquisition on several independent nodes: granted when more than half of all of them granted it.
+//!
+//! Every node has its own [`Scripted`] claim with the same token, which remembers what it may have left there. A
+//! round that found no quorum is the last one of its token: it is released everywhere, also where no
+//! answer came, and who asks again does so under a new token, which a late release cannot hit.
+
+mod ask;
+
+use super::{Attempt, Claim, scripted::Scripted};
+use crate::{
+    environment::{BoxFuture, Environment, within},
+    error::{NodeError, NodeErrorKind},
+    lease::Lease,
+    retry,
+    script::Script,
+    token::{FencingToken, Token},
+};
+use ask::Asked;
+use std::{
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::watch;
+
+static RAISE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("../script/redlock/raise.lua")));
+
+/// One acquisition on several nodes.
+pub(crate) struct Redlock {
+    shared: Arc<Shared>,
+}
+
+/// What the claim shares with the task that asks the missing nodes.
+struct Shared {
+    env: Arc<dyn Environment>,
+    /// The same token on each of them.
+    nodes: Vec<Arc<Scripted>>,
+    fenced: bool,
+    node_timeout: Duration,
+    state: Mutex<State>,
+    /// True from the moment at which the lock is given back: from then on no node is asked any more.
+    closed: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    spent: bool,
+    growing: bool,
+    fence: Option<FencingToken>,
+}
+
+impl Redlock {
+    /// There is at least one node.
+    pub(crate) fn new(
+        env: Arc<dyn Environment>,
+        nodes: Vec<Arc<Scripted>>,
+        fenced: bool,
+        node_timeout: Duration,
+    ) -> Self {
+        let shared = Shared {
+            env,
+            nodes,
+            fenced,
+            node_timeout,
+            state: Mutex::default(),
+            closed: watch::Sender::new(false),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+}
+
+/// What one node said.
+type Answer = Result<bool, NodeError>;
+
+impl Shared {
+    /// More than half of all nodes, whether they can be reached or not.
+    fn quorum(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The limit for one node.
+    fn limit(&self, until: Duration) -> Duration {
+        until.min(self.env.now().saturating_add(self.node_timeout))
+    }
+
+    fn no_quorum(&self, granted: usize, cause: Option<NodeError>) -> NodeError {
+        let needed = self.quorum();
+        let error = NodeError::new(NodeErrorKind::NoQuorum { granted, needed });
+        match cause {
+            Some(cause) => error.with_source(cause),
+            None => error,
+        }
+    }
+
+    /// Asks `nodes` for the lock, all at once.
+    fn ask(
+        &self,
+        nodes: impl Iterator<Item = Arc<Scripted>>,
+        lease: Lease,
+        until: Duration,
+    ) -> Asked<Attempt> {
+        let limit = self.limit(until);
+        nodes
+            .map(|node| -> BoxFuture<'static, Attempt> {
+                Box::pin(async move { node.acquire(lease, limit).await })
+            })
+            .collect()
+    }
+
+    /// Waits for answers until `enough` of them are yes; and then for the others, but not much longer than
+    /// it took: a node that is down shall not hold up anybody, and one that is a little slower shall
+    /// be counted. Returns those that said yes and those that said no, and the first error.
+    async fn tally(&self, mut asked: Asked<Answer>, enough: usize) -> Tally {
+        let begun = self.env.now();
+        let mut tally = Tally::default();
+        let mut patience = Duration::MAX;
+        while let Some(Some(answer)) = within(&*self.env, patience, asked.next()).await {
+            match answer {
+                Ok(true) => tally.yes += 1,
+                Ok(false) => tally.no += 1,
+                Err(error) => tally.error = tally.error.or(Some(error)),
+            }
+            if tally.yes >= enough {
+                patience = patience.min(ask::patience(&*self.env, begun));
+            }
+        }
+        tally
+    }
+
+    /// One round over all nodes.
+    async fn round(self: &Arc<Self>, lease: Lease, until: Duration) -> Attempt {
+        let sent = self.env.now();
+        let quorum = self.quorum();
+        let spare = self.nodes.len() - quorum;
+        let mut asked = self.ask(self.nodes.iter().cloned(), lease, until);
+        let (mut granted, mut failed) = (0, 0);
+        let (mut ttls, mut cause) = (Vec::new(), None);
+        let mut patience = Duration::MAX;
+        while let Some(Some(attempt)) = within(&*self.env, patience, asked.next()).await {
+            match attempt {
+                Attempt::Granted { .. } => granted += 1,
+                Attempt::Refused { holder_ttl } => ttls.push(holder_ttl),
+                Attempt::Failed(error) => {
+                    failed += 1;
+                    cause = cause.or(Some(error));
+                }
+            }
+            if granted >= quorum {
+                patience = patience.min(ask::patience(&*self.env, sent));
+            } else if ttls.len() + failed > spare {
+                break;
+            }
+        }
+        if granted < quorum {
+            return if failed > spare || ttls.is_empty() {
+                Attempt::Failed(self.no_quorum(granted, cause))
+            } else {
+                // As soon as so many of the others are gone.
+                ttls.sort_unstable_by_key(|ttl| ttl.unwrap_or(Duration::MAX));
+                let last = (quorum - granted - 1).min(ttls.len() - 1);
+                Attempt::Refused {
+                    holder_ttl: ttls[last],
+                }
+            };
+        }
+        if self.fenced
+            && let Err(error) = self.agree_on_fence(until).await
+        {
+            return Attempt::Failed(error);
+        }
+        self.grow(asked, lease, sent);
+        Attempt::Granted { sent }
+    }
+
+    /// Makes the number of a grant: above all that its nodes have seen. It counts when so many of them
+    /// have stored it that no later quorum can miss it.
+    async fn agree_on_fence(&self, until: Duration) -> Result<(), NodeError> {
+        let granted = || self.nodes.iter().filter(|node| node.may_stand());
+        let highest = granted().filter_map(|node| node.fence()).max();
+        let number = highest.unwrap_or_default().get().saturating_add(1);
+        let limit = self.limit(until);
+        let raised = granted()
+            .cloned()
+            .map(|node| -> BoxFuture<'static, Answer> {
+                Box::pin(async move { node.tell(&RAISE, number, limit).await })
+            });
+        let tally = self.tally(raised.collect(), self.quorum()).await;
+        if tally.yes < self.quorum() {
+            return Err(self.no_quorum(tally.yes, tally.error));
+        }
+        self.state().fence = Some(FencingToken::new(number));
+        Ok(())
+    }
+
+    /// Goes on asking the nodes that do not have the lock yet, so that the grant survives the loss of more of them. It
+    /// ends with the lease that was asked for at `sent`, and when the lock is given back.
+    fn grow(self: &Arc<Self>, asked: Asked<Attempt>, lease: Lease, sent: Duration) {
+        if self.missing().next().is_none() || std::mem::replace(&mut self.state().growing, true) {
+            return;
+        }
+        let shared = Arc::clone(self);
+        let mut closed = self.closed.subscribe();
+        let task = Box::pin(async move {
+            let grown = shared.grow_until_complete(asked, lease, sent);
+            tokio::select! {
+                biased;
+                // Before anything is sent.
+                _ = closed.wait_for(|&closed| closed) => {}
+                () = grown => {}
+            }
+            shared.state().growing = false;
+        });
+        if self.env.spawn(task).is_err() {
+            self.state().growing = false;
+        }
+    }
+
+    async fn grow_until_complete(&self, mut asked: Asked<Attempt>, lease: Lease, sent: Duration) {
+        let end = lease.deadline(sent);
+        for failure in 0.. {
+            while within(&*self.env, end, asked.next())
+                .await
+                .flatten()
+                .is_some()
+            {}
+            let random = retry::draw(self.env.random());
+            let pause = retry::back_off(failure, Duration::MAX, random);
+            let next = self.env.now().saturating_add(pause);
+            if self.missing().next().is_none() || next >= end {
+                return;
+            }
+            self.env.sleep_until(next).await;
+            let Some(rest) = lease.rest(self.env.now().saturating_sub(sent)) else {
+                return;
+            };
+            asked = self.ask(self.missing().cloned(), rest, end);
+        }
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &Arc<Scripted>> {
+        self.nodes.iter().filter(|node| !node.may_stand())
+    }
+
+    fn close(&self) {
+        self.closed.send_replace(true);
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    yes: usize,
+    no: usize,
+    error: Option<NodeError>,
+}
+
+impl Claim for Redlock {
+    fn key(&self) -> &[u8] {
+        self.shared.nodes[0].key()
+    }
+
+    fn token(&self) -> &Token {
+        self.shared.nodes[0].token()
+    }
+
+    fn acquire(&self, lease: Lease, until: Duration) -> BoxFuture<'_, Attempt> {
+        Box::pin(async move {
+            // Spent if it is cancelled, too.
+            self.shared.state().spent = true;
+            let attempt = self.shared.round(lease, until).await;
+            self.shared.state().spent = !matches!(attempt, Attempt::Granted { .. });
+            attempt
+        })
+    }
+
+    /// Counts only nodes that have had the lock all the time: one that forgot it may be asked for it again,
+    /// but cannot confirm it.
+    fn extend(
+        &self,
+        lease: Lease,
+        until: Duration,
+    ) -> BoxFuture<'_, Result<Option<Duration>, NodeError>> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            let sent = shared.env.now();
+            let limit = shared.limit(until);
+            let standing = shared.nodes.iter().filter(|node| node.may_stand()).cloned();
+            let asked = standing.map(|node| -> BoxFuture<'static, Answer> {
+                Box::pin(async move { Ok(node.extend(lease, limit).await?.is_some()) })
+            });
+            let tally = shared.tally(asked.collect(), shared.quorum()).await;
+            if tally.yes >= shared.quorum() {
+                shared.grow(Asked::default(), lease, sent);
+                return Ok(Some(sent));
+            }
+            let without = shared.nodes.iter().filter(|node| node.is_settled()).count();
+            if shared.nodes.len() - without < shared.quorum() {
+                return Ok(None);
+            }
+            Err(shared.no_quorum(tally.yes, tally.error))
+        })
+    }
+
+    fn release(&self, until: Duration) -> BoxFuture<'_, Result<bool, NodeError>> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            shared.close();
+            let limit = shared.limit(until);
+            let asked = shared.nodes.iter().filter(|node| !node.is_settled());
+            let asked = asked.cloned().map(|node| -> BoxFuture<'static, Answer> {
+                Box::pin(async move { node.release(limit).await })
+            });
+            let asked: Asked<Answer> = asked.collect();
+            let all = asked.len();
+            let tally = shared.tally(asked, shared.quorum()).await;
+            let silent = all - tally.yes - tally.no;
+            if tally.yes >= shared.quorum() {
+                Ok(true)
+            } else if tally.yes + silent < shared.quorum() {
+                Ok(false)
+            } else {
+                Err(shared.no_quorum(tally.yes, tally.error))
+            }
+        })
+    }
+
+    fn settle(&self, until: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            shared.close();
+            let open = shared.nodes.iter().filter(|node| !node.is_settled());
+            let open = open.cloned().map(|node| -> BoxFuture<'static, bool> {
+                Box::pin(async move { node.settle(until).await })
+            });
+            let mut open: Asked<bool> = open.collect();
+            while open.next().await.is_some() {}
+            self.is_settled()
+        })
+    }
+
+    fn adopt(&self, fence: Option<FencingToken>) {
+        self.shared.nodes.iter().for_each(|node| node.adopt(None));
+        self.shared.state().fence = fence;
+    }
+
+    /// Independent nodes have no replicas that matter.
+    fn replicate(&self, _: u32, _: Duration) -> BoxFuture<'_, Result<u64, NodeError>> {
+        Box::pin(async { Err(NodeError::new(NodeErrorKind::Client)) })
+    }
+
+    fn is_settled(&self) -> bool {
+        self.shared.nodes.iter().all(|node| node.is_settled())
+    }
+
+    fn may_stand(&self) -> bool {
+        self.shared.nodes.iter().any(|node| node.may_stand())
+    }
+
+    fn is_spent(&self) -> bool {
+        self.shared.state().spent
+    }
+
+    fn longest_lease(&self) -> Duration {
+        let leases = self.shared.nodes.iter().map(|node| node.longest_lease());
+        leases.max().unwrap_or_default()
+    }
+
+    fn fence(&self) -> Option<FencingToken> {
+        self.shared.state().fence
+    }
+}

@@ -1,0 +1,97 @@
+//! What latches and admission counters ask of Redis: single requests, of which some may be repeated.
+
+use crate::{
+    error::{LockError, NodeError, NodeErrorKind},
+    node::{Call, Node},
+    script::Script,
+    wire::{Command, Reply},
+};
+use std::{sync::Arc, time::Duration};
+
+/// A key on a node, and how long one call may take.
+#[derive(Clone)]
+pub(crate) struct Counter {
+    pub(crate) node: Arc<Node>,
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) reply_timeout: Duration,
+}
+
+impl Counter {
+    pub(crate) fn new(node: &Arc<Node>, keys: Vec<Vec<u8>>) -> Self {
+        Self {
+            node: Arc::clone(node),
+            keys,
+            reply_timeout: Duration::from_millis(500),
+        }
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.keys[0]
+    }
+
+    fn until(&self) -> Duration {
+        self.node.env().now().saturating_add(self.reply_timeout)
+    }
+
+    /// Sends a command once.
+    pub(crate) async fn once(&self, command: Command) -> Result<Reply, NodeError> {
+        let until = self.until();
+        let line = self.node.line(until).await?;
+        self.node.call(&line, command, until).await
+    }
+
+    /// Runs a script once.
+    pub(crate) async fn run(&self, script: &Script, args: &[Vec<u8>]) -> Result<Reply, NodeError> {
+        self.run_until(script, args, self.until()).await
+    }
+
+    async fn run_until(
+        &self,
+        script: &Script,
+        args: &[Vec<u8>],
+        until: Duration,
+    ) -> Result<Reply, NodeError> {
+        let line = self.node.line(until).await?;
+        let call = Call {
+            keys: self.keys.clone(),
+            args: args.to_vec(),
+        };
+        self.node.run(&line, script, call, until).await
+    }
+
+    /// Runs a script that may be executed twice without harm, and repeats it once if its outcome is not known.
+    pub(crate) async fn run_safely(
+        &self,
+        script: &Script,
+        args: &[Vec<u8>],
+    ) -> Result<Reply, LockError> {
+        let until = self.until();
+        let first = match self.run_until(script, args, until).await {
+            Err(error) if error.is_unknown() => error,
+            outcome => return outcome.map_err(failed),
+        };
+        if self.node.env().now() >= until {
+            return Err(failed(first));
+        }
+        let second = self.run_until(script, args, until).await;
+        second.map_err(|_| failed(first))
+    }
+}
+
+/// The error of a call whose request failed like this.
+pub(crate) fn failed(error: NodeError) -> LockError {
+    let known = !error.is_unknown();
+    LockError::of_node(error, known)
+}
+
+/// Reads a number, whether Redis has it as one or as text.
+pub(crate) fn integer(reply: &Reply) -> Result<i64, LockError> {
+    let number = match reply {
+        Reply::Integer(number) => Some(*number),
+        Reply::Bytes(text) => std::str::from_utf8(text)
+            .ok()
+            .and_then(|text| text.parse().ok()),
+        Reply::Okay | Reply::Nil | Reply::Array(_) => None,
+    };
+    number.ok_or_else(|| failed(NodeError::new(NodeErrorKind::Protocol)))
+}

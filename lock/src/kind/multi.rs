@@ -1,0 +1,86 @@
+//! Several mutexes of one node at once.
+
+use super::{Kind, scripted, sealed::Sealed};
+use crate::{
+    algorithm::{Claim, multi},
+    error::LockError,
+    guard::Guard,
+    lock::Lock,
+    manager::{Core, LockManager},
+    options::{LockBuilder, Options},
+    token::Token,
+};
+use std::sync::Arc;
+
+/// A lock on several keys of one Redis node, which are taken all or none.
+///
+/// Made by [`LockManager::multi`]. For locks of several nodes, or of other kinds, see [`lock_all`](crate::lock_all).
+///
+/// **Guarantee.** A valid guard excludes every other guard of each of its keys, also those of a [`Mutex`](crate::Mutex):
+/// holds and is lost as with a mutex. The keys have one token, and one deadline. Where one of them turns out to be
+/// gone, the guard is lost, and the others are given back.
+///
+/// **Deadlock.** None: nothing is held while it waits for the rest, so the order of keys does not matter. Who wants many
+/// keys may wait for long while others come and go.
+///
+/// **Cost.** One round trip to take all, one to give all back. In a cluster the keys must be in one slot.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+/// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+/// let transfer = locks.multi(["account:1", "account:2"])?.build();
+/// let guard = transfer.try_lock().await?;
+/// assert!(locks.mutex("account:2").build().try_lock().await.unwrap_err().is_contended());
+///
+/// let other = locks.multi(["account:2", "account:3"])?.build();
+/// assert!(other.try_lock().await.is_err());
+/// assert!(locks.mutex("account:3").build().try_lock().await.is_ok()); // nothing was taken
+/// # Ok(())
+/// # }
+/// ```
+pub type MultiLock = Lock<Multi>;
+
+/// The kind of a [`MultiLock`].
+#[derive(Clone, Debug)]
+pub struct Multi {
+    keys: Arc<[Vec<u8>]>,
+}
+
+impl LockManager {
+    /// Starts to build a lock on several keys. Keys that are there twice count once.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NothingToLock`] if there are no keys.
+    pub fn multi<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<LockBuilder<Multi>, LockError> {
+        let keys = keys.into_iter().map(|key| key.as_ref().to_vec());
+        let mut keys: Vec<_> = keys.collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let first = keys.first().cloned().ok_or(LockError::NothingToLock)?;
+        let keys = keys.into();
+        Ok(LockBuilder::new(self.core(), &first, Multi { keys }))
+    }
+}
+
+impl Kind for Multi {
+    type Guard = Guard;
+}
+
+impl Sealed for Multi {
+    #[expect(private_interfaces, reason = "sealed")]
+    fn claim(
+        &self,
+        core: &Arc<Core>,
+        _first_key: &[u8],
+        options: &Options,
+        token: Token,
+    ) -> Arc<dyn Claim> {
+        scripted(core, multi::scheme(&self.keys), options, token)
+    }
+}

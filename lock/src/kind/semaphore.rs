@@ -1,0 +1,110 @@
+//! A bounded number of permits.
+
+use super::{Kind, scripted, sealed::Sealed};
+use crate::{
+    algorithm::{Claim, semaphore},
+    error::LockError,
+    guard::Guard,
+    lock::Lock,
+    manager::{Core, LockManager},
+    options::{LockBuilder, Options},
+    token::Token,
+};
+use std::sync::Arc;
+
+/// A number of permits that several holders share.
+///
+/// Made by [`LockManager::semaphore`]. The lock that [`permits`](Self::permits) gives takes a number of them at
+/// once or waits; its guard gives them back.
+///
+/// **Guarantee.** The permits of all valid guards of one key are never more than there are: holds and is lost as with a
+/// [`Mutex`](crate::Mutex), as long as all programs say the same number. Each holder has its own lease, so the permits
+/// of one that died are free when that is over, whatever the others do.
+///
+/// **Order.** None: who wants many may wait for long while others who want few come and go.
+///
+/// **Cost.** One round trip to take, one to give back. Redis goes through all present holders each time.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+/// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+/// let presses = locks.semaphore("presses", 3).build();
+///
+/// let two = presses.permits(2)?.try_lock().await?;
+/// assert!(presses.permits(2)?.try_lock().await.unwrap_err().is_contended());
+/// let one = presses.permits(1)?.try_lock().await?;
+///
+/// drop(two);
+/// assert!(presses.permits(2)?.lock().await.is_ok());
+/// assert!(presses.permits(4).is_err());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    one: Lock<Permits>,
+    capacity: u32,
+}
+
+impl Semaphore {
+    /// Returns the lock that takes `permits` permits, and whose guard gives them back.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidPermits`] if that is none at all, or more than there are.
+    pub fn permits(&self, permits: u32) -> Result<Lock<Permits>, LockError> {
+        let capacity = self.capacity;
+        if permits == 0 || permits > capacity {
+            return Err(LockError::InvalidPermits { permits, capacity });
+        }
+        Ok(self.one.of_kind(Permits { capacity, permits }))
+    }
+}
+
+/// What a [`Semaphore`] is built with; not a kind of lock by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Capacity(u32);
+
+impl LockManager {
+    /// Starts to build a semaphore on `key` with `capacity` permits.
+    pub fn semaphore(&self, key: impl AsRef<[u8]>, capacity: u32) -> LockBuilder<Capacity> {
+        LockBuilder::new(self.core(), key.as_ref(), Capacity(capacity))
+    }
+}
+
+impl LockBuilder<Capacity> {
+    /// Makes the semaphore. Nothing is sent to Redis.
+    pub fn build(self) -> Semaphore {
+        let Capacity(capacity) = self.kind;
+        let permits = 1;
+        let one = self.of_kind(Permits { capacity, permits }).build();
+        Semaphore { one, capacity }
+    }
+}
+
+/// The kind of the locks of a [`Semaphore`].
+#[derive(Clone, Copy, Debug)]
+pub struct Permits {
+    capacity: u32,
+    permits: u32,
+}
+
+impl Kind for Permits {
+    type Guard = Guard;
+}
+
+impl Sealed for Permits {
+    #[expect(private_interfaces, reason = "sealed")]
+    fn claim(
+        &self,
+        core: &Arc<Core>,
+        key: &[u8],
+        options: &Options,
+        token: Token,
+    ) -> Arc<dyn Claim> {
+        let scheme = semaphore::scheme(key, self.capacity, self.permits);
+        scripted(core, scheme, options, token)
+    }
+}

@@ -1,0 +1,191 @@
+//! The count-down latch.
+
+use crate::{
+    algorithm::{millis, number},
+    counter::{Counter, failed, integer},
+    error::{LockError, NodeError},
+    manager::LockManager,
+    retry,
+    script::Script,
+    token::Token,
+    wire::{Command, Reply},
+};
+use std::{fmt, sync::LazyLock, time::Duration};
+
+static SET: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("script/latch/set.lua")));
+static COUNT_DOWN: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("script/latch/count_down.lua")));
+
+/// The longest pause between two looks.
+const POLL: Duration = Duration::from_millis(100);
+
+/// A gate that opens when a number of things are done, and stays open.
+///
+/// Made by [`LockManager::latch`]. Cheap to clone.
+///
+/// **Guarantee.** The count is set once; it falls by one with each [`count_down`](Self::count_down), also if the request had to
+/// be repeated; it never rises, and never falls below zero. Waiters go on when it is zero, and not before: a
+/// latch that is not set, or whose node has lost it, is not zero. Holds as long as the node keeps the key.
+///
+/// **Lifetime.** The key is removed when [`keep`](Self::keep) is over, a day unless set otherwise, counted from
+/// when the latch was set.
+///
+/// **Cost.** One round trip for each call. Waiters look again at growing intervals, up to 100 ms.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+/// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+/// use std::time::Duration;
+///
+/// let imports = locks.latch("imports:2024-01");
+/// assert!(imports.set_count(2).await?);
+/// assert!(!imports.set_count(5).await?); // another one was first
+///
+/// assert_eq!(imports.count_down().await?, 1);
+/// assert!(imports.wait(Duration::from_secs(1)).await.unwrap_err().is_timed_out());
+/// assert_eq!(imports.count_down().await?, 0);
+/// imports.wait(Duration::from_secs(1)).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Latch {
+    counter: Counter,
+    keep: Duration,
+}
+
+impl LockManager {
+    /// Makes a latch on `key`. Nothing is sent to Redis.
+    #[must_use]
+    pub fn latch(&self, key: impl AsRef<[u8]>) -> Latch {
+        let core = self.core();
+        Latch {
+            counter: Counter::new(&core.node, vec![key.as_ref().to_vec()]),
+            keep: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+impl Latch {
+    /// Sets for how long the latch is kept after it was set. Default: a day; at least 1 ms.
+    #[must_use]
+    pub fn keep(mut self, keep: Duration) -> Self {
+        self.keep = keep.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Sets how long one request may take. Default: 500 ms; at least 1 ms.
+    #[must_use]
+    pub fn reply_timeout(mut self, reply_timeout: Duration) -> Self {
+        self.counter.reply_timeout = reply_timeout.max(Duration::from_millis(1));
+        self
+    }
+
+    fn token(&self) -> Vec<u8> {
+        let token = Token::new(self.counter.node.env().random());
+        token.as_bytes().to_vec()
+    }
+
+    /// Sets the count, if it was not set before. Returns whether this call has set it.
+    ///
+    /// # Errors
+    ///
+    /// * [`LockError::Unknown`] if Redis did not say whether it was set, [`LockError::Redis`] if it was not.
+    ///
+    /// # Cancel safety
+    ///
+    /// The count may then be set or not; setting it again does no harm.
+    pub async fn set_count(&self, count: u32) -> Result<bool, LockError> {
+        let args = [self.token(), number(count.into()), millis(self.keep)];
+        let reply = self.counter.run_safely(&SET, &args).await?;
+        Ok(integer(&reply)? == 1)
+    }
+
+    /// Takes one off the count. Returns what is left of it.
+    ///
+    /// A call that is made again counts again; only its own repetitions do not.
+    ///
+    /// # Errors
+    ///
+    /// * [`LockError::NotSet`] if the latch is not set, or not any more.
+    /// * [`LockError::Unknown`] if Redis did not say whether it was counted, [`LockError::Redis`] if it was not.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: it may have been counted or not.
+    pub async fn count_down(&self) -> Result<u32, LockError> {
+        let reply = self
+            .counter
+            .run_safely(&COUNT_DOWN, &[self.token()])
+            .await?;
+        u32::try_from(integer(&reply)?).map_err(|_| LockError::NotSet)
+    }
+
+    /// Returns the count; nothing if the latch is not set, or not any more.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Redis`] if Redis could not be asked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn count(&self) -> Result<Option<u32>, LockError> {
+        self.look()
+            .await
+            .map_err(LockError::Redis)?
+            .map_or(Ok(None), |reply| {
+                let count = integer(&reply)?;
+                Ok(u32::try_from(count).ok())
+            })
+    }
+
+    async fn look(&self) -> Result<Option<Reply>, NodeError> {
+        let command = Command::new("HGET").arg(self.counter.key()).arg("count");
+        let reply = self.counter.once(command).await?;
+        Ok(Some(reply).filter(|reply| *reply != Reply::Nil))
+    }
+
+    /// Waits until the count is zero, at most for `wait`, and one reply timeout for the last look.
+    ///
+    /// # Errors
+    ///
+    /// * [`LockError::TimedOut`] if it was not zero at the last look.
+    /// * [`LockError::Redis`] if the last look failed; failures before are waited out, if they may pass.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn wait(&self, wait: Duration) -> Result<(), LockError> {
+        let env = self.counter.node.env();
+        let begun = env.now();
+        let end = begun.saturating_add(wait);
+        for look in 0.. {
+            let error = match self.look().await {
+                Ok(Some(reply)) if integer(&reply)? == 0 => return Ok(()),
+                Ok(_) => None,
+                Err(error) if !error.is_transient() => return Err(failed(error)),
+                Err(error) => Some(error),
+            };
+            let now = env.now();
+            if now >= end {
+                let waited = now.saturating_sub(begun);
+                return Err(error.map_or(LockError::TimedOut { waited }, LockError::Redis));
+            }
+            let pause = retry::back_off(look, POLL, retry::draw(env.random()));
+            env.sleep_until(now.saturating_add(pause).min(end)).await;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Latch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latch")
+            .field("key", &String::from_utf8_lossy(self.counter.key()))
+            .field("keep", &self.keep)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,279 @@
+//! Re-entry: an owner that takes a lock again while it has it.
+//!
+//! The count of an owner's levels lives in its process, as the number of guards that share one grant. Redis
+//! knows one token per grant, so no request can be counted twice.
+
+use crate::{
+    acquire::Wait,
+    environment::{Environment, within},
+    error::LockError,
+    guard::{Guard, Release},
+    kind::{Exclusive, Fenced, Kind},
+    lock::Lock,
+    retry,
+};
+use std::{
+    fmt,
+    ops::Deref,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// An owner of a [`Mutex`](crate::Mutex) that may take it again while it has it.
+pub type ReentrantMutex = Owner<Exclusive>;
+
+/// An owner of a [`FencedMutex`](crate::FencedMutex) that may take it again while it has it; all its levels have the
+/// same number.
+pub type FencedReentrantMutex = Owner<Fenced>;
+
+/// One who holds a lock, and may take it again while holding it.
+///
+/// Made by [`Lock::owner`], of any kind of lock. Identity is the handle and nothing else: not the thread, not
+/// the task, not the process. Whoever was given a clone acts for the same owner; two owners exclude each
+/// other like any two strangers.
+///
+/// **Guarantee.** What the lock guarantees, for owners instead of guards. The lock is free when as many guards were
+/// released or dropped as were handed out. All of them share one grant: they have one token, one
+/// deadline, one watchdog, and are lost together. A lost grant never comes back: the owner that locks
+/// again gets a new one, and guards of the old one stay lost.
+///
+/// **Re-entry** costs one round trip, which extends the grant to at least a whole lease and so proves that it still
+/// stands. Neither re-entry nor an inner release ever shortens it.
+///
+/// **Deadlock.** The lock of an owner that died is free when its lease is over.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+/// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+/// use redouble_lock::{LockError, Release};
+///
+/// let lock = locks.mutex("order:17").build();
+/// let (clerk, stranger) = (lock.owner(), lock.owner());
+///
+/// let outer = clerk.lock().await?;
+/// let inner = clerk.lock().await?; // does not wait for itself
+/// assert_eq!(stranger.try_lock().await.unwrap_err(), LockError::Contended);
+///
+/// assert_eq!(inner.release().await, Release::StillHeld);
+/// assert_eq!(outer.release().await, Release::Released);
+/// assert!(stranger.try_lock().await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Owner<K: Kind> {
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K: Kind> {
+    lock: Lock<K>,
+    /// The grant that new levels join. Alive as long as one of its guards is.
+    grant: Mutex<Weak<K::Guard>>,
+    /// Rung when there is a new grant.
+    granted: Notify,
+}
+
+impl<K: Kind> Lock<K> {
+    /// Makes an owner of this lock, who may take it again while holding it. Nothing is sent to Redis.
+    #[must_use]
+    pub fn owner(&self) -> Owner<K> {
+        Owner {
+            shared: Arc::new(Shared {
+                lock: self.clone(),
+                grant: Mutex::default(),
+                granted: Notify::new(),
+            }),
+        }
+    }
+}
+
+impl<K: Kind> Owner<K> {
+    /// Enters the lock if it is free or held by this owner. One round trip.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::try_lock`]. If the owner holds the lock, and Redis does not confirm that,
+    /// [`LockError::Unknown`] or [`LockError::Redis`]; the levels that it has are not affected.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Lock::try_lock`].
+    pub async fn try_lock(&self) -> Result<ReentrantGuard<K>, LockError> {
+        self.enter(Wait::Not).await
+    }
+
+    /// Enters the lock, and waits for as long as other owners hold it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::lock`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Lock::lock`].
+    pub async fn lock(&self) -> Result<ReentrantGuard<K>, LockError> {
+        self.enter(Wait::Forever).await
+    }
+
+    /// Enters the lock, and waits at most for `wait`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::lock_timeout`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Lock::lock`].
+    pub async fn lock_timeout(&self, wait: Duration) -> Result<ReentrantGuard<K>, LockError> {
+        self.enter(Wait::AtMost(wait)).await
+    }
+
+    /// Returns how often this owner is inside of the lock, calls under way included. Zero once the grant is lost.
+    #[must_use]
+    pub fn levels(&self) -> usize {
+        let grant = self.shared.grant();
+        let valid = grant
+            .upgrade()
+            .is_some_and(|grant| (*grant).as_ref().is_valid());
+        if valid { grant.strong_count() } else { 0 }
+    }
+
+    async fn enter(&self, wait: Wait) -> Result<ReentrantGuard<K>, LockError> {
+        let shared = &*self.shared;
+        let env = shared.lock.env();
+        let begun = env.now();
+        let end = match wait {
+            Wait::Not => begun,
+            Wait::AtMost(wait) => begun.saturating_add(wait),
+            Wait::Forever => Duration::MAX,
+        };
+        loop {
+            // Made before the look, so that a grant between the two is not missed.
+            let mut granted = pin!(shared.granted.notified());
+            granted.as_mut().enable();
+            let standing = shared.grant().upgrade();
+            if let Some(grant) = standing
+                && (*grant).as_ref().is_valid()
+            {
+                match shared.reenter(&grant, end).await {
+                    // What follows a loss is a new grant.
+                    Err(error) if error.is_lost() => {}
+                    outcome => return outcome.map(|()| ReentrantGuard { grant }),
+                }
+                continue;
+            }
+            let rest = match wait {
+                Wait::AtMost(_) => Wait::AtMost(end.saturating_sub(env.now())),
+                Wait::Not | Wait::Forever => wait,
+            };
+            let outcome = tokio::select! {
+                biased;
+                // Another task of this owner was faster.
+                () = &mut granted => continue,
+                outcome = shared.lock.acquire(rest) => outcome,
+            };
+            return match outcome {
+                Ok(guard) => {
+                    let grant = Arc::new(guard);
+                    *shared.grant() = Arc::downgrade(&grant);
+                    shared.granted.notify_waiters();
+                    Ok(ReentrantGuard { grant })
+                }
+                Err(LockError::TimedOut { .. }) => Err(LockError::TimedOut {
+                    waited: env.now().saturating_sub(begun),
+                }),
+                Err(error) => Err(error),
+            };
+        }
+    }
+}
+
+impl<K: Kind> Shared<K> {
+    fn grant(&self) -> MutexGuard<'_, Weak<K::Guard>> {
+        self.grant.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Confirms a grant for one more level. Failures of Redis that may pass are waited out, until `end` or the
+    /// loss of the grant.
+    async fn reenter(&self, grant: &K::Guard, end: Duration) -> Result<(), LockError> {
+        let env: &dyn Environment = &**self.lock.env();
+        let guard: &Guard = grant.as_ref();
+        let mut failure = 0;
+        loop {
+            let error = match guard.extend(self.lock.options().lease).await {
+                Err(error) if error.is_retryable() && !error.is_lost() => error,
+                outcome => return outcome,
+            };
+            let pause = retry::back_off(failure, Duration::MAX, retry::draw(env.random()));
+            failure = failure.saturating_add(1);
+            let next = env.now().saturating_add(pause);
+            if next >= end {
+                return Err(error);
+            }
+            if let Some(reason) = within(env, next, guard.lost()).await {
+                return Err(LockError::Lost(reason));
+            }
+        }
+    }
+}
+
+impl<K: Kind> Clone for Owner<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<K: Kind> fmt::Debug for Owner<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owner")
+            .field("lock", &self.shared.lock)
+            .field("levels", &self.levels())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One level of a lock that its [`Owner`] has entered. Shares the grant with the other levels.
+///
+/// Dropping the last one of a grant releases the lock, as dropping a [`Guard`] does.
+#[must_use = "a guard that is dropped leaves its lock"]
+pub struct ReentrantGuard<K: Kind> {
+    grant: Arc<K::Guard>,
+}
+
+impl<K: Kind> ReentrantGuard<K> {
+    /// Leaves this level, and gives the lock back if it was the last one.
+    ///
+    /// [`Release::StillHeld`] says that other levels remain, and does not ask Redis;
+    /// [`Release::AlreadyLost`] that the grant is lost, whatever remains of its levels.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Guard::release`].
+    pub async fn release(self) -> Release {
+        let valid = (*self.grant).as_ref().is_valid();
+        match Arc::into_inner(self.grant) {
+            Some(guard) => guard.into().release().await,
+            None if valid => Release::StillHeld,
+            None => Release::AlreadyLost,
+        }
+    }
+}
+
+impl<K: Kind> Deref for ReentrantGuard<K> {
+    type Target = K::Guard;
+
+    fn deref(&self) -> &K::Guard {
+        &self.grant
+    }
+}
+
+impl<K: Kind> fmt::Debug for ReentrantGuard<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReentrantGuard").field(&self.grant).finish()
+    }
+}

@@ -1,0 +1,12 @@
+-- Sets the count of a latch, once.
+-- KEYS[1] the latch: fields `set` (the token of who set it), `count`, and `done:token` per count that was taken off
+-- ARGV[1] the token   ARGV[2] the count   ARGV[3] for how many ms the latch is kept
+-- Reply: 1 if this token has set it, now or before; 0 if another one has.
+-- Redis 2.6.0 or later.
+local set = redis.call('HGET', KEYS[1], 'set')
+if set then
+  return set == ARGV[1] and 1 or 0
+end
+redis.call('HMSET', KEYS[1], 'set', ARGV[1], 'count', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1

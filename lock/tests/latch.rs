@@ -1,0 +1,116 @@
+//! Latches on the test double, in virtual time.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that fails, in virtual time"
+)]
+
+mod rig;
+
+use redouble::{Server, fault::Disconnect};
+use redouble_lock::{Latch, LockError};
+use rig::{KEY, Test, ask, keys, locks, pass, server};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+fn latch(server: &Arc<Server>) -> Latch {
+    locks(server).latch(KEY)
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_counts_down_to_zero_and_no_further() -> Test {
+    let server = server().await;
+    let latch = latch(&server);
+    assert_eq!(latch.count().await?, None);
+    assert_eq!(latch.count_down().await, Err(LockError::NotSet));
+    assert!(latch.set_count(3).await?);
+    assert!(!latch.set_count(9).await?);
+    for left in [2, 1, 0, 0, 0] {
+        assert_eq!(latch.count_down().await?, left);
+        assert_eq!(latch.count().await?, Some(left));
+    }
+    assert!(!latch.set_count(1).await?, "it stays open");
+    latch.wait(Duration::ZERO).await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_go_on_when_it_is_zero_and_not_before() -> Test {
+    let server = server().await;
+    let first = latch(&server);
+    let waiters: Vec<_> = (0..3)
+        .map(|_| {
+            let latch = latch(&server);
+            tokio::spawn(async move { latch.wait(Duration::from_secs(60)).await })
+        })
+        .collect();
+    pass(Duration::from_secs(1)).await;
+    assert!(
+        waiters.iter().all(|waiter| !waiter.is_finished()),
+        "it is not set"
+    );
+    assert!(first.set_count(2).await?);
+    first.count_down().await?;
+    pass(Duration::from_secs(1)).await;
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+    let begun = Instant::now();
+    first.count_down().await?;
+    for waiter in waiters {
+        waiter.await??;
+    }
+    assert!(begun.elapsed() <= Duration::from_millis(110));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_counts_once() -> Test {
+    // The second and third message: the first is sent by digest, before the text is known.
+    for executed in [false, true] {
+        for n in 1..=2 {
+            let server = server().await;
+            let rule = match executed {
+                true => Disconnect::after_execution(),
+                false => Disconnect::before_execution(),
+            };
+            let _set = server.inject(rule.clone().key(KEY).nth(n));
+            let latch = latch(&server);
+            assert!(latch.set_count(5).await?, "{}", server.history());
+            let fault = server.inject(rule.key(KEY).nth(n));
+            assert_eq!(latch.count_down().await?, 4, "{}", server.history());
+            assert_eq!(fault.fired(), 1);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_known_is_said_so() -> Test {
+    let server = server().await;
+    let latch = latch(&server);
+    assert!(latch.set_count(5).await?);
+    server.pause();
+    let begun = Instant::now();
+    assert!(latch.count_down().await.unwrap_err().is_unknown());
+    assert_eq!(begun.elapsed(), Duration::from_millis(500));
+    let error = latch.wait(Duration::from_secs(3)).await.unwrap_err();
+    assert!(matches!(error, LockError::Redis(_)), "{error:?}");
+    server.resume();
+    let error = latch.wait(Duration::from_secs(3)).await.unwrap_err();
+    assert!(error.is_timed_out());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_kept_for_a_time() -> Test {
+    let server = server().await;
+    let latch = latch(&server).keep(Duration::from_secs(10));
+    assert!(latch.set_count(2).await?);
+    latch.count_down().await?;
+    pass(Duration::from_millis(10_001)).await;
+    assert!(keys(&server).await.is_empty());
+    assert_eq!(latch.count().await?, None);
+    let _: i64 = ask(&server, &["HSET", KEY, "count", "x"]).await;
+    assert!(latch.count().await.is_err());
+    Ok(())
+}

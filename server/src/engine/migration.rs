@@ -1,0 +1,156 @@
+//! MIGRATE: keys that go to another node by DUMP and RESTORE, over a connection as a client's.
+//!
+//! *Policy* (`cluster.c: migrateCommand`): while keys are on their way neither node serves anybody, so
+//! nobody sees them twice or nowhere. What the other node answers is told to the caller; a key whose
+//! RESTORE it refused stays. One that does not answer holds up this node until the time is over.
+
+use super::notify::Class;
+use super::replication::Address;
+use super::session::ConnId;
+use super::time::UnixMicros;
+use super::{Desk as _, Effect, Engine, Outcome, dump};
+use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply};
+use std::time::Duration;
+
+/// What the caller is told when the other node does not answer.
+pub(crate) const NO_ANSWER: &str = "IOERR error or timeout reading to target instance";
+
+/// Keys that somebody wants elsewhere.
+#[derive(Clone, Debug)]
+pub struct Migration {
+    /// Who waits for its end.
+    pub(crate) conn: ConnId,
+    pub(crate) to: Address,
+    pub(crate) db: usize,
+    pub(crate) keys: Vec<Blob>,
+    /// What comes before the keys: AUTH, SELECT.
+    pub(crate) greeting: Vec<OwnedRequest>,
+    /// Whether the keys stay here, too.
+    pub(crate) copies: bool,
+    pub(crate) replaces: bool,
+    pub(crate) timeout: Duration,
+}
+
+/// What is said to the other node.
+#[derive(Debug)]
+pub(crate) struct Consignment {
+    greeting: Vec<OwnedRequest>,
+    keys: Vec<(Blob, OwnedRequest)>,
+}
+
+impl Engine {
+    /// Puts the keys up, as they are now.
+    pub(crate) fn consign(&self, migration: &Migration, now: UnixMicros) -> Consignment {
+        let state = self.state();
+        let (db, now) = (&state.dbs[migration.db], now.millis());
+        let restore = match state.cluster {
+            Some(_) => "RESTORE-ASKING",
+            None => "RESTORE",
+        };
+        let request = |key: &Blob, slot: u32| {
+            let left = db.deadline(slot).map(|until| (until.0 - now.0).max(1));
+            let left = left.unwrap_or(0).to_string();
+            let payload = dump(db.value(slot), &state.config);
+            let words = [restore.as_bytes(), key, left.as_bytes(), &payload];
+            let replace = migration.replaces.then_some(&b"REPLACE"[..]);
+            OwnedRequest::new(words.into_iter().chain(replace))
+        };
+        let live = migration.keys.iter().filter_map(|key| {
+            let (slot, is_live) = db.find_live(key, now)?;
+            is_live.then(|| (key.clone(), request(key, slot)))
+        });
+        Consignment {
+            greeting: migration.greeting.clone(),
+            keys: live.collect(),
+        }
+    }
+
+    /// Answers another node; as far as it does so now.
+    pub(crate) fn receive(
+        &mut self,
+        from: &str,
+        what: &Consignment,
+        now: UnixMicros,
+    ) -> Vec<Reply> {
+        let conn = match self.connect(from, now) {
+            Ok(conn) => conn,
+            Err(refusal) => return vec![refusal.into()],
+        };
+        let keys = what.keys.iter().map(|(_, request)| request);
+        let mut answers = Vec::new();
+        for request in what.greeting.iter().chain(keys) {
+            let request = request.as_request();
+            match request.map(|request| self.handle(conn, request, now)) {
+                Some(Outcome::Reply(reply)) => answers.push(reply),
+                Some(Outcome::Parked | Outcome::Silent) | None => break,
+            }
+        }
+        self.disconnect(conn);
+        answers
+    }
+
+    /// Lets go what has arrived, and tells the caller.
+    pub(crate) fn migrated(
+        &mut self,
+        migration: &Migration,
+        sent: &Consignment,
+        answers: &[Reply],
+        now: UnixMicros,
+    ) {
+        let state = self.state_mut();
+        state.begin(now);
+        let (greeted, restored) = answers.split_at(sent.greeting.len().min(answers.len()));
+        let greeting_error = greeted.iter().find_map(error);
+        let mut first_error = greeting_error;
+        for ((key, _), answer) in sent.keys.iter().zip(restored) {
+            if let Some(error) = greeting_error.or_else(|| error(answer)) {
+                first_error = first_error.or(Some(error));
+            } else if !migration.copies
+                && let Some(slot) = state.dbs[migration.db].find(key)
+            {
+                state.dbs[migration.db].remove(slot);
+                state.touched(migration.db, key);
+                state.notify(migration.db, Class::Generic, "del", key);
+            }
+        }
+        let is_complete = restored.len() == sent.keys.len();
+        let reply = match first_error {
+            Some(error) => {
+                let text = format!("ERR Target instance replied with error: {}", error.text());
+                Some(Reply::error(text))
+            }
+            None => is_complete.then_some(Reply::Ok),
+        };
+        match reply {
+            Some(reply) => self.end_migration(migration, reply, now),
+            None => self.migration_hangs(migration, now),
+        }
+    }
+
+    /// The other node cannot be reached.
+    pub(crate) fn end_migration(&mut self, migration: &Migration, reply: Reply, now: UnixMicros) {
+        let state = self.state_mut();
+        state.begin(now);
+        if state.waiters.remove(migration.conn).is_some() {
+            if let Reply::Error(error) = &reply {
+                state.stats.count_error(error);
+            }
+            state.answer(migration.conn, reply);
+        }
+        self.follow_up(now);
+    }
+
+    /// The other node does not answer: nobody is served until the caller has given up.
+    pub(crate) fn migration_hangs(&mut self, migration: &Migration, now: UnixMicros) {
+        let until = now.plus(migration.timeout);
+        self.state_mut().outbox.push(Effect::Stall { until });
+        self.follow_up(now);
+    }
+}
+
+fn error(reply: &Reply) -> Option<&ErrorReply> {
+    let Reply::Error(error) = reply else {
+        return None;
+    };
+    Some(error)
+}

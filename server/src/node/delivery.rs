@@ -1,0 +1,144 @@
+//! What reaches a connection: pushes and replies, or what the rules have left of them; and its end.
+
+use super::{Shared, lock};
+use crate::engine::{ConnId, Desk, UnixMicros};
+use crate::fault::{Direction, Fate, Judgement, Sender};
+use crate::link::{Ending, Link};
+use crate::resp::{Protocol, Reply, encode};
+use crate::wait::Wait;
+use std::task::Waker;
+
+impl Shared {
+    /// Sends a connection what it did not ask for. One that does not read is given up, at the hard
+    /// limit that Redis sets for subscribers.
+    pub(super) fn push(
+        &self,
+        desk: &(impl Desk + ?Sized),
+        conn: ConnId,
+        frame: &Reply,
+        now: UnixMicros,
+    ) {
+        let Some(link) = self.link(conn.client_id()) else {
+            return;
+        };
+        if self.plan.is_empty() {
+            link.output().write(frame, desk.protocol(conn));
+        } else {
+            let sender = sender(&link, desk, conn);
+            let judgement = self.plan.on_push(sender, frame);
+            if self.deliver(&link, judgement, frame, desk.protocol(conn), conn, now) {
+                link.input().silence();
+            }
+        }
+        let mut output = link.output();
+        if output.unread_bytes() > desk.pushed_bytes_max() {
+            tracing::warn!(
+                client_id = conn.client_id(),
+                "a subscriber does not read: closed"
+            );
+            output.end(Ending::Reset);
+        }
+        output.wake();
+    }
+
+    /// Writes what a rule has left of a frame; true when the client is not heard any more either.
+    pub(super) fn deliver(
+        &self,
+        link: &Link,
+        judgement: Judgement,
+        frame: &Reply,
+        protocol: Protocol,
+        conn: ConnId,
+        now: UnixMicros,
+    ) -> bool {
+        let wait = self.waiting(&judgement, conn.client_id(), now);
+        let mut output = link.output();
+        let mut frames = Vec::new();
+        let ending = match judgement.fate {
+            Fate::Drop | Fate::Silence => {
+                output.silence();
+                return judgement.fate == Fate::Silence;
+            }
+            Fate::Arrives => {
+                if wait.is_none() && judgement.instead.is_none() {
+                    output.write(frame, protocol);
+                    return false;
+                }
+                None
+            }
+            Fate::CutAfter(_) | Fate::Close => Some(Ending::Close),
+            Fate::Reset => Some(Ending::Reset),
+        };
+        if matches!(judgement.fate, Fate::Arrives | Fate::CutAfter(_)) {
+            match judgement.instead {
+                Some(error) => encode(&error.into(), protocol, &mut frames),
+                None => encode(frame, protocol, &mut frames),
+            }
+        }
+        if let Fate::CutAfter(bytes) = judgement.fate {
+            frames.truncate(bytes);
+        }
+        output.write_late(frames, ending, wait);
+        false
+    }
+
+    /// What a message has to wait for; the connection will be looked at again.
+    pub(super) fn waiting(
+        &self,
+        judgement: &Judgement,
+        client_id: u64,
+        now: UnixMicros,
+    ) -> Option<Wait> {
+        let mut wait = Wait::default();
+        if !judgement.delay.is_zero() {
+            let due = now.plus(judgement.delay);
+            self.set_timer(due, client_id);
+            wait.until = Some(due);
+        }
+        if !judgement.gates.is_empty() {
+            // Before the gates are asked, so that none opens unnoticed.
+            let mut gated = lock(&self.gated);
+            gated.count += 1;
+            let number = gated.count;
+            gated.numbers.entry(client_id).or_insert(number);
+            drop(gated);
+            let bell = self.bell.get().unwrap_or_else(|| Waker::noop());
+            let gates = judgement.gates.iter();
+            wait.gates = gates.map(|gate| gate.enter(bell)).collect();
+        }
+        (!wait.is_over(now)).then_some(wait)
+    }
+
+    /// Ends a connection. What it listened to, watched and waited for is forgotten at once, whenever
+    /// its client notices; what it was sent is still delivered.
+    pub(super) fn close(&self, desk: &mut (impl Desk + ?Sized), conn: ConnId, now: UnixMicros) {
+        if let Some(link) = self.link(conn.client_id()) {
+            let wait = if self.plan.is_empty() {
+                None
+            } else {
+                let sender = sender(&link, desk, conn);
+                let judgement = self.plan.on_end(sender, Direction::Reply);
+                self.waiting(&judgement, conn.client_id(), now)
+            };
+            let mut output = link.output();
+            match wait {
+                None => output.end(Ending::Close),
+                wait => output.write_late(Vec::new(), Some(Ending::Close), wait),
+            }
+        }
+        desk.disconnect(conn);
+    }
+}
+
+/// Whose messages go over a link.
+pub(super) fn sender<'a>(
+    link: &'a Link,
+    desk: &'a (impl Desk + ?Sized),
+    conn: ConnId,
+) -> Sender<'a> {
+    Sender {
+        client_id: conn.client_id(),
+        addr: &link.addr,
+        name: desk.name(conn),
+    }
+}

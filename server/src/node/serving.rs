@@ -1,0 +1,392 @@
+//! Serving one connection: requests from its input, one after the other, until something stops it.
+
+use super::delivery::sender;
+use super::{Shared, lock};
+use crate::engine::{ConnId, Desk, Outcome, UnixMicros};
+use crate::fault::{Direction, Fate, Judgement};
+use crate::history::Entry;
+use crate::link::{Ending, Gone, Held, Input, Link, OUTPUT_BYTES_MAX, Output};
+use crate::order::Meant;
+use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// How far a connection was served.
+pub(super) enum Served {
+    /// There is nothing to do until more comes.
+    All,
+    /// A request has effects on others, which come before the next request.
+    UpToEffects,
+}
+
+impl Shared {
+    /// Executes what a connection has sent, up to the first request with effects on others.
+    pub(super) fn serve_batch(
+        &self,
+        desk: &mut (impl Desk + ?Sized),
+        link: &Arc<Link>,
+        now: UnixMicros,
+    ) -> Served {
+        let mut input = link.input();
+        if self.is_down() {
+            self.forget(desk, link);
+            link.output().abandon();
+            return Served::All;
+        }
+        if self.crashed.load(Ordering::Acquire) {
+            link.output().end(Ending::Reset);
+            return Served::All;
+        }
+        let node_time = self.node_time(now);
+        let Some(conn) = self.session(desk, link, node_time) else {
+            return Served::All;
+        };
+        let site = Site {
+            shared: self,
+            link,
+            conn,
+            now,
+            node_time,
+        };
+        let Input {
+            decoder,
+            held,
+            parked,
+            silenced,
+            replies,
+            ..
+        } = &mut *input;
+        let is_ruled = !self.plan.is_empty();
+        let mut flow = Flow::after(&link.output());
+        let served = loop {
+            if flow != Flow::Open || parked.is_some() || *silenced {
+                break Served::All;
+            }
+            if let Some(arrived) = held.take() {
+                if !arrived.wait.is_over(now) {
+                    *held = Some(arrived);
+                    break Served::All;
+                }
+                if let Some(request) = arrived.request.as_request() {
+                    flow = site.meet(desk, request, arrived.instead, arrived.fate, parked);
+                }
+            } else {
+                let request = match decoder.next(&desk.limits(conn)) {
+                    Ok(Some(request)) => request,
+                    Ok(None) => break Served::All,
+                    Err(error) => {
+                        let mut output = link.output();
+                        output.append(replies);
+                        if !error.is_silent() {
+                            let error =
+                                ErrorReply::from_bytes([b"ERR ", &*error.to_bytes()].concat());
+                            output.write(&error.into(), desk.protocol(conn));
+                        }
+                        output.end(Ending::Close);
+                        desk.disconnect(conn);
+                        break Served::All;
+                    }
+                };
+                if self.orders.are_taken() {
+                    match self.orders.sort(request, desk.limits(conn).authenticated) {
+                        Meant::ForTheNode => {}
+                        Meant::Order => {
+                            *parked = Some(request.to_owned());
+                            self.orders.push(link);
+                            break Served::All;
+                        }
+                        Meant::Refused(why) => {
+                            let mut output = link.output();
+                            output.append(replies);
+                            output.write(&Reply::error(why), desk.protocol(conn));
+                            flow = Flow::after(&output);
+                            continue;
+                        }
+                    }
+                }
+                if is_ruled {
+                    let judgement = self.plan.on_request(sender(link, desk, conn), request);
+                    let wait = self.waiting(&judgement, conn.client_id(), now);
+                    let Judgement { instead, fate, .. } = judgement;
+                    match wait {
+                        None => flow = site.meet(desk, request, instead, fate, parked),
+                        Some(wait) => {
+                            let request = request.to_owned();
+                            *held = Some(Held {
+                                wait,
+                                request,
+                                instead,
+                                fate,
+                            });
+                            break Served::All;
+                        }
+                    }
+                } else {
+                    // The ordinary case: replies are gathered and written at once.
+                    match site.run(desk, request) {
+                        Outcome::Reply(reply) => {
+                            encode(&reply, desk.protocol(conn), replies);
+                            if replies.len() > OUTPUT_BYTES_MAX {
+                                flow = Flow::Blocked;
+                            }
+                        }
+                        Outcome::Parked => *parked = Some(request.to_owned()),
+                        Outcome::Silent => {}
+                    }
+                }
+            }
+            if desk.has_effects() {
+                break Served::UpToEffects;
+            }
+        };
+        if flow == Flow::Silenced {
+            input.silence();
+        }
+        if !input.replies.is_empty() {
+            link.output().append(&mut input.replies);
+        }
+        link.was_served(&input);
+        if matches!(served, Served::All) && site.has_gone(desk, &mut input) {
+            self.forget(desk, link);
+            link.output().end(Ending::Close);
+        }
+        served
+    }
+
+    /// Takes an order of a node that serves nobody: only so can it be told to go on.
+    #[cold]
+    pub(super) fn hear_order(&self, desk: &mut impl Desk, link: &Arc<Link>, now: UnixMicros) {
+        let mut input = link.input();
+        let is_free = input.held.is_none() && input.parked.is_none() && !input.silenced;
+        let Some(conn) = self.session(desk, link, self.node_time(now)) else {
+            return;
+        };
+        let limits = desk.limits(conn);
+        if !is_free || link.output().is_blocked() {
+            return;
+        }
+        let Ok(Some(request)) = input.decoder.next(&limits) else {
+            return;
+        };
+        if self.orders.sort(request, limits.authenticated) == Meant::Order {
+            input.parked = Some(request.to_owned());
+            self.orders.push(link);
+        } else {
+            input.decoder.put_back();
+        }
+    }
+
+    /// Lets the client of an order outlive a crash of the node, until it has its answer.
+    pub(crate) fn spare(&self, link: &Link) {
+        if let Some(conn) = link.conn.get() {
+            lock(&self.links).remove(&conn.client_id());
+        }
+    }
+
+    /// Answers an order.
+    pub(crate) fn answer_order(
+        &self,
+        link: &Arc<Link>,
+        reply: &Reply,
+        protocol: Protocol,
+        now: UnixMicros,
+    ) {
+        if link.input().parked.take().is_none() {
+            return;
+        }
+        let is_here = |conn: &ConnId| self.link(conn.client_id()).is_some();
+        let mut output = link.output();
+        output.write(reply, protocol);
+        if link.conn.get().is_some_and(is_here) {
+            drop(output);
+            self.node().serve(self, link, now);
+        } else {
+            output.end(Ending::Close);
+        }
+    }
+
+    /// Ends the session of a connection.
+    pub(super) fn forget(&self, desk: &mut (impl Desk + ?Sized), link: &Link) {
+        if let Some(conn) = link.conn.get() {
+            lock(&self.gated).numbers.remove(&conn.client_id());
+            if lock(&self.links).remove(&conn.client_id()).is_some() {
+                desk.disconnect(*conn);
+            }
+        }
+    }
+
+    /// The session of a connection, opened at its first turn; `None` when there is no room.
+    pub(super) fn session(
+        &self,
+        desk: &mut (impl Desk + ?Sized),
+        link: &Arc<Link>,
+        node_time: UnixMicros,
+    ) -> Option<ConnId> {
+        if let Some(conn) = link.conn.get() {
+            return Some(*conn);
+        }
+        match desk.connect(&link.addr, node_time) {
+            Ok(conn) => {
+                desk.reached_at(conn, &link.laddr);
+                lock(&self.links).insert(conn.client_id(), link.clone());
+                Some(*link.conn.get_or_init(|| conn))
+            }
+            Err(refusal) => {
+                let mut output = link.output();
+                output.write(&refusal.into(), Protocol::Resp2);
+                output.end(Ending::Close);
+                None
+            }
+        }
+    }
+}
+
+/// Whether a connection takes another request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    Open,
+    /// Not for now.
+    Blocked,
+    /// Never again: what the client says is lost.
+    Silenced,
+}
+
+impl Flow {
+    fn after(output: &Output) -> Self {
+        if output.is_blocked() {
+            Self::Blocked
+        } else {
+            Self::Open
+        }
+    }
+}
+
+/// Where and when a request is executed.
+pub(super) struct Site<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) link: &'a Arc<Link>,
+    pub(super) conn: ConnId,
+    pub(super) now: UnixMicros,
+    pub(super) node_time: UnixMicros,
+}
+
+impl Site<'_> {
+    /// Whether the client has gone, and nothing of it is on its way any more.
+    fn has_gone(&self, desk: &(impl Desk + ?Sized), input: &mut Input) -> bool {
+        // To a connection that has ended, or that nobody reads, nothing more will come.
+        let is_coming = input.held.is_some() && !self.link.output().is_blocked();
+        if matches!(input.gone, Gone::Yes) && !self.shared.plan.is_empty() && !is_coming {
+            let sender = sender(self.link, desk, self.conn);
+            let judgement = self.shared.plan.on_end(sender, Direction::Request);
+            let client_id = self.conn.client_id();
+            if let Some(wait) = self.shared.waiting(&judgement, client_id, self.now) {
+                input.gone = Gone::Later(wait);
+            }
+        }
+        match &input.gone {
+            Gone::No => false,
+            Gone::Yes => !is_coming,
+            Gone::Later(wait) => wait.is_over(self.now),
+        }
+    }
+
+    /// Does with a request what the rules have left of it.
+    fn meet(
+        &self,
+        desk: &mut (impl Desk + ?Sized),
+        request: Request<'_>,
+        instead: Option<ErrorReply>,
+        fate: Fate,
+        parked: &mut Option<OwnedRequest>,
+    ) -> Flow {
+        if let Some(error) = instead {
+            return match desk.turn_away(self.conn, request, &error) {
+                Outcome::Reply(reply) => self.answer(desk, request, &reply),
+                Outcome::Parked | Outcome::Silent => Flow::Open,
+            };
+        }
+        let ending = match fate {
+            Fate::Arrives => return self.execute(desk, request, parked),
+            Fate::Drop => return Flow::Silenced,
+            Fate::Silence => {
+                self.link.output().silence();
+                return Flow::Silenced;
+            }
+            Fate::CutAfter(bytes) => {
+                if bytes >= request.wire_bytes() {
+                    let _lost = self.run(desk, request);
+                }
+                Ending::Close
+            }
+            Fate::Close => Ending::Close,
+            Fate::Reset => Ending::Reset,
+        };
+        self.link.output().end(ending);
+        Flow::Silenced
+    }
+
+    /// Executes a request.
+    #[inline]
+    fn execute(
+        &self,
+        desk: &mut (impl Desk + ?Sized),
+        request: Request<'_>,
+        parked: &mut Option<OwnedRequest>,
+    ) -> Flow {
+        match self.run(desk, request) {
+            Outcome::Reply(reply) => self.answer(desk, request, &reply),
+            Outcome::Parked => {
+                *parked = Some(request.to_owned());
+                Flow::Blocked
+            }
+            Outcome::Silent => Flow::Open,
+        }
+    }
+
+    #[inline]
+    fn run(&self, desk: &mut (impl Desk + ?Sized), request: Request<'_>) -> Outcome {
+        let outcome = desk.handle(self.conn, request, self.node_time);
+        if self.shared.has_history {
+            self.record(request, &outcome);
+        }
+        outcome
+    }
+
+    fn record(&self, request: Request<'_>, outcome: &Outcome) {
+        let reply = match outcome {
+            Outcome::Reply(reply) => Some(reply.clone()),
+            Outcome::Parked | Outcome::Silent => None,
+        };
+        let entry = Entry {
+            at: self.node_time,
+            client_id: self.conn.client_id(),
+            request: request.to_owned(),
+            reply,
+        };
+        lock(&self.shared.history).push(entry);
+    }
+
+    /// Writes a reply, or what the rules have left of it.
+    #[inline]
+    pub(super) fn answer(
+        &self,
+        desk: &(impl Desk + ?Sized),
+        request: Request<'_>,
+        reply: &Reply,
+    ) -> Flow {
+        let plan = &self.shared.plan;
+        let protocol = desk.protocol(self.conn);
+        // Where nothing is said nothing can happen to it.
+        let is_nothing = matches!(reply, Reply::Several(frames) if frames.is_empty());
+        if plan.is_empty() || is_nothing {
+            self.link.output().write(reply, protocol);
+        } else {
+            let judgement = plan.on_reply(sender(self.link, desk, self.conn), request, reply);
+            let (shared, link) = (self.shared, self.link);
+            if shared.deliver(link, judgement, reply, protocol, self.conn, self.now) {
+                return Flow::Silenced;
+            }
+        }
+        Flow::after(&self.link.output())
+    }
+}

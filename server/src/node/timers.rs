@@ -1,0 +1,66 @@
+//! When connections have to be looked at because a delayed message is due.
+
+use super::lock;
+use crate::engine::UnixMicros;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// When connections have to be looked at; the first time is known without a lock.
+#[derive(Debug)]
+pub(super) struct Timers {
+    first: AtomicI64,
+    all: Mutex<TimerSet>,
+}
+
+/// By time; those of one time in the order in which they were set.
+#[derive(Debug, Default)]
+struct TimerSet {
+    due: BTreeMap<(UnixMicros, u64), u64>,
+    count: u64,
+}
+
+/// What [`Timers::first`] holds when there are none.
+const NO_TIMER: i64 = i64::MAX;
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            first: AtomicI64::new(NO_TIMER),
+            all: Mutex::default(),
+        }
+    }
+}
+
+impl Timers {
+    pub(super) fn insert(&self, at: UnixMicros, client_id: u64) {
+        let mut all = lock(&self.all);
+        all.count += 1;
+        let number = all.count;
+        all.due.insert((at, number), client_id);
+        self.note_first(&all);
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Option<UnixMicros> {
+        Some(self.first.load(Ordering::Acquire))
+            .filter(|first| *first != NO_TIMER)
+            .map(UnixMicros)
+    }
+
+    pub(super) fn pop_due(&self, now: UnixMicros) -> Option<u64> {
+        let mut all = lock(&self.all);
+        let first = all.due.first_entry().filter(|first| first.key().0 <= now)?;
+        let client_id = first.remove();
+        self.note_first(&all);
+        Some(client_id)
+    }
+
+    fn note_first(&self, all: &TimerSet) {
+        let first = all.due.first_key_value();
+        self.first.store(
+            first.map_or(NO_TIMER, |((at, _), _)| at.0),
+            Ordering::Release,
+        );
+    }
+}

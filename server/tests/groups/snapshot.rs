@@ -1,0 +1,33 @@
+//! The data of a whole group, kept and put back.
+
+use super::{Plain, Test, manual};
+use redouble::Lag;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_group_is_put_back_as_it_was() -> Test {
+    let group = manual(1).await?;
+    let mut redis = Plain::to(&group["master"]).await?;
+    redis.ask("SET k first").await;
+    let first = group.snapshot();
+    assert_eq!(first.diff(&group.snapshot()), "");
+    group.set_lag("replica-1", Lag::Time(Duration::from_secs(1)));
+    redis.ask("SET k second").await;
+    let second = group.snapshot();
+    let changed = "master:\n- 0 \"k\" = \"first\"\n+ 0 \"k\" = \"second\"\n";
+    assert_eq!(first.diff(&second), changed);
+    assert_eq!(
+        second.to_string(),
+        "master:\n0 \"k\" = \"second\"\nreplica-1:\n0 \"k\" = \"first\"\n"
+    );
+    redis.ask("FLUSHALL").await;
+    group.restore(&second);
+    assert_eq!(second.diff(&group.snapshot()), "");
+    // The replica gets what its master holds, as ever.
+    group.clock().advance(Duration::from_secs(1));
+    group["replica-1"].assert_get("k", "second");
+    group.set_lag("replica-1", Lag::default());
+    redis.ask("SET other 1").await;
+    group["replica-1"].assert_keys(["k", "other"]);
+    Ok(())
+}
