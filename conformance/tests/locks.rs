@@ -225,7 +225,7 @@ fn each_fault_is_convicted_of_what_it_breaks() {
         (Fault::Panics, Property::Conduct),
         (Fault::GetThenDel, Property::Ownership),
     ] {
-        let trial = check(Faulty(fault)).seeds(0..512).trial();
+        let trial = check(Faulty(fault)).seeds(0..2_048).trial();
         let found = trial
             .counterexamples
             .iter()

@@ -108,6 +108,7 @@ mod acquire;
 mod admission;
 mod algorithm;
 mod all;
+mod cancellation;
 #[cfg(feature = "redis")]
 mod connector;
 mod counter;
@@ -124,8 +125,11 @@ mod listen;
 mod lock;
 mod manager;
 mod node;
+mod observe;
+mod operator;
 mod options;
 mod owner;
+mod parts;
 mod retry;
 mod script;
 mod token;
@@ -134,10 +138,11 @@ pub mod wire;
 
 pub use admission::{Admission, Stock};
 pub use all::{AllGuards, lock_all};
+pub use cancellation::CancellationToken;
 #[cfg(feature = "redis")]
 pub use connector::{Connected, Connector, Fixed};
 pub use environment::{BoxFuture, Environment, NoRuntime, Tokio};
-pub use error::{LockError, LossReason, NodeError, NodeErrorKind};
+pub use error::{LockError, LossReason, NodeError, NodeErrorKind, PartsError};
 pub use guard::{Guard, Release};
 pub use kind::{
     Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
@@ -147,6 +152,9 @@ pub use kind::{
 pub use latch::Latch;
 pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};
+pub use observe::Metrics;
+pub use operator::Holder;
 pub use options::LockBuilder;
 pub use owner::{FencedReentrantMutex, Owner, ReentrantGuard, ReentrantMutex};
+pub use parts::Parts;
 pub use token::{FencingToken, Token};

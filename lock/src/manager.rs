@@ -6,6 +6,7 @@ use crate::{
     environment::{Environment, Tokio},
     kind::{Exclusive, Fenced},
     node::Node,
+    observe::{Metrics, Observer},
     options::LockBuilder,
     wire::Endpoint,
 };
@@ -20,6 +21,7 @@ pub struct LockManager {
 /// What all locks of a manager share.
 pub(crate) struct Core {
     pub(crate) node: Arc<Node>,
+    pub(crate) observer: Observer,
 }
 
 impl LockManager {
@@ -131,7 +133,12 @@ impl LockManager {
         LockManagerBuilder {
             endpoint: Box::new(endpoint),
             env: Arc::new(Tokio),
+            observer: Observer::default(),
         }
+    }
+
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.core.node
     }
 
     pub(crate) fn core(&self) -> Arc<Core> {
@@ -160,6 +167,7 @@ impl fmt::Debug for LockManager {
 pub struct LockManagerBuilder {
     endpoint: Box<dyn Endpoint>,
     env: Arc<dyn Environment>,
+    observer: Observer,
 }
 
 impl LockManagerBuilder {
@@ -169,11 +177,20 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Sets who is told what becomes of the locks. Default: nobody.
+    pub fn metrics(mut self, metrics: impl Metrics) -> Self {
+        self.observer = Observer::new(metrics);
+        self
+    }
+
     /// Makes the manager. Nothing is sent to Redis.
     pub fn build(self) -> LockManager {
-        let node = Arc::new(Node::new(self.endpoint, self.env));
+        let core = Core {
+            node: Arc::new(Node::new(self.endpoint, self.env)),
+            observer: self.observer,
+        };
         LockManager {
-            core: Arc::new(Core { node }),
+            core: Arc::new(core),
         }
     }
 }

@@ -8,7 +8,7 @@ mod suspect;
 pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
-pub use promises::Promises;
+pub use promises::{Fencing, Promises};
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
 
 use crate::{
@@ -212,102 +212,102 @@ fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
 /// All subjects, ours first.
 pub const SUBJECTS: &[Row] = &[
     Row {
-        make: || boxed(kind::mutex()),
+        make: kind::mutex,
         expected: Expected::Sound,
         summary: "redouble-lock's mutex; a lease lasts unless it is extended by hand",
     },
     Row {
-        make: || boxed(kind::mutex_with_watchdog()),
+        make: kind::mutex_with_watchdog,
         expected: Expected::Sound,
         summary: "redouble-lock's mutex; its lease is extended in the background",
     },
     Row {
-        make: || boxed(kind::fenced()),
+        make: kind::fenced,
         expected: Expected::Sound,
         summary: "its mutex whose grants are numbered",
     },
     Row {
-        make: || boxed(kind::reentrant()),
+        make: kind::reentrant,
         expected: Expected::Sound,
         summary: "its mutex, taken by owners that may take it again",
     },
     Row {
-        make: || boxed(kind::fenced_reentrant()),
+        make: kind::fenced_reentrant,
         expected: Expected::Sound,
         summary: "the same with numbers",
     },
     Row {
-        make: || boxed(kind::fair()),
+        make: kind::fair,
         expected: Expected::Sound,
         summary: "its mutex that serves waiters in the order in which they came",
     },
     Row {
-        make: || boxed(kind::fenced_fair()),
+        make: kind::fenced_fair,
         expected: Expected::Sound,
         summary: "the same with numbers",
     },
     Row {
-        make: || boxed(kind::read_write()),
+        make: kind::read_write,
         expected: Expected::Sound,
         summary: "its lock for many readers or one writer",
     },
     Row {
-        make: || boxed(kind::read_write_preferring()),
+        make: kind::read_write_preferring,
         expected: Expected::Sound,
         summary: "the same, whose readers make way for a writer that waits",
     },
     Row {
-        make: || boxed(kind::semaphore()),
+        make: kind::semaphore,
         expected: Expected::Sound,
         summary: "its semaphore of three permits, taken by one to three",
     },
     Row {
-        make: || boxed(kind::multi()),
+        make: kind::multi,
         expected: Expected::Sound,
         summary: "its lock on two keys at once",
     },
     Row {
-        make: || boxed(kind::redlock()),
+        make: kind::redlock,
         expected: Expected::Sound,
         summary: "its mutex on five independent nodes",
     },
     Row {
-        make: || boxed(kind::redlock_of_three()),
+        make: kind::redlock_of_three,
         expected: Expected::Sound,
         summary: "the same on three",
     },
     Row {
-        make: || boxed(kind::redlock_with_watchdog()),
+        make: kind::redlock_with_watchdog,
         expected: Expected::Sound,
         summary: "the same on three; its lease is extended in the background",
     },
     Row {
-        make: || boxed(kind::fenced_redlock()),
+        make: kind::fenced_redlock,
         expected: Expected::Sound,
         summary: "the same on three, with numbers",
     },
     Row {
-        make: || boxed(kind::latch()),
+        make: kind::latch,
         expected: Expected::Sound,
         summary: "its latch of three counts",
     },
     Row {
-        make: || boxed(kind::admission()),
+        make: kind::admission,
         expected: Expected::Sound,
         summary: "its counter that lets the first two in",
     },
     Row {
-        make: || boxed(kind::admission_that_expires()),
+        make: kind::admission_that_expires,
         expected: Expected::Sound,
         summary: "the same, with a key that expires",
     },
     Row {
-        make: || boxed(kind::admission_by_name()),
+        make: kind::admission_by_name,
         expected: Expected::Sound,
         summary: "the same, which counts each name once",
     },
     Row {
-        make: || boxed(kind::stock()),
+        make: kind::stock,
         expected: Expected::Sound,
         summary: "its stock of two things that are handed out",
     },

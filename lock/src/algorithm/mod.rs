@@ -1,6 +1,7 @@
 //! The algorithms, one file each. An algorithm says what is asked of Redis for one acquisition; it
 //! is a [`Claim`]. Waiting, guards and watchdogs work on claims and are the same for all of them.
 
+pub(crate) mod around;
 pub(crate) mod fair;
 pub(crate) mod fenced;
 pub(crate) mod multi;
@@ -49,6 +50,12 @@ pub(crate) trait Claim: Send + Sync + 'static {
     /// Removes whatever may stand or may yet arrive of this acquisition; tries again until that is
     /// done or until the time is over. Returns [`is_settled`](Self::is_settled).
     fn settle(&self, until: Duration) -> BoxFuture<'_, bool>;
+
+    /// Takes over a grant that another process was given. Nothing is asked; the next thing is to extend it.
+    fn adopt(&self, fence: Option<FencingToken>);
+
+    /// Waits until `replicas` replicas have the grant, for some part of the time that is left. Returns how many have.
+    fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>>;
 
     /// Whether nothing of this acquisition is left in Redis or on its way there.
     fn is_settled(&self) -> bool;

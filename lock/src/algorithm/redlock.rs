@@ -343,6 +343,16 @@ impl Claim for Redlock {
         })
     }
 
+    fn adopt(&self, fence: Option<FencingToken>) {
+        self.shared.nodes.iter().for_each(|node| node.adopt(None));
+        self.shared.state().fence = fence;
+    }
+
+    /// Independent nodes have no replicas that matter.
+    fn replicate(&self, _: u32, _: Duration) -> BoxFuture<'_, Result<u64, NodeError>> {
+        Box::pin(async { Err(NodeError::new(NodeErrorKind::Client)) })
+    }
+
     fn is_settled(&self) -> bool {
         self.shared.nodes.iter().all(|node| node.is_settled())
     }

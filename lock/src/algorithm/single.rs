@@ -15,6 +15,7 @@ pub(crate) fn scheme(key: &[u8]) -> Scheme {
     Scheme {
         keys: vec![key.to_vec()],
         args: Vec::new(),
+        locks: 1,
         begins_with_set: true,
         queues: false,
         acquire: &ACQUIRE,

@@ -4,7 +4,7 @@ use super::{DRIFT_PPM, client::Client, grant::refused};
 use crate::{
     backend::View,
     history::{Kind, Stored},
-    subject::{BoxError, Host, NotOffered, Promises, Subject},
+    subject::{BoxError, Host, NotOffered, Promises, Subject, Suspect, boxed},
 };
 use redouble_lock::{Admission, Stock};
 use std::time::Duration;
@@ -28,26 +28,26 @@ enum Form {
 }
 
 /// An admission counter under test.
-pub(in crate::subject) struct OurAdmission(Form);
+struct OurAdmission(Form);
 
-pub(in crate::subject) const fn admission() -> OurAdmission {
-    OurAdmission(Form::Counter)
+pub(in crate::subject) fn admission() -> Box<dyn Suspect> {
+    boxed(OurAdmission(Form::Counter))
 }
 
-pub(in crate::subject) const fn admission_that_expires() -> OurAdmission {
-    OurAdmission(Form::Expiring)
+pub(in crate::subject) fn admission_that_expires() -> Box<dyn Suspect> {
+    boxed(OurAdmission(Form::Expiring))
 }
 
-pub(in crate::subject) const fn admission_by_name() -> OurAdmission {
-    OurAdmission(Form::Named)
+pub(in crate::subject) fn admission_by_name() -> Box<dyn Suspect> {
+    boxed(OurAdmission(Form::Named))
 }
 
-pub(in crate::subject) const fn stock() -> OurAdmission {
-    OurAdmission(Form::Stock)
+pub(in crate::subject) fn stock() -> Box<dyn Suspect> {
+    boxed(OurAdmission(Form::Stock))
 }
 
 /// What a client process asks.
-pub(in crate::subject) enum Door {
+enum Door {
     Anonymous(Admission),
     ByName(Admission, Host),
     Stock(Stock),

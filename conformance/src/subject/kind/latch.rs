@@ -4,7 +4,7 @@ use super::{DRIFT_PPM, client::Client, grant::refused};
 use crate::{
     backend::View,
     history::{Kind, Stored},
-    subject::{BoxError, Host, NotOffered, Promises, Subject},
+    subject::{BoxError, Host, NotOffered, Promises, Subject, Suspect, boxed},
 };
 use redouble_lock::Latch;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use std::time::Duration;
 const COUNT: u32 = 3;
 
 /// The latch under test.
-pub(in crate::subject) struct OurLatch;
+struct OurLatch;
 
-pub(in crate::subject) const fn latch() -> OurLatch {
-    OurLatch
+pub(in crate::subject) fn latch() -> Box<dyn Suspect> {
+    boxed(OurLatch)
 }
 
 impl Subject for OurLatch {

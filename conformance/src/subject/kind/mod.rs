@@ -26,7 +26,7 @@ pub(super) use redlock::{fenced_redlock, redlock, redlock_of_three, redlock_with
 pub(super) use reentrant::{fenced_reentrant, reentrant};
 pub(super) use semaphore::semaphore;
 
-use super::{BoxError, Host, Promises, Subject};
+use super::{BoxError, Fencing, Host, Promises, Subject};
 use crate::{
     backend::View,
     history::{Kind, Mode, Stored},
@@ -44,8 +44,13 @@ const fn promises(kind: Kind) -> Promises {
     Promises::of(kind).with_deadline().with_drift_ppm(DRIFT_PPM)
 }
 
+/// What the kinds claim whose grants are numbered.
+const fn fenced_promises() -> Promises {
+    promises(Kind::Mutex).with_fencing(Fencing::Lasting)
+}
+
 /// A kind of lock that gives guards, under test.
-pub(super) struct Ours<L> {
+struct Ours<L> {
     name: &'static str,
     promises: Promises,
     open: fn(&Client, &str) -> Result<L, LockError>,

@@ -4,16 +4,16 @@ use super::{Ours, promises, stored};
 use crate::{
     backend::View,
     history::{Kind, Stored},
+    subject::{Suspect, boxed},
 };
-use redouble_lock::MultiLock;
 use std::time::Duration;
 
-pub(in crate::subject) fn multi() -> Ours<MultiLock> {
+pub(in crate::subject) fn multi() -> Box<dyn Suspect> {
     let lock = Ours::new("multi", promises(Kind::Mutex), |client, key| {
         let lock = client.locks().multi([key, &second(key)])?;
         Ok(client.options(lock).build())
     });
-    lock.storing(tokens)
+    boxed(lock.storing(tokens))
 }
 
 fn second(key: &str) -> String {

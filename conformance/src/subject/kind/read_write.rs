@@ -9,7 +9,7 @@ use super::{
 use crate::{
     backend::View,
     history::{Kind, Mode, Stored},
-    subject::NotOffered,
+    subject::{NotOffered, Suspect, boxed},
 };
 use redouble_lock::{Guard, ReadWriteLock};
 use std::time::Duration;
@@ -26,20 +26,20 @@ impl Takes for ReadWriteLock {
     }
 }
 
-pub(in crate::subject) fn read_write() -> Ours<ReadWriteLock> {
+pub(in crate::subject) fn read_write() -> Box<dyn Suspect> {
     let lock = Ours::new("read-write", promises(Kind::ReadWrite), |client, key| {
         Ok(client.options(client.locks().read_write(key)).build())
     });
-    lock.storing(tokens)
+    boxed(lock.storing(tokens))
 }
 
-pub(in crate::subject) fn read_write_preferring() -> Ours<ReadWriteLock> {
+pub(in crate::subject) fn read_write_preferring() -> Box<dyn Suspect> {
     let promises = promises(Kind::ReadWrite);
     let lock = Ours::new("read-write-preferring", promises, |client, key| {
         let lock = client.options(client.locks().read_write(key));
         Ok(lock.prefer_writers(true).build())
     });
-    lock.storing(tokens)
+    boxed(lock.storing(tokens))
 }
 
 fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {

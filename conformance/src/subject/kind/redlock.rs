@@ -1,8 +1,12 @@
 //! The mutex on several independent nodes, with and without numbers.
 
-use super::{Ours, client::Client, promises};
-use crate::{history::Kind, scenario::Topology, subject::Promises};
-use redouble_lock::{FencedRedlockMutex, LockError, Redlock, RedlockMutex};
+use super::{Ours, client::Client, fenced_promises, promises};
+use crate::{
+    history::Kind,
+    scenario::Topology,
+    subject::{Promises, Suspect, boxed},
+};
+use redouble_lock::{LockError, Redlock, RedlockMutex};
 
 const fn on(nodes: u8) -> Promises {
     promises(Kind::Mutex).on(Topology::Nodes(nodes))
@@ -18,23 +22,24 @@ fn open(client: &Client, key: &str) -> Result<RedlockMutex, LockError> {
     Ok(client.options(nodes(client)?.mutex(key)).build())
 }
 
-pub(in crate::subject) fn redlock() -> Ours<RedlockMutex> {
-    Ours::new("redlock", on(5), open)
+pub(in crate::subject) fn redlock() -> Box<dyn Suspect> {
+    boxed(Ours::new("redlock", on(5), open))
 }
 
-pub(in crate::subject) fn redlock_of_three() -> Ours<RedlockMutex> {
-    Ours::new("redlock-of-three", on(3), open)
+pub(in crate::subject) fn redlock_of_three() -> Box<dyn Suspect> {
+    boxed(Ours::new("redlock-of-three", on(3), open))
 }
 
-pub(in crate::subject) fn redlock_with_watchdog() -> Ours<RedlockMutex> {
-    Ours::new("redlock-watchdog", on(3), |client, key| {
+pub(in crate::subject) fn redlock_with_watchdog() -> Box<dyn Suspect> {
+    boxed(Ours::new("redlock-watchdog", on(3), |client, key| {
         let lock = client.options(nodes(client)?.mutex(key));
         Ok(lock.watchdog(true).build())
-    })
+    }))
 }
 
-pub(in crate::subject) fn fenced_redlock() -> Ours<FencedRedlockMutex> {
-    Ours::new("fenced-redlock", on(3), |client, key| {
+pub(in crate::subject) fn fenced_redlock() -> Box<dyn Suspect> {
+    let promises = fenced_promises().on(Topology::Nodes(3));
+    boxed(Ours::new("fenced-redlock", promises, |client, key| {
         Ok(client.options(nodes(client)?.fenced_mutex(key)).build())
-    })
+    }))
 }

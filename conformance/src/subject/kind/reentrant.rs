@@ -1,19 +1,19 @@
 //! The mutex that its owner may take again, with and without numbers. Each task is an owner of its own.
 
 use super::{
-    Ours,
+    Ours, fenced_promises,
     grant::{Grant, Taken, Takes},
     promises,
 };
 use crate::{
     history::{Kind, Mode},
-    subject::NotOffered,
+    subject::{NotOffered, Suspect, boxed},
 };
-use redouble_lock::{Exclusive, Fenced, Kind as LockKind, Lock, Owner, ReentrantGuard};
+use redouble_lock::{Kind as LockKind, Lock, Owner, ReentrantGuard};
 use std::time::Duration;
 
 /// A lock, and the owner as whom a task takes it.
-pub(in crate::subject) struct Entered<K: LockKind> {
+struct Entered<K: LockKind> {
     lock: Lock<K>,
     owner: Owner<K>,
 }
@@ -41,18 +41,18 @@ impl<K: LockKind<Guard: Grant>> Takes for Entered<K> {
     }
 }
 
-pub(in crate::subject) fn reentrant() -> Ours<Entered<Exclusive>> {
+pub(in crate::subject) fn reentrant() -> Box<dyn Suspect> {
     let promises = promises(Kind::Mutex).reentrant();
-    Ours::new("reentrant", promises, |client, key| {
+    boxed(Ours::new("reentrant", promises, |client, key| {
         let lock = client.options(client.locks().mutex(key)).build();
-        Ok(lock.into())
-    })
+        Ok(Entered::from(lock))
+    }))
 }
 
-pub(in crate::subject) fn fenced_reentrant() -> Ours<Entered<Fenced>> {
-    let promises = promises(Kind::Mutex).reentrant();
-    Ours::new("fenced-reentrant", promises, |client, key| {
+pub(in crate::subject) fn fenced_reentrant() -> Box<dyn Suspect> {
+    let promises = fenced_promises().reentrant();
+    boxed(Ours::new("fenced-reentrant", promises, |client, key| {
         let lock = client.options(client.locks().fenced_mutex(key)).build();
-        Ok(lock.into())
-    })
+        Ok(Entered::from(lock))
+    }))
 }

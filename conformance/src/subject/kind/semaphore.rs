@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     history::{Kind, Mode},
-    subject::NotOffered,
+    subject::{NotOffered, Suspect, boxed},
 };
 use redouble_lock::{Guard, Semaphore};
 use std::time::Duration;
@@ -28,11 +28,11 @@ impl Takes for Semaphore {
     }
 }
 
-pub(in crate::subject) fn semaphore() -> Ours<Semaphore> {
+pub(in crate::subject) fn semaphore() -> Box<dyn Suspect> {
     let promises = promises(Kind::Semaphore(PERMITS));
     let lock = Ours::new("semaphore", promises, |client, key| {
         let lock = client.locks().semaphore(key, PERMITS);
         Ok(client.options(lock).build())
     });
-    lock.storing(stored::in_a_hash)
+    boxed(lock.storing(stored::in_a_hash))
 }
