@@ -3,7 +3,9 @@
 use crate::{
     algorithm::{millis, number},
     counter::{Counter, failed, integer},
+    environment::within,
     error::{LockError, NodeError},
+    hub::Waiter,
     manager::LockManager,
     retry,
     script::Script,
@@ -19,7 +21,7 @@ static COUNT_DOWN: LazyLock<Script> =
 /// What the script answers where there is nothing to take off.
 const ZERO_BEFORE: i64 = -2;
 
-/// The longest pause between two looks.
+/// The longest pause between two looks of a waiter that nothing wakes.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A gate that opens when a number of things are done, and stays open.
@@ -33,7 +35,8 @@ const POLL: Duration = Duration::from_millis(100);
 /// **Lifetime.** The key is removed when [`keep`](Self::keep) is over, a day unless set otherwise, counted from
 /// when the latch was set.
 ///
-/// **Cost.** One round trip for each call. Waiters look again at growing intervals, up to 100 ms.
+/// **Cost.** One round trip for each call. Waiters are woken by a message and look again every second; where no messages
+/// arrive, at growing intervals up to 100 ms.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -167,10 +170,15 @@ impl Latch {
         let env = self.counter.node.env();
         let begun = env.now();
         let end = begun.saturating_add(wait);
+        let mut waiter: Option<Waiter> = None;
         for look in 0.. {
+            waiter.as_mut().map(Waiter::asks);
             let error = match self.look().await {
                 Ok(Some(reply)) if integer(&reply)? == 0 => return Ok(()),
-                Ok(_) => None,
+                Ok(_) => {
+                    waiter.as_mut().map(Waiter::refused);
+                    None
+                }
                 Err(error) if !error.is_transient() => return Err(failed(error)),
                 Err(error) => Some(error),
             };
@@ -179,10 +187,30 @@ impl Latch {
                 let waited = now.saturating_sub(begun);
                 return Err(error.map_or(LockError::TimedOut { waited }, LockError::Redis));
             }
-            let pause = retry::back_off(look, POLL, retry::draw(env.random()));
-            env.sleep_until(now.saturating_add(pause).min(end)).await;
+            if waiter.is_none() && error.is_none() {
+                waiter = self.listen();
+            }
+            let random = retry::draw(env.random());
+            let pause = match &waiter {
+                Some(waiter) if waiter.is_listening() => retry::listen(None, None, random),
+                Some(_) | None => retry::back_off(look, POLL, random),
+            };
+            let next = now.saturating_add(pause).min(end);
+            match &waiter {
+                Some(waiter) if error.is_none() => {
+                    within(&**env, next, waiter.woken()).await;
+                }
+                Some(_) | None => env.sleep_until(next).await,
+            }
         }
         Ok(())
+    }
+
+    /// Takes a seat among those who are told when it is zero.
+    fn listen(&self) -> Option<Waiter> {
+        let channel = [self.counter.key(), b":released"].concat();
+        let (node, timeout) = (&self.counter.node, self.counter.reply_timeout);
+        node.wait_for([channel].into_iter(), &self.token(), timeout)
     }
 }
 

@@ -1,0 +1,66 @@
+//! The kinds of our lock crate as subjects: each is asked for all that it offers, and says yes and no.
+
+use redouble_conformance::{
+    backend::Double,
+    history::{Call, What},
+    scenario::generate::Generator,
+    subject::{Expected, SUBJECTS},
+};
+use std::collections::BTreeMap;
+
+/// What was asked for, in a word.
+const fn name(call: Call) -> &'static str {
+    match call {
+        Call::Try { .. } => "try",
+        Call::Acquire { .. } => "acquire",
+        Call::Renew { .. } => "renew",
+        Call::Release { .. } => "release",
+        Call::Drop { .. } => "drop",
+        Call::Access { .. } => "access",
+        Call::Admit => "admit",
+        Call::CountDown => "count down",
+        Call::Await { .. } => "await",
+    }
+}
+
+/// A lock that refuses everything breaks no promise.
+#[test]
+fn each_kind_says_yes_and_no_to_all_that_it_offers() {
+    for row in SUBJECTS {
+        if row.expected != Expected::Sound {
+            continue;
+        }
+        let suspect = (row.make)();
+        let generator = Generator::of(suspect.promises(), None);
+        let mut told: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+        for seed in 0..60 {
+            let run = suspect.play(&Double, &generator.scenario(seed));
+            let history = run.expect("the double is there").history;
+            let calls = history.calls();
+            for entry in &history.entries {
+                let (What::Ok { op, .. } | What::Fail { op, .. }) = entry.what else {
+                    continue;
+                };
+                let (yes, no) = told.entry(name(calls[&op].2)).or_default();
+                if matches!(entry.what, What::Ok { .. }) {
+                    *yes += 1;
+                } else {
+                    *no += 1;
+                }
+            }
+        }
+        let name = suspect.name();
+        let asked: Vec<&str> = told.keys().copied().collect();
+        let offered: &[&str] = match told.contains_key("admit") {
+            true => &["admit"],
+            false if told.contains_key("await") => &["await", "count down"],
+            false => &["access", "acquire", "drop", "release", "renew", "try"],
+        };
+        assert_eq!(asked, offered, "{name}");
+        for (call, (yes, no)) in told {
+            assert!(yes > 0, "{name}: {call} never happened");
+            let always = matches!(call, "drop" | "access");
+            assert!(no > 0 || always, "{name}: {call} was never refused");
+        }
+    }
+}
