@@ -101,6 +101,7 @@
 //! * `redis` (default): [`LockManager::new`], [`from_client`](LockManager::from_client) and
 //!   [`builder`](LockManager::builder) for the `redis` crate. Without it, [`wire`] is the way to
 //!   connect another client library.
+//! * `blocking` (default): [`blocking`], for programs without tokio. It costs nothing but its code.
 //!
 //! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts.
 
@@ -108,6 +109,8 @@ mod acquire;
 mod admission;
 mod algorithm;
 mod all;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod cancellation;
 #[cfg(feature = "redis")]
 mod connector;
