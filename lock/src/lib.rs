@@ -136,6 +136,7 @@ mod parts;
 mod retry;
 mod script;
 mod token;
+mod watch;
 mod watchdog;
 pub mod wire;
 
