@@ -1,6 +1,7 @@
 //! Non-vacuity: what the runs have seen. A suite that never saw contention proves nothing.
 
 use crate::{
+    checker::{Accesses, Checker},
     history::{Actor, Belief, Call, Cause, End, History, Moment, OpId, What},
     simulation::PROBE_OP,
 };
@@ -19,7 +20,7 @@ pub struct Coverage {
 type Sees = fn(&Eyes<'_>) -> bool;
 
 /// What there is to see, in the order of the counters.
-const SIGHTS: [(&str, Sees); 8] = [
+const SIGHTS: [(&str, Sees); 9] = [
     ("contended", |eyes| eyes.contended()),
     ("expiry while held", |eyes| eyes.expiry_while_held()),
     ("acquire unknown, executed", |eyes| {
@@ -36,6 +37,9 @@ const SIGHTS: [(&str, Sees); 8] = [
     }),
     ("stale release", |eyes| eyes.stale_release()),
     ("death of a holder", |eyes| eyes.death_of_a_holder()),
+    ("accesses interleaved, unfenced", |eyes| {
+        eyes.interleaved_accesses()
+    }),
 ];
 
 impl Coverage {
@@ -147,5 +151,11 @@ impl Eyes<'_> {
 
     fn death_of_a_holder(&self) -> bool {
         self.beliefs.iter().any(|belief| belief.end == End::Crashed)
+    }
+
+    /// Without fencing tokens a resource cannot be protected: that is to be seen.
+    fn interleaved_accesses(&self) -> bool {
+        let unfenced = self.beliefs.iter().all(|belief| belief.fence.is_none());
+        unfenced && Accesses.check(self.history).witness().is_some()
     }
 }

@@ -367,14 +367,14 @@ fn record(trial: &mut Trial, seed: u64, scenario: &Scenario, judged: &Judged) ->
         match finding {
             Finding::Valid => cell.held += 1,
             Finding::Unknown(_) => cell.unknown += 1,
-            Finding::Violation(_) => {
+            Finding::Violation(witness) => {
                 cell.seed = cell.seed.or(Some(seed));
-                match claim(trial.promises, &nemeses, property) {
-                    Claim::Holds => {
-                        cell.broken += 1;
-                        broken.push(property);
-                    }
-                    Claim::Outside => cell.outside += 1,
+                let claim = claim(trial.promises, &nemeses, property);
+                if claim.blames(&judged.run.history, property, witness) {
+                    cell.broken += 1;
+                    broken.push(property);
+                } else {
+                    cell.outside += 1;
                 }
             }
         }
@@ -401,10 +401,13 @@ fn minimal(
     };
     if backend.virtual_time() {
         let shrunk = shrink(scenario, |candidate| {
-            let promised = claim(suspect.promises(), &candidate.nemeses(), property);
-            promised == Claim::Holds
-                && judge(suspect, backend, candidate)
-                    .is_ok_and(|judged| judged.witness(property).is_some())
+            let claim = claim(suspect.promises(), &candidate.nemeses(), property);
+            let blames = |judged: &Judged| {
+                let witness = judged.witness(property);
+                witness.is_some_and(|it| claim.blames(&judged.run.history, property, it))
+            };
+            claim != Claim::Outside
+                && judge(suspect, backend, candidate).is_ok_and(|judged| blames(&judged))
         });
         example.judged = judge(suspect, backend, &shrunk.scenario)?;
         (example.scenario, example.shrink_runs) = (shrunk.scenario, shrunk.runs);

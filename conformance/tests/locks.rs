@@ -9,7 +9,7 @@ use redouble_conformance::{
     checker::Property,
     coverage::Coverage,
     runner::{Plan, Trial, run_trial},
-    scenario::nemesis::NEMESES,
+    scenario::{Topology, generate::Generator},
     subject::{Expected, Row, SUBJECTS},
 };
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn verdicts_on_the_double_are_as_expected() {
                 trial.cells.keys().map(|&(row, _)| row).collect();
             assert_eq!(
                 rows.len(),
-                NEMESES.len() + 2,
+                Generator::nemeses(Topology::ONE).count() + 2,
                 "each nemesis alone, none, several"
             );
             let share = |name| {
@@ -82,7 +82,7 @@ fn the_canary_is_convicted_soon_and_its_counterexample_is_small() {
         row,
         &Double,
         &Plan {
-            seeds: 0..64,
+            seeds: 0..128,
             ..Plan::quick(&Double)
         },
     );
@@ -225,7 +225,7 @@ fn each_fault_is_convicted_of_what_it_breaks() {
         (Fault::Panics, Property::Conduct),
         (Fault::GetThenDel, Property::Ownership),
     ] {
-        let trial = check(Faulty(fault)).seeds(0..512).trial();
+        let trial = check(Faulty(fault)).seeds(0..2_048).trial();
         let found = trial
             .counterexamples
             .iter()

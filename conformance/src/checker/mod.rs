@@ -1,13 +1,25 @@
 //! The judges: each one a pure function of a history.
 
+mod access;
+mod admission;
 mod conduct;
+mod continuity;
 mod exclusion;
+mod fencing;
+mod latch;
+mod linearizable;
 mod ownership;
 mod progress;
 mod truth;
 
+pub use access::Accesses;
+pub use admission::Admission;
 pub use conduct::Conduct;
+pub use continuity::Continuity;
 pub use exclusion::Exclusion;
+pub use fencing::Fencing;
+pub use latch::Latch;
+pub use linearizable::Linearizable;
 pub use ownership::Ownership;
 pub use progress::Progress;
 pub use truth::Truth;
@@ -24,22 +36,40 @@ pub enum Property {
     Conduct,
     /// Beliefs of different owners never overlap.
     Exclusion,
+    /// Accesses of different grants never interleave at the resource.
+    Accesses,
+    /// Fencing tokens rise.
+    Fencing,
+    /// Some order of the operations explains what everybody was told.
+    Linearizable,
     /// A late release or renewal never touches another's grant.
     Ownership,
     /// A dead holder's lock becomes free and is granted on.
     Progress,
     /// While a holder believes, the server stores its token.
     Truth,
+    /// Nothing revives a lost grant.
+    Continuity,
+    /// A counter lets just the first N in.
+    Admission,
+    /// A latch opens when everybody has counted, and not before.
+    Latch,
 }
 
 impl Property {
     /// All properties, in order of their ids.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 11] = [
         Self::Conduct,
         Self::Exclusion,
+        Self::Accesses,
+        Self::Fencing,
+        Self::Linearizable,
         Self::Ownership,
         Self::Progress,
         Self::Truth,
+        Self::Continuity,
+        Self::Admission,
+        Self::Latch,
     ];
 
     /// The short id, as in `P1`.
@@ -48,9 +78,15 @@ impl Property {
         match self {
             Self::Conduct => "P0",
             Self::Exclusion => "P1",
+            Self::Accesses => "P2",
+            Self::Fencing => "P3",
+            Self::Linearizable => "P4",
             Self::Ownership => "P5",
             Self::Progress => "P6",
             Self::Truth => "P20",
+            Self::Continuity => "P21",
+            Self::Admission => "P22",
+            Self::Latch => "P23",
         }
     }
 
@@ -60,9 +96,15 @@ impl Property {
         match self {
             Self::Conduct => "conduct",
             Self::Exclusion => "lease exclusion",
+            Self::Accesses => "access exclusion",
+            Self::Fencing => "fencing",
+            Self::Linearizable => "linearizability",
             Self::Ownership => "owner-only",
             Self::Progress => "deadlock freedom",
             Self::Truth => "grounded belief",
+            Self::Continuity => "continuity",
+            Self::Admission => "admission",
+            Self::Latch => "latch",
         }
     }
 
@@ -81,6 +123,18 @@ impl Property {
                 "no two owners believe at the same time that they hold the lock; belief ends with \
                  release, loss signal, crash or the holder's own deadline"
             }
+            Self::Accesses => {
+                "accesses of the resource by different grants never interleave, and none loses the \
+                 update of another"
+            }
+            Self::Fencing => {
+                "who asks after another was granted the lock gets a higher fencing token; who takes \
+                 again what it holds gets the same one"
+            }
+            Self::Linearizable => {
+                "what everybody was told can be explained by one order of the operations, in which \
+                 leases end no earlier than they may"
+            }
             Self::Ownership => {
                 "a late release or renewal never frees or extends the grant of another"
             }
@@ -89,6 +143,15 @@ impl Property {
             }
             Self::Truth => {
                 "while a holder believes that it holds, the server stores its token, unexpired"
+            }
+            Self::Continuity => {
+                "after its deadline or the news of its loss nothing revives a grant"
+            }
+            Self::Admission => {
+                "no more than N are let in, and with those who do not know not fewer, if as many ask"
+            }
+            Self::Latch => {
+                "the count of a latch neither rises nor passes 0, and waiters return exactly at 0"
             }
         }
     }
@@ -156,7 +219,19 @@ pub trait Checker: Sync {
 }
 
 /// All judges.
-pub const CHECKERS: &[&dyn Checker] = &[&Conduct, &Exclusion, &Ownership, &Progress, &Truth];
+pub const CHECKERS: &[&dyn Checker] = &[
+    &Conduct,
+    &Exclusion,
+    &Accesses,
+    &Fencing,
+    &Linearizable,
+    &Ownership,
+    &Progress,
+    &Truth,
+    &Continuity,
+    &Admission,
+    &Latch,
+];
 
 /// A true time in a message: seconds with milliseconds.
 pub(crate) fn seconds(at: Duration) -> String {

@@ -7,6 +7,7 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{Actor, Cause, History, Moment, OpId, Stored, What},
+    scenario::Fault,
     simulation::PROBE_OP,
 };
 use std::{
@@ -19,6 +20,9 @@ pub struct Progress;
 
 /// Times at the server are counted in whole milliseconds.
 const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// By how much a lease is longer in true time where the server's clock is slow, within its bound.
+const DRIFT: f64 = 0.01;
 
 impl Checker for Progress {
     fn property(&self) -> Property {
@@ -64,6 +68,7 @@ impl Checker for Progress {
 )]
 fn left_behind(history: &History) -> Option<Witness> {
     let mut dead: BTreeSet<u8> = BTreeSet::new();
+    let mut longest = history.lease + GRANULARITY;
     // Per node, what is stored and whose it is.
     let mut kept: BTreeMap<u8, Vec<(&Stored, u8)>> = BTreeMap::new();
     for (at, what) in history.iter() {
@@ -91,6 +96,9 @@ fn left_behind(history: &History) -> Option<Witness> {
                 let now = stored.iter().filter_map(|it| Some((it, owner(it)?)));
                 kept.insert(*node, now.collect());
             }
+            What::Strikes {
+                fault: Fault::NodeDrift { .. },
+            } => longest = longest.max(history.lease.mul_f64(1.0 + DRIFT)),
             _ => continue,
         }
         let of_the_dead = kept
@@ -98,7 +106,7 @@ fn left_behind(history: &History) -> Option<Witness> {
             .flatten()
             .filter(|(_, owner)| dead.contains(owner));
         let outlives =
-            |&(stored, owner): &(&Stored, u8)| outlives(stored, owner, at, history.lease);
+            |&(stored, owner): &(&Stored, u8)| outlives(stored, owner, at, longest, history.lease);
         if let Some(message) = of_the_dead.filter_map(outlives).next() {
             return Some(Witness {
                 at,
@@ -111,9 +119,15 @@ fn left_behind(history: &History) -> Option<Witness> {
     None
 }
 
-fn outlives(stored: &Stored, owner: u8, at: Moment, lease: Duration) -> Option<String> {
+fn outlives(
+    stored: &Stored,
+    owner: u8,
+    at: Moment,
+    longest: Duration,
+    lease: Duration,
+) -> Option<String> {
     let left = stored.expires.map(|expires| expires.saturating_sub(at.at));
-    if left.is_some_and(|left| left <= lease + GRANULARITY) {
+    if left.is_some_and(|left| left <= longest) {
         return None;
     }
     let left = left.map_or_else(

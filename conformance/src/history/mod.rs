@@ -148,4 +148,18 @@ impl History {
             })
             .collect()
     }
+
+    /// How every operation that ended did so: an `Ok`, a `Fail` or an `Info`.
+    #[must_use]
+    pub fn ends(&self) -> BTreeMap<OpId, (Moment, &What)> {
+        self.iter()
+            .filter_map(|(moment, what)| {
+                let (What::Ok { op, .. } | What::Fail { op, .. } | What::Info { op, .. }) = what
+                else {
+                    return None;
+                };
+                Some((*op, (moment, what)))
+            })
+            .collect()
+    }
 }

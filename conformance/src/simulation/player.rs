@@ -43,8 +43,11 @@ pub(super) struct Held {
 /// The poll at which an operation is given up that is not.
 const NEVER: u32 = u32::MAX;
 
-/// How much of a lease has to be left for an access of the resource: half a dozen messages.
-const BUDGET: u32 = 4;
+/// What part of a lease has to be left for an access of the resource: four messages on the slowest
+/// network, and the time to think.
+const BUDGET: u32 = 3;
+/// What part of a lease a holder thinks at most between its read and its write.
+const THINKS: u32 = 6;
 
 impl Player {
     pub(super) async fn play(mut self, events: Vec<(OpId, u64, Op)>) {
@@ -291,7 +294,7 @@ impl Player {
         self.invoke(op, Call::Access { grant: held.id });
         let fence = held.grant.fencing_token();
         let purpose = [self.world.scenario.seed, u64::from(op), 0x000a_cce5];
-        let thinks = lease.mul_f64(chance::below(1_000, purpose) as f64 / 24_000.0);
+        let thinks = (lease / THINKS).mul_f64(chance::below(1_000, purpose) as f64 / 1_000.0);
         let send = |access, fence, value| {
             let message = Message {
                 grant: held.id,

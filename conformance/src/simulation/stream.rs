@@ -473,9 +473,13 @@ impl Future for Link {
                 let _ = Pin::new(&mut link.transport).poll_shutdown(cx);
                 return Poll::Ready(());
             }
-            if !open.unwrap_or(false) && link.replies.is_empty() {
-                lock(&link.pipe).end(Ended::Closed);
-                return Poll::Ready(());
+            if !open.unwrap_or(false) {
+                // The server is gone. What it has answered is still on its way.
+                link.requests.clear();
+                if link.replies.is_empty() {
+                    lock(&link.pipe).end(Ended::Closed);
+                    return Poll::Ready(());
+                }
             }
             if link.sleep(cx).is_pending() {
                 return Poll::Pending;

@@ -9,7 +9,7 @@ pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
 pub use kind::Mutex;
-pub use promises::Promises;
+pub use promises::{Fencing, Promises};
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
 
 use crate::{

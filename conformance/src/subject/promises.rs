@@ -16,6 +16,20 @@ pub struct Promises {
     /// The largest relative error between a client's and the server's clock that is tolerated, in
     /// parts per million.
     pub drift_ppm: u32,
+    /// What its fencing tokens are good for.
+    pub fencing: Fencing,
+}
+
+/// What the fencing tokens of a lock are good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fencing {
+    /// There are none.
+    #[default]
+    None,
+    /// They rise as long as no server forgets the last one.
+    Counter,
+    /// They go on rising after a server has forgotten the last one.
+    Lasting,
 }
 
 impl Promises {
@@ -29,6 +43,7 @@ impl Promises {
             reentrant: false,
             deadline: false,
             drift_ppm: 0,
+            fencing: Fencing::None,
         }
     }
 
@@ -66,6 +81,13 @@ impl Promises {
     #[must_use]
     pub const fn with_drift_ppm(mut self, ppm: u32) -> Self {
         self.drift_ppm = ppm;
+        self
+    }
+
+    /// Its grants carry fencing tokens, which its users send with every access.
+    #[must_use]
+    pub const fn with_fencing(mut self, fencing: Fencing) -> Self {
+        self.fencing = fencing;
         self
     }
 }

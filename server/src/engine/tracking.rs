@@ -450,3 +450,125 @@ impl State {
         self.push(target, Reply::Push(frame));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Config, ConnId, Desk as _, Effect, Engine, Outcome, UnixMicros};
+    use crate::resp::{OwnedRequest, Protocol, encode};
+
+    const NOW: UnixMicros = UnixMicros(1_700_000_000_000_000);
+
+    struct Node {
+        engine: Engine,
+        /// What connections were sent without having asked, each with its number.
+        told: Vec<(u64, String)>,
+    }
+
+    impl Node {
+        fn new(keys_max: usize) -> Self {
+            let config = Config {
+                tracking_table_max_keys: keys_max,
+                ..Config::default()
+            };
+            Self {
+                engine: Engine::new(config, NOW),
+                told: Vec::new(),
+            }
+        }
+
+        fn client(&mut self) -> ConnId {
+            let conn = self.engine.connect("127.0.0.1:1", NOW);
+            let conn = conn.expect("there is room");
+            self.run(conn, "HELLO 3");
+            conn
+        }
+
+        fn run(&mut self, conn: ConnId, line: &str) -> String {
+            let request = OwnedRequest::new(line.split(' ').map(str::as_bytes));
+            let request = request.as_request().expect("not empty");
+            let mut text = Vec::new();
+            if let Outcome::Reply(reply) = self.engine.handle(conn, request, NOW) {
+                encode(&reply, Protocol::Resp3, &mut text);
+            }
+            while let Some(effect) = self.engine.poll_effect() {
+                if let Effect::Push { conn, frame } = effect {
+                    let mut text = Vec::new();
+                    encode(&frame, Protocol::Resp3, &mut text);
+                    let text = String::from_utf8_lossy(&text).into_owned();
+                    self.told.push((conn.client_id(), text));
+                }
+            }
+            String::from_utf8_lossy(&text).into_owned()
+        }
+
+        fn figures(&mut self, conn: ConnId) -> Vec<String> {
+            let info = self.run(conn, "INFO clients stats");
+            let lines = info.lines().filter(|line| line.starts_with("tracking_"));
+            lines
+                .filter_map(|line| Some(line.split_once(':')?.1.to_owned()))
+                .collect()
+        }
+    }
+
+    #[test]
+    fn the_table_has_a_bound_and_who_loses_a_key_is_told() {
+        let play = || {
+            let mut node = Node::new(10);
+            let (reader, other) = (node.client(), node.client());
+            node.run(reader, "CLIENT TRACKING ON NOLOOP");
+            for key in 0..1_000 {
+                node.run(reader, &format!("GET {key}"));
+            }
+            assert_eq!(node.figures(other), ["1", "10", "10", "0"]);
+            assert_eq!(node.told.len(), 990);
+            assert!(node.told.iter().all(|(id, _)| *id == reader.client_id()));
+            node.run(reader, "CONFIG SET tracking-table-max-keys 3");
+            assert_eq!(node.told.len(), 997);
+            // Every key was told of once, or is still remembered.
+            for key in 0..1_000 {
+                node.run(other, &format!("SET {key} v"));
+            }
+            let told: std::collections::BTreeSet<_> = node.told.iter().collect();
+            assert_eq!((node.told.len(), told.len()), (1_000, 1_000));
+            node.told
+        };
+        assert_eq!(play(), play());
+    }
+
+    #[test]
+    fn who_leaves_is_told_nothing_and_leaves_nothing_but_what_was_read() {
+        let mut node = Node::new(0);
+        let (first, second, other) = (node.client(), node.client(), node.client());
+        node.run(first, "CLIENT TRACKING ON BCAST PREFIX a PREFIX b");
+        node.run(second, "CLIENT TRACKING ON");
+        node.run(second, "MGET a k l");
+        assert_eq!(node.figures(other), ["2", "3", "3", "2"]);
+        node.engine.disconnect(first);
+        node.run(other, &format!("CLIENT KILL ID {}", second.client_id()));
+        assert_eq!(node.figures(other), ["0", "3", "3", "0"]);
+        assert!(node.engine.state().tracking.is_on());
+        node.run(other, "MSET a 1 k 1 l 1");
+        assert_eq!(node.figures(other), ["0", "0", "0", "0"]);
+        assert!(!node.engine.state().tracking.is_on() && node.told.is_empty());
+    }
+
+    #[test]
+    fn eviction_and_new_data_invalidate() {
+        let mut node = Node::new(0);
+        let reader = node.client();
+        node.run(reader, "SET k v");
+        node.run(reader, "CLIENT TRACKING ON");
+        node.run(reader, "MGET k l");
+        assert!(node.engine.evict(0, b"k", NOW));
+        let databases = node.engine.databases().to_vec();
+        node.engine.replace_databases(&databases, NOW);
+        node.run(reader, "PING");
+        let told: Vec<&str> = node.told.iter().map(|(_, text)| &**text).collect();
+        let expected = [
+            ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n",
+            ">2\r\n$10\r\ninvalidate\r\n_\r\n",
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(node.figures(reader), ["1", "0", "0", "0"]);
+    }
+}
