@@ -104,10 +104,6 @@ impl Node {
         if line.hears() {
             return Ok(Some(line));
         }
-        if line.has_pushes() && self.endpoint.redials() {
-            self.suspect(&line);
-            return Err(NodeError::new(NodeErrorKind::Disconnected));
-        }
         let dialled = within(&**self.env(), until, async {
             let _turn = self.ear.dialling.lock().await;
             if let Some(open) = self.ear.open() {
