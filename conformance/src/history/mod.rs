@@ -9,9 +9,17 @@
 
 mod belief;
 mod event;
+mod terms;
+mod tokens;
+mod trouble;
 
 pub use belief::{Belief, End};
-pub use event::{Access, Actor, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What};
+pub use event::{
+    Access, Actor, CANCELLED, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What,
+};
+pub use terms::Terms;
+pub use tokens::{Life, Tokens};
+pub use trouble::{Trouble, Troubles};
 
 use crate::scenario::Topology;
 use serde::{Deserialize, Serialize};
@@ -81,6 +89,8 @@ pub struct History {
     pub reentrant: bool,
     /// The servers that it runs on.
     pub topology: Topology,
+    /// What was promised, and how slow the world was without any fault.
+    pub terms: Terms,
     /// What happened, in order.
     pub entries: Vec<Entry>,
 }
@@ -95,6 +105,7 @@ impl History {
             kind: Kind::Mutex,
             reentrant: false,
             topology: Topology::ONE,
+            terms: Terms::NONE,
             entries: Vec::new(),
         }
     }

@@ -16,6 +16,16 @@ pub struct Promises {
     /// The largest relative error between a client's and the server's clock that is tolerated, in
     /// parts per million.
     pub drift_ppm: u32,
+    /// It waits by itself, and no longer than it was asked to.
+    pub waits: bool,
+    /// A waiter that can be reached takes a free lock within this part of a lease: 12 means a twelfth.
+    pub wake_share: Option<u32>,
+    /// Whoever asked first is granted first.
+    pub fair: bool,
+    /// Leases are extended in the background.
+    pub renews: bool,
+    /// A holder is told of the loss of its grant, by its deadline.
+    pub signals: bool,
 }
 
 impl Promises {
@@ -29,6 +39,11 @@ impl Promises {
             reentrant: false,
             deadline: false,
             drift_ppm: 0,
+            waits: false,
+            wake_share: None,
+            fair: false,
+            renews: false,
+            signals: false,
         }
     }
 
@@ -66,6 +81,35 @@ impl Promises {
     #[must_use]
     pub const fn with_drift_ppm(mut self, ppm: u32) -> Self {
         self.drift_ppm = ppm;
+        self
+    }
+
+    /// It waits by itself, no longer than it was asked to; a free lock is taken within a part of a
+    /// lease, where that is promised.
+    #[must_use]
+    pub const fn waiting(mut self, wake_share: Option<u32>) -> Self {
+        (self.waits, self.wake_share) = (true, wake_share);
+        self
+    }
+
+    /// Whoever asked first is granted first.
+    #[must_use]
+    pub const fn fair(mut self) -> Self {
+        self.fair = true;
+        self
+    }
+
+    /// Leases are extended in the background.
+    #[must_use]
+    pub const fn renewing(mut self) -> Self {
+        self.renews = true;
+        self
+    }
+
+    /// A holder is told of the loss of its grant, by its deadline.
+    #[must_use]
+    pub const fn signalling(mut self) -> Self {
+        self.signals = true;
         self
     }
 }
