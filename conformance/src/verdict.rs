@@ -55,7 +55,7 @@ pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Pro
         Cost::Nothing => false,
         Cost::Drift => !tolerated && believes(property),
         Cost::Belief => believes(property),
-        Cost::Patience => property == Property::Progress,
+        Cost::Patience => matches!(property, Property::Progress | Property::Liveness),
     };
     if nemeses.iter().any(|nemesis| outside(cost(nemesis))) {
         Claim::Outside

@@ -9,6 +9,7 @@
 
 mod belief;
 mod event;
+mod operation;
 mod terms;
 mod tokens;
 mod trouble;
@@ -17,6 +18,7 @@ pub use belief::{Belief, End};
 pub use event::{
     Access, Actor, CANCELLED, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What,
 };
+pub use operation::{Operation, Outcome};
 pub use terms::Terms;
 pub use tokens::{Life, Tokens};
 pub use trouble::{Trouble, Troubles};
@@ -76,6 +78,9 @@ pub enum Kind {
     Latch(u32),
 }
 
+/// A request waits for its reply for a fraction of the lease.
+pub const REQUESTS_PER_LEASE: u32 = 6;
+
 /// Everything that happened in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
@@ -122,6 +127,12 @@ impl History {
     /// Appends an entry.
     pub fn push(&mut self, at: Duration, what: What) {
         self.entries.push(Entry { at, what });
+    }
+
+    /// How long a request waits for its reply, see [`REQUESTS_PER_LEASE`].
+    #[must_use]
+    pub fn request_timeout(&self) -> Duration {
+        self.lease / REQUESTS_PER_LEASE
     }
 
     /// The place of an entry in the total order.

@@ -1,7 +1,7 @@
 //! The lives of stored tokens: who put each one there, what became of it, and when. Read off what
 //! the servers were seen to store.
 
-use super::{Belief, Cause, History, Moment, Stored, What};
+use super::{Belief, Cause, History, Moment, What};
 use std::time::Duration;
 
 /// A token on a node, from its first appearance until it is gone.
@@ -21,12 +21,15 @@ pub struct Life<'a> {
     pub gone: (Moment, Cause),
 }
 
-/// All lives, in order of their beginnings per node.
+/// All lives, in order of their beginnings.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens<'a> {
     /// The lives.
     pub lives: Vec<Life<'a>>,
 }
+
+/// A token with its expiry.
+type Shown<'a> = (&'a [u8], Option<Duration>);
 
 impl Life<'_> {
     /// Whether it stood at a moment.
@@ -50,50 +53,58 @@ impl Life<'_> {
 }
 
 impl History {
-    /// The lives of all tokens that were seen.
+    /// The lives of all tokens of holders that were seen.
     #[must_use]
     pub fn tokens(&self) -> Tokens<'_> {
-        let mut lives: Vec<Life<'_>> = Vec::new();
+        let mut tokens = Tokens::default();
         for (at, what) in self.iter() {
-            let What::Server {
+            if let What::Server {
                 node,
                 cause,
                 stored,
             } = what
-            else {
-                continue;
-            };
-            for life in lives.iter_mut().filter(|life| life.node == *node) {
-                life.go_on(at, *cause, stored);
-            }
-            for new in stored {
-                let known = |life: &Life<'_>| {
-                    life.node == *node && life.token == new.token && at < life.gone.0
-                };
-                if !lives.iter().any(known) {
-                    lives.push(Life::born(*node, at, *cause, new));
-                }
+            {
+                let stored = stored.iter().map(|it| (&*it.token, it.expires));
+                tokens.see(*node, at, *cause, &stored.collect::<Vec<_>>());
             }
         }
-        for life in &mut lives {
+        for life in &mut tokens.lives {
             life.expire(Moment::NEVER);
         }
-        Tokens { lives }
+        tokens
+    }
+
+    /// The lives of all tokens of waiters that were seen in queues; they have no expiry.
+    #[must_use]
+    pub fn queued(&self) -> Tokens<'_> {
+        let mut tokens = Tokens::default();
+        for (at, what) in self.iter() {
+            if let What::Queue {
+                node,
+                cause,
+                waiting,
+            } = what
+            {
+                let waiting = waiting.iter().map(|token| (&**token, None));
+                tokens.see(*node, at, *cause, &waiting.collect::<Vec<_>>());
+            }
+        }
+        tokens
     }
 }
 
 impl<'a> Life<'a> {
-    fn born(node: u8, at: Moment, cause: Cause, stored: &'a Stored) -> Self {
+    fn born(node: u8, at: Moment, cause: Cause, (token, expires): Shown<'a>) -> Self {
         let owner = match cause {
             Cause::Client(host) => Some(host),
             Cause::Server | Cause::Fault => None,
         };
         Life {
             node,
-            token: &stored.token,
+            token,
             owner,
             from: at,
-            expiries: vec![(at, cause, stored.expires)],
+            expiries: vec![(at, cause, expires)],
             gone: (Moment::NEVER, Cause::Server),
         }
     }
@@ -108,17 +119,17 @@ impl<'a> Life<'a> {
         }
     }
 
-    fn go_on(&mut self, at: Moment, cause: Cause, stored: &[Stored]) {
+    fn go_on(&mut self, at: Moment, cause: Cause, shown: &[Shown<'_>]) {
         self.expire(at);
         if self.gone.0 <= at {
             return;
         }
-        match stored.iter().find(|it| it.token == self.token) {
+        match shown.iter().find(|(token, _)| *token == self.token) {
             None => self.gone = (at, cause),
-            Some(kept) => {
+            Some(&(_, expires)) => {
                 let was = self.expiries.last().and_then(|&(.., expires)| expires);
-                if was != kept.expires {
-                    self.expiries.push((at, cause, kept.expires));
+                if was != expires {
+                    self.expiries.push((at, cause, expires));
                 }
             }
         }
@@ -126,12 +137,24 @@ impl<'a> Life<'a> {
 }
 
 impl<'a> Tokens<'a> {
+    /// A node was seen to have these tokens and no others.
+    fn see(&mut self, node: u8, at: Moment, cause: Cause, shown: &[Shown<'a>]) {
+        for life in self.lives.iter_mut().filter(|life| life.node == node) {
+            life.go_on(at, cause, shown);
+        }
+        for &new in shown {
+            let known =
+                |life: &Life<'_>| life.node == node && life.token == new.0 && at < life.gone.0;
+            if !self.lives.iter().any(known) {
+                self.lives.push(Life::born(node, at, cause, new));
+            }
+        }
+    }
+
     /// The tokens that a client process put there within a span.
     pub fn put(&self, host: u8, from: Moment, to: Moment) -> impl Iterator<Item = &Life<'a>> {
         let theirs = self.lives.iter();
-        theirs.filter(move |life| {
-            life.owner == Some(host) && from < life.from && life.from < to
-        })
+        theirs.filter(move |life| life.owner == Some(host) && from < life.from && life.from < to)
     }
 
     /// The tokens that can belong to a grant: put there by its process while it acquired.
@@ -165,7 +188,10 @@ mod tests {
         let expired = Moment::at(s(14) + Duration::from_millis(1));
         assert_eq!(b.gone, (expired, Cause::Server));
         assert!(b.stood(Moment::at(s(14))) && !b.stood(Moment::at(s(15))));
-        assert_eq!((c.owner, c.gone.0.at), (Some(0), s(31) + Duration::from_millis(1)));
+        assert_eq!(
+            (c.owner, c.gone.0.at),
+            (Some(0), s(31) + Duration::from_millis(1))
+        );
     }
 
     #[test]
