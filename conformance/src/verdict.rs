@@ -25,6 +25,8 @@ enum Cost {
     /// A holder believes for longer than the servers do: clocks beyond any bound, a server that
     /// forgets early, two masters.
     Belief,
+    /// The same, and what was given back comes back: it was not replicated.
+    Resurrection,
     /// Leases end late: nobody loses a lock, everybody waits for longer.
     Patience,
 }
@@ -35,7 +37,8 @@ fn cost(nemesis: &str) -> Cost {
     match nemesis {
         "drift" | "node-drift" => Cost::Drift,
         "suspend" | "drift-beyond" | "node-amnesia" | "eviction" | "node-clock-forward"
-        | "node-fast" | "failover" | "split-brain" => Cost::Belief,
+        | "node-fast" => Cost::Belief,
+        "failover" | "split-brain" => Cost::Resurrection,
         "node-clock-back" | "node-slow" | "node-freeze" => Cost::Patience,
         _ => Cost::Nothing,
     }
@@ -55,7 +58,8 @@ pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Pro
         Cost::Nothing => false,
         Cost::Drift => !tolerated && believes(property),
         Cost::Belief => believes(property),
-        Cost::Patience => matches!(property, Property::Progress | Property::Liveness),
+        Cost::Resurrection => believes(property) || property == Property::CleanUp,
+        Cost::Patience => waits_for_leases(property),
     };
     if nemeses.iter().any(|nemesis| outside(cost(nemesis))) {
         Claim::Outside
@@ -67,6 +71,14 @@ pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Pro
 /// Whether a property is about what holders believe.
 const fn believes(property: Property) -> bool {
     matches!(property, Property::Exclusion | Property::Truth)
+}
+
+/// Whether a property is about what the end of a lease does at the latest.
+const fn waits_for_leases(property: Property) -> bool {
+    matches!(
+        property,
+        Property::Progress | Property::Liveness | Property::Cancellation
+    )
 }
 
 /// The row of the verdict matrix that a scenario counts for.
@@ -141,7 +153,22 @@ mod tests {
         }
         assert_eq!(on("node-freeze", Property::Exclusion), Claim::Holds);
         assert_eq!(on("node-freeze", Property::Progress), Claim::Outside);
+        assert_eq!(on("node-freeze", Property::Liveness), Claim::Outside);
         assert_eq!(on("error-reply", Property::Progress), Claim::Holds);
+        assert_eq!(on("failover", Property::CleanUp), Claim::Outside);
+        assert_eq!(on("node-crash", Property::CleanUp), Claim::Holds);
+        for nemesis in [
+            "cut",
+            "delay",
+            "partition",
+            "pause",
+            "suspend",
+            "node-freeze",
+        ] {
+            for property in [Property::Honesty, Property::Timeouts, Property::Renewal] {
+                assert_eq!(on(nemesis, property), Claim::Holds, "{nemesis}, {property}");
+            }
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Checker for WakeUp {
         let (free, troubles) = (free(&history.tokens()), history.troubles());
         let operations = history.operations();
         let slept = operations.iter().find_map(|waiter| {
-            let (from, to) = waits(history, waiter)?;
+            let (from, to) = waiting(history, waiter)?;
             let spans = free.iter().filter(|free| free.from < to && from < free.to);
             let mut spans = spans.map(|free| {
                 let to = free.to.min(to);
@@ -65,7 +65,7 @@ impl Checker for WakeUp {
 }
 
 /// From when to when an operation waits, its time to connect and to ask for the first time left out.
-fn waits(history: &History, it: &Operation) -> Option<(Duration, Duration)> {
+fn waiting(history: &History, it: &Operation) -> Option<(Duration, Duration)> {
     let Call::Acquire { wait, .. } = it.call else {
         return None;
     };
