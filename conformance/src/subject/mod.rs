@@ -161,6 +161,18 @@ pub trait Subject: Send + Sync + 'static {
         view.string(key).into_iter().collect()
     }
 
+    /// Who waits for the lock according to a node, the next one first: a token per waiter. For locks
+    /// that keep a queue.
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let _ = (view, key);
+        Vec::new()
+    }
+
+    /// Whether a key may stay when nobody uses the lock, as a counter of fencing tokens does.
+    fn outlasts(&self, key: &[u8]) -> bool {
+        key.ends_with(b":fence")
+    }
+
     /// Completes when the holder is told that the grant is lost.
     fn lost(&self, grant: &Self::Grant) -> impl Future<Output = ()> + Send {
         let _ = grant;

@@ -18,6 +18,16 @@ pub struct Promises {
     pub drift_ppm: u32,
     /// What its fencing tokens are good for.
     pub fencing: Fencing,
+    /// It waits by itself, and no longer than it was asked to.
+    pub waits: bool,
+    /// A waiter that can be reached takes a free lock within this part of a lease: 12 means a twelfth.
+    pub wake_share: Option<u32>,
+    /// Whoever asked first is granted first.
+    pub fair: bool,
+    /// Leases are extended in the background.
+    pub renews: bool,
+    /// A holder is told of the loss of its grant, by its deadline.
+    pub signals: bool,
 }
 
 /// What the fencing tokens of a lock are good for.
@@ -44,6 +54,11 @@ impl Promises {
             deadline: false,
             drift_ppm: 0,
             fencing: Fencing::None,
+            waits: false,
+            wake_share: None,
+            fair: false,
+            renews: false,
+            signals: false,
         }
     }
 
@@ -88,6 +103,35 @@ impl Promises {
     #[must_use]
     pub const fn with_fencing(mut self, fencing: Fencing) -> Self {
         self.fencing = fencing;
+        self
+    }
+
+    /// It waits by itself, no longer than it was asked to; a free lock is taken within a part of a
+    /// lease, where that is promised.
+    #[must_use]
+    pub const fn waiting(mut self, wake_share: Option<u32>) -> Self {
+        (self.waits, self.wake_share) = (true, wake_share);
+        self
+    }
+
+    /// Whoever asked first is granted first.
+    #[must_use]
+    pub const fn fair(mut self) -> Self {
+        self.fair = true;
+        self
+    }
+
+    /// Leases are extended in the background.
+    #[must_use]
+    pub const fn renewing(mut self) -> Self {
+        self.renews = true;
+        self
+    }
+
+    /// A holder is told of the loss of its grant, by its deadline.
+    #[must_use]
+    pub const fn signalling(mut self) -> Self {
+        self.signals = true;
         self
     }
 }
