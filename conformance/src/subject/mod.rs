@@ -3,6 +3,7 @@
 mod canary;
 mod kind;
 mod promises;
+mod specimen;
 mod suspect;
 
 pub use crate::history::Refusal;
@@ -10,6 +11,7 @@ pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
 pub use kind::Mutex;
 pub use promises::Promises;
+pub use specimen::SPECIMENS;
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
 
 use crate::{
@@ -203,7 +205,13 @@ fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
     Box::new(Arc::new(subject))
 }
 
-/// All subjects, ours first.
+/// All subjects: ours, then what is known to be broken.
+pub fn subjects() -> impl Iterator<Item = &'static Row> {
+    let known = SPECIMENS.iter().copied().flatten();
+    SUBJECTS.iter().chain(known)
+}
+
+/// Our locks, and the canary.
 pub const SUBJECTS: &[Row] = &[
     Row {
         make: || boxed(Mutex::plain()),
