@@ -57,7 +57,11 @@ pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Pro
         Cost::Belief => believes(property),
         Cost::Patience => property == Property::Progress,
     };
-    if nemeses.iter().any(|nemesis| outside(cost(nemesis))) {
+    let borne = |nemesis: &str| promises.survives_failover && nemesis == "failover";
+    if nemeses
+        .iter()
+        .any(|nemesis| !borne(nemesis) && outside(cost(nemesis)))
+    {
         Claim::Outside
     } else {
         Claim::Holds

@@ -287,6 +287,7 @@ impl World {
                 host: host.clone(),
                 actor,
                 lock: Arc::clone(&lock),
+                own: OnceCell::new(),
                 grants: Vec::new(),
             };
             host.spawn(player.play(events));
@@ -300,6 +301,7 @@ impl World {
             host: self.host(PROBE_HOST),
             actor: Actor::on(PROBE_HOST),
             lock: Arc::default(),
+            own: OnceCell::new(),
             grants: Vec::new(),
         }
     }

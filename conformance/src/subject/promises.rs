@@ -16,6 +16,8 @@ pub struct Promises {
     /// The largest relative error between a client's and the server's clock that is tolerated, in
     /// parts per million.
     pub drift_ppm: u32,
+    /// A failover to a replica is said to lose no grant.
+    pub survives_failover: bool,
 }
 
 impl Promises {
@@ -29,6 +31,7 @@ impl Promises {
             reentrant: false,
             deadline: false,
             drift_ppm: 0,
+            survives_failover: false,
         }
     }
 
@@ -59,6 +62,13 @@ impl Promises {
     #[must_use]
     pub const fn with_deadline(mut self) -> Self {
         self.deadline = true;
+        self
+    }
+
+    /// A failover to a replica loses no grant: what people say of it.
+    #[must_use]
+    pub const fn surviving_failover(mut self) -> Self {
+        self.survives_failover = true;
         self
     }
 

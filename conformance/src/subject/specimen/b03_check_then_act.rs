@@ -1,7 +1,7 @@
 //! B03: whose lock it is, is checked by one command and acted upon by the next. In between it may
 //! have become another's.
 
-use super::{Held, Site, Specimen, exhibit};
+use super::{Held, Place, Site, Specimen, exhibit};
 use crate::{
     checker::Property::{Exclusion, Ownership},
     subject::{
@@ -82,7 +82,7 @@ impl Specimen for CheckThenAct {
 
     async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
         match self {
-            Self::Expire | Self::Set => return site.release(&held.token).await,
+            Self::Expire | Self::Set => return site.release(held).await,
             Self::WatchWithoutMulti => site.ask(&["WATCH", &site.key]).await?,
             Self::Del(_) => {}
         }

@@ -85,7 +85,7 @@ fn ended(value: &str) -> Duration {
 }
 
 /// The string at a key, which says itself when it ends.
-fn until_value(view: &dyn View, key: &str) -> Vec<Stored> {
+pub(in crate::subject) fn until_value(view: &dyn View, key: &str) -> Vec<Stored> {
     let stored = view.string(key).into_iter();
     let by_value = stored.map(|stored| {
         let ends = std::str::from_utf8(&stored.token).ok();

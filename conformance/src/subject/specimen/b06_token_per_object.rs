@@ -39,7 +39,10 @@ impl TokenPerObject {
     fn token(&self, site: &Site) -> String {
         match self {
             Self::Fixed => site.me.clone(),
-            Self::Overwritten => site.note().clone().unwrap_or_default(),
+            Self::Overwritten => site
+                .latest()
+                .as_ref()
+                .map_or_else(String::new, |held| held.token.clone()),
         }
     }
 }
@@ -59,7 +62,7 @@ impl Specimen for TokenPerObject {
         };
         let held = site.acquire_as(drawn).await?;
         if let Some(held) = &held {
-            *site.note() = Some(held.token.clone());
+            *site.latest() = Some(held.clone());
         }
         Ok(held)
     }
@@ -74,6 +77,6 @@ impl Specimen for TokenPerObject {
     }
 
     async fn release(&self, site: &Site, _: &Held) -> Result<bool, BoxError> {
-        site.release(&self.token(site)).await
+        site.release_as(&self.token(site)).await
     }
 }

@@ -22,7 +22,7 @@ impl Specimen for FinallyUnlock {
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         let held = site.acquire_as(site.me.clone()).await?;
         if held.is_none() {
-            site.release(&site.me).await?; // the mistake: another task of this process may hold it
+            site.release_as(&site.me).await?; // the mistake: another task of this process may hold it
         }
         Ok(held)
     }

@@ -1,7 +1,10 @@
 //! The grant of a specimen: its token, and what its holder believes.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::watch;
@@ -12,7 +15,18 @@ pub(in crate::subject) struct Held {
     /// What was stored for it.
     pub(in crate::subject) token: String,
     deadline: Arc<Mutex<Duration>>,
-    lost: watch::Sender<bool>,
+    state: watch::Sender<State>,
+    votes: Arc<AtomicUsize>,
+}
+
+/// What has become of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Stands,
+    /// Its holder is told that it is lost.
+    Lost,
+    /// Its holder has given it back, or has forgotten it.
+    Over,
 }
 
 impl Held {
@@ -21,7 +35,8 @@ impl Held {
         Self {
             token,
             deadline: Arc::new(Mutex::new(deadline)),
-            lost: watch::Sender::new(false),
+            state: watch::Sender::new(State::Stands),
+            votes: Arc::default(),
         }
     }
 
@@ -35,11 +50,53 @@ impl Held {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
 
+    /// How many nodes granted it, for those that want to know.
+    pub(in crate::subject) fn votes(&self) -> usize {
+        self.votes.load(Ordering::Relaxed)
+    }
+
+    /// Notes how many nodes granted it.
+    pub(in crate::subject) fn set_votes(&self, votes: usize) {
+        self.votes.store(votes, Ordering::Relaxed);
+    }
+
+    /// Tells the holder that it is lost.
+    pub(in crate::subject) fn lose(&self) {
+        self.leave(State::Lost);
+    }
+
+    /// The holder does not want it any more.
+    pub(in crate::subject) fn end(&self) {
+        self.leave(State::Over);
+    }
+
+    fn leave(&self, to: State) {
+        self.state.send_if_modified(|state| {
+            let stood = *state == State::Stands;
+            if stood {
+                *state = to;
+            }
+            stood
+        });
+    }
+
+    /// Whether it is neither lost nor given back.
+    pub(in crate::subject) fn stands(&self) -> bool {
+        *self.state.borrow() == State::Stands
+    }
+
+    /// Completes when it stands no longer.
+    pub(in crate::subject) async fn ended(&self) {
+        self.reaches(|&state| state != State::Stands).await;
+    }
+
     /// Completes when the holder is told of the loss.
     pub(in crate::subject) async fn lost(&self) {
-        let mut lost = self.lost.subscribe();
-        if lost.wait_for(|&lost| lost).await.is_err() {
-            std::future::pending().await
-        }
+        self.reaches(|&state| state == State::Lost).await;
+    }
+
+    async fn reaches(&self, what: impl FnMut(&State) -> bool) {
+        // The sender lives as long as this.
+        drop(self.state.subscribe().wait_for(what).await);
     }
 }

@@ -1,11 +1,11 @@
 //! Where a specimen works: a host, a node, a key, and the commands that are right.
 
-use super::Held;
+use super::{Held, Place};
 use crate::subject::{BoxError, Connection, Host};
 use redis::FromRedisValue;
 use std::{
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,7 +18,8 @@ const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
 const EXTEND: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
                       return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
 
-/// The lock object of a client process.
+/// The lock object of a client process. Clones are the same object.
+#[derive(Clone)]
 pub(in crate::subject) struct Site {
     redis: Connection,
     /// The process.
@@ -29,25 +30,27 @@ pub(in crate::subject) struct Site {
     pub(in crate::subject) lease: Duration,
     /// What the lock object calls itself, drawn when it was made.
     pub(in crate::subject) me: String,
-    /// What the lock object remembers of its latest grant, for those that keep it there.
-    note: Mutex<Option<String>>,
-    counted: AtomicU64,
+    latest: Arc<Mutex<Option<Held>>>,
+    counted: Arc<AtomicU64>,
 }
 
 impl Site {
-    pub(in crate::subject) async fn open(
+    /// The lock object on one node of several.
+    pub(in crate::subject) async fn on(
+        node: u8,
         host: &Host,
         key: &str,
         lease: Duration,
+        patience: Duration,
     ) -> Result<Self, BoxError> {
         Ok(Self {
-            redis: host.connection().await?,
+            redis: host.patient_connection(node, patience).await?,
             host: host.clone(),
             key: key.to_owned(),
             lease,
             me: host.random_token(),
-            note: Mutex::default(),
-            counted: AtomicU64::new(0),
+            latest: Arc::default(),
+            counted: Arc::default(),
         })
     }
 
@@ -109,28 +112,34 @@ impl Site {
         Ok(set.then(|| Held::until(token, sent + self.lease)))
     }
 
-    /// Takes the lock for a token of its own, if it is free.
-    pub(in crate::subject) async fn acquire(&self) -> Result<Option<Held>, BoxError> {
-        self.acquire_as(self.host.random_token()).await
+    /// Extends the expiry of the key, if it holds the token.
+    pub(in crate::subject) async fn extend_as(&self, token: &str) -> Result<bool, BoxError> {
+        self.eval(EXTEND, &[token, &self.lease_ms()]).await
     }
 
-    /// Extends a grant that stands.
-    pub(in crate::subject) async fn extend(&self, held: &Held) -> Result<bool, BoxError> {
+    /// Has the server remember the script that extends.
+    pub(in crate::subject) async fn load_extend(&self) -> Result<String, BoxError> {
+        self.ask(&["SCRIPT", "LOAD", EXTEND]).await
+    }
+
+    /// The same as `extend`, by a script that the server remembers.
+    pub(in crate::subject) async fn extend_by_sha(
+        &self,
+        sha: &str,
+        held: &Held,
+    ) -> Result<bool, BoxError> {
         let sent = self.host.now();
-        let extended = self.extend_as(&held.token).await?;
+        let lease = self.lease_ms();
+        let words = ["EVALSHA", sha, "1", &self.key, &held.token, &lease];
+        let extended = self.ask(&words).await?;
         if extended {
             held.set_deadline(sent + self.lease);
         }
         Ok(extended)
     }
 
-    /// Extends the expiry of the key, if it holds the token.
-    pub(in crate::subject) async fn extend_as(&self, token: &str) -> Result<bool, BoxError> {
-        self.eval(EXTEND, &[token, &self.lease_ms()]).await
-    }
-
     /// Deletes the key, if it holds the token.
-    pub(in crate::subject) async fn release(&self, token: &str) -> Result<bool, BoxError> {
+    pub(in crate::subject) async fn release_as(&self, token: &str) -> Result<bool, BoxError> {
         self.eval(RELEASE, &[token]).await
     }
 
@@ -139,8 +148,46 @@ impl Site {
         1 + self.counted.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What the lock object remembers.
-    pub(in crate::subject) fn note(&self) -> MutexGuard<'_, Option<String>> {
-        self.note.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The grant that the lock object remembers, for those that keep one.
+    pub(in crate::subject) fn latest(&self) -> MutexGuard<'_, Option<Held>> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place for Site {
+    async fn open(
+        host: &Host,
+        key: &str,
+        lease: Duration,
+        patience: Duration,
+    ) -> Result<Self, BoxError> {
+        Self::on(0, host, key, lease, patience).await
+    }
+
+    fn of_task(&self) -> Self {
+        let me = self.host.random_token();
+        let latest = Arc::default();
+        Self {
+            me,
+            latest,
+            ..self.clone()
+        }
+    }
+
+    async fn acquire(&self) -> Result<Option<Held>, BoxError> {
+        self.acquire_as(self.host.random_token()).await
+    }
+
+    async fn extend(&self, held: &Held) -> Result<bool, BoxError> {
+        let sent = self.host.now();
+        let extended = self.extend_as(&held.token).await?;
+        if extended {
+            held.set_deadline(sent + self.lease);
+        }
+        Ok(extended)
+    }
+
+    async fn release(&self, held: &Held) -> Result<bool, BoxError> {
+        self.release_as(&held.token).await
     }
 }
