@@ -12,7 +12,7 @@ use redouble_conformance::{
     report::{html, json, terminal},
     runner::{Plan, QUICK, QUICK_REAL, Trial, judge, run_trial},
     scenario::{Scenario, generate::Generator, nemesis::NEMESES},
-    subject::{Expected, Row, SUBJECTS},
+    subject::{Expected, Row, subjects},
 };
 use std::{
     fs,
@@ -201,12 +201,12 @@ fn chosen(names: &[String]) -> Fallible<Vec<&'static Row>> {
     let name = |row: &Row| (row.make)().name();
     if let Some(unknown) = names
         .iter()
-        .find(|it| !SUBJECTS.iter().any(|row| name(row) == **it))
+        .find(|it| !subjects().any(|row| name(row) == **it))
     {
         return Err(format!("no lock is called {unknown:?} (see --list)").into());
     }
     let wanted = |row: &&Row| names.is_empty() || names.iter().any(|it| name(row) == *it);
-    Ok(SUBJECTS.iter().filter(wanted).collect())
+    Ok(subjects().filter(wanted).collect())
 }
 
 fn known_nemesis(name: Option<&str>) -> Fallible<()> {
@@ -323,7 +323,7 @@ fn progress_bar(name: &str, count: u64) -> ProgressBar {
 
 fn list(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "locks:")?;
-    for row in SUBJECTS {
+    for row in subjects() {
         let expected = match row.expected {
             Expected::Sound => "sound".to_owned(),
             Expected::Convicted(of) => {

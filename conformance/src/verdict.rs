@@ -81,8 +81,10 @@ fn cost(nemesis: &str) -> Cost {
 /// early nothing helps but more of them.
 #[must_use]
 pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Property) -> Claim {
+    let borne = |nemesis: &str| promises.survives_failover && nemesis == "failover";
     let claims = nemeses
         .iter()
+        .filter(|nemesis| !borne(nemesis))
         .map(|nemesis| under(promises, cost(nemesis), property));
     let weaker = |one, other| match (one, other) {
         (Claim::Outside, _) | (_, Claim::Outside) => Claim::Outside,

@@ -5,7 +5,7 @@ use crate::{
     checker::Property,
     history::{Actor, Belief, Call, Cause, History, Moment, PROBE_HOST, Stored, What},
     runner::{Counterexample, Trial},
-    subject::{Expected, SUBJECTS},
+    subject::{Expected, subjects},
     verdict::Cell,
 };
 use std::{
@@ -56,9 +56,7 @@ fn write_page(out: &mut String, trials: &[Trial]) -> fmt::Result {
 
 fn write_trial(out: &mut String, trial: &Trial) -> fmt::Result {
     let class = if trial.as_expected() { "good" } else { "bad" };
-    let summary = SUBJECTS
-        .iter()
-        .find(|row| (row.make)().name() == trial.name);
+    let summary = subjects().find(|row| (row.make)().name() == trial.name);
     let seconds = trial.elapsed.as_secs_f64();
     write!(
         out,

@@ -28,6 +28,8 @@ pub(super) struct Player {
     pub(super) host: Host,
     pub(super) actor: Actor,
     pub(super) lock: SharedLock,
+    /// The lock object of the actor, if its process has several.
+    pub(super) own: OnceCell<Arc<dyn AnyLock>>,
     /// What the actor holds, the latest grant last.
     pub(super) grants: Vec<Held>,
 }
@@ -227,10 +229,10 @@ impl Player {
             self.world.scenario.lease(),
         );
         let open = || self.world.subject.open(&self.host, key, lease);
-        self.lock
-            .get_or_try_init(open)
-            .await
-            .map_err(|_| Refusal::Other)
+        let shared = self.lock.get_or_try_init(open).await;
+        let shared = shared.map_err(|_| Refusal::Other)?;
+        let own = || async { shared.of_task().unwrap_or_else(|| Arc::clone(shared)) };
+        Ok(self.own.get_or_init(own).await)
     }
 
     async fn renew(&self, op: OpId, polls: u32) {

@@ -362,6 +362,7 @@ impl World {
                 host: host.clone(),
                 actor,
                 lock: Arc::clone(&lock),
+                own: OnceCell::new(),
                 grants: Vec::new(),
             };
             host.spawn(player.play(events));
@@ -375,6 +376,7 @@ impl World {
             host: self.host(PROBE_HOST),
             actor: Actor::on(PROBE_HOST),
             lock: Arc::default(),
+            own: OnceCell::new(),
             grants: Vec::new(),
         }
     }

@@ -3,6 +3,8 @@
 mod canary;
 mod kind;
 mod promises;
+mod seed;
+mod specimen;
 mod suspect;
 
 pub use crate::history::Refusal;
@@ -10,6 +12,8 @@ pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
 pub use kind::Mutex;
 pub use promises::{Fencing, Promises};
+pub use seed::SEEDS;
+pub use specimen::SPECIMENS;
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
 
 use crate::{
@@ -49,6 +53,13 @@ pub trait Subject: Send + Sync + 'static {
         key: &str,
         lease: Duration,
     ) -> impl Future<Output = Result<Self::Lock, BoxError>> + Send;
+
+    /// Makes the lock object of one task from that of its process, where the owner of a lock is a handle
+    /// that tasks do not share. Unless said otherwise, they all use the same.
+    fn of_task(&self, lock: &Self::Lock) -> Option<Self::Lock> {
+        let _ = lock;
+        None
+    }
 
     /// Takes the lock if it is free; `None` if another holds it.
     fn try_lock(
@@ -215,7 +226,13 @@ fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
     Box::new(Arc::new(subject))
 }
 
-/// All subjects, ours first.
+/// All subjects: ours, then the systems that people run, then what is known to be broken.
+pub fn subjects() -> impl Iterator<Item = &'static Row> {
+    let known = SEEDS.iter().chain(SPECIMENS).copied().flatten();
+    SUBJECTS.iter().chain(known)
+}
+
+/// Our locks, and the canary.
 pub const SUBJECTS: &[Row] = &[
     Row {
         make: || boxed(Mutex::plain()),

@@ -28,6 +28,8 @@ pub struct Promises {
     pub renews: bool,
     /// A holder is told of the loss of its grant, by its deadline.
     pub signals: bool,
+    /// A failover to a replica is said to lose no grant.
+    pub survives_failover: bool,
 }
 
 /// What the fencing tokens of a lock are good for.
@@ -59,6 +61,7 @@ impl Promises {
             fair: false,
             renews: false,
             signals: false,
+            survives_failover: false,
         }
     }
 
@@ -89,6 +92,13 @@ impl Promises {
     #[must_use]
     pub const fn with_deadline(mut self) -> Self {
         self.deadline = true;
+        self
+    }
+
+    /// A failover to a replica loses no grant: what people say of it.
+    #[must_use]
+    pub const fn surviving_failover(mut self) -> Self {
+        self.survives_failover = true;
         self
     }
 

@@ -52,6 +52,8 @@ pub type Granted = Result<Option<Arc<dyn AnyGrant>>, BoxError>;
 
 /// The lock object of a [`Suspect`]: see [`Subject`] for what the methods do.
 pub trait AnyLock: Send + Sync {
+    /// [`Subject::of_task`].
+    fn of_task(&self) -> Option<Arc<dyn AnyLock>>;
     /// [`Subject::try_mode`].
     fn try_mode(&self, mode: Mode) -> Later<'_, Granted>;
     /// [`Subject::lock_mode`].
@@ -146,6 +148,12 @@ impl<S: Subject> Lock<S> {
 }
 
 impl<S: Subject> AnyLock for Lock<S> {
+    fn of_task(&self) -> Option<Arc<dyn AnyLock>> {
+        let (subject, lock) = (Arc::clone(&self.subject), self.subject.of_task(&self.lock)?);
+        let lock = Arc::new(lock);
+        Some(Arc::new(Self { subject, lock }))
+    }
+
     fn try_mode(&self, mode: Mode) -> Later<'_, Granted> {
         Box::pin(async move { self.granted(self.subject.try_mode(&self.lock, mode).await) })
     }
