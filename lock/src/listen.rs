@@ -36,6 +36,7 @@ struct State {
 
 impl Ear {
     /// Uses this connection from now on, and no other.
+    #[cfg(feature = "redis")]
     pub(crate) fn give(&self, dialled: Dialled) {
         *self.lock() = State {
             open: None,
