@@ -9,9 +9,12 @@
 
 mod belief;
 mod event;
+mod message;
 
 pub use belief::{Belief, End};
 pub use event::{Access, Actor, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What};
+pub(crate) use message::HEAD_MAX;
+pub use message::Message;
 
 use crate::scenario::Topology;
 use serde::{Deserialize, Serialize};
@@ -83,6 +86,8 @@ pub struct History {
     pub topology: Topology,
     /// What happened, in order.
     pub entries: Vec<Entry>,
+    /// What went over the links, in the order of sending.
+    pub messages: Vec<Message>,
 }
 
 impl History {
@@ -96,6 +101,7 @@ impl History {
             reentrant: false,
             topology: Topology::ONE,
             entries: Vec::new(),
+            messages: Vec::new(),
         }
     }
 
