@@ -9,6 +9,7 @@
 
 mod belief;
 mod event;
+mod message;
 mod operation;
 mod terms;
 mod tokens;
@@ -18,6 +19,8 @@ pub use belief::{Belief, End};
 pub use event::{
     Access, Actor, CANCELLED, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What,
 };
+pub(crate) use message::HEAD_MAX;
+pub use message::Message;
 pub use operation::{Operation, Outcome};
 pub use terms::Terms;
 pub use tokens::{Life, Tokens};
@@ -98,6 +101,8 @@ pub struct History {
     pub terms: Terms,
     /// What happened, in order.
     pub entries: Vec<Entry>,
+    /// What went over the links, in the order of sending.
+    pub messages: Vec<Message>,
 }
 
 impl History {
@@ -112,6 +117,7 @@ impl History {
             topology: Topology::ONE,
             terms: Terms::NONE,
             entries: Vec::new(),
+            messages: Vec::new(),
         }
     }
 

@@ -303,6 +303,8 @@ impl Drop for ClientEnd {
 struct Message {
     bytes: Vec<u8>,
     due: Duration,
+    /// Its name in the record.
+    name: usize,
 }
 
 /// The task of a link: carries bytes between a client's end and the server's transport.
@@ -366,6 +368,11 @@ impl Link {
         *last
     }
 
+    fn note(&self, direction: Direction, bytes: &[u8]) -> usize {
+        let (host, node) = (self.plan.host, self.touched.server);
+        self.recorder.sent(host, node, direction, bytes)
+    }
+
     /// Takes what the client has written since the last look.
     fn collect(&mut self, now: Duration) {
         let sent = {
@@ -379,15 +386,17 @@ impl Link {
             return;
         }
         for bytes in sent {
+            let name = self.note(Direction::Requests, &bytes);
             match self.plan.cut(Direction::Requests, now) {
                 Some((Lost::Late, until)) => {
-                    self.requests.push_back(Message { bytes, due: until });
+                    let due = until;
+                    self.requests.push_back(Message { bytes, due, name });
                     return self.cut(Lost::Late);
                 }
                 Some((lost, _)) => return self.cut(lost),
                 None => {
                     let due = self.due(Direction::Requests, now);
-                    self.requests.push_back(Message { bytes, due });
+                    self.requests.push_back(Message { bytes, due, name });
                 }
             }
         }
@@ -403,6 +412,7 @@ impl Link {
             self.touched.mark();
             match Pin::new(&mut self.transport).poll_write(cx, &message.bytes)? {
                 Poll::Ready(written) if written == message.bytes.len() => {
+                    self.recorder.arrived(message.name);
                     self.requests.pop_front();
                 }
                 Poll::Ready(written) => drop(message.bytes.drain(..written)),
@@ -423,17 +433,23 @@ impl Link {
             match Pin::new(&mut self.transport).poll_read(cx, &mut buf)? {
                 Poll::Pending => return Ok(true),
                 Poll::Ready(()) if buf.filled().is_empty() => return Ok(false),
-                Poll::Ready(()) if self.hang_up => {}
-                Poll::Ready(()) => match self.plan.cut(Direction::Replies, now) {
-                    Some((lost, _)) => self.cut(lost),
-                    None => {
-                        let due = self.due(Direction::Replies, now);
-                        self.replies.push_back(Message {
-                            bytes: buf.filled().to_vec(),
-                            due,
-                        });
+                Poll::Ready(()) => {
+                    let name = self.note(Direction::Replies, buf.filled());
+                    if self.hang_up {
+                        continue;
                     }
-                },
+                    match self.plan.cut(Direction::Replies, now) {
+                        Some((lost, _)) => self.cut(lost),
+                        None => {
+                            let due = self.due(Direction::Replies, now);
+                            self.replies.push_back(Message {
+                                bytes: buf.filled().to_vec(),
+                                due,
+                                name,
+                            });
+                        }
+                    }
+                }
             }
         }
     }
@@ -445,6 +461,7 @@ impl Link {
         let mut pipe = lock(&self.pipe);
         while let Some(message) = self.replies.front().filter(|message| message.due <= now) {
             pipe.arrived.extend_from_slice(&message.bytes);
+            self.recorder.arrived(message.name);
             self.replies.pop_front();
         }
         if let Some(reader) = pipe.reader.take() {
