@@ -4,7 +4,7 @@
 use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness},
-    coverage::Coverage,
+    coverage::{Coverage, Missed},
     history::Moment,
     scenario::{Scenario, generate::Generator, shrink},
     simulation::{Run, RunError},
@@ -149,6 +149,8 @@ pub struct Trial {
     pub backend: String,
     /// Runs per row of the matrix and property.
     pub cells: BTreeMap<(&'static str, Property), Cell>,
+    /// Whether its runs were in virtual time.
+    pub in_virtual_time: bool,
     /// What was seen.
     pub coverage: Coverage,
     /// The first failure of each promised property.
@@ -178,6 +180,16 @@ impl Trial {
             .into_iter()
             .filter(|&property| self.total(property).broken > 0)
             .collect()
+    }
+
+    /// What its runs have not seen often enough. Nothing is said about a subject that was tried only
+    /// until it was convicted, or in real time, where there are few runs.
+    #[must_use]
+    pub fn missed(&self) -> Vec<Missed> {
+        match self.expected {
+            Expected::Sound if self.in_virtual_time => self.coverage.missed(&self.promises),
+            Expected::Sound | Expected::Convicted(_) => Vec::new(),
+        }
     }
 
     /// Whether the verdict is the expected one.
@@ -212,6 +224,7 @@ pub fn run_trial(
         expected,
         backend: backend.name(),
         cells: BTreeMap::new(),
+        in_virtual_time: backend.virtual_time(),
         coverage: Coverage::default(),
         counterexamples: Vec::new(),
         unsupported: 0,
@@ -367,14 +380,14 @@ fn record(trial: &mut Trial, seed: u64, scenario: &Scenario, judged: &Judged) ->
         match finding {
             Finding::Valid => cell.held += 1,
             Finding::Unknown(_) => cell.unknown += 1,
-            Finding::Violation(_) => {
+            Finding::Violation(witness) => {
                 cell.seed = cell.seed.or(Some(seed));
-                match claim(trial.promises, &nemeses, property) {
-                    Claim::Holds => {
-                        cell.broken += 1;
-                        broken.push(property);
-                    }
-                    Claim::Outside => cell.outside += 1,
+                let claim = claim(trial.promises, &nemeses, property);
+                if claim.blames(&judged.run.history, property, witness) {
+                    cell.broken += 1;
+                    broken.push(property);
+                } else {
+                    cell.outside += 1;
                 }
             }
         }
@@ -401,10 +414,13 @@ fn minimal(
     };
     if backend.virtual_time() {
         let shrunk = shrink(scenario, |candidate| {
-            let promised = claim(suspect.promises(), &candidate.nemeses(), property);
-            promised == Claim::Holds
-                && judge(suspect, backend, candidate)
-                    .is_ok_and(|judged| judged.witness(property).is_some())
+            let claim = claim(suspect.promises(), &candidate.nemeses(), property);
+            let blames = |judged: &Judged| {
+                let witness = judged.witness(property);
+                witness.is_some_and(|it| claim.blames(&judged.run.history, property, it))
+            };
+            claim != Claim::Outside
+                && judge(suspect, backend, candidate).is_ok_and(|judged| blames(&judged))
         });
         example.judged = judge(suspect, backend, &shrunk.scenario)?;
         (example.scenario, example.shrink_runs) = (shrunk.scenario, shrunk.runs);

@@ -3,7 +3,14 @@
 //! Verdicts are per property. What breaks outside of what was promised is reported as such and
 //! convicts nobody.
 
-use crate::{checker::Property, scenario::nemesis::DRIFT_PPM_MAX, subject::Promises};
+mod quorum;
+
+use crate::{
+    checker::{Property, Witness},
+    history::History,
+    scenario::{Topology, nemesis::DRIFT_PPM_MAX},
+    subject::{Fencing, Promises},
+};
 use std::collections::BTreeSet;
 
 /// What a lock claims about a property under certain faults.
@@ -11,8 +18,22 @@ use std::collections::BTreeSet;
 pub enum Claim {
     /// It must hold.
     Holds,
+    /// It must hold as long as few enough of the lock's nodes failed.
+    Quorum,
     /// It is outside of the guarantee.
     Outside,
+}
+
+impl Claim {
+    /// Whether a lock is to blame for what was seen to break.
+    #[must_use]
+    pub fn blames(self, history: &History, property: Property, witness: &Witness) -> bool {
+        match self {
+            Self::Holds => true,
+            Self::Quorum => quorum::stands(history, property, witness),
+            Self::Outside => false,
+        }
+    }
 }
 
 /// What a fault takes from the guarantees of a lock.
@@ -20,22 +41,31 @@ pub enum Claim {
 enum Cost {
     /// Nothing: it costs availability at most.
     Nothing,
+    /// What a holder has sent arrives when it holds no longer.
+    Punctuality,
     /// Clocks run apart, within what most locks allow for.
     Drift,
-    /// A holder believes for longer than the servers do: clocks beyond any bound, a server that
-    /// forgets early, two masters.
+    /// A holder believes for longer than the servers do: its clock runs beyond any bound.
     Belief,
+    /// A server forgets early.
+    Memory,
+    /// The same, and what was given back comes back: it was not replicated.
+    Resurrection,
+    /// There are two masters, and what was given back at one comes back.
+    Unity,
     /// Leases end late: nobody loses a lock, everybody waits for longer.
     Patience,
 }
 
-/// The column of faults: what each one costs a lock on one node, and one on several nodes whose
-/// majority it strikes.
+/// The column of faults: what each one costs a lock on one node.
 fn cost(nemesis: &str) -> Cost {
     match nemesis {
+        "pause" | "crash" | "delay" | "cut" | "partition" => Cost::Punctuality,
         "drift" | "node-drift" => Cost::Drift,
-        "suspend" | "drift-beyond" | "node-amnesia" | "eviction" | "node-clock-forward"
-        | "node-fast" | "failover" | "split-brain" => Cost::Belief,
+        "suspend" | "drift-beyond" => Cost::Belief,
+        "node-amnesia" | "eviction" | "node-clock-forward" | "node-fast" => Cost::Memory,
+        "failover" => Cost::Resurrection,
+        "split-brain" => Cost::Unity,
         "node-clock-back" | "node-slow" | "node-freeze" => Cost::Patience,
         _ => Cost::Nothing,
     }
@@ -44,33 +74,76 @@ fn cost(nemesis: &str) -> Cost {
 /// What a lock with these promises claims about a property in a scenario in which these nemeses
 /// strike.
 ///
-/// On one node, delays, cuts, partitions, pauses, crashes and work past the lease change nothing:
-/// whoever still believes has a deadline that protects the others, and whoever has no deadline
-/// claims nothing past the lease. Clocks that run apart are a matter of what was promised. Against
-/// servers that forget early nothing helps but more of them.
+/// On one node, delays, cuts, partitions, pauses, crashes and work past the lease change nothing for
+/// the holders: whoever still believes has a deadline that protects the others, and whoever has no
+/// deadline claims nothing past the lease. Without fencing they do change what happens at the
+/// resource. Clocks that run apart are a matter of what was promised. Against servers that forget
+/// early nothing helps but more of them.
 #[must_use]
 pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Property) -> Claim {
-    let tolerated = i64::from(promises.drift_ppm) >= 2 * DRIFT_PPM_MAX;
-    let outside = |cost| match cost {
-        Cost::Nothing => false,
-        Cost::Drift => !tolerated && believes(property),
-        Cost::Belief => believes(property),
-        Cost::Patience => property == Property::Progress,
-    };
     let borne = |nemesis: &str| promises.survives_failover && nemesis == "failover";
-    if nemeses
+    let claims = nemeses
         .iter()
-        .any(|nemesis| !borne(nemesis) && outside(cost(nemesis)))
-    {
-        Claim::Outside
-    } else {
-        Claim::Holds
+        .filter(|nemesis| !borne(nemesis))
+        .map(|nemesis| under(promises, cost(nemesis), property));
+    let weaker = |one, other| match (one, other) {
+        (Claim::Outside, _) | (_, Claim::Outside) => Claim::Outside,
+        (Claim::Quorum, _) | (_, Claim::Quorum) => Claim::Quorum,
+        (Claim::Holds, Claim::Holds) => Claim::Holds,
+    };
+    claims.fold(Claim::Holds, weaker)
+}
+
+fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
+    let only_if = |holds: bool| if holds { Claim::Holds } else { Claim::Outside };
+    let quorum = match promises.topology {
+        Topology::Nodes(3..) => Claim::Quorum,
+        Topology::Nodes(_) | Topology::Replicated { .. } => Claim::Outside,
+    };
+    let fenced = promises.fencing != Fencing::None;
+    let lasting = promises.fencing == Fencing::Lasting;
+    let unfenced = property == Property::Accesses && !fenced;
+    let believed = believes(property) || unfenced;
+    match cost {
+        Cost::Nothing => Claim::Holds,
+        Cost::Punctuality => only_if(!unfenced),
+        Cost::Drift => {
+            let tolerated = i64::from(promises.drift_ppm) >= 2 * DRIFT_PPM_MAX;
+            only_if(tolerated || !believed)
+        }
+        Cost::Belief => only_if(!believed),
+        Cost::Resurrection | Cost::Unity if property == Property::CleanUp => Claim::Outside,
+        Cost::Memory | Cost::Resurrection if believed => quorum,
+        // Nothing keeps them but the server.
+        Cost::Memory | Cost::Resurrection => match property {
+            Property::Accesses | Property::Fencing => only_if(lasting),
+            Property::Admission | Property::Latch => Claim::Outside,
+            _ => Claim::Holds,
+        },
+        // Two masters may mint equal tokens; the resource refuses the second.
+        Cost::Unity => match property {
+            Property::Fencing | Property::Admission | Property::Latch => Claim::Outside,
+            _ => only_if(!believed),
+        },
+        Cost::Patience if waits_for_leases(property) => quorum,
+        Cost::Patience => Claim::Holds,
     }
 }
 
 /// Whether a property is about what holders believe.
 const fn believes(property: Property) -> bool {
-    matches!(property, Property::Exclusion | Property::Truth)
+    matches!(
+        property,
+        Property::Exclusion | Property::Linearizable | Property::Truth
+    )
+}
+
+/// Whether a property is about what the end of a lease does at the latest.
+const fn waits_for_leases(property: Property) -> bool {
+    matches!(
+        property,
+        Property::Progress | Property::Liveness | Property::Cancellation
+    )
 }
 
 /// The row of the verdict matrix that a scenario counts for.
@@ -145,7 +218,69 @@ mod tests {
         }
         assert_eq!(on("node-freeze", Property::Exclusion), Claim::Holds);
         assert_eq!(on("node-freeze", Property::Progress), Claim::Outside);
+        assert_eq!(on("node-freeze", Property::Liveness), Claim::Outside);
         assert_eq!(on("error-reply", Property::Progress), Claim::Holds);
+        assert_eq!(on("failover", Property::CleanUp), Claim::Outside);
+        assert_eq!(on("node-crash", Property::CleanUp), Claim::Holds);
+        for nemesis in [
+            "cut",
+            "delay",
+            "partition",
+            "pause",
+            "suspend",
+            "node-freeze",
+        ] {
+            for property in [Property::Honesty, Property::Timeouts, Property::Renewal] {
+                assert_eq!(on(nemesis, property), Claim::Holds, "{nemesis}, {property}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_resource_needs_fences_where_messages_are_late() {
+        let bare = Promises::mutex_on_one_node().with_deadline();
+        let on =
+            |promises, nemesis, property| claim(promises, &BTreeSet::from([nemesis]), property);
+        let fenced = |fencing| bare.with_fencing(fencing);
+        for nemesis in [
+            "pause",
+            "crash",
+            "delay",
+            "cut",
+            "partition",
+            "suspend",
+            "drift-beyond",
+        ] {
+            assert_eq!(on(bare, nemesis, Property::Accesses), Claim::Outside);
+            let counter = fenced(Fencing::Counter);
+            assert_eq!(on(counter, nemesis, Property::Accesses), Claim::Holds);
+        }
+        assert_eq!(on(bare, "overwork", Property::Accesses), Claim::Holds);
+        for property in [Property::Accesses, Property::Fencing] {
+            let forgotten = |fencing| on(fenced(fencing), "failover", property);
+            assert_eq!(forgotten(Fencing::Counter), Claim::Outside);
+            assert_eq!(forgotten(Fencing::Lasting), Claim::Holds);
+        }
+        let two_masters = |property| on(fenced(Fencing::Lasting), "split-brain", property);
+        assert_eq!(two_masters(Property::Accesses), Claim::Holds);
+        assert_eq!(two_masters(Property::Fencing), Claim::Outside);
+    }
+
+    #[test]
+    fn several_nodes_bear_that_few_of_them_forget() {
+        let redlock = Promises::mutex_on_one_node()
+            .with_deadline()
+            .with_drift_ppm(10_000)
+            .on(Topology::Nodes(5));
+        let on = |nemeses: &[&'static str], property| {
+            claim(redlock, &nemeses.iter().copied().collect(), property)
+        };
+        assert_eq!(on(&["node-amnesia"], Property::Exclusion), Claim::Quorum);
+        assert_eq!(on(&["node-slow"], Property::Progress), Claim::Quorum);
+        assert_eq!(on(&["suspend"], Property::Exclusion), Claim::Outside);
+        let both = on(&["eviction", "suspend"], Property::Truth);
+        assert_eq!(both, Claim::Outside);
+        assert_eq!(on(&["node-amnesia"], Property::Continuity), Claim::Holds);
     }
 
     #[test]

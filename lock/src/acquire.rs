@@ -9,6 +9,7 @@ use crate::{
     hub::Waiter,
     lease::Lease,
     options::Options,
+    parts::Parts,
     retry,
     token::Token,
 };
@@ -57,6 +58,11 @@ pub(crate) async fn acquire(
         let setback = match held.claim().acquire(lease, call.limit()).await {
             Attempt::Granted { sent } => {
                 let deadline = lease.deadline(sent);
+                if let Err(error) = call.replicate(held.claim()).await {
+                    drop(waiter);
+                    call.settle(held.claim()).await;
+                    return Err(error);
+                }
                 if env.now() < deadline {
                     if let Some(waiter) = waiter.take() {
                         waiter.granted();
@@ -75,7 +81,10 @@ pub(crate) async fn acquire(
                 }
                 Setback::Contended { holder_ttl }
             }
-            Attempt::Failed(error) => Setback::Failed(error),
+            Attempt::Failed(error) => {
+                options.observer.failed(held.claim().key(), &error);
+                Setback::Failed(error)
+            }
         };
         let listens = waiter.as_ref().is_some_and(Waiter::is_listening);
         match call.next(&setback, listens) {
@@ -101,6 +110,37 @@ pub(crate) async fn acquire(
                 return Err(call.error(setback, settled));
             }
         }
+    }
+}
+
+/// Goes on with a grant of another process. Its own clock counts, from before the request.
+///
+/// A failure leaves the grant as it is, so that this can be tried again until its lease is over.
+pub(crate) async fn adopt(
+    env: &Arc<dyn Environment>,
+    options: &Options,
+    parts: &Parts,
+    claim: Arc<dyn Claim>,
+) -> Result<Guard, LockError> {
+    let lease = options.lease(options.lease)?;
+    let until = env.now().saturating_add(options.reply_timeout);
+    claim.adopt(parts.fence);
+    let sent = loop {
+        match claim.extend(lease, until).await {
+            Ok(Some(sent)) => break sent,
+            Ok(None) => return Err(LockError::Lost(LossReason::Gone)),
+            // As any extension, it may be repeated at once.
+            Err(error) if error.is_unknown() && env.now() < until => {}
+            Err(error) if error.is_unknown() => return Err(LockError::Unknown(error)),
+            Err(error) => return Err(LockError::Redis(error)),
+        }
+    };
+    let custody = Custody::new(claim, Arc::clone(env));
+    let deadline = lease.deadline(sent);
+    if env.now() < deadline {
+        Guard::new(custody, Arc::clone(env), options, lease, deadline).await
+    } else {
+        Err(LockError::Lost(LossReason::Expired))
     }
 }
 
@@ -213,6 +253,20 @@ impl<'a> Call<'a> {
 
     fn is_cut_off(&self, now: Duration) -> bool {
         now.saturating_sub(self.last_answer) >= self.lease.ttl()
+    }
+
+    /// Waits for as many replicas as are asked for.
+    async fn replicate(&self, claim: &Arc<dyn Claim>) -> Result<(), LockError> {
+        let wanted = self.options.replicas;
+        if wanted == 0 {
+            return Ok(());
+        }
+        match claim.replicate(wanted, self.limit()).await {
+            Ok(confirmed) if confirmed >= u64::from(wanted) => Ok(()),
+            Ok(confirmed) => Err(LockError::NotReplicated { wanted, confirmed }),
+            Err(error) if error.is_unknown() => Err(LockError::Unknown(error)),
+            Err(error) => Err(LockError::Redis(error)),
+        }
     }
 
     /// Settles a claim in the time that is left, which may be none.

@@ -9,11 +9,21 @@ use std::sync::Arc;
 pub(crate) struct Custody {
     claim: Arc<dyn Claim>,
     env: Arc<dyn Environment>,
+    handed_over: bool,
 }
 
 impl Custody {
     pub(crate) fn new(claim: Arc<dyn Claim>, env: Arc<dyn Environment>) -> Self {
-        Self { claim, env }
+        Self {
+            claim,
+            env,
+            handed_over: false,
+        }
+    }
+
+    /// Ends the duty: somebody else has it now.
+    pub(crate) fn hand_over(&mut self) {
+        self.handed_over = true;
     }
 
     pub(crate) fn claim(&self) -> &Arc<dyn Claim> {
@@ -23,7 +33,7 @@ impl Custody {
 
 impl Drop for Custody {
     fn drop(&mut self) {
-        if self.claim.is_settled() {
+        if self.handed_over || self.claim.is_settled() {
             return;
         }
         let claim = Arc::clone(&self.claim);

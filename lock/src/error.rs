@@ -49,6 +49,19 @@ pub enum LockError {
         lease: Duration,
     },
 
+    /// The lock was granted, but fewer replicas than asked for confirmed that they have it; it was given back.
+    #[error("{confirmed} of {wanted} replicas have the lock")]
+    NotReplicated {
+        /// How many were asked for.
+        wanted: u32,
+        /// How many confirmed in time.
+        confirmed: u64,
+    },
+
+    /// A grant of another lock than the one that was to adopt it.
+    #[error("a grant of another lock")]
+    OtherLock,
+
     /// A semaphore cannot give so many permits, ever; or none were asked for.
     #[error("{permits} permits were asked for, of {capacity}")]
     InvalidPermits {
@@ -66,7 +79,7 @@ pub enum LockError {
     #[error("the latch is not set")]
     NotSet,
 
-    /// There is no runtime for the task that a watchdog needs; the lock was given back.
+    /// There is no runtime for the task that a watchdog, or watching the key, needs; the lock was given back.
     #[error("no runtime to run the watchdog on")]
     NoRuntime,
 }
@@ -117,12 +130,14 @@ impl LockError {
             | Self::TimedOut { .. }
             | Self::Lost(_)
             | Self::Unknown(_)
+            | Self::NotReplicated { .. }
             | Self::NoQuorum(_) => true,
             Self::Redis(error) => error.is_transient(),
             Self::InvalidLease { .. }
             | Self::InvalidPermits { .. }
             | Self::NothingToLock
             | Self::NotSet
+            | Self::OtherLock
             | Self::NoRuntime => false,
         }
     }
@@ -134,6 +149,8 @@ impl LockError {
 pub enum LossReason {
     /// Its deadline came without a confirmed extension. The key may stand a little longer.
     Expired,
+    /// It was held for as long as [`max_hold`](crate::LockBuilder::max_hold) allows.
+    MaxHold,
     /// Redis answered that the key is gone or belongs to another acquisition: it was deleted or
     /// evicted, or the server lost it in a restart or a failover.
     Gone,
@@ -143,10 +160,16 @@ impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired => "its deadline has passed",
+            Self::MaxHold => "it was held for as long as is allowed",
             Self::Gone => "the key does not hold our token any more",
         })
     }
 }
+
+/// Reports that a text is no [`Parts`](crate::Parts) of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not the parts of a lock")]
+pub struct PartsError;
 
 /// A failure of one request to one Redis node.
 #[derive(Debug, Clone)]

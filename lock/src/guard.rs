@@ -2,19 +2,24 @@
 
 use crate::{
     algorithm::Claim,
+    cancellation::CancellationToken,
     custody::Custody,
     environment::Environment,
     error::{LockError, LossReason, NodeError},
     lease::{Belief, Lease},
     options::Options,
+    parts::Parts,
     token::{FencingToken, Token},
-    watchdog,
+    watch, watchdog,
 };
 use std::{
     fmt,
     future::pending,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -47,21 +52,25 @@ impl Guard {
         lease: Lease,
         deadline: Duration,
     ) -> Result<Self, LockError> {
+        let granted = deadline.saturating_sub(lease.validity());
         let held = Arc::new(Held {
             claim: Arc::clone(custody.claim()),
             env,
             options: options.clone(),
             lease,
+            granted,
             belief: Mutex::new(Belief::HeldUntil(deadline)),
+            hard_end: AtomicBool::new(false),
+            span: tracing::debug_span!("lock.hold", key = %custody.claim().key().escape_ascii()),
             ended: Notify::new(),
         });
         let guard = Self { held, custody };
-        if options.watchdog {
-            let task = watchdog::watch(Arc::clone(&guard.held));
-            if guard.held.env.spawn(Box::pin(task)).is_err() {
-                let _ = guard.release().await;
-                return Err(LockError::NoRuntime);
-            }
+        let (env, held) = (&guard.held.env, || Arc::clone(&guard.held));
+        let spawned = !options.watchdog || env.spawn(Box::pin(watchdog::watch(held()))).is_ok();
+        let watched = !options.watch_key || env.spawn(Box::pin(watch::watch(held()))).is_ok();
+        if !spawned || !watched {
+            let _ = guard.release().await;
+            return Err(LockError::NoRuntime);
         }
         Ok(guard)
     }
@@ -152,6 +161,29 @@ impl Guard {
         }
     }
 
+    /// Takes the guard apart, so that another process can go on holding the lock: [`Lock::adopt`](crate::Lock::adopt).
+    /// Nothing is released and nothing extended any more; unless somebody adopts it, the lock stands until its lease is
+    /// over.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`] if the lock is lost already.
+    pub fn into_parts(mut self) -> Result<Parts, LockError> {
+        let remaining = match self.held.belief() {
+            Belief::HeldUntil(deadline) => deadline.saturating_sub(self.held.env.now()),
+            Belief::Lost(reason) => return Err(LockError::Lost(reason)),
+            Belief::Released => Duration::ZERO,
+        };
+        self.held.end(Belief::Released);
+        self.custody.hand_over();
+        Ok(Parts {
+            key: self.key().to_vec(),
+            token: *self.token(),
+            fence: self.fence(),
+            remaining,
+        })
+    }
+
     /// Gives the lock back, and tells whether it was ours to the end.
     ///
     /// The watchdog is stopped before the release is sent. A release without an answer is repeated
@@ -179,6 +211,14 @@ impl Guard {
     /// # }
     /// ```
     pub async fn release(self) -> Release {
+        let outcome = self.give_back().await;
+        let (held, key) = (self.held.held_for(), self.key());
+        let observer = &self.held.options.observer;
+        observer.tell(|metrics| metrics.released(key, held, &outcome));
+        outcome
+    }
+
+    async fn give_back(&self) -> Release {
         let held = &self.held;
         held.end(Belief::Released);
         let claim = self.custody.claim();
@@ -239,6 +279,35 @@ impl Guard {
         }
     }
 
+    /// Returns a token by which other tasks learn that the lock is not held any more.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+    /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+    /// # async fn next_job() { tokio::time::sleep(std::time::Duration::from_secs(5)).await }
+    /// let guard = locks.mutex("order:17").build().lock().await?;
+    /// let lost = guard.cancellation_token();
+    /// let worker = tokio::spawn(async move {
+    ///     while !lost.is_cancelled() {
+    ///         tokio::select! {
+    ///             biased;
+    ///             () = lost.cancelled() => break,
+    ///             () = next_job() => {}
+    ///         }
+    ///     }
+    /// });
+    /// drop(guard);
+    /// worker.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn cancellation_token(&self) -> CancellationToken {
+        CancellationToken::new(Arc::clone(&self.held))
+    }
+
     /// Runs `work` for as long as the lock is held: drops it at its next await when the lock is
     /// lost. Work that does not await is not stopped by this, and neither is what it has already
     /// sent elsewhere.
@@ -284,6 +353,11 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // The watchdog first; then the custody, a field, is dropped and sees to the release.
+        if matches!(self.held.belief(), Belief::HeldUntil(_)) {
+            let (held, key) = (self.held.held_for(), self.key());
+            let observer = &self.held.options.observer;
+            observer.tell(|metrics| metrics.dropped(key, held));
+        }
         self.held.end(Belief::Released);
     }
 }
@@ -323,7 +397,12 @@ pub(crate) struct Held {
     pub(crate) env: Arc<dyn Environment>,
     pub(crate) options: Options,
     pub(crate) lease: Lease,
+    /// The moment before the lock was asked for.
+    pub(crate) granted: Duration,
     belief: Mutex<Belief>,
+    /// The lease is not extended any more, as it was held for long enough.
+    hard_end: AtomicBool,
+    pub(crate) span: tracing::Span,
     ended: Notify,
 }
 
@@ -381,6 +460,37 @@ impl Held {
     fn update(&self, change: impl FnOnce(&mut Belief, Duration) -> Belief) -> Belief {
         let mut belief = self.belief.lock().unwrap_or_else(PoisonError::into_inner);
         // Read under the lock, so that the belief sees time in order.
-        change(&mut belief, self.env.now())
+        let (now, before) = (self.env.now(), *belief);
+        let seen = change(&mut belief, now);
+        if !matches!(before, Belief::HeldUntil(_)) {
+            return seen;
+        }
+        if seen == Belief::Lost(LossReason::Expired) && self.hard_end.load(Ordering::Relaxed) {
+            *belief = Belief::Lost(LossReason::MaxHold);
+        }
+        let after = *belief;
+        drop(belief);
+        if let Belief::Lost(reason) = after {
+            self.tell_loss(now, reason);
+        }
+        after
+    }
+
+    /// Called once for each grant that is lost.
+    fn tell_loss(&self, now: Duration, reason: LossReason) {
+        let key = self.claim.key();
+        tracing::warn!(parent: &self.span, key = %key.escape_ascii(), %reason, "lost a lock");
+        let held = now.saturating_sub(self.granted);
+        let observer = &self.options.observer;
+        observer.tell(|metrics| metrics.lost(key, held, reason));
+    }
+
+    fn held_for(&self) -> Duration {
+        self.env.now().saturating_sub(self.granted)
+    }
+
+    /// Notes that the lease will end, and why.
+    pub(crate) fn hold_no_longer(&self) {
+        self.hard_end.store(true, Ordering::Relaxed);
     }
 }

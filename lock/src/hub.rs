@@ -20,6 +20,7 @@
 //! What is not covered: messages that the network loses, holders that die, clients that publish nothing,
 //! and a waiter whose future nobody polls. So every waiter also asks from time to time.
 
+use crate::watch::Watchers;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -36,6 +37,7 @@ const FOR_ALL: &[u8] = b"all";
 #[derive(Default)]
 pub(crate) struct Hub {
     channels: Mutex<BTreeMap<Vec<u8>, Channel>>,
+    watchers: Mutex<Watchers>,
     arrivals: AtomicU64,
 }
 
@@ -57,32 +59,29 @@ struct Seat {
 impl Hub {
     /// Adds a waiter. The second value is true if it is the first one of its channel, which then needs
     /// somebody who subscribes.
-    pub(crate) fn join(self: &Arc<Self>, name: Vec<u8>, token: &[u8]) -> (Waiter, bool) {
-        let bell = Arc::new(Notify::new());
+    fn join(&self, name: Vec<u8>, token: &[u8], bell: &Arc<Notify>) -> (Place, bool) {
         let mut channels = self.lock();
         let is_new = !channels.contains_key(&name);
         let channel = channels.entry(name.clone()).or_default();
         // Drawn under the lock, so that numbers are in order.
-        let number = self.arrivals.fetch_add(1, Ordering::Relaxed);
+        let number = self.number();
         let woken = std::mem::take(&mut channel.unclaimed);
         let seat = Seat {
             token: token.to_vec(),
             woken,
-            bell: Arc::clone(&bell),
+            bell: Arc::clone(bell),
         };
         channel.seats.insert(number, seat);
-        let waiter = Waiter {
-            hub: Arc::clone(self),
+        let place = Place {
             channel: name,
             number,
-            bell,
             asked_awake: false,
         };
-        (waiter, is_new)
+        (place, is_new)
     }
 
-    /// Takes in a message. It is for the waiter whose token it names, or for all; any other, and that
-    /// is the usual one, for whoever came first.
+    /// Takes in a message. With nothing in it, it is for whoever came first; or it is for all; or for the waiter
+    /// whose token it names, if that is here.
     pub(crate) fn message(&self, name: &[u8], payload: &[u8]) {
         if let Some(channel) = self.lock().get_mut(name) {
             channel.message(payload);
@@ -140,7 +139,33 @@ impl Hub {
         bell.map_or_else(Arc::default, Arc::clone)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Channel>> {
+    /// Takes in that somebody else has changed these keys, or may have changed all.
+    pub(crate) fn changed(&self, keys: Option<&[Vec<u8>]>) {
+        let watchers = self.watchers();
+        match keys {
+            Some(keys) => {
+                let changed = keys.iter().filter_map(|key| watchers.get(key));
+                changed
+                    .flat_map(BTreeMap::values)
+                    .for_each(|bell| bell.notify_one());
+            }
+            None => {
+                let all = watchers.values().flat_map(BTreeMap::values);
+                all.for_each(|bell| bell.notify_one());
+            }
+        }
+    }
+
+    pub(crate) fn watchers(&self) -> MutexGuard<'_, Watchers> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that nobody else has.
+    pub(crate) fn number(&self) -> u64 {
+        self.arrivals.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Channels> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -150,10 +175,10 @@ impl Channel {
         if payload == FOR_ALL {
             self.unclaimed = true;
             self.seats.values_mut().for_each(Seat::wake);
+        } else if payload.is_empty() {
+            self.wake();
         } else if let Some(seat) = self.seats.values_mut().find(|seat| seat.token == payload) {
             seat.wake();
-        } else {
-            self.wake();
         }
     }
 
@@ -172,81 +197,130 @@ impl Seat {
     }
 }
 
-/// One waiter's place. Dropping it leaves the channel, and hands on a wake-up that was not used.
+/// One waiter, on the channels of all the locks that it wants. Dropping it leaves them, and hands on wake-ups
+/// that were not used.
 pub(crate) struct Waiter {
     hub: Arc<Hub>,
+    places: Vec<Place>,
+    bell: Arc<Notify>,
+}
+
+struct Place {
     channel: Vec<u8>,
     number: u64,
-    bell: Arc<Notify>,
     /// Whether the question that is under way was asked with the wake-up in hand.
     asked_awake: bool,
 }
 
 impl Waiter {
+    /// Takes places on channels. `first` is called for each channel where it is the first waiter, which then
+    /// needs somebody who subscribes.
+    pub(crate) fn new(
+        hub: &Arc<Hub>,
+        channels: impl Iterator<Item = Vec<u8>>,
+        token: &[u8],
+        mut first: impl FnMut(&[u8]),
+    ) -> Self {
+        let bell = Arc::new(Notify::new());
+        let join = |channel: Vec<u8>| {
+            let (place, is_new) = hub.join(channel, token, &bell);
+            if is_new {
+                first(&place.channel);
+            }
+            place
+        };
+        Self {
+            places: channels.map(join).collect(),
+            hub: Arc::clone(hub),
+            bell,
+        }
+    }
+
     /// Whether messages arrive, as far as is known.
     pub(crate) fn is_listening(&self) -> bool {
         let channels = self.hub.lock();
-        channels
-            .get(&self.channel)
-            .is_some_and(|channel| channel.confirmed)
+        let confirmed = |place: &Place| {
+            let channel = channels.get(&place.channel);
+            channel.is_some_and(|channel| channel.confirmed)
+        };
+        self.places.iter().all(confirmed)
     }
 
     /// Waits until this waiter shall ask.
     pub(crate) async fn woken(&self) {
-        while !self.seat(|_, seat| seat.woken) {
+        while !self.is_woken() {
             self.bell.notified().await;
         }
     }
 
+    fn is_woken(&self) -> bool {
+        let mut channels = self.hub.lock();
+        self.places
+            .iter()
+            .any(|place| place.seat(&mut channels, |_, seat| seat.woken))
+    }
+
     /// Notes that a question is about to be sent.
     pub(crate) fn asks(&mut self) {
-        self.asked_awake = self.seat(|_, seat| seat.woken);
+        let mut channels = self.hub.lock();
+        for place in &mut self.places {
+            place.asked_awake = place.seat(&mut channels, |_, seat| seat.woken);
+        }
     }
 
     /// Notes that the question was answered with a refusal.
     pub(crate) fn refused(&mut self) {
-        if std::mem::take(&mut self.asked_awake) {
-            self.seat(|unclaimed, seat| {
-                seat.woken = std::mem::take(unclaimed);
-                seat.woken
-            });
+        let mut channels = self.hub.lock();
+        for place in &mut self.places {
+            if std::mem::take(&mut place.asked_awake) {
+                place.seat(&mut channels, |unclaimed, seat| {
+                    seat.woken = std::mem::take(unclaimed);
+                    seat.woken
+                });
+            }
         }
     }
 
     /// Leaves with the lock: whoever is next hears of it when that is released.
     pub(crate) fn granted(self) {
-        if self.asked_awake {
-            self.seat(|_, seat| std::mem::take(&mut seat.woken));
+        let mut channels = self.hub.lock();
+        for place in self.places.iter().filter(|place| place.asked_awake) {
+            place.seat(&mut channels, |_, seat| std::mem::take(&mut seat.woken));
         }
     }
+}
 
-    fn seat(&self, look: impl FnOnce(&mut bool, &mut Seat) -> bool) -> bool {
-        let mut channels = self.hub.lock();
+type Channels = BTreeMap<Vec<u8>, Channel>;
+
+impl Place {
+    fn seat(
+        &self,
+        channels: &mut Channels,
+        look: impl FnOnce(&mut bool, &mut Seat) -> bool,
+    ) -> bool {
         let Some(channel) = channels.get_mut(&self.channel) else {
             return false;
         };
-        let Channel {
-            seats, unclaimed, ..
-        } = channel;
-        seats
-            .get_mut(&self.number)
-            .is_some_and(|seat| look(unclaimed, seat))
+        let seat = channel.seats.get_mut(&self.number);
+        seat.is_some_and(|seat| look(&mut channel.unclaimed, seat))
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
         let mut channels = self.hub.lock();
-        let Some(channel) = channels.get_mut(&self.channel) else {
-            return;
-        };
-        // Nothing, if the channel was abandoned and another one has its name.
-        if let Some(seat) = channel.seats.remove(&self.number) {
-            if seat.woken {
-                channel.wake();
-            }
-            if channel.seats.is_empty() {
-                channel.deserted.notify_one();
+        for place in &self.places {
+            let Some(channel) = channels.get_mut(&place.channel) else {
+                continue;
+            };
+            // Nothing, if the channel was abandoned and another one has its name.
+            if let Some(seat) = channel.seats.remove(&place.number) {
+                if seat.woken {
+                    channel.wake();
+                }
+                if channel.seats.is_empty() {
+                    channel.deserted.notify_one();
+                }
             }
         }
     }
@@ -263,12 +337,11 @@ mod tests {
     }
 
     fn join(hub: &Arc<Hub>, token: &str) -> Waiter {
-        hub.join(NAME.to_vec(), token.as_bytes()).0
+        Waiter::new(hub, [NAME.to_vec()].into_iter(), token.as_bytes(), |_| {})
     }
 
     fn woken(waiters: &[Waiter]) -> Vec<bool> {
-        let look = |waiter: &Waiter| waiter.seat(|_, seat| seat.woken);
-        waiters.iter().map(look).collect()
+        waiters.iter().map(Waiter::is_woken).collect()
     }
 
     #[test]
@@ -288,6 +361,7 @@ mod tests {
         let hub = hub();
         let waiters = ["a", "b", "c"].map(|token| join(&hub, token));
         hub.message(NAME, b"b");
+        hub.message(NAME, b"who waits elsewhere");
         assert_eq!(woken(&waiters), [false, true, false]);
         hub.message(NAME, FOR_ALL);
         assert_eq!(woken(&waiters), [true, true, true]);
@@ -301,10 +375,10 @@ mod tests {
         waiter.asks();
         hub.message(NAME, b"");
         waiter.refused();
-        assert!(waiter.seat(|_, seat| seat.woken), "asked before");
+        assert!(waiter.is_woken(), "asked before");
         waiter.asks();
         waiter.refused();
-        assert!(!waiter.seat(|_, seat| seat.woken));
+        assert!(!waiter.is_woken());
     }
 
     #[test]
@@ -315,10 +389,10 @@ mod tests {
         waiter.asks();
         hub.message(NAME, b"");
         waiter.refused();
-        assert!(waiter.seat(|_, seat| seat.woken));
+        assert!(waiter.is_woken());
         waiter.asks();
         waiter.refused();
-        assert!(!waiter.seat(|_, seat| seat.woken));
+        assert!(!waiter.is_woken());
     }
 
     #[test]
@@ -345,13 +419,21 @@ mod tests {
     #[test]
     fn a_channel_ends_with_its_last_waiter() {
         let hub = hub();
-        let (first, is_new) = hub.join(NAME.to_vec(), b"a");
-        assert!(is_new && !hub.join(NAME.to_vec(), b"b").1);
+        let mut new = Vec::new();
+        let channels = || [NAME.to_vec(), b"other".to_vec()].into_iter();
+        let first = Waiter::new(&hub, channels(), b"a", |name| new.push(name.to_vec()));
+        assert_eq!(new, channels().collect::<Vec<_>>());
+        drop(Waiter::new(&hub, channels(), b"b", |_| {
+            panic!("there is one")
+        }));
         assert!(!hub.close_if_deserted(NAME) && !hub.interrupt_if_deserted(NAME));
         hub.confirm(NAME);
+        assert!(!first.is_listening());
+        hub.confirm(b"other");
         assert!(first.is_listening());
         drop(first);
         assert!(hub.interrupt_if_deserted(NAME) && hub.close_if_deserted(NAME));
+        assert!(hub.close_if_deserted(b"other"));
         assert!(hub.lock().is_empty());
     }
 

@@ -18,7 +18,7 @@ pub use semaphore::{Capacity, Permits, Semaphore};
 
 use crate::{
     algorithm::{
-        Claim,
+        Claim, around,
         scripted::{Scheme, Scripted},
     },
     guard::Guard,
@@ -31,8 +31,9 @@ use std::{fmt, sync::Arc};
 /// One acquisition on the manager's node.
 fn scripted(core: &Core, scheme: Scheme, options: &Options, token: Token) -> Arc<dyn Claim> {
     let node = Arc::clone(&core.node);
+    let scheme = around::with_options(scheme, options, &token);
     let claim = Scripted::new(node, Arc::new(scheme), token, options.reply_timeout);
-    Arc::new(claim)
+    Arc::new(claim.holding_at_least(options.hold_at_least))
 }
 
 /// A kind of lock.

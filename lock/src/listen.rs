@@ -36,6 +36,7 @@ struct State {
 
 impl Ear {
     /// Uses this connection from now on, and no other.
+    #[cfg(feature = "redis")]
     pub(crate) fn give(&self, dialled: Dialled) {
         *self.lock() = State {
             open: None,
@@ -73,29 +74,29 @@ impl Ear {
 }
 
 impl Node {
-    /// Takes a seat among those who wait for `channel`; nothing where no message can arrive.
+    /// Takes a seat among those who wait on `channels`; nothing where no message can arrive.
     pub(crate) fn wait_for(
         self: &Arc<Self>,
-        channel: Vec<u8>,
+        channels: impl Iterator<Item = Vec<u8>>,
         token: &[u8],
         reply_timeout: Duration,
     ) -> Option<Waiter> {
         if self.ear.is_deaf() && !self.current().is_some_and(|line| line.hears()) {
             return None;
         }
-        let (waiter, is_first) = self.hub.join(channel.clone(), token);
-        if is_first {
+        let mut runs = true;
+        let waiter = Waiter::new(&self.hub, channels, token, |channel| {
             let keeper = Keeper {
                 node: Arc::clone(self),
-                channel: channel.clone(),
+                channel: channel.to_vec(),
                 reply_timeout,
             };
             if self.env().spawn(Box::pin(keeper.run())).is_err() {
-                self.hub.abandon(&channel);
-                return None;
+                self.hub.abandon(channel);
+                runs = false;
             }
-        }
-        Some(waiter)
+        });
+        runs.then_some(waiter)
     }
 
     /// The connection that messages come on; nothing if there is no way to have one.
@@ -103,10 +104,6 @@ impl Node {
         let line = self.line(until).await?;
         if line.hears() {
             return Ok(Some(line));
-        }
-        if line.has_pushes() && self.endpoint.redials() {
-            self.suspect(&line);
-            return Err(NodeError::new(NodeErrorKind::Disconnected));
         }
         let dialled = within(&**self.env(), until, async {
             let _turn = self.ear.dialling.lock().await;

@@ -1,14 +1,16 @@
 //! A lock as its user sees it, whatever its kind.
 
 use crate::{
-    acquire::{Wait, acquire},
+    acquire::{Wait, acquire, adopt},
     environment::Environment,
     error::LockError,
     kind::Kind,
     manager::Core,
     options::{LockBuilder, Options},
+    parts::Parts,
 };
 use std::{fmt, sync::Arc, time::Duration};
+use tracing::Instrument as _;
 
 /// A lock that can be taken, with or without waiting: [`Mutex`](crate::Mutex) and its relatives.
 ///
@@ -105,9 +107,62 @@ impl<K: Kind> Lock<K> {
         self.acquire(Wait::AtMost(wait)).await
     }
 
+    /// Goes on with a grant that another process took apart by [`Guard::into_parts`](crate::Guard::into_parts). It
+    /// is extended first, by one round trip, and from then on held as any other: with this lock's lease and watchdog, on this
+    /// process's clock.
+    ///
+    /// Of several who adopt the same parts all succeed, so they must be given to one only.
+    ///
+    /// # Errors
+    ///
+    /// * [`LockError::OtherLock`] if the parts are of another key.
+    /// * [`LockError::Lost`] if the lock is not that grant's any more.
+    /// * [`LockError::Unknown`] or [`LockError::Redis`] if Redis failed; the grant stays as it is, and this can be
+    ///   tried again until its lease is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// As a failure: the grant stays as it is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+    /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+    /// use redouble_lock::{Parts, Release};
+    ///
+    /// let lock = locks.mutex("order:17").build();
+    /// let text = lock.try_lock().await?.into_parts()?.to_string();
+    ///
+    /// // In another process:
+    /// let guard = lock.adopt(&text.parse::<Parts>()?).await?;
+    /// assert_eq!(guard.release().await, Release::Released);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn adopt(&self, parts: &Parts) -> Result<K::Guard, LockError> {
+        if parts.key != *self.key {
+            return Err(LockError::OtherLock);
+        }
+        let claim = self
+            .kind
+            .claim(&self.core, &self.key, &self.options, parts.token);
+        let guard = adopt(self.core.node.env(), &self.options, parts, claim).await?;
+        Ok(guard.into())
+    }
+
     pub(crate) async fn acquire(&self, wait: Wait) -> Result<K::Guard, LockError> {
         let claim = |token| self.kind.claim(&self.core, &self.key, &self.options, token);
-        let guard = acquire(self.core.node.env(), &self.options, wait, claim).await?;
+        let span = tracing::debug_span!("lock.wait", key = %self.key.escape_ascii());
+        let (env, options) = (self.core.node.env(), &self.options);
+        let begun = env.now();
+        let outcome = acquire(env, options, wait, claim).instrument(span).await;
+        let waited = env.now().saturating_sub(begun);
+        options.observer.tell(|metrics| match &outcome {
+            Ok(_) => metrics.granted(&self.key, waited),
+            Err(error) => metrics.not_granted(&self.key, waited, error),
+        });
+        let guard = outcome?;
         Ok(guard.into())
     }
 

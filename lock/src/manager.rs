@@ -6,6 +6,7 @@ use crate::{
     environment::{Environment, Tokio},
     kind::{Exclusive, Fenced},
     node::Node,
+    observe::{Metrics, Observer},
     options::LockBuilder,
     wire::Endpoint,
 };
@@ -20,6 +21,7 @@ pub struct LockManager {
 /// What all locks of a manager share.
 pub(crate) struct Core {
     pub(crate) node: Arc<Node>,
+    pub(crate) observer: Observer,
 }
 
 impl LockManager {
@@ -84,10 +86,7 @@ impl LockManager {
     where
         C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let manager = Self::new(connection.clone());
-        let ear = &manager.core.node.ear;
-        ear.give(connector::given(connection, pushes));
-        manager
+        Self::builder(connector::Pushed::new(connection, pushes)).build()
     }
 
     /// Lets messages arrive over a second connection, the user's own, so that waiters are woken and need not
@@ -131,7 +130,12 @@ impl LockManager {
         LockManagerBuilder {
             endpoint: Box::new(endpoint),
             env: Arc::new(Tokio),
+            observer: Observer::default(),
         }
+    }
+
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.core.node
     }
 
     pub(crate) fn core(&self) -> Arc<Core> {
@@ -160,6 +164,7 @@ impl fmt::Debug for LockManager {
 pub struct LockManagerBuilder {
     endpoint: Box<dyn Endpoint>,
     env: Arc<dyn Environment>,
+    observer: Observer,
 }
 
 impl LockManagerBuilder {
@@ -169,11 +174,20 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Sets who is told what becomes of the locks. Default: nobody.
+    pub fn metrics(mut self, metrics: impl Metrics) -> Self {
+        self.observer = Observer::new(metrics);
+        self
+    }
+
     /// Makes the manager. Nothing is sent to Redis.
     pub fn build(self) -> LockManager {
-        let node = Arc::new(Node::new(self.endpoint, self.env));
+        let core = Core {
+            node: Arc::new(Node::new(self.endpoint, self.env)),
+            observer: self.observer,
+        };
         LockManager {
-            core: Arc::new(Core { node }),
+            core: Arc::new(core),
         }
     }
 }

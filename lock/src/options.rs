@@ -1,6 +1,6 @@
 //! The knobs of a lock, and the builder that all kinds share.
 
-use crate::{error::LockError, lease::Lease, manager::Core};
+use crate::{error::LockError, lease::Lease, manager::Core, observe::Observer};
 use std::{fmt, sync::Arc, time::Duration};
 
 /// What a lock was built with.
@@ -12,6 +12,12 @@ pub(crate) struct Options {
     pub(crate) margin: Duration,
     pub(crate) reply_timeout: Duration,
     pub(crate) foreign_poll: Option<Duration>,
+    pub(crate) replicas: u32,
+    pub(crate) hold_at_least: Duration,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) metadata: Option<Arc<[u8]>>,
+    pub(crate) watch_key: bool,
+    pub(crate) observer: Observer,
 }
 
 impl Default for Options {
@@ -23,6 +29,12 @@ impl Default for Options {
             margin: Duration::from_millis(2),
             reply_timeout: Duration::from_millis(500),
             foreign_poll: None,
+            replicas: 0,
+            hold_at_least: Duration::ZERO,
+            max_hold: None,
+            metadata: None,
+            watch_key: false,
+            observer: Observer::default(),
         }
     }
 }
@@ -64,10 +76,14 @@ pub struct LockBuilder<K> {
 
 impl<K> LockBuilder<K> {
     pub(crate) fn new(core: Arc<Core>, key: &[u8], kind: K) -> Self {
+        let options = Options {
+            observer: core.observer.clone(),
+            ..Options::default()
+        };
         Self {
             core,
             key: key.into(),
-            options: Options::default(),
+            options,
             kind,
         }
     }
@@ -138,6 +154,58 @@ impl<K> LockBuilder<K> {
     /// arrive it begins with short pauses, which grow. Pauses are partly random.
     pub fn foreign_poll(mut self, foreign_poll: Duration) -> Self {
         self.options.foreign_poll = Some(foreign_poll);
+        self
+    }
+
+    /// Sets how many replicas must have the lock before it counts as granted. Default: none. One more round
+    /// trip, and the wait for the replicas, with `WAIT` on the connection of the grant; others that use that
+    /// connection wait too. For locks on one node.
+    ///
+    /// If fewer confirm within the reply timeout, the lock is given back and the call fails with
+    /// [`LockError::NotReplicated`]. A failover then loses the lock less often, but it still can: the replica
+    /// that is promoted need not be one of them, and extensions are not waited for.
+    pub fn replicas(mut self, replicas: u32) -> Self {
+        self.options.replicas = replicas;
+        self
+    }
+
+    /// Sets for how long a grant keeps others out at least, even if it is released before. Default: not at all.
+    ///
+    /// For work that shall be done once per interval, by whoever comes first, and whose workers have clocks that differ. The time counts
+    /// from the moment before the lock was asked for. A holder that loses its lease ends it earlier, so the lease should be as long.
+    pub fn hold_at_least(mut self, hold_at_least: Duration) -> Self {
+        self.options.hold_at_least = hold_at_least;
+        self
+    }
+
+    /// Sets for how long the [`watchdog`](Self::watchdog) extends a grant at most. Default: forever.
+    ///
+    /// The lease then ends at that time, counted from the grant, and the loss is told with
+    /// [`LossReason::MaxHold`](crate::LossReason::MaxHold). The first lease and those of [`Guard::extend`](crate::Guard::extend) are not cut short.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Sets whether the guard is told as soon as somebody else changes the key of the lock: it is then lost at once, and not
+    /// only when the next extension finds it gone. Default: no.
+    ///
+    /// It needs Redis 6 and a connection that receives RESP3 pushes: a client with `?protocol=resp3`, or
+    /// [`LockManager::with_pushes`](crate::LockManager::with_pushes). Without, attempts to lock fail. It costs one round trip per
+    /// connection and none per lock; a key that several share, such as that of a semaphore, one request for
+    /// each change. What the same connection does is not told, nor are changes in a cluster.
+    pub fn watch_key(mut self, watch_key: bool) -> Self {
+        self.options.watch_key = watch_key;
+        self
+    }
+
+    /// Sets what the holder says of itself, for [`LockManager::holder`](crate::LockManager::holder): a host, a
+    /// process, a reason. Default: nothing.
+    ///
+    /// It stands in a key of its own beside the lock, for as long, and is written and removed by the same
+    /// scripts, so there is no round trip more.
+    pub fn metadata(mut self, metadata: impl AsRef<[u8]>) -> Self {
+        self.options.metadata = Some(metadata.as_ref().into());
         self
     }
 }

@@ -25,9 +25,22 @@ impl Token {
         Self(digits)
     }
 
+    /// Reads what [`Display`](fmt::Display) writes.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let digits: [u8; Self::LEN] = text.as_bytes().try_into().ok()?;
+        let is_digit = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+        digits.iter().all(is_digit).then_some(Self(digits))
+    }
+
     /// Returns the token as it is stored in Redis.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Token {
+    fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }

@@ -1,40 +1,52 @@
 //! The background task that extends the lease of a guard. It belongs to one grant, and ends with it.
 
-use crate::{error::LockError, guard::Held, lease::Belief, retry};
+use crate::{
+    error::LockError,
+    guard::Held,
+    lease::{Belief, Lease},
+    retry,
+};
 use std::{sync::Arc, time::Duration};
+use tracing::Instrument as _;
 
-/// Extends the lease after each third of it, until the guard is released or the lock is lost.
-///
+/// Extends the lease after each third of it, until the guard is released, the lock is lost, or it was held
+/// for long enough. Sees to it that the loss is told in time, also if nobody looks.
+pub(crate) async fn watch(held: Arc<Held>) {
+    renew(&held).await;
+    held.ended().await;
+}
+
 /// A failure is not a loss: until the deadline it tries again, at once after the first one and then
 /// with pauses. One silent request takes at most a sixth of the lease, so that several fit in.
-pub(crate) async fn watch(held: Arc<Held>) {
+async fn renew(held: &Held) {
     let validity = held.lease.validity();
     let patience = held.options.reply_timeout.min(validity / 6);
     let mut failures = 0;
     let mut retry_at = Duration::ZERO;
-    loop {
-        let deadline = match held.belief() {
-            Belief::HeldUntil(deadline) => deadline,
-            Belief::Lost(reason) => {
-                let key = held.claim.key().escape_ascii();
-                return tracing::warn!(%key, %reason, "lost a lock");
-            }
-            Belief::Released => return,
-        };
+    while let Belief::HeldUntil(deadline) = held.belief() {
         let now = held.env.now();
         let due = held.lease.renew_at(deadline).max(retry_at);
         if now < due {
             // Then look again: the holder may have extended the lease itself meanwhile.
-            or_end(&held, held.env.sleep_until(due)).await;
+            or_end(held, held.env.sleep_until(due)).await;
             continue;
         }
-        let renewal = held.extend(held.lease, now.saturating_add(patience));
-        match or_end(&held, renewal).await {
-            Some(Ok(())) => failures = 0,
+        let Some(lease) = next(held, deadline, now) else {
+            return held.hold_no_longer();
+        };
+        let renewal = held.extend(lease, now.saturating_add(patience));
+        let span = tracing::debug_span!(parent: &held.span, "lock.renew");
+        match or_end(held, renewal.instrument(span)).await {
+            Some(Ok(())) if lease != held.lease => return held.hold_no_longer(),
+            Some(Ok(())) => {
+                held.options.observer.renewed(held.claim.key());
+                failures = 0;
+            }
             Some(Err(
                 LockError::Unknown(error) | LockError::NoQuorum(error) | LockError::Redis(error),
             )) => {
                 tracing::debug!(%error, "could not extend a lease");
+                held.options.observer.failed(held.claim.key(), &error);
                 let random = retry::draw(held.env.random());
                 if failures > 0 {
                     let pause = retry::back_off(failures, validity / 12, random);
@@ -45,6 +57,23 @@ pub(crate) async fn watch(held: Arc<Held>) {
             // The end; the next look tells which.
             Some(Err(_)) | None => {}
         }
+    }
+}
+
+/// The lease of an extension that is sent `now`: the usual one, or a shorter one, the last, so that the lock is
+/// not held for longer than is allowed. Nothing if the present one lasts that long.
+fn next(held: &Held, deadline: Duration, now: Duration) -> Option<Lease> {
+    let Some(max_hold) = held.options.max_hold else {
+        return Some(held.lease);
+    };
+    let end = held.granted.saturating_add(max_hold);
+    let rest = end.saturating_sub(now);
+    if deadline >= end {
+        None
+    } else if rest >= held.lease.ttl() {
+        Some(held.lease)
+    } else {
+        held.options.lease(rest).ok()
     }
 }
 

@@ -65,7 +65,7 @@ impl Checker for Exclusion {
 }
 
 /// Whether two may hold the lock like this at the same time, permits left aside.
-const fn get_along(one: Mode, other: Mode) -> bool {
+pub(super) const fn get_along(one: Mode, other: Mode) -> bool {
     match (one, other) {
         (Mode::Shared, Mode::Shared) | (Mode::Permits(_), Mode::Permits(_)) => true,
         (Mode::Exclusive, _) | (_, Mode::Exclusive) => false,

@@ -1,16 +1,46 @@
 //! The judges: each one a pure function of a history.
 
+mod access;
+mod admission;
+mod cancellation;
+mod cleanup;
 mod conduct;
+mod continuity;
 mod exclusion;
+mod fairness;
+mod fencing;
+mod honesty;
+mod latch;
+mod linearizable;
+mod liveness;
+mod lost_reply;
 mod ownership;
 mod progress;
+mod renewal;
+mod timeouts;
 mod truth;
+mod wakeup;
 
+pub use access::Accesses;
+pub use admission::Admission;
+pub use cancellation::Cancellation;
+pub use cleanup::CleanUp;
 pub use conduct::Conduct;
+pub use continuity::Continuity;
 pub use exclusion::Exclusion;
+pub use fairness::Fairness;
+pub use fencing::Fencing;
+pub use honesty::Honesty;
+pub use latch::Latch;
+pub use linearizable::Linearizable;
+pub use liveness::Liveness;
+pub use lost_reply::LostReply;
 pub use ownership::Ownership;
 pub use progress::Progress;
+pub use renewal::Renewal;
+pub use timeouts::Timeouts;
 pub use truth::Truth;
+pub use wakeup::WakeUp;
 
 use crate::history::{History, Moment, OpId};
 use serde::{Deserialize, Serialize};
@@ -24,22 +54,67 @@ pub enum Property {
     Conduct,
     /// Beliefs of different owners never overlap.
     Exclusion,
+    /// Accesses of different grants never interleave at the resource.
+    Accesses,
+    /// Fencing tokens rise.
+    Fencing,
+    /// Some order of the operations explains what everybody was told.
+    Linearizable,
     /// A late release or renewal never touches another's grant.
     Ownership,
     /// A dead holder's lock becomes free and is granted on.
     Progress,
+    /// When all is well, whoever waits is granted in time.
+    Liveness,
+    /// Whoever was queued first is granted first.
+    Fairness,
+    /// A free lock does not stay free while somebody waits for it.
+    WakeUp,
+    /// Leases are extended as long as needed, and losses are reported.
+    Renewal,
+    /// What is cancelled leaves nothing behind.
+    Cancellation,
+    /// Waits end when they should.
+    Timeouts,
+    /// A lost reply does not keep its client out.
+    LostReply,
+    /// When all calls have returned nothing is left.
+    CleanUp,
+    /// A result never claims more than the servers did.
+    Honesty,
     /// While a holder believes, the server stores its token.
     Truth,
+    /// Nothing revives a lost grant.
+    Continuity,
+    /// A counter lets just the first N in.
+    Admission,
+    /// A latch opens when everybody has counted, and not before.
+    Latch,
 }
 
 impl Property {
     /// All properties, in order of their ids.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 20] = [
         Self::Conduct,
         Self::Exclusion,
+        Self::Accesses,
+        Self::Fencing,
+        Self::Linearizable,
         Self::Ownership,
         Self::Progress,
+        Self::Liveness,
+        Self::Fairness,
+        Self::WakeUp,
+        Self::Renewal,
+        Self::Cancellation,
+        Self::Timeouts,
+        Self::LostReply,
+        Self::CleanUp,
+        Self::Honesty,
         Self::Truth,
+        Self::Continuity,
+        Self::Admission,
+        Self::Latch,
     ];
 
     /// The short id, as in `P1`.
@@ -48,9 +123,24 @@ impl Property {
         match self {
             Self::Conduct => "P0",
             Self::Exclusion => "P1",
+            Self::Accesses => "P2",
+            Self::Fencing => "P3",
+            Self::Linearizable => "P4",
             Self::Ownership => "P5",
             Self::Progress => "P6",
+            Self::Liveness => "P7",
+            Self::Fairness => "P9",
+            Self::WakeUp => "P10",
+            Self::Renewal => "P11",
+            Self::Cancellation => "P12",
+            Self::Timeouts => "P13",
+            Self::LostReply => "P14",
+            Self::CleanUp => "P15",
+            Self::Honesty => "P19",
             Self::Truth => "P20",
+            Self::Continuity => "P21",
+            Self::Admission => "P22",
+            Self::Latch => "P23",
         }
     }
 
@@ -60,16 +150,52 @@ impl Property {
         match self {
             Self::Conduct => "conduct",
             Self::Exclusion => "lease exclusion",
+            Self::Accesses => "access exclusion",
+            Self::Fencing => "fencing",
+            Self::Linearizable => "linearizability",
             Self::Ownership => "owner-only",
             Self::Progress => "deadlock freedom",
+            Self::Liveness => "liveness",
+            Self::Fairness => "fairness",
+            Self::WakeUp => "no lost wake-up",
+            Self::Renewal => "renewal",
+            Self::Cancellation => "cancellation",
+            Self::Timeouts => "timeouts",
+            Self::LostReply => "lost replies",
+            Self::CleanUp => "clean-up",
+            Self::Honesty => "truth",
             Self::Truth => "grounded belief",
+            Self::Continuity => "continuity",
+            Self::Admission => "admission",
+            Self::Latch => "latch",
         }
     }
 
     /// Whether it can be judged only where the server is observed.
     #[must_use]
     pub const fn needs_observation(self) -> bool {
-        matches!(self, Self::Ownership | Self::Truth)
+        match self {
+            Self::Conduct
+            | Self::Exclusion
+            | Self::Progress
+            | Self::Liveness
+            | Self::Renewal
+            | Self::Timeouts
+            | Self::Accesses
+            | Self::Fencing
+            | Self::Linearizable
+            | Self::Continuity
+            | Self::Admission
+            | Self::Latch => false,
+            Self::Ownership
+            | Self::Fairness
+            | Self::WakeUp
+            | Self::Cancellation
+            | Self::LostReply
+            | Self::CleanUp
+            | Self::Honesty
+            | Self::Truth => true,
+        }
     }
 
     /// What holds if it holds.
@@ -81,14 +207,62 @@ impl Property {
                 "no two owners believe at the same time that they hold the lock; belief ends with \
                  release, loss signal, crash or the holder's own deadline"
             }
+            Self::Accesses => {
+                "accesses of the resource by different grants never interleave, and none loses the \
+                 update of another"
+            }
+            Self::Fencing => {
+                "who asks after another was granted the lock gets a higher fencing token; who takes \
+                 again what it holds gets the same one"
+            }
+            Self::Linearizable => {
+                "what everybody was told can be explained by one order of the operations, in which \
+                 leases end no earlier than they may"
+            }
             Self::Ownership => {
                 "a late release or renewal never frees or extends the grant of another"
             }
             Self::Progress => {
                 "the lock of a dead holder is free after at most its lease, and is granted on"
             }
+            Self::Liveness => {
+                "a waiter for whom nothing is wrong is granted within a lease and a hand-over for \
+                 each one who waits"
+            }
+            Self::Fairness => "whoever was queued first, and stayed there, is granted first",
+            Self::WakeUp => {
+                "a free lock does not stay free while a living waiter that can be reached wants it"
+            }
+            Self::Renewal => {
+                "leases are extended while nothing is wrong, not after a release; a loss is \
+                 reported by the deadline, before anything else is said"
+            }
+            Self::Cancellation => {
+                "two round trips after a call was cancelled or a guard dropped nothing of it is left"
+            }
+            Self::Timeouts => "a call ends after the wait it was given, plus one request timeout",
+            Self::LostReply => {
+                "a lost reply delays its client's own retry by at most two round trips"
+            }
+            Self::CleanUp => {
+                "when all calls have returned and all bytes have arrived there are no keys, \
+                 subscriptions or tasks left"
+            }
+            Self::Honesty => {
+                "a result never claims more than the servers did: granted, released, lost already, \
+                 contended; no TTL is longer than the lease"
+            }
             Self::Truth => {
                 "while a holder believes that it holds, the server stores its token, unexpired"
+            }
+            Self::Continuity => {
+                "after its deadline or the news of its loss nothing revives a grant"
+            }
+            Self::Admission => {
+                "no more than N are let in, and with those who do not know not fewer, if as many ask"
+            }
+            Self::Latch => {
+                "the count of a latch neither rises nor passes 0, and waiters return exactly at 0"
             }
         }
     }
@@ -156,7 +330,28 @@ pub trait Checker: Sync {
 }
 
 /// All judges.
-pub const CHECKERS: &[&dyn Checker] = &[&Conduct, &Exclusion, &Ownership, &Progress, &Truth];
+pub const CHECKERS: &[&dyn Checker] = &[
+    &Conduct,
+    &Exclusion,
+    &Accesses,
+    &Fencing,
+    &Linearizable,
+    &Ownership,
+    &Progress,
+    &Liveness,
+    &Fairness,
+    &WakeUp,
+    &Renewal,
+    &Cancellation,
+    &Timeouts,
+    &LostReply,
+    &CleanUp,
+    &Honesty,
+    &Truth,
+    &Continuity,
+    &Admission,
+    &Latch,
+];
 
 /// A true time in a message: seconds with milliseconds.
 pub(crate) fn seconds(at: Duration) -> String {
@@ -191,6 +386,15 @@ pub(crate) mod hand_made {
                 mode: Mode::Exclusive,
             },
         }
+    }
+
+    pub(crate) fn waits(op: OpId, host: u8, wait: u64) -> What {
+        let call = Call::Acquire {
+            mode: Mode::Exclusive,
+            wait: s(wait),
+        };
+        let actor = Actor::on(host);
+        What::Invoke { op, actor, call }
     }
 
     pub(crate) fn releases(op: OpId, host: u8, grant: OpId) -> What {

@@ -9,9 +9,19 @@
 
 mod belief;
 mod event;
+mod operation;
+mod terms;
+mod tokens;
+mod trouble;
 
 pub use belief::{Belief, End};
-pub use event::{Access, Actor, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What};
+pub use event::{
+    Access, Actor, CANCELLED, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What,
+};
+pub use operation::{Operation, Outcome};
+pub use terms::Terms;
+pub use tokens::{Life, Tokens};
+pub use trouble::{Trouble, Troubles};
 
 use crate::scenario::Topology;
 use serde::{Deserialize, Serialize};
@@ -68,6 +78,9 @@ pub enum Kind {
     Latch(u32),
 }
 
+/// A request waits for its reply for a fraction of the lease.
+pub const REQUESTS_PER_LEASE: u32 = 6;
+
 /// Everything that happened in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
@@ -81,6 +94,8 @@ pub struct History {
     pub reentrant: bool,
     /// The servers that it runs on.
     pub topology: Topology,
+    /// What was promised, and how slow the world was without any fault.
+    pub terms: Terms,
     /// What happened, in order.
     pub entries: Vec<Entry>,
 }
@@ -95,6 +110,7 @@ impl History {
             kind: Kind::Mutex,
             reentrant: false,
             topology: Topology::ONE,
+            terms: Terms::NONE,
             entries: Vec::new(),
         }
     }
@@ -111,6 +127,12 @@ impl History {
     /// Appends an entry.
     pub fn push(&mut self, at: Duration, what: What) {
         self.entries.push(Entry { at, what });
+    }
+
+    /// How long a request waits for its reply, see [`REQUESTS_PER_LEASE`].
+    #[must_use]
+    pub fn request_timeout(&self) -> Duration {
+        self.lease / REQUESTS_PER_LEASE
     }
 
     /// The place of an entry in the total order.
@@ -145,6 +167,20 @@ impl History {
                     return None;
                 };
                 Some((op, (moment, actor, call)))
+            })
+            .collect()
+    }
+
+    /// How every operation that ended did so: an `Ok`, a `Fail` or an `Info`.
+    #[must_use]
+    pub fn ends(&self) -> BTreeMap<OpId, (Moment, &What)> {
+        self.iter()
+            .filter_map(|(moment, what)| {
+                let (What::Ok { op, .. } | What::Fail { op, .. } | What::Info { op, .. }) = what
+                else {
+                    return None;
+                };
+                Some((*op, (moment, what)))
             })
             .collect()
     }

@@ -9,6 +9,7 @@ use super::{
     scheduler::{Place, Spawner, Task, TaskHandle},
     stream::ClientEnd,
 };
+use crate::history::REQUESTS_PER_LEASE;
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisError, RedisResult,
     aio::MultiplexedConnection,
@@ -195,7 +196,7 @@ impl Host {
     /// How long a request of this process waits for its reply: a fraction of the lease.
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
-        self.0.lease / 6
+        self.0.lease / REQUESTS_PER_LEASE
     }
 
     /// Dials once. The driver must be polled for anything to happen.

@@ -11,7 +11,7 @@ pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
 pub use kind::Mutex;
-pub use promises::Promises;
+pub use promises::{Fencing, Promises};
 pub use seed::SEEDS;
 pub use specimen::SPECIMENS;
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
@@ -170,6 +170,18 @@ pub trait Subject: Send + Sync + 'static {
     /// the key.
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
         view.string(key).into_iter().collect()
+    }
+
+    /// Who waits for the lock according to a node, the next one first: a token per waiter. For locks
+    /// that keep a queue.
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let _ = (view, key);
+        Vec::new()
+    }
+
+    /// Whether a key may stay when nobody uses the lock, as a counter of fencing tokens does.
+    fn outlasts(&self, key: &[u8]) -> bool {
+        key.ends_with(b":fence")
     }
 
     /// Completes when the holder is told that the grant is lost.

@@ -1,6 +1,7 @@
 //! The algorithms, one file each. An algorithm says what is asked of Redis for one acquisition; it
 //! is a [`Claim`]. Waiting, guards and watchdogs work on claims and are the same for all of them.
 
+pub(crate) mod around;
 pub(crate) mod fair;
 pub(crate) mod fenced;
 pub(crate) mod multi;
@@ -50,6 +51,12 @@ pub(crate) trait Claim: Send + Sync + 'static {
     /// done or until the time is over. Returns [`is_settled`](Self::is_settled).
     fn settle(&self, until: Duration) -> BoxFuture<'_, bool>;
 
+    /// Takes over a grant that another process was given. Nothing is asked; the next thing is to extend it.
+    fn adopt(&self, fence: Option<FencingToken>);
+
+    /// Waits until `replicas` replicas have the grant, for some part of the time that is left. Returns how many have.
+    fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>>;
+
     /// Whether nothing of this acquisition is left in Redis or on its way there.
     fn is_settled(&self) -> bool;
 
@@ -63,6 +70,9 @@ pub(crate) trait Claim: Send + Sync + 'static {
 
     /// The longest lease that was asked for: nothing that is left behind lasts longer.
     fn longest_lease(&self) -> Duration;
+
+    /// Waits until somebody else may have changed what this grant consists of; forever where that is not watched.
+    fn changed(&self) -> BoxFuture<'_, ()>;
 
     /// Takes a seat among those who wait for a message that the lock is free; nothing where none can arrive.
     fn listen(&self) -> Option<Waiter> {

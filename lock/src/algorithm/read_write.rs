@@ -41,6 +41,8 @@ pub(crate) fn read(key: &[u8]) -> Scheme {
     Scheme {
         keys: keys(key),
         args: Vec::new(),
+        locks: 1,
+        watched: false,
         begins_with_set: false,
         queues: false,
         acquire: &READ,
@@ -61,6 +63,8 @@ pub(crate) fn write(key: &[u8], goes_first: Option<Duration>, fenced: bool) -> S
     Scheme {
         keys,
         args: vec![goes_first.map_or_else(|| number(0), millis), millis(kept)],
+        locks: 1,
+        watched: false,
         begins_with_set: false,
         queues: goes_first.is_some(),
         acquire: &WRITE,

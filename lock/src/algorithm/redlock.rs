@@ -17,7 +17,9 @@ use crate::{
 };
 use ask::Asked;
 use std::{
+    future::poll_fn,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    task::Poll,
     time::Duration,
 };
 use tokio::sync::watch;
@@ -341,6 +343,32 @@ impl Claim for Redlock {
             while open.next().await.is_some() {}
             self.is_settled()
         })
+    }
+
+    fn adopt(&self, fence: Option<FencingToken>) {
+        self.shared.nodes.iter().for_each(|node| node.adopt(None));
+        self.shared.state().fence = fence;
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        let mut nodes: Vec<_> = self
+            .shared
+            .nodes
+            .iter()
+            .map(|node| node.changed())
+            .collect();
+        Box::pin(poll_fn(move |cx| {
+            let mut changed = nodes.iter_mut().map(|node| node.as_mut().poll(cx));
+            if changed.any(|change| change.is_ready()) {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        }))
+    }
+
+    /// Independent nodes have no replicas that matter.
+    fn replicate(&self, _: u32, _: Duration) -> BoxFuture<'_, Result<u64, NodeError>> {
+        Box::pin(async { Err(NodeError::new(NodeErrorKind::Client)) })
     }
 
     fn is_settled(&self) -> bool {

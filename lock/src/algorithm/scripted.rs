@@ -20,9 +20,11 @@ use crate::{
     retry,
     script::Script,
     token::{FencingToken, Token},
+    watch::Watch,
     wire::{Command, Reply},
 };
 use std::{
+    future::pending,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -34,6 +36,10 @@ use std::{
 pub(crate) struct Scheme {
     /// The first one is the name of the lock. In a cluster all of them are in one slot.
     pub(crate) keys: Vec<Vec<u8>>,
+    /// How many of the first keys are locks, whose release is published on a channel of their own.
+    pub(crate) locks: usize,
+    /// Whether `acquire` and `extend` end with a read of all keys, so that changes by others can be told.
+    pub(crate) watched: bool,
     /// What all three scripts get besides the token and the lease.
     pub(crate) args: Vec<Vec<u8>>,
     /// Whether the first request is a plain `SET NX PX`; it says what `acquire` says.
@@ -46,8 +52,8 @@ pub(crate) struct Scheme {
     /// Replies 1, or 0 if the lock is not ours any more.
     pub(crate) extend: &'static Script,
     /// Replies 1, or 0 if the lock was not ours any more. If it removed something, it publishes on
-    /// `KEYS[1]:released`, whose message wakes one waiter of each process: with the payload `all` all of
-    /// them, with a token the waiter of that token, if it is there.
+    /// `KEYS[1]:released`. The payload says who is woken: nothing, one waiter of each process; `all`, all of
+    /// them; a token, the waiter that asks with it.
     pub(crate) release: &'static Script,
 }
 
@@ -67,6 +73,9 @@ pub(crate) struct Scripted {
     scheme: Arc<Scheme>,
     token: Token,
     reply_timeout: Duration,
+    hold_at_least: Duration,
+    /// Taken before anything is asked, so that no change is missed.
+    watch: Option<Watch>,
     traces: Mutex<Traces>,
 }
 
@@ -84,6 +93,8 @@ struct Traces {
     unsettled: Vec<Arc<Line>>,
     longest_lease: Duration,
     fence: Option<FencingToken>,
+    /// The connection that the grant came over, and the moment before it was asked for.
+    grant: Option<(Arc<Line>, Duration)>,
 }
 
 impl Scripted {
@@ -93,13 +104,42 @@ impl Scripted {
         token: Token,
         reply_timeout: Duration,
     ) -> Self {
+        let watch = scheme.watched.then(|| Watch::new(&node.hub, &scheme.keys));
         Self {
             node,
             scheme,
             token,
             reply_timeout,
+            watch,
+            hold_at_least: Duration::ZERO,
             traces: Mutex::default(),
         }
+    }
+
+    /// Lets a release leave the lock taken until so much time has passed since the grant.
+    pub(crate) fn holding_at_least(self, hold_at_least: Duration) -> Self {
+        Self {
+            hold_at_least,
+            ..self
+        }
+    }
+
+    async fn track(&self, line: &Arc<Line>, until: Duration) -> Result<(), NodeError> {
+        match self.watch {
+            Some(_) => self.node.track(line, until).await,
+            None => Ok(()),
+        }
+    }
+
+    /// For how long a release that is sent now leaves the lock taken, in ms.
+    fn rest_ms(&self) -> u64 {
+        let traces = self.traces();
+        let Some((_, sent)) = traces.grant.as_ref().filter(|_| traces.stands) else {
+            return 0;
+        };
+        let end = sent.saturating_add(self.hold_at_least);
+        let rest = end.saturating_sub(self.node.env().now());
+        u64::try_from(rest.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
     }
 
     fn traces(&self) -> MutexGuard<'_, Traces> {
@@ -107,7 +147,7 @@ impl Scripted {
     }
 
     async fn release_over(&self, line: &Arc<Line>, until: Duration) -> Result<bool, NodeError> {
-        let call = self.scheme.call(&self.token, 0);
+        let call = self.scheme.call(&self.token, self.rest_ms());
         let reply = self.node.run(line, self.scheme.release, call, until).await;
         let removed = flag(reply?)?;
         let mut traces = self.traces();
@@ -161,6 +201,9 @@ impl Claim for Scripted {
                 Ok(line) => line,
                 Err(error) => return Attempt::Failed(error),
             };
+            if let Err(error) = self.track(&line, until).await {
+                return Attempt::Failed(error);
+            }
             let repeated = {
                 let mut traces = self.traces();
                 traces.longest_lease = traces.longest_lease.max(lease.ttl());
@@ -185,7 +228,10 @@ impl Claim for Scripted {
                 let mut traces = self.traces();
                 traces.is_over(&line);
                 match attempt {
-                    Attempt::Granted { .. } => (traces.stands, traces.waits) = (true, false),
+                    Attempt::Granted { .. } => {
+                        (traces.stands, traces.waits) = (true, false);
+                        traces.grant = Some((Arc::clone(&line), sent));
+                    }
                     Attempt::Refused { .. } => traces.waits |= self.scheme.queues,
                     Attempt::Failed(_) => {}
                 }
@@ -202,6 +248,7 @@ impl Claim for Scripted {
     ) -> BoxFuture<'_, Result<Option<Duration>, NodeError>> {
         Box::pin(async move {
             let line = self.node.line(until).await?;
+            self.track(&line, until).await?;
             {
                 let mut traces = self.traces();
                 traces.longest_lease = traces.longest_lease.max(lease.ttl());
@@ -259,6 +306,31 @@ impl Claim for Scripted {
         })
     }
 
+    fn adopt(&self, fence: Option<FencingToken>) {
+        let mut traces = self.traces();
+        (traces.asked, traces.stands, traces.fence) = (true, true, fence);
+    }
+
+    fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>> {
+        Box::pin(async move {
+            // On the connection of the grant: WAIT is about what that one has written.
+            let Some((line, _)) = self.traces().grant.clone() else {
+                return Err(NodeError::new(NodeErrorKind::Client));
+            };
+            let left = self.limit(until).saturating_sub(self.node.env().now());
+            // Some of the time is for the way.
+            let patience = (left / 4 * 3).as_millis().max(1);
+            let command = Command::new("WAIT").arg(replicas.to_string());
+            let command = command.arg(patience.to_string());
+            match self.node.call(&line, command, until).await? {
+                Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
+                Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => {
+                    Err(NodeError::new(NodeErrorKind::Protocol))
+                }
+            }
+        })
+    }
+
     fn is_settled(&self) -> bool {
         let traces = self.traces();
         !traces.is_there() && traces.unsettled.is_empty()
@@ -272,10 +344,20 @@ impl Claim for Scripted {
         self.traces().longest_lease
     }
 
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            match &self.watch {
+                Some(watch) => watch.changed().await,
+                None => pending().await,
+            }
+        })
+    }
+
     fn listen(&self) -> Option<Waiter> {
-        let channel = [self.key(), b":released"].concat();
+        let locks = self.scheme.keys.iter().take(self.scheme.locks);
+        let channels = locks.map(|key| [key, &b":released"[..]].concat());
         self.node
-            .wait_for(channel, self.token.as_bytes(), self.reply_timeout)
+            .wait_for(channels, self.token.as_bytes(), self.reply_timeout)
     }
 
     fn fence(&self) -> Option<FencingToken> {

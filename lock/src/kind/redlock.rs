@@ -2,7 +2,7 @@
 
 use super::{FencedGuard, Kind, sealed::Sealed};
 use crate::{
-    algorithm::{self, Claim, fenced, scripted::Scripted, single},
+    algorithm::{self, Claim, around, fenced, scripted::Scripted, single},
     error::LockError,
     guard::Guard,
     lock::Lock,
@@ -120,10 +120,11 @@ impl Redlock {
         };
         // Each round has a token of its own; the plain SET would never tell a waiter how long to wait.
         scheme.begins_with_set = false;
-        let scheme = Arc::new(scheme);
+        let scheme = Arc::new(around::with_options(scheme, options, &token));
         let nodes = self.cores.iter().map(|core| {
             let (node, scheme) = (Arc::clone(&core.node), Arc::clone(&scheme));
-            Arc::new(Scripted::new(node, scheme, token, node_timeout))
+            let claim = Scripted::new(node, scheme, token, node_timeout);
+            Arc::new(claim.holding_at_least(options.hold_at_least))
         });
         let env = Arc::clone(self.cores[0].node.env());
         let nodes = nodes.collect();

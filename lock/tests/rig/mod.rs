@@ -2,10 +2,14 @@
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
-use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisResult, aio::MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisResult,
+    aio::MultiplexedConnection,
+};
 use redouble::{Clock, Server};
 use redouble_lock::{BoxFuture, Connected, Connector, LockManager};
 use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc::unbounded_channel;
 
 pub(crate) type Test = Result<(), Box<dyn std::error::Error>>;
 
@@ -18,18 +22,21 @@ pub(crate) async fn server() -> Arc<Server> {
     Arc::new(server.start().await.unwrap())
 }
 
-struct InProcess(Arc<Server>);
+pub(crate) struct InProcess(pub(crate) Arc<Server>);
 
 impl Connector for InProcess {
     type Connection = MultiplexedConnection;
 
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
         Box::pin(async {
-            let config = AsyncConnectionConfig::new().set_response_timeout(None);
-            let (info, stream) = (RedisConnectionInfo::default(), self.0.connect());
+            let (sender, pushes) = unbounded_channel();
+            let config = AsyncConnectionConfig::new()
+                .set_response_timeout(None)
+                .set_push_sender(sender);
+            let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
+            let stream = self.0.connect();
             let made = MultiplexedConnection::new_with_config(&info, stream, config).await?;
-            let driver: BoxFuture<'static, ()> = Box::pin(made.1);
-            Ok((made.0, Some(driver)))
+            Ok(Connected::new(made.0).driver(made.1).pushes(pushes))
         })
     }
 }

@@ -33,6 +33,7 @@ pub(super) const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("latency", &["doctor", "graph", "help"]),
     ("memory", &["doctor", "help"]),
     ("module", &["help", "load", "loadex", "unload"]),
+    ("object", &["help"]),
     ("pubsub", &["help"]),
     ("slowlog", &["help"]),
     ("script", &["help"]),

@@ -1,0 +1,375 @@
+//! P21, continuity: after its deadline, or after its holder was told of the loss, nothing revives a
+//! grant. No renewal of it succeeds, its guard names no new deadline, and nobody goes to the
+//! resource under it; nor does a renewal put back at the server what is gone there.
+//!
+//! A grant that never named a deadline has only the news of its loss to end it, and the server.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{Actor, Belief, Call, Cause, History, Moment, OpId, Stored, What};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// Judges P21.
+pub struct Continuity;
+
+impl Checker for Continuity {
+    fn property(&self) -> Property {
+        Property::Continuity
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        let ends = [revived(history), put_back(history)];
+        let first = ends.into_iter().flatten().min_by_key(|found| found.at);
+        first.map_or(Finding::Valid, Finding::Violation)
+    }
+}
+
+/// What a guard says of its grant.
+struct Life {
+    actor: Actor,
+    deadline: Option<Duration>,
+    /// When the grant ended for its holder, and why.
+    over: Option<(Moment, &'static str)>,
+    /// Whether an access was begun under it after that.
+    at_work: bool,
+}
+
+impl Life {
+    fn named(&mut self, deadline: Option<Duration>) {
+        self.deadline = deadline.or(self.deadline);
+    }
+
+    fn look(&mut self, now: Moment) {
+        if let (None, Some(deadline)) = (self.over, self.deadline)
+            && deadline <= now.at
+        {
+            self.over = Some((Moment::at(deadline), "its deadline passed"));
+        }
+    }
+
+    fn revived(&self, grant: OpId, at: Moment, how: &str) -> Option<Witness> {
+        let (over, why) = self.over?;
+        Some(Witness {
+            at,
+            until: None,
+            grants: vec![grant],
+            message: format!(
+                "the grant of {} was over at {}, when {why}; at {} {how}",
+                self.actor,
+                seconds(over.at),
+                seconds(at.at),
+            ),
+        })
+    }
+}
+
+/// The first sign of life of a grant that is over.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most of what happens is no matter here"
+)]
+fn revived(history: &History) -> Option<Witness> {
+    let calls = history.calls();
+    let mut lives: BTreeMap<OpId, Life> = BTreeMap::new();
+    for (at, what) in history.iter() {
+        lives.values_mut().for_each(|life| life.look(at));
+        let found = match *what {
+            What::Ok { op, deadline, .. } => match calls.get(&op) {
+                Some(&(_, _, Call::Renew { grant })) => lives.get_mut(&grant).and_then(|life| {
+                    life.named(deadline);
+                    life.revived(grant, at, "a renewal of it succeeded")
+                }),
+                Some(&(_, actor, call)) if call.acquires() => {
+                    let life = Life {
+                        actor,
+                        deadline,
+                        over: None,
+                        at_work: false,
+                    };
+                    lives.insert(op, life);
+                    None
+                }
+                _ => None,
+            },
+            What::Deadline {
+                grant,
+                deadline: Some(deadline),
+            } => lives.get_mut(&grant).and_then(|life| {
+                let later = at.at < deadline && life.deadline.is_none_or(|last| last < deadline);
+                life.named(Some(deadline));
+                let says = || life.revived(grant, at, "it got a new deadline");
+                later.then(says).flatten()
+            }),
+            What::Lost { grant } => {
+                if let Some(life) = lives.get_mut(&grant) {
+                    life.over = life.over.or(Some((at, "its holder was told of the loss")));
+                }
+                None
+            }
+            What::Invoke {
+                call: Call::Access { grant },
+                ..
+            } => {
+                if let Some(life) = lives.get_mut(&grant) {
+                    life.at_work = life.over.is_some();
+                }
+                None
+            }
+            What::Resource {
+                grant,
+                refused: false,
+                ..
+            } => lives
+                .get(&grant)
+                .filter(|life| life.at_work)
+                .and_then(|life| life.revived(grant, at, "the resource was accessed under it")),
+            _ => None,
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// How what a server stored went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    /// It expired, or was removed.
+    InOrder,
+    /// A fault took it: putting it back is not what is judged here.
+    ByFault,
+}
+
+/// The first renewal that stored anew what was gone at the only server.
+fn put_back(history: &History) -> Option<Witness> {
+    if !history.observed || history.topology.servers() != 1 {
+        return None;
+    }
+    let renewals = renewals(history);
+    if renewals.is_empty() {
+        return None;
+    }
+    let beliefs = history.beliefs();
+    let mut gone: BTreeMap<&[u8], Gone> = BTreeMap::new();
+    let mut shaken: BTreeSet<&[u8]> = BTreeSet::new();
+    let mut before: &[Stored] = &[];
+    for (at, what) in history.iter() {
+        let What::Server { cause, stored, .. } = what else {
+            continue;
+        };
+        for old in before {
+            let kept = stored.iter().any(|new| new.token == old.token);
+            if *cause == Cause::Fault {
+                shaken.insert(&old.token);
+            }
+            if !kept || !old.lives(at.at) {
+                let fault = shaken.contains(&*old.token);
+                let how = if fault { Gone::ByFault } else { Gone::InOrder };
+                gone.insert(&old.token, how);
+            }
+        }
+        for new in stored.iter().filter(|new| new.lives(at.at)) {
+            let back = gone.remove(&*new.token) == Some(Gone::InOrder);
+            if let (true, Cause::Client(host)) = (back, *cause) {
+                let by = renewals.iter().find(|renewal| {
+                    let on_time = renewal.from < at && at < renewal.to;
+                    let belief = beliefs.iter().find(|it| it.grant == renewal.grant);
+                    let theirs = belief.is_some_and(|it| owns(history, it, &new.token));
+                    on_time && theirs && renewal.actor.host == host
+                });
+                if let Some(renewal) = by {
+                    return Some(Witness {
+                        at,
+                        until: None,
+                        grants: vec![renewal.grant],
+                        message: format!(
+                            "at {} a renewal by {} stored again what the server had no longer",
+                            seconds(at.at),
+                            renewal.actor,
+                        ),
+                    });
+                }
+            }
+        }
+        before = stored;
+    }
+    None
+}
+
+struct Renewal {
+    grant: OpId,
+    actor: Actor,
+    from: Moment,
+    to: Moment,
+}
+
+/// All renewals that succeeded.
+fn renewals(history: &History) -> Vec<Renewal> {
+    let ends = history.ends();
+    let calls = history.calls().into_iter();
+    let renewals = calls.filter_map(|(op, (from, actor, call))| {
+        let (Call::Renew { grant }, Some(&(to, What::Ok { .. }))) = (call, ends.get(&op)) else {
+            return None;
+        };
+        Some(Renewal {
+            grant,
+            actor,
+            from,
+            to,
+        })
+    });
+    renewals.collect()
+}
+
+/// Whether a token came to the server while this grant was acquired.
+fn owns(history: &History, belief: &Belief, token: &[u8]) -> bool {
+    let mut entries = history.iter();
+    entries.any(|(at, what)| {
+        let What::Server {
+            cause: Cause::Client(host),
+            stored,
+            ..
+        } = what
+        else {
+            return false;
+        };
+        let acquired = belief.asked < at && at < belief.from && *host == belief.actor.host;
+        acquired && stored.iter().any(|it| it.token == token)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{checker::hand_made::*, history::Access};
+
+    fn broken(entries: Vec<(u64, What)>) -> Option<String> {
+        let finding = Continuity.check(&history(entries));
+        finding.witness().map(|witness| witness.message.clone())
+    }
+
+    fn held_until(deadline: Option<u64>, more: Vec<(u64, What)>) -> Vec<(u64, What)> {
+        let begin = vec![
+            (0, tries(1, 0)),
+            (0, stores(0, "a", Some(10))),
+            (1, granted(1, deadline)),
+        ];
+        begin.into_iter().chain(more).collect()
+    }
+
+    fn new_deadline(deadline: u64) -> What {
+        What::Deadline {
+            grant: 1,
+            deadline: Some(s(deadline)),
+        }
+    }
+
+    #[test]
+    fn renewals_in_time_pass() {
+        let in_time = vec![
+            (5, renews(2, 0, 1)),
+            (6, granted(2, Some(14))),
+            (12, new_deadline(21)),
+            (20, renews(3, 0, 1)),
+            (20, refused(3)),
+            (22, What::Lost { grant: 1 }),
+        ];
+        assert_eq!(broken(held_until(Some(9), in_time)), None);
+    }
+
+    #[test]
+    fn a_renewal_past_the_deadline_is_caught() {
+        let late = |at| {
+            let renewal = vec![(5, renews(2, 0, 1)), (at, granted(2, Some(19)))];
+            broken(held_until(Some(9), renewal))
+        };
+        assert_eq!(late(8), None);
+        assert_eq!(
+            late(9).as_deref(),
+            Some(
+                "the grant of c1 was over at 9.000 s, when its deadline passed; at 9.000 s a \
+                 renewal of it succeeded"
+            )
+        );
+    }
+
+    #[test]
+    fn after_a_delivered_loss_nothing_revives_it() {
+        let after_loss = |deadline, what: Vec<(u64, What)>| {
+            let loss = vec![(3, What::Lost { grant: 1 })];
+            broken(held_until(deadline, loss.into_iter().chain(what).collect()))
+        };
+        let renewal = vec![(4, renews(2, 0, 1)), (4, granted(2, None))];
+        assert!(after_loss(None, renewal.clone()).is_some());
+        assert!(after_loss(Some(9), renewal).is_some());
+        assert!(after_loss(Some(9), vec![(4, new_deadline(14))]).is_some());
+        assert_eq!(after_loss(Some(9), vec![(4, new_deadline(4))]), None);
+        let released = vec![(4, releases(2, 0, 1)), (4, done(2))];
+        assert_eq!(after_loss(Some(9), released), None);
+    }
+
+    #[test]
+    fn an_access_under_what_is_over_is_caught() {
+        let works = |invoked, arrives, refused| {
+            let invoke = What::Invoke {
+                op: 2,
+                actor: Actor::on(0),
+                call: Call::Access { grant: 1 },
+            };
+            let arrival = What::Resource {
+                grant: 1,
+                fence: None,
+                access: Access::Read,
+                value: 0,
+                refused,
+            };
+            broken(held_until(
+                Some(9),
+                vec![(invoked, invoke), (arrives, arrival)],
+            ))
+        };
+        assert_eq!(works(8, 8, false), None);
+        assert_eq!(works(8, 30, false), None, "that is a matter of fencing");
+        assert_eq!(works(10, 10, true), None);
+        assert!(works(10, 10, false).is_some());
+    }
+
+    #[test]
+    fn without_a_deadline_a_late_renewal_is_the_servers_matter() {
+        let renewed = |between: Vec<(u64, What)>| {
+            let begin = held_until(None, vec![(11, renews(2, 0, 1))]).into_iter();
+            let end = vec![(12, stores(0, "a", Some(22))), (12, granted(2, None))];
+            broken(begin.chain(between).chain(end).collect())
+        };
+        let stood = vec![(11, stores(0, "a", Some(21)))];
+        let just_in_time = held_until(
+            None,
+            vec![
+                (9, renews(2, 0, 1)),
+                (9, stores(0, "a", Some(19))),
+                (12, granted(2, None)),
+            ],
+        );
+        assert_eq!(broken(just_in_time), None);
+        assert!(renewed(stood).is_some());
+        assert_eq!(
+            renewed(vec![(11, empties(0, Cause::Server))]).as_deref(),
+            Some("at 12.000 s a renewal by c1 stored again what the server had no longer")
+        );
+        assert!(renewed(vec![(11, stores(1, "b", Some(21))), (11, frees(1))]).is_some());
+    }
+
+    #[test]
+    fn what_a_fault_took_may_be_put_back() {
+        let evicted = vec![
+            (3, empties(0, Cause::Fault)),
+            (4, renews(2, 0, 1)),
+            (4, stores(0, "a", Some(14))),
+            (4, granted(2, Some(13))),
+        ];
+        assert_eq!(broken(held_until(Some(9), evicted)), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! P3, fencing: if one grant was reported before another was asked for, its token is the lower
+//! one; whoever takes again what it holds gets the same token.
+//!
+//! Grants that were asked for at the same time are in no order, whatever the order of their
+//! replies. A holder whose deadline has passed cannot know whether it still holds at the server, so
+//! taking the lock again may give it the same token or a higher one.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{Belief, History, Moment, OpId, What};
+use std::collections::BTreeMap;
+
+/// Judges P3.
+pub struct Fencing;
+
+impl Checker for Fencing {
+    fn property(&self) -> Property {
+        Property::Fencing
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        let beliefs = history.beliefs();
+        let fenced = beliefs
+            .iter()
+            .filter_map(|belief| Some((belief, belief.fence?)));
+        let fenced: Vec<(&Belief, u64)> = fenced.collect();
+        if fenced.is_empty() {
+            return Finding::Unknown("no grant carries a fencing token");
+        }
+        let let_go = let_go(history, &beliefs);
+        let holds = |grant: &Belief, at: Moment| {
+            let over = let_go.get(&grant.grant).copied();
+            grant.from < at && at < over.unwrap_or(Moment::NEVER)
+        };
+        for &(late, got) in &fenced {
+            let theirs = |grant: &Belief| history.reentrant && grant.actor == late.actor;
+            let again = beliefs
+                .iter()
+                .any(|held| theirs(held) && holds(held, late.asked));
+            let foe = fenced.iter().find(|&&(early, had)| {
+                let order = early.from < late.asked;
+                let right = if !(theirs(early) && again) {
+                    had < got
+                } else if holds(early, late.asked) && late.from < early.to {
+                    had == got
+                } else {
+                    had <= got
+                };
+                order && !right
+            });
+            if let Some(&(early, had)) = foe {
+                return Finding::Violation(Witness {
+                    at: late.from,
+                    until: None,
+                    grants: vec![early.grant, late.grant],
+                    message: format!(
+                        "{} asked at {}, after {} had been granted the lock with token {had}, and \
+                         was given token {got}",
+                        late.actor,
+                        seconds(late.asked.at),
+                        early.actor,
+                    ),
+                });
+            }
+        }
+        Finding::Valid
+    }
+}
+
+/// When each grant was given back, or its holder died.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most of what happens is no matter here"
+)]
+fn let_go(history: &History, beliefs: &[Belief]) -> BTreeMap<OpId, Moment> {
+    let mut over = BTreeMap::new();
+    for (at, what) in history.iter() {
+        match what {
+            What::Invoke { call, .. } => {
+                if let Some(grant) = call.gives_back() {
+                    over.entry(grant).or_insert(at);
+                }
+            }
+            What::Crash { host } | What::Panic { host, .. } => {
+                let theirs = beliefs
+                    .iter()
+                    .filter(|it| it.actor.host == *host && it.from < at);
+                for belief in theirs {
+                    over.entry(belief.grant).or_insert(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    fn fenced(op: OpId, deadline: u64, fence: u64) -> What {
+        What::Ok {
+            op,
+            deadline: Some(s(deadline)),
+            fence: Some(fence),
+        }
+    }
+
+    fn verdict(entries: Vec<(u64, What)>, reentrant: bool) -> Option<Vec<OpId>> {
+        let history = History {
+            reentrant,
+            ..history(entries)
+        };
+        let finding = Fencing.check(&history);
+        assert!(!matches!(finding, Finding::Unknown(_)));
+        finding.witness().map(|witness| witness.grants.clone())
+    }
+
+    fn one_after_the_other(first: u64, second: u64) -> Vec<(u64, What)> {
+        vec![
+            (0, tries(1, 0)),
+            (1, fenced(1, 9, first)),
+            (2, releases(2, 0, 1)),
+            (2, done(2)),
+            (3, tries(3, 1)),
+            (4, fenced(3, 12, second)),
+        ]
+    }
+
+    #[test]
+    fn tokens_rise_from_grant_to_grant() {
+        assert_eq!(verdict(one_after_the_other(7, 8), false), None);
+        assert_eq!(verdict(one_after_the_other(7, 7), false), Some(vec![1, 3]));
+        assert_eq!(verdict(one_after_the_other(7, 6), false), Some(vec![1, 3]));
+    }
+
+    #[test]
+    fn the_order_of_replies_says_nothing() {
+        let at_once = vec![
+            (0, tries(1, 0)),
+            (0, tries(2, 1)),
+            (1, fenced(1, 2, 8)),
+            (3, fenced(2, 9, 7)),
+        ];
+        assert_eq!(verdict(at_once, false), None);
+    }
+
+    /// Takes it, takes it again, gives that back, and once more.
+    fn nested(tokens: [u64; 3]) -> Vec<(u64, What)> {
+        vec![
+            (0, tries(1, 0)),
+            (0, fenced(1, 9, tokens[0])),
+            (1, tries(2, 0)),
+            (1, fenced(2, 9, tokens[1])),
+            (2, releases(3, 0, 2)),
+            (2, done(3)),
+            (3, tries(4, 0)),
+            (3, fenced(4, 9, tokens[2])),
+        ]
+    }
+
+    #[test]
+    fn re_entry_keeps_the_token() {
+        assert_eq!(verdict(nested([7, 7, 7]), true), None);
+        assert_eq!(verdict(nested([7, 8, 8]), true), Some(vec![1, 2]));
+        assert_eq!(verdict(nested([7, 7, 8]), true), Some(vec![1, 4]));
+        assert_eq!(verdict(nested([7, 7, 6]), true), Some(vec![1, 4]));
+        let of_no_such_lock = verdict(nested([7, 7, 7]), false);
+        assert_eq!(of_no_such_lock, Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn what_was_given_back_is_not_re_entered() {
+        let again = |token| {
+            vec![
+                (0, tries(1, 0)),
+                (0, fenced(1, 9, 7)),
+                (1, releases(2, 0, 1)),
+                (1, done(2)),
+                (2, tries(3, 0)),
+                (2, fenced(3, 11, token)),
+            ]
+        };
+        assert_eq!(verdict(again(8), true), None);
+        assert_eq!(verdict(again(7), true), Some(vec![1, 3]));
+    }
+
+    #[test]
+    fn past_the_deadline_it_may_be_either() {
+        let again = |token| {
+            vec![
+                (0, tries(1, 0)),
+                (0, fenced(1, 9, 7)),
+                (10, tries(2, 0)),
+                (10, fenced(2, 19, token)),
+            ]
+        };
+        assert_eq!(verdict(again(7), true), None);
+        assert_eq!(verdict(again(8), true), None);
+        assert_eq!(verdict(again(6), true), Some(vec![1, 2]));
+        let mut died = again(7);
+        died.insert(2, (5, What::Crash { host: 0 }));
+        assert_eq!(verdict(died, true), Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn without_tokens_nothing_is_said() {
+        let bare = history(vec![(0, tries(1, 0)), (0, granted(1, Some(9)))]);
+        assert!(matches!(Fencing.check(&bare), Finding::Unknown(_)));
+    }
+}

@@ -1,0 +1,313 @@
+//! P23, latch: the count never rises and never passes 0; waiters return exactly when it is 0.
+//!
+//! A count whose caller does not know may have counted, at any time from then on. That a waiter
+//! does return at 0 is judged only where nothing was in its way: no fault before its end, and time
+//! enough to hear of it.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{Actor, Call, History, Kind, Moment, Refusal, What};
+use std::time::Duration;
+
+/// Judges P23.
+pub struct Latch;
+
+/// By this part of a lease a waiter has heard of the last count, if nothing is in its way.
+const HEARS: u32 = 3;
+
+impl Checker for Latch {
+    fn property(&self) -> Property {
+        Property::Latch
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        let Kind::Latch(counts) = history.kind else {
+            return Finding::Unknown("it is no latch");
+        };
+        let told = Told::of(history, usize::try_from(counts).unwrap_or(usize::MAX));
+        let witnesses = [
+            told.passed(),
+            told.early(),
+            told.rose(),
+            told.stuck(history),
+        ];
+        let first = witnesses.into_iter().flatten().min_by_key(|it| it.at);
+        first.map_or(Finding::Valid, Finding::Violation)
+    }
+}
+
+/// An operation that ended: who called it when, and when it ended.
+type Span = (Actor, Moment, Moment);
+
+/// What everybody was told.
+struct Told {
+    counts: usize,
+    /// When each count began that has happened or may have.
+    possible: Vec<Moment>,
+    /// Those that have happened, in the order of their ends.
+    certain: Vec<Span>,
+    /// Those who were told that it stands at 0, in the order of their ends.
+    at_zero: Vec<Span>,
+    /// Waiters for whom it did not get there in time.
+    gave_up: Vec<Span>,
+}
+
+impl Told {
+    fn of(history: &History, counts: usize) -> Self {
+        let mut told = Self {
+            counts,
+            possible: Vec::new(),
+            certain: Vec::new(),
+            at_zero: Vec::new(),
+            gave_up: Vec::new(),
+        };
+        let ends = history.ends();
+        for (op, (from, actor, call)) in history.calls() {
+            let end = ends.get(&op);
+            let span = (actor, from, end.map_or(Moment::NEVER, |&(at, _)| at));
+            let waits = matches!(call, Call::Await { .. });
+            if !waits && call != Call::CountDown {
+                continue;
+            }
+            match end {
+                Some((_, What::Ok { .. })) if waits => told.at_zero.push(span),
+                Some((_, What::Ok { .. })) => {
+                    told.possible.push(from);
+                    told.certain.push(span);
+                }
+                Some((_, What::Fail { why, .. })) => match why {
+                    Refusal::Contended if !waits => told.at_zero.push(span),
+                    Refusal::TimedOut if waits => told.gave_up.push(span),
+                    Refusal::Contended
+                    | Refusal::TimedOut
+                    | Refusal::Lost
+                    | Refusal::Fenced
+                    | Refusal::Other => {}
+                },
+                _ if waits => {}
+                _ => told.possible.push(from),
+            }
+        }
+        told.certain.sort_by_key(|&(.., to)| to);
+        told.at_zero.sort_by_key(|&(.., to)| to);
+        told
+    }
+
+    fn passed(&self) -> Option<Witness> {
+        let &(actor, _, at) = self.certain.get(self.counts)?;
+        let counts = self.counts;
+        let message = format!("{actor} counted a latch of {counts} down for once too often");
+        Some(witness(at, message))
+    }
+
+    fn early(&self) -> Option<Witness> {
+        self.at_zero.iter().find_map(|&(actor, _, at)| {
+            let counted = self.possible.iter().filter(|&&from| from < at).count();
+            let message = || {
+                let counts = self.counts;
+                format!(
+                    "{actor} was told that the latch is at 0, after {counted} of {counts} counts"
+                )
+            };
+            (counted < self.counts).then(|| witness(at, message()))
+        })
+    }
+
+    fn rose(&self) -> Option<Witness> {
+        let &(first, _, zero) = self.at_zero.first()?;
+        let &(actor, _, at) = self.certain.iter().find(|&&(_, from, _)| zero < from)?;
+        let since = seconds(zero.at);
+        let message = format!("{actor} counted down what had been at 0 for {first} at {since}");
+        Some(witness(at, message))
+    }
+
+    fn stuck(&self, history: &History) -> Option<Witness> {
+        let last = self.counts.checked_sub(1);
+        let &(.., zero) = last.map_or(Some(&(Actor::on(0), ZERO, ZERO)), |last| {
+            self.certain.get(last)
+        })?;
+        let calm_until = history.iter().find(|(_, what)| disturbs(what));
+        let calm_until = calm_until.map_or(Moment::NEVER, |(at, _)| at);
+        let patience = history.lease / HEARS;
+        let stuck = self.gave_up.iter().find(|&&(_, from, to)| {
+            to < calm_until && to.at >= zero.max(from).at.saturating_add(patience)
+        });
+        let &(actor, _, at) = stuck?;
+        let message = format!(
+            "{actor} gave up at {}, the latch having been at 0 since {}",
+            seconds(at.at),
+            seconds(zero.at)
+        );
+        Some(witness(at, message))
+    }
+}
+
+const ZERO: Moment = Moment::at(Duration::ZERO);
+
+fn witness(at: Moment, message: String) -> Witness {
+    Witness {
+        at,
+        until: None,
+        grants: vec![],
+        message,
+    }
+}
+
+/// Whether it may keep a waiter from hearing what it waits for.
+const fn disturbs(what: &What) -> bool {
+    match what {
+        What::Pause { .. }
+        | What::Crash { .. }
+        | What::Panic { .. }
+        | What::Cut { .. }
+        | What::Strikes { .. }
+        | What::Promoted { .. } => true,
+        What::Invoke { .. }
+        | What::Attempt { .. }
+        | What::Ok { .. }
+        | What::Fail { .. }
+        | What::Info { .. }
+        | What::Deadline { .. }
+        | What::Lost { .. }
+        | What::Resume { .. }
+        | What::Restart { .. }
+        | What::Heals { .. }
+        | What::Server { .. }
+        | What::Resource { .. }
+        | What::Queue { .. }
+        | What::Remains { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{checker::hand_made::*, history::OpId};
+
+    fn counts(op: OpId) -> What {
+        What::Invoke {
+            op,
+            actor: Actor::on(u8::try_from(op).unwrap()),
+            call: Call::CountDown,
+        }
+    }
+
+    fn waits(op: OpId) -> What {
+        What::Invoke {
+            op,
+            actor: Actor::on(u8::try_from(op).unwrap()),
+            call: Call::Await { wait: s(10) },
+        }
+    }
+
+    fn times_out(op: OpId) -> What {
+        let why = Refusal::TimedOut;
+        What::Fail { op, why }
+    }
+
+    fn unsure(op: OpId) -> What {
+        What::Info {
+            op,
+            error: "timed out".into(),
+        }
+    }
+
+    /// A latch of two.
+    fn broken(entries: Vec<(u64, What)>) -> Option<String> {
+        let history = History {
+            kind: Kind::Latch(2),
+            ..history(entries)
+        };
+        let finding = Latch.check(&history);
+        finding.witness().map(|witness| witness.message.clone())
+    }
+
+    fn opened(more: Vec<(u64, What)>) -> Vec<(u64, What)> {
+        let begin = vec![
+            (0, waits(9)),
+            (1, counts(1)),
+            (1, done(1)),
+            (2, counts(2)),
+            (2, done(2)),
+            (3, done(9)),
+        ];
+        begin.into_iter().chain(more).collect()
+    }
+
+    #[test]
+    fn a_latch_that_opens_in_time_passes() {
+        let late = vec![(4, counts(3)), (4, refused(3)), (5, waits(4)), (5, done(4))];
+        assert_eq!(broken(opened(late)), None);
+        assert_eq!(broken(vec![(0, waits(9)), (10, times_out(9))]), None);
+    }
+
+    #[test]
+    fn a_count_past_zero_and_one_after_zero_are_caught() {
+        let message = broken(opened(vec![(4, counts(3)), (4, done(3))])).unwrap();
+        assert_eq!(message, "c4 counted a latch of 2 down for once too often");
+        let unsure_first = vec![
+            (0, counts(1)),
+            (0, unsure(1)),
+            (1, counts(2)),
+            (1, done(2)),
+            (2, waits(9)),
+            (2, done(9)),
+            (3, counts(3)),
+            (3, done(3)),
+        ];
+        let message = broken(unsure_first).unwrap();
+        assert_eq!(
+            message,
+            "c4 counted down what had been at 0 for c10 at 2.000 s"
+        );
+    }
+
+    #[test]
+    fn whoever_is_told_of_zero_too_early_is_a_witness() {
+        let early = |first: What, end: What| {
+            broken(vec![
+                (0, counts(1)),
+                (0, done(1)),
+                (1, first),
+                (2, end),
+                (3, counts(3)),
+                (3, done(3)),
+            ])
+        };
+        let message = early(waits(2), done(2)).unwrap();
+        assert_eq!(
+            message,
+            "c3 was told that the latch is at 0, after 1 of 2 counts"
+        );
+        assert!(early(counts(2), refused(2)).is_some());
+        assert_eq!(
+            early(counts(2), done(2)),
+            Some("c4 counted a latch of 2 down for once too often".into())
+        );
+        let may_have = vec![
+            (0, counts(1)),
+            (0, unsure(1)),
+            (1, counts(2)),
+            (1, done(2)),
+            (1, waits(3)),
+            (1, done(3)),
+        ];
+        assert_eq!(broken(may_have), None);
+    }
+
+    #[test]
+    fn a_waiter_that_stays_behind_is_caught_where_nothing_is_in_its_way() {
+        let stays = |from, to, fault: Option<What>| {
+            let mut entries = opened(vec![]);
+            entries.extend(fault.map(|fault| (3, fault)));
+            entries.extend([(from, waits(5)), (to, times_out(5))]);
+            broken(entries)
+        };
+        let message = stays(3, 13, None).unwrap();
+        assert_eq!(
+            message,
+            "c6 gave up at 13.000 s, the latch having been at 0 since 2.000 s"
+        );
+        assert_eq!(stays(3, 4, None), None, "hardly asked");
+        assert_eq!(stays(3, 13, Some(What::Pause { host: 5 })), None);
+    }
+}

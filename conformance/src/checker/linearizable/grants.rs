@@ -1,0 +1,307 @@
+//! The model of everything that is held: a mutex, a read-write lock, a semaphore; with re-entry,
+//! with fencing tokens.
+//!
+//! The operations are those that a holder knows to have happened: that it was granted the lock, that
+//! it extended its grant, that it gave it back. An acquisition that failed has no effect, and one
+//! whose caller does not know can only stand in the way of others until it is gone, so leaving it
+//! out explains as much as leaving it in. What ends by itself is the system's step: a grant may be
+//! gone from a moment on, which is the end of its lease or whatever the holder did to let go of it
+//! without learning the outcome. Since a grant that is gone hinders nobody, the model lets it go as soon as
+//! it may be, unless an operation is yet to come that needs it.
+
+use super::search::{Model, Span};
+use crate::{
+    checker::exclusion::get_along,
+    history::{Actor, Call, History, Kind, Mode, Moment, OpId, What},
+    scenario::nemesis::DRIFT_PPM_MAX,
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// A history as operations on something that can be held.
+pub(super) struct Grants {
+    kind: Kind,
+    reentrant: bool,
+    grants: Vec<Grant>,
+    /// By start.
+    ops: Vec<Op>,
+}
+
+/// A grant, as its holder knows it.
+pub(super) struct Grant {
+    pub(super) id: OpId,
+    pub(super) actor: Actor,
+    mode: Mode,
+    fence: Option<u64>,
+    /// From when on it may be gone by itself.
+    gone: Moment,
+    /// How many operations of its holder need it.
+    needed: u32,
+}
+
+/// An operation that happened.
+pub(super) struct Op {
+    pub(super) span: Span,
+    pub(super) grant: usize,
+    pub(super) deed: Deed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    Takes,
+    Extends,
+    GivesBack,
+}
+
+/// Who holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) held: Vec<Held>,
+    /// The highest fencing token, and whose it is.
+    mark: Option<(u64, Actor)>,
+    /// A grant of the owner of the mark is gone that it did not give back.
+    lapsed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) grant: usize,
+    /// How many operations are yet to come that need it.
+    needed: u32,
+}
+
+impl Grants {
+    pub(super) fn of(history: &History) -> Self {
+        let ends = history.ends();
+        let calls = history.calls();
+        let mut index: BTreeMap<OpId, usize> = BTreeMap::new();
+        let (mut grants, mut ops) = (Vec::new(), Vec::new());
+        for belief in history.beliefs() {
+            index.insert(belief.grant, grants.len());
+            let to = ends.get(&belief.grant).map(|&(at, _)| at);
+            ops.push(Op {
+                span: Span {
+                    from: belief.asked,
+                    to,
+                },
+                grant: grants.len(),
+                deed: Deed::Takes,
+            });
+            grants.push(Grant {
+                id: belief.grant,
+                actor: belief.actor,
+                mode: belief.mode,
+                fence: belief.fence,
+                gone: Moment::NEVER,
+                needed: 0,
+            });
+        }
+        for (op, &(from, _, call)) in &calls {
+            let (grant, deed) = match call {
+                Call::Renew { grant } => (grant, Deed::Extends),
+                Call::Release { grant } => (grant, Deed::GivesBack),
+                Call::Try { .. }
+                | Call::Acquire { .. }
+                | Call::Drop { .. }
+                | Call::Access { .. }
+                | Call::Admit
+                | Call::CountDown
+                | Call::Await { .. } => continue,
+            };
+            if let (Some(&(to, What::Ok { .. })), Some(&grant)) = (ends.get(op), index.get(&grant))
+            {
+                grants[grant].needed += 1;
+                let to = Some(to);
+                ops.push(Op {
+                    span: Span { from, to },
+                    grant,
+                    deed,
+                });
+            }
+        }
+        for (grant, gone) in ends_of_leases(history, &calls) {
+            if let Some(&grant) = index.get(&grant) {
+                grants[grant].gone = gone;
+            }
+        }
+        ops.sort_by_key(|op| op.span.from);
+        Self {
+            kind: history.kind,
+            reentrant: history.reentrant,
+            grants,
+            ops,
+        }
+    }
+
+    pub(super) fn spans(&self) -> Vec<Span> {
+        self.ops.iter().map(|op| op.span).collect()
+    }
+
+    pub(super) fn op(&self, op: usize) -> (&Op, &Grant) {
+        let op = &self.ops[op];
+        (op, &self.grants[op.grant])
+    }
+
+    pub(super) fn grant(&self, held: Held) -> &Grant {
+        &self.grants[held.grant]
+    }
+
+    fn take(&self, state: &State, taken: usize, by: Moment) -> Option<State> {
+        let mut state = state.clone();
+        let new = &self.grants[taken];
+        state.held.retain(|held| {
+            let grant = self.grant(*held);
+            let stays = held.needed > 0 || by <= grant.gone;
+            state.lapsed |= !stays && state.mark.is_some_and(|(_, of)| of == grant.actor);
+            stays
+        });
+        if !self.admits(&state, new) {
+            return None;
+        }
+        if let Some(fence) = new.fence {
+            if !self.rises(&state, new, fence) {
+                return None;
+            }
+            if state.mark.is_none_or(|(mark, _)| mark < fence) {
+                (state.mark, state.lapsed) = (Some((fence, new.actor)), false);
+            }
+        }
+        state.held.push(Held {
+            grant: taken,
+            needed: new.needed,
+        });
+        Some(state)
+    }
+
+    /// Whether those who hold it leave room for one more.
+    fn admits(&self, state: &State, new: &Grant) -> bool {
+        let mut held = state.held.iter().map(|&held| self.grant(held));
+        match (self.kind, new.mode) {
+            (Kind::Semaphore(permits), Mode::Permits(count)) => {
+                let out: u64 = held.map(|grant| u64::from(grant.mode.permits())).sum();
+                out + u64::from(count) <= u64::from(permits)
+            }
+            _ => held.all(|grant| {
+                get_along(grant.mode, new.mode) || (self.reentrant && grant.actor == new.actor)
+            }),
+        }
+    }
+
+    /// Whether a token may follow those that were given out.
+    fn rises(&self, state: &State, new: &Grant, fence: u64) -> bool {
+        let mine = state.held.iter().map(|&held| self.grant(held));
+        let mut mine = mine.filter(|grant| self.reentrant && grant.actor == new.actor);
+        if let Some(outer) = mine.find_map(|grant| grant.fence) {
+            return outer == fence;
+        }
+        state.mark.is_none_or(|(mark, of)| {
+            let again = self.reentrant && state.lapsed && of == new.actor;
+            mark < fence || (again && mark == fence)
+        })
+    }
+}
+
+impl Model for Grants {
+    type State = State;
+
+    fn start(&self) -> State {
+        State {
+            held: Vec::new(),
+            mark: None,
+            lapsed: false,
+        }
+    }
+
+    fn step(&self, state: &State, op: usize, by: Moment) -> Option<State> {
+        let Op { grant, deed, .. } = self.ops[op];
+        if deed == Deed::Takes {
+            return self.take(state, grant, by);
+        }
+        let mut state = state.clone();
+        let at = state.held.iter().position(|held| held.grant == grant)?;
+        if deed == Deed::GivesBack {
+            state.held.remove(at);
+        } else {
+            state.held[at].needed -= 1;
+        }
+        Some(state)
+    }
+}
+
+impl Grant {
+    pub(super) const fn fence(&self) -> Option<u64> {
+        self.fence
+    }
+}
+
+/// From when on each grant may be gone.
+///
+/// A lease begins when the server grants or extends it: later than it was asked for, and not later
+/// than its holder's deadline allows.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most of what happens is no matter here"
+)]
+fn ends_of_leases(
+    history: &History,
+    calls: &BTreeMap<OpId, (Moment, Actor, Call)>,
+) -> BTreeMap<OpId, Moment> {
+    let lasts = history.lease - history.lease.mul_f64(2e-6 * DRIFT_PPM_MAX as f64);
+    let mut asked: BTreeMap<OpId, Moment> = calls.iter().map(|(&op, call)| (op, call.0)).collect();
+    let mut leases: BTreeMap<OpId, Duration> = BTreeMap::new();
+    // What a holder did to let go of it.
+    let mut lets_go: BTreeMap<OpId, (Moment, OpId)> = BTreeMap::new();
+    let mut lost: BTreeMap<OpId, Moment> = BTreeMap::new();
+    for (at, what) in history.iter() {
+        match *what {
+            What::Invoke { op, call, .. } => {
+                if let Some(grant) = call.gives_back() {
+                    lets_go.entry(grant).or_insert((at, op));
+                }
+            }
+            What::Attempt { op } => {
+                asked.insert(op, at);
+            }
+            What::Ok { op, deadline, .. } => match calls.get(&op) {
+                Some(&(.., Call::Renew { grant })) => {
+                    lengthen(&mut leases, grant, asked[&op].at + lasts, deadline)
+                }
+                Some((.., call)) if call.acquires() => {
+                    lengthen(&mut leases, op, asked[&op].at + lasts, deadline)
+                }
+                Some(&(.., Call::Release { grant })) => {
+                    lets_go.remove(&grant);
+                }
+                _ => {}
+            },
+            What::Deadline { grant, deadline } => {
+                lengthen(&mut leases, grant, Duration::ZERO, deadline)
+            }
+            What::Lost { grant } => {
+                lost.entry(grant).or_insert(at);
+            }
+            _ => {}
+        }
+    }
+    let ends = leases.into_iter().map(|(grant, until)| {
+        let earlier = [
+            lost.get(&grant).copied(),
+            lets_go.get(&grant).map(|&(at, _)| at),
+        ];
+        let gone = earlier
+            .into_iter()
+            .flatten()
+            .fold(Moment::at(until), Moment::min);
+        (grant, gone)
+    });
+    ends.collect()
+}
+
+fn lengthen(
+    leases: &mut BTreeMap<OpId, Duration>,
+    grant: OpId,
+    until: Duration,
+    deadline: Option<Duration>,
+) {
+    let lease = leases.entry(grant).or_default();
+    *lease = (*lease).max(until).max(deadline.unwrap_or_default());
+}

@@ -1,0 +1,375 @@
+use super::*;
+use crate::{
+    checker::hand_made::*,
+    history::{Actor, Call, Mode, OpId, Refusal, What},
+};
+
+type Entries = Vec<(u64, What)>;
+
+fn broken(history: &History) -> Option<String> {
+    match Linearizable.check(history) {
+        Finding::Valid => None,
+        Finding::Unknown(why) => panic!("{why}"),
+        Finding::Violation(witness) => Some(witness.message),
+    }
+}
+
+fn mutex(entries: Entries) -> Option<String> {
+    broken(&history(entries))
+}
+
+fn takes(op: OpId, host: u8, mode: Mode) -> What {
+    What::Invoke {
+        op,
+        actor: Actor::on(host),
+        call: Call::Try { mode },
+    }
+}
+
+fn fenced(op: OpId, deadline: u64, fence: u64) -> What {
+    What::Ok {
+        op,
+        deadline: Some(s(deadline)),
+        fence: Some(fence),
+    }
+}
+
+fn unsure(op: OpId) -> What {
+    What::Info {
+        op,
+        error: "timed out".into(),
+    }
+}
+
+#[test]
+fn a_lock_handed_on_passes() {
+    let handed_on = vec![
+        (0, tries(1, 0)),
+        (1, granted(1, Some(9))),
+        (2, tries(2, 1)),
+        (2, refused(2)),
+        (3, tries(3, 1)),
+        (3, releases(4, 0, 1)),
+        (4, granted(3, Some(12))), // its reply came before that of the release
+        (5, done(4)),
+    ];
+    assert_eq!(mutex(handed_on), None);
+}
+
+#[test]
+fn two_at_once_are_caught() {
+    let message = mutex(vec![
+        (0, tries(1, 0)),
+        (1, granted(1, Some(9))),
+        (2, tries(2, 1)),
+        (3, granted(2, Some(11))),
+    ]);
+    assert_eq!(
+        message.as_deref(),
+        Some(
+            "c2 was told by 3.000 s that it was granted the lock, and no order of the operations \
+             explains it: the lock was held by c1"
+        )
+    );
+}
+
+fn second_at(ok: u64, first: Option<u64>, more: Entries) -> Option<String> {
+    let begin = vec![(0, tries(1, 0)), (1, granted(1, first))];
+    let end = vec![(ok, tries(9, 1)), (ok, granted(9, Some(ok + 9)))];
+    mutex(begin.into_iter().chain(more).chain(end).collect())
+}
+
+#[test]
+fn a_lease_ends_when_it_may_and_not_before() {
+    // 10 s less a hundredth, counted from the request.
+    assert_eq!(second_at(10, None, vec![]), None);
+    assert!(second_at(9, None, vec![]).is_some());
+    // A later deadline tells that the lease began later.
+    assert!(second_at(11, Some(12), vec![]).is_some());
+    assert_eq!(second_at(12, Some(12), vec![]), None);
+}
+
+#[test]
+fn an_extended_lease_ends_later() {
+    let renewal = |end: What| vec![(5, renews(2, 0, 1)), (6, end)];
+    assert!(second_at(12, None, renewal(granted(2, None))).is_some());
+    assert_eq!(second_at(15, None, renewal(granted(2, None))), None);
+    assert_eq!(second_at(12, None, renewal(refused(2))), None);
+    assert_eq!(second_at(12, None, renewal(unsure(2))), None);
+    let by_itself = |until| {
+        let deadline = Some(s(until));
+        vec![(5, What::Deadline { grant: 1, deadline })]
+    };
+    assert!(second_at(12, Some(9), by_itself(14)).is_some());
+    assert_eq!(second_at(14, Some(9), by_itself(14)), None);
+}
+
+#[test]
+fn whoever_lets_go_without_an_answer_may_have_let_go() {
+    let dropped = What::Invoke {
+        op: 2,
+        actor: Actor::on(0),
+        call: Call::Drop { grant: 1 },
+    };
+    assert_eq!(second_at(4, None, vec![(3, dropped), (3, done(2))]), None);
+    let unknown = vec![(3, releases(2, 0, 1)), (9, unsure(2))];
+    assert_eq!(second_at(4, None, unknown), None);
+    assert_eq!(second_at(4, None, vec![(3, What::Lost { grant: 1 })]), None);
+    let died = vec![(3, What::Crash { host: 0 })];
+    assert!(second_at(4, None, died).is_some());
+}
+
+#[test]
+fn only_the_owner_releases_and_extends() {
+    let begin = || {
+        vec![
+            (0, tries(1, 0)),
+            (1, granted(1, None)),
+            (11, tries(2, 1)),
+            (12, granted(2, None)),
+        ]
+    };
+    let then = |more: Entries| mutex(begin().into_iter().chain(more).collect());
+    assert_eq!(then(vec![(13, releases(3, 0, 1)), (13, refused(3))]), None);
+    let claims = then(vec![(13, releases(3, 0, 1)), (13, done(3))]);
+    assert!(claims.is_some_and(|message| message.contains("held by c1")));
+    assert!(then(vec![(13, renews(3, 0, 1)), (13, granted(3, None))]).is_some());
+}
+
+#[test]
+fn what_is_unknown_is_in_nobodys_way() {
+    let unknown = vec![(2, tries(5, 2)), (3, unsure(5))];
+    assert_eq!(second_at(10, None, unknown), None);
+}
+
+#[test]
+fn a_holder_may_re_enter_where_that_is_promised() {
+    let nested = vec![
+        (0, tries(1, 0)),
+        (0, granted(1, Some(9))),
+        (1, tries(2, 0)),
+        (1, granted(2, Some(9))),
+        (2, releases(3, 0, 2)),
+        (2, done(3)),
+    ];
+    let with = |reentrant, more: Entries| {
+        broken(&History {
+            reentrant,
+            ..history(nested.iter().cloned().chain(more).collect())
+        })
+    };
+    let other = || vec![(3, tries(4, 1)), (3, granted(4, Some(12)))];
+    assert_eq!(with(true, vec![]), None);
+    assert!(with(false, vec![]).is_some());
+    assert!(with(true, other()).is_some(), "the outer grant stands");
+    let outer = vec![(2, releases(5, 0, 1)), (2, done(5))];
+    assert_eq!(with(true, outer.into_iter().chain(other()).collect()), None);
+}
+
+#[test]
+fn tokens_rise_in_the_order_of_grants() {
+    let in_turn = |first, second| {
+        mutex(vec![
+            (0, tries(1, 0)),
+            (0, tries(2, 1)),
+            (1, fenced(1, 9, first)),
+            (2, releases(3, 0, 1)),
+            (2, done(3)),
+            (3, fenced(2, 12, second)),
+        ])
+    };
+    assert_eq!(in_turn(7, 8), None);
+    // They were asked for at once, but the first one must have been granted first.
+    assert!(in_turn(8, 7).is_some());
+    assert!(in_turn(7, 7).is_some_and(|message| message.ends_with("free, and the token was 7")));
+}
+
+#[test]
+fn a_token_is_kept_on_re_entry() {
+    let nested = |inner, later: Option<u64>| {
+        let mut entries = vec![
+            (0, tries(1, 0)),
+            (0, fenced(1, 9, 7)),
+            (1, tries(2, 0)),
+            (1, fenced(2, 9, inner)),
+        ];
+        // Past the lease it may be the same grant at the server, or a new one.
+        entries.extend(
+            later
+                .into_iter()
+                .flat_map(|token| [(20, tries(3, 0)), (20, fenced(3, 29, token))]),
+        );
+        broken(&History {
+            reentrant: true,
+            ..history(entries)
+        })
+    };
+    assert_eq!(nested(7, None), None);
+    assert!(nested(8, None).is_some());
+    assert_eq!(nested(7, Some(7)), None);
+    assert_eq!(nested(7, Some(8)), None);
+    assert!(nested(7, Some(6)).is_some());
+}
+
+fn in_modes(kind: Kind, modes: &[Mode]) -> Option<String> {
+    let entries = (1..).zip(modes).flat_map(|(op, &mode)| {
+        let host = u8::try_from(op).unwrap();
+        [
+            (u64::from(op), takes(op, host, mode)),
+            (u64::from(op), granted(op, Some(20))),
+        ]
+    });
+    broken(&History {
+        kind,
+        ..history(entries.collect())
+    })
+}
+
+#[test]
+fn readers_share_and_writers_do_not() {
+    let (read, write) = (Mode::Shared, Mode::Exclusive);
+    assert_eq!(in_modes(Kind::ReadWrite, &[read, read, read]), None);
+    assert!(in_modes(Kind::ReadWrite, &[read, read, write]).is_some());
+    assert!(in_modes(Kind::ReadWrite, &[write, read]).is_some());
+}
+
+#[test]
+fn permits_are_counted_by_weight() {
+    let permits = |weights: &[u32]| {
+        let modes: Vec<Mode> = weights.iter().map(|&count| Mode::Permits(count)).collect();
+        in_modes(Kind::Semaphore(4), &modes)
+    };
+    assert_eq!(permits(&[1, 2, 1]), None);
+    assert!(permits(&[1, 2, 2]).is_some());
+}
+
+fn counted(kind: Kind, ops: &[(Call, u64, u64, fn(OpId) -> What)]) -> Option<String> {
+    let mut entries = Vec::new();
+    for (op, &(call, from, to, end)) in (1..).zip(ops) {
+        let actor = Actor::on(u8::try_from(op).unwrap());
+        entries.push((from, What::Invoke { op, actor, call }));
+        entries.push((to, end(op)));
+    }
+    entries.sort_by_key(|&(at, _)| at);
+    broken(&History {
+        kind,
+        ..history(entries)
+    })
+}
+
+#[test]
+fn the_first_n_are_let_in_and_then_nobody() {
+    let admit = Call::Admit;
+    let ask = |ops: &[(Call, u64, u64, fn(OpId) -> What)]| counted(Kind::Admission(2), ops);
+    let (one, two) = (
+        (admit, 0, 1, done as fn(_) -> _),
+        (admit, 2, 3, done as fn(_) -> _),
+    );
+    assert_eq!(ask(&[one, two, (admit, 4, 5, refused)]), None);
+    assert!(ask(&[one, two, (admit, 4, 5, done)]).is_some());
+    assert!(ask(&[one, (admit, 2, 3, refused), (admit, 4, 5, done)]).is_some());
+    // It may have been taken by the one who does not know; then the next cannot be let in.
+    assert_eq!(
+        ask(&[one, (admit, 0, 1, unsure), (admit, 2, 3, refused)]),
+        None
+    );
+    let after_all = [
+        one,
+        (admit, 0, 1, unsure),
+        (admit, 2, 3, refused),
+        (admit, 4, 5, done),
+    ];
+    assert!(ask(&after_all).is_some());
+}
+
+#[test]
+fn a_latch_opens_once() {
+    let (count, wait) = (Call::CountDown, Call::Await { wait: s(9) });
+    let latch = |ops: &[(Call, u64, u64, fn(OpId) -> What)]| counted(Kind::Latch(2), ops);
+    let (one, two) = (
+        (count, 1, 2, done as fn(_) -> _),
+        (count, 3, 4, done as fn(_) -> _),
+    );
+    assert_eq!(
+        latch(&[(wait, 0, 5, done), one, two, (count, 6, 7, refused)]),
+        None
+    );
+    assert!(latch(&[(wait, 0, 2, done), one, two]).is_some());
+    assert!(latch(&[one, two, (wait, 5, 6, done), (count, 7, 8, done)]).is_some());
+    // At 0 for one, and not for the next.
+    let unknown = (count, 0, 0, unsure as fn(_) -> _);
+    assert!(latch(&[one, unknown, (wait, 3, 4, done), (count, 5, 6, done)]).is_some());
+    assert_eq!(latch(&[one, unknown, (count, 5, 6, done)]), None);
+}
+
+/// Eight who pass a lock on, two hundred times.
+fn long(overlap: bool) -> History {
+    let why = Refusal::Contended;
+    let mut history = History::new(s(10), true);
+    for op in 0..200_u32 {
+        let (host, at) = ((op % 8) as u8, u64::from(op));
+        // All others ask meanwhile; half of them do not know the outcome.
+        for other in 1..8_u32 {
+            let id = 1_000 + op * 8 + other;
+            history.push(s(at), tries(id, ((op + other) % 8) as u8));
+            let end = if other % 2 == 0 {
+                unsure(id)
+            } else {
+                What::Fail { op: id, why }
+            };
+            history.push(s(at), end);
+        }
+        history.push(s(at), tries(op, host));
+        history.push(s(at), granted(op, Some(at + 9)));
+        if !(overlap && op == 190) {
+            history.push(s(at), releases(10_000 + op, host, op));
+            history.push(s(at + 1), done(10_000 + op));
+        }
+    }
+    history.entries.sort_by_key(|entry| entry.at);
+    history
+}
+
+#[test]
+fn four_hundred_operations_take_few_steps() {
+    let (sound, broken) = (Grants::of(&long(false)), Grants::of(&long(true)));
+    assert_eq!(sound.spans().len(), 400);
+    assert_eq!(search(&sound, &sound.spans(), 2_000), Outcome::Explained);
+    let outcome = search(&broken, &broken.spans(), 20_000);
+    assert!(matches!(outcome, Outcome::Stuck { .. }), "{outcome:?}");
+}
+
+#[test]
+fn a_semaphore_at_its_limit_takes_few_steps() {
+    // Ten at once, all in flight together, over and over.
+    let mut entries = Vec::new();
+    for round in 0..20_u32 {
+        let at = u64::from(round) * 3;
+        let op = |nth: u32| 1 + round * 20 + nth;
+        for nth in 0..10_u32 {
+            let host = u8::try_from(nth).unwrap();
+            entries.push((at, takes(op(nth), host, Mode::Permits(1))));
+        }
+        entries.extend(
+            (0..10)
+                .rev()
+                .map(|nth| (at + 1, granted(op(nth), Some(at + 10)))),
+        );
+        for nth in 0..10_u32 {
+            let host = u8::try_from(nth).unwrap();
+            entries.push((at + 1, releases(op(10 + nth), host, op(nth))));
+        }
+        entries.extend((0..10).map(|nth| (at + 2, done(op(10 + nth)))));
+    }
+    let outcome = |permits| {
+        let kind = Kind::Semaphore(permits);
+        let grants = Grants::of(&History {
+            kind,
+            ..history(entries.clone())
+        });
+        assert_eq!(grants.spans().len(), 400);
+        search(&grants, &grants.spans(), STEPS_MAX)
+    };
+    assert_eq!(outcome(10), Outcome::Explained);
+    assert!(matches!(outcome(9), Outcome::Stuck { .. }));
+}

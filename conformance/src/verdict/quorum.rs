@@ -1,0 +1,240 @@
+//! What a lock on several nodes may claim while some of them fail: everything, as long as they are
+//! few enough. How many granted a lock and how many of them forgot is read off what the servers
+//! stored, never off the scenario.
+
+use super::{Cost, cost};
+use crate::{
+    checker::{Property, Witness},
+    history::{Belief, Cause, History, Moment, Stored, What},
+    scenario::{Topology, nemesis::DRIFT_PPM_MAX},
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Whether there were few enough failures for the claim to stand.
+///
+/// Of N = 2f + 1 nodes a majority remembers a grant, and nobody else can get one, while
+/// `forgot <= granted - f - 1`: all of f may forget it if all nodes had granted it, and none may if a
+/// bare majority had. Leases that end late are waited for on up to f nodes without harm.
+pub(super) fn stands(history: &History, property: Property, witness: &Witness) -> bool {
+    let Topology::Nodes(nodes) = history.topology else {
+        return false;
+    };
+    let spare = usize::from(nodes.saturating_sub(1) / 2);
+    if property == Property::Progress {
+        return late(history) <= spare;
+    }
+    let beliefs = history.beliefs();
+    let concerned = beliefs
+        .iter()
+        .filter(|belief| witness.grants.contains(&belief.grant));
+    history.observed
+        && !witness.grants.is_empty()
+        && concerned.into_iter().all(|belief| {
+            let votes = Votes::of(history, belief, witness.at);
+            votes.forgot + spare < votes.granted
+        })
+}
+
+/// How many nodes were struck by what makes leases end late.
+fn late(history: &History) -> usize {
+    let struck = history.entries.iter().filter_map(|entry| {
+        let What::Strikes { fault } = entry.what else {
+            return None;
+        };
+        let late = cost(fault.nemesis()) == Cost::Patience;
+        late.then(|| fault.node()).flatten()
+    });
+    struck.collect::<BTreeSet<u8>>().len()
+}
+
+/// The nodes that granted a lock, and those of them that forgot it while its lease ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Votes {
+    granted: usize,
+    forgot: usize,
+}
+
+/// The vote of one node.
+struct Vote {
+    node: u8,
+    stored: Option<Stored>,
+    /// Before this its lease cannot end in order.
+    due: Duration,
+    forgot: bool,
+}
+
+impl Votes {
+    /// Those for a grant, until a moment.
+    fn of(history: &History, belief: &Belief, until: Moment) -> Self {
+        let tokens = tokens(history, belief);
+        let votes = tokens
+            .iter()
+            .map(|token| count(history, belief, token, until));
+        votes.max_by_key(|votes| votes.granted).unwrap_or_default()
+    }
+}
+
+/// The tokens that requests of the holder's process stored while it acquired.
+fn tokens<'a>(history: &'a History, belief: &Belief) -> BTreeSet<&'a [u8]> {
+    let stored = history.iter().filter_map(|(at, what)| {
+        let What::Server {
+            cause: Cause::Client(host),
+            stored,
+            ..
+        } = what
+        else {
+            return None;
+        };
+        let acquires = belief.asked < at && at < belief.from && *host == belief.actor.host;
+        acquires.then_some(stored)
+    });
+    stored.flatten().map(|stored| &*stored.token).collect()
+}
+
+fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Votes {
+    let lasts = history.lease - history.lease.mul_f64(2e-6 * DRIFT_PPM_MAX as f64);
+    let mut votes: Vec<Vote> = Vec::new();
+    for (at, what) in history.iter().take_while(|&(at, _)| at <= until) {
+        let What::Server {
+            node,
+            cause,
+            stored,
+        } = what
+        else {
+            continue;
+        };
+        let stands = stored.iter().find(|stored| stored.token == token);
+        let known = votes.iter_mut().find(|vote| vote.node == *node);
+        let theirs = *cause == Cause::Client(belief.actor.host);
+        match (known, stands) {
+            (Some(vote), stands) => {
+                vote.becomes(stands, *cause, theirs.then_some(at.at + lasts), at.at)
+            }
+            (None, Some(stored)) if theirs => votes.push(Vote {
+                node: *node,
+                stored: Some(stored.clone()),
+                due: at.at + lasts,
+                forgot: false,
+            }),
+            (None, _) => {}
+        }
+    }
+    for vote in &mut votes {
+        vote.look(until.at);
+    }
+    Votes {
+        granted: votes.len(),
+        forgot: votes.iter().filter(|vote| vote.forgot).count(),
+    }
+}
+
+impl Vote {
+    /// Takes in what the node stores for the grant now. `due`: the holder has set the lease.
+    fn becomes(
+        &mut self,
+        stands: Option<&Stored>,
+        cause: Cause,
+        due: Option<Duration>,
+        now: Duration,
+    ) {
+        self.look(now);
+        if let (Some(_), Some(due)) = (stands, due) {
+            (self.due, self.forgot) = (due, false);
+        } else if stands.is_none() && self.stored.is_some() && cause == Cause::Fault {
+            self.forgot = true;
+        }
+        self.stored = stands.cloned();
+    }
+
+    /// Sees whether its lease has ended too early by itself.
+    fn look(&mut self, now: Duration) {
+        if let Some(stored) = self.stored.take_if(|stored| !stored.lives(now)) {
+            self.forgot |= stored.gone_at().is_some_and(|gone| gone < self.due);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{checker::hand_made::*, scenario::Fault};
+
+    /// A grant on the first nodes of five, and what befalls some of them.
+    fn five(granted_by: u8, more: Vec<(u64, What)>) -> History {
+        let mut entries = vec![(0, tries(1, 0))];
+        entries.extend((0..granted_by).map(|node| (0, stores_on(node, 0, "a", Some(10)))));
+        entries.push((1, granted(1, Some(9))));
+        entries.extend(more);
+        History {
+            topology: Topology::Nodes(5),
+            ..history(entries)
+        }
+    }
+
+    fn at_eight(history: &History, property: Property) -> bool {
+        let witness = Witness {
+            at: Moment::at(s(8)),
+            until: None,
+            grants: vec![1],
+            message: String::new(),
+        };
+        stands(history, property, &witness)
+    }
+
+    fn forget(nodes: std::ops::Range<u8>) -> Vec<(u64, What)> {
+        nodes.map(|node| (3, empties(node, Cause::Fault))).collect()
+    }
+
+    fn exclusion(granted_by: u8, forgotten: u8) -> bool {
+        at_eight(&five(granted_by, forget(0..forgotten)), Property::Exclusion)
+    }
+
+    #[test]
+    fn a_majority_must_remember() {
+        assert!(exclusion(5, 2));
+        assert!(!exclusion(5, 3));
+        assert!(exclusion(4, 1));
+        assert!(!exclusion(4, 2));
+        assert!(exclusion(3, 0));
+        assert!(!exclusion(3, 1));
+    }
+
+    #[test]
+    fn a_lease_that_ends_early_is_forgotten_and_what_a_client_removes_is_not() {
+        let earlier = |until| {
+            let moved = |node| What::Server {
+                node,
+                cause: Cause::Fault,
+                stored: vec![Stored {
+                    token: "a".into(),
+                    expires: Some(s(until)),
+                }],
+            };
+            at_eight(&five(3, vec![(2, moved(0))]), Property::Exclusion)
+        };
+        assert!(!earlier(5));
+        assert!(earlier(10));
+        let removed = vec![(3, empties(0, Cause::Client(1)))];
+        assert!(at_eight(&five(3, removed), Property::Exclusion));
+    }
+
+    #[test]
+    fn what_is_extended_is_remembered_again() {
+        let mut again = forget(0..1);
+        again.push((4, stores_on(0, 0, "a", Some(14))));
+        assert!(at_eight(&five(3, again), Property::Exclusion));
+    }
+
+    #[test]
+    fn few_nodes_may_be_late() {
+        let late = |nodes: u8| {
+            let fault = |node| What::Strikes {
+                fault: Fault::NodeFreeze { node },
+            };
+            let strikes = (0..nodes).map(|node| (2, fault(node)));
+            at_eight(&five(5, strikes.collect()), Property::Progress)
+        };
+        assert!(late(2));
+        assert!(!late(3));
+    }
+}

@@ -1,0 +1,102 @@
+//! What operators ask: who holds a lock, and how to take it away.
+
+use crate::{
+    algorithm::{around, single},
+    error::{LockError, NodeError, NodeErrorKind},
+    manager::LockManager,
+    node::Call,
+    options::Options,
+    script::Script,
+    wire::Reply,
+};
+use std::{sync::LazyLock, time::Duration};
+
+static HOLDER: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("script/holder.lua")));
+
+/// Who holds a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// What the key of the lock holds: the [`Token`](crate::Token) of the grant, if it is one of ours.
+    pub token: Vec<u8>,
+    /// For how long the key stands unless it is extended; nothing if it has no TTL.
+    pub remaining: Option<Duration>,
+    /// What the holder said of itself by [`metadata`](crate::LockBuilder::metadata).
+    pub metadata: Option<Vec<u8>>,
+}
+
+impl LockManager {
+    /// Tells who holds the lock `key` at this moment. For locks whose key holds one token: mutexes, with and
+    /// without numbers. One round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Redis`] or [`LockError::Unknown`] if Redis did not answer, or if that key is something else.
+    pub async fn holder(&self, key: impl AsRef<[u8]>) -> Result<Option<Holder>, LockError> {
+        let place = around::metadata_place(key.as_ref());
+        let reply = self.run(&HOLDER, key.as_ref(), vec![place]).await?;
+        match reply {
+            Reply::Nil => Ok(None),
+            Reply::Array(items) => match <[Reply; 3]>::try_from(items) {
+                Ok([Reply::Bytes(token), Reply::Integer(ttl_ms), metadata]) => Ok(Some(Holder {
+                    token,
+                    remaining: u64::try_from(ttl_ms).ok().map(Duration::from_millis),
+                    metadata: match metadata {
+                        Reply::Bytes(metadata) => Some(metadata),
+                        Reply::Nil | Reply::Okay | Reply::Integer(_) | Reply::Array(_) => None,
+                    },
+                })),
+                _ => Err(senseless()),
+            },
+            Reply::Okay | Reply::Integer(_) | Reply::Bytes(_) => Err(senseless()),
+        }
+    }
+
+    /// Takes the lock `key` away from the grant that `token` names, and from no other one; false if that does not
+    /// hold it. For an operator who knows that the holder is gone or must stop.
+    ///
+    /// The holder is told at its next extension, at once with [`watch_key`](crate::LockBuilder::watch_key); until
+    /// then it believes to hold the lock, so what it protects needs fencing or care.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Redis`], or [`LockError::Unknown`] if the lock may have been taken away.
+    pub async fn force_unlock(
+        &self,
+        key: impl AsRef<[u8]>,
+        token: impl AsRef<[u8]>,
+    ) -> Result<bool, LockError> {
+        let (key, token) = (key.as_ref(), token.as_ref().to_vec());
+        let args = vec![token, b"0".to_vec()];
+        match self.run(single::scheme(key).release, key, args).await? {
+            Reply::Integer(removed) => Ok(removed == 1),
+            Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => Err(senseless()),
+        }
+    }
+
+    async fn run(
+        &self,
+        script: &Script,
+        key: &[u8],
+        args: Vec<Vec<u8>>,
+    ) -> Result<Reply, LockError> {
+        let node = self.node();
+        let until = node
+            .env()
+            .now()
+            .saturating_add(Options::default().reply_timeout);
+        let keys = vec![key.to_vec()];
+        let reply = match node.line(until).await {
+            Ok(line) => node.run(&line, script, Call { keys, args }, until).await,
+            Err(error) => Err(error),
+        };
+        reply.map_err(|error| match error.is_unknown() {
+            true => LockError::Unknown(error),
+            false => LockError::Redis(error),
+        })
+    }
+}
+
+fn senseless() -> LockError {
+    LockError::Redis(NodeError::new(NodeErrorKind::Protocol))
+}

@@ -1,0 +1,128 @@
+//! A grant on its way from one process to another.
+
+use crate::{
+    error::PartsError,
+    token::{FencingToken, Token},
+};
+use std::{fmt, str::FromStr, time::Duration};
+
+/// What another process needs to go on holding a lock: made by [`Guard::into_parts`](crate::Guard::into_parts),
+/// taken by [`Lock::adopt`](crate::Lock::adopt).
+///
+/// It can be sent as text: `Display` writes what `FromStr` reads. Whoever has it can take over the lock, so it is
+/// a secret as the token is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "the lock stands until its lease is over"]
+pub struct Parts {
+    pub(crate) key: Vec<u8>,
+    pub(crate) token: Token,
+    pub(crate) fence: Option<FencingToken>,
+    pub(crate) remaining: Duration,
+}
+
+impl Parts {
+    /// Returns the key of the lock.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Returns the random value that Redis knows the grant by.
+    #[must_use]
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// Returns the number of the grant, if its kind has one. It stays the same.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.fence
+    }
+
+    /// Returns for how long the grant could be trusted when it was taken apart. Whoever adopts it later than
+    /// that may find it gone.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.remaining
+    }
+}
+
+/// `token:fence:milliseconds:key`, the key in hexadecimal digits.
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.token)?;
+        if let Some(fence) = self.fence {
+            write!(f, "{fence}")?;
+        }
+        write!(f, ":{}:", self.remaining.as_millis())?;
+        self.key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for Parts {
+    type Err = PartsError;
+
+    fn from_str(text: &str) -> Result<Self, PartsError> {
+        let mut fields = text.split(':');
+        let mut next = || fields.next().ok_or(PartsError);
+        let token = Token::parse(next()?).ok_or(PartsError)?;
+        let fence = match next()? {
+            "" => None,
+            number => Some(FencingToken::new(number.parse().map_err(|_| PartsError)?)),
+        };
+        let remaining = next()?.parse().map_err(|_| PartsError)?;
+        let digits = next()?.as_bytes();
+        let pairs = digits.chunks(2).map(byte);
+        let key = pairs.collect::<Option<Vec<u8>>>().ok_or(PartsError)?;
+        if fields.next().is_some() {
+            return Err(PartsError);
+        }
+        Ok(Self {
+            key,
+            token,
+            fence,
+            remaining: Duration::from_millis(remaining),
+        })
+    }
+}
+
+fn byte(pair: &[u8]) -> Option<u8> {
+    let digit = |at: usize| char::from(*pair.get(at)?).to_digit(16);
+    u8::try_from(digit(0)? << 4 | digit(1)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_survive_as_text() {
+        for fence in [None, Some(FencingToken::new(17))] {
+            let parts = Parts {
+                key: b"order:17\xff".to_vec(),
+                token: Token::new([7; 16]),
+                fence,
+                remaining: Duration::from_millis(29_998),
+            };
+            assert_eq!(parts.to_string().parse(), Ok(parts));
+        }
+    }
+
+    #[test]
+    fn what_is_no_grant_is_refused() {
+        let token = "0".repeat(32);
+        for text in [
+            String::new(),
+            format!("{token}:1:1"),
+            format!("{token}:x:1:6b"),
+            format!("{token}:1:-1:6b"),
+            format!("{token}:1:1:6"),
+            format!("{token}:1:1:6g"),
+            format!("{token}:1:1:6b:"),
+            format!("{}:1:1:6b", "A".repeat(32)),
+            format!("{}:1:1:6b", "a".repeat(31)),
+        ] {
+            assert_eq!(text.parse::<Parts>(), Err(PartsError), "{text}");
+        }
+    }
+}

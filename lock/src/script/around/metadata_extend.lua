@@ -1,0 +1,15 @@
+-- Around the script that extends a lock: what its holder says of itself lasts as long.
+-- The last of KEYS: where that is; the last of ARGV: what it is. The script itself gets all but these.
+-- Reply: that of the script.
+local function but_last(list)
+  local rest = {}
+  for i = 1, #list - 1 do
+    rest[i] = list[i]
+  end
+  return rest
+end
+local reply = inner(but_last(KEYS), but_last(ARGV))
+if reply == 1 and redis.call('PTTL', KEYS[#KEYS]) < tonumber(ARGV[2]) then
+  redis.call('SET', KEYS[#KEYS], ARGV[#ARGV], 'PX', ARGV[2])
+end
+return reply

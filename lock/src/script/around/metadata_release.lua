@@ -1,0 +1,12 @@
+-- Around the script that gives a lock back: removes what its holder says of itself.
+-- The last of KEYS: where that is; the last of ARGV: what it is. The script itself gets all but these.
+-- Reply: that of the script.
+local function but_last(list)
+  local rest = {}
+  for i = 1, #list - 1 do
+    rest[i] = list[i]
+  end
+  return rest
+end
+redis.call('DEL', KEYS[#KEYS])
+return inner(but_last(KEYS), but_last(ARGV))
