@@ -7,7 +7,7 @@ use crate::{
         BoxError,
         Expected::{Convicted, Sound},
         Promises, Row,
-        specimen::{Held, Place, Site, Specimen, exhibit, watchdog},
+        specimen::{Held, Place, Site, Specimen, Sweep, exhibit, watchdog},
     },
 };
 
@@ -52,7 +52,9 @@ impl Specimen for Renews {
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         let (token, sent) = (site.host.random_token(), site.host.now());
+        let sweep = Sweep::over(site, &token);
         let wait: Option<i64> = site.eval(ACQUIRE, &[&token, &site.lease_ms()]).await?;
+        sweep.done();
         if wait.is_some() {
             return Ok(None);
         }

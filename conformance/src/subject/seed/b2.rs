@@ -8,7 +8,7 @@ use crate::{
         BoxError,
         Expected::{Convicted, Sound},
         Promises, Row,
-        specimen::{Held, SharedIdentity, Site, Specimen, exhibit, hash, watchdog},
+        specimen::{Held, SharedIdentity, Site, Specimen, counted, exhibit, hash, watchdog},
     },
 };
 
@@ -63,11 +63,9 @@ impl Specimen for Counts {
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
-        let sent = site.host.now();
-        if !hash::enter(site, &site.me).await? {
+        let Some(held) = counted::enter(site).await? else {
             return Ok(None);
-        }
-        let held = Held::until(site.me.clone(), sent + site.lease);
+        };
         watchdog::watch_by(site, &held, hash::extend);
         Ok(Some(held))
     }
@@ -78,12 +76,17 @@ impl Specimen for Counts {
 
     async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
         held.end();
-        let left = hash::leave(site, &held.token).await?;
+        let left = counted::leave(site).await?;
         Ok(match self {
             Self::Told => left.is_some(),
             Self::OkWhenGone => true, // the mistake: it may have been gone
             Self::Ambiguous => left == Some(0), // the mistake: a level was given back all the same
         })
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        held.end();
+        counted::forget(site);
     }
 
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {

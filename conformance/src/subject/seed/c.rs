@@ -9,7 +9,7 @@ use crate::{
         BoxError,
         Expected::{Convicted, Sound},
         Promises, Row,
-        specimen::{Held, Quorum, Right, Site, Specimen, exhibit, hash, watchdog},
+        specimen::{Held, Quorum, Right, Site, Specimen, counted, exhibit, hash, watchdog},
     },
 };
 
@@ -62,11 +62,9 @@ impl Specimen for Clustered {
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
-        let sent = site.host.now();
-        if !hash::enter(site, &site.me).await? {
+        let Some(held) = counted::enter(site).await? else {
             return Ok(None);
-        }
-        let held = Held::until(site.me.clone(), sent + site.lease);
+        };
         watchdog::watch_by(site, &held, hash::extend);
         Ok(Some(held))
     }
@@ -77,7 +75,12 @@ impl Specimen for Clustered {
 
     async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
         held.end();
-        Ok(hash::leave(site, &held.token).await?.is_some())
+        Ok(counted::leave(site).await?.is_some())
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        held.end();
+        counted::forget(site);
     }
 
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {

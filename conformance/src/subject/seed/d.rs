@@ -9,7 +9,8 @@ use crate::{
         Expected::{Convicted, Sound},
         Host, Promises, Row, Subject, boxed,
         specimen::{
-            BlindDel, CheckThenAct, Held, NoTtl, OtherThread, Site, Specimen, WeakToken, exhibit,
+            BlindDel, CheckThenAct, Held, NoTtl, OtherThread, Site, Specimen, Sweep, WeakToken,
+            exhibit,
         },
     },
 };
@@ -119,7 +120,9 @@ impl Specimen for InOneScript {
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         let (token, sent) = (site.host.random_token(), site.host.now());
+        let sweep = Sweep::over(site, &token);
         let set = site.eval(ACQUIRE, &[&token, &site.lease_ms()]).await?;
+        sweep.done();
         Ok(bool::then(set, || Held::until(token, sent + site.lease)))
     }
 }

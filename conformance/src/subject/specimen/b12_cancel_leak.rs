@@ -1,6 +1,6 @@
 //! B12: a future or a guard is dropped, and what it had at the server stays there for a lease.
 
-use super::{Held, Site, Specimen, exhibit};
+use super::{Held, Place, Site, Specimen, exhibit};
 use crate::subject::{BoxError, Expected::Convicted, Row};
 
 /// What is dropped without a trace.
@@ -24,23 +24,6 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Releases in the background when it is dropped, unless it is told not to.
-struct Tidy {
-    site: Site,
-    token: String,
-    armed: bool,
-}
-
-impl Drop for Tidy {
-    fn drop(&mut self) {
-        if self.armed {
-            let (site, token) = (self.site.clone(), std::mem::take(&mut self.token));
-            let host = site.host.clone();
-            host.spawn(async move { drop(site.release_as(&token).await) });
-        }
-    }
-}
-
 impl Specimen for Leak {
     fn id(&self) -> &'static str {
         match self {
@@ -50,22 +33,20 @@ impl Specimen for Leak {
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
-        let token = site.host.random_token();
-        let mut tidy = Tidy {
-            site: site.clone(),
-            token: token.clone(),
-            armed: matches!(self, Self::Guard), // the mistake of the other: nothing cleans up
-        };
-        let held = site.acquire_as(token).await?;
-        tidy.armed = false;
-        Ok(held)
+        match self {
+            Self::Acquisition => {
+                let (token, sent) = (site.host.random_token(), site.host.now());
+                let set = site.set_nx(&token).await?; // the mistake: nobody watches over the token
+                Ok(set.then(|| Held::until(token, sent + site.lease)))
+            }
+            Self::Guard => site.acquire().await,
+        }
     }
 
     fn dropped(&self, site: &Site, held: &Held) {
-        drop(Tidy {
-            site: site.clone(),
-            token: held.token.clone(),
-            armed: matches!(self, Self::Acquisition), // the mistake of the other
-        });
+        match self {
+            Self::Acquisition => site.sweep(held.token.clone()),
+            Self::Guard => {} // the mistake
+        }
     }
 }

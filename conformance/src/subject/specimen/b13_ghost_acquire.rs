@@ -1,7 +1,7 @@
 //! B13: an error is taken for a no. But the request may have been executed, and then the client is
 //! locked out by itself.
 
-use super::{Held, Place, Site, Specimen, exhibit};
+use super::{Held, Site, Specimen, exhibit};
 use crate::subject::{BoxError, Expected::Convicted, Row};
 
 /// Its id.
@@ -19,6 +19,8 @@ impl Specimen for GhostAcquire {
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
-        Ok(site.acquire().await.unwrap_or_default()) // the mistake
+        let (token, sent) = (site.host.random_token(), site.host.now());
+        let set = site.set_nx(&token).await.unwrap_or_default(); // the mistake
+        Ok(set.then(|| Held::until(token, sent + site.lease)))
     }
 }

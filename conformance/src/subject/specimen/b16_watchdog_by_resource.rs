@@ -31,13 +31,18 @@ impl Specimen for ByResource {
     }
 
     async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
-        self.dropped(site, held);
+        end_watchdog(site);
         site.release(held).await
     }
 
-    fn dropped(&self, site: &Site, _: &Held) {
-        if let Some(running) = site.latest().take() {
-            running.end(); // the mistake: whose ever it is
-        }
+    fn dropped(&self, site: &Site, held: &Held) {
+        end_watchdog(site);
+        site.sweep(held.token.clone());
+    }
+}
+
+fn end_watchdog(site: &Site) {
+    if let Some(running) = site.latest().take() {
+        running.end(); // the mistake: whosever it is
     }
 }

@@ -1,7 +1,7 @@
 //! B20: most nodes said yes, but when the last of them did the lease was over; nobody looks. So it is
 //! with a waiter whose own entry ran out while it waited.
 
-use super::{Held, Place, Quorum, Site, Specimen, Vote, exhibit, hash, quorum::count};
+use super::{Held, Place, Quorum, Site, Specimen, Sweep, Vote, exhibit, hash, quorum::count};
 use crate::{
     backend::View,
     checker::Property::{Exclusion, Truth},
@@ -49,12 +49,14 @@ impl Specimen<Quorum> for NoStepThree {
 
     async fn acquire(&self, nodes: &Quorum) -> Result<Option<Held>, BoxError> {
         let (token, sent) = (nodes.host.random_token(), nodes.host.now());
+        let sweep = Sweep::over(nodes, &token);
         let votes = nodes.set_everywhere(&token).await;
         if count(&votes, Vote::Yes) >= nodes.majority() {
+            sweep.done();
             // The mistake: this may have passed.
             return Ok(Some(Held::until(token, nodes.valid_until(sent))));
         }
-        nodes.release_everywhere(&token).await;
+        nodes.give_up(sweep, &token).await;
         Ok(None)
     }
 }

@@ -1,12 +1,12 @@
 //! B23: deadlines by the wall clock of the client. It is set now and then, and others have another.
 
-use super::{Held, Site, Specimen, exhibit};
+use super::{Held, Site, Specimen, exhibit, wall_clock_queue::WallClockQueue};
 use crate::{
     checker::Property::{Exclusion, Truth},
     subject::{
         BoxError,
         Expected::{self, Convicted},
-        Promises, Row,
+        Promises, Row, boxed,
     },
 };
 use std::time::Duration;
@@ -26,6 +26,11 @@ pub(super) const ROWS: &[Row] = &[
         make: || exhibit(WallClock::Deadline),
         expected: BREAKS,
         summary: "its holder's deadline is a time of the wall clock",
+    },
+    Row {
+        make: || boxed(WallClockQueue),
+        expected: Convicted(&[]),
+        summary: "waiters are served by the times of their own wall clocks",
     },
     Row {
         make: || exhibit(WallClock::Expiry),

@@ -1,6 +1,6 @@
 //! B24: a majority of something else than all nodes.
 
-use super::{Held, Quorum, Specimen, Vote, exhibit, quorum::count};
+use super::{Held, Quorum, Specimen, Sweep, Vote, exhibit, quorum::count};
 use crate::{
     checker::Property::{Exclusion, Truth},
     scenario::Topology,
@@ -76,14 +76,16 @@ impl Specimen<Quorum> for BadQuorum {
 
     async fn acquire(&self, nodes: &Quorum) -> Result<Option<Held>, BoxError> {
         let (token, sent) = (nodes.host.random_token(), nodes.host.now());
+        let sweep = Sweep::over(nodes, &token);
         let votes = nodes.set_everywhere(&token).await;
         let until = nodes.valid_until(sent);
         if self.is_enough(nodes, &votes) && nodes.host.now() < until {
+            sweep.done();
             let held = Held::until(token, until);
             held.set_votes(count(&votes, Vote::Yes));
             return Ok(Some(held));
         }
-        nodes.release_everywhere(&token).await;
+        nodes.give_up(sweep, &token).await;
         Ok(None)
     }
 

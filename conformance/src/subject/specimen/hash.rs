@@ -37,10 +37,7 @@ pub(in crate::subject) async fn stay(site: &Site, owner: &str) -> Result<bool, B
 pub(in crate::subject) async fn extend(site: Site, held: Held) -> Result<bool, BoxError> {
     let sent = site.host.now();
     let extended = stay(&site, &held.token).await?;
-    if extended {
-        held.set_deadline(sent + site.lease);
-    }
-    Ok(extended)
+    Ok(extended && held.prolong(site.host.now(), sent + site.lease))
 }
 
 /// The owners, who share the expiry of the hash.

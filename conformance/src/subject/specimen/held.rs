@@ -50,6 +50,17 @@ impl Held {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
 
+    /// Moves the deadline after an extension whose answer came at `now`, unless it has passed.
+    pub(in crate::subject) fn prolong(&self, now: Duration, to: Duration) -> bool {
+        let in_time = now < self.deadline();
+        if in_time {
+            self.set_deadline(to);
+        } else {
+            self.lose();
+        }
+        in_time
+    }
+
     /// How many nodes granted it, for those that want to know.
     pub(in crate::subject) fn votes(&self) -> usize {
         self.votes.load(Ordering::Relaxed)

@@ -29,10 +29,13 @@ mod b22_drift_underflow;
 mod b23_wall_clock_deadline;
 mod b24_bad_quorum;
 mod b25_partials_left;
+pub(super) mod counted;
 pub(super) mod hash;
 mod held;
 mod quorum;
 mod site;
+mod sweep;
+mod wall_clock_queue;
 pub(super) mod watchdog;
 
 pub(super) use b01_no_ttl_gap::NoTtl;
@@ -46,6 +49,7 @@ pub(super) use b13_ghost_acquire::GhostAcquire;
 pub(super) use held::Held;
 pub(super) use quorum::{Quorum, Vote};
 pub(super) use site::Site;
+pub(super) use sweep::Sweep;
 
 use super::{BoxError, Host, Promises, Row, Subject, Suspect, boxed};
 use crate::{backend::View, history::Stored};
@@ -103,6 +107,9 @@ pub(super) trait Place: Clone + Send + Sync + 'static {
 
     /// Gives a grant back.
     fn release(&self, held: &Held) -> impl Future<Output = Result<bool, BoxError>> + Send;
+
+    /// Removes a token in the background, if it is there.
+    fn sweep(&self, token: String);
 }
 
 /// A lock that is right but for what it does itself.
@@ -145,13 +152,14 @@ pub(super) trait Specimen<P: Place = Site>: Send + Sync + 'static {
         place: &P,
         held: &Held,
     ) -> impl Future<Output = Result<bool, BoxError>> + Send {
+        held.end();
         place.release(held)
     }
 
-    /// The guard was dropped, whether after a release or instead of it.
+    /// The guard was dropped without a release.
     fn dropped(&self, place: &P, held: &Held) {
-        let _ = place;
         held.end();
+        place.sweep(held.token.clone());
     }
 
     /// Until when the grant is believed in, on the host's clock.
@@ -192,11 +200,14 @@ struct Guard<S: Specimen<P>, P: Place> {
     specimen: Arc<S>,
     place: P,
     held: Held,
+    released: bool,
 }
 
 impl<S: Specimen<P>, P: Place> Drop for Guard<S, P> {
     fn drop(&mut self) {
-        self.specimen.dropped(&self.place, &self.held);
+        if !self.released {
+            self.specimen.dropped(&self.place, &self.held);
+        }
     }
 }
 
@@ -226,6 +237,7 @@ impl<S: Specimen<P>, P: Place> Subject for Exhibit<S, P> {
             specimen: Arc::clone(&self.0),
             place: place.clone(),
             held,
+            released: false,
         }))
     }
 
@@ -233,7 +245,8 @@ impl<S: Specimen<P>, P: Place> Subject for Exhibit<S, P> {
         self.0.extend(place, &guard.held).await
     }
 
-    async fn release(&self, place: &P, guard: Self::Grant) -> Result<bool, BoxError> {
+    async fn release(&self, place: &P, mut guard: Self::Grant) -> Result<bool, BoxError> {
+        guard.released = true;
         self.0.release(place, &guard.held).await
     }
 

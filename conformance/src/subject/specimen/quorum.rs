@@ -1,6 +1,6 @@
 //! Redlock as it should be: the same token on most of several nodes that know nothing of each other.
 
-use super::{Held, Place, Site};
+use super::{Held, Place, Site, Sweep};
 use crate::subject::{BoxError, Host};
 use std::{
     future::{Future, poll_fn},
@@ -89,6 +89,14 @@ impl Quorum {
         self.ask(|site| site.release_as(token)).await
     }
 
+    /// Gives up an attempt: the token is removed everywhere, later where that fails now.
+    pub(in crate::subject) async fn give_up(&self, sweep: Sweep<Self>, token: &str) {
+        let votes = self.release_everywhere(token).await;
+        if count(&votes, Vote::Unknown) == 0 {
+            sweep.done();
+        }
+    }
+
     /// Until when a grant may be believed in that was asked for at `sent`.
     pub(in crate::subject) fn valid_until(&self, sent: Duration) -> Duration {
         sent + self.lease - self.lease / DRIFT
@@ -113,12 +121,14 @@ impl Place for Quorum {
 
     async fn acquire(&self) -> Result<Option<Held>, BoxError> {
         let (token, sent) = (self.host.random_token(), self.host.now());
+        let sweep = Sweep::over(self, &token);
         let votes = self.set_everywhere(&token).await;
         let until = self.valid_until(sent);
         if count(&votes, Vote::Yes) >= self.majority() && self.host.now() < until {
+            sweep.done();
             return Ok(Some(Held::until(token, until)));
         }
-        self.release_everywhere(&token).await;
+        self.give_up(sweep, &token).await;
         Ok(None)
     }
 
@@ -127,16 +137,18 @@ impl Place for Quorum {
         let votes = self.extend_everywhere(&held.token).await;
         let until = self.valid_until(sent);
         let extended = count(&votes, Vote::Yes) >= self.majority() && self.host.now() < until;
-        if extended {
-            held.set_deadline(until);
-        } else if count(&votes, Vote::Unknown) > 0 {
+        if !extended && count(&votes, Vote::Unknown) > 0 {
             return Err("too few nodes answered".into());
         }
-        Ok(extended)
+        Ok(extended && held.prolong(self.host.now(), until))
     }
 
     async fn release(&self, held: &Held) -> Result<bool, BoxError> {
+        let sweep = Sweep::over(self, &held.token);
         let votes = self.release_everywhere(&held.token).await;
+        if count(&votes, Vote::Unknown) == 0 {
+            sweep.done();
+        }
         if count(&votes, Vote::Yes) >= self.majority() {
             Ok(true)
         } else if count(&votes, Vote::No) >= self.majority() {
@@ -144,6 +156,20 @@ impl Place for Quorum {
         } else {
             Err("too few nodes answered".into())
         }
+    }
+
+    fn sweep(&self, token: String) {
+        let nodes = self.clone();
+        self.host.spawn(async move {
+            let until = nodes.host.now() + nodes.lease;
+            loop {
+                let votes = nodes.release_everywhere(&token).await;
+                if count(&votes, Vote::Unknown) == 0 || nodes.host.now() >= until {
+                    return;
+                }
+                nodes.host.sleep(nodes.lease / 60).await;
+            }
+        });
     }
 }
 

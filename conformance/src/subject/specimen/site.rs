@@ -1,6 +1,6 @@
 //! Where a specimen works: a host, a node, a key, and the commands that are right.
 
-use super::{Held, Place};
+use super::{Held, Place, Sweep};
 use crate::subject::{BoxError, Connection, Host};
 use redis::FromRedisValue;
 use std::{
@@ -32,6 +32,8 @@ pub(in crate::subject) struct Site {
     pub(in crate::subject) me: String,
     latest: Arc<Mutex<Option<Held>>>,
     counted: Arc<AtomicU64>,
+    /// How often its owner has it, for those that count; held while that is in doubt.
+    pub(in crate::subject) depth: Arc<tokio::sync::Mutex<u64>>,
 }
 
 impl Site {
@@ -51,6 +53,7 @@ impl Site {
             me: host.random_token(),
             latest: Arc::default(),
             counted: Arc::default(),
+            depth: Arc::default(),
         })
     }
 
@@ -107,8 +110,9 @@ impl Site {
         &self,
         token: String,
     ) -> Result<Option<Held>, BoxError> {
-        let sent = self.host.now();
+        let (sweep, sent) = (Sweep::over(self, &token), self.host.now());
         let set = self.set_nx(&token).await?;
+        sweep.done();
         Ok(set.then(|| Held::until(token, sent + self.lease)))
     }
 
@@ -132,10 +136,7 @@ impl Site {
         let lease = self.lease_ms();
         let words = ["EVALSHA", sha, "1", &self.key, &held.token, &lease];
         let extended = self.ask(&words).await?;
-        if extended {
-            held.set_deadline(sent + self.lease);
-        }
-        Ok(extended)
+        Ok(extended && held.prolong(self.host.now(), sent + self.lease))
     }
 
     /// Deletes the key, if it holds the token.
@@ -166,10 +167,10 @@ impl Place for Site {
 
     fn of_task(&self) -> Self {
         let me = self.host.random_token();
-        let latest = Arc::default();
         Self {
             me,
-            latest,
+            latest: Arc::default(),
+            depth: Arc::default(),
             ..self.clone()
         }
     }
@@ -181,13 +182,23 @@ impl Place for Site {
     async fn extend(&self, held: &Held) -> Result<bool, BoxError> {
         let sent = self.host.now();
         let extended = self.extend_as(&held.token).await?;
-        if extended {
-            held.set_deadline(sent + self.lease);
-        }
-        Ok(extended)
+        Ok(extended && held.prolong(self.host.now(), sent + self.lease))
     }
 
     async fn release(&self, held: &Held) -> Result<bool, BoxError> {
-        self.release_as(&held.token).await
+        let sweep = Sweep::over(self, &held.token);
+        let released = self.release_as(&held.token).await?;
+        sweep.done();
+        Ok(released)
+    }
+
+    fn sweep(&self, token: String) {
+        let site = self.clone();
+        self.host.spawn(async move {
+            let until = site.host.now() + site.lease;
+            while site.release_as(&token).await.is_err() && site.host.now() < until {
+                site.host.sleep(site.lease / 60).await;
+            }
+        });
     }
 }
