@@ -3,6 +3,12 @@
 //!
 //! Run it: `cargo run -p redouble-lock --example fenced_file`
 
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "an example shows what it does"
+)]
+
 use redouble::{Clock, Server};
 use redouble_lock::{FencedGuard, FencingToken, LockManager};
 use std::{error::Error, fs, io, path::PathBuf, time::Duration};

@@ -5,6 +5,12 @@
 //!
 //! Run it: `cargo run -p redouble-lock --example flash_sale`
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example shows what it does"
+)]
+
 use redouble::Server;
 use redouble_lock::{LockError, LockManager, Release};
 use std::{

@@ -3,6 +3,12 @@
 //!
 //! Run it: `cargo run -p redouble-lock --example long_job`
 
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "an example shows what it does"
+)]
+
 use redouble::Server;
 use redouble_lock::{LockManager, Release};
 use std::{error::Error, time::Duration};

@@ -2,6 +2,8 @@
 //!
 //! Run it: `cargo run -p redouble-lock --example red_packets`
 
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
 use redouble::Server;
 use redouble_lock::LockManager;
 use std::error::Error;
