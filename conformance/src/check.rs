@@ -3,7 +3,7 @@
 use crate::{
     backend::{Backend, Double},
     checker::Property,
-    report::{html, json::Saved, terminal},
+    report::{Saved, html, terminal},
     runner::{Counterexample, Plan, QUICK, Trial, judge, run_trial},
     scenario::Scenario,
     subject::{Expected, Subject, Suspect},
@@ -133,13 +133,10 @@ fn explain(trial: &Trial, example: &Counterexample) -> String {
     // Writing to a vector does not fail.
     let _ = terminal::counterexample(&mut text, trial, example);
     let text = String::from_utf8_lossy(&text);
-    let name = trial
-        .name
-        .replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let saved = Saved::of(trial, example);
     format!(
-        "{text}\n\
-         #[test]\nfn {name}_regression() {{\n    check(/* {} */).scenario(r#\"{}\"#).assert_sound();\n}}\n",
-        trial.name,
-        example.scenario.to_json(),
-    ) + &format!("\nsaved scenario: {}", Saved::of(trial, example).to_json())
+        "{text}\n{}\nsaved scenario: {}",
+        saved.rust_test(),
+        saved.to_json()
+    )
 }

@@ -54,6 +54,7 @@ pub mod coverage;
 pub mod differential;
 pub mod fuzzing;
 pub mod history;
+pub mod plan;
 pub mod report;
 pub mod runner;
 pub mod scenario;

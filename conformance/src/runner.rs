@@ -1,12 +1,14 @@
 //! From seeds to verdicts: plays scenarios with a subject, has every history judged by every
 //! checker, makes what fails small, and counts what was seen.
 
+pub use crate::plan::{Plan, QUICK, QUICK_REAL};
 use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness},
-    coverage::Coverage,
+    coverage::{Coverage, Missed},
     history::Moment,
-    scenario::{Scenario, generate::Generator, shrink},
+    plan::Source,
+    scenario::{Scenario, shrink},
     simulation::{Run, RunError},
     subject::{Expected, Promises, Suspect},
     verdict::{Cell, Claim, claim, row_of},
@@ -19,44 +21,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much to run.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The seeds to try.
-    pub seeds: Range<u64>,
-    /// How many threads to use.
-    pub jobs: usize,
-    /// Only scenarios of this nemesis.
-    pub nemesis: Option<String>,
-}
-
-/// The seeds of the quick tier.
-pub const QUICK: u64 = 2_000;
-/// The seeds on a real server, where a run takes seconds.
-pub const QUICK_REAL: u64 = 16;
 /// How often an inconclusive run on a real server is repeated.
 const REPEATS_MAX: u32 = 3;
 /// Seeds between two looks at whether a conviction is complete.
 const BLOCK: u64 = 64;
-
-impl Plan {
-    /// The quick tier for a backend.
-    #[must_use]
-    pub fn quick(backend: &dyn Backend) -> Self {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        // On the wall clock a run mostly sleeps.
-        let (seeds, jobs) = if backend.virtual_time() {
-            (QUICK, cores)
-        } else {
-            (QUICK_REAL, 4 * cores)
-        };
-        Self {
-            seeds: 0..seeds,
-            jobs,
-            nemesis: None,
-        }
-    }
-}
 
 /// A run with what the checkers found.
 #[derive(Clone, Debug)]
@@ -149,6 +117,8 @@ pub struct Trial {
     pub backend: String,
     /// Runs per row of the matrix and property.
     pub cells: BTreeMap<(&'static str, Property), Cell>,
+    /// Whether its runs were in virtual time.
+    pub in_virtual_time: bool,
     /// What was seen.
     pub coverage: Coverage,
     /// The first failure of each promised property.
@@ -159,6 +129,22 @@ pub struct Trial {
     pub inconclusive: u64,
     /// How long it took.
     pub elapsed: Duration,
+    /// What was to be run.
+    pub plan: Plan,
+    /// Whether the plan was carried out, and asks for enough that each verdict has to be reached.
+    pub enough: bool,
+}
+
+/// How a verdict compares with the expected one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is the same.
+    AsExpected,
+    /// It is another.
+    Differs,
+    /// Too little was run to reach the verdict: few seeds, only some faults or properties, or a
+    /// backend that does not show enough.
+    Open,
 }
 
 impl Trial {
@@ -180,6 +166,16 @@ impl Trial {
             .collect()
     }
 
+    /// What its runs have not seen often enough. Nothing is said about a subject that was tried only
+    /// until it was convicted, or in real time, where there are few runs.
+    #[must_use]
+    pub fn missed(&self) -> Vec<Missed> {
+        match self.expected {
+            Expected::Sound if self.in_virtual_time => self.coverage.missed(&self.promises),
+            Expected::Sound | Expected::Convicted(_) => Vec::new(),
+        }
+    }
+
     /// Whether the verdict is the expected one.
     #[must_use]
     pub fn as_expected(&self) -> bool {
@@ -188,6 +184,29 @@ impl Trial {
             Expected::Sound => broken.is_empty(),
             Expected::Convicted(of) => of.iter().any(|property| broken.contains(property)),
         }
+    }
+
+    /// How the verdict compares with the expected one, as far as it can be told.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self.expected {
+            _ if self.coverage.runs == 0 => Outcome::Open,
+            _ if self.as_expected() => Outcome::AsExpected,
+            Expected::Convicted(_) if !self.enough => Outcome::Open,
+            Expected::Sound | Expected::Convicted(_) => Outcome::Differs,
+        }
+    }
+
+    /// How many seeds the first conviction took of what it has to be convicted of.
+    #[must_use]
+    pub fn seeds_to_conviction(&self) -> Option<u64> {
+        let Expected::Convicted(of) = self.expected else {
+            return None;
+        };
+        let examples = self.counterexamples.iter();
+        let seeds = examples.filter(|example| of.contains(&example.property));
+        let first = seeds.map(|example| example.seed).min()?;
+        Some(first.saturating_sub(self.plan.seeds.start) + 1)
     }
 }
 
@@ -212,11 +231,14 @@ pub fn run_trial(
         expected,
         backend: backend.name(),
         cells: BTreeMap::new(),
+        in_virtual_time: backend.virtual_time(),
         coverage: Coverage::default(),
         counterexamples: Vec::new(),
         unsupported: 0,
         inconclusive: 0,
         elapsed: Duration::ZERO,
+        plan: plan.clone(),
+        enough: plan.suffices(backend) && can_show(expected, backend, plan),
     };
     if let (Expected::Convicted(of), false) = (expected, backend.virtual_time()) {
         convict_on_real(&mut trial, suspect, backend, of, plan)?;
@@ -227,6 +249,17 @@ pub fn run_trial(
     Ok(trial)
 }
 
+/// Whether a backend shows what a subject is to be convicted of, and the plan asks for it.
+fn can_show(expected: Expected, backend: &dyn Backend, plan: &Plan) -> bool {
+    let shows = |property: &Property| {
+        plan.judges(*property) && (backend.virtual_time() || !property.needs_observation())
+    };
+    match expected {
+        Expected::Sound => true,
+        Expected::Convicted(of) => of.iter().any(shows),
+    }
+}
+
 fn try_seeds(
     trial: &mut Trial,
     suspect: &dyn Suspect,
@@ -235,12 +268,17 @@ fn try_seeds(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(), RunError> {
     let mut failed: BTreeMap<Property, (u64, Scenario, Judged)> = BTreeMap::new();
-    if Generator::of(suspect.promises(), plan.nemesis.as_deref()).is_empty() {
-        return Ok(()); // the only nemesis cannot strike there
+    if Source::of(suspect.promises(), plan).is_empty() {
+        return Ok(()); // none of the faults can strike there
     }
     let mut from = plan.seeds.start;
     while from < plan.seeds.end {
-        let to = plan.seeds.end.min(from + BLOCK * plan.jobs as u64);
+        if plan.is_over() {
+            trial.enough = false;
+            break;
+        }
+        let block = BLOCK.saturating_mul(plan.jobs as u64);
+        let to = plan.seeds.end.min(from.saturating_add(block));
         for (seed, outcome) in play_block(suspect, backend, plan, from..to, progress) {
             let Some(Played {
                 scenario,
@@ -260,9 +298,14 @@ fn try_seeds(
             }
         }
         from = to;
-        if let Expected::Convicted(of) = trial.expected
-            && of.iter().all(|property| failed.contains_key(property))
-        {
+        let done = match trial.expected {
+            Expected::Convicted(of) => {
+                let asked: Vec<_> = of.iter().filter(|it| plan.judges(**it)).collect();
+                !asked.is_empty() && asked.into_iter().all(|it| failed.contains_key(it))
+            }
+            Expected::Sound => plan.fail_fast && !failed.is_empty(),
+        };
+        if done {
             break;
         }
     }
@@ -299,14 +342,14 @@ fn play_block(
 ) -> Vec<(u64, Result<Played, RunError>)> {
     let next = AtomicU64::new(seeds.start);
     let work = || {
-        let generator = Generator::of(suspect.promises(), plan.nemesis.as_deref());
+        let source = Source::of(suspect.promises(), plan);
         let mut played = Vec::new();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
+            if seed >= seeds.end || plan.is_over() {
                 return played;
             }
-            played.push((seed, play(suspect, backend, generator.scenario(seed))));
+            played.push((seed, play(suspect, backend, source.scenario(seed))));
             progress(1);
         }
     };
@@ -362,7 +405,8 @@ fn record(trial: &mut Trial, seed: u64, scenario: &Scenario, judged: &Judged) ->
     let nemeses = scenario.nemeses();
     let row = row_of(&nemeses);
     let mut broken = Vec::new();
-    for &(property, ref finding) in &judged.findings {
+    let asked = judged.findings.iter();
+    for &(property, ref finding) in asked.filter(|(property, _)| trial.plan.judges(*property)) {
         let cell = trial.cells.entry((row, property)).or_default();
         match finding {
             Finding::Valid => cell.held += 1,
@@ -427,8 +471,12 @@ fn convict_on_real(
     of: &'static [Property],
     plan: &Plan,
 ) -> Result<(), RunError> {
-    let generator = Generator::of(suspect.promises(), plan.nemesis.as_deref());
-    for &property in of.iter().filter(|property| !property.needs_observation()) {
+    let source = Source::of(suspect.promises(), plan);
+    if source.is_empty() {
+        return Ok(());
+    }
+    let shown = |property: &&Property| plan.judges(**property) && !property.needs_observation();
+    for &property in of.iter().filter(shown) {
         let breaks = |scenario: &Scenario| {
             (0..3).all(|more| {
                 let scenario = Scenario {
@@ -440,10 +488,14 @@ fn convict_on_real(
             })
         };
         let candidates = (0..QUICK)
-            .map(|seed| (seed, generator.scenario(seed)))
+            .map(|seed| (seed, source.scenario(seed)))
             .filter(|(_, scenario)| scenario.needs().into_iter().all(|need| backend.can(need)))
             .filter(|(_, scenario)| breaks(scenario));
         for (seed, scenario) in candidates.take(CANDIDATES_MAX) {
+            if plan.is_over() {
+                trial.enough = false;
+                return Ok(());
+            }
             let shrunk = shrink(&scenario, breaks);
             let small = shrunk.scenario.snapped();
             let Played {

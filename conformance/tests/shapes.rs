@@ -133,11 +133,15 @@ fn histories(
     let play = |seed| {
         let scenario = generator.scenario(seed);
         assert_eq!(
-            Scenario::from_json(&scenario.to_json()).unwrap(),
+            Scenario::from_json(&scenario.to_json()).expect("JSON"),
             scenario,
             "the JSON form says everything"
         );
-        let [one, other] = [(), ()].map(|()| subject.play(&Double, &scenario).unwrap());
+        let [one, other] = [(), ()].map(|()| {
+            subject
+                .play(&Double, &scenario)
+                .expect("the double is there")
+        });
         assert_eq!(one, other, "seed {seed}");
         assert!(!one.endless && one.stray_tasks == 0, "seed {seed}");
         one.history
@@ -182,7 +186,7 @@ fn a_failover_hands_the_lock_out_twice_and_that_is_outside_of_one_nodes_guarante
     for nemesis in ["failover", "split-brain"] {
         let plan = Plan {
             seeds: 0..60,
-            nemesis: Some(nemesis.to_owned()),
+            faults: vec![nemesis.to_owned()],
             ..Plan::quick(&Double)
         };
         let trial = run_trial(
@@ -294,7 +298,7 @@ fn a_real_server_says_what_it_cannot_do() {
     assert!(!real.can(Capability::SeveralNodes));
     let plan = Plan {
         seeds: 0..2,
-        nemesis: Some("eviction".to_owned()),
+        faults: vec!["eviction".to_owned()],
         ..Plan::quick(&real)
     };
     let trial = run_trial(

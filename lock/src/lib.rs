@@ -26,9 +26,49 @@
 //!
 //! # The locks
 //!
-//! | lock | guarantee | holds under | does not hold under | cost without contention |
-//! |---|---|---|---|---|
-//! | [`Mutex`] on one node | one valid [`Guard`] per key at a time | delay, loss and partition; crashed and paused clients; jumps of the client's wall clock; clocks whose rates differ by at most [`drift_ppm`](LockBuilder::drift_ppm); silence, errors and restarts of a server that keeps its data | a server that forgets the key early: failover to a replica that has not got it, restart without its data, eviction, `FLUSHALL`, a clock that jumps ahead; a client whose virtual machine is suspended | 1 round trip to take it, 1 to give it back, 1 per third of the lease with a watchdog |
+//! | kind | guarantee | cost without contention | nodes |
+//! |---|---|---|---|
+//! | [`Mutex`] | one valid [`Guard`] per key at a time | 1 + 1 | 1 |
+//! | [`FencedMutex`] | the same, and a number that grows from grant to grant | 1 + 1 | 1 |
+//! | [`ReentrantMutex`] | the same among *owners*; an owner may take it again | 1 + 1; 1 for each inner level | 1 |
+//! | [`FairMutex`] | the same, in order of arrival | 1 + 1 | 1 |
+//! | [`ReadWriteLock`] | one writer, or any number of readers | 1 + 1 | 1 |
+//! | [`Semaphore`] | no more permits out than there are | 1 + 1 | 1 |
+//! | [`MultiLock`] | a mutex on several keys, all or none | 1 + 1 | 1 |
+//! | [`lock_all`] | several locks, of any kinds and nodes | 1 + 1 for each | any |
+//! | [`RedlockMutex`] | a mutex on a majority of independent nodes | 1 + 1, to all at once | N |
+//! | [`Admission`], [`Stock`] | no more than so many are let in; not a lock | 1 | 1 |
+//! | [`Latch`] | opens when a number of things are done; not a lock | 1 | 1 |
+//!
+//! The cost is in round trips, to take it and to give it back, and one more for each third of the lease with a
+//! watchdog. Kinds with numbered grants ([`FencedGuard`]) exist of all that exclude.
+//!
+//! ## What they survive
+//!
+//! | what happens | one node | Redlock of 2f + 1 nodes | with a resource that checks the number |
+//! |---|---|---|---|
+//! | messages are late, lost, repeated; links break | holds; may be hard to get | the same | accesses exclude each other too |
+//! | a client is paused or dies | holds; its lock is free after the lease | the same | the same |
+//! | work takes longer than the lease | it is told, or the watchdog extends | the same | the same |
+//! | clocks run apart, within [`drift_ppm`](LockBuilder::drift_ppm) | holds | holds | holds |
+//! | a client's wall clock jumps | holds | holds | holds |
+//! | a client's virtual machine is suspended | **may be broken** | **may be broken** | accesses exclude each other |
+//! | a server restarts with its data, is paused, answers errors | holds; may be hard to get | the same | the same |
+//! | a server forgets the key early: failover to a lagging replica, restart without data, eviction, a clock that jumps ahead | **broken** | holds while no more than *granted - f - 1* nodes have forgotten | holds while its clock is not behind by more than the time since the last grant |
+//!
+//! *Holds* is meant of guards: no two that exclude each other are valid at once.
+//!
+//! ## Which one
+//!
+//! * To save double work, a [`Mutex`] with a lease that the work fits in, or with a watchdog.
+//! * Where double work does damage, a [`FencedMutex`], and a resource that follows the rule of
+//!   [`FencingToken`]. Nothing else protects against a paused holder.
+//! * Where one Redis may fail and the lock shall not: [`RedlockMutex`] on five nodes that share nothing. A
+//!   replica is no such node: it may be promoted without the key. [`replicas`](LockBuilder::replicas) narrows that gap
+//!   and does not close it.
+//! * Where some waiters starve: [`FairMutex`]. It costs nothing more, but a waiter that stalls holds up the others until
+//!   it is given up.
+//! * For the first hundred of anything, no lock: [`Admission`].
 //!
 //! Each kind also promises that
 //!
@@ -62,8 +102,18 @@
 //! A lease ends by time, and a holder can be late to notice: a process that is paused just before
 //! it writes will write when it wakes up, and a message that it has sent may arrive any time later.
 //! So no lock of this kind makes *accesses* exclusive by itself, whatever its algorithm. Where that
-//! matters, the resource must reject what is outdated. Where the lock only saves double work, stop
-//! at the loss ([`Guard::run`] does) and look at the outcome of [`Guard::release`].
+//! matters, the resource must reject what is outdated: every access, read or write, carries the grant's
+//! [`FencingToken`], and the resource refuses what is lower than the highest that it has seen, or equal and of
+//! another grant. Where the lock only saves double work, stop at the loss ([`Guard::run`] does) and look at the
+//! outcome of [`Guard::release`].
+//!
+//! # Waiting
+//!
+//! A release is published, and whoever waits is told: over the same connection where that speaks RESP3, over a second one
+//! where it does not ([`from_client`](LockManager::from_client) opens it by itself,
+//! [`with_subscriber`](LockManager::with_subscriber) takes yours). Of the waiters of one process only one is woken. A message that
+//! is lost, and other programs that use the same keys and publish nothing, cost at most
+//! [`foreign_poll`](LockBuilder::foreign_poll).
 //!
 //! # Time, tasks and tests
 //!
@@ -101,6 +151,7 @@
 //! * `redis` (default): [`LockManager::new`], [`from_client`](LockManager::from_client) and
 //!   [`builder`](LockManager::builder) for the `redis` crate. Without it, [`wire`] is the way to
 //!   connect another client library.
+//! * `blocking` (default): [`blocking`], for programs without tokio. It costs nothing but its code.
 //!
 //! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts.
 
@@ -108,6 +159,8 @@ mod acquire;
 mod admission;
 mod algorithm;
 mod all;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod cancellation;
 #[cfg(feature = "redis")]
 mod connector;
@@ -133,6 +186,7 @@ mod parts;
 mod retry;
 mod script;
 mod token;
+mod watch;
 mod watchdog;
 pub mod wire;
 

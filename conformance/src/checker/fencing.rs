@@ -3,7 +3,8 @@
 //!
 //! Grants that were asked for at the same time are in no order, whatever the order of their
 //! replies. A holder whose deadline has passed cannot know whether it still holds at the server, so
-//! taking the lock again may give it the same token or a higher one.
+//! taking the lock again may give it the same token or a higher one; so may one that finds out by
+//! taking it again that the lock is lost.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, History, Moment, OpId, What};
@@ -26,7 +27,7 @@ impl Checker for Fencing {
         if fenced.is_empty() {
             return Finding::Unknown("no grant carries a fencing token");
         }
-        let let_go = let_go(history, &beliefs);
+        let (let_go, lost) = (let_go(history, &beliefs), lost(history));
         let holds = |grant: &Belief, at: Moment| {
             let over = let_go.get(&grant.grant).copied();
             grant.from < at && at < over.unwrap_or(Moment::NEVER)
@@ -40,7 +41,10 @@ impl Checker for Fencing {
                 let order = early.from < late.asked;
                 let right = if !(theirs(early) && again) {
                     had < got
-                } else if holds(early, late.asked) && late.from < early.to {
+                } else if holds(early, late.asked)
+                    && late.from < early.to
+                    && lost.get(&early.grant).is_none_or(|&at| at >= late.from)
+                {
                     had == got
                 } else {
                     had <= got
@@ -92,6 +96,17 @@ fn let_go(history: &History, beliefs: &[Belief]) -> BTreeMap<OpId, Moment> {
         }
     }
     over
+}
+
+/// When each grant stopped to have a deadline: its guard says that it is lost, to whoever asks.
+fn lost(history: &History) -> BTreeMap<OpId, Moment> {
+    let lost = history.iter().filter_map(|(at, what)| {
+        let &What::Deadline { grant, deadline } = what else {
+            return None;
+        };
+        deadline.is_none().then_some((grant, at))
+    });
+    lost.collect()
 }
 
 #[cfg(test)]
@@ -202,6 +217,19 @@ mod tests {
         let mut died = again(7);
         died.insert(2, (5, What::Crash { host: 0 }));
         assert_eq!(verdict(died, true), Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn who_learns_of_the_loss_by_re_entry_is_granted_anew() {
+        let again = |token| {
+            let mut entries = nested([7, token, token]);
+            let (grant, deadline) = (1, None);
+            entries.insert(3, (1, What::Deadline { grant, deadline }));
+            entries.truncate(5);
+            entries
+        };
+        assert_eq!(verdict(again(8), true), None);
+        assert_eq!(verdict(again(6), true), Some(vec![1, 2]));
     }
 
     #[test]

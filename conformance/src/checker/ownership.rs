@@ -4,9 +4,13 @@
 //! client process whose request put it there. As long as it is unexpired, no request of another
 //! process may change it; and while its holder believes, nobody may remove it, since the holder's
 //! own release would have ended the belief.
+//!
+//! Which token is a holder's own? Of those that its process put there while it acquired, the one that
+//! stood on the most nodes when the grant was reported. Others may be there of other tasks, or of
+//! requests before that were given up.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Belief, Cause, History, Kind, Moment, Stored, What};
+use crate::history::{Actor, Belief, Cause, History, Kind, Moment, Stored, Tokens, What};
 use std::collections::BTreeMap;
 
 /// Judges P5.
@@ -29,7 +33,7 @@ impl Checker for Ownership {
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
-        let beliefs = history.beliefs();
+        let holders = Holders::of(history);
         let mut standing: BTreeMap<u8, Vec<Tenure<'_>>> = BTreeMap::new();
         for (at, what) in history.iter() {
             let What::Server {
@@ -44,8 +48,8 @@ impl Checker for Ownership {
             before.retain(|tenure| tenure.stored.lives(at.at));
             if let Cause::Client(host) = *cause {
                 for tenure in &before {
-                    if let Some(wrong) = wrong(history, tenure, stored, host, at, &beliefs) {
-                        return Finding::Violation(witness(tenure, wrong, host, at, &beliefs));
+                    if let Some(wrong) = wrong(history, tenure, stored, host, at, &holders) {
+                        return Finding::Violation(witness(tenure, wrong, host, at, &holders));
                     }
                 }
             }
@@ -68,13 +72,42 @@ impl Checker for Ownership {
     }
 }
 
-/// The one grant that the stored token can belong to, if there is just one.
-fn holder<'a>(tenure: &Tenure<'_>, beliefs: &'a [Belief]) -> Option<&'a Belief> {
-    let mut theirs = beliefs.iter().filter(|belief| {
-        let asked_for = belief.asked < tenure.since && tenure.since < belief.from;
-        belief.actor.host == tenure.owner && asked_for
-    });
-    theirs.next().filter(|_| theirs.next().is_none())
+/// Grants whose tokens can be told from others.
+struct Holders<'a> {
+    beliefs: Vec<Belief>,
+    /// By belief.
+    tokens: Vec<Option<&'a [u8]>>,
+}
+
+impl<'a> Holders<'a> {
+    fn of(history: &'a History) -> Self {
+        let (beliefs, tokens) = (history.beliefs(), history.tokens());
+        let own = beliefs.iter().map(|belief| own(&tokens, belief));
+        let tokens = own.collect();
+        Self { beliefs, tokens }
+    }
+
+    /// The one grant that the stored token belongs to, if there is just one.
+    fn holder(&self, tenure: &Tenure<'_>) -> Option<&Belief> {
+        let all = self.beliefs.iter().zip(&self.tokens);
+        let mut theirs = all.filter(|&(belief, &token)| {
+            belief.actor.host == tenure.owner && token == Some(&*tenure.stored.token)
+        });
+        let (belief, _) = theirs.next()?;
+        theirs.next().is_none().then_some(belief)
+    }
+}
+
+/// The token of a grant, if no other one can be its own as well.
+fn own<'a>(tokens: &Tokens<'a>, belief: &Belief) -> Option<&'a [u8]> {
+    let mut nodes: BTreeMap<&[u8], usize> = BTreeMap::new();
+    for life in tokens.of_grant(belief).filter(|it| it.stood(belief.from)) {
+        *nodes.entry(life.token).or_default() += 1;
+    }
+    let most = nodes.values().copied().max()?;
+    let mut first = nodes.iter().filter(|&(_, &count)| count == most);
+    let (token, _) = first.next()?;
+    first.next().is_none().then_some(token)
 }
 
 /// What a request of `host` did to somebody else's grant, if it did.
@@ -84,7 +117,7 @@ fn wrong(
     after: &[Stored],
     host: u8,
     at: Moment,
-    beliefs: &[Belief],
+    holders: &Holders<'_>,
 ) -> Option<&'static str> {
     let foreign = host != before.owner;
     let kept = after.iter().find(|it| it.token == before.stored.token);
@@ -95,7 +128,8 @@ fn wrong(
         let changed = is != was && (shortened || history.kind == Kind::Mutex);
         return (foreign && changed).then_some("changed the expiry of");
     }
-    let believed = holder(before, beliefs).is_some_and(|belief| belief.from < at && at < belief.to);
+    let holder = holders.holder(before);
+    let believed = holder.is_some_and(|belief| belief.from < at && at < belief.to);
     let verb = if after.is_empty() {
         "freed"
     } else {
@@ -104,8 +138,14 @@ fn wrong(
     (foreign || believed).then_some(verb)
 }
 
-fn witness(before: &Tenure<'_>, wrong: &str, host: u8, at: Moment, beliefs: &[Belief]) -> Witness {
-    let theirs = holder(before, beliefs);
+fn witness(
+    before: &Tenure<'_>,
+    wrong: &str,
+    host: u8,
+    at: Moment,
+    holders: &Holders<'_>,
+) -> Witness {
+    let theirs = holders.holder(before);
     let message = format!(
         "at {} a request of {} {wrong} the grant of {}, which had {} left",
         seconds(at.at),
@@ -191,6 +231,37 @@ mod tests {
         // Task 1 "releases" what task 0 still believes to hold.
         let message = verdict(then(vec![(3, frees(0))])).unwrap_err();
         assert!(message.contains("freed the grant of c1"), "{message}");
+    }
+
+    #[test]
+    fn of_several_tokens_of_a_process_its_holder_has_one() {
+        let stored = |tokens: &[&str]| What::Server {
+            node: 0,
+            cause: Cause::Client(0),
+            stored: tokens
+                .iter()
+                .map(|&token| Stored {
+                    token: token.into(),
+                    expires: Some(s(10)),
+                })
+                .collect(),
+        };
+        let left = |at_first: &[&str], then: &[&str]| {
+            let entries = vec![
+                (0, tries(1, 0)),
+                (0, stored(at_first)),
+                (1, granted(1, Some(9))),
+                (2, stored(then)),
+            ];
+            let history = History {
+                kind: Kind::Semaphore(3),
+                ..history(entries)
+            };
+            Ownership.check(&history).witness().is_some()
+        };
+        assert!(left(&["a"], &[]));
+        // The other one is of a request before, or of another task.
+        assert!(!left(&["a", "b"], &["b"]));
     }
 
     #[test]

@@ -1,106 +1,140 @@
-//! Reports and saved scenarios as JSON.
+//! Reports as JSON: a flat list of verdicts, and what there is to say about each subject.
 
-use super::verdict;
+use super::{Group, Saved, fault_of, listed, verdict, without_variant};
 use crate::{
     checker::Property,
-    runner::{Counterexample, Trial},
-    scenario::Scenario,
+    runner::{Outcome, Trial},
     subject::Expected,
+    verdict::{CALM, Cell, Claim, MIXED, claim},
 };
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
-/// A scenario that is worth keeping: with whom to play it, and what it broke.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Saved {
-    /// The name of the subject.
-    pub lock: String,
-    /// The property that it broke.
-    pub property: Property,
-    /// The scenario.
-    pub scenario: Scenario,
-}
-
-impl Saved {
-    /// The file of a counterexample.
-    #[must_use]
-    pub fn of(trial: &Trial, example: &Counterexample) -> Self {
-        Self {
-            lock: trial.name.to_owned(),
-            property: example.property,
-            scenario: example.scenario.clone(),
-        }
-    }
-
-    /// The JSON form, one event a line.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let (lock, property) = (json!(self.lock), json!(self.property));
-        let scenario = self.scenario.to_json();
-        format!("{{\"lock\":{lock},\"property\":{property},\"scenario\":{scenario}}}\n")
-    }
-
-    /// Reads the JSON form.
-    ///
-    /// # Errors
-    /// If the text is not JSON or not a saved scenario.
-    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
-    }
-}
-
-/// The whole report.
+/// The whole report, one verdict a line.
+///
+/// A verdict is about a subject, a property and a kind of fault. `expected` is what the matrix of
+/// promises says: `holds`; `convicted` for what a subject is known to break; `outside` for what lies
+/// outside of its guarantee; `quorum` if it depends on how many nodes failed; `scenario` if it depends
+/// on what struck together. `verdict` is what was seen: `holds`, `broken`, `outside`, or `unknown` if no
+/// run said enough. `events` are the steps of the minimal counterexample.
 #[must_use]
-pub fn report(trials: &[Trial]) -> Value {
-    json!({
-        "format": 1,
-        "as_expected": trials.iter().all(Trial::as_expected),
-        "locks": trials.iter().map(trial).collect::<Vec<_>>(),
-    })
+pub fn text(trials: &[Trial]) -> String {
+    let lines = |values: Vec<Value>| {
+        let lines: Vec<String> = values.iter().map(|it| format!("    {it}")).collect();
+        lines.join(",\n")
+    };
+    let good = trials.iter().all(|it| it.outcome() != Outcome::Differs);
+    let backend = trials.first().map_or("", |trial| &trial.backend);
+    format!(
+        "{{\n  \"format\": 2,\n  \"backend\": {},\n  \"as_expected\": {good},\n  \"verdicts\": [\n{}\n  ],\n  \
+         \"subjects\": [\n{}\n  ]\n}}\n",
+        json!(backend),
+        lines(trials.iter().flat_map(verdicts).collect()),
+        lines(trials.iter().map(subject).collect()),
+    )
 }
 
-fn trial(trial: &Trial) -> Value {
-    let cells = trial.cells.iter().map(|(&(row, property), cell)| {
+fn verdicts(trial: &Trial) -> Vec<Value> {
+    let cells = trial.cells.iter();
+    let told = cells.filter(|(_, cell)| cell.held + cell.broken + cell.outside + cell.unknown > 0);
+    told.map(|(&(fault, property), cell)| {
+        let mut examples = trial.counterexamples.iter();
+        let example =
+            examples.find(|it| it.property == property && fault_of(&it.scenario) == fault);
         json!({
-            "faults": row,
+            "subject": without_variant(trial.name),
+            "sub_id": trial.name,
             "property": property.id(),
-            "held": cell.held,
-            "broken": cell.broken,
-            "outside_its_guarantee": cell.outside,
-            "unknown": cell.unknown,
-            "first_seed": cell.seed,
+            "fault": fault,
+            "backend": trial.backend,
+            "expected": expected(trial, fault, property),
+            "verdict": seen(cell),
+            "seeds": {
+                "held": cell.held,
+                "broken": cell.broken,
+                "outside": cell.outside,
+                "unknown": cell.unknown,
+                "first": cell.seed,
+            },
+            "events": example.map(|it| it.scenario.events.len()),
         })
-    });
-    let sights = trial
-        .coverage
-        .sights()
-        .map(|(name, count)| (name.to_owned(), json!(count)));
+    })
+    .collect()
+}
+
+fn expected(trial: &Trial, fault: &'static str, property: Property) -> &'static str {
+    if let Expected::Convicted(of) = trial.expected
+        && of.contains(&property)
+    {
+        return "convicted";
+    }
+    let nemeses = match fault {
+        CALM => BTreeSet::new(),
+        MIXED => return "scenario",
+        fault => BTreeSet::from([fault]),
+    };
+    match claim(trial.promises, &nemeses, property) {
+        Claim::Holds => "holds",
+        Claim::Quorum => "quorum",
+        Claim::Outside => "outside",
+    }
+}
+
+const fn seen(cell: &Cell) -> &'static str {
+    if cell.broken > 0 {
+        "broken"
+    } else if cell.outside > 0 {
+        "outside"
+    } else if cell.held > 0 {
+        "holds"
+    } else {
+        "unknown"
+    }
+}
+
+fn subject(trial: &Trial) -> Value {
+    let sights = trial.coverage.sights();
+    let sights = sights.map(|(name, count)| (name.to_owned(), json!(count)));
     let examples = trial.counterexamples.iter().map(|example| {
         json!({
             "property": example.property.id(),
+            "fault": fault_of(&example.scenario),
             "seed": example.seed,
-            "steps_before": example.events_before,
+            "events": example.scenario.events.len(),
+            "events_before": example.events_before,
             "shrink_runs": example.shrink_runs,
             "message": example.judged.witness(example.property).map(|witness| &witness.message),
             "saved": Saved::of(trial, example),
         })
     });
+    let (expected, of): (_, &[Property]) = match trial.expected {
+        Expected::Sound => ("sound", &[]),
+        Expected::Convicted(of) => ("convicted", of),
+    };
+    let ids = |of: &[Property]| of.iter().map(|property| property.id()).collect::<Vec<_>>();
     json!({
-        "lock": trial.name,
+        "subject": without_variant(trial.name),
+        "sub_id": trial.name,
+        "group": Group::of(trial.name),
+        "summary": listed(trial.name).map(|row| row.summary),
         "backend": trial.backend,
-        "expected": match trial.expected {
-            Expected::Sound => "sound",
-            Expected::Convicted(_) => "convicted",
+        "expected": expected,
+        "expected_properties": ids(of),
+        "broken_properties": ids(&trial.broken()),
+        "outcome": match trial.outcome() {
+            Outcome::AsExpected => "as_expected",
+            Outcome::Differs => "differs",
+            Outcome::Open => "open",
         },
-        "as_expected": trial.as_expected(),
         "verdict": verdict(trial),
+        "seeds": [trial.plan.seeds.start, trial.plan.seeds.end],
+        "seeds_to_conviction": trial.seeds_to_conviction(),
         "runs": trial.coverage.runs,
         "grants": trial.coverage.grants,
         "unsupported": trial.unsupported,
         "inconclusive": trial.inconclusive,
         "seconds": trial.elapsed.as_secs_f64(),
-        "seen_in_runs": sights.collect::<serde_json::Map<_, _>>(),
-        "cells": cells.collect::<Vec<_>>(),
+        "seen_in_runs": sights.collect::<Map<_, _>>(),
         "counterexamples": examples.collect::<Vec<_>>(),
     })
 }

@@ -1,15 +1,25 @@
-//! What people read: a table and lanes for a terminal, one HTML file, JSON for machines.
+//! What people read: a table and lanes for a terminal, one HTML file; JSON and JUnit for machines.
 
+mod group;
 pub mod html;
 pub mod json;
+pub mod junit;
+mod saved;
 pub mod terminal;
+mod timeline;
+mod wire;
+
+pub(crate) use group::listed;
+pub use group::{Group, without_variant};
+pub use saved::Saved;
 
 use crate::{
+    checker::Property,
     history::{Access, Actor, Call, Cause, History, Moment, OpId, Refusal, Stored, What},
-    runner::Trial,
-    scenario::{Fault, How, Lost, Node},
+    runner::{Outcome, Trial},
+    scenario::{Fault, How, Lost, Node, Scenario},
     subject::Expected,
-    verdict::{CALM, MIXED},
+    verdict::{CALM, MIXED, row_of},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,19 +31,32 @@ fn rows() -> impl Iterator<Item = &'static str> {
     std::iter::once(CALM).chain(nemeses).chain([MIXED])
 }
 
+/// The row of the verdict matrix that a scenario counts for.
+pub(crate) fn fault_of(scenario: &Scenario) -> &'static str {
+    row_of(&scenario.nemeses())
+}
+
 /// The verdict about a subject in a few words.
 #[must_use]
 pub fn verdict(trial: &Trial) -> String {
     let broken = trial.broken();
-    let ids: Vec<&str> = broken.iter().map(|property| property.id()).collect();
-    match (trial.expected, trial.as_expected()) {
-        (Expected::Sound, true) => "sound".to_owned(),
-        (Expected::Convicted(_), true) => format!("convicted of {}", ids.join(", ")),
-        (Expected::Sound, false) => format!("BREAKS ITS PROMISE: {}", ids.join(", ")),
-        (Expected::Convicted(of), false) => {
-            let wanted: Vec<&str> = of.iter().map(|property| property.id()).collect();
-            format!("NOT CONVICTED of {}", wanted.join(" or "))
+    let ids = |of: &[Property]| of.iter().map(|it| it.id()).collect::<Vec<_>>();
+    match (trial.expected, trial.outcome()) {
+        (Expected::Sound, Outcome::AsExpected) => "sound".to_owned(),
+        (_, Outcome::Open) if trial.coverage.runs == 0 => "nothing was run".to_owned(),
+        (Expected::Sound, _) => format!("BREAKS ITS PROMISE: {}", ids(&broken).join(", ")),
+        (Expected::Convicted(of), Outcome::AsExpected) => {
+            let (asked, more): (Vec<_>, Vec<_>) = broken.iter().partition(|it| of.contains(it));
+            let also = match more.len() {
+                0 => String::new(),
+                _ => format!(", breaks {} as well", ids(&more).join(", ")),
+            };
+            format!("convicted of {}{also}", ids(&asked).join(", "))
         }
+        (Expected::Convicted(of), Outcome::Differs) => {
+            format!("NOT CONVICTED of {}", ids(of).join(" or "))
+        }
+        (Expected::Convicted(_), Outcome::Open) => "not convicted in so few runs".to_owned(),
     }
 }
 
@@ -125,6 +148,24 @@ pub(crate) fn notes(history: &History) -> Vec<Note> {
                 let on = several.then(|| format!("{}: ", Node(*node)));
                 let text = tokens.describe(*cause, stored);
                 (Lane::Server, on.unwrap_or_default() + &text, false)
+            }
+            What::Queue { waiting, .. } => {
+                let text = format!("{} in the queue", waiting.len());
+                (Lane::Server, text, false)
+            }
+            What::Remains {
+                keys,
+                subscriptions,
+                tasks,
+            } => {
+                let names = keys.iter().map(|key| key.escape_ascii().to_string());
+                let names: Vec<String> = names.collect();
+                let text = format!(
+                    "left: [{}], {subscriptions} subscriptions, {tasks} tasks",
+                    names.join(", ")
+                );
+                let left = !keys.is_empty() || subscriptions + tasks > 0;
+                (Lane::Server, text, left)
             }
             What::Resource {
                 grant,

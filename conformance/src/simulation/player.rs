@@ -7,7 +7,7 @@ use super::{
     world::{Watch, World},
 };
 use crate::{
-    history::{Access, Actor, Call, Kind, Mode, OpId, Refusal, What},
+    history::{Access, Actor, CANCELLED, Call, Kind, Mode, OpId, Refusal, What},
     scenario::Op,
     subject::{AnyGrant, AnyLock, BoxError, Granted, NotOffered},
 };
@@ -57,6 +57,9 @@ impl Player {
             let at = self.world.recorder.instant(Duration::from_millis(at_ms));
             self.idle_until(Some(at)).await;
             self.perform(id, op).await;
+        }
+        if self.grants.is_empty() {
+            held(&self.world.busy).remove(&self.actor);
         }
         self.idle_until(None).await;
     }
@@ -371,7 +374,7 @@ async fn give_up<T>(
 ) -> Result<T, BoxError> {
     let future = pin!(future);
     let outcome = GiveUp { future, polls }.await;
-    outcome.unwrap_or_else(|| Err("cancelled".into()))
+    outcome.unwrap_or_else(|| Err(CANCELLED.into()))
 }
 
 struct GiveUp<F> {

@@ -1,7 +1,10 @@
 //! Writes the history, and is the one source of true time.
 
 use super::held;
-use crate::history::{History, What};
+use crate::{
+    history::{HEAD_MAX, History, Message, What},
+    scenario::Direction,
+};
 use std::{
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -39,5 +42,28 @@ impl Recorder {
 
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
         held(&self.history)
+    }
+
+    /// Notes that a message was sent; the answer names it.
+    pub(crate) fn sent(&self, host: u8, node: u8, direction: Direction, bytes: &[u8]) -> usize {
+        let sent = self.now();
+        let messages = &mut self.history().messages;
+        messages.push(Message {
+            host,
+            node,
+            direction,
+            sent,
+            arrived: None,
+            head: bytes[..bytes.len().min(HEAD_MAX)].to_vec(),
+        });
+        messages.len() - 1
+    }
+
+    /// Notes that it has arrived.
+    pub(crate) fn arrived(&self, message: usize) {
+        let now = self.now();
+        if let Some(message) = self.history().messages.get_mut(message) {
+            message.arrived = Some(now);
+        }
     }
 }

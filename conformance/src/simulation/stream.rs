@@ -16,7 +16,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
@@ -60,6 +60,10 @@ pub(crate) struct LinkPlan {
     struck: Mutex<Vec<bool>>,
     /// Whatever is still under way never arrives.
     forgotten: AtomicBool,
+    /// How many messages are under way.
+    under_way: AtomicUsize,
+    /// How many ends clients still have.
+    ends: AtomicUsize,
 }
 
 impl LinkPlan {
@@ -100,7 +104,19 @@ impl LinkPlan {
             halts,
             struck,
             forgotten: AtomicBool::new(false),
+            under_way: AtomicUsize::new(0),
+            ends: AtomicUsize::new(0),
         }
+    }
+
+    /// How many messages are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// How many connections the client has open, as far as it knows.
+    pub(crate) fn ends(&self) -> usize {
+        self.ends.load(Ordering::Relaxed)
     }
 
     /// Ends the network of this client: what is under way never arrives.
@@ -218,7 +234,7 @@ fn reset() -> io::Error {
 }
 
 /// The client's end of a link. Dropping it closes the connection behind the bytes already sent.
-pub(crate) struct ClientEnd(Arc<Mutex<Pipe>>);
+pub(crate) struct ClientEnd(Arc<Mutex<Pipe>>, Arc<LinkPlan>);
 
 impl AsyncRead for ClientEnd {
     fn poll_read(
@@ -277,6 +293,7 @@ impl AsyncWrite for ClientEnd {
 
 impl Drop for ClientEnd {
     fn drop(&mut self) {
+        self.1.ends.fetch_sub(1, Ordering::Relaxed);
         let mut pipe = lock(&self.0);
         pipe.client_gone = true;
         pipe.wake_link();
@@ -286,6 +303,8 @@ impl Drop for ClientEnd {
 struct Message {
     bytes: Vec<u8>,
     due: Duration,
+    /// Its name in the record.
+    name: usize,
 }
 
 /// The task of a link: carries bytes between a client's end and the server's transport.
@@ -298,6 +317,8 @@ pub(crate) struct Link {
     requests: VecDeque<Message>,
     replies: VecDeque<Message>,
     last_due: [Duration; 2],
+    /// What of it is counted in the plan.
+    under_way: usize,
     /// Deliver what is on its way to the server, then close.
     hang_up: bool,
     timer: Option<Pin<Box<Sleep>>>,
@@ -311,7 +332,8 @@ impl Link {
         touched: Touched,
     ) -> (ClientEnd, Self) {
         let pipe = Arc::new(Mutex::new(Pipe::default()));
-        let end = ClientEnd(Arc::clone(&pipe));
+        let end = ClientEnd(Arc::clone(&pipe), Arc::clone(&plan));
+        plan.ends.fetch_add(1, Ordering::Relaxed);
         let link = Self {
             pipe,
             plan,
@@ -321,6 +343,7 @@ impl Link {
             requests: VecDeque::new(),
             replies: VecDeque::new(),
             last_due: [Duration::ZERO; 2],
+            under_way: 0,
             hang_up: false,
             timer: None,
         };
@@ -345,6 +368,11 @@ impl Link {
         *last
     }
 
+    fn note(&self, direction: Direction, bytes: &[u8]) -> usize {
+        let (host, node) = (self.plan.host, self.touched.server);
+        self.recorder.sent(host, node, direction, bytes)
+    }
+
     /// Takes what the client has written since the last look.
     fn collect(&mut self, now: Duration) {
         let sent = {
@@ -358,15 +386,17 @@ impl Link {
             return;
         }
         for bytes in sent {
+            let name = self.note(Direction::Requests, &bytes);
             match self.plan.cut(Direction::Requests, now) {
                 Some((Lost::Late, until)) => {
-                    self.requests.push_back(Message { bytes, due: until });
+                    let due = until;
+                    self.requests.push_back(Message { bytes, due, name });
                     return self.cut(Lost::Late);
                 }
                 Some((lost, _)) => return self.cut(lost),
                 None => {
                     let due = self.due(Direction::Requests, now);
-                    self.requests.push_back(Message { bytes, due });
+                    self.requests.push_back(Message { bytes, due, name });
                 }
             }
         }
@@ -382,6 +412,7 @@ impl Link {
             self.touched.mark();
             match Pin::new(&mut self.transport).poll_write(cx, &message.bytes)? {
                 Poll::Ready(written) if written == message.bytes.len() => {
+                    self.recorder.arrived(message.name);
                     self.requests.pop_front();
                 }
                 Poll::Ready(written) => drop(message.bytes.drain(..written)),
@@ -402,17 +433,23 @@ impl Link {
             match Pin::new(&mut self.transport).poll_read(cx, &mut buf)? {
                 Poll::Pending => return Ok(true),
                 Poll::Ready(()) if buf.filled().is_empty() => return Ok(false),
-                Poll::Ready(()) if self.hang_up => {}
-                Poll::Ready(()) => match self.plan.cut(Direction::Replies, now) {
-                    Some((lost, _)) => self.cut(lost),
-                    None => {
-                        let due = self.due(Direction::Replies, now);
-                        self.replies.push_back(Message {
-                            bytes: buf.filled().to_vec(),
-                            due,
-                        });
+                Poll::Ready(()) => {
+                    let name = self.note(Direction::Replies, buf.filled());
+                    if self.hang_up {
+                        continue;
                     }
-                },
+                    match self.plan.cut(Direction::Replies, now) {
+                        Some((lost, _)) => self.cut(lost),
+                        None => {
+                            let due = self.due(Direction::Replies, now);
+                            self.replies.push_back(Message {
+                                bytes: buf.filled().to_vec(),
+                                due,
+                                name,
+                            });
+                        }
+                    }
+                }
             }
         }
     }
@@ -424,6 +461,7 @@ impl Link {
         let mut pipe = lock(&self.pipe);
         while let Some(message) = self.replies.front().filter(|message| message.due <= now) {
             pipe.arrived.extend_from_slice(&message.bytes);
+            self.recorder.arrived(message.name);
             self.replies.pop_front();
         }
         if let Some(reader) = pipe.reader.take() {
@@ -446,6 +484,21 @@ impl Link {
         self.timer
             .as_mut()
             .map_or(Poll::Pending, |timer| pin!(timer).poll(cx))
+    }
+}
+
+impl Link {
+    /// Tells the plan how many messages are under way.
+    fn count(&mut self, now: usize) {
+        let before = std::mem::replace(&mut self.under_way, now);
+        self.plan.under_way.fetch_add(now, Ordering::Relaxed);
+        self.plan.under_way.fetch_sub(before, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.count(0);
     }
 }
 
@@ -481,6 +534,7 @@ impl Future for Link {
                     return Poll::Ready(());
                 }
             }
+            link.count(link.requests.len() + link.replies.len());
             if link.sleep(cx).is_pending() {
                 return Poll::Pending;
             }

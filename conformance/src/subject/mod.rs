@@ -3,12 +3,16 @@
 mod canary;
 mod kind;
 mod promises;
+mod seed;
+mod specimen;
 mod suspect;
 
 pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
 pub use promises::{Fencing, Promises};
+pub use seed::SEEDS;
+pub use specimen::SPECIMENS;
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
 
 use crate::{
@@ -167,6 +171,18 @@ pub trait Subject: Send + Sync + 'static {
         view.string(key).into_iter().collect()
     }
 
+    /// Who waits for the lock according to a node, the next one first: a token per waiter. For locks
+    /// that keep a queue.
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let _ = (view, key);
+        Vec::new()
+    }
+
+    /// Whether a key may stay when nobody uses the lock, as a counter of fencing tokens does.
+    fn outlasts(&self, key: &[u8]) -> bool {
+        key.ends_with(b":fence")
+    }
+
     /// Completes when the holder is told that the grant is lost.
     fn lost(&self, grant: &Self::Grant) -> impl Future<Output = ()> + Send {
         let _ = grant;
@@ -209,7 +225,13 @@ fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
     Box::new(Arc::new(subject))
 }
 
-/// All subjects, ours first.
+/// All subjects: ours, then the systems that people run, then what is known to be broken.
+pub fn subjects() -> impl Iterator<Item = &'static Row> {
+    let known = SEEDS.iter().chain(SPECIMENS).copied().flatten();
+    SUBJECTS.iter().chain(known)
+}
+
+/// Our locks, and the canary.
 pub const SUBJECTS: &[Row] = &[
     Row {
         make: kind::mutex,

@@ -31,6 +31,12 @@ pub trait Suspect: Send + Sync {
     /// What a node stores for the lock.
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored>;
 
+    /// Who waits for the lock according to a node, the next one first.
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>>;
+
+    /// Whether a key may stay when nobody uses the lock.
+    fn outlasts(&self, key: &[u8]) -> bool;
+
     /// Whether the reads of its holders carry the fencing token, and not their writes alone.
     fn fences_reads(&self) -> bool;
 
@@ -109,6 +115,14 @@ impl<S: Subject> Suspect for Arc<S> {
 
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
         Subject::stored(&**self, view, key)
+    }
+
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        Subject::queued(&**self, view, key)
+    }
+
+    fn outlasts(&self, key: &[u8]) -> bool {
+        Subject::outlasts(&**self, key)
     }
 
     fn fences_reads(&self) -> bool {

@@ -104,6 +104,11 @@ impl Subject for OurAdmission {
         Ok(place.map_err(refused)?.is_some())
     }
 
+    /// What was counted stays counted.
+    fn outlasts(&self, _: &[u8]) -> bool {
+        true
+    }
+
     /// There are no holders.
     fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
         Vec::new()

@@ -1,6 +1,7 @@
 //! A client process that uses `redouble-lock`: connections over the host's links, its clock, tasks
 //! and randomness.
 
+use super::POLLS_PER_LEASE;
 use crate::subject::Host;
 use redis::{RedisResult, aio::MultiplexedConnection};
 use redouble_lock::{
@@ -46,7 +47,7 @@ impl Client {
     pub(super) fn options<K>(&self, lock: LockBuilder<K>) -> LockBuilder<K> {
         lock.lease(self.lease)
             .reply_timeout(self.reply_timeout())
-            .foreign_poll(self.lease / 12)
+            .foreign_poll(self.lease / POLLS_PER_LEASE)
     }
 }
 

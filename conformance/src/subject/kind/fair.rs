@@ -1,24 +1,34 @@
-//! The mutex that serves waiters in the order in which they came, with and without numbers.
+//! The mutex that serves waiters in the order in which they came, with and without numbers. They queue
+//! in a list beside the key.
 
-use super::{Ours, fenced_promises, promises};
+use super::{Ours, SKIPS_PER_LEASE, fenced_promises, promises, stored};
 use crate::{
+    backend::View,
     history::Kind,
-    subject::{Suspect, boxed},
+    subject::{Promises, Suspect, boxed},
 };
 
+const fn served_in_order(promises: Promises) -> Promises {
+    promises.fair().waiting(Some(SKIPS_PER_LEASE))
+}
+
+fn queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+    stored::in_a_list(view, &stored::beside(key, ":queue"))
+}
+
 pub(in crate::subject) fn fair() -> Box<dyn Suspect> {
-    boxed(Ours::new("fair", promises(Kind::Mutex), |client, key| {
+    let promises = served_in_order(promises(Kind::Mutex));
+    let lock = Ours::new("fair", promises, |client, key| {
         Ok(client.options(client.locks().fair_mutex(key)).build())
-    }))
+    });
+    boxed(lock.queueing(queue))
 }
 
 pub(in crate::subject) fn fenced_fair() -> Box<dyn Suspect> {
-    boxed(Ours::new(
-        "fenced-fair",
-        fenced_promises(),
-        |client, key| {
-            let lock = client.locks().fenced_fair_mutex(key);
-            Ok(client.options(lock).build())
-        },
-    ))
+    let promises = served_in_order(fenced_promises());
+    let lock = Ours::new("fenced-fair", promises, |client, key| {
+        let lock = client.locks().fenced_fair_mutex(key);
+        Ok(client.options(lock).build())
+    });
+    boxed(lock.queueing(queue))
 }

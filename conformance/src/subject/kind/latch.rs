@@ -59,6 +59,11 @@ impl Subject for OurLatch {
         }
     }
 
+    /// What was counted stays counted.
+    fn outlasts(&self, _: &[u8]) -> bool {
+        true
+    }
+
     /// There are no holders.
     fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
         Vec::new()

@@ -39,9 +39,19 @@ use std::time::Duration;
 /// The relative clock rate error that `redouble-lock` allows for unless told otherwise.
 const DRIFT_PPM: u32 = 10_000;
 
+/// How often a waiter looks again at least during a lease.
+const POLLS_PER_LEASE: u32 = 12;
+
+/// What part of a lease it may take until those are skipped who died in front of others.
+const SKIPS_PER_LEASE: u32 = 2;
+
 /// What all kinds claim that give guards.
 const fn promises(kind: Kind) -> Promises {
-    Promises::of(kind).with_deadline().with_drift_ppm(DRIFT_PPM)
+    Promises::of(kind)
+        .with_deadline()
+        .with_drift_ppm(DRIFT_PPM)
+        .waiting(Some(POLLS_PER_LEASE))
+        .signalling()
 }
 
 /// What the kinds claim whose grants are numbered.
@@ -55,6 +65,7 @@ struct Ours<L> {
     promises: Promises,
     open: fn(&Client, &str) -> Result<L, LockError>,
     stored: fn(&dyn View, &str) -> Vec<Stored>,
+    queued: fn(&dyn View, &str) -> Vec<Vec<u8>>,
 }
 
 impl<L> Ours<L> {
@@ -64,18 +75,24 @@ impl<L> Ours<L> {
         promises: Promises,
         open: fn(&Client, &str) -> Result<L, LockError>,
     ) -> Self {
-        let stored = stored::at_the_key;
         Self {
             name,
             promises,
             open,
-            stored,
+            stored: stored::at_the_key,
+            queued: |_, _| Vec::new(),
         }
     }
 
     /// A kind that stores its tokens elsewhere.
     const fn storing(mut self, stored: fn(&dyn View, &str) -> Vec<Stored>) -> Self {
         self.stored = stored;
+        self
+    }
+
+    /// A kind that stores who goes first.
+    const fn queueing(mut self, queued: fn(&dyn View, &str) -> Vec<Vec<u8>>) -> Self {
+        self.queued = queued;
         self
     }
 }
@@ -149,6 +166,10 @@ impl<L: Takes> Subject for Ours<L> {
 
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
         (self.stored)(view, key)
+    }
+
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        (self.queued)(view, key)
     }
 
     async fn lost(&self, grant: &L::Grant) {

@@ -15,7 +15,7 @@ pub(in crate::subject) fn mutex() -> Box<dyn Suspect> {
 
 /// Its lease is extended in the background.
 pub(in crate::subject) fn mutex_with_watchdog() -> Box<dyn Suspect> {
-    let promises = promises(Kind::Mutex);
+    let promises = promises(Kind::Mutex).renewing();
     boxed(Ours::new("mutex-watchdog", promises, |client, key| {
         let lock = client.options(client.locks().mutex(key));
         Ok(lock.watchdog(true).build())

@@ -2,7 +2,7 @@
 //! beside it.
 
 use super::{
-    Ours,
+    Ours, SKIPS_PER_LEASE,
     grant::{Taken, Takes, take},
     promises, stored,
 };
@@ -34,16 +34,21 @@ pub(in crate::subject) fn read_write() -> Box<dyn Suspect> {
 }
 
 pub(in crate::subject) fn read_write_preferring() -> Box<dyn Suspect> {
-    let promises = promises(Kind::ReadWrite);
+    let promises = promises(Kind::ReadWrite).waiting(Some(SKIPS_PER_LEASE));
     let lock = Ours::new("read-write-preferring", promises, |client, key| {
         let lock = client.options(client.locks().read_write(key));
         Ok(lock.prefer_writers(true).build())
     });
-    boxed(lock.storing(tokens))
+    boxed(lock.storing(tokens).queueing(writer_who_waits))
 }
 
 fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {
     let mut tokens = stored::at_the_key(view, key);
     tokens.extend(stored::in_a_hash(view, &stored::beside(key, ":readers")));
     tokens
+}
+
+fn writer_who_waits(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+    let waits = view.string(&stored::beside(key, ":writer-waits"));
+    waits.into_iter().map(|it| it.token).collect()
 }

@@ -31,10 +31,14 @@ pub(in crate::subject) fn redlock_of_three() -> Box<dyn Suspect> {
 }
 
 pub(in crate::subject) fn redlock_with_watchdog() -> Box<dyn Suspect> {
-    boxed(Ours::new("redlock-watchdog", on(3), |client, key| {
-        let lock = client.options(nodes(client)?.mutex(key));
-        Ok(lock.watchdog(true).build())
-    }))
+    boxed(Ours::new(
+        "redlock-watchdog",
+        on(3).renewing(),
+        |client, key| {
+            let lock = client.options(nodes(client)?.mutex(key));
+            Ok(lock.watchdog(true).build())
+        },
+    ))
 }
 
 pub(in crate::subject) fn fenced_redlock() -> Box<dyn Suspect> {

@@ -31,6 +31,14 @@ pub(super) fn in_a_hash(view: &dyn View, key: &str) -> Vec<Stored> {
     stored
 }
 
+/// The elements of a list.
+pub(super) fn in_a_list(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+    let Some((Data::List(elements), _)) = view.data(key) else {
+        return Vec::new();
+    };
+    elements.iter().map(|element| element.to_vec()).collect()
+}
+
 /// When a deadline of the server's clock expires, as keys do: a millisecond before it is gone.
 fn expiry(view: &dyn View, deadline_ms: i64) -> Option<Duration> {
     let gone = view.true_time(deadline_ms.saturating_add(1))?;

@@ -1,0 +1,263 @@
+//! `redouble-check`: judges locks.
+
+use super::{
+    Fallible, backend, list,
+    progress::Bars,
+    select::{self, Listed},
+    values::{Shard, duration},
+    write_file,
+};
+use clap::Args;
+use redouble_conformance::{
+    backend::Backend,
+    report::{Group, Saved, html, json, junit, terminal},
+    runner::{Outcome, Plan, Trial, run_trial},
+};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+#[derive(Args)]
+pub(super) struct Locks {
+    /// Judge only these locks; `*` and `?` stand for any characters and for one.
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    lock: Vec<String>,
+    /// Play only scenarios in which one of these strikes, and nothing else (see --list).
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    fault: Vec<String>,
+    /// Judge only these properties, by id or name, as in P1 or "lease exclusion".
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    property: Vec<String>,
+    /// Where to run: "double" (embedded, virtual time), "spawn" (starts the redis-server from the
+    /// PATH), "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
+    #[arg(long, value_name = "WHERE", default_value = "double")]
+    backend: String,
+    /// How many seeds to try per lock [default: 2000, on a real server 16].
+    #[arg(long, value_name = "N")]
+    seeds: Option<u64>,
+    /// The first seed; alone, only this one.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// Try only the i-th of n equal parts of the seeds.
+    #[arg(long, value_name = "i/n")]
+    shard: Option<Shard>,
+    /// Stop after so long, as in 90s or 15m; without --seeds, try as many as that allows.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    time: Option<Duration>,
+    /// Stop at the first verdict that is not the expected one.
+    #[arg(long)]
+    fail_fast: bool,
+    /// List the locks, faults and properties, and do nothing else.
+    #[arg(long)]
+    list: bool,
+    /// Also write the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also write the results as JUnit XML.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Where to write the HTML report; counterexamples are saved beside it.
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "target/redouble/report.html"
+    )]
+    report: PathBuf,
+}
+
+/// With so few locks their counterexamples are shown even if they were expected.
+const FEW: usize = 3;
+
+pub(super) fn run(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
+    let locks = select::locks(&args.lock)?;
+    if args.list {
+        list::all(&locks, out)?;
+        return Ok(true);
+    }
+    let backend = backend(&args.backend)?;
+    let plan = plan(args, &*backend)?;
+    writeln!(out, "{}\n", introduction(&locks, &*backend, &plan, args))?;
+    let trials = judge_all(&locks, &*backend, &plan, args, out)?;
+    writeln!(out)?;
+    for trial in &trials {
+        if trial.outcome() == Outcome::Differs || locks.len() <= FEW {
+            terminal::counterexamples(out, trial)?;
+        }
+    }
+    terminal::summary(out, &trials)?;
+    let untried = locks.len() - trials.len();
+    if untried > 0 {
+        writeln!(out, "  {untried} of {} locks were not tried", locks.len())?;
+    }
+    let seen = has_seen_all(&trials, is_filtered(args), out)?;
+    write_reports(args, &trials, out)?;
+    let as_expected = trials
+        .iter()
+        .all(|trial| trial.outcome() != Outcome::Differs);
+    Ok(as_expected && seen)
+}
+
+fn plan(args: &Locks, backend: &dyn Backend) -> Fallible<Plan> {
+    let quick = Plan::quick(backend);
+    let count = match (args.seeds, args.seed, args.time) {
+        (Some(count), ..) => count,
+        (None, Some(_), _) => 1,
+        (None, None, Some(_)) => u64::MAX,
+        (None, None, None) => quick.seeds.end,
+    };
+    let first = args.seed.unwrap_or(0);
+    let seeds = first..first.saturating_add(count);
+    Ok(Plan {
+        seeds: args
+            .shard
+            .map_or_else(|| seeds.clone(), |shard| shard.of(&seeds)),
+        faults: select::faults(&args.fault)?,
+        properties: select::properties(&args.property)?,
+        fail_fast: args.fail_fast,
+        ..quick
+    })
+}
+
+/// Whether less is run than what shows everything that there is to see.
+fn is_filtered(args: &Locks) -> bool {
+    let chosen = !args.lock.is_empty() || !args.fault.is_empty();
+    let fewer = args.seeds.is_some() || args.seed.is_some() || args.shard.is_some();
+    chosen || fewer || args.time.is_some() || args.fail_fast
+}
+
+fn introduction(locks: &[Listed], backend: &dyn Backend, plan: &Plan, args: &Locks) -> String {
+    let count = match locks.len() {
+        1 => "one lock".to_owned(),
+        count => format!("{count} locks"),
+    };
+    let seeds = match (plan.seeds.end, args.time) {
+        (u64::MAX, Some(_)) => format!("seeds from {}", plan.seeds.start),
+        (end, _) => format!("seeds {} to {}", plan.seeds.start, end.saturating_sub(1)),
+    };
+    let mut text = format!("{count} on {}, {seeds}", backend.name());
+    if !plan.faults.is_empty() {
+        text.push_str(&format!("; faults: {}", plan.faults.join(", ")));
+    }
+    if !plan.properties.is_empty() {
+        let ids: Vec<&str> = plan.properties.iter().map(|it| it.id()).collect();
+        text.push_str(&format!("; properties: {}", ids.join(", ")));
+    }
+    text
+}
+
+/// Tries one lock after the other, and writes the line of each as soon as it is known.
+fn judge_all(
+    locks: &[Listed],
+    backend: &dyn Backend,
+    plan: &Plan,
+    args: &Locks,
+    out: &mut impl Write,
+) -> Fallible<Vec<Trial>> {
+    let width = locks.iter().map(|lock| lock.name.len()).max().unwrap_or(0);
+    let end = args.time.map(|time| Instant::now() + time);
+    let bars = Bars::new(locks.len());
+    let count = plan.seeds.end.saturating_sub(plan.seeds.start);
+    let count = Some(count).filter(|_| plan.seeds.end < u64::MAX);
+    let (mut trials, mut group): (Vec<Trial>, Option<Group>) = (Vec::new(), None);
+    for (place, lock) in locks.iter().enumerate() {
+        let plan = Plan {
+            until: end.map(|end| share(end, locks.len() - place)),
+            ..plan.clone()
+        };
+        if plan.is_over() && !trials.is_empty() {
+            break;
+        }
+        let bar = bars.lock(lock.name, count);
+        let suspect = (lock.row.make)();
+        let trial = run_trial(&*suspect, lock.row.expected, backend, &plan, &|n| {
+            bar.inc(n)
+        });
+        let line = trial.as_ref().map(|trial| terminal::line(trial, width));
+        bars.done(&bar, || match line {
+            Ok(line) if group.replace(lock.group) != Some(lock.group) => {
+                writeln!(out, "{}\n{line}", lock.group.title())
+            }
+            Ok(line) => writeln!(out, "{line}"),
+            Err(_) => Ok(()),
+        })?;
+        out.flush()?;
+        trials.push(trial?);
+        let differs = |trial: &Trial| trial.outcome() == Outcome::Differs;
+        if args.fail_fast && trials.last().is_some_and(differs) {
+            break;
+        }
+    }
+    bars.finish();
+    Ok(trials)
+}
+
+/// When a lock has had its share of the time that is left for so many.
+fn share(end: Instant, locks: usize) -> Instant {
+    let now = Instant::now();
+    let left = end.saturating_duration_since(now);
+    now + left / u32::try_from(locks.max(1)).unwrap_or(u32::MAX)
+}
+
+/// Whether the runs have seen what such locks allow to be seen, often enough; says what they have not.
+fn has_seen_all(trials: &[Trial], filtered: bool, out: &mut impl Write) -> Fallible<bool> {
+    let verb = if filtered {
+        "not seen often enough in this selection"
+    } else {
+        "NOT SEEN OFTEN ENOUGH"
+    };
+    let mut all = true;
+    for trial in trials {
+        let missed: Vec<String> = trial.missed().iter().map(ToString::to_string).collect();
+        if !missed.is_empty() {
+            all = false;
+            writeln!(out, "  {} {verb}: {}", trial.name, missed.join(", "))?;
+        }
+    }
+    Ok(all || filtered)
+}
+
+fn write_reports(args: &Locks, trials: &[Trial], out: &mut impl Write) -> Fallible<()> {
+    let saved = save(&args.report, trials)?;
+    match &*saved {
+        [] => {}
+        paths if trials.len() <= FEW => {
+            for path in paths {
+                writeln!(out, "  replay: redouble-check replay {}", path.display())?;
+            }
+        }
+        [first, ..] => {
+            let (count, first) = (saved.len(), first.display());
+            writeln!(
+                out,
+                "  {count} counterexamples: redouble-check replay {first} ..."
+            )?;
+        }
+    }
+    write_file(&args.report, &html::page(trials))?;
+    writeln!(out, "  report: {}", args.report.display())?;
+    if let Some(path) = &args.json {
+        write_file(path, &json::text(trials))?;
+        writeln!(out, "  json: {}", path.display())?;
+    }
+    if let Some(path) = &args.junit {
+        write_file(path, &junit::document(trials))?;
+        writeln!(out, "  junit: {}", path.display())?;
+    }
+    Ok(())
+}
+
+/// Saves the counterexamples beside the report.
+fn save(report: &Path, trials: &[Trial]) -> Fallible<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for trial in trials {
+        for example in &trial.counterexamples {
+            let saved = Saved::of(trial, example);
+            let path = report.with_file_name(saved.file_name());
+            write_file(&path, &saved.to_json())?;
+            paths.push(path);
+        }
+    }
+    Ok(paths)
+}

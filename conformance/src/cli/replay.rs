@@ -1,0 +1,127 @@
+//! `redouble-check replay`: one scenario, step by step.
+
+use super::{Fallible, backend, select};
+use clap::Args;
+use redouble_conformance::{
+    checker::{Finding, Property},
+    report::{Saved, terminal},
+    runner::{Judged, judge},
+    scenario::{Scenario, generate::Generator},
+    subject::Suspect,
+    verdict::claim,
+};
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// Plays one scenario and shows what happened, step by step, and what each property says to it.
+///
+/// Exit code 0: whatever was promised held. 1: something did not. 2: it could not be played.
+#[derive(Args)]
+pub(super) struct Replay {
+    /// A saved scenario; - reads it from standard input.
+    #[arg(required_unless_present = "seed")]
+    file: Option<PathBuf>,
+    /// The scenario of this seed instead of a file.
+    #[arg(long, value_name = "S", requires = "lock", conflicts_with = "file")]
+    seed: Option<u64>,
+    /// With --seed: the fault that the seed was tried with, if it was tried with one alone.
+    #[arg(long, value_name = "NAME", requires = "seed")]
+    fault: Option<String>,
+    /// The lock to play it with [default: the one in the file].
+    #[arg(long, value_name = "NAME")]
+    lock: Option<String>,
+    /// Where to run, as without subcommand.
+    #[arg(long, value_name = "WHERE", default_value = "double")]
+    backend: String,
+}
+
+pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
+    let saved = args.file.as_deref().map(read).transpose()?;
+    let saved_name = saved.as_ref().map(|it| &it.lock);
+    let name = args.lock.as_ref().or(saved_name);
+    let locks = select::locks(name.map_or(&[], std::slice::from_ref))?;
+    let [lock] = &*locks else {
+        return Err("one lock is needed".into());
+    };
+    let suspect = (lock.row.make)();
+    let (scenario, property) = match (saved, args.seed) {
+        (Some(saved), _) => (saved.scenario, Some(saved.property)),
+        (None, Some(seed)) => (generated(&*suspect, args.fault.as_ref(), seed)?, None),
+        (None, None) => return Err("a file or a seed is needed".into()),
+    };
+    let backend = backend(&args.backend)?;
+    let scenario = backend.lease_ms().map_or_else(
+        || scenario.clone(),
+        |lease_ms| scenario.snapped().scaled(lease_ms),
+    );
+    let judged = judge(&*suspect, &*backend, &scenario)?;
+    writeln!(out, "{} on {}\n", lock.name, backend.name())?;
+    for event in &scenario.events {
+        let at = format!("{:.3} s", event.at().as_secs_f64());
+        writeln!(out, "    {at:>10}  {}", event.happening)?;
+    }
+    writeln!(out)?;
+    let first = property.or_else(|| broken(&judged).next());
+    let witness = first.and_then(|property| judged.witness(property));
+    terminal::lanes(out, &judged.run.history, witness)?;
+    writeln!(out)?;
+    findings(&*suspect, &scenario, &judged, out)
+}
+
+fn read(path: &Path) -> Fallible<Saved> {
+    let text = if path == Path::new("-") {
+        io::read_to_string(io::stdin())
+    } else {
+        fs::read_to_string(path)
+    };
+    let shown = path.display();
+    let text = text.map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let saved = Saved::from_json(&text);
+    Ok(saved.map_err(|error| format!("{shown} is not a saved scenario: {error}"))?)
+}
+
+fn generated(suspect: &dyn Suspect, fault: Option<&String>, seed: u64) -> Fallible<Scenario> {
+    let faults = select::faults(fault.map_or(&[], std::slice::from_ref))?;
+    let generator = Generator::of(suspect.promises(), faults.first().map(String::as_str));
+    if generator.is_empty() {
+        return Err("this fault cannot strike there".into());
+    }
+    Ok(generator.scenario(seed))
+}
+
+fn broken(judged: &Judged) -> impl Iterator<Item = Property> {
+    let findings = judged.findings.iter();
+    findings.filter_map(|(property, finding)| finding.witness().map(|_| *property))
+}
+
+/// Writes what each property says; whether whatever was promised held.
+fn findings(
+    suspect: &dyn Suspect,
+    scenario: &Scenario,
+    judged: &Judged,
+    out: &mut impl Write,
+) -> Fallible<bool> {
+    let mut held = true;
+    for (property, finding) in &judged.findings {
+        let says = match finding {
+            Finding::Valid => "holds".to_owned(),
+            Finding::Unknown(why) => format!("not judged: {why}"),
+            Finding::Violation(witness) => {
+                let claim = claim(suspect.promises(), &scenario.nemeses(), *property);
+                let blamed = claim.blames(&judged.run.history, *property, witness);
+                held &= !blamed;
+                let word = if blamed {
+                    "BROKEN"
+                } else {
+                    "broken, outside its guarantee"
+                };
+                format!("{word}: {}", witness.message)
+            }
+        };
+        writeln!(out, "  {property}: {says}")?;
+    }
+    Ok(held)
+}

@@ -1,0 +1,111 @@
+//! How much to run, and what of it to judge.
+
+use crate::{
+    backend::Backend,
+    checker::Property,
+    scenario::{Scenario, generate::Generator},
+    subject::Promises,
+};
+use std::{ops::Range, thread, time::Instant};
+
+/// How much to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seeds to try.
+    pub seeds: Range<u64>,
+    /// How many threads to use.
+    pub jobs: usize,
+    /// Only scenarios in which one of these nemeses strikes, by turns; all kinds if empty.
+    pub faults: Vec<String>,
+    /// Only these properties are judged; all if empty.
+    pub properties: Vec<Property>,
+    /// No run begins later.
+    pub until: Option<Instant>,
+    /// A subject that should be sound is tried no further once it broke something.
+    pub fail_fast: bool,
+}
+
+/// The seeds of the quick tier.
+pub const QUICK: u64 = 2_000;
+/// The seeds on a real server, where a run takes seconds.
+pub const QUICK_REAL: u64 = 16;
+
+impl Plan {
+    /// The quick tier for a backend.
+    #[must_use]
+    pub fn quick(backend: &dyn Backend) -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        // On the wall clock a run mostly sleeps.
+        let jobs = if backend.virtual_time() {
+            cores
+        } else {
+            4 * cores
+        };
+        Self {
+            seeds: 0..quick_seeds(backend),
+            jobs,
+            faults: Vec::new(),
+            properties: Vec::new(),
+            until: None,
+            fail_fast: false,
+        }
+    }
+
+    /// Whether a property is judged.
+    #[must_use]
+    pub fn judges(&self, property: Property) -> bool {
+        self.properties.is_empty() || self.properties.contains(&property)
+    }
+
+    /// Whether it is so much that each verdict has to be reached.
+    #[must_use]
+    pub fn suffices(&self, backend: &dyn Backend) -> bool {
+        let seeds = self.seeds.end.saturating_sub(self.seeds.start);
+        self.faults.is_empty() && seeds >= quick_seeds(backend)
+    }
+
+    /// Whether the time is up.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
+/// The seeds of the quick tier on a backend.
+#[must_use]
+pub fn quick_seeds(backend: &dyn Backend) -> u64 {
+    if backend.virtual_time() {
+        QUICK
+    } else {
+        QUICK_REAL
+    }
+}
+
+/// Makes the scenarios of a plan for one subject.
+pub(crate) struct Source(Vec<Generator>);
+
+impl Source {
+    pub(crate) fn of(promises: Promises, plan: &Plan) -> Self {
+        if plan.faults.is_empty() {
+            return Self(vec![Generator::of(promises, None)]);
+        }
+        let of_fault = |fault: &String| Generator::of(promises, Some(fault));
+        let generators = plan.faults.iter().map(of_fault);
+        Self(generators.filter(|it| !it.is_empty()).collect())
+    }
+
+    /// Whether none of the faults can strike there.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The scenario of a seed.
+    ///
+    /// # Panics
+    /// If the source is empty.
+    pub(crate) fn scenario(&self, seed: u64) -> Scenario {
+        let turns = u64::try_from(self.0.len()).unwrap_or(1);
+        let turn = usize::try_from(seed % turns).unwrap_or(0);
+        self.0[turn].scenario(seed)
+    }
+}

@@ -1,0 +1,76 @@
+//! Scenarios that are worth keeping, and the ways to play them again.
+
+use crate::{
+    checker::Property,
+    runner::{Counterexample, Trial},
+    scenario::Scenario,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// A scenario that is worth keeping: with whom to play it, and what it broke.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    /// The name of the subject.
+    pub lock: String,
+    /// The property that it broke.
+    pub property: Property,
+    /// The scenario.
+    pub scenario: Scenario,
+}
+
+impl Saved {
+    /// The file of a counterexample.
+    #[must_use]
+    pub fn of(trial: &Trial, example: &Counterexample) -> Self {
+        Self {
+            lock: trial.name.to_owned(),
+            property: example.property,
+            scenario: example.scenario.clone(),
+        }
+    }
+
+    /// The name that its file is given.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let lock = self.lock.replace(|c| !plain(c), "_");
+        format!("{lock}-{}.json", self.property.id())
+    }
+
+    /// The JSON form, one event a line.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let (lock, property) = (json!(self.lock), json!(self.property));
+        let scenario = self.scenario.to_json();
+        format!("{{\"lock\":{lock},\"property\":{property},\"scenario\":{scenario}}}\n")
+    }
+
+    /// Reads the JSON form.
+    ///
+    /// # Errors
+    /// If the text is not JSON or not a saved scenario.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// A test for the users of the library that plays it again.
+    #[must_use]
+    pub fn rust_test(&self) -> String {
+        let name = self.lock.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let (name, id) = (name.to_lowercase(), self.property.id().to_lowercase());
+        let (lock, scenario) = (&self.lock, self.scenario.to_json());
+        format!(
+            "#[test]\nfn {name}_keeps_{id}() {{\n    \
+             check(/* {lock} */)\n        .scenario(\n            r#\"{scenario}\"#,\n        )\n        \
+             .assert_sound();\n}}\n"
+        )
+    }
+
+    /// A command for a shell that plays it again, without a file.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let json = self.to_json();
+        format!("redouble-check replay - <<'END'\n{json}END\n")
+    }
+}

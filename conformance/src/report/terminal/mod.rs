@@ -1,0 +1,239 @@
+//! Reports as plain text: a line per subject, a summary per group, a counterexample in lanes.
+
+mod lanes;
+
+pub use lanes::lanes;
+
+use super::{Group, fault_of, time, verdict};
+use crate::{
+    checker::Property,
+    coverage::Coverage,
+    runner::{Counterexample, Outcome, Trial},
+    subject::Expected,
+};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
+
+/// The subject's line, in which its name takes so many columns.
+#[must_use]
+pub fn line(trial: &Trial, width: usize) -> String {
+    let sign = match trial.outcome() {
+        Outcome::AsExpected => "ok",
+        Outcome::Differs => "!!",
+        Outcome::Open => "..",
+    };
+    let (runs, seconds) = (trial.coverage.runs, trial.elapsed.as_secs_f64());
+    let outside = outside(trial);
+    let mut says = verdict(trial);
+    if let Some(conviction) = conviction(trial) {
+        says.push_str(&conviction);
+    } else if !outside.is_empty() {
+        says.push_str(&format!("; outside its guarantee: {}", outside.join(", ")));
+    }
+    for (count, what) in [
+        (trial.unsupported, "cannot be played there"),
+        (trial.inconclusive, "spoiled by the machine and repeated"),
+    ] {
+        if count > 0 {
+            says.push_str(&format!("; {count} runs {what}"));
+        }
+    }
+    format!(
+        "  {sign}  {:width$} {runs:>7} runs {seconds:>6.1} s  {says}",
+        trial.name
+    )
+}
+
+/// What broke, but not within what was promised.
+fn outside(trial: &Trial) -> Vec<String> {
+    let seen = Property::ALL.into_iter().filter_map(|property| {
+        let count = trial.total(property).outside;
+        (count > 0).then(|| format!("{} {count}x", property.id()))
+    });
+    seen.collect()
+}
+
+/// How long the conviction took, and how small its counterexample is.
+fn conviction(trial: &Trial) -> Option<String> {
+    let seeds = trial.seeds_to_conviction()?;
+    let steps = steps(trial)?;
+    let plural = if seeds == 1 { "" } else { "s" };
+    Some(format!(" ({seeds} seed{plural}, {steps} steps)"))
+}
+
+/// The steps of the shortest counterexample of what it has to be convicted of.
+fn steps(trial: &Trial) -> Option<usize> {
+    let Expected::Convicted(of) = trial.expected else {
+        return None;
+    };
+    let examples = trial.counterexamples.iter();
+    let theirs = examples.filter(|example| of.contains(&example.property));
+    theirs.map(|example| example.scenario.events.len()).min()
+}
+
+/// Writes a line per group, what the ids mean that were mentioned, and what was seen.
+///
+/// # Errors
+/// If `out` does.
+pub fn summary(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
+    for group in Group::ALL {
+        let theirs: Vec<&Trial> = trials
+            .iter()
+            .filter(|trial| Group::of(trial.name) == group)
+            .collect();
+        if !theirs.is_empty() {
+            writeln!(out, "  {}", of_group(group, &theirs))?;
+        }
+    }
+    legend(out, trials)?;
+    coverage(out, trials)
+}
+
+fn of_group(group: Group, trials: &[&Trial]) -> String {
+    let count = |of| trials.iter().filter(|trial| trial.outcome() == of).count();
+    let runs: u64 = trials.iter().map(|trial| trial.coverage.runs).sum();
+    let seconds: f64 = trials.iter().map(|it| it.elapsed.as_secs_f64()).sum();
+    let mut text = format!(
+        "{:13} {} of {} as expected",
+        group.title(),
+        count(Outcome::AsExpected),
+        trials.len()
+    );
+    for (of, what) in [(Outcome::Differs, "NOT"), (Outcome::Open, "open")] {
+        if count(of) > 0 {
+            text.push_str(&format!(", {} {what}", count(of)));
+        }
+    }
+    text.push_str(&format!("; {runs} runs in {seconds:.1} s"));
+    let convicted = trials
+        .iter()
+        .filter(|it| it.seeds_to_conviction().is_some());
+    let convicted: Vec<&&Trial> = convicted.collect();
+    let median = |of: &dyn Fn(&Trial) -> f64| {
+        let mut all: Vec<f64> = convicted.iter().map(|trial| of(trial)).collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
+    };
+    let seeds = median(&|trial| trial.seeds_to_conviction().unwrap_or(0) as f64);
+    let time = median(&|trial| trial.elapsed.as_secs_f64());
+    let steps: Option<usize> = convicted.iter().filter_map(|trial| steps(trial)).max();
+    if let (Some(seeds), Some(time), Some(steps)) = (seeds, time, steps) {
+        text.push_str(&format!(
+            "; a conviction took {seeds:.0} seeds and {time:.2} s in the median, and at most {steps} steps to show"
+        ));
+    }
+    text
+}
+
+/// What the ids mean that the lines mention.
+fn legend(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
+    let mentioned = Property::ALL.into_iter().filter(|&property| {
+        let expected = |trial: &Trial| match trial.expected {
+            Expected::Sound => false,
+            Expected::Convicted(of) => of.contains(&property),
+        };
+        trials.iter().any(|trial| {
+            let total = trial.total(property);
+            expected(trial) || total.broken + total.outside > 0
+        })
+    });
+    let mentioned: Vec<String> = mentioned.map(|property| property.to_string()).collect();
+    if mentioned.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "  {} (--list says more)", mentioned.join(", "))
+}
+
+/// Writes what was seen, and what was not.
+///
+/// # Errors
+/// If `out` does.
+pub fn coverage(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
+    let mut total = Coverage::default();
+    trials.iter().for_each(|trial| total.add(&trial.coverage));
+    let percent = |count: u64| 100.0 * count as f64 / total.runs.max(1) as f64;
+    let sights: Vec<String> = total
+        .sights()
+        .map(|(name, count)| format!("{name} {:.0} %", percent(count)))
+        .collect();
+    writeln!(out, "  seen in {} runs: {}", total.runs, sights.join(", "))
+}
+
+/// Writes the counterexamples of a subject, the first one in full.
+///
+/// # Errors
+/// If `out` does.
+pub fn counterexamples(out: &mut impl Write, trial: &Trial) -> io::Result<()> {
+    for (index, example) in trial.counterexamples.iter().enumerate() {
+        if index == 0 {
+            counterexample(out, trial, example)?;
+        } else {
+            heading(out, trial, example)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn heading(out: &mut impl Write, trial: &Trial, example: &Counterexample) -> io::Result<()> {
+    let Counterexample {
+        property,
+        seed,
+        scenario,
+        judged,
+        ..
+    } = example;
+    let (steps, fault) = (scenario.events.len(), fault_of(scenario));
+    let verb = match trial.expected {
+        Expected::Convicted(_) => "is convicted of",
+        Expected::Sound => "breaks",
+    };
+    writeln!(
+        out,
+        "  {} {verb} {property}: seed {seed}, {steps} steps, {fault}",
+        trial.name
+    )?;
+    match judged.witness(*property) {
+        Some(witness) => writeln!(out, "    {}", witness.message),
+        None => Ok(()),
+    }
+}
+
+/// Writes a counterexample: its script and its lanes.
+///
+/// # Errors
+/// If `out` does.
+pub fn counterexample(
+    out: &mut impl Write,
+    trial: &Trial,
+    example: &Counterexample,
+) -> io::Result<()> {
+    let Counterexample {
+        scenario,
+        judged,
+        property,
+        ..
+    } = example;
+    heading(out, trial, example)?;
+    for event in &scenario.events {
+        let at = time(event.at());
+        writeln!(out, "    {at:>10}  {}", event.happening)?;
+    }
+    writeln!(out)?;
+    lanes(out, &judged.run.history, judged.witness(*property))
+}
+
+/// The ids of the properties that a subject has to be convicted of, for lists.
+#[must_use]
+pub fn expected(expected: Expected) -> String {
+    match expected {
+        Expected::Sound => "sound".to_owned(),
+        Expected::Convicted(of) => {
+            let ids: BTreeSet<&str> = of.iter().map(|property| property.id()).collect();
+            let ids: Vec<&str> = ids.into_iter().collect();
+            format!("convicted of {}", ids.join(", "))
+        }
+    }
+}
