@@ -8,7 +8,7 @@ use redouble_conformance::{
 };
 
 /// The seeds within which a conviction has to succeed.
-const SEEDS: u64 = 2_000;
+const SEEDS_MAX: u64 = 2_000;
 
 /// What is tried: ids that begin with one of these words; everything unless told.
 fn wanted(name: &str) -> bool {
@@ -21,7 +21,7 @@ fn wanted(name: &str) -> bool {
 #[test]
 fn each_is_convicted_of_what_it_breaks() {
     let plan = Plan {
-        seeds: 0..SEEDS,
+        seeds: 0..SEEDS_MAX,
         ..Plan::quick(&Double)
     };
     let mut at_large = Vec::new();
@@ -56,7 +56,7 @@ fn each_is_convicted_of_what_it_breaks() {
 #[test]
 fn the_sound_systems_are_cleared() {
     let plan = Plan {
-        seeds: 0..SEEDS / 4,
+        seeds: 0..SEEDS_MAX / 4,
         ..Plan::quick(&Double)
     };
     let mut accused = Vec::new();
