@@ -152,7 +152,9 @@ fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrat
                     .into_iter()
                     .flatten()
                     .filter_map(|strike| strike.event(hosts, topology));
-                let faults: Vec<_> = faults.map(|fault| aimed(fault, &events)).collect();
+                let faults: Vec<_> = faults
+                    .map(|fault| aimed(fault, &events, latency_ms))
+                    .collect();
                 events.extend(faults);
                 events.sort_by_key(|&(at, _)| at);
                 let events = events.into_iter().zip(0..);
@@ -178,8 +180,16 @@ const fn ms(units: u64) -> u64 {
     units * LEASE_MS / UNITS_PER_LEASE
 }
 
-/// Every other fault begins together with an operation: that is where it hurts.
-fn aimed((at, fault): (u64, Happening), ops: &[(u64, Happening)]) -> (u64, Happening) {
+/// Up to so many messages of an operation are aimed at.
+const MESSAGES: u64 = 5;
+
+/// Every other fault begins together with an operation, or some messages later: that is where it
+/// hurts. On average a message takes half of what it may take.
+fn aimed(
+    (at, fault): (u64, Happening),
+    ops: &[(u64, Happening)],
+    latency_ms: u64,
+) -> (u64, Happening) {
     let host = match fault {
         Happening::Fault { fault, .. } if at % ms(2) == 0 => fault.host(),
         Happening::Fault { .. } | Happening::Op { .. } => return (at, fault),
@@ -193,7 +203,8 @@ fn aimed((at, fault): (u64, Happening), ops: &[(u64, Happening)]) -> (u64, Happe
         .map(|&(begins, _)| begins)
         .filter(|&begins| begins >= at)
         .min();
-    (next.unwrap_or(at), fault)
+    let into = at / ms(2) % MESSAGES * latency_ms / 2;
+    (next.map_or(at, |begins| begins + into), fault)
 }
 
 impl Strike {

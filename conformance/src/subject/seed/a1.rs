@@ -1,7 +1,7 @@
 //! A1: `SET NX PX` with a token of its own, released by a script that compares and deletes.
 
 use crate::{
-    checker::Property::{Exclusion, Ownership},
+    checker::Property::{Exclusion, Honesty, LostReply, Ownership},
     subject::{
         Expected::{Convicted, Sound},
         Promises, Row,
@@ -17,12 +17,12 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || exhibit(ReleaseLies::OkWhenGone("seed-A1a")),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Honesty]),
         summary: "the same, whose release answers 1 for a lock that is gone",
     },
     Row {
         make: || exhibit(GhostAcquire("seed-A1b")),
-        expected: Convicted(&[]),
+        expected: Convicted(&[LostReply]),
         summary: "the same behind a wrapper that turns every error into `no`",
     },
     Row {

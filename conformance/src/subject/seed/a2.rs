@@ -2,6 +2,7 @@
 
 use crate::{
     backend::View,
+    checker::Property::Admission,
     history::{Kind, Stored},
     subject::{
         BoxError,
@@ -33,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || boxed(Counter::UpExpiring),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Admission]),
         summary: "the first N by INCR of a key that expires: then come N more",
     },
     Row {
@@ -92,6 +93,10 @@ impl Subject for Counter {
             drop(site.expire().await);
         }
         Ok(nth <= places)
+    }
+
+    fn outlasts(&self, _: &[u8]) -> bool {
+        true // what was given out stays so
     }
 
     fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {

@@ -6,7 +6,7 @@ use crate::{
     subject::{
         BoxError,
         Expected::{Convicted, Sound},
-        Promises, Row,
+        Promises, Refusal, Row,
         specimen::{Held, Place, Site, Specimen, Sweep, exhibit, watchdog},
     },
 };
@@ -47,18 +47,24 @@ impl Specimen for Renews {
     }
 
     fn promises(&self) -> Promises {
-        Promises::mutex_on_one_node().with_deadline()
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .renewing()
+            .signalling()
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         let (token, sent) = (site.host.random_token(), site.host.now());
         let sweep = Sweep::over(site, &token);
         let wait: Option<i64> = site.eval(ACQUIRE, &[&token, &site.lease_ms()]).await?;
+        let held = Held::until(token, sent + site.lease);
+        if wait.is_none() && held.deadline() <= site.host.now() {
+            return Err(Refusal::Lost.into());
+        }
         sweep.done();
         if wait.is_some() {
             return Ok(None);
         }
-        let held = Held::until(token, sent + site.lease);
         match self {
             Self::Compared => watchdog::watch(site, &held),
             Self::Blindly => watchdog::watch_by(site, &held, blindly),

@@ -2,7 +2,7 @@
 
 use crate::{
     backend::View,
-    checker::Property::Exclusion,
+    checker::Property::{Exclusion, Honesty},
     history::Stored,
     subject::{
         BoxError,
@@ -30,12 +30,12 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || exhibit(Counts::OkWhenGone),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Honesty]),
         summary: "the same, whose release answers 1 for a lock that is gone",
     },
     Row {
         make: || exhibit(Counts::Ambiguous),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Honesty]),
         summary: "the same, whose release answers 0 when a level is left",
     },
     Row {
@@ -55,7 +55,11 @@ impl Specimen for Counts {
     }
 
     fn promises(&self) -> Promises {
-        Promises::mutex_on_one_node().reentrant().with_deadline()
+        Promises::mutex_on_one_node()
+            .reentrant()
+            .with_deadline()
+            .renewing()
+            .signalling()
     }
 
     fn is_per_task(&self) -> bool {

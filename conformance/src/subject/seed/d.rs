@@ -2,7 +2,7 @@
 
 use crate::{
     backend::View,
-    checker::Property::{Exclusion, Ownership, Progress},
+    checker::Property::{Exclusion, Honesty, Ownership, Progress},
     history::Stored,
     subject::{
         BoxError,
@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || exhibit(OtherThread("seed-D7")),
-        expected: Convicted(&[Ownership]),
+        expected: Convicted(&[Exclusion, Honesty, Ownership]),
         summary: "the token is the process and the thread, which tasks share",
     },
 ];

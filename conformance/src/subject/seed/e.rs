@@ -3,7 +3,7 @@
 
 use crate::{
     backend::View,
-    checker::Property::{Exclusion, Ownership},
+    checker::Property::{Exclusion, Honesty, Ownership},
     history::Stored,
     subject::{
         BoxError,
@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || exhibit(ReleaseLies::OkWhenGone("seed-E2")),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Honesty]),
         summary: "SET NX PX, whose release calls a missing key a success",
     },
 ];

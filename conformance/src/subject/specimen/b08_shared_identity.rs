@@ -4,7 +4,7 @@
 use super::{Held, Site, Specimen, exhibit, hash};
 use crate::{
     backend::View,
-    checker::Property::{Exclusion, Ownership},
+    checker::Property::{Exclusion, Honesty},
     history::Stored,
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || exhibit(OtherThread("B08c")),
-        expected: Convicted(&[Ownership]),
+        expected: Convicted(&[Honesty]),
         summary: "the token is the thread that asks: on another one it cannot be released",
     },
 ];

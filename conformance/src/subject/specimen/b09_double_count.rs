@@ -4,6 +4,7 @@
 use super::{Held, Site, Specimen, exhibit, hash};
 use crate::{
     backend::View,
+    checker::Property::CleanUp,
     history::Stored,
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
@@ -12,7 +13,7 @@ struct DoubleCount;
 
 pub(super) const ROWS: &[Row] = &[Row {
     make: || exhibit(DoubleCount),
-    expected: Convicted(&[]),
+    expected: Convicted(&[CleanUp]),
     summary: "counts entries at the server, and sends again what was not answered",
 }];
 

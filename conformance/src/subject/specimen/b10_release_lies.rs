@@ -1,7 +1,10 @@
 //! B10: what a release says is not what it did.
 
 use super::{Held, Place, Site, Specimen, exhibit};
-use crate::subject::{BoxError, Expected::Convicted, Row};
+use crate::{
+    checker::Property::Honesty,
+    subject::{BoxError, Expected::Convicted, Row},
+};
 
 /// What it says wrongly.
 pub(in crate::subject) enum ReleaseLies {
@@ -16,17 +19,17 @@ pub(in crate::subject) enum ReleaseLies {
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(ReleaseLies::OkWhenGone("B10a")),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Honesty]),
         summary: "says that it released a lock that was gone",
     },
     Row {
         make: || exhibit(ReleaseLies::OkAlways),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Honesty]),
         summary: "says that it released, whatever the server answered",
     },
     Row {
         make: || exhibit(ReleaseLies::NotHeldAfterRetry),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Honesty]),
         summary: "sends a release again, and says that the lock was not held",
     },
 ];

@@ -3,7 +3,7 @@
 
 use super::{Held, Place, Site, Specimen, exhibit};
 use crate::{
-    checker::Property::Progress,
+    checker::Property::{CleanUp, Progress},
     subject::{BoxError, Expected::Convicted, Row},
 };
 
@@ -18,7 +18,7 @@ enum ClearedEarly {
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(ClearedEarly::Leased),
-        expected: Convicted(&[]),
+        expected: Convicted(&[CleanUp]),
         summary: "forgets its token, then releases",
     },
     Row {

@@ -1,7 +1,10 @@
 //! B12: a future or a guard is dropped, and what it had at the server stays there for a lease.
 
 use super::{Held, Place, Site, Specimen, exhibit};
-use crate::subject::{BoxError, Expected::Convicted, Row};
+use crate::{
+    checker::Property::Cancellation,
+    subject::{BoxError, Expected::Convicted, Row},
+};
 
 /// What is dropped without a trace.
 enum Leak {
@@ -14,12 +17,12 @@ enum Leak {
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(Leak::Acquisition),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Cancellation]),
         summary: "an acquisition that is given up leaves its token there",
     },
     Row {
         make: || exhibit(Leak::Guard),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Cancellation]),
         summary: "a guard that is dropped leaves its token there",
     },
 ];

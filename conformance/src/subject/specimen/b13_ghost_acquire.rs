@@ -2,14 +2,17 @@
 //! locked out by itself.
 
 use super::{Held, Site, Specimen, exhibit};
-use crate::subject::{BoxError, Expected::Convicted, Row};
+use crate::{
+    checker::Property::{CleanUp, LostReply},
+    subject::{BoxError, Expected::Convicted, Row},
+};
 
 /// Its id.
 pub(in crate::subject) struct GhostAcquire(pub(in crate::subject) &'static str);
 
 pub(super) const ROWS: &[Row] = &[Row {
     make: || exhibit(GhostAcquire("B13")),
-    expected: Convicted(&[]),
+    expected: Convicted(&[CleanUp, LostReply]),
     summary: "takes an error for `not acquired`, and cleans up nothing",
 }];
 

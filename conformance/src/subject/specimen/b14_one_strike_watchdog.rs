@@ -1,7 +1,10 @@
 //! B14: the task that extends a lease ends at the first thing that goes wrong, and nobody is told.
 
 use super::{Held, Place, Site, Specimen, exhibit, watchdog};
-use crate::subject::{BoxError, Expected::Convicted, Promises, Row};
+use crate::{
+    checker::Property::Renewal,
+    subject::{BoxError, Expected::Convicted, Promises, Row},
+};
 
 /// What ends the watchdog for good.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,17 +20,17 @@ enum OneStrike {
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(OneStrike::Error),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Renewal]),
         summary: "its watchdog ends at the first error",
     },
     Row {
         make: || exhibit(OneStrike::NoScript),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Renewal]),
         summary: "its watchdog ends when the server has forgotten the script",
     },
     Row {
         make: || exhibit(OneStrike::StaleEntry),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Renewal]),
         summary: "has no watchdog for a grant after one whose watchdog failed",
     },
 ];
@@ -42,7 +45,10 @@ impl Specimen for OneStrike {
     }
 
     fn promises(&self) -> Promises {
-        Promises::mutex_on_one_node().with_deadline()
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .renewing()
+            .signalling()
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {

@@ -2,13 +2,16 @@
 //! release of one grant ends the watchdog of the next.
 
 use super::{Held, Place, Site, Specimen, exhibit, watchdog};
-use crate::subject::{BoxError, Expected::Convicted, Promises, Row};
+use crate::{
+    checker::Property::Renewal,
+    subject::{BoxError, Expected::Convicted, Promises, Row},
+};
 
 struct ByResource;
 
 pub(super) const ROWS: &[Row] = &[Row {
     make: || exhibit(ByResource),
-    expected: Convicted(&[]),
+    expected: Convicted(&[Renewal]),
     summary: "keeps watchdogs by resource: a late release ends that of the next grant",
 }];
 
@@ -18,7 +21,10 @@ impl Specimen for ByResource {
     }
 
     fn promises(&self) -> Promises {
-        Promises::mutex_on_one_node().with_deadline()
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .renewing()
+            .signalling()
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {

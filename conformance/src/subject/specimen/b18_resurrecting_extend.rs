@@ -2,7 +2,10 @@
 //! holder sees no gap.
 
 use super::{Held, Place, Site, Specimen, exhibit};
-use crate::subject::{BoxError, Expected::Convicted, Promises, Row};
+use crate::{
+    checker::Property::Continuity,
+    subject::{BoxError, Expected::Convicted, Promises, Row},
+};
 
 /// How a grant comes back.
 enum Resurrecting {
@@ -15,12 +18,12 @@ enum Resurrecting {
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(Resurrecting::SetIfMissing),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Continuity]),
         summary: "an extension sets the key again if it is gone",
     },
     Row {
         make: || exhibit(Resurrecting::StatusFlips),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Continuity]),
         summary: "reports a loss, and then the grant as acquired again",
     },
 ];

@@ -46,7 +46,7 @@ impl Specimen for SilentLoss {
     }
 
     fn promises(&self) -> Promises {
-        Promises::mutex_on_one_node().with_deadline()
+        Promises::mutex_on_one_node().with_deadline().signalling()
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {

@@ -4,7 +4,7 @@
 use super::{Held, Place, Quorum, Site, Specimen, Sweep, Vote, exhibit, hash, quorum::count};
 use crate::{
     backend::View,
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Continuity, Exclusion, Honesty, Truth},
     history::Stored,
     scenario::Topology,
     subject::{BoxError, Expected::Convicted, Host, Promises, Row, Subject, boxed},
@@ -16,12 +16,12 @@ struct NoStepThree;
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit::<Quorum>(NoStepThree),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Honesty]),
         summary: "Redlock that does not compare the time it took with the lease",
     },
     Row {
         make: || exhibit::<Quorum>(ExtendsLate),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Continuity]),
         summary: "Redlock whose extension does not compare the time it took with the lease",
     },
     Row {
@@ -162,6 +162,10 @@ impl Subject for DiesInQueue {
 
     fn deadline(&self, held: &Held) -> Option<Duration> {
         Some(held.deadline())
+    }
+
+    fn outlasts(&self, key: &[u8]) -> bool {
+        key.ends_with(b":number")
     }
 
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {

@@ -61,9 +61,10 @@ impl Specimen for Left {
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         let sent = site.host.now();
-        let Some(held) = site.acquire_as(site.host.random_token()).await? else {
+        let token = site.host.random_token();
+        if !site.set_nx(&token).await? {
             return Ok(None);
-        };
+        }
         let drift = site.lease * DRIFT_PPM / 1_000_000;
         let took = site.host.now().saturating_sub(sent);
         let left = match self {
@@ -78,7 +79,6 @@ impl Specimen for Left {
             }
             Self::Panicking => site.lease - drift - took, // the mistake
         };
-        held.set_deadline(site.host.now() + left);
-        Ok(Some(held))
+        Ok(Some(Held::until(token, site.host.now() + left)))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Held, Site, Specimen, exhibit, wall_clock_queue::WallClockQueue};
 use crate::{
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Exclusion, Fairness, Truth},
     subject::{
         BoxError,
         Expected::{self, Convicted},
@@ -29,7 +29,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || boxed(WallClockQueue),
-        expected: Convicted(&[]),
+        expected: Convicted(&[Fairness]),
         summary: "waiters are served by the times of their own wall clocks",
     },
     Row {

@@ -3,6 +3,7 @@
 
 use super::{Held, Quorum, Specimen, Vote, exhibit, quorum::count};
 use crate::{
+    checker::Property::CleanUp,
     scenario::Topology,
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
@@ -19,12 +20,12 @@ enum PartialsLeft {
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(PartialsLeft::NoMajority),
-        expected: Convicted(&[]),
+        expected: Convicted(&[CleanUp]),
         summary: "Redlock that leaves what it got when that was no majority",
     },
     Row {
         make: || exhibit(PartialsLeft::OneFailed),
-        expected: Convicted(&[]),
+        expected: Convicted(&[CleanUp]),
         summary: "Redlock that fails when one node does, and leaves a majority behind",
     },
 ];

@@ -2,7 +2,7 @@
 //! counts is set right when an answer was missed.
 
 use super::{Held, Site, hash};
-use crate::subject::{BoxError, Host};
+use crate::subject::{BoxError, Host, Refusal};
 use std::time::Duration;
 
 /// Sets how often the owner is in the hash, never to more than it is.
@@ -17,12 +17,13 @@ pub(in crate::subject) async fn enter(site: &Site) -> Result<Option<Held>, BoxEr
     let mut depth = site.depth.lock().await;
     let sent = site.host.now();
     let entered = hash::enter(site, &site.me).await?;
-    settle.done();
-    if !entered {
-        return Ok(None);
+    let until = sent + site.lease;
+    if entered && until <= site.host.now() {
+        return Err(Refusal::Lost.into());
     }
-    *depth += 1;
-    Ok(Some(Held::until(site.me.clone(), sent + site.lease)))
+    settle.done();
+    *depth += u64::from(entered);
+    Ok(entered.then(|| Held::until(site.me.clone(), until)))
 }
 
 /// Gives it back once; how often the owner still has it, or `None` if it did not have it.

@@ -1,7 +1,7 @@
 //! Where a specimen works: a host, a node, a key, and the commands that are right.
 
 use super::{Held, Place, Sweep};
-use crate::subject::{BoxError, Connection, Host};
+use crate::subject::{BoxError, Connection, Host, Refusal};
 use redis::FromRedisValue;
 use std::{
     sync::{
@@ -112,8 +112,12 @@ impl Site {
     ) -> Result<Option<Held>, BoxError> {
         let (sweep, sent) = (Sweep::over(self, &token), self.host.now());
         let set = self.set_nx(&token).await?;
+        let until = sent + self.lease;
+        if set && until <= self.host.now() {
+            return Err(Refusal::Lost.into());
+        }
         sweep.done();
-        Ok(set.then(|| Held::until(token, sent + self.lease)))
+        Ok(set.then(|| Held::until(token, until)))
     }
 
     /// Extends the expiry of the key, if it holds the token.

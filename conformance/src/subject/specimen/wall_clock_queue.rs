@@ -1,7 +1,11 @@
 //! B23b: waiters are served in the order of the times at which they came, each by its own wall clock.
 
 use super::{Held, Place, Site};
-use crate::subject::{BoxError, Host, Promises, Subject};
+use crate::{
+    backend::View,
+    subject::{BoxError, Host, Promises, Subject},
+};
+use redouble::Data;
 use std::time::Duration;
 
 /// A queue beside the key: a waiter's token with the time at which it came.
@@ -34,7 +38,10 @@ impl Subject for WallClockQueue {
     }
 
     fn promises(&self) -> Promises {
-        Promises::mutex_on_one_node().with_deadline()
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .waiting(None)
+            .fair()
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
@@ -70,6 +77,21 @@ impl Subject for WallClockQueue {
 
     async fn release(&self, site: &Site, held: Held) -> Result<bool, BoxError> {
         site.release(&held).await
+    }
+
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let Some((Data::Hash(queue), _)) = view.data(&format!("{key}:queue")) else {
+            return Vec::new();
+        };
+        let mut waiting: Vec<_> = queue
+            .into_iter()
+            .map(|(token, came)| (came, token))
+            .collect();
+        waiting.sort(); // times have as many digits
+        waiting
+            .into_iter()
+            .map(|(_, token)| token.to_vec())
+            .collect()
     }
 
     fn deadline(&self, held: &Held) -> Option<Duration> {
