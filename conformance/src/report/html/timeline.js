@@ -3,7 +3,7 @@
 const LEFT = 92;
 const RIGHT = 14;
 const TOP = 20;
-const HEIGHTS = { client: 46, link: 24, node: 18, resource: 26 };
+const HEIGHTS = { client: 46, link: 32, node: 18, resource: 26 };
 
 class Timeline {
   constructor(timeline, onStep) {
@@ -65,10 +65,7 @@ class Timeline {
     const [from, to] = this.view;
     const most = Math.max(3, Math.floor((this.width - LEFT) / 110));
     let size = 0.001;
-    for (const factor of [2, 2.5, 2].flatMap((f, i, all) => Array(12).fill(all)).flat()) {
-      if ((to - from) / size <= most) break;
-      size *= factor;
-    }
+    for (let place = 0; (to - from) / size > most; place += 1) size *= [2, 2.5, 2][place % 3];
     const ticks = [];
     for (let at = Math.ceil(from / size) * size; at <= to; at += size) ticks.push(at);
     return ticks;
@@ -143,7 +140,7 @@ class Timeline {
 
   message(message, free) {
     const [link, client, server] = message.lanes;
-    const y = this.tops[link] + (message.reply ? 16 : 8);
+    const y = this.tops[link] + (message.reply ? 23 : 9);
     const lost = message.arrived === null;
     const from = this.x(message.sent);
     const to = lost ? from + 14 : Math.max(from + 2, this.x(message.arrived));
@@ -160,8 +157,7 @@ class Timeline {
     if (lost) {
       parts.push(draw("path", { d: `M${to - 4} ${y - 4}l8 8m0 -8l-8 8` }));
     } else {
-      const d = message.reply ? `M${to + 1} ${y}l-5 -3v6z` : `M${to + 1} ${y}l-5 -3v6z`;
-      parts.push(draw("path", { class: "tip", d }));
+      parts.push(draw("path", { class: "tip", d: `M${to + 1} ${y}l-5 -3v6z` }));
     }
     if (active) {
       const [start, end] = message.reply ? [server, client] : [client, server];
