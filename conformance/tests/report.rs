@@ -9,7 +9,8 @@ use redouble_conformance::{
     backend::Double,
     checker::Property,
     report::html,
-    runner::{Plan, Trial, run_trial},
+    runner::{Counterexample, Plan, Trial, judge, run_trial},
+    scenario::generate::Generator,
     subject::{Expected, SUBJECTS},
 };
 use std::{collections::BTreeSet, fs, path::PathBuf};
@@ -44,6 +45,60 @@ fn trials() -> Vec<Trial> {
         .chain([canary.clone()])
         .collect()
 }
+
+/// A sound lock with the runs of a few scenarios in which many things strike, as if each broke something.
+fn struck() -> Trial {
+    let row = SUBJECTS
+        .iter()
+        .find(|row| (row.make)().name() == "mutex")
+        .unwrap();
+    let suspect = (row.make)();
+    let mut trial = trial("mutex", 2);
+    let generator = Generator::of(suspect.promises(), None);
+    let mut missing = BTreeSet::from(STRIKES.map(|(nemesis, _)| nemesis));
+    for (seed, property) in (0..2_000).zip(Property::ALL.into_iter().cycle()) {
+        let scenario = generator.scenario(seed);
+        let nemeses = scenario.nemeses();
+        if missing.is_disjoint(&nemeses) || trial.counterexamples.len() == Property::ALL.len() {
+            continue;
+        }
+        let judged = judge(&*suspect, &Double, &scenario).unwrap();
+        // A cut strikes only what is on its way.
+        let lost = judged
+            .run
+            .history
+            .messages
+            .iter()
+            .any(|it| it.arrived.is_none());
+        if nemeses.contains("cut") && !lost {
+            continue;
+        }
+        missing.retain(|nemesis| !nemeses.contains(nemesis));
+        trial.counterexamples.push(Counterexample {
+            property,
+            seed,
+            events_before: scenario.events.len(),
+            scenario,
+            shrink_runs: 0,
+            judged,
+        });
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+    trial
+}
+
+/// What strikes, and the part of the drawing that shows it.
+const STRIKES: [(&str, &str); 9] = [
+    ("pause", ".paused"),
+    ("crash", ".down"),
+    ("drift", ".skew"),
+    ("delay", ".delay"),
+    ("partition", ".partition"),
+    ("cut", ".message.lost"),
+    ("node-crash", ".down"),
+    ("error-reply", ".trouble"),
+    ("node-drift", ".skew"),
+];
 
 /// Where the pages of these tests are left, to be looked at.
 fn page(name: &str, trials: &[Trial]) -> PathBuf {
@@ -122,11 +177,16 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
     browser.press("0");
     assert_eq!(browser.number("gridRows().length"), 17);
     browser.get("byId('name').value = ''; byId('name').dispatchEvent(new Event('input'))");
-    browser.get("byId('fault').value = '1'; byId('fault').dispatchEvent(new Event('change'))");
-    let overwork = browser.number("document.querySelectorAll('td.broken').length");
-    browser.get("byId('fault').value = ''; byId('fault').dispatchEvent(new Event('change'))");
-    let all = browser.number("document.querySelectorAll('td.broken').length");
-    assert!(overwork > 0 && overwork < all, "{overwork} of {all}");
+    let mut broken = |fault: &str| {
+        browser.get(&format!("byId('fault').value = '{fault}'"));
+        browser.get("byId('fault').dispatchEvent(new Event('change'))");
+        browser.number("document.querySelectorAll('td.broken').length")
+    };
+    let [calm, overwork, all] = ["0", "1", ""].map(&mut broken);
+    assert!(
+        calm == 0 && overwork > 0 && all > 0,
+        "{calm} {overwork} {all}"
+    );
 
     // From the matrix to a counterexample and back.
     browser.get("byId('skip').focus()");
@@ -195,6 +255,32 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
         "the focus comes back: {focus}"
     );
 
+    assert_eq!(browser.complaints, [] as [&str; 0]);
+}
+
+#[test]
+fn a_timeline_shows_whatever_strikes() {
+    let Some(mut browser) = browser() else { return };
+    let trial = struck();
+    let path = page("struck.html", std::slice::from_ref(&trial));
+    browser.look((1400, 900), "light");
+    browser.open(&format!("file://{}", path.display()));
+    let mut shown: BTreeSet<&str> = BTreeSet::new();
+    for place in 0..trial.counterexamples.len() {
+        browser.get(&format!(
+            "drawDetail(data.subjects[0], data.subjects[0].examples[{place}].property); shown.timeline.go(0)"
+        ));
+        for (_, part) in STRIKES {
+            if browser.number(&format!("document.querySelectorAll('svg {part}').length")) > 0 {
+                shown.insert(part);
+            }
+        }
+        let last = browser.number("shown.timeline.it.steps.length");
+        assert!(last > 3, "{last} steps");
+    }
+    for (nemesis, part) in STRIKES {
+        assert!(shown.contains(part), "{nemesis} is not shown");
+    }
     assert_eq!(browser.complaints, [] as [&str; 0]);
 }
 

@@ -44,7 +44,7 @@ class Timeline {
     const height = this.bottom + 26;
     fill(this.root, { viewBox: `0 0 ${this.width} ${height}`, width: this.width, height, "aria-label": this.story() }, []);
     const plot = draw("g", { "clip-path": "url(#plot)" },
-      this.axis(), this.wrong(), this.rails(), this.spans(), this.messages(), this.marks(), this.cursor());
+      this.axis(), this.rails(), this.spans(), this.messages(), this.marks(), this.future(), this.wrong(), this.cursor());
     this.root.replaceChildren(this.definitions(), plot, this.heads(), this.ticks());
   }
 
@@ -207,12 +207,19 @@ class Timeline {
     });
   }
 
+  // What has not happened yet at this step is pale.
+  future() {
+    const step = this.it.steps[this.step];
+    if (!step) return [];
+    const x = this.x(step.at);
+    return [draw("rect", { class: "future", x, y: TOP - 10, width: Math.max(0, this.width - RIGHT - x), height: this.bottom - TOP + 12 })];
+  }
+
   cursor() {
     const step = this.it.steps[this.step];
     if (!step) return [];
     const x = this.x(step.at);
     const parts = [
-      draw("rect", { class: "future", x, y: TOP - 10, width: Math.max(0, this.width - RIGHT - x), height: this.bottom - TOP + 12 }),
       draw("line", { class: "cursor", x1: x, x2: x, y1: TOP - 12, y2: this.bottom + 2 })];
     if (step.lane !== null) parts.push(draw("circle", { class: step.bad ? "cursor bad" : "cursor", cx: x, cy: this.middle(step.lane), r: 5 }));
     return parts;
