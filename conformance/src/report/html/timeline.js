@@ -169,7 +169,7 @@ class Timeline {
     const start = to + 6;
     if (start > (free.get(row) || LEFT) && (lost || this.roomAfter(message, start) > label.length * 5.6 + 8)) {
       parts.push(draw("text", { x: start, y: y + 3.5 }, label));
-      free.set(row, start + label.length * 5.6);
+      free.set(row, start + label.length * (lost ? 6.4 : 5.6));
     }
     const kind = `message ${what}${lost ? " lost" : ""}${active ? " active" : ""}`;
     return [draw("g", { class: kind }, title, parts)];
