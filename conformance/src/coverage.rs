@@ -1,11 +1,16 @@
-//! Non-vacuity: what the runs have seen. A suite that never saw contention proves nothing.
+//! Non-vacuity (P17): what the runs have seen. A suite that never saw contention proves nothing.
+//!
+//! Each sight has a floor: the share of runs that must have seen it, or at least one run. A lock is held
+//! to the floors that its kind and its servers allow.
 
 use crate::{
     checker::{Accesses, Checker},
-    history::{Actor, Belief, Call, Cause, End, History, Moment, OpId, What},
+    history::{Actor, Belief, CANCELLED, Call, Cause, End, History, Kind, Moment, OpId, What},
+    scenario::Topology,
     simulation::PROBE_OP,
+    subject::{Fencing, Promises},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 /// In how many runs something was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,30 +22,97 @@ pub struct Coverage {
     seen: [u64; SIGHTS.len()],
 }
 
-type Sees = fn(&Eyes<'_>) -> bool;
+/// Something to see.
+struct Sight {
+    name: &'static str,
+    /// The share of runs that have to see it, in percent; 0 if one run is enough.
+    floor: u64,
+    /// Whether it can be seen with such a lock.
+    possible: fn(&Promises) -> bool,
+    sees: fn(&Eyes<'_>) -> bool,
+}
+
+const fn sight(
+    name: &'static str,
+    floor: u64,
+    possible: fn(&Promises) -> bool,
+    sees: fn(&Eyes<'_>) -> bool,
+) -> Sight {
+    Sight {
+        name,
+        floor,
+        possible,
+        sees,
+    }
+}
+
+/// Locks that are held, and not counters or latches.
+const fn held(promises: &Promises) -> bool {
+    !matches!(promises.kind, Kind::Admission(_) | Kind::Latch(_))
+}
+
+const fn unfenced(promises: &Promises) -> bool {
+    matches!(promises.kind, Kind::Mutex) && matches!(promises.fencing, Fencing::None)
+}
+
+const fn replicated(promises: &Promises) -> bool {
+    matches!(promises.topology, Topology::Replicated { .. })
+}
+
+/// A watchdog that is not kept from its work lets no lease expire.
+const fn expires(promises: &Promises) -> bool {
+    held(promises) && !promises.renews
+}
+
+/// Who has no deadline cannot be told that it is over.
+const fn is_told(promises: &Promises) -> bool {
+    held(promises) && promises.signals
+}
 
 /// What there is to see, in the order of the counters.
-const SIGHTS: [(&str, Sees); 9] = [
-    ("contended", |eyes| eyes.contended()),
-    ("expiry while held", |eyes| eyes.expiry_while_held()),
-    ("acquire unknown, executed", |eyes| {
+const SIGHTS: [Sight; 14] = [
+    sight("contended", 30, held, |eyes| eyes.contended()),
+    sight("expiry while held", 10, expires, |eyes| {
+        eyes.expiry_while_held()
+    }),
+    sight("expiry in spite of a watchdog", 5, watched, |eyes| {
+        eyes.expiry_while_held()
+    }),
+    sight("acquire unknown, executed", 5, held, |eyes| {
         eyes.unknown_acquire(true)
     }),
-    ("acquire unknown, not executed", |eyes| {
+    sight("acquire unknown, not executed", 5, held, |eyes| {
         eyes.unknown_acquire(false)
     }),
-    ("renewal failed", |eyes| {
+    sight("renewal failed", 0, held, |eyes| {
         eyes.ended_badly(|call| matches!(call, Call::Renew { .. }))
     }),
-    ("release unknown", |eyes| {
+    sight("release unknown", 0, held, |eyes| {
         eyes.unknown(|call| matches!(call, Call::Release { .. }))
     }),
-    ("stale release", |eyes| eyes.stale_release()),
-    ("death of a holder", |eyes| eyes.death_of_a_holder()),
-    ("accesses interleaved, unfenced", |eyes| {
+    sight("stale release", 0, held, |eyes| eyes.stale_release()),
+    sight("death of a holder", 0, held, |eyes| {
+        eyes.death_of_a_holder()
+    }),
+    sight("pause of a holder", 0, held, |eyes| {
+        eyes.pause_of_a_holder()
+    }),
+    sight("call cancelled", 0, held, |eyes| eyes.cancelled()),
+    sight("loss reported", 0, is_told, |eyes| {
+        eyes.sees(|what| matches!(what, What::Lost { .. }))
+    }),
+    sight("accesses interleaved, unfenced", 0, unfenced, |eyes| {
         eyes.interleaved_accesses()
     }),
+    sight("failover", 0, replicated, |eyes| {
+        eyes.sees(|what| matches!(what, What::Promoted { .. }))
+    }),
 ];
+
+/// Those that renew their leases.
+const fn watched(promises: &Promises) -> bool {
+    held(promises) && promises.renews
+}
 
 impl Coverage {
     /// Takes in one run.
@@ -52,8 +124,8 @@ impl Coverage {
         };
         self.runs += 1;
         self.grants += u64::try_from(eyes.beliefs.len()).unwrap_or(0);
-        for (count, (_, sees)) in self.seen.iter_mut().zip(SIGHTS) {
-            *count += u64::from(sees(&eyes));
+        for (count, sight) in self.seen.iter_mut().zip(&SIGHTS) {
+            *count += u64::from((sight.sees)(&eyes));
         }
     }
 
@@ -68,14 +140,53 @@ impl Coverage {
 
     /// What was seen, and in how many runs.
     pub fn sights(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        SIGHTS.iter().map(|&(name, _)| name).zip(self.seen)
+        SIGHTS.iter().map(|sight| sight.name).zip(self.seen)
     }
 
-    /// What was never seen.
-    pub fn missed(&self) -> impl Iterator<Item = &'static str> {
-        self.sights()
-            .filter(|&(_, count)| count == 0)
-            .map(|(name, _)| name)
+    /// The floors that were missed, of those that such a lock allows.
+    #[must_use]
+    pub fn missed(&self, promises: &Promises) -> Vec<Missed> {
+        let sights = SIGHTS.iter().zip(self.seen);
+        let possible = sights.filter(|(sight, _)| (sight.possible)(promises));
+        let missed = possible.filter(|(sight, count)| {
+            *count == 0 || count.saturating_mul(100) < sight.floor.saturating_mul(self.runs)
+        });
+        let missed = missed.map(|(sight, seen)| Missed {
+            sight: sight.name,
+            seen,
+            runs: self.runs,
+            floor: sight.floor,
+        });
+        missed.collect()
+    }
+}
+
+/// Something that was not seen often enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// What.
+    pub sight: &'static str,
+    /// In how many runs it was seen.
+    pub seen: u64,
+    /// Of how many.
+    pub runs: u64,
+    /// In how many of a hundred it should be; 0 if once is enough.
+    pub floor: u64,
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            sight,
+            seen,
+            runs,
+            floor,
+        } = self;
+        write!(f, "{sight} in {seen} of {runs} runs")?;
+        if *floor > 0 {
+            write!(f, " instead of {floor} %")?;
+        }
+        Ok(())
     }
 }
 
@@ -157,5 +268,68 @@ impl Eyes<'_> {
     fn interleaved_accesses(&self) -> bool {
         let unfenced = self.beliefs.iter().all(|belief| belief.fence.is_none());
         unfenced && Accesses.check(self.history).witness().is_some()
+    }
+
+    fn pause_of_a_holder(&self) -> bool {
+        self.history.iter().any(|(at, what)| {
+            let What::Pause { host } = what else {
+                return false;
+            };
+            let holds =
+                |belief: &Belief| belief.actor.host == *host && belief.from < at && at < belief.to;
+            self.beliefs.iter().any(holds)
+        })
+    }
+
+    fn cancelled(&self) -> bool {
+        self.sees(|what| matches!(what, What::Info { error, .. } if error == CANCELLED))
+    }
+
+    fn sees(&self, what: impl Fn(&What) -> bool) -> bool {
+        self.history.entries.iter().any(|entry| what(&entry.what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    fn seen(contended: bool) -> Coverage {
+        let mut coverage = Coverage::default();
+        let rival = contended.then(|| (2, tries(2, 1)));
+        let entries = [(0, tries(1, 0)), (1, granted(1, Some(9)))];
+        coverage.see(&history(entries.into_iter().chain(rival).collect()));
+        coverage
+    }
+
+    fn misses(coverage: &Coverage, sight: &str) -> bool {
+        let missed = coverage.missed(&Promises::mutex_on_one_node());
+        missed.iter().any(|missed| missed.sight == sight)
+    }
+
+    #[test]
+    fn a_floor_is_a_share_of_the_runs() {
+        let mut coverage = Coverage::default();
+        (0..3).for_each(|_| coverage.add(&seen(true)));
+        (0..7).for_each(|_| coverage.add(&seen(false)));
+        assert!(!misses(&coverage, "contended"));
+        coverage.add(&seen(false));
+        assert!(misses(&coverage, "contended"));
+        let missed = coverage.missed(&Promises::mutex_on_one_node());
+        let text = missed[0].to_string();
+        assert_eq!(text, "contended in 3 of 11 runs instead of 30 %");
+    }
+
+    #[test]
+    fn nobody_is_held_to_what_cannot_be_seen() {
+        let nothing = Coverage::default();
+        assert!(misses(&nothing, "stale release"));
+        assert!(!misses(&nothing, "failover"));
+        let latch = Promises::of(Kind::Latch(3));
+        assert_eq!(nothing.missed(&latch), []);
+        let replicated = Promises::mutex_on_one_node().on(Topology::Replicated { replicas: 1 });
+        let missed = nothing.missed(&replicated);
+        assert!(missed.iter().any(|missed| missed.sight == "failover"));
     }
 }

@@ -5,7 +5,7 @@ pub use crate::plan::{Plan, QUICK, QUICK_REAL};
 use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness},
-    coverage::Coverage,
+    coverage::{Coverage, Missed},
     history::Moment,
     plan::Source,
     scenario::{Scenario, shrink},
@@ -117,6 +117,8 @@ pub struct Trial {
     pub backend: String,
     /// Runs per row of the matrix and property.
     pub cells: BTreeMap<(&'static str, Property), Cell>,
+    /// Whether its runs were in virtual time.
+    pub in_virtual_time: bool,
     /// What was seen.
     pub coverage: Coverage,
     /// The first failure of each promised property.
@@ -162,6 +164,16 @@ impl Trial {
             .into_iter()
             .filter(|&property| self.total(property).broken > 0)
             .collect()
+    }
+
+    /// What its runs have not seen often enough. Nothing is said about a subject that was tried only
+    /// until it was convicted, or in real time, where there are few runs.
+    #[must_use]
+    pub fn missed(&self) -> Vec<Missed> {
+        match self.expected {
+            Expected::Sound if self.in_virtual_time => self.coverage.missed(&self.promises),
+            Expected::Sound | Expected::Convicted(_) => Vec::new(),
+        }
     }
 
     /// Whether the verdict is the expected one.
@@ -219,6 +231,7 @@ pub fn run_trial(
         expected,
         backend: backend.name(),
         cells: BTreeMap::new(),
+        in_virtual_time: backend.virtual_time(),
         coverage: Coverage::default(),
         counterexamples: Vec::new(),
         unsupported: 0,

@@ -49,7 +49,9 @@ enum Cost {
     Belief,
     /// A server forgets early.
     Memory,
-    /// There are two masters.
+    /// The same, and what was given back comes back: it was not replicated.
+    Resurrection,
+    /// There are two masters, and what was given back at one comes back.
     Unity,
     /// Leases end late: nobody loses a lock, everybody waits for longer.
     Patience,
@@ -61,9 +63,8 @@ fn cost(nemesis: &str) -> Cost {
         "pause" | "crash" | "delay" | "cut" | "partition" => Cost::Punctuality,
         "drift" | "node-drift" => Cost::Drift,
         "suspend" | "drift-beyond" => Cost::Belief,
-        "node-amnesia" | "eviction" | "node-clock-forward" | "node-fast" | "failover" => {
-            Cost::Memory
-        }
+        "node-amnesia" | "eviction" | "node-clock-forward" | "node-fast" => Cost::Memory,
+        "failover" => Cost::Resurrection,
         "split-brain" => Cost::Unity,
         "node-clock-back" | "node-slow" | "node-freeze" => Cost::Patience,
         _ => Cost::Nothing,
@@ -80,8 +81,10 @@ fn cost(nemesis: &str) -> Cost {
 /// early nothing helps but more of them.
 #[must_use]
 pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Property) -> Claim {
+    let borne = |nemesis: &str| promises.survives_failover && nemesis == "failover";
     let claims = nemeses
         .iter()
+        .filter(|nemesis| !borne(nemesis))
         .map(|nemesis| under(promises, cost(nemesis), property));
     let weaker = |one, other| match (one, other) {
         (Claim::Outside, _) | (_, Claim::Outside) => Claim::Outside,
@@ -109,9 +112,10 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
             only_if(tolerated || !believed)
         }
         Cost::Belief => only_if(!believed),
-        Cost::Memory if believed => quorum,
+        Cost::Resurrection | Cost::Unity if property == Property::CleanUp => Claim::Outside,
+        Cost::Memory | Cost::Resurrection if believed => quorum,
         // Nothing keeps them but the server.
-        Cost::Memory => match property {
+        Cost::Memory | Cost::Resurrection => match property {
             Property::Accesses | Property::Fencing => only_if(lasting),
             Property::Admission | Property::Latch => Claim::Outside,
             _ => Claim::Holds,
@@ -121,7 +125,7 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
             Property::Fencing | Property::Admission | Property::Latch => Claim::Outside,
             _ => only_if(!believed),
         },
-        Cost::Patience if property == Property::Progress => quorum,
+        Cost::Patience if waits_for_leases(property) => quorum,
         Cost::Patience => Claim::Holds,
     }
 }
@@ -131,6 +135,14 @@ const fn believes(property: Property) -> bool {
     matches!(
         property,
         Property::Exclusion | Property::Linearizable | Property::Truth
+    )
+}
+
+/// Whether a property is about what the end of a lease does at the latest.
+const fn waits_for_leases(property: Property) -> bool {
+    matches!(
+        property,
+        Property::Progress | Property::Liveness | Property::Cancellation
     )
 }
 
@@ -206,7 +218,22 @@ mod tests {
         }
         assert_eq!(on("node-freeze", Property::Exclusion), Claim::Holds);
         assert_eq!(on("node-freeze", Property::Progress), Claim::Outside);
+        assert_eq!(on("node-freeze", Property::Liveness), Claim::Outside);
         assert_eq!(on("error-reply", Property::Progress), Claim::Holds);
+        assert_eq!(on("failover", Property::CleanUp), Claim::Outside);
+        assert_eq!(on("node-crash", Property::CleanUp), Claim::Holds);
+        for nemesis in [
+            "cut",
+            "delay",
+            "partition",
+            "pause",
+            "suspend",
+            "node-freeze",
+        ] {
+            for property in [Property::Honesty, Property::Timeouts, Property::Renewal] {
+                assert_eq!(on(nemesis, property), Claim::Holds, "{nemesis}, {property}");
+            }
+        }
     }
 
     #[test]

@@ -133,11 +133,15 @@ fn histories(
     let play = |seed| {
         let scenario = generator.scenario(seed);
         assert_eq!(
-            Scenario::from_json(&scenario.to_json()).unwrap(),
+            Scenario::from_json(&scenario.to_json()).expect("JSON"),
             scenario,
             "the JSON form says everything"
         );
-        let [one, other] = [(), ()].map(|()| subject.play(&Double, &scenario).unwrap());
+        let [one, other] = [(), ()].map(|()| {
+            subject
+                .play(&Double, &scenario)
+                .expect("the double is there")
+        });
         assert_eq!(one, other, "seed {seed}");
         assert!(!one.endless && one.stray_tasks == 0, "seed {seed}");
         one.history

@@ -45,10 +45,16 @@ fn deposit(ledger: &mut Ledger, guard: &FencedGuard, amount: u64) -> io::Result<
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::builder().clock(Clock::Manual).start().await?;
     let locks = LockManager::from_client(redis::Client::open(server.url())?).await?;
-    let lock = locks.fenced_mutex("ledger").lease(Duration::from_secs(10)).build();
+    let lock = locks
+        .fenced_mutex("ledger")
+        .lease(Duration::from_secs(10))
+        .build();
     let path = std::env::temp_dir().join(format!("redouble-ledger-{}", std::process::id()));
     fs::write(&path, "100")?;
-    let mut ledger = Ledger { path: path.clone(), mark: FencingToken::default() };
+    let mut ledger = Ledger {
+        path: path.clone(),
+        mark: FencingToken::default(),
+    };
 
     // The first holder reads, and then its process stands still for longer than its lease.
     let first = lock.lock().await?;
@@ -61,9 +67,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // The first one wakes up, still believing, and writes what it had worked out.
     let late = ledger.write(first.fencing_token(), seen + 1);
-    println!("the late write: {}", late.as_ref().err().map_or("accepted!".into(), ToString::to_string));
+    println!(
+        "the late write: {}",
+        late.as_ref()
+            .err()
+            .map_or("accepted!".into(), ToString::to_string)
+    );
     assert!(late.is_err());
-    assert_eq!(ledger.read(second.fencing_token())?, 150, "nothing was lost");
+    assert_eq!(
+        ledger.read(second.fencing_token())?,
+        150,
+        "nothing was lost"
+    );
     fs::remove_file(path)?;
     Ok(())
 }

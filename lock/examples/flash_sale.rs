@@ -20,7 +20,9 @@ struct Orders(Mutex<BTreeMap<(u32, u32), Vec<String>>>);
 
 impl Orders {
     fn has(&self, user: u32, product: u32) -> bool {
-        self.0.lock().is_ok_and(|orders| orders.contains_key(&(user, product)))
+        self.0
+            .lock()
+            .is_ok_and(|orders| orders.contains_key(&(user, product)))
     }
 
     fn insert(&self, user: u32, product: u32, device: String) {

@@ -13,7 +13,11 @@ const LEASE: Duration = Duration::from_millis(300);
 async fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::start().await?;
     let locks = LockManager::from_client(redis::Client::open(server.url())?).await?;
-    let job = locks.mutex("job:nightly").lease(LEASE).watchdog(true).build();
+    let job = locks
+        .mutex("job:nightly")
+        .lease(LEASE)
+        .watchdog(true)
+        .build();
 
     let guard = job.lock().await?;
     guard.run(tokio::time::sleep(LEASE * 3)).await?; // three times its lease
@@ -26,7 +30,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     std::mem::forget(mortal.lock().await?);
     let begun = std::time::Instant::now();
     let successor = job.lock().await?;
-    println!("the successor had it after {:?}; the lease is {LEASE:?}", begun.elapsed());
+    println!(
+        "the successor had it after {:?}; the lease is {LEASE:?}",
+        begun.elapsed()
+    );
 
     // Redis falls silent: the holder is told by its own deadline, and its work ends.
     server.pause();

@@ -3,7 +3,7 @@
 
 mod pushes;
 
-pub(crate) use pushes::{given, subscriber};
+pub(crate) use pushes::{Pushed, subscriber};
 
 use crate::{
     environment::BoxFuture,

@@ -79,7 +79,7 @@ pub enum LockError {
     #[error("the latch is not set")]
     NotSet,
 
-    /// There is no runtime for the task that a watchdog needs; the lock was given back.
+    /// There is no runtime for the task that a watchdog, or watching the key, needs; the lock was given back.
     #[error("no runtime to run the watchdog on")]
     NoRuntime,
 }

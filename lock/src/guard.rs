@@ -10,7 +10,7 @@ use crate::{
     options::Options,
     parts::Parts,
     token::{FencingToken, Token},
-    watchdog,
+    watch, watchdog,
 };
 use std::{
     fmt,
@@ -65,12 +65,12 @@ impl Guard {
             ended: Notify::new(),
         });
         let guard = Self { held, custody };
-        if options.watchdog {
-            let task = watchdog::watch(Arc::clone(&guard.held));
-            if guard.held.env.spawn(Box::pin(task)).is_err() {
-                let _ = guard.release().await;
-                return Err(LockError::NoRuntime);
-            }
+        let (env, held) = (&guard.held.env, || Arc::clone(&guard.held));
+        let spawned = !options.watchdog || env.spawn(Box::pin(watchdog::watch(held()))).is_ok();
+        let watched = !options.watch_key || env.spawn(Box::pin(watch::watch(held()))).is_ok();
+        if !spawned || !watched {
+            let _ = guard.release().await;
+            return Err(LockError::NoRuntime);
         }
         Ok(guard)
     }

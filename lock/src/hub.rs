@@ -20,6 +20,7 @@
 //! What is not covered: messages that the network loses, holders that die, clients that publish nothing,
 //! and a waiter whose future nobody polls. So every waiter also asks from time to time.
 
+use crate::watch::Watchers;
 use std::{
     collections::BTreeMap,
     sync::{
@@ -36,6 +37,7 @@ const FOR_ALL: &[u8] = b"all";
 #[derive(Default)]
 pub(crate) struct Hub {
     channels: Mutex<BTreeMap<Vec<u8>, Channel>>,
+    watchers: Mutex<Watchers>,
     arrivals: AtomicU64,
 }
 
@@ -62,7 +64,7 @@ impl Hub {
         let is_new = !channels.contains_key(&name);
         let channel = channels.entry(name.clone()).or_default();
         // Drawn under the lock, so that numbers are in order.
-        let number = self.arrivals.fetch_add(1, Ordering::Relaxed);
+        let number = self.number();
         let woken = std::mem::take(&mut channel.unclaimed);
         let seat = Seat {
             token: token.to_vec(),
@@ -135,6 +137,32 @@ impl Hub {
         let channels = self.lock();
         let bell = channels.get(name).map(|channel| &channel.deserted);
         bell.map_or_else(Arc::default, Arc::clone)
+    }
+
+    /// Takes in that somebody else has changed these keys, or may have changed all.
+    pub(crate) fn changed(&self, keys: Option<&[Vec<u8>]>) {
+        let watchers = self.watchers();
+        match keys {
+            Some(keys) => {
+                let changed = keys.iter().filter_map(|key| watchers.get(key));
+                changed
+                    .flat_map(BTreeMap::values)
+                    .for_each(|bell| bell.notify_one());
+            }
+            None => {
+                let all = watchers.values().flat_map(BTreeMap::values);
+                all.for_each(|bell| bell.notify_one());
+            }
+        }
+    }
+
+    pub(crate) fn watchers(&self) -> MutexGuard<'_, Watchers> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that nobody else has.
+    pub(crate) fn number(&self) -> u64 {
+        self.arrivals.fetch_add(1, Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Channels> {

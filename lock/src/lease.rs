@@ -26,6 +26,12 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
+    /// One that extends nothing that lasts longer than an instant.
+    pub(crate) const SHORTEST: Self = Self {
+        ttl_ms: 1,
+        validity: Duration::ZERO,
+    };
+
     /// Checks a lease. Redis counts in whole milliseconds; a fraction is cut off, so that the key
     /// never outlives what was asked for.
     pub(crate) fn new(

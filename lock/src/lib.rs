@@ -151,6 +151,7 @@
 //! * `redis` (default): [`LockManager::new`], [`from_client`](LockManager::from_client) and
 //!   [`builder`](LockManager::builder) for the `redis` crate. Without it, [`wire`] is the way to
 //!   connect another client library.
+//! * `blocking` (default): [`blocking`], for programs without tokio. It costs nothing but its code.
 //!
 //! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts.
 
@@ -158,6 +159,8 @@ mod acquire;
 mod admission;
 mod algorithm;
 mod all;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod cancellation;
 #[cfg(feature = "redis")]
 mod connector;
@@ -183,6 +186,7 @@ mod parts;
 mod retry;
 mod script;
 mod token;
+mod watch;
 mod watchdog;
 pub mod wire;
 

@@ -27,6 +27,8 @@ pub(crate) struct Line {
 /// Whether a line brings messages.
 struct Hearing {
     hears: AtomicBool,
+    /// Whether the node was told to push changes of what is read here.
+    tracks: AtomicBool,
     /// Changes when the node may have forgotten the subscriptions of this line.
     interruptions: watch::Sender<()>,
 }
@@ -45,6 +47,7 @@ impl Line {
         let has_pushes = pushes.is_some();
         let hearing = Arc::new(Hearing {
             hears: AtomicBool::new(has_pushes),
+            tracks: AtomicBool::new(false),
             interruptions: watch::Sender::new(()),
         });
         let (open, closed) = oneshot::channel();
@@ -57,7 +60,7 @@ impl Line {
                     () = hear(pushes, &hub, &hearing) => {}
                     _ = closed => {}
                 }
-                hearing.ends();
+                hearing.ends(&hub);
             };
             env.spawn(Box::pin(task))
                 .map_err(|error| NodeError::new(NodeErrorKind::Unreachable).with_source(error))?;
@@ -79,14 +82,22 @@ impl Line {
         self.hearing.hears.load(Ordering::Acquire)
     }
 
-    /// Whether messages could once arrive on this line.
-    pub(crate) fn has_pushes(&self) -> bool {
-        self.has_pushes
+    /// Whether messages arrived on this line and do not any more: it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_pushes && !self.hears()
+    }
+
+    pub(crate) fn tracks(&self) -> bool {
+        self.hearing.tracks.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_tracks(&self) {
+        self.hearing.tracks.store(true, Ordering::Release);
     }
 
     /// Tells who listens on this line that nothing may arrive any more.
-    pub(crate) fn interrupted(&self) {
-        self.hearing.interruptions.send_replace(());
+    pub(crate) fn interrupted(&self, hub: &Hub) {
+        self.hearing.interrupt(hub);
     }
 
     /// Changes with each interruption from now on.
@@ -96,9 +107,16 @@ impl Line {
 }
 
 impl Hearing {
-    fn ends(&self) {
-        self.hears.store(false, Ordering::Release);
+    /// What is missed from here on is not known.
+    fn interrupt(&self, hub: &Hub) {
+        self.tracks.store(false, Ordering::Release);
         self.interruptions.send_replace(());
+        hub.changed(None);
+    }
+
+    fn ends(&self, hub: &Hub) {
+        self.hears.store(false, Ordering::Release);
+        self.interrupt(hub);
     }
 }
 
@@ -115,12 +133,11 @@ async fn hear(pushes: Option<Box<dyn Pushes>>, hub: &Hub, hearing: &Hearing) {
         while let Some(push) = poll_fn(|cx| pushes.poll_next(cx)).await {
             match push {
                 Push::Message { channel, payload } => hub.message(&channel, &payload),
-                Push::Disconnected => {
-                    hearing.interruptions.send_replace(());
-                }
+                Push::Changed { keys } => hub.changed(keys.as_deref()),
+                Push::Disconnected => hearing.interrupt(hub),
             }
         }
-        hearing.ends();
+        hearing.ends(hub);
     }
     pending().await
 }

@@ -36,6 +36,7 @@ struct State {
 
 impl Ear {
     /// Uses this connection from now on, and no other.
+    #[cfg(feature = "redis")]
     pub(crate) fn give(&self, dialled: Dialled) {
         *self.lock() = State {
             open: None,
@@ -103,10 +104,6 @@ impl Node {
         let line = self.line(until).await?;
         if line.hears() {
             return Ok(Some(line));
-        }
-        if line.has_pushes() && self.endpoint.redials() {
-            self.suspect(&line);
-            return Err(NodeError::new(NodeErrorKind::Disconnected));
         }
         let dialled = within(&**self.env(), until, async {
             let _turn = self.ear.dialling.lock().await;

@@ -86,10 +86,7 @@ impl LockManager {
     where
         C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let manager = Self::new(connection.clone());
-        let ear = &manager.core.node.ear;
-        ear.give(connector::given(connection, pushes));
-        manager
+        Self::builder(connector::Pushed::new(connection, pushes)).build()
     }
 
     /// Lets messages arrive over a second connection, the user's own, so that waiters are woken and need not

@@ -47,12 +47,12 @@ impl Node {
 
     /// The connection for new requests; opens one if there is none.
     pub(crate) async fn line(&self, until: Duration) -> Result<Arc<Line>, NodeError> {
-        if let Some(line) = self.current() {
+        if let Some(line) = self.live() {
             return Ok(line);
         }
         let dialled = within(&*self.env, until, async {
             let _turn = self.dialling.lock().await;
-            if let Some(line) = self.current() {
+            if let Some(line) = self.live() {
                 return Ok(line);
             }
             self.adopt(self.endpoint.dial().await?)
@@ -111,13 +111,35 @@ impl Node {
         }
     }
 
+    /// Sees to it that changes of what is read over `line` are pushed. Once per connection; sent twice it does
+    /// no harm.
+    pub(crate) async fn track(&self, line: &Arc<Line>, until: Duration) -> Result<(), NodeError> {
+        if line.tracks() {
+            return Ok(());
+        }
+        if !line.hears() {
+            let cannot = NodeError::new(NodeErrorKind::Client);
+            return Err(cannot.with_source(NoPushes));
+        }
+        let command = Command::new("CLIENT").arg("TRACKING").arg("ON");
+        self.call(line, command.arg("NOLOOP"), until).await?;
+        line.set_tracks();
+        Ok(())
+    }
+
     pub(crate) fn suspect(&self, line: &Arc<Line>) {
-        line.interrupted();
+        line.interrupted(&self.hub);
         self.ear.suspect(line);
         let mut current = self.lock();
         if self.endpoint.redials() && current.as_ref().is_some_and(|now| Arc::ptr_eq(now, line)) {
             *current = None;
         }
+    }
+
+    /// The current connection, unless it is known to be over and there can be another one.
+    fn live(&self) -> Option<Arc<Line>> {
+        let current = self.current();
+        current.filter(|line| !(self.endpoint.redials() && line.is_over()))
     }
 
     pub(crate) fn current(&self) -> Option<Arc<Line>> {
@@ -128,6 +150,11 @@ impl Node {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Keys can only be watched over a connection that receives pushes.
+#[derive(Debug, thiserror::Error)]
+#[error("keys can only be watched over a connection with RESP3 pushes")]
+struct NoPushes;
 
 /// What a script is called with.
 pub(crate) struct Call {

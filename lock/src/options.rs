@@ -16,6 +16,7 @@ pub(crate) struct Options {
     pub(crate) hold_at_least: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) metadata: Option<Arc<[u8]>>,
+    pub(crate) watch_key: bool,
     pub(crate) observer: Observer,
 }
 
@@ -32,6 +33,7 @@ impl Default for Options {
             hold_at_least: Duration::ZERO,
             max_hold: None,
             metadata: None,
+            watch_key: false,
             observer: Observer::default(),
         }
     }
@@ -182,6 +184,18 @@ impl<K> LockBuilder<K> {
     /// [`LossReason::MaxHold`](crate::LossReason::MaxHold). The first lease and those of [`Guard::extend`](crate::Guard::extend) are not cut short.
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.options.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Sets whether the guard is told as soon as somebody else changes the key of the lock: it is then lost at once, and not
+    /// only when the next extension finds it gone. Default: no.
+    ///
+    /// It needs Redis 6 and a connection that receives RESP3 pushes: a client with `?protocol=resp3`, or
+    /// [`LockManager::with_pushes`](crate::LockManager::with_pushes). Without, attempts to lock fail. It costs one round trip per
+    /// connection and none per lock; a key that several share, such as that of a semaphore, one request for
+    /// each change. What the same connection does is not told, nor are changes in a cluster.
+    pub fn watch_key(mut self, watch_key: bool) -> Self {
+        self.options.watch_key = watch_key;
         self
     }
 

@@ -56,7 +56,12 @@ pub enum Push {
         /// What was published.
         payload: Vec<u8>,
     },
-    /// The connection ended; if it goes on, the node knows nothing of its subscriptions.
+    /// Keys that were read with `CLIENT TRACKING` were changed.
+    Changed {
+        /// Which; nothing if it may be any.
+        keys: Option<Vec<Vec<u8>>>,
+    },
+    /// The connection ended; if it goes on, the node knows nothing of what was subscribed to and tracked.
     Disconnected,
 }
 

@@ -151,28 +151,15 @@ async fn metadata_goes_with_locks_of_all_kinds() -> Test {
             .filter(|key| key.contains(":holder:"))
             .count()
     };
-    let mut guards: Vec<Guard> = Vec::new();
     let room = locks.semaphore("seats", 3).metadata("one").build();
-    guards.push(room.permits(1)?.try_lock().await?.into());
-    guards.push(room.permits(1)?.try_lock().await?.into());
-    guards.push(
-        locks
-            .fair_mutex("fair")
-            .metadata("fair")
-            .build()
-            .try_lock()
-            .await?
-            .into(),
-    );
-    guards.push(
-        locks
-            .multi(["a{x}", "b{x}"])?
-            .metadata("multi")
-            .build()
-            .try_lock()
-            .await?
-            .into(),
-    );
+    let fair = locks.fair_mutex("fair").metadata("fair").build();
+    let multi = locks.multi(["a{x}", "b{x}"])?.metadata("multi").build();
+    let guards = [
+        room.permits(1)?.try_lock().await?,
+        room.permits(1)?.try_lock().await?,
+        fair.try_lock().await?,
+        multi.try_lock().await?,
+    ];
     assert_eq!(metadata().await, 4);
     for guard in guards {
         guard.extend(LEASE * 2).await?;

@@ -101,6 +101,9 @@ pub trait View {
     /// All keys, sorted.
     fn keys(&self) -> Vec<Vec<u8>>;
 
+    /// How many channels and patterns somebody listens to.
+    fn subscriptions(&self) -> usize;
+
     /// The true time at which the server's clock shows so many milliseconds since 1970; `None` if it
     /// never will. For deadlines that a lock keeps within its values.
     fn true_time(&self, unix_ms: i64) -> Option<Duration>;

@@ -172,7 +172,9 @@ const fn disturbs(what: &What) -> bool {
         | What::Restart { .. }
         | What::Heals { .. }
         | What::Server { .. }
-        | What::Resource { .. } => false,
+        | What::Resource { .. }
+        | What::Queue { .. }
+        | What::Remains { .. } => false,
     }
 }
 

@@ -2,27 +2,45 @@
 
 mod access;
 mod admission;
+mod cancellation;
+mod cleanup;
 mod conduct;
 mod continuity;
 mod exclusion;
+mod fairness;
 mod fencing;
+mod honesty;
 mod latch;
 mod linearizable;
+mod liveness;
+mod lost_reply;
 mod ownership;
 mod progress;
+mod renewal;
+mod timeouts;
 mod truth;
+mod wakeup;
 
 pub use access::Accesses;
 pub use admission::Admission;
+pub use cancellation::Cancellation;
+pub use cleanup::CleanUp;
 pub use conduct::Conduct;
 pub use continuity::Continuity;
 pub use exclusion::Exclusion;
+pub use fairness::Fairness;
 pub use fencing::Fencing;
+pub use honesty::Honesty;
 pub use latch::Latch;
 pub use linearizable::Linearizable;
+pub use liveness::Liveness;
+pub use lost_reply::LostReply;
 pub use ownership::Ownership;
 pub use progress::Progress;
+pub use renewal::Renewal;
+pub use timeouts::Timeouts;
 pub use truth::Truth;
+pub use wakeup::WakeUp;
 
 use crate::history::{History, Moment, OpId};
 use serde::{Deserialize, Serialize};
@@ -46,6 +64,24 @@ pub enum Property {
     Ownership,
     /// A dead holder's lock becomes free and is granted on.
     Progress,
+    /// When all is well, whoever waits is granted in time.
+    Liveness,
+    /// Whoever was queued first is granted first.
+    Fairness,
+    /// A free lock does not stay free while somebody waits for it.
+    WakeUp,
+    /// Leases are extended as long as needed, and losses are reported.
+    Renewal,
+    /// What is cancelled leaves nothing behind.
+    Cancellation,
+    /// Waits end when they should.
+    Timeouts,
+    /// A lost reply does not keep its client out.
+    LostReply,
+    /// When all calls have returned nothing is left.
+    CleanUp,
+    /// A result never claims more than the servers did.
+    Honesty,
     /// While a holder believes, the server stores its token.
     Truth,
     /// Nothing revives a lost grant.
@@ -58,7 +94,7 @@ pub enum Property {
 
 impl Property {
     /// All properties, in order of their ids.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 20] = [
         Self::Conduct,
         Self::Exclusion,
         Self::Accesses,
@@ -66,6 +102,15 @@ impl Property {
         Self::Linearizable,
         Self::Ownership,
         Self::Progress,
+        Self::Liveness,
+        Self::Fairness,
+        Self::WakeUp,
+        Self::Renewal,
+        Self::Cancellation,
+        Self::Timeouts,
+        Self::LostReply,
+        Self::CleanUp,
+        Self::Honesty,
         Self::Truth,
         Self::Continuity,
         Self::Admission,
@@ -83,6 +128,15 @@ impl Property {
             Self::Linearizable => "P4",
             Self::Ownership => "P5",
             Self::Progress => "P6",
+            Self::Liveness => "P7",
+            Self::Fairness => "P9",
+            Self::WakeUp => "P10",
+            Self::Renewal => "P11",
+            Self::Cancellation => "P12",
+            Self::Timeouts => "P13",
+            Self::LostReply => "P14",
+            Self::CleanUp => "P15",
+            Self::Honesty => "P19",
             Self::Truth => "P20",
             Self::Continuity => "P21",
             Self::Admission => "P22",
@@ -101,6 +155,15 @@ impl Property {
             Self::Linearizable => "linearizability",
             Self::Ownership => "owner-only",
             Self::Progress => "deadlock freedom",
+            Self::Liveness => "liveness",
+            Self::Fairness => "fairness",
+            Self::WakeUp => "no lost wake-up",
+            Self::Renewal => "renewal",
+            Self::Cancellation => "cancellation",
+            Self::Timeouts => "timeouts",
+            Self::LostReply => "lost replies",
+            Self::CleanUp => "clean-up",
+            Self::Honesty => "truth",
             Self::Truth => "grounded belief",
             Self::Continuity => "continuity",
             Self::Admission => "admission",
@@ -111,7 +174,28 @@ impl Property {
     /// Whether it can be judged only where the server is observed.
     #[must_use]
     pub const fn needs_observation(self) -> bool {
-        matches!(self, Self::Ownership | Self::Truth)
+        match self {
+            Self::Conduct
+            | Self::Exclusion
+            | Self::Progress
+            | Self::Liveness
+            | Self::Renewal
+            | Self::Timeouts
+            | Self::Accesses
+            | Self::Fencing
+            | Self::Linearizable
+            | Self::Continuity
+            | Self::Admission
+            | Self::Latch => false,
+            Self::Ownership
+            | Self::Fairness
+            | Self::WakeUp
+            | Self::Cancellation
+            | Self::LostReply
+            | Self::CleanUp
+            | Self::Honesty
+            | Self::Truth => true,
+        }
     }
 
     /// What holds if it holds.
@@ -140,6 +224,33 @@ impl Property {
             }
             Self::Progress => {
                 "the lock of a dead holder is free after at most its lease, and is granted on"
+            }
+            Self::Liveness => {
+                "a waiter for whom nothing is wrong is granted within a lease and a hand-over for \
+                 each one who waits"
+            }
+            Self::Fairness => "whoever was queued first, and stayed there, is granted first",
+            Self::WakeUp => {
+                "a free lock does not stay free while a living waiter that can be reached wants it"
+            }
+            Self::Renewal => {
+                "leases are extended while nothing is wrong, not after a release; a loss is \
+                 reported by the deadline, before anything else is said"
+            }
+            Self::Cancellation => {
+                "two round trips after a call was cancelled or a guard dropped nothing of it is left"
+            }
+            Self::Timeouts => "a call ends after the wait it was given, plus one request timeout",
+            Self::LostReply => {
+                "a lost reply delays its client's own retry by at most two round trips"
+            }
+            Self::CleanUp => {
+                "when all calls have returned and all bytes have arrived there are no keys, \
+                 subscriptions or tasks left"
+            }
+            Self::Honesty => {
+                "a result never claims more than the servers did: granted, released, lost already, \
+                 contended; no TTL is longer than the lease"
             }
             Self::Truth => {
                 "while a holder believes that it holds, the server stores its token, unexpired"
@@ -227,6 +338,15 @@ pub const CHECKERS: &[&dyn Checker] = &[
     &Linearizable,
     &Ownership,
     &Progress,
+    &Liveness,
+    &Fairness,
+    &WakeUp,
+    &Renewal,
+    &Cancellation,
+    &Timeouts,
+    &LostReply,
+    &CleanUp,
+    &Honesty,
     &Truth,
     &Continuity,
     &Admission,
@@ -266,6 +386,15 @@ pub(crate) mod hand_made {
                 mode: Mode::Exclusive,
             },
         }
+    }
+
+    pub(crate) fn waits(op: OpId, host: u8, wait: u64) -> What {
+        let call = Call::Acquire {
+            mode: Mode::Exclusive,
+            wait: s(wait),
+        };
+        let actor = Actor::on(host);
+        What::Invoke { op, actor, call }
     }
 
     pub(crate) fn releases(op: OpId, host: u8, grant: OpId) -> What {

@@ -2,7 +2,7 @@
 //!
 //! Every run ends with the death of all clients; then a probe on a healthy link asks for the lock
 //! and waits for one lease and a half. Besides, on the double, no client may die and leave a key
-//! behind that lasts longer than the lease.
+//! behind that lasts longer than the lease, nor may another extend it.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
@@ -86,6 +86,14 @@ fn left_behind(history: &History) -> Option<Witness> {
                 stored,
             } => {
                 let before = kept.remove(node).unwrap_or_default();
+                if let Some(message) = kept_alive(&before, stored, *cause, &dead, at) {
+                    return Some(Witness {
+                        at,
+                        until: None,
+                        grants: vec![],
+                        message,
+                    });
+                }
                 let owner = |stored: &Stored| {
                     let known = before.iter().find(|(of, _)| of.token == stored.token);
                     match (known, *cause) {
@@ -117,6 +125,35 @@ fn left_behind(history: &History) -> Option<Witness> {
         }
     }
     None
+}
+
+/// Whether a living client extended what a dead one had.
+fn kept_alive(
+    before: &[(&Stored, u8)],
+    after: &[Stored],
+    cause: Cause,
+    dead: &BTreeSet<u8>,
+    at: Moment,
+) -> Option<String> {
+    let Cause::Client(by) = cause else {
+        return None;
+    };
+    let longer = |was: &Stored, is: &Stored| match (was.expires, is.expires) {
+        (Some(was), Some(is)) => was < is,
+        (Some(_), None) => true,
+        (None, _) => false,
+    };
+    let of_the_dead = before
+        .iter()
+        .filter(|(was, owner)| *owner != by && dead.contains(owner) && was.lives(at.at));
+    let mut extended = of_the_dead.filter(|(was, _)| {
+        let is = after.iter().find(|is| is.token == was.token);
+        is.is_some_and(|is| longer(was, is))
+    });
+    extended.next().map(|&(_, owner)| {
+        let (by, owner, at) = (Actor::on(by), Actor::on(owner), seconds(at.at));
+        format!("at {at} {owner} is dead and {by} extends its lock")
+    })
 }
 
 fn outlives(
@@ -207,6 +244,19 @@ mod tests {
         );
         let long = with_probe(died_holding(Some(13)), granted(PROBE_OP, Some(39)));
         assert!(Progress.check(&long).witness().is_some());
+    }
+
+    #[test]
+    fn the_dead_may_not_be_kept_alive_by_others() {
+        let kept_alive = |by, expires| {
+            let mut entries = died_holding(Some(10));
+            entries.push((5, stores(by, "a", Some(expires))));
+            let history = with_probe(entries, granted(PROBE_OP, Some(39)));
+            Progress.check(&history).witness().is_some()
+        };
+        assert!(kept_alive(1, 12));
+        assert!(!kept_alive(1, 10), "it may be touched");
+        assert!(!kept_alive(0, 12), "a late request of its own");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use redouble_conformance::{
     checker::Property,
     report::Group,
     scenario::nemesis::NEMESES,
-    subject::{Row, SUBJECTS},
+    subject::{Row, subjects},
 };
 
 /// A listed lock.
@@ -17,8 +17,7 @@ pub(super) struct Listed {
 
 /// The locks that match any of the patterns, by groups; all if there are no patterns.
 pub(super) fn locks(patterns: &[String]) -> Fallible<Vec<Listed>> {
-    let mut all: Vec<Listed> = SUBJECTS
-        .iter()
+    let mut all: Vec<Listed> = subjects()
         .map(|row| {
             let name = (row.make)().name();
             let group = Group::of(name);

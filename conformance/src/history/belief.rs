@@ -138,6 +138,8 @@ impl History {
                 | What::Strikes { .. }
                 | What::Heals { .. }
                 | What::Promoted { .. }
+                | What::Queue { .. }
+                | What::Remains { .. }
                 | What::Resource { .. }
                 | What::Server { .. } => {}
             }

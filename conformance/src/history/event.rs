@@ -185,6 +185,9 @@ pub enum Refusal {
     Other,
 }
 
+/// What the caller of an operation is told that is dropped before its end.
+pub const CANCELLED: &str = "cancelled";
+
 /// What a server stores for a lock: the token of one holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
@@ -341,6 +344,25 @@ pub enum What {
         cause: Cause,
         /// What is stored now: a token per holder.
         stored: Vec<Stored>,
+    },
+    /// Others wait for the lock at a node than before, or in another order (double only).
+    Queue {
+        /// Which node.
+        node: u8,
+        /// Who caused the change.
+        cause: Cause,
+        /// The tokens of those who wait, the next one first.
+        waiting: Vec<Vec<u8>>,
+    },
+    /// All calls have returned, nobody holds anything, nothing is under way: what there is now is
+    /// left behind (double only). Recorded again when it changes.
+    Remains {
+        /// Keys of any node, those left out that may stay.
+        keys: Vec<Vec<u8>>,
+        /// Channels and patterns that are still listened to.
+        subscriptions: usize,
+        /// Tasks of client processes that still run, the drivers of open connections left out.
+        tasks: usize,
     },
     /// A message of an access arrived at the resource.
     Resource {

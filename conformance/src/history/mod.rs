@@ -10,11 +10,21 @@
 mod belief;
 mod event;
 mod message;
+mod operation;
+mod terms;
+mod tokens;
+mod trouble;
 
 pub use belief::{Belief, End};
-pub use event::{Access, Actor, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What};
+pub use event::{
+    Access, Actor, CANCELLED, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What,
+};
 pub(crate) use message::HEAD_MAX;
 pub use message::Message;
+pub use operation::{Operation, Outcome};
+pub use terms::Terms;
+pub use tokens::{Life, Tokens};
+pub use trouble::{Trouble, Troubles};
 
 use crate::scenario::Topology;
 use serde::{Deserialize, Serialize};
@@ -71,6 +81,9 @@ pub enum Kind {
     Latch(u32),
 }
 
+/// A request waits for its reply for a fraction of the lease.
+pub const REQUESTS_PER_LEASE: u32 = 6;
+
 /// Everything that happened in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
@@ -84,6 +97,8 @@ pub struct History {
     pub reentrant: bool,
     /// The servers that it runs on.
     pub topology: Topology,
+    /// What was promised, and how slow the world was without any fault.
+    pub terms: Terms,
     /// What happened, in order.
     pub entries: Vec<Entry>,
     /// What went over the links, in the order of sending.
@@ -100,6 +115,7 @@ impl History {
             kind: Kind::Mutex,
             reentrant: false,
             topology: Topology::ONE,
+            terms: Terms::NONE,
             entries: Vec::new(),
             messages: Vec::new(),
         }
@@ -117,6 +133,12 @@ impl History {
     /// Appends an entry.
     pub fn push(&mut self, at: Duration, what: What) {
         self.entries.push(Entry { at, what });
+    }
+
+    /// How long a request waits for its reply, see [`REQUESTS_PER_LEASE`].
+    #[must_use]
+    pub fn request_timeout(&self) -> Duration {
+        self.lease / REQUESTS_PER_LEASE
     }
 
     /// The place of an entry in the total order.

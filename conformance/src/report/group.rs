@@ -1,6 +1,6 @@
 //! Which list a subject belongs to, read off its name: reports show one list after the other.
 
-use crate::subject::{Expected, Row, SUBJECTS};
+use crate::subject::{Expected, Row, subjects};
 use serde::Serialize;
 
 /// A list of subjects.
@@ -50,7 +50,7 @@ impl Group {
 
 /// The listed subject of a name.
 pub(crate) fn listed(name: &str) -> Option<&'static Row> {
-    SUBJECTS.iter().find(|row| (row.make)().name() == name)
+    subjects().find(|row| (row.make)().name() == name)
 }
 
 /// The name without the letter of a variant: `B08` for `B08a`, `seed-A1` for `seed-A1b`.

@@ -159,6 +159,24 @@ fn notes(history: &History) -> Vec<Note> {
                 let text = tokens.describe(*cause, stored);
                 (Lane::Server, on.unwrap_or_default() + &text, false)
             }
+            What::Queue { waiting, .. } => {
+                let text = format!("{} in the queue", waiting.len());
+                (Lane::Server, text, false)
+            }
+            What::Remains {
+                keys,
+                subscriptions,
+                tasks,
+            } => {
+                let names = keys.iter().map(|key| key.escape_ascii().to_string());
+                let names: Vec<String> = names.collect();
+                let text = format!(
+                    "left: [{}], {subscriptions} subscriptions, {tasks} tasks",
+                    names.join(", ")
+                );
+                let left = !keys.is_empty() || subscriptions + tasks > 0;
+                (Lane::Server, text, left)
+            }
             What::Resource {
                 grant,
                 access,

@@ -1,7 +1,7 @@
 //! From a seed to a scenario. proptest's strategies say what there can be; the seed alone decides
 //! what there is.
 //!
-//! Seeds take turns: one without faults, one for each nemesis alone, one with several at once. So
+//! Seeds take turns: one without faults, one for each nemesis alone, some with several at once. So
 //! each row of the verdict matrix gets its share of runs.
 
 use super::{
@@ -21,6 +21,10 @@ use proptest::{
 
 /// The lease of generated scenarios, in milliseconds.
 pub const LEASE_MS: u64 = 30_000;
+
+/// How often the turn of several nemeses at once comes while each comes alone once: that is where
+/// the most happens.
+const MIXED_TURNS: usize = 5;
 
 /// Makes scenarios; building the strategies once is cheaper than once per seed.
 pub struct Generator {
@@ -46,8 +50,9 @@ impl Generator {
     pub fn of(promises: Promises, only: Option<&str>) -> Self {
         let striking = || Self::nemeses(promises.topology);
         let single = striking().map(|nemesis| vec![nemesis]);
-        let mixed = striking().filter(|nemesis| !nemesis.is_beyond()).collect();
-        let turns = std::iter::once(vec![]).chain(single).chain([mixed]);
+        let mixed: Vec<_> = striking().filter(|it| !it.is_beyond()).collect();
+        let mixed = std::iter::repeat_n(mixed, MIXED_TURNS);
+        let turns = std::iter::once(vec![]).chain(single).chain(mixed);
         let chosen = turns.filter(|nemeses| match only {
             None => true,
             Some(name) => nemeses.len() == 1 && nemeses[0].name() == name,

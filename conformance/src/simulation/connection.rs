@@ -5,7 +5,7 @@ use redis::{
     Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value,
     aio::{ConnectionLike, MultiplexedConnection},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::Mutex;
 
 /// A `redis` connection of a [`Host`]. Clones share one link; after an error that leaves the link
@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 pub struct Connection {
     host: Host,
     node: u8,
+    patience: Duration,
     current: Arc<Mutex<Option<Arc<Dialled>>>>,
 }
 
@@ -32,10 +33,11 @@ impl Drop for Dialled {
 }
 
 impl Connection {
-    pub(super) async fn open(host: Host, node: u8) -> RedisResult<Self> {
+    pub(super) async fn open(host: Host, node: u8, patience: Duration) -> RedisResult<Self> {
         let connection = Self {
             host,
             node,
+            patience,
             current: Arc::default(),
         };
         connection.dialled().await?;
@@ -47,8 +49,7 @@ impl Connection {
         if let Some(dialled) = &*current {
             return Ok(Arc::clone(dialled));
         }
-        let timeout = self.host.request_timeout();
-        let (connection, driver) = self.host.dial(self.node, timeout).await?;
+        let (connection, driver) = self.host.dial(self.node, self.patience).await?;
         let driver = self.host.spawn_task(driver);
         let dialled = Arc::new(Dialled { connection, driver });
         *current = Some(Arc::clone(&dialled));

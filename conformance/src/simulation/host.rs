@@ -9,6 +9,7 @@ use super::{
     scheduler::{Place, Spawner, Task, TaskHandle},
     stream::ClientEnd,
 };
+use crate::history::REQUESTS_PER_LEASE;
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisError, RedisResult,
     aio::MultiplexedConnection,
@@ -177,13 +178,25 @@ impl Host {
     /// # Errors
     /// If the server cannot be reached, or there is none of this number.
     pub async fn connect_to(&self, node: u8) -> RedisResult<Connection> {
-        Connection::open(self.clone(), node).await
+        self.patient_connection(node, self.request_timeout()).await
+    }
+
+    /// The same with another limit of how long a reply is waited for.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or there is none of this number.
+    pub async fn patient_connection(
+        &self,
+        node: u8,
+        patience: Duration,
+    ) -> RedisResult<Connection> {
+        Connection::open(self.clone(), node, patience).await
     }
 
     /// How long a request of this process waits for its reply: a fraction of the lease.
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
-        self.0.lease / 6
+        self.0.lease / REQUESTS_PER_LEASE
     }
 
     /// Dials once. The driver must be polled for anything to happen.

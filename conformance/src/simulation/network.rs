@@ -112,6 +112,16 @@ impl Network {
         self.plans.get(&(host, 0))
     }
 
+    /// Whether no message is under way.
+    pub(crate) fn is_still(&self) -> bool {
+        self.plans.values().all(|plan| plan.under_way() == 0)
+    }
+
+    /// How many connections clients have open.
+    pub(crate) fn ends(&self) -> usize {
+        self.plans.values().map(|plan| plan.ends()).sum()
+    }
+
     /// Ends the network of all clients but the probe: what is under way never arrives.
     pub(crate) fn forget(&self) {
         for (_, plan) in self

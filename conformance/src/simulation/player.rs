@@ -7,7 +7,7 @@ use super::{
     world::{Watch, World},
 };
 use crate::{
-    history::{Access, Actor, Call, Kind, Mode, OpId, Refusal, What},
+    history::{Access, Actor, CANCELLED, Call, Kind, Mode, OpId, Refusal, What},
     scenario::Op,
     subject::{AnyGrant, AnyLock, BoxError, Granted, NotOffered},
 };
@@ -28,6 +28,8 @@ pub(super) struct Player {
     pub(super) host: Host,
     pub(super) actor: Actor,
     pub(super) lock: SharedLock,
+    /// The lock object of the actor, if its process has several.
+    pub(super) own: OnceCell<Arc<dyn AnyLock>>,
     /// What the actor holds, the latest grant last.
     pub(super) grants: Vec<Held>,
 }
@@ -55,6 +57,9 @@ impl Player {
             let at = self.world.recorder.instant(Duration::from_millis(at_ms));
             self.idle_until(Some(at)).await;
             self.perform(id, op).await;
+        }
+        if self.grants.is_empty() {
+            held(&self.world.busy).remove(&self.actor);
         }
         self.idle_until(None).await;
     }
@@ -224,10 +229,10 @@ impl Player {
             self.world.scenario.lease(),
         );
         let open = || self.world.subject.open(&self.host, key, lease);
-        self.lock
-            .get_or_try_init(open)
-            .await
-            .map_err(|_| Refusal::Other)
+        let shared = self.lock.get_or_try_init(open).await;
+        let shared = shared.map_err(|_| Refusal::Other)?;
+        let own = || async { shared.of_task().unwrap_or_else(|| Arc::clone(shared)) };
+        Ok(self.own.get_or_init(own).await)
     }
 
     async fn renew(&self, op: OpId, polls: u32) {
@@ -369,7 +374,7 @@ async fn give_up<T>(
 ) -> Result<T, BoxError> {
     let future = pin!(future);
     let outcome = GiveUp { future, polls }.await;
-    outcome.unwrap_or_else(|| Err("cancelled".into()))
+    outcome.unwrap_or_else(|| Err(CANCELLED.into()))
 }
 
 struct GiveUp<F> {

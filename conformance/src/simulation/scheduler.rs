@@ -55,6 +55,8 @@ pub(crate) enum Step<'a> {
     Polled(Place),
     /// A task of this client process panicked.
     Panicked(u8, &'a str),
+    /// Nobody can run until a timer fires; so many tasks of client processes there are.
+    Still(&'a dyn Fn() -> usize),
 }
 
 /// The number of steps after which a run is called endless.
@@ -305,6 +307,9 @@ impl Scheduler {
                 return Poll::Ready(self.ran);
             }
             let Some(id) = self.pick() else {
+                if self.ready.is_empty() {
+                    on_step(Step::Still(&|| self.clients()));
+                }
                 return Poll::Pending;
             };
             self.ran.steps += 1;
@@ -420,6 +425,14 @@ impl Scheduler {
             id,
             place: slot.place,
         });
+    }
+
+    /// How many tasks of client processes there are.
+    fn clients(&self) -> usize {
+        let places = self.tasks.values().map(|slot| slot.place);
+        places
+            .filter(|place| matches!(place, Place::Client(_)))
+            .count()
     }
 
     /// Takes the next task that can run.

@@ -16,7 +16,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
     time::Duration,
@@ -60,6 +60,10 @@ pub(crate) struct LinkPlan {
     struck: Mutex<Vec<bool>>,
     /// Whatever is still under way never arrives.
     forgotten: AtomicBool,
+    /// How many messages are under way.
+    under_way: AtomicUsize,
+    /// How many ends clients still have.
+    ends: AtomicUsize,
 }
 
 impl LinkPlan {
@@ -100,7 +104,19 @@ impl LinkPlan {
             halts,
             struck,
             forgotten: AtomicBool::new(false),
+            under_way: AtomicUsize::new(0),
+            ends: AtomicUsize::new(0),
         }
+    }
+
+    /// How many messages are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// How many connections the client has open, as far as it knows.
+    pub(crate) fn ends(&self) -> usize {
+        self.ends.load(Ordering::Relaxed)
     }
 
     /// Ends the network of this client: what is under way never arrives.
@@ -218,7 +234,7 @@ fn reset() -> io::Error {
 }
 
 /// The client's end of a link. Dropping it closes the connection behind the bytes already sent.
-pub(crate) struct ClientEnd(Arc<Mutex<Pipe>>);
+pub(crate) struct ClientEnd(Arc<Mutex<Pipe>>, Arc<LinkPlan>);
 
 impl AsyncRead for ClientEnd {
     fn poll_read(
@@ -277,6 +293,7 @@ impl AsyncWrite for ClientEnd {
 
 impl Drop for ClientEnd {
     fn drop(&mut self) {
+        self.1.ends.fetch_sub(1, Ordering::Relaxed);
         let mut pipe = lock(&self.0);
         pipe.client_gone = true;
         pipe.wake_link();
@@ -300,6 +317,8 @@ pub(crate) struct Link {
     requests: VecDeque<Message>,
     replies: VecDeque<Message>,
     last_due: [Duration; 2],
+    /// What of it is counted in the plan.
+    under_way: usize,
     /// Deliver what is on its way to the server, then close.
     hang_up: bool,
     timer: Option<Pin<Box<Sleep>>>,
@@ -313,7 +332,8 @@ impl Link {
         touched: Touched,
     ) -> (ClientEnd, Self) {
         let pipe = Arc::new(Mutex::new(Pipe::default()));
-        let end = ClientEnd(Arc::clone(&pipe));
+        let end = ClientEnd(Arc::clone(&pipe), Arc::clone(&plan));
+        plan.ends.fetch_add(1, Ordering::Relaxed);
         let link = Self {
             pipe,
             plan,
@@ -323,6 +343,7 @@ impl Link {
             requests: VecDeque::new(),
             replies: VecDeque::new(),
             last_due: [Duration::ZERO; 2],
+            under_way: 0,
             hang_up: false,
             timer: None,
         };
@@ -466,6 +487,21 @@ impl Link {
     }
 }
 
+impl Link {
+    /// Tells the plan how many messages are under way.
+    fn count(&mut self, now: usize) {
+        let before = std::mem::replace(&mut self.under_way, now);
+        self.plan.under_way.fetch_add(now, Ordering::Relaxed);
+        self.plan.under_way.fetch_sub(before, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.count(0);
+    }
+}
+
 impl Future for Link {
     type Output = ();
 
@@ -498,6 +534,7 @@ impl Future for Link {
                     return Poll::Ready(());
                 }
             }
+            link.count(link.requests.len() + link.replies.len());
             if link.sleep(cx).is_pending() {
                 return Poll::Pending;
             }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     backend::{Backend, Servers},
-    history::{Actor, Cause, History, OpId, PROBE_HOST, Stored, What},
+    history::{Actor, Cause, History, OpId, PROBE_HOST, Stored, Terms, What},
     scenario::{Capability, Fault, Op, Scenario, Topology},
     subject::{Promises, Suspect},
 };
@@ -86,6 +86,7 @@ pub fn run(
             kind: promises.kind,
             reentrant: promises.reentrant,
             topology: scenario.topology,
+            terms: terms(promises, scenario),
             ..History::new(scenario.lease(), opened.servers.observes())
         };
         let spawner = Spawner::new();
@@ -106,8 +107,9 @@ pub fn run(
             .metrics()
             .num_alive_tasks();
         world.network.servers.clean_up().await;
-        let history = std::mem::take(&mut *world.recorder.history());
+        let mut history = std::mem::take(&mut *world.recorder.history());
         let gap = *held(&world.gap);
+        history.terms.slack = gap;
         let Ran {
             steps,
             last_draw,
@@ -122,6 +124,20 @@ pub fn run(
             gap,
         })
     })
+}
+
+/// What the lock promised, and how slow the scenario is without any fault.
+fn terms(promises: Promises, scenario: &Scenario) -> Terms {
+    let wake = |share: u32| scenario.lease() / share.max(1);
+    Terms {
+        latency: Duration::from_millis(scenario.latency_ms),
+        slack: Duration::ZERO,
+        waits: promises.waits,
+        wake: promises.wake_share.map(wake),
+        fair: promises.fair,
+        renews: promises.renews,
+        signals: promises.signals,
+    }
 }
 
 /// A grant whose deadline is looked at after each step of its host.
@@ -146,8 +162,19 @@ pub(super) struct World {
     pub(super) watches: Mutex<Vec<Watch>>,
     pub(super) alive: Mutex<BTreeSet<u8>>,
     /// What each node was seen to store.
-    stored: Mutex<Vec<Vec<Stored>>>,
+    stored: Mutex<Vec<Seen>>,
+    /// Those who have yet something to do, or hold something.
+    pub(super) busy: Mutex<BTreeSet<Actor>>,
+    /// What was last seen to be left behind.
+    remains: Mutex<Option<What>>,
     gap: Mutex<Duration>,
+}
+
+/// What a node was seen to store for the lock.
+#[derive(Clone, Default)]
+struct Seen {
+    stored: Vec<Stored>,
+    queued: Vec<Vec<u8>>,
 }
 
 impl World {
@@ -172,7 +199,12 @@ impl World {
             spawner,
             watches: Mutex::default(),
             alive: Mutex::default(),
-            stored: Mutex::new(vec![vec![]; usize::from(scenario.topology.servers())]),
+            stored: Mutex::new(vec![
+                Seen::default();
+                usize::from(scenario.topology.servers())
+            ]),
+            busy: Mutex::default(),
+            remains: Mutex::default(),
             gap: Mutex::default(),
         }
     }
@@ -191,6 +223,7 @@ impl World {
                 self.look_at_replicas(node);
             }
             Step::Polled(Place::Director) => {}
+            Step::Still(clients) => self.look_at_remains(clients),
             Step::Panicked(host, message) => {
                 held(&self.alive).remove(&host);
                 held(&self.watches).retain(|watch| watch.host != host);
@@ -241,17 +274,58 @@ impl World {
             return;
         };
         let stored = self.subject.stored(view, servers.key());
+        let waiting = self.subject.queued(view, servers.key());
         let mut all = held(&self.stored);
         let Some(last) = all.get_mut(usize::from(node)) else {
             return;
         };
-        if *last != stored {
-            last.clone_from(&stored);
+        if last.queued != waiting {
+            last.queued.clone_from(&waiting);
+            self.recorder.record(What::Queue {
+                node,
+                cause,
+                waiting,
+            });
+        }
+        if last.stored != stored {
+            last.stored.clone_from(&stored);
             self.recorder.record(What::Server {
                 node,
                 cause,
                 stored,
             });
+        }
+    }
+
+    /// Looks at what is left when nobody has anything to do and nothing is under way.
+    fn look_at_remains(&self, clients: &dyn Fn() -> usize) {
+        let servers = &self.network.servers;
+        let done = held(&self.busy).is_empty() && !held(&self.alive).is_empty();
+        if !done || !servers.observes() || !self.network.is_still() {
+            return;
+        }
+        let (mut keys, mut subscriptions) = (BTreeSet::new(), 0);
+        for node in 0..self.scenario.topology.servers() {
+            let Some(view) = servers.view(node) else {
+                continue;
+            };
+            keys.extend(view.keys());
+            subscriptions += view.subscriptions();
+        }
+        keys.retain(|key| !self.subject.outlasts(key));
+        // Each connection has a driver, and each actor is a task that waits for the end.
+        let alive = held(&self.alive);
+        let actors = self.scenario.actors().into_iter();
+        let actors = actors.filter(|actor| alive.contains(&actor.host)).count();
+        let remains = What::Remains {
+            keys: keys.into_iter().collect(),
+            subscriptions,
+            tasks: clients().saturating_sub(self.network.ends() + actors),
+        };
+        let mut last = held(&self.remains);
+        if last.as_ref() != Some(&remains) {
+            self.recorder.record(remains.clone());
+            *last = Some(remains);
         }
     }
 
@@ -275,6 +349,7 @@ impl World {
         let lock = Arc::new(OnceCell::new());
         let actors = self.scenario.actors();
         for actor in actors.into_iter().filter(|actor| actor.host == id) {
+            held(&self.busy).insert(actor);
             let events = self
                 .scenario
                 .ops()
@@ -287,6 +362,7 @@ impl World {
                 host: host.clone(),
                 actor,
                 lock: Arc::clone(&lock),
+                own: OnceCell::new(),
                 grants: Vec::new(),
             };
             host.spawn(player.play(events));
@@ -300,6 +376,7 @@ impl World {
             host: self.host(PROBE_HOST),
             actor: Actor::on(PROBE_HOST),
             lock: Arc::default(),
+            own: OnceCell::new(),
             grants: Vec::new(),
         }
     }

@@ -3,6 +3,8 @@
 mod canary;
 mod kind;
 mod promises;
+mod seed;
+mod specimen;
 mod suspect;
 
 pub use crate::history::Refusal;
@@ -10,6 +12,8 @@ pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
 pub use kind::Mutex;
 pub use promises::{Fencing, Promises};
+pub use seed::SEEDS;
+pub use specimen::SPECIMENS;
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
 
 use crate::{
@@ -49,6 +53,13 @@ pub trait Subject: Send + Sync + 'static {
         key: &str,
         lease: Duration,
     ) -> impl Future<Output = Result<Self::Lock, BoxError>> + Send;
+
+    /// Makes the lock object of one task from that of its process, where the owner of a lock is a handle
+    /// that tasks do not share. Unless said otherwise, they all use the same.
+    fn of_task(&self, lock: &Self::Lock) -> Option<Self::Lock> {
+        let _ = lock;
+        None
+    }
 
     /// Takes the lock if it is free; `None` if another holds it.
     fn try_lock(
@@ -161,6 +172,18 @@ pub trait Subject: Send + Sync + 'static {
         view.string(key).into_iter().collect()
     }
 
+    /// Who waits for the lock according to a node, the next one first: a token per waiter. For locks
+    /// that keep a queue.
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let _ = (view, key);
+        Vec::new()
+    }
+
+    /// Whether a key may stay when nobody uses the lock, as a counter of fencing tokens does.
+    fn outlasts(&self, key: &[u8]) -> bool {
+        key.ends_with(b":fence")
+    }
+
     /// Completes when the holder is told that the grant is lost.
     fn lost(&self, grant: &Self::Grant) -> impl Future<Output = ()> + Send {
         let _ = grant;
@@ -203,7 +226,13 @@ fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
     Box::new(Arc::new(subject))
 }
 
-/// All subjects, ours first.
+/// All subjects: ours, then the systems that people run, then what is known to be broken.
+pub fn subjects() -> impl Iterator<Item = &'static Row> {
+    let known = SEEDS.iter().chain(SPECIMENS).copied().flatten();
+    SUBJECTS.iter().chain(known)
+}
+
+/// Our locks, and the canary.
 pub const SUBJECTS: &[Row] = &[
     Row {
         make: || boxed(Mutex::plain()),

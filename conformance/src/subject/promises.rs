@@ -18,6 +18,18 @@ pub struct Promises {
     pub drift_ppm: u32,
     /// What its fencing tokens are good for.
     pub fencing: Fencing,
+    /// It waits by itself, and no longer than it was asked to.
+    pub waits: bool,
+    /// A waiter that can be reached takes a free lock within this part of a lease: 12 means a twelfth.
+    pub wake_share: Option<u32>,
+    /// Whoever asked first is granted first.
+    pub fair: bool,
+    /// Leases are extended in the background.
+    pub renews: bool,
+    /// A holder is told of the loss of its grant, by its deadline.
+    pub signals: bool,
+    /// A failover to a replica is said to lose no grant.
+    pub survives_failover: bool,
 }
 
 /// What the fencing tokens of a lock are good for.
@@ -44,6 +56,12 @@ impl Promises {
             deadline: false,
             drift_ppm: 0,
             fencing: Fencing::None,
+            waits: false,
+            wake_share: None,
+            fair: false,
+            renews: false,
+            signals: false,
+            survives_failover: false,
         }
     }
 
@@ -77,6 +95,13 @@ impl Promises {
         self
     }
 
+    /// A failover to a replica loses no grant: what people say of it.
+    #[must_use]
+    pub const fn surviving_failover(mut self) -> Self {
+        self.survives_failover = true;
+        self
+    }
+
     /// Clocks may differ in rate by this much.
     #[must_use]
     pub const fn with_drift_ppm(mut self, ppm: u32) -> Self {
@@ -88,6 +113,35 @@ impl Promises {
     #[must_use]
     pub const fn with_fencing(mut self, fencing: Fencing) -> Self {
         self.fencing = fencing;
+        self
+    }
+
+    /// It waits by itself, no longer than it was asked to; a free lock is taken within a part of a
+    /// lease, where that is promised.
+    #[must_use]
+    pub const fn waiting(mut self, wake_share: Option<u32>) -> Self {
+        (self.waits, self.wake_share) = (true, wake_share);
+        self
+    }
+
+    /// Whoever asked first is granted first.
+    #[must_use]
+    pub const fn fair(mut self) -> Self {
+        self.fair = true;
+        self
+    }
+
+    /// Leases are extended in the background.
+    #[must_use]
+    pub const fn renewing(mut self) -> Self {
+        self.renews = true;
+        self
+    }
+
+    /// A holder is told of the loss of its grant, by its deadline.
+    #[must_use]
+    pub const fn signalling(mut self) -> Self {
+        self.signals = true;
         self
     }
 }

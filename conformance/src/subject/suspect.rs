@@ -31,6 +31,12 @@ pub trait Suspect: Send + Sync {
     /// What a node stores for the lock.
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored>;
 
+    /// Who waits for the lock according to a node, the next one first.
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>>;
+
+    /// Whether a key may stay when nobody uses the lock.
+    fn outlasts(&self, key: &[u8]) -> bool;
+
     /// Whether the reads of its holders carry the fencing token, and not their writes alone.
     fn fences_reads(&self) -> bool;
 
@@ -46,6 +52,8 @@ pub type Granted = Result<Option<Arc<dyn AnyGrant>>, BoxError>;
 
 /// The lock object of a [`Suspect`]: see [`Subject`] for what the methods do.
 pub trait AnyLock: Send + Sync {
+    /// [`Subject::of_task`].
+    fn of_task(&self) -> Option<Arc<dyn AnyLock>>;
     /// [`Subject::try_mode`].
     fn try_mode(&self, mode: Mode) -> Later<'_, Granted>;
     /// [`Subject::lock_mode`].
@@ -109,6 +117,14 @@ impl<S: Subject> Suspect for Arc<S> {
         Subject::stored(&**self, view, key)
     }
 
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        Subject::queued(&**self, view, key)
+    }
+
+    fn outlasts(&self, key: &[u8]) -> bool {
+        Subject::outlasts(&**self, key)
+    }
+
     fn fences_reads(&self) -> bool {
         Subject::fences_reads(&**self)
     }
@@ -132,6 +148,12 @@ impl<S: Subject> Lock<S> {
 }
 
 impl<S: Subject> AnyLock for Lock<S> {
+    fn of_task(&self) -> Option<Arc<dyn AnyLock>> {
+        let (subject, lock) = (Arc::clone(&self.subject), self.subject.of_task(&self.lock)?);
+        let lock = Arc::new(lock);
+        Some(Arc::new(Self { subject, lock }))
+    }
+
     fn try_mode(&self, mode: Mode) -> Later<'_, Granted> {
         Box::pin(async move { self.granted(self.subject.try_mode(&self.lock, mode).await) })
     }

@@ -11,12 +11,23 @@ const METADATA_ACQUIRE: &str = include_str!("../script/around/metadata_acquire.l
 const METADATA_EXTEND: &str = include_str!("../script/around/metadata_extend.lua");
 const METADATA_RELEASE: &str = include_str!("../script/around/metadata_release.lua");
 
+const WATCHED: &str = include_str!("../script/around/watched.lua");
+
 /// The scheme with what the options ask for besides.
 pub(crate) fn with_options(scheme: Scheme, options: &Options, token: &Token) -> Scheme {
+    let mut scheme = scheme;
+    if options.watch_key {
+        scheme = Scheme {
+            watched: true,
+            begins_with_set: false,
+            acquire: around(WATCHED, scheme.acquire),
+            extend: around(WATCHED, scheme.extend),
+            ..scheme
+        };
+    }
     let Some(metadata) = &options.metadata else {
         return scheme;
     };
-    let mut scheme = scheme;
     let place = metadata_place(&scheme.keys[0]);
     scheme.keys.push([&place, token.as_bytes()].concat());
     scheme.args.push(metadata.to_vec());

@@ -71,6 +71,9 @@ pub(crate) trait Claim: Send + Sync + 'static {
     /// The longest lease that was asked for: nothing that is left behind lasts longer.
     fn longest_lease(&self) -> Duration;
 
+    /// Waits until somebody else may have changed what this grant consists of; forever where that is not watched.
+    fn changed(&self) -> BoxFuture<'_, ()>;
+
     /// Takes a seat among those who wait for a message that the lock is free; nothing where none can arrive.
     fn listen(&self) -> Option<Waiter> {
         None

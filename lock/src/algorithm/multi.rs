@@ -17,6 +17,7 @@ pub(crate) fn scheme(keys: &[Vec<u8>]) -> Scheme {
         keys: keys.to_vec(),
         args: Vec::new(),
         locks: keys.len(),
+        watched: false,
         begins_with_set: false,
         queues: false,
         acquire: &ACQUIRE,

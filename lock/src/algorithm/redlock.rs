@@ -17,7 +17,9 @@ use crate::{
 };
 use ask::Asked;
 use std::{
+    future::poll_fn,
     sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    task::Poll,
     time::Duration,
 };
 use tokio::sync::watch;
@@ -346,6 +348,22 @@ impl Claim for Redlock {
     fn adopt(&self, fence: Option<FencingToken>) {
         self.shared.nodes.iter().for_each(|node| node.adopt(None));
         self.shared.state().fence = fence;
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        let mut nodes: Vec<_> = self
+            .shared
+            .nodes
+            .iter()
+            .map(|node| node.changed())
+            .collect();
+        Box::pin(poll_fn(move |cx| {
+            let mut changed = nodes.iter_mut().map(|node| node.as_mut().poll(cx));
+            if changed.any(|change| change.is_ready()) {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        }))
     }
 
     /// Independent nodes have no replicas that matter.

@@ -20,9 +20,11 @@ use crate::{
     retry,
     script::Script,
     token::{FencingToken, Token},
+    watch::Watch,
     wire::{Command, Reply},
 };
 use std::{
+    future::pending,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -36,6 +38,8 @@ pub(crate) struct Scheme {
     pub(crate) keys: Vec<Vec<u8>>,
     /// How many of the first keys are locks, whose release is published on a channel of their own.
     pub(crate) locks: usize,
+    /// Whether `acquire` and `extend` end with a read of all keys, so that changes by others can be told.
+    pub(crate) watched: bool,
     /// What all three scripts get besides the token and the lease.
     pub(crate) args: Vec<Vec<u8>>,
     /// Whether the first request is a plain `SET NX PX`; it says what `acquire` says.
@@ -70,6 +74,8 @@ pub(crate) struct Scripted {
     token: Token,
     reply_timeout: Duration,
     hold_at_least: Duration,
+    /// Taken before anything is asked, so that no change is missed.
+    watch: Option<Watch>,
     traces: Mutex<Traces>,
 }
 
@@ -98,11 +104,13 @@ impl Scripted {
         token: Token,
         reply_timeout: Duration,
     ) -> Self {
+        let watch = scheme.watched.then(|| Watch::new(&node.hub, &scheme.keys));
         Self {
             node,
             scheme,
             token,
             reply_timeout,
+            watch,
             hold_at_least: Duration::ZERO,
             traces: Mutex::default(),
         }
@@ -113,6 +121,13 @@ impl Scripted {
         Self {
             hold_at_least,
             ..self
+        }
+    }
+
+    async fn track(&self, line: &Arc<Line>, until: Duration) -> Result<(), NodeError> {
+        match self.watch {
+            Some(_) => self.node.track(line, until).await,
+            None => Ok(()),
         }
     }
 
@@ -186,6 +201,9 @@ impl Claim for Scripted {
                 Ok(line) => line,
                 Err(error) => return Attempt::Failed(error),
             };
+            if let Err(error) = self.track(&line, until).await {
+                return Attempt::Failed(error);
+            }
             let repeated = {
                 let mut traces = self.traces();
                 traces.longest_lease = traces.longest_lease.max(lease.ttl());
@@ -230,6 +248,7 @@ impl Claim for Scripted {
     ) -> BoxFuture<'_, Result<Option<Duration>, NodeError>> {
         Box::pin(async move {
             let line = self.node.line(until).await?;
+            self.track(&line, until).await?;
             {
                 let mut traces = self.traces();
                 traces.longest_lease = traces.longest_lease.max(lease.ttl());
@@ -323,6 +342,15 @@ impl Claim for Scripted {
 
     fn longest_lease(&self) -> Duration {
         self.traces().longest_lease
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            match &self.watch {
+                Some(watch) => watch.changed().await,
+                None => pending().await,
+            }
+        })
     }
 
     fn listen(&self) -> Option<Waiter> {

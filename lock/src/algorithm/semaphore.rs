@@ -26,6 +26,7 @@ pub(crate) fn scheme(key: &[u8], capacity: u32, permits: u32) -> Scheme {
         keys: vec![key.to_vec()],
         args: vec![number(capacity.into()), number(permits.into())],
         locks: 1,
+        watched: false,
         begins_with_set: false,
         queues: false,
         acquire: &ACQUIRE,

@@ -16,6 +16,7 @@ pub(crate) fn scheme(key: &[u8]) -> Scheme {
         keys: vec![key.to_vec()],
         args: Vec::new(),
         locks: 1,
+        watched: false,
         begins_with_set: true,
         queues: false,
         acquire: &ACQUIRE,

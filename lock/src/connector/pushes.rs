@@ -1,6 +1,6 @@
 //! What arrives unasked on connections of the `redis` crate: RESP3 pushes and messages of a `PubSub`.
 
-use super::failed;
+use super::{Connected, Connector, failed};
 use crate::{
     environment::BoxFuture,
     error::{NodeError, NodeErrorKind},
@@ -8,12 +8,12 @@ use crate::{
 };
 use futures_util::Stream;
 use redis::{
-    Msg, PushInfo, PushKind,
+    Msg, PushInfo, PushKind, RedisResult, Value,
     aio::{ConnectionLike, PubSub, PubSubSink, PubSubStream},
 };
 use std::{
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
 };
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -30,6 +30,10 @@ impl Pushes for Received {
             if info.kind == PushKind::Disconnection {
                 return Poll::Ready(Some(Push::Disconnected));
             }
+            if info.kind == PushKind::Invalidate {
+                let keys = keys(info.data);
+                return Poll::Ready(Some(Push::Changed { keys }));
+            }
             if let Some(message) = Msg::from_push_info(info) {
                 return Poll::Ready(Some(push(&message)));
             }
@@ -38,11 +42,42 @@ impl Pushes for Received {
 }
 
 /// A user's own connection whose pushes the user receives.
-pub(crate) fn given<C>(connection: C, pushes: UnboundedReceiver<PushInfo>) -> Dialled
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
-    super::dialled(super::Connected::new(connection).pushes(pushes))
+pub(crate) struct Pushed<C> {
+    connection: C,
+    pushes: Mutex<Option<UnboundedReceiver<PushInfo>>>,
+}
+
+impl<C> Pushed<C> {
+    pub(crate) fn new(connection: C, pushes: UnboundedReceiver<PushInfo>) -> Self {
+        Self {
+            connection,
+            pushes: Mutex::new(Some(pushes)),
+        }
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connector for Pushed<C> {
+    type Connection = C;
+
+    fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<C>>> {
+        Box::pin(async {
+            let connected = Connected::new(self.connection.clone());
+            let mut pushes = self.pushes.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(match pushes.take() {
+                Some(pushes) => connected.pushes(pushes),
+                None => connected,
+            })
+        })
+    }
+
+    fn reconnects(&self) -> bool {
+        false
+    }
+}
+
+/// Reads which keys were changed; nothing if all may have been.
+fn keys(mut data: Vec<Value>) -> Option<Vec<Vec<u8>>> {
+    redis::from_redis_value(data.pop()?).ok().flatten()
 }
 
 /// A connection for messages alone.

@@ -45,6 +45,8 @@ struct Parcel {
     value: Value,
     deadline: Option<UnixMillis>,
     form: Form,
+    /// How often it was used, where that is counted; a copy begins anew.
+    frequency: Option<u8>,
 }
 
 impl Parcel {
@@ -53,12 +55,15 @@ impl Parcel {
             value: ctx.db().value(slot).clone(),
             deadline: ctx.db().deadline(slot),
             form: ctx.form(slot),
+            frequency: None,
         }
     }
 
     /// Takes the value from its key, which goes away.
     fn take(ctx: &mut Ctx<'_>, key: &[u8], slot: u32) -> Self {
         let (deadline, form) = (ctx.db().deadline(slot), ctx.form(slot));
+        let is_lfu = ctx.state.config.maxmemory_policy.is_lfu();
+        let frequency = is_lfu.then(|| ctx.frequency(slot));
         let db = ctx.session.db;
         let value = ctx.state.dbs[db].remove(slot);
         ctx.touched(key);
@@ -66,6 +71,7 @@ impl Parcel {
             value,
             deadline,
             form,
+            frequency,
         }
     }
 
@@ -74,6 +80,9 @@ impl Parcel {
         let ttl = self.deadline.map_or(Ttl::Clear, Ttl::At);
         ctx.set_found(None, key, self.value, ttl);
         ctx.set_form(key, self.form);
+        if let Some(frequency) = self.frequency {
+            ctx.set_frequency(key, frequency);
+        }
     }
 }
 
@@ -217,7 +226,7 @@ fn object_freq(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
          note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
     object(ctx, args, |ctx, slot| {
         if ctx.state.config.maxmemory_policy.is_lfu() {
-            return Ok(Reply::Int(ctx.frequency(slot)));
+            return Ok(Reply::Int(ctx.frequency(slot).into()));
         }
         Err(CommandError::Text(NO_POLICY.into()))
     })

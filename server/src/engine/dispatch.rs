@@ -50,7 +50,11 @@ fn resolve_anew(
     let found = resolve(request);
     session.last_command = found.as_ref().ok().map(|(entry, _)| entry.number);
     match &found {
-        Ok((entry, _)) => session.habit.note(request.name(), *entry),
+        // The name of a container leads to different rows.
+        Ok((entry, first)) if *first == 1 && entry.spec.subcommands.is_empty() => {
+            session.habit.note(request.name(), *entry);
+        }
+        Ok(_) => {}
         Err(_) => session.habit = Habit::default(),
     }
     found
@@ -285,7 +289,10 @@ fn gates(
     request: Request<'_>,
 ) -> Result<Gate, CommandError> {
     let (entry, first) = match session.habit.entry(request.name()) {
-        Some(entry) => (entry, 1),
+        Some(entry) => {
+            session.last_command = Some(entry.number);
+            (entry, 1)
+        }
         None => resolve_anew(session, request)?,
     };
     let spec = entry.spec;

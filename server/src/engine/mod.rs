@@ -715,6 +715,13 @@ impl Engine {
         pubsub.listener_count(Space::Channel, channel)
     }
 
+    /// How many channels and patterns somebody listens to.
+    pub fn subscriptions(&self) -> usize {
+        let pubsub = &self.state().pubsub;
+        let channels = |space| pubsub.channels(space, None).len();
+        channels(Space::Channel) + channels(Space::Shard) + pubsub.pattern_count()
+    }
+
     /// Connections since the start, those that have ended among them.
     pub fn connections_total(&self) -> u64 {
         self.state().stats.connections

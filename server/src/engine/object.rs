@@ -44,11 +44,9 @@ impl Ctx<'_> {
     }
 
     /// How often the key is used, under a policy that counts.
-    pub(crate) fn frequency(&self, slot: u32) -> i64 {
+    pub(crate) fn frequency(&self, slot: u32) -> u8 {
         let per_loss = self.state.config.lfu_decay_time;
-        self.db()
-            .frequency(slot, self.now_millis(), per_loss)
-            .into()
+        self.db().frequency(slot, self.now_millis(), per_loss)
     }
 
     /// Lets a key look as if it had been used so often.

@@ -92,11 +92,9 @@ impl Habit {
         self.entry.filter(|_| known == name)
     }
 
-    /// Notes the row of a name. Of a container nothing is noted: it leads to different rows.
+    /// Notes the row of a name, which leads to no other.
     pub(crate) fn note(&mut self, name: &[u8], entry: Entry) {
-        if let Some(place) = self.name.get_mut(..name.len())
-            && entry.spec.subcommands.is_empty()
-        {
+        if let Some(place) = self.name.get_mut(..name.len()) {
             place.copy_from_slice(name);
             self.len = name.len() as u8;
             self.entry = Some(entry);

@@ -189,6 +189,12 @@ impl Server {
         node.engine.subscribers(channel.as_ref())
     }
 
+    /// How many channels and patterns somebody listens to: what a test expects to be 0 at its end.
+    pub fn subscriptions(&self) -> usize {
+        let node = self.hub.shared.node();
+        node.engine.subscriptions()
+    }
+
     /// The latest commands, if the builder asked for a history.
     pub fn history(&self) -> History {
         self.hub.shared.history()

@@ -242,6 +242,10 @@ impl View for DoubleNode {
         self.server().keys()
     }
 
+    fn subscriptions(&self) -> usize {
+        self.server().subscriptions()
+    }
+
     fn true_time(&self, unix_ms: i64) -> Option<Duration> {
         let when = self.state().course.when(unix_ms.saturating_mul(1_000))?;
         Some(Duration::from_micros(u64::try_from(when).unwrap_or(0)))

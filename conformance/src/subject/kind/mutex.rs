@@ -30,6 +30,9 @@ impl Mutex {
 /// The relative clock rate error that `redouble-lock` allows for unless told otherwise.
 const DRIFT_PPM: u32 = 10_000;
 
+/// How often a waiter looks again at least during a lease.
+const POLLS_PER_LEASE: u32 = 12;
+
 impl Subject for Mutex {
     type Lock = (redouble_lock::Mutex, Duration);
     type Grant = Guard;
@@ -43,9 +46,16 @@ impl Subject for Mutex {
     }
 
     fn promises(&self) -> Promises {
-        Promises::mutex_on_one_node()
+        let promises = Promises::mutex_on_one_node()
             .with_deadline()
             .with_drift_ppm(DRIFT_PPM)
+            .waiting(Some(POLLS_PER_LEASE))
+            .signalling();
+        if self.watchdog {
+            promises.renewing()
+        } else {
+            promises
+        }
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Self::Lock, BoxError> {
@@ -57,7 +67,7 @@ impl Subject for Mutex {
             .lease(lease)
             .watchdog(self.watchdog)
             .reply_timeout(host.request_timeout())
-            .foreign_poll(lease / 12)
+            .foreign_poll(lease / POLLS_PER_LEASE)
             .build();
         Ok((lock, lease))
     }

@@ -1,0 +1,108 @@
+//! `redouble-handover`: what a lock costs, and how fast it goes from hand to hand.
+
+use clap::Parser;
+use redouble_benches::Result;
+use redouble_benches::handover::{Way, contest, cost};
+use redouble_benches::process::Program;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Measures the locks of redouble-lock on a real Redis and on the double, both over loopback.
+///
+/// First a cycle (take it, give it back) as a multiple of SET NX PX and EVALSHA on the same connection.
+/// Then the hand-over: several waiters fight for one lock; from the moment at which its holder begins to give
+/// it back to the next grant. Needs Linux and release builds of both programs:
+///
+///     cargo build --release -p redouble -p redouble-benches --features redouble/cli
+#[derive(Parser)]
+#[command(
+    name = "redouble-handover",
+    version,
+    max_term_width = 100,
+    verbatim_doc_comment
+)]
+struct Cli {
+    /// The real server.
+    #[arg(long, value_name = "PATH", default_value = "redis-server")]
+    redis_server: PathBuf,
+    /// The `redouble` program [default: the one beside this program].
+    #[arg(long, value_name = "PATH")]
+    redouble: Option<PathBuf>,
+    /// Rounds of the first part, of which the median counts.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// How long each contest takes, seconds.
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// How many fight for the lock; may be given several times.
+    #[arg(long, value_name = "N", default_values_t = [2, 16, 128], value_parser = clap::value_parser!(u16).range(1..=1000))]
+    waiters: Vec<u16>,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "redouble-handover: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let double = match &cli.redouble {
+        Some(path) => Program::Redouble(path.clone()),
+        None => Program::redouble_beside_this()?,
+    };
+    let servers = [
+        ("Redis", Program::Redis(cli.redis_server.clone()).start()?),
+        ("redouble", double.start()?),
+    ];
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "| one client, cycles | server | raw commands | redouble-lock | time, as a multiple |"
+    )?;
+    writeln!(out, "|---|---|--:|--:|--:|")?;
+    for (name, server) in &servers {
+        let url = format!("redis://{}", server.addr());
+        for (what, watchdog) in [("mutex", false), ("mutex with a watchdog", true)] {
+            let (times, raw, ours) = cost(&url, usize::from(cli.rounds), watchdog)?;
+            writeln!(
+                out,
+                "| {what} | {name} | {raw:.0}/s | {ours:.0}/s | {times:.2}x |"
+            )?;
+        }
+    }
+    writeln!(
+        out,
+        "\n| waiters | lock | server | hand-overs | p50 | p99 | fairness |"
+    )?;
+    writeln!(out, "|--:|---|---|--:|--:|--:|--:|")?;
+    for waiters in &cli.waiters {
+        for way in Way::ALL {
+            for (name, server) in &servers {
+                let url = format!("redis://{}", server.addr());
+                let seen = contest(
+                    &url,
+                    way,
+                    usize::from(*waiters),
+                    Duration::from_secs(cli.seconds),
+                )?;
+                writeln!(
+                    out,
+                    "| {waiters} | {} | {name} | {:.0}/s | {} us | {} us | {:.2} |",
+                    way.name(),
+                    seen.per_second,
+                    seen.p50_us,
+                    seen.p99_us,
+                    seen.fairness
+                )?;
+                out.flush()?;
+            }
+        }
+    }
+    Ok(())
+}

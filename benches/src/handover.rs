@@ -1,0 +1,265 @@
+//! Locks under use: what a lock costs over the two commands that it consists of, and how long it takes from
+//! one holder to the next when several want it.
+
+use crate::Result;
+use crate::arithmetic::{median, quantile, ratio};
+use crate::in_process::{mutex_cycles, scripted_cycles};
+use redouble_lock::{Guard, Kind, Lock, LockManager};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+/// Cycles that warm up.
+const WARM: usize = 500;
+/// What somebody does who holds the lock.
+const HOLD: Duration = Duration::from_micros(200);
+/// The lease of the locks that are fought for; nobody dies here.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// What a cycle of the lock crate takes, as a multiple of the raw commands on the same connection: the median of
+/// all rounds, A B A B, with the cycles per second of both.
+///
+/// # Errors
+/// When the server cannot be reached or a lock that must be free is not.
+pub fn cost(url: &str, rounds: usize, watchdog: bool) -> Result<(f64, f64, f64)> {
+    let runtime = one_thread()?;
+    runtime.block_on(async {
+        let client = redis::Client::open(url)?;
+        let mut raw = client.get_multiplexed_async_connection().await?;
+        let locks = LockManager::new(raw.clone());
+        let mut rates = [Vec::new(), Vec::new()];
+        let mut cycles = WARM;
+        for round in 0..=rounds {
+            let began = Instant::now();
+            scripted_cycles(&mut raw, cycles).await?;
+            let theirs = cycles as f64 / began.elapsed().as_secs_f64();
+            let began = Instant::now();
+            if watchdog {
+                watched_cycles(&locks, cycles).await?;
+            } else {
+                mutex_cycles(&locks, cycles).await?;
+            }
+            let ours = cycles as f64 / began.elapsed().as_secs_f64();
+            if round == 0 {
+                cycles = (theirs as usize / 2).max(WARM);
+                continue;
+            }
+            rates[0].push(theirs);
+            rates[1].push(ours);
+        }
+        let ratios: Vec<f64> = rates[0]
+            .iter()
+            .zip(&rates[1])
+            .map(|(raw, ours)| ratio(*raw, *ours))
+            .collect();
+        Ok((median(&ratios), median(&rates[0]), median(&rates[1])))
+    })
+}
+
+async fn watched_cycles(locks: &LockManager, cycles: usize) -> Result<()> {
+    let mutex = locks.mutex("lock:bench").watchdog(true).build();
+    for _ in 0..cycles {
+        let _ = mutex.try_lock().await?.release().await;
+    }
+    Ok(())
+}
+
+/// A way to hand a lock over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The mutex of this crate, waiters woken by messages; all in one process.
+    Woken,
+    /// The same, each waiter with connections of its own, as in processes of their own.
+    WokenApart,
+    /// The mutex of this crate, waiters asking again and again.
+    Polling,
+    /// The fair mutex of this crate, waiters woken by messages.
+    Fair,
+    /// `rslock`, asking every 5 ms.
+    Rslock,
+}
+
+impl Way {
+    /// All ways, in the order of the table.
+    pub const ALL: [Self; 5] = [
+        Self::Woken,
+        Self::WokenApart,
+        Self::Polling,
+        Self::Fair,
+        Self::Rslock,
+    ];
+
+    /// Its name in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Woken => "mutex, pub/sub, one process",
+            Self::WokenApart => "mutex, pub/sub, a process each",
+            Self::Polling => "mutex, polling",
+            Self::Fair => "fair mutex, pub/sub",
+            Self::Rslock => "rslock 0.10, polling at 5 ms",
+        }
+    }
+}
+
+/// What a contest has shown.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Grants per second.
+    pub per_second: f64,
+    /// From the release to the next grant, microseconds: the median and the 99th of a hundred.
+    pub p50_us: u32,
+    /// The 99th of a hundred.
+    pub p99_us: u32,
+    /// Jain's index of the grants of all waiters: 1 if all had the same number, 1/n if one had them all.
+    pub fairness: f64,
+}
+
+/// What all waiters note.
+#[derive(Default)]
+struct Notes {
+    released: Option<Instant>,
+    gaps_us: Vec<u32>,
+    grants: Vec<u64>,
+}
+
+/// Lets so many waiters fight for one lock for so long.
+///
+/// # Errors
+/// When the server cannot be reached or a lock fails.
+pub fn contest(url: &str, way: Way, waiters: usize, time: Duration) -> Result<Outcome> {
+    let runtime = one_thread()?;
+    runtime.block_on(async {
+        let key = format!("lock:contest:{way:?}:{waiters}");
+        let notes = Arc::new(Mutex::new(Notes {
+            grants: vec![0; waiters],
+            ..Notes::default()
+        }));
+        let until = Instant::now() + time;
+        let mut tasks: JoinSet<Result<()>> = JoinSet::new();
+        let client = redis::Client::open(url)?;
+        let shared = match way {
+            Way::Polling => LockManager::new(client.get_multiplexed_async_connection().await?),
+            Way::Woken | Way::WokenApart | Way::Fair | Way::Rslock => {
+                LockManager::from_client(client.clone()).await?
+            }
+        };
+        for waiter in 0..waiters {
+            let notes = Arc::clone(&notes);
+            match way {
+                Way::Woken | Way::Polling => {
+                    tasks.spawn(fight(
+                        shared.mutex(&key).lease(LEASE).build(),
+                        waiter,
+                        until,
+                        notes,
+                    ));
+                }
+                Way::WokenApart => {
+                    let own = LockManager::from_client(client.clone()).await?;
+                    tasks.spawn(fight(
+                        own.mutex(&key).lease(LEASE).build(),
+                        waiter,
+                        until,
+                        notes,
+                    ));
+                }
+                Way::Fair => {
+                    tasks.spawn(fight(
+                        shared.fair_mutex(&key).lease(LEASE).build(),
+                        waiter,
+                        until,
+                        notes,
+                    ));
+                }
+                Way::Rslock => {
+                    let mut theirs = rslock::LockManager::from_clients(vec![client.clone()]);
+                    theirs.set_retry(u32::MAX, Duration::from_millis(5));
+                    tasks.spawn(fight_with_rslock(theirs, key.clone(), waiter, until, notes));
+                }
+            }
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended??;
+        }
+        let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Notes {
+            gaps_us, grants, ..
+        } = &mut *notes;
+        let sum: u64 = grants.iter().sum();
+        let squares: f64 = grants.iter().map(|grants| (*grants as f64).powi(2)).sum();
+        Ok(Outcome {
+            per_second: sum as f64 / time.as_secs_f64(),
+            p50_us: quantile(gaps_us, 0.5),
+            p99_us: quantile(gaps_us, 0.99),
+            fairness: (sum as f64).powi(2) / (waiters as f64 * squares),
+        })
+    })
+}
+
+async fn fight<K: Kind<Guard = Guard>>(
+    lock: Lock<K>,
+    waiter: usize,
+    until: Instant,
+    notes: Arc<Mutex<Notes>>,
+) -> Result<()> {
+    while Instant::now() < until {
+        let guard = lock.lock().await?;
+        granted(&notes, waiter);
+        hold().await;
+        released(&notes);
+        let _ = guard.release().await;
+    }
+    Ok(())
+}
+
+async fn fight_with_rslock(
+    locks: rslock::LockManager,
+    key: String,
+    waiter: usize,
+    until: Instant,
+    notes: Arc<Mutex<Notes>>,
+) -> Result<()> {
+    while Instant::now() < until {
+        let lock = match locks.lock(key.as_bytes(), LEASE).await {
+            Ok(lock) => lock,
+            Err(rslock::LockError::Unavailable) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        granted(&notes, waiter);
+        hold().await;
+        released(&notes);
+        locks.unlock(&lock).await;
+    }
+    Ok(())
+}
+
+/// Work, without letting others of this thread wait for it.
+async fn hold() {
+    let until = Instant::now() + HOLD;
+    while Instant::now() < until {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn granted(notes: &Mutex<Notes>, waiter: usize) {
+    let mut notes = notes.lock().unwrap_or_else(PoisonError::into_inner);
+    notes.grants[waiter] += 1;
+    if let Some(released) = notes.released.take() {
+        let gap = u32::try_from(released.elapsed().as_micros()).unwrap_or(u32::MAX);
+        notes.gaps_us.push(gap);
+    }
+}
+
+fn released(notes: &Mutex<Notes>) {
+    notes
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .released = Some(Instant::now());
+}
+
+fn one_thread() -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?)
+}

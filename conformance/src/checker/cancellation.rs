@@ -1,0 +1,258 @@
+//! P12, cancellation: when a caller drops an acquisition or a release before its end, or drops a guard,
+//! nothing of it remains at any server: no token, no place in a queue, no renewer that keeps it alive.
+//!
+//! Two round trips are enough where the process ran and was heard, else one lease after all was well
+//! again. A process that never runs again is left to deadlock freedom.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{Belief, Call, History, Life, Moment, Operation, Outcome, Tokens, Troubles};
+use std::time::Duration;
+
+/// Judges P12.
+pub struct Cancellation;
+
+struct Facts<'a> {
+    history: &'a History,
+    operations: Vec<Operation>,
+    beliefs: Vec<Belief>,
+    tokens: Tokens<'a>,
+    queued: Tokens<'a>,
+    troubles: Troubles,
+}
+
+impl Checker for Cancellation {
+    fn property(&self) -> Property {
+        Property::Cancellation
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        if !history.observed {
+            return Finding::Unknown("the server was not observed");
+        }
+        let facts = Facts {
+            history,
+            operations: history.operations(),
+            beliefs: history.beliefs(),
+            tokens: history.tokens(),
+            queued: history.queued(),
+            troubles: history.troubles(),
+        };
+        let dropped = facts.operations.iter().filter(|it| was_dropped(it));
+        let left = dropped.filter_map(|it| facts.left(it));
+        left.min_by_key(|left| left.at)
+            .map_or(Finding::Valid, Finding::Violation)
+    }
+}
+
+/// Whether its caller left it to the lock to clean up.
+fn was_dropped(it: &Operation) -> bool {
+    match it.call {
+        Call::Drop { .. } => it.outcome == Outcome::Ok,
+        Call::Try { .. } | Call::Acquire { .. } | Call::Release { .. } => {
+            it.outcome == Outcome::Cancelled
+        }
+        // A grant whose renewal is cancelled is still held.
+        Call::Renew { .. }
+        | Call::Access { .. }
+        | Call::Admit
+        | Call::CountDown
+        | Call::Await { .. } => false,
+    }
+}
+
+impl Facts<'_> {
+    fn left(&self, it: &Operation) -> Option<Witness> {
+        let by = self.gone_by(it)?;
+        let end = self.history.entries.last()?.at;
+        if end <= by {
+            return None; // the history ends before
+        }
+        let by = Moment::at(by);
+        let stands = |life: &&Life<'_>| life.stood(by);
+        let life = match it.call.gives_back() {
+            Some(grant) => self.of_grant(it, grant).into_iter().find(stands),
+            None => self.of_call(it, by).find(stands),
+        };
+        life.map(|life| Witness {
+            at: by,
+            until: Some(life.gone.0.at),
+            grants: it.call.gives_back().into_iter().collect(),
+            message: format!(
+                "at {} {} dropped what it had begun at {}; at {} it still stands",
+                seconds(it.ended.at),
+                it.actor,
+                seconds(it.asked.at),
+                seconds(by.at)
+            ),
+        })
+    }
+
+    /// When nothing of it may be left.
+    fn gone_by(&self, it: &Operation) -> Option<Duration> {
+        let host = it.actor.host;
+        let soon = it.ended.at + self.history.terms.round_trips(2);
+        let since = it.asked.at.saturating_sub(self.history.request_timeout());
+        if self.troubles.heard(host, since, soon) {
+            return Some(soon);
+        }
+        let well = self.troubles.last(host, since, soon + self.history.lease)?;
+        let late = soon.max(well).checked_add(self.history.lease)?;
+        let late = late.checked_add(self.history.terms.round_trips(2))?;
+        Some(late)
+    }
+
+    /// The tokens of a grant, unless the actor holds it by another grant as well.
+    fn of_grant(&self, it: &Operation, grant: u32) -> Vec<&Life<'_>> {
+        let belief = self.beliefs.iter().find(|belief| belief.grant == grant);
+        let Some(belief) = belief.filter(|belief| !self.is_shared(belief, it)) else {
+            return Vec::new();
+        };
+        self.tokens.of_grant(belief).collect()
+    }
+
+    fn is_shared(&self, belief: &Belief, it: &Operation) -> bool {
+        self.history.reentrant
+            && self.beliefs.iter().any(|other| {
+                let theirs = other.actor == belief.actor && other.grant != belief.grant;
+                theirs && other.from < it.ended && it.asked < other.to
+            })
+    }
+
+    /// The tokens that nobody can have put there but an acquisition: no other one of its process was
+    /// under way, and none of its grants has them.
+    fn of_call<'a>(
+        &'a self,
+        it: &'a Operation,
+        by: Moment,
+    ) -> impl Iterator<Item = &'a Life<'a>> + 'a {
+        let host = it.actor.host;
+        let put = self.tokens.put(host, it.asked, by);
+        let put = put.chain(self.queued.put(host, it.asked, by));
+        put.filter(move |life| {
+            let others = self.operations.iter().any(|other| {
+                let acquires =
+                    other.op != it.op && other.actor.host == host && other.call.acquires();
+                acquires && other.asked < life.from && life.from < other.ended
+            });
+            !others
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        checker::hand_made::*,
+        history::{CANCELLED, What},
+        scenario::Lost,
+    };
+
+    fn passes(entries: Vec<(u64, What)>) -> bool {
+        let mut history = history(entries);
+        // Two round trips take 4 s.
+        history.terms.latency = s(1);
+        history.push(s(100), What::Crash { host: 9 });
+        Cancellation.check(&history) == Finding::Valid
+    }
+
+    fn cancelled(op: u32) -> What {
+        What::Info {
+            op,
+            error: CANCELLED.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_cancelled_acquisition_leaves_nothing() {
+        let freed_at = |at| {
+            passes(vec![
+                (1, waits(1, 0, 9)),
+                (2, stores(0, "a", Some(12))),
+                (3, cancelled(1)),
+                (at, frees(0)),
+            ])
+        };
+        assert!(freed_at(7));
+        assert!(!freed_at(8));
+    }
+
+    #[test]
+    fn what_another_task_or_a_later_call_put_there_is_not_its_own() {
+        assert!(passes(vec![
+            (1, waits(1, 0, 9)),
+            (3, cancelled(1)),
+            (3, tries(2, 0)),
+            (4, stores(0, "a", Some(14))),
+            (5, granted(2, Some(13))),
+        ]));
+    }
+
+    #[test]
+    fn a_place_in_a_queue_is_given_up_as_well() {
+        let queue = |waiting: &[&str]| What::Queue {
+            node: 0,
+            cause: crate::history::Cause::Client(0),
+            waiting: waiting
+                .iter()
+                .map(|token| token.as_bytes().to_vec())
+                .collect(),
+        };
+        let left_at = |at| {
+            passes(vec![
+                (1, waits(1, 0, 9)),
+                (2, queue(&["a"])),
+                (3, cancelled(1)),
+                (at, queue(&[])),
+            ])
+        };
+        assert!(left_at(7));
+        assert!(!left_at(9));
+    }
+
+    fn given_back(how: Call, ends: What, freed_at: u64, cut: bool) -> bool {
+        let invoke = What::Invoke {
+            op: 2,
+            actor: crate::history::Actor::on(0),
+            call: how,
+        };
+        let mut entries = vec![
+            (1, tries(1, 0)),
+            (1, stores(0, "a", Some(40))),
+            (2, granted(1, Some(11))),
+            (5, invoke),
+            (5, ends),
+        ];
+        if cut {
+            let (node, lost) = (0, Lost::Request);
+            entries.push((
+                5,
+                What::Cut {
+                    host: 0,
+                    node,
+                    lost,
+                },
+            ));
+        }
+        entries.push((freed_at, frees(0)));
+        passes(entries)
+    }
+
+    #[test]
+    fn a_dropped_guard_and_a_cancelled_release_free_the_lock() {
+        let (release, dropped) = (Call::Release { grant: 1 }, Call::Drop { grant: 1 });
+        assert!(given_back(release, cancelled(2), 9, false));
+        assert!(!given_back(release, cancelled(2), 10, false));
+        assert!(given_back(dropped, done(2), 9, false));
+        assert!(!given_back(dropped, done(2), 10, false));
+        // Who saw it through hears what came of it.
+        assert!(given_back(release, done(2), 10, false));
+    }
+
+    #[test]
+    fn where_the_link_broke_a_lease_is_enough() {
+        let dropped = Call::Drop { grant: 1 };
+        assert!(given_back(dropped, done(2), 20, true));
+        assert!(!given_back(dropped, done(2), 30, true));
+    }
+}

@@ -1,0 +1,178 @@
+//! P15, clean-up: as soon as all calls have returned and all bytes have arrived nothing is left, long
+//! before a lease could have seen to it: no keys, no subscriptions, no tasks. Counters of fencing tokens
+//! may stay.
+//!
+//! Where something was wrong for a client shortly before, two request timeouts are given for it to be
+//! made good. What a dead process left behind is its lease's business.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{History, Moment, Troubles, What};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Judges P15.
+pub struct CleanUp;
+
+/// What was left behind from a moment on.
+struct Look<'a> {
+    at: Moment,
+    keys: &'a [Vec<u8>],
+    subscriptions: usize,
+    tasks: usize,
+}
+
+impl Checker for CleanUp {
+    fn property(&self) -> Property {
+        Property::CleanUp
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        let looks = looks(history);
+        if looks.is_empty() {
+            return Finding::Unknown("there was no moment at which nobody used the lock");
+        }
+        let troubles = history.troubles();
+        let left = looks.iter().find_map(|look| {
+            let left = !look.keys.is_empty() || look.subscriptions + look.tasks > 0;
+            let due = due(history, &troubles, look.at.at);
+            let until = lasts(history, look.at);
+            (left && (due == look.at.at || due < until)).then_some((look, due, until))
+        });
+        let Some((look, due, until)) = left else {
+            return Finding::Valid;
+        };
+        let keys = look.keys.iter().map(|key| key.escape_ascii().to_string());
+        let keys: Vec<String> = keys.collect();
+        Finding::Violation(Witness {
+            at: look.at.max(Moment::at(due)),
+            until: Some(until),
+            grants: vec![],
+            message: format!(
+                "at {} nobody uses the lock and nothing is under way, but there are left: keys [{}], \
+                 {} subscriptions, {} tasks",
+                seconds(due),
+                keys.join(", "),
+                look.subscriptions,
+                look.tasks,
+            ),
+        })
+    }
+}
+
+fn looks(history: &History) -> Vec<Look<'_>> {
+    let mut looks = Vec::new();
+    let mut dead = false;
+    for (at, what) in history.iter() {
+        dead |= matches!(what, What::Crash { .. } | What::Panic { .. });
+        if let What::Remains {
+            keys,
+            subscriptions,
+            tasks,
+        } = what
+        {
+            looks.push(Look {
+                at,
+                keys: if dead { &[] } else { keys },
+                subscriptions: *subscriptions,
+                tasks: *tasks,
+            });
+        }
+    }
+    looks
+}
+
+/// By when nothing may be left that was seen at some time.
+fn due(history: &History, troubles: &Troubles, at: Duration) -> Duration {
+    let grace = 2 * history.request_timeout();
+    let calls = history.calls();
+    let hosts: BTreeSet<u8> = calls.values().map(|(_, actor, _)| actor.host).collect();
+    let last = hosts
+        .into_iter()
+        .filter_map(|host| troubles.last(host, at.saturating_sub(grace), at));
+    last.map(|last| last.saturating_add(grace))
+        .max()
+        .map_or(at, |due| due.max(at))
+}
+
+/// Until when nothing else was seen.
+fn lasts(history: &History, from: Moment) -> Duration {
+    let next = history.iter().find(|&(at, what)| {
+        let other = matches!(
+            what,
+            What::Remains { .. } | What::Crash { .. } | What::Panic { .. }
+        );
+        other && at > from
+    });
+    let end = history.entries.last().map_or(from.at, |it| it.at);
+    next.map_or(end, |(at, _)| at.at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{checker::hand_made::*, scenario::Lost};
+
+    fn passes(entries: Vec<(u64, What)>) -> bool {
+        let mut history = history(entries);
+        // A request timeout of 2 s.
+        history.lease = s(12);
+        history.push(s(50), What::Crash { host: 0 });
+        CleanUp.check(&history) == Finding::Valid
+    }
+
+    fn remains(keys: &[&str], subscriptions: usize, tasks: usize) -> What {
+        What::Remains {
+            keys: keys.iter().map(|key| key.as_bytes().to_vec()).collect(),
+            subscriptions,
+            tasks,
+        }
+    }
+
+    #[test]
+    fn nothing_may_be_left() {
+        let used = || (1, tries(1, 0));
+        assert!(passes(vec![used(), (9, remains(&[], 0, 0))]));
+        assert!(!passes(vec![used(), (9, remains(&["lock"], 0, 0))]));
+        assert!(!passes(vec![used(), (9, remains(&[], 1, 0))]));
+        assert!(!passes(vec![used(), (9, remains(&[], 0, 1))]));
+        assert!(matches!(
+            CleanUp.check(&history(vec![used()])),
+            Finding::Unknown(_)
+        ));
+    }
+
+    #[test]
+    fn after_a_fault_there_is_time_to_make_it_good() {
+        let (node, lost) = (0, Lost::Reply);
+        let left_until = |gone| {
+            passes(vec![
+                (1, tries(1, 0)),
+                (
+                    8,
+                    What::Cut {
+                        host: 0,
+                        node,
+                        lost,
+                    },
+                ),
+                (9, remains(&["lock"], 0, 1)),
+                (gone, remains(&[], 0, 0)),
+            ])
+        };
+        assert!(left_until(12));
+        assert!(!left_until(13));
+    }
+
+    #[test]
+    fn the_keys_of_the_dead_are_left_to_their_lease() {
+        let crashed = |what| {
+            passes(vec![
+                (1, tries(1, 0)),
+                (2, What::Crash { host: 0 }),
+                (3, What::Restart { host: 0 }),
+                (9, what),
+            ])
+        };
+        assert!(crashed(remains(&["lock"], 0, 0)));
+        assert!(!crashed(remains(&["lock"], 0, 1)));
+    }
+}

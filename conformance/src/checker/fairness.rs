@@ -1,0 +1,157 @@
+//! P9, fairness: whoever got its place in the queue of a server first is granted first.
+//!
+//! Judged for locks that promise it, from the queue as the server was seen to keep it. A waiter that
+//! was not heard all the time from its place on, or gave up, has lost its turn. Who shares a lock with
+//! others is not judged against them.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{History, Moment, Operation, Outcome};
+
+/// Judges P9.
+pub struct Fairness;
+
+/// A waiter with its place in a queue.
+struct Placed<'a> {
+    since: Moment,
+    it: &'a Operation,
+}
+
+impl Checker for Fairness {
+    fn property(&self) -> Property {
+        Property::Fairness
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        if !history.terms.fair {
+            return Finding::Unknown("no order is promised");
+        }
+        if !history.observed {
+            return Finding::Unknown("the server was not observed");
+        }
+        let operations = history.operations();
+        let placed = placed(history, &operations);
+        if placed.is_empty() {
+            return Finding::Unknown("nobody was queued");
+        }
+        let troubles = history.troubles();
+        let overtaken = placed.iter().find_map(|first| {
+            let later = placed.iter().filter(|other| first.since < other.since);
+            let mut later = later.filter(|other| other.it.outcome == Outcome::Ok);
+            let winner = later.find(|winner| {
+                // Replies may overtake each other, grants may not.
+                let known = winner.it.ended.at + history.terms.round_trips(1);
+                let (host, since) = (first.it.actor.host, first.it.asked.at);
+                let exclusive = [first, winner]
+                    .iter()
+                    .any(|it| it.it.call.mode().is_some_and(|mode| mode.is_exclusive()));
+                exclusive && known < first.it.ended.at && troubles.heard(host, since, known)
+            })?;
+            Some((first, winner))
+        });
+        let Some((first, winner)) = overtaken else {
+            return Finding::Valid;
+        };
+        Finding::Violation(Witness {
+            at: winner.it.ended,
+            until: None,
+            grants: vec![winner.it.op],
+            message: format!(
+                "{} was in the queue from {} on and {} from {} on, but the latter was granted the \
+                 lock at {}",
+                first.it.actor,
+                seconds(first.since.at),
+                winner.it.actor,
+                seconds(winner.since.at),
+                seconds(winner.it.ended.at)
+            ),
+        })
+    }
+}
+
+/// Who got a place, where only one acquisition of a process can have got it.
+fn placed<'a>(history: &History, operations: &'a [Operation]) -> Vec<Placed<'a>> {
+    let queued = history.queued();
+    let mut placed: Vec<Placed<'a>> = Vec::new();
+    for life in &queued.lives {
+        let mut askers = operations.iter().filter(|it| {
+            it.call.acquires()
+                && Some(it.actor.host) == life.owner
+                && it.asked < life.from
+                && life.from < it.ended
+        });
+        let only = askers.next().filter(|_| askers.next().is_none());
+        // Its first place counts: it may have had to ask again.
+        let Some(it) = only else { continue };
+        if !placed.iter().any(|other| other.it.op == it.op) {
+            let since = life.from;
+            placed.push(Placed { since, it });
+        }
+    }
+    placed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        checker::hand_made::*,
+        history::{Cause, What},
+    };
+
+    fn queue(host: u8, waiting: &[&str]) -> What {
+        What::Queue {
+            node: 0,
+            cause: Cause::Client(host),
+            waiting: waiting
+                .iter()
+                .map(|token| token.as_bytes().to_vec())
+                .collect(),
+        }
+    }
+
+    fn check(entries: Vec<(u64, What)>) -> Finding {
+        let mut history = history(entries);
+        history.terms.fair = true;
+        Fairness.check(&history)
+    }
+
+    /// c1 asks first, c2 is queued first.
+    fn both_wait(more: Vec<(u64, What)>) -> Finding {
+        let begin = vec![
+            (1, waits(1, 0, 60)),
+            (2, waits(2, 1, 60)),
+            (3, queue(1, &["b"])),
+            (4, queue(0, &["b", "a"])),
+        ];
+        check(begin.into_iter().chain(more).collect())
+    }
+
+    #[test]
+    fn places_in_the_queue_count_and_not_calls() {
+        let (one, two) = (granted(1, Some(30)), granted(2, Some(20)));
+        let in_turn = vec![(9, two.clone()), (19, one.clone())];
+        assert_eq!(both_wait(in_turn), Finding::Valid);
+        let out_of_turn = vec![(9, one), (19, two)];
+        let finding = both_wait(out_of_turn);
+        assert_eq!(finding.witness().unwrap().grants, [1]);
+    }
+
+    #[test]
+    fn who_gave_up_or_slept_has_lost_its_turn() {
+        let one = || (9, granted(1, Some(30)));
+        assert_eq!(both_wait(vec![(8, refused(2)), one()]), Finding::Valid);
+        let slept = vec![
+            (5, What::Pause { host: 1 }),
+            one(),
+            (10, What::Resume { host: 1 }),
+            (19, granted(2, Some(30))),
+        ];
+        assert_eq!(both_wait(slept), Finding::Valid);
+    }
+
+    #[test]
+    fn nobody_is_held_to_an_order_that_was_not_promised() {
+        let finding = Fairness.check(&history(vec![(1, waits(1, 0, 60))]));
+        assert!(matches!(finding, Finding::Unknown(_)));
+    }
+}

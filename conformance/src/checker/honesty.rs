@@ -1,0 +1,318 @@
+//! P19, truth: a result never claims more than the servers did.
+//!
+//! * A grant is returned only before its own deadline.
+//! * "Released" only if this call removed the grant; "lost already" only if it was gone before.
+//! * "Contended" only if another grant stood, or others were queued, at some instant of the call.
+//!   Of several nodes one is enough: votes may be split.
+//! * The TTL at a server never exceeds the lease, which is the longest that the suite asks for.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::{
+    history::{
+        Belief, Call, Cause::Client, History, Kind, Life, Moment, OpId, Operation, Outcome,
+        Refusal, Tokens, Trouble, Troubles, What,
+    },
+    scenario::Topology,
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Judges P19.
+pub struct Honesty;
+
+struct Facts<'a> {
+    history: &'a History,
+    operations: Vec<Operation>,
+    beliefs: Vec<Belief>,
+    tokens: Tokens<'a>,
+    queued: Tokens<'a>,
+    troubles: Troubles,
+}
+
+impl Checker for Honesty {
+    fn property(&self) -> Property {
+        Property::Honesty
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        if let Some(witness) = dead_on_arrival(history) {
+            return Finding::Violation(witness);
+        }
+        if !history.observed {
+            return Finding::Unknown("the server was not observed");
+        }
+        let facts = Facts {
+            history,
+            operations: history.operations(),
+            beliefs: history.beliefs(),
+            tokens: history.tokens(),
+            queued: history.queued(),
+            troubles: history.troubles(),
+        };
+        let lies = facts.operations.iter().filter_map(|it| {
+            let (grants, message) = facts.lie(it)?;
+            Some(Witness {
+                at: it.ended,
+                until: None,
+                grants,
+                message,
+            })
+        });
+        let first = lies.chain(facts.too_long()).min_by_key(|lie| lie.at);
+        first.map_or(Finding::Valid, Finding::Violation)
+    }
+}
+
+/// A grant whose deadline was over when it was returned.
+fn dead_on_arrival(history: &History) -> Option<Witness> {
+    let calls = history.calls();
+    history.iter().find_map(|(at, what)| {
+        let &What::Ok {
+            op,
+            deadline: Some(deadline),
+            ..
+        } = what
+        else {
+            return None;
+        };
+        let (_, actor, call) = *calls.get(&op)?;
+        (call.acquires() && deadline <= at.at).then(|| Witness {
+            at,
+            until: None,
+            grants: vec![op],
+            message: format!(
+                "{actor} was granted the lock at {}, its deadline being {}",
+                seconds(at.at),
+                seconds(deadline)
+            ),
+        })
+    })
+}
+
+impl Facts<'_> {
+    fn lie(&self, it: &Operation) -> Option<(Vec<OpId>, String)> {
+        let (actor, at) = (it.actor, seconds(it.ended.at));
+        if let Call::Release { grant } = it.call {
+            let belief = self.beliefs.iter().find(|belief| belief.grant == grant)?;
+            if self.is_shared(belief, it.asked) {
+                return None; // an inner release removes nothing
+            }
+            let says = match it.outcome {
+                Outcome::Ok if !self.removed(belief, it) => {
+                    "that it released the lock, but its request removed nothing"
+                }
+                Outcome::Fail(Refusal::Lost) if self.stood_throughout(belief, it) => {
+                    "that the lock was lost already, but it stood all the time"
+                }
+                Outcome::Fail(Refusal::Lost) if self.removed(belief, it) => {
+                    "that the lock was lost already, but its own request had removed it"
+                }
+                Outcome::Ok
+                | Outcome::Fail(_)
+                | Outcome::Unknown
+                | Outcome::Cancelled
+                | Outcome::Open => return None,
+            };
+            return Some((vec![grant], format!("at {at} {actor} was told {says}")));
+        }
+        let refused = matches!(
+            it.outcome,
+            Outcome::Fail(Refusal::Contended | Refusal::TimedOut)
+        );
+        let lied = it.call.acquires() && refused && !self.contended(it);
+        lied.then(|| {
+            let says = "that others hold the lock, but nobody did during the call";
+            (vec![], format!("at {at} {actor} was told {says}"))
+        })
+    }
+
+    /// Whether the actor has another grant at this moment, as those who take a lock again have.
+    fn is_shared(&self, belief: &Belief, at: Moment) -> bool {
+        self.history.reentrant
+            && self.beliefs.iter().any(|other| {
+                let theirs = other.actor == belief.actor && other.grant != belief.grant;
+                theirs && other.from < at && at < other.to
+            })
+    }
+
+    /// The tokens of a grant: its own, or those of the grants that it was taken on top of.
+    fn of_grant(&self, belief: &Belief) -> Vec<&Life<'_>> {
+        let older = self.beliefs.iter().filter(|older| {
+            self.history.reentrant && older.actor == belief.actor && older.from <= belief.from
+        });
+        let older = older.flat_map(|older| self.tokens.of_grant(older));
+        self.tokens.of_grant(belief).chain(older).collect()
+    }
+
+    /// Whether a request of the process removed the grant during the call.
+    fn removed(&self, belief: &Belief, it: &Operation) -> bool {
+        let by_it = |life: &&Life<'_>| {
+            let (gone, by) = life.gone;
+            by == Client(it.actor.host) && it.asked < gone && gone < it.ended
+        };
+        self.of_grant(belief).into_iter().any(|life| by_it(&life))
+    }
+
+    /// Whether the one token of the grant stood on as many nodes as it takes, all the time.
+    fn stood_throughout(&self, belief: &Belief, it: &Operation) -> bool {
+        let lives = self.of_grant(belief);
+        let names: BTreeSet<_> = lives.iter().map(|life| life.token).collect();
+        let needed = match self.history.topology {
+            Topology::Nodes(count) => usize::from(count) / 2 + 1,
+            Topology::Replicated { replicas } => 1 + usize::from(replicas),
+        };
+        let everywhere = self.tokens.lives.iter().filter(|life| {
+            let throughout = life.from <= it.asked && it.ended < life.gone.0;
+            names.contains(life.token) && throughout
+        });
+        names.len() == 1 && everywhere.count() >= needed
+    }
+
+    /// Whether others held the lock or were queued at some instant of the call.
+    fn contended(&self, it: &Operation) -> bool {
+        if matches!(self.history.kind, Kind::Admission(_) | Kind::Latch(_)) {
+            return true;
+        }
+        let host = it.actor.host;
+        // What appears meanwhile is its own only if nobody else of its process can have asked for it.
+        let since = it.asked.at.saturating_sub(self.history.request_timeout());
+        let alone = self.troubles.heard(host, since, it.ended.at)
+            && !self.operations.iter().any(|other| {
+                other.op != it.op
+                    && other.actor.host == host
+                    && other.call.acquires()
+                    && other.overlaps(it)
+            });
+        let anothers = |life: &Life<'_>| {
+            let own = alone && life.owner == Some(host) && it.asked < life.from;
+            !own && life.stood_within(it.asked, it.ended)
+        };
+        let mut all = self.tokens.lives.iter().chain(&self.queued.lives);
+        all.any(anothers)
+    }
+
+    /// A token that lasts longer than any lease that was asked for.
+    fn too_long(&self) -> Option<Witness> {
+        let longest = self.history.lease + Duration::from_millis(1);
+        self.tokens.lives.iter().find_map(|life| {
+            let mut theirs = life.expiries.iter().filter_map(|&(at, cause, expires)| {
+                let (Client(host), true) = (cause, self.exact(at.at)) else {
+                    return None;
+                };
+                let ttl = expires.map(|expires| expires.saturating_sub(at.at));
+                ttl.is_none_or(|ttl| ttl > longest)
+                    .then_some((at, host, ttl))
+            });
+            let (at, host, ttl) = theirs.next()?;
+            let ttl = ttl.map_or_else(|| "no end".to_owned(), seconds);
+            let (client, lease) = (crate::history::Actor::on(host), seconds(self.history.lease));
+            Some(Witness {
+                at,
+                until: None,
+                grants: vec![],
+                message: format!(
+                    "at {} the lock of {client} was given {ttl}, the lease being {lease}",
+                    seconds(at.at)
+                ),
+            })
+        })
+    }
+
+    /// Whether the servers' clocks showed true time.
+    fn exact(&self, at: Duration) -> bool {
+        let anybody = crate::history::PROBE_HOST;
+        !self.troubles.any(&[Trouble::ServerClock], anybody, at, at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    fn lie(entries: Vec<(u64, What)>) -> Option<String> {
+        let finding = Honesty.check(&history(entries));
+        finding.witness().map(|witness| witness.message.clone())
+    }
+
+    fn held_by_c1(more: Vec<(u64, What)>) -> Vec<(u64, What)> {
+        let held = vec![
+            (0, tries(1, 0)),
+            (0, stores(0, "a", Some(10))),
+            (1, granted(1, Some(9))),
+        ];
+        held.into_iter().chain(more).collect()
+    }
+
+    fn lost(op: OpId) -> What {
+        let why = Refusal::Lost;
+        What::Fail { op, why }
+    }
+
+    #[test]
+    fn a_grant_must_not_be_dead_on_arrival() {
+        let granted_at = |at| lie(vec![(0, tries(1, 0)), (at, granted(1, Some(9)))]);
+        assert_eq!(granted_at(8), None);
+        assert!(
+            granted_at(9)
+                .unwrap()
+                .contains("its deadline being 9.000 s")
+        );
+    }
+
+    #[test]
+    fn released_means_that_this_call_removed_it() {
+        let release = |entries: Vec<(u64, What)>| {
+            let begin = vec![(3, releases(2, 0, 1))];
+            lie(held_by_c1(begin.into_iter().chain(entries).collect()))
+        };
+        assert_eq!(release(vec![(3, frees(0)), (4, done(2))]), None);
+        assert!(release(vec![(4, done(2))]).is_some());
+        assert!(
+            release(vec![(3, frees(1)), (4, done(2))]).is_some(),
+            "another removed it"
+        );
+        assert!(
+            release(vec![(12, frees(0)), (12, done(2))]).is_some(),
+            "it had expired"
+        );
+    }
+
+    #[test]
+    fn lost_already_means_that_it_was_gone() {
+        let release = |at, entries: Vec<(u64, What)>| {
+            let begin = vec![(at, releases(2, 0, 1))];
+            lie(held_by_c1(begin.into_iter().chain(entries).collect()))
+        };
+        assert_eq!(release(12, vec![(13, lost(2))]), None);
+        assert_eq!(release(9, vec![(12, lost(2))]), None, "it went meanwhile");
+        assert!(release(3, vec![(4, lost(2))]).is_some());
+        let own = release(3, vec![(4, frees(0)), (5, lost(2))]);
+        assert!(own.unwrap().contains("its own request had removed it"));
+    }
+
+    #[test]
+    fn contended_means_that_another_grant_stood() {
+        assert_eq!(
+            lie(held_by_c1(vec![(2, tries(2, 1)), (3, refused(2))])),
+            None
+        );
+        assert!(lie(vec![(2, tries(2, 1)), (3, refused(2))]).is_some());
+        let own_token = vec![
+            (2, tries(2, 1)),
+            (2, stores(1, "b", Some(12))),
+            (3, refused(2)),
+        ];
+        assert!(lie(own_token).is_some());
+        let expired = held_by_c1(vec![(11, tries(2, 1)), (12, refused(2))]);
+        assert!(lie(expired).is_some());
+        let just = held_by_c1(vec![(10, tries(2, 1)), (12, refused(2))]);
+        assert_eq!(lie(just), None);
+    }
+
+    #[test]
+    fn no_ttl_is_longer_than_the_lease() {
+        assert_eq!(lie(vec![(1, stores(0, "a", Some(11)))]), None);
+        assert!(lie(vec![(1, stores(0, "a", Some(12)))]).is_some());
+        assert!(lie(vec![(1, stores(0, "a", None))]).is_some());
+    }
+}

@@ -1,0 +1,152 @@
+//! P7, liveness: when all is well again for a waiter and a majority of servers, it is granted the lock
+//! within (waiters) x (lease + hand-over), whatever is wrong with others for good.
+//!
+//! Histories rarely stop making new acquisitions, so each one that is under way meanwhile counts as a
+//! waiter that may come first, and each extension of a grant adds a lease.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{Call, Cause, History, Moment, Operation, Outcome};
+use std::time::Duration;
+
+/// Judges P7.
+pub struct Liveness;
+
+/// Those who promise no bound on waking up try again at least this often in a lease: the suite does
+/// it for those who do not wait by themselves.
+const TRIES_PER_LEASE: u32 = 8;
+
+impl Checker for Liveness {
+    fn property(&self) -> Property {
+        Property::Liveness
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        let operations = history.operations();
+        let troubles = history.troubles();
+        let extensions = extensions(history);
+        let end = history.entries.last().map_or(Duration::ZERO, |it| it.at);
+        let terms = &history.terms;
+        let hand_over = terms.wake.unwrap_or(history.lease / TRIES_PER_LEASE)
+            + history.request_timeout()
+            + terms.round_trips(4);
+        let mut patient = 0;
+        let starved = operations.iter().find_map(|waiter| {
+            let Call::Acquire { wait, .. } = waiter.call else {
+                return None;
+            };
+            let (host, asked) = (waiter.actor.host, waiter.asked.at);
+            let until = (asked + wait).min(waiter.ended.at).min(end);
+            let from = match troubles.last(host, asked, until) {
+                Some(last) => last.saturating_add(history.request_timeout()),
+                None => asked,
+            };
+            let (from, span) = (Moment::at(from), until.checked_sub(from)?);
+            let rivals = operations
+                .iter()
+                .filter(|it| acquires_within(it, from, until));
+            let waiters = u32::try_from(rivals.count()).unwrap_or(u32::MAX).max(1);
+            let extended = extensions
+                .iter()
+                .filter(|&&at| from.at <= at && at <= until);
+            let extended = u32::try_from(extended.count()).unwrap_or(u32::MAX);
+            let bound = (history.lease + hand_over).saturating_mul(waiters)
+                + history.lease.saturating_mul(extended);
+            patient += u32::from(waiter.outcome == Outcome::Ok || span > bound);
+            (span > bound).then_some((waiter, from.at, bound, waiters))
+        });
+        match starved {
+            Some((waiter, from, bound, waiters)) => Finding::Violation(Witness {
+                at: Moment::at(from + bound),
+                until: None,
+                grants: vec![],
+                message: format!(
+                    "from {} on nothing was wrong for {}, one of {waiters} who wanted the lock, and it \
+                     was not granted within {}",
+                    seconds(from),
+                    waiter.actor,
+                    seconds(bound)
+                ),
+            }),
+            None if patient == 0 => Finding::Unknown("nobody waited for long enough"),
+            None => Finding::Valid,
+        }
+    }
+}
+
+fn acquires_within(it: &Operation, from: Moment, until: Duration) -> bool {
+    it.call.acquires() && it.asked.at <= until && from <= it.ended
+}
+
+/// When grants were extended at a server.
+fn extensions(history: &History) -> Vec<Duration> {
+    let tokens = history.tokens();
+    let changes = tokens
+        .lives
+        .iter()
+        .flat_map(|life| life.expiries.iter().skip(1));
+    let theirs = changes.filter(|(_, cause, _)| matches!(cause, Cause::Client(_)));
+    theirs.map(|(at, ..)| at.at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{checker::hand_made::*, history::What};
+
+    /// The lease is 12 s, a hand-over takes 4 s and a bit.
+    fn check(entries: Vec<(u64, What)>) -> Finding {
+        let mut history = history(entries);
+        history.lease = s(12);
+        history.terms.wake = Some(s(2));
+        Liveness.check(&history)
+    }
+
+    #[test]
+    fn a_lone_waiter_is_granted_within_a_lease_and_a_hand_over() {
+        let granted_at = |at| {
+            check(vec![
+                (0, stores(1, "b", Some(12))),
+                (1, waits(1, 0, 60)),
+                (at, granted(1, Some(at + 11))),
+            ])
+        };
+        assert_eq!(granted_at(17), Finding::Valid);
+        assert!(granted_at(18).witness().is_some());
+        let refused = vec![(1, waits(1, 0, 60)), (61, refused(1))];
+        assert!(check(refused).witness().is_some());
+    }
+
+    #[test]
+    fn each_rival_and_each_extension_adds_a_turn() {
+        let rivals = |more: Vec<(u64, What)>| {
+            let mut entries = vec![(1, waits(1, 0, 60)), (28, granted(1, Some(39)))];
+            entries.extend(more);
+            entries.sort_by_key(|&(at, _)| at);
+            check(entries)
+        };
+        assert!(rivals(vec![]).witness().is_some());
+        assert_eq!(rivals(vec![(4, waits(2, 1, 30))]), Finding::Valid);
+        let extended = vec![(2, stores(1, "b", Some(14))), (6, stores(1, "b", Some(18)))];
+        assert_eq!(rivals(extended), Finding::Valid);
+    }
+
+    #[test]
+    fn time_counts_from_when_all_is_well() {
+        let paused = |host| {
+            check(vec![
+                (1, waits(1, 0, 60)),
+                (2, What::Pause { host }),
+                (20, What::Resume { host }),
+                (30, granted(1, Some(39))),
+            ])
+        };
+        assert_eq!(paused(0), Finding::Valid);
+        assert!(paused(1).witness().is_some());
+    }
+
+    #[test]
+    fn who_gives_up_soon_says_nothing() {
+        let soon = vec![(1, waits(1, 0, 5)), (6, refused(1))];
+        assert!(matches!(check(soon), Finding::Unknown(_)));
+    }
+}

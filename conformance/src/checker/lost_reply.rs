@@ -1,0 +1,179 @@
+//! P14, a lost reply: when a connection breaks after an acquisition was executed and before its client
+//! hears of it, the token stands and its owner does not know. That delays the client's own retry by at
+//! most two round trips; a lock that takes its own token for another's waits for the lease to end.
+//!
+//! A request that is still under way when its connection breaks may land at any time: that case is not
+//! judged, and neither is one in which something else goes wrong meanwhile.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::{
+    history::{History, Life, Moment, Operation, Outcome, Refusal, Tokens, Troubles, What},
+    scenario::Lost,
+};
+use std::time::Duration;
+
+/// Judges P14.
+pub struct LostReply;
+
+impl Checker for LostReply {
+    fn property(&self) -> Property {
+        Property::LostReply
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        if !history.observed {
+            return Finding::Unknown("the server was not observed");
+        }
+        let (tokens, troubles) = (history.tokens(), history.troubles());
+        let operations = history.operations();
+        let cuts = history.iter().filter_map(|(at, what)| {
+            let What::Cut {
+                host,
+                lost: Lost::Reply,
+                ..
+            } = *what
+            else {
+                return None;
+            };
+            Some((at, host))
+        });
+        let mut delays = cuts.filter_map(|(at, host)| {
+            let (asker, ghost) = ghost(&operations, &tokens, host, at)?;
+            let retries = operations.iter().filter(|it| {
+                let later = it.op == asker.op || it.asked > asker.asked;
+                it.actor == asker.actor && it.call.acquires() && later
+            });
+            let mut delays = retries.filter_map(|retry| {
+                delayed(history, &troubles, ghost, retry, at).map(|by| (retry, by))
+            });
+            delays.next().map(|(retry, by)| (at, retry, by))
+        });
+        let Some((at, retry, by)) = delays.next() else {
+            return Finding::Valid;
+        };
+        Finding::Violation(Witness {
+            at: Moment::at(by),
+            until: None,
+            grants: vec![],
+            message: format!(
+                "the reply to {} was lost at {}, and at {} its own token still kept it from the lock",
+                retry.actor,
+                seconds(at.at),
+                seconds(by)
+            ),
+        })
+    }
+}
+
+/// The acquisition whose reply was lost, and its token, if there is just one that it can be.
+fn ghost<'a>(
+    operations: &'a [Operation],
+    tokens: &'a Tokens<'a>,
+    host: u8,
+    at: Moment,
+) -> Option<(&'a Operation, &'a Life<'a>)> {
+    let mut askers = operations
+        .iter()
+        .filter(|it| it.actor.host == host && it.call.acquires() && it.asked < at && at < it.ended);
+    let asker = askers.next().filter(|_| askers.next().is_none())?;
+    let ghost = tokens.put(host, asker.asked, at).find(|it| it.stood(at))?;
+    Some((asker, ghost))
+}
+
+/// By when a retry should have had the lock that its own token kept it from.
+fn delayed(
+    history: &History,
+    troubles: &Troubles,
+    ghost: &Life<'_>,
+    retry: &Operation,
+    cut: Moment,
+) -> Option<Duration> {
+    let from = retry.asked.max(cut);
+    let by = from.at + history.terms.round_trips(2);
+    let after_the_cut = cut.at + Duration::from_nanos(1);
+    let host = retry.actor.host;
+    let stands = ghost.stood(Moment::at(by)) && ghost.from < from;
+    let waits = stands && by < retry.ended.at && troubles.heard(host, after_the_cut, by);
+    // A call that does not wait is refused at once: one that began late enough must not be.
+    let late = cut.at + history.terms.round_trips(2) <= retry.asked.at;
+    let refused = matches!(
+        retry.outcome,
+        Outcome::Fail(Refusal::Contended | Refusal::TimedOut)
+    );
+    let turned_away = refused && late && ghost.stood(retry.asked) && ghost.stood(retry.ended);
+    let turned_away = turned_away && troubles.heard(host, after_the_cut, retry.ended.at);
+    match (waits, turned_away) {
+        (true, _) => Some(by),
+        (false, true) => Some(retry.ended.at),
+        (false, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    fn passes(entries: Vec<(u64, What)>) -> bool {
+        let mut history = history(entries);
+        // Two round trips take 4 s.
+        history.terms.latency = s(1);
+        LostReply.check(&history) == Finding::Valid
+    }
+
+    fn cut() -> What {
+        What::Cut {
+            host: 0,
+            node: 0,
+            lost: Lost::Reply,
+        }
+    }
+
+    fn unknown(op: u32) -> What {
+        What::Info {
+            op,
+            error: "connection reset".into(),
+        }
+    }
+
+    #[test]
+    fn a_call_that_finds_its_own_token_is_granted_in_time() {
+        let granted_at = |at| {
+            passes(vec![
+                (1, waits(1, 0, 30)),
+                (2, stores(0, "a", Some(12))),
+                (3, cut()),
+                (at, granted(1, Some(at + 9))),
+            ])
+        };
+        assert!(granted_at(7));
+        assert!(!granted_at(8));
+    }
+
+    #[test]
+    fn the_next_call_is_not_kept_out_by_a_ghost() {
+        let next = |freed: Vec<(u64, What)>| {
+            let begin = vec![
+                (1, tries(1, 0)),
+                (2, stores(0, "a", Some(12))),
+                (3, cut()),
+                (3, unknown(1)),
+            ];
+            let end = vec![(8, tries(2, 0)), (9, refused(2))];
+            passes(begin.into_iter().chain(freed).chain(end).collect())
+        };
+        assert!(!next(vec![]));
+        assert!(next(vec![(5, frees(0))]));
+        assert!(next(vec![(5, frees(0)), (6, stores(1, "b", Some(16)))]));
+    }
+
+    #[test]
+    fn a_lost_request_leaves_no_ghost() {
+        assert!(passes(vec![
+            (0, stores(1, "b", Some(10))),
+            (1, waits(1, 0, 30)),
+            (3, cut()),
+            (9, refused(1)),
+        ]));
+    }
+}

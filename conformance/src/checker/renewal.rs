@@ -1,0 +1,317 @@
+//! P11, renewal.
+//!
+//! * A lock that extends leases in the background loses none while nothing is wrong for its holder.
+//! * After a release no request of the holder extends the grant at a server.
+//! * A loss is reported by the deadline: at once if the holder is idle then, else as soon as it is.
+//! * After a pause past the deadline nothing that the guard says precedes the loss.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{Belief, Call, Cause, End, History, Moment, Operation, Troubles, What};
+use std::time::Duration;
+
+/// Judges P11.
+pub struct Renewal;
+
+struct Facts<'a> {
+    history: &'a History,
+    beliefs: Vec<Belief>,
+    operations: Vec<Operation>,
+    troubles: Troubles,
+}
+
+impl Checker for Renewal {
+    fn property(&self) -> Property {
+        Property::Renewal
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        let facts = Facts {
+            history,
+            beliefs: history.beliefs(),
+            operations: history.operations(),
+            troubles: history.troubles(),
+        };
+        let wrongs = facts.beliefs.iter().filter_map(|belief| {
+            let (at, message) = facts
+                .lost_for_nothing(belief)
+                .or_else(|| facts.unreported(belief))
+                .or_else(|| facts.said_before_the_loss(belief))?;
+            Some(witness(belief, at, message))
+        });
+        let first = wrongs
+            .chain(facts.not_silent())
+            .min_by_key(|wrong| wrong.at);
+        match first {
+            Some(witness) => Finding::Violation(witness),
+            None if facts.beliefs.is_empty() => Finding::Unknown("nobody was granted the lock"),
+            None => Finding::Valid,
+        }
+    }
+}
+
+fn witness(belief: &Belief, at: Moment, message: String) -> Witness {
+    Witness {
+        at,
+        until: None,
+        grants: vec![belief.grant],
+        message,
+    }
+}
+
+impl Facts<'_> {
+    /// A loss although nothing was wrong.
+    fn lost_for_nothing(&self, belief: &Belief) -> Option<(Moment, String)> {
+        let lost = matches!(belief.end, End::Lost | End::Deadline);
+        let host = belief.actor.host;
+        let since = belief
+            .asked
+            .at
+            .saturating_sub(self.history.request_timeout());
+        let wrong =
+            self.history.terms.renews && lost && self.troubles.calm(host, since, belief.to.at);
+        wrong.then(|| {
+            let at = seconds(belief.to.at);
+            let what = format!(
+                "{} lost the lock at {at} although nothing was wrong",
+                belief.actor
+            );
+            (belief.to, what)
+        })
+    }
+
+    /// A loss of which the holder is not told in time.
+    fn unreported(&self, belief: &Belief) -> Option<(Moment, String)> {
+        if !self.history.terms.signals || belief.end != End::Deadline {
+            return None;
+        }
+        let idle = self.idle_from(belief)?;
+        let told = self.history.iter().find_map(|(at, what)| {
+            let over = if let What::Lost { grant } = *what {
+                grant == belief.grant
+            } else if let What::Invoke { call, .. } = *what {
+                call.gives_back() == Some(belief.grant)
+            } else if let What::Crash { host } | What::Panic { host, .. } = *what {
+                host == belief.actor.host
+            } else {
+                false
+            };
+            (over && at > belief.to).then_some(at)
+        });
+        let end = self.history.entries.last().map_or(idle, |it| it.at);
+        let told = told.unwrap_or(Moment::at(end));
+        let stopped = self
+            .troubles
+            .stopped_for(belief.actor.host, belief.to.at, told.at);
+        let late = told.at.saturating_sub(idle).saturating_sub(stopped);
+        (late > self.history.terms.grain()).then(|| {
+            let what = format!(
+                "{} was not told by {} that its lock was lost at {}",
+                belief.actor,
+                seconds(told.at),
+                seconds(belief.to.at)
+            );
+            (told, what)
+        })
+    }
+
+    /// When the holder is first idle from its deadline on; none if it gives the grant back before.
+    fn idle_from(&self, belief: &Belief) -> Option<Duration> {
+        let mut idle = belief.to.at;
+        for it in self.operations.iter().filter(|it| it.actor == belief.actor) {
+            let at_once = it.asked.at <= idle + self.history.terms.grain();
+            if at_once && belief.to <= it.ended {
+                if it.call.gives_back() == Some(belief.grant) {
+                    return None;
+                }
+                idle = idle.max(it.ended.at);
+            }
+        }
+        Some(idle)
+    }
+
+    /// A renewal or a deadline that a guard tells of after its deadline has passed in a pause.
+    fn said_before_the_loss(&self, belief: &Belief) -> Option<(Moment, String)> {
+        if belief.end != End::Deadline {
+            return None;
+        }
+        let renewals = self.operations.iter().filter(|it| {
+            it.call
+                == Call::Renew {
+                    grant: belief.grant,
+                }
+        });
+        let renewals: Vec<_> = renewals.map(|it| it.op).collect();
+        let said = self.history.iter().find(|&(at, what)| {
+            let alive = if let What::Ok { op, .. } = what {
+                renewals.contains(op)
+            } else if let What::Deadline {
+                grant,
+                deadline: Some(deadline),
+            } = what
+            {
+                *grant == belief.grant && *deadline > at.at
+            } else {
+                false
+            };
+            alive && at > belief.to
+        });
+        let (at, _) = said?;
+        let host = belief.actor.host;
+        let paused = self.troubles.stopped_for(host, belief.to.at, at.at);
+        (paused > Duration::ZERO).then(|| {
+            let what = format!(
+                "at {} {} was told that it holds the lock, which it lost at {} in a pause",
+                seconds(at.at),
+                belief.actor,
+                seconds(belief.to.at)
+            );
+            (at, what)
+        })
+    }
+
+    /// A grant that is extended after it was given back. A request that was sent before that arrives
+    /// within the latency where nothing is wrong.
+    fn not_silent(&self) -> Option<Witness> {
+        let tokens = self.history.tokens();
+        let given_back = self.beliefs.iter().filter(|it| it.end == End::Released);
+        given_back
+            .filter_map(|belief| {
+                let host = belief.actor.host;
+                let sent_by = self.history.terms.latency + self.history.terms.grain();
+                let mut extended = tokens.of_grant(belief).flat_map(|life| {
+                    let pairs = life.expiries.windows(2);
+                    pairs.filter_map(|pair| {
+                        let (was, (at, cause, is)) = (pair[0].2, pair[1]);
+                        let longer = was.is_some() && is.is_none_or(|is| Some(is) > was);
+                        (longer && cause == Cause::Client(host)).then_some(at)
+                    })
+                });
+                let at = extended.find(|&at| {
+                    let sent_from = at.at.saturating_sub(sent_by);
+                    let again = self.beliefs.iter().any(|other| {
+                        other.actor == belief.actor && other.from <= at && at < other.to
+                    });
+                    sent_from > belief.to.at
+                        && !again
+                        && self.troubles.heard(host, sent_from, at.at)
+                })?;
+                let message = format!(
+                    "at {} a request of {} extended the grant that it gave back at {}",
+                    seconds(at.at),
+                    belief.actor,
+                    seconds(belief.to.at)
+                );
+                Some(witness(belief, at, message))
+            })
+            .min_by_key(|wrong| wrong.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{checker::hand_made::*, history::Refusal};
+
+    fn wrong(renews: bool, entries: Vec<(u64, What)>) -> Option<String> {
+        let mut history = history(entries);
+        (history.terms.renews, history.terms.signals) = (renews, true);
+        let finding = Renewal.check(&history);
+        finding.witness().map(|witness| witness.message.clone())
+    }
+
+    fn held_by_c1(more: Vec<(u64, What)>) -> Vec<(u64, What)> {
+        let held = vec![
+            (2, tries(1, 0)),
+            (2, stores(0, "a", Some(12))),
+            (3, granted(1, Some(11))),
+        ];
+        held.into_iter().chain(more).collect()
+    }
+
+    fn told_at(at: u64) -> (u64, What) {
+        (at, What::Lost { grant: 1 })
+    }
+
+    #[test]
+    fn a_watchdog_loses_nothing_while_nothing_is_wrong() {
+        assert_eq!(wrong(false, held_by_c1(vec![told_at(11)])), None);
+        assert!(wrong(true, held_by_c1(vec![told_at(11)])).is_some());
+        let paused = vec![
+            (4, What::Pause { host: 0 }),
+            (13, What::Resume { host: 0 }),
+            told_at(13),
+        ];
+        assert_eq!(wrong(true, held_by_c1(paused)), None);
+        let released = vec![(9, releases(2, 0, 1)), (9, done(2))];
+        assert_eq!(wrong(true, held_by_c1(released)), None);
+    }
+
+    #[test]
+    fn a_loss_is_reported_by_the_deadline() {
+        assert_eq!(wrong(false, held_by_c1(vec![told_at(11)])), None);
+        let late = wrong(false, held_by_c1(vec![told_at(12)])).unwrap();
+        assert!(late.contains("c1 was not told by 12.000 s"), "{late}");
+        assert!(wrong(false, held_by_c1(vec![(20, tries(9, 1))])).is_some());
+        let paused = vec![
+            (4, What::Pause { host: 0 }),
+            (13, What::Resume { host: 0 }),
+            told_at(13),
+        ];
+        assert_eq!(wrong(false, held_by_c1(paused)), None);
+        let busy = |at| {
+            let why = Refusal::Lost;
+            let renewal = vec![(10, renews(2, 0, 1)), (14, What::Fail { op: 2, why })];
+            let told = [told_at(at)];
+            wrong(false, held_by_c1(renewal.into_iter().chain(told).collect()))
+        };
+        assert_eq!(busy(14), None);
+        assert!(busy(15).is_some());
+        let given_back = vec![
+            (10, renews(2, 0, 1)),
+            (14, refused(2)),
+            (14, releases(3, 0, 1)),
+        ];
+        assert_eq!(wrong(false, held_by_c1(given_back)), None);
+    }
+
+    #[test]
+    fn nobody_extends_what_was_given_back() {
+        let extended = |at| {
+            let release = vec![(4, releases(2, 0, 1)), (5, done(2))];
+            let extension = [(at, stores(0, "a", Some(at + 10)))];
+            wrong(
+                false,
+                held_by_c1(release.into_iter().chain(extension).collect()),
+            )
+        };
+        assert_eq!(extended(4), None, "it was under way");
+        assert!(extended(5).unwrap().contains("extended the grant"));
+    }
+
+    #[test]
+    fn after_a_pause_the_loss_comes_first() {
+        let resumed = |says: What| {
+            wrong(
+                false,
+                held_by_c1(vec![
+                    (4, What::Pause { host: 0 }),
+                    (13, What::Resume { host: 0 }),
+                    (13, says),
+                    told_at(13),
+                ]),
+            )
+        };
+        let extended = What::Deadline {
+            grant: 1,
+            deadline: Some(s(20)),
+        };
+        assert!(resumed(extended).unwrap().contains("in a pause"));
+        assert_eq!(
+            resumed(What::Deadline {
+                grant: 1,
+                deadline: None
+            }),
+            None
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! P13, timeouts are kept: a call that was to wait for so long ends after that, plus one request
+//! timeout. Calls that do not wait have the one request timeout.
+//!
+//! Time in which the caller itself did not run does not count, and where its clock ran at another rate
+//! nothing is said. The first call of a process may spend another request timeout on its connection.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::history::{Call, History, Operation, Outcome, Refusal, Trouble, What};
+use std::{collections::BTreeMap, time::Duration};
+
+/// Judges P13.
+pub struct Timeouts;
+
+impl Checker for Timeouts {
+    fn property(&self) -> Property {
+        Property::Timeouts
+    }
+
+    fn check(&self, history: &History) -> Finding {
+        if !history.terms.waits {
+            return Finding::Unknown("the lock does not wait by itself");
+        }
+        let troubles = history.troubles();
+        let operations = history.operations();
+        let ended = history.entries.last().map_or(Duration::ZERO, |it| it.at);
+        let late = operations.iter().find_map(|it| {
+            let wait = patience(it.call)?;
+            let (host, from, to) = (it.actor.host, it.asked.at, it.ended.at.min(ended));
+            if troubles.any(&[Trouble::ClientClock], host, from, to) {
+                return None;
+            }
+            let took = (to - from).saturating_sub(troubles.stopped_for(host, from, to));
+            let connects = !connected(history, &operations, it);
+            let allowed = wait
+                + history.request_timeout() * (1 + u32::from(connects))
+                + history.terms.round_trips(0);
+            (took > allowed).then_some((it, took, wait))
+        });
+        let Some((operation, took, wait)) = late else {
+            return Finding::Valid;
+        };
+        Finding::Violation(Witness {
+            at: operation
+                .ended
+                .min(history.moment(history.entries.len() - 1)),
+            until: None,
+            grants: vec![],
+            message: format!(
+                "a call of {} that was to wait for {} took {}, a request timeout being {}",
+                operation.actor,
+                seconds(wait),
+                seconds(took),
+                seconds(history.request_timeout()),
+            ),
+        })
+    }
+}
+
+/// For how long a call is to wait for others.
+fn patience(call: Call) -> Option<Duration> {
+    match call {
+        Call::Acquire { wait, .. } | Call::Await { wait } => Some(wait),
+        Call::Try { .. }
+        | Call::Renew { .. }
+        | Call::Release { .. }
+        | Call::Admit
+        | Call::CountDown => Some(Duration::ZERO),
+        // Dropping does not take time, and the resource is not the lock's.
+        Call::Drop { .. } | Call::Access { .. } => None,
+    }
+}
+
+/// Whether the process of an operation was connected before: an earlier one of it got somewhere.
+fn connected(history: &History, operations: &[Operation], late: &Operation) -> bool {
+    let mut born = BTreeMap::new();
+    for (at, what) in history.iter() {
+        if let What::Restart { host } = what
+            && at < late.asked
+        {
+            born.insert(*host, at);
+        }
+    }
+    let born = born.get(&late.actor.host);
+    operations.iter().any(|it| {
+        let got_on = matches!(
+            it.outcome,
+            Outcome::Ok | Outcome::Unknown | Outcome::Fail(_)
+        );
+        it.actor.host == late.actor.host
+            && it.ended < late.asked
+            && born.is_none_or(|&born| born < it.asked)
+            && got_on
+            && it.outcome != Outcome::Fail(Refusal::Other)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    fn passes(entries: Vec<(u64, What)>) -> bool {
+        let mut history = history(entries);
+        // A request timeout of 2 s.
+        history.lease = s(12);
+        history.terms.waits = true;
+        Timeouts.check(&history) == Finding::Valid
+    }
+
+    fn after_a_first_call(entries: Vec<(u64, What)>) -> Vec<(u64, What)> {
+        let first = vec![(0, tries(9, 0)), (0, refused(9))];
+        first.into_iter().chain(entries).collect()
+    }
+
+    #[test]
+    fn a_wait_may_take_a_request_timeout_more() {
+        let took = |end| {
+            passes(after_a_first_call(vec![
+                (1, waits(1, 0, 5)),
+                (end, refused(1)),
+            ]))
+        };
+        assert!(took(8));
+        assert!(!took(9));
+        let first = |end| passes(vec![(1, waits(1, 0, 5)), (end, refused(1))]);
+        assert!(first(10), "it has to connect");
+        assert!(!first(11));
+    }
+
+    #[test]
+    fn a_call_that_never_ends_is_caught() {
+        let never = vec![(1, waits(1, 0, 5)), (20, What::Crash { host: 0 })];
+        assert!(!passes(never));
+        assert!(passes(vec![
+            (1, waits(1, 0, 5)),
+            (3, What::Crash { host: 0 })
+        ]));
+    }
+
+    #[test]
+    fn the_callers_own_pause_does_not_count() {
+        let paused = |host| {
+            passes(vec![
+                (1, waits(1, 0, 5)),
+                (2, What::Pause { host }),
+                (18, What::Resume { host }),
+                (19, refused(1)),
+            ])
+        };
+        assert!(paused(0));
+        assert!(!paused(1));
+    }
+
+    #[test]
+    fn calls_that_do_not_wait_have_one_request_timeout() {
+        let renewal = |end| {
+            passes(after_a_first_call(vec![
+                (1, tries(1, 0)),
+                (1, granted(1, Some(9))),
+                (2, renews(2, 0, 1)),
+                (end, refused(2)),
+            ]))
+        };
+        assert!(renewal(4));
+        assert!(!renewal(5));
+    }
+}

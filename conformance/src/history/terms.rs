@@ -1,0 +1,50 @@
+//! What a lock promised that decides how it is judged, and how slow the world was without any fault.
+
+use std::time::Duration;
+
+/// The terms on which a run is judged. Nobody is judged by a promise that was not made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// A message takes at most so long, faults aside.
+    pub latency: Duration,
+    /// For how long the machine itself was not there: added to whatever is timed.
+    pub slack: Duration,
+    /// It waits by itself, and no longer than it was asked to.
+    pub waits: bool,
+    /// Within which time a waiter that can be reached takes a free lock.
+    pub wake: Option<Duration>,
+    /// Whoever asked first is granted first.
+    pub fair: bool,
+    /// Leases are extended in the background.
+    pub renews: bool,
+    /// A holder is told of the loss of its grant, by its deadline.
+    pub signals: bool,
+}
+
+/// Timers fire and keys expire in whole milliseconds.
+const GRAIN: Duration = Duration::from_millis(2);
+
+impl Terms {
+    /// Nothing is promised, and messages take no time.
+    pub const NONE: Self = Self {
+        latency: Duration::ZERO,
+        slack: Duration::ZERO,
+        waits: false,
+        wake: None,
+        fair: false,
+        renews: false,
+        signals: false,
+    };
+
+    /// How late something may be seen that is on time.
+    #[must_use]
+    pub fn grain(&self) -> Duration {
+        GRAIN + self.slack
+    }
+
+    /// The longest time that so many requests take with their replies, one after the other.
+    #[must_use]
+    pub fn round_trips(&self, count: u32) -> Duration {
+        self.latency * 2 * count + self.grain()
+    }
+}

@@ -1,0 +1,206 @@
+//! The lives of stored tokens: who put each one there, what became of it, and when. Read off what
+//! the servers were seen to store.
+
+use super::{Belief, Cause, History, Moment, What};
+use std::time::Duration;
+
+/// A token on a node, from its first appearance until it is gone.
+#[derive(Clone, Debug)]
+pub struct Life<'a> {
+    /// The node.
+    pub node: u8,
+    /// The token.
+    pub token: &'a [u8],
+    /// The client process whose request put it there; none if it was a fault or a master.
+    pub owner: Option<u8>,
+    /// When it appeared.
+    pub from: Moment,
+    /// Its expiry from a moment on, and whose doing that was.
+    pub expiries: Vec<(Moment, Cause, Option<Duration>)>,
+    /// When it was gone, and by whom: expiry is nobody's doing. Never, if that was not seen.
+    pub gone: (Moment, Cause),
+}
+
+/// All lives, in order of their beginnings.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens<'a> {
+    /// The lives.
+    pub lives: Vec<Life<'a>>,
+}
+
+/// A token with its expiry.
+type Shown<'a> = (&'a [u8], Option<Duration>);
+
+impl Life<'_> {
+    /// Whether it stood at a moment.
+    #[must_use]
+    pub fn stood(&self, at: Moment) -> bool {
+        self.from <= at && at < self.gone.0
+    }
+
+    /// Whether it stood at some moment of a span.
+    #[must_use]
+    pub fn stood_within(&self, from: Moment, to: Moment) -> bool {
+        self.from <= to && from < self.gone.0
+    }
+
+    /// The latest expiry that was known at a moment.
+    #[must_use]
+    pub fn expiry(&self, at: Moment) -> Option<Duration> {
+        let known = self.expiries.iter().rev().find(|(since, ..)| *since <= at);
+        known.and_then(|&(.., expires)| expires)
+    }
+}
+
+impl History {
+    /// The lives of all tokens of holders that were seen.
+    #[must_use]
+    pub fn tokens(&self) -> Tokens<'_> {
+        let mut tokens = Tokens::default();
+        for (at, what) in self.iter() {
+            if let What::Server {
+                node,
+                cause,
+                stored,
+            } = what
+            {
+                let stored = stored.iter().map(|it| (&*it.token, it.expires));
+                tokens.see(*node, at, *cause, &stored.collect::<Vec<_>>());
+            }
+        }
+        for life in &mut tokens.lives {
+            life.expire(Moment::NEVER);
+        }
+        tokens
+    }
+
+    /// The lives of all tokens of waiters that were seen in queues; they have no expiry.
+    #[must_use]
+    pub fn queued(&self) -> Tokens<'_> {
+        let mut tokens = Tokens::default();
+        for (at, what) in self.iter() {
+            if let What::Queue {
+                node,
+                cause,
+                waiting,
+            } = what
+            {
+                let waiting = waiting.iter().map(|token| (&**token, None));
+                tokens.see(*node, at, *cause, &waiting.collect::<Vec<_>>());
+            }
+        }
+        tokens
+    }
+}
+
+impl<'a> Life<'a> {
+    fn born(node: u8, at: Moment, cause: Cause, (token, expires): Shown<'a>) -> Self {
+        let owner = match cause {
+            Cause::Client(host) => Some(host),
+            Cause::Server | Cause::Fault => None,
+        };
+        Life {
+            node,
+            token,
+            owner,
+            from: at,
+            expiries: vec![(at, cause, expires)],
+            gone: (Moment::NEVER, Cause::Server),
+        }
+    }
+
+    /// Ends it if it has expired by then.
+    fn expire(&mut self, by: Moment) {
+        let expires = self.expiries.last().and_then(|&(.., expires)| expires);
+        // As `Stored::gone_at`: expired when the clock shows more than the deadline.
+        let gone = expires.map(|at| Moment::at(at.saturating_add(Duration::from_millis(1))));
+        if let Some(gone) = gone.filter(|&gone| gone <= by && gone < self.gone.0) {
+            self.gone = (gone, Cause::Server);
+        }
+    }
+
+    fn go_on(&mut self, at: Moment, cause: Cause, shown: &[Shown<'_>]) {
+        self.expire(at);
+        if self.gone.0 <= at {
+            return;
+        }
+        match shown.iter().find(|(token, _)| *token == self.token) {
+            None => self.gone = (at, cause),
+            Some(&(_, expires)) => {
+                let was = self.expiries.last().and_then(|&(.., expires)| expires);
+                if was != expires {
+                    self.expiries.push((at, cause, expires));
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Tokens<'a> {
+    /// A node was seen to have these tokens and no others.
+    fn see(&mut self, node: u8, at: Moment, cause: Cause, shown: &[Shown<'a>]) {
+        for life in self.lives.iter_mut().filter(|life| life.node == node) {
+            life.go_on(at, cause, shown);
+        }
+        for &new in shown {
+            let known =
+                |life: &Life<'_>| life.node == node && life.token == new.0 && at < life.gone.0;
+            if !self.lives.iter().any(known) {
+                self.lives.push(Life::born(node, at, cause, new));
+            }
+        }
+    }
+
+    /// The tokens that a client process put there within a span.
+    pub fn put(&self, host: u8, from: Moment, to: Moment) -> impl Iterator<Item = &Life<'a>> {
+        let theirs = self.lives.iter();
+        theirs.filter(move |life| life.owner == Some(host) && from < life.from && life.from < to)
+    }
+
+    /// The tokens that can belong to a grant: put there by its process while it acquired.
+    pub fn of_grant(&self, belief: &Belief) -> impl Iterator<Item = &Life<'a>> {
+        self.put(belief.actor.host, belief.asked, belief.from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    #[test]
+    fn a_life_ends_by_removal_or_by_expiry() {
+        let history = history(vec![
+            (0, stores(0, "a", Some(10))),
+            (2, stores(0, "a", Some(12))),
+            (3, frees(0)),
+            (4, stores(1, "b", Some(14))),
+            (20, stores(0, "c", Some(30))),
+            (21, stores(0, "c", Some(31))),
+        ]);
+        let tokens = history.tokens();
+        let [a, b, c] = &tokens.lives[..] else {
+            panic!("{tokens:?}")
+        };
+        assert_eq!(a.gone, (history.moment(2), Cause::Client(0)));
+        assert_eq!(a.expiries.len(), 2);
+        assert_eq!(a.expiry(history.moment(0)), Some(s(10)));
+        let expired = Moment::at(s(14) + Duration::from_millis(1));
+        assert_eq!(b.gone, (expired, Cause::Server));
+        assert!(b.stood(Moment::at(s(14))) && !b.stood(Moment::at(s(15))));
+        assert_eq!(
+            (c.owner, c.gone.0.at),
+            (Some(0), s(31) + Duration::from_millis(1))
+        );
+    }
+
+    #[test]
+    fn a_token_that_comes_back_lives_anew() {
+        let history = history(vec![
+            (0, stores(0, "a", Some(10))),
+            (3, frees(0)),
+            (4, stores(0, "a", Some(14))),
+        ]);
+        assert_eq!(history.tokens().lives.len(), 2);
+    }
+}

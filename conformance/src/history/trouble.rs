@@ -1,0 +1,327 @@
+//! When something was wrong, and for whom: read off a history. Properties that hold only where
+//! nothing is wrong ask here.
+
+use super::{History, What};
+use crate::scenario::{Fault, Lost, Topology};
+use std::{collections::BTreeMap, time::Duration};
+
+/// What kind of thing was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// A client process did not run.
+    Stopped,
+    /// Messages were lost, late or refused.
+    Messages,
+    /// A client's monotonic clock ran at another rate.
+    ClientClock,
+    /// A server's clock was bent, or it forgot something.
+    ServerClock,
+}
+
+struct Span {
+    what: Trouble,
+    /// Whose; everybody's if not said.
+    host: Option<u8>,
+    /// Of which node; of all if not said.
+    node: Option<u8>,
+    from: Duration,
+    to: Duration,
+}
+
+/// Everything that was wrong in a run.
+pub struct Troubles {
+    spans: Vec<Span>,
+    nodes: u8,
+}
+
+impl History {
+    /// What was wrong, and when.
+    ///
+    /// A fault counts from its beginning until the last message that it can have held up has
+    /// arrived. A request that is late on a dead connection can arrive at any time: that does not end.
+    #[must_use]
+    pub fn troubles(&self) -> Troubles {
+        let nodes = match self.topology {
+            Topology::Nodes(count) => count.max(1),
+            Topology::Replicated { .. } => 1,
+        };
+        let mut diary = Diary {
+            several: nodes > 1,
+            after: self.terms.latency + self.terms.grain(),
+            open: Vec::new(),
+            stopped: BTreeMap::new(),
+            spans: Vec::new(),
+        };
+        for entry in &self.entries {
+            diary.note(entry.at, &entry.what);
+        }
+        Troubles {
+            spans: diary.close(),
+            nodes,
+        }
+    }
+}
+
+struct Diary {
+    /// Whether faults of one node leave others untouched.
+    several: bool,
+    /// How long messages travel that were sent at the end of a fault.
+    after: Duration,
+    open: Vec<(Fault, Duration)>,
+    /// Processes that do not run.
+    stopped: BTreeMap<u8, Stop>,
+    spans: Vec<Span>,
+}
+
+/// Since when a process does not run, and why.
+struct Stop {
+    since: Duration,
+    pauses: u32,
+    dead: bool,
+}
+
+impl Diary {
+    fn stop(&mut self, host: u8, since: Duration) -> &mut Stop {
+        self.stopped.entry(host).or_insert(Stop {
+            since,
+            pauses: 0,
+            dead: false,
+        })
+    }
+
+    /// Ends a stop if nothing is left of it.
+    fn go_on(&mut self, host: u8, at: Duration) {
+        let over = self.stopped.get(&host);
+        if over.is_some_and(|stop| stop.pauses == 0 && !stop.dead)
+            && let Some(stop) = self.stopped.remove(&host)
+        {
+            self.add(Trouble::Stopped, Some(host), None, stop.since, at);
+        }
+    }
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "most of what happens is no trouble"
+    )]
+    fn note(&mut self, at: Duration, what: &What) {
+        match *what {
+            What::Pause { host } => self.stop(host, at).pauses += 1,
+            What::Resume { host } => {
+                let stop = self.stop(host, at);
+                stop.pauses = stop.pauses.saturating_sub(1);
+                self.go_on(host, at);
+            }
+            What::Crash { host } | What::Panic { host, .. } => self.stop(host, at).dead = true,
+            What::Restart { host } => {
+                self.stop(host, at).dead = false;
+                self.go_on(host, at);
+            }
+            What::Cut { host, node, lost } => {
+                let to = match lost {
+                    Lost::Request | Lost::Reply => at,
+                    Lost::Late => Duration::MAX,
+                };
+                self.add(Trouble::Messages, Some(host), Some(node), at, to);
+            }
+            What::Strikes { fault } if fault.is_instant() => self.span(fault, at, at),
+            What::Strikes { fault } => self.open.push((fault, at)),
+            What::Heals { fault } => {
+                let begun = self.open.iter().position(|&(of, _)| of == fault);
+                if let Some(begun) = begun {
+                    let (_, from) = self.open.remove(begun);
+                    self.span(fault, from, at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn span(&mut self, fault: Fault, from: Duration, to: Duration) {
+        let (host, node) = (fault.host(), fault.node());
+        let arrived = to.saturating_add(self.after);
+        match fault {
+            Fault::Delay { by_ms, .. } => {
+                let arrived = arrived.saturating_add(Duration::from_millis(by_ms));
+                self.add(Trouble::Messages, host, node, from, arrived);
+            }
+            Fault::Partition { .. }
+            | Fault::NodePause { .. }
+            | Fault::ErrorReply { .. }
+            | Fault::FlushScripts { .. }
+            | Fault::FailOver => self.add(Trouble::Messages, host, node, from, arrived),
+            Fault::SplitBrain { .. } => self.add(Trouble::Messages, None, None, from, arrived),
+            Fault::NodeCrash { keeps, .. } => {
+                self.add(Trouble::Messages, host, node, from, arrived);
+                if !keeps {
+                    self.add(Trouble::ServerClock, host, node, from, arrived);
+                }
+            }
+            Fault::Suspend { .. } | Fault::Drift { .. } => {
+                self.add(Trouble::ClientClock, host, node, from, to);
+            }
+            Fault::NodeClock { .. }
+            | Fault::NodeDrift { .. }
+            | Fault::NodeFreeze { .. }
+            | Fault::Evict { .. } => self.add(Trouble::ServerClock, host, node, from, to),
+            // The wall clock is nothing that a lock may rely on; the others have entries of their own.
+            Fault::WallClock { .. }
+            | Fault::Pause { .. }
+            | Fault::Crash { .. }
+            | Fault::Cut { .. } => {}
+        }
+    }
+
+    fn add(
+        &mut self,
+        what: Trouble,
+        host: Option<u8>,
+        node: Option<u8>,
+        from: Duration,
+        to: Duration,
+    ) {
+        let node = node.filter(|_| self.several);
+        self.spans.push(Span {
+            what,
+            host,
+            node,
+            from,
+            to,
+        });
+    }
+
+    fn close(mut self) -> Vec<Span> {
+        for (fault, from) in std::mem::take(&mut self.open) {
+            self.span(fault, from, Duration::MAX);
+        }
+        for (host, stop) in std::mem::take(&mut self.stopped) {
+            let (what, from) = (Trouble::Stopped, stop.since);
+            self.add(what, Some(host), None, from, Duration::MAX);
+        }
+        self.spans
+    }
+}
+
+impl Span {
+    fn concerns(&self, host: u8) -> bool {
+        self.host.is_none_or(|of| of == host)
+    }
+
+    fn overlaps(&self, from: Duration, to: Duration) -> bool {
+        self.from <= to && from <= self.to
+    }
+}
+
+impl Troubles {
+    /// Whether any of these things was wrong for a client process in a span: with itself, or with
+    /// so many nodes that no majority is left.
+    #[must_use]
+    pub fn any(&self, of: &[Trouble], host: u8, from: Duration, to: Duration) -> bool {
+        let mut struck = 0_u64;
+        for span in &self.spans {
+            if of.contains(&span.what) && span.concerns(host) && span.overlaps(from, to) {
+                match span.node {
+                    None => return true,
+                    Some(node) => struck |= 1 << (node % 64),
+                }
+            }
+        }
+        2 * struck.count_ones() >= u32::from(self.nodes) && struck != 0
+    }
+
+    /// Whether a client process ran throughout, and its messages went to and fro as they should.
+    #[must_use]
+    pub fn heard(&self, host: u8, from: Duration, to: Duration) -> bool {
+        !self.any(&[Trouble::Stopped, Trouble::Messages], host, from, to)
+    }
+
+    /// Whether nothing at all was wrong for a client process.
+    #[must_use]
+    pub fn calm(&self, host: u8, from: Duration, to: Duration) -> bool {
+        self.heard(host, from, to)
+            && !self.any(
+                &[Trouble::ClientClock, Trouble::ServerClock],
+                host,
+                from,
+                to,
+            )
+    }
+
+    /// When the last thing that was wrong for a client process in a span was over: perhaps after
+    /// the span, perhaps never.
+    #[must_use]
+    pub fn last(&self, host: u8, from: Duration, to: Duration) -> Option<Duration> {
+        let theirs = self.spans.iter();
+        let theirs = theirs.filter(|span| span.concerns(host) && span.overlaps(from, to));
+        theirs.map(|span| span.to).max()
+    }
+
+    /// For how long a client process did not run in a span.
+    #[must_use]
+    pub fn stopped_for(&self, host: u8, from: Duration, to: Duration) -> Duration {
+        let pauses = self.spans.iter().filter(|span| {
+            span.what == Trouble::Stopped && span.concerns(host) && span.overlaps(from, to)
+        });
+        let lengths = pauses.map(|span| span.to.min(to).saturating_sub(span.from.max(from)));
+        lengths.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    #[test]
+    fn a_pause_lasts_until_its_last_end() {
+        let history = history(vec![
+            (1, What::Pause { host: 0 }),
+            (2, What::Pause { host: 0 }),
+            (3, What::Resume { host: 0 }),
+            (5, What::Resume { host: 0 }),
+            (8, What::Crash { host: 1 }),
+        ]);
+        let troubles = history.troubles();
+        assert_eq!(troubles.stopped_for(0, s(0), s(4)), s(3));
+        assert!(troubles.calm(0, s(6), s(9)));
+        assert!(!troubles.heard(1, s(20), s(30)), "the dead stay dead");
+        assert_eq!(troubles.last(0, s(2), s(3)), Some(s(5)));
+    }
+
+    #[test]
+    fn a_minority_of_nodes_is_no_trouble() {
+        let crash = |node| What::Strikes {
+            fault: Fault::NodeCrash { node, keeps: true },
+        };
+        let mut history = history(vec![(1, crash(0))]);
+        assert!(!history.troubles().heard(0, s(0), s(2)));
+        history.topology = Topology::Nodes(3);
+        assert!(history.troubles().heard(0, s(0), s(2)));
+        history.push(s(1), crash(2));
+        assert!(!history.troubles().heard(0, s(0), s(2)));
+    }
+
+    #[test]
+    fn a_delayed_message_and_a_late_one_outlast_their_fault() {
+        let delay = Fault::Delay {
+            host: 0,
+            node: None,
+            direction: crate::scenario::Direction::Replies,
+            by_ms: 3_000,
+        };
+        let cut = What::Cut {
+            host: 1,
+            node: 0,
+            lost: Lost::Late,
+        };
+        let history = history(vec![
+            (1, What::Strikes { fault: delay }),
+            (2, What::Heals { fault: delay }),
+            (2, cut),
+        ]);
+        let troubles = history.troubles();
+        assert!(!troubles.heard(0, s(4), s(4)));
+        assert!(troubles.heard(0, s(6), s(9)));
+        assert!(!troubles.heard(1, s(90), s(99)));
+        assert!(troubles.heard(2, s(0), s(99)));
+    }
+}

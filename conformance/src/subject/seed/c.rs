@@ -1,0 +1,89 @@
+//! C: more than one node. Redlock, and one master with a replica that is taken for the same.
+
+use crate::{
+    backend::View,
+    checker::Property::{Exclusion, Truth},
+    history::Stored,
+    scenario::Topology,
+    subject::{
+        BoxError,
+        Expected::{Convicted, Sound},
+        Promises, Row,
+        specimen::{Held, Quorum, Right, Site, Specimen, counted, exhibit, hash, watchdog},
+    },
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit::<Quorum>(Right("seed-C1", redlock())),
+        expected: Sound,
+        summary: "Redlock on five independent nodes",
+    },
+    Row {
+        make: || exhibit::<Site>(Right("seed-C2", failover())),
+        expected: Convicted(&[Exclusion, Truth]),
+        summary: "a master with a replica, said to survive a failover",
+    },
+    Row {
+        make: || exhibit(Clustered),
+        expected: Convicted(&[Exclusion, Truth]),
+        summary: "a reentrant lock with a watchdog on such a pair, said to be Redlock",
+    },
+];
+
+fn redlock() -> Promises {
+    Promises::mutex_on_one_node()
+        .on(Topology::Nodes(5))
+        .with_deadline()
+        .with_drift_ppm(10_000)
+}
+
+/// What is claimed of one master and its replica.
+fn failover() -> Promises {
+    Promises::mutex_on_one_node()
+        .on(Topology::Replicated { replicas: 1 })
+        .surviving_failover()
+}
+
+/// C3.
+struct Clustered;
+
+impl Specimen for Clustered {
+    fn id(&self) -> &'static str {
+        "seed-C3"
+    }
+
+    fn promises(&self) -> Promises {
+        failover().reentrant().with_deadline()
+    }
+
+    fn is_per_task(&self) -> bool {
+        true
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let Some(held) = counted::enter(site).await? else {
+            return Ok(None);
+        };
+        watchdog::watch_by(site, &held, hash::extend);
+        Ok(Some(held))
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        hash::extend(site.clone(), held.clone()).await
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        held.end();
+        Ok(counted::leave(site).await?.is_some())
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        held.end();
+        counted::forget(site);
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        hash::owners(view, key)
+    }
+}

@@ -1,0 +1,128 @@
+//! D: one order per person, in the steps by which such a lock is usually reached.
+
+use crate::{
+    backend::View,
+    checker::Property::{Exclusion, Ownership, Progress},
+    history::Stored,
+    subject::{
+        BoxError,
+        Expected::{Convicted, Sound},
+        Host, Promises, Row, Subject, boxed,
+        specimen::{
+            BlindDel, CheckThenAct, Held, NoTtl, OtherThread, Site, Specimen, Sweep, WeakToken,
+            exhibit,
+        },
+    },
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || boxed(InProcess),
+        expected: Convicted(&[Exclusion]),
+        summary: "a mutex of the process: two servers both enter",
+    },
+    Row {
+        make: || exhibit(NoTtl::Never("seed-D1")),
+        expected: Convicted(&[Progress]),
+        summary: "SETNX without an expiry",
+    },
+    Row {
+        make: || exhibit(NoTtl::Gap("seed-D2")),
+        expected: Convicted(&[Progress]),
+        summary: "SETNX, then the expiry as a second command",
+    },
+    Row {
+        make: || exhibit(BlindDel("seed-D3")),
+        expected: Convicted(&[Exclusion, Ownership]),
+        summary: "SET NX with an expiry, released by a bare DEL",
+    },
+    Row {
+        make: || exhibit(CheckThenAct::Del("seed-D4")),
+        expected: Convicted(&[Exclusion, Ownership]),
+        summary: "the same, released by GET, a comparison, and DEL",
+    },
+    Row {
+        make: || exhibit(InOneScript),
+        expected: Sound,
+        summary: "SETNX and PEXPIRE within one script",
+    },
+    Row {
+        make: || exhibit(WeakToken::Thread("seed-D6")),
+        expected: Convicted(&[Exclusion, Ownership]),
+        summary: "the token is the number of the thread",
+    },
+    Row {
+        make: || exhibit(OtherThread("seed-D7")),
+        expected: Convicted(&[Ownership]),
+        summary: "the token is the process and the thread, which tasks share",
+    },
+];
+
+/// D0: nobody else hears of it.
+struct InProcess;
+
+/// Frees the mutex when it is dropped.
+struct Locked(Arc<AtomicBool>);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Subject for InProcess {
+    type Lock = Arc<AtomicBool>;
+    type Grant = Locked;
+
+    fn name(&self) -> &'static str {
+        "seed-D0"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+    }
+
+    async fn open(&self, _: &Host, _: &str, _: Duration) -> Result<Self::Lock, BoxError> {
+        Ok(Arc::default())
+    }
+
+    async fn try_lock(&self, lock: &Self::Lock) -> Result<Option<Locked>, BoxError> {
+        let taken = lock.swap(true, Ordering::Relaxed);
+        Ok((!taken).then(|| Locked(Arc::clone(lock))))
+    }
+
+    async fn release(&self, _: &Self::Lock, _: Locked) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+
+    fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
+        Vec::new()
+    }
+}
+
+/// D5.
+struct InOneScript;
+
+const ACQUIRE: &str = "if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then \
+                       return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
+
+impl Specimen for InOneScript {
+    fn id(&self) -> &'static str {
+        "seed-D5"
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (site.host.random_token(), site.host.now());
+        let sweep = Sweep::over(site, &token);
+        let set = site.eval(ACQUIRE, &[&token, &site.lease_ms()]).await?;
+        sweep.done();
+        Ok(bool::then(set, || Held::until(token, sent + site.lease)))
+    }
+}

@@ -1,0 +1,116 @@
+//! E1: the old lock whose value is the time at which it ends, taken over by GETSET. It is wrong in
+//! three ways; each is also kept alone, the other two mended. E2: a release that hides a lost lease.
+
+use crate::{
+    backend::View,
+    checker::Property::{Exclusion, Ownership},
+    history::Stored,
+    subject::{
+        BoxError,
+        Expected::Convicted,
+        NotOffered, Row,
+        specimen::{ClientClock, Held, ReleaseLies, Site, Specimen, exhibit, until_value},
+    },
+};
+
+/// The only mistake that is left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flaw {
+    /// Times are read from the client's clock.
+    Skew,
+    /// Who loses the race has overwritten the time of the winner.
+    Overwrites,
+    /// Anybody can unlock.
+    NoOwner,
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(ClientClock::GetSet("seed-E1")),
+        expected: Convicted(&[Exclusion, Ownership]),
+        summary: "the value is when it ends, by the client's clock; taken over by GETSET",
+    },
+    Row {
+        make: || exhibit(Flaw::Skew),
+        expected: Convicted(&[Exclusion, Ownership]),
+        summary: "of that lock, only the client's clock",
+    },
+    Row {
+        make: || exhibit(Flaw::Overwrites),
+        expected: Convicted(&[Ownership]),
+        summary: "of that lock, only that losers overwrite the winner's time",
+    },
+    Row {
+        make: || exhibit(Flaw::NoOwner),
+        expected: Convicted(&[Exclusion, Ownership]),
+        summary: "of that lock, only that anybody can unlock",
+    },
+    Row {
+        make: || exhibit(ReleaseLies::OkWhenGone("seed-E2")),
+        expected: Convicted(&[]),
+        summary: "SET NX PX, whose release calls a missing key a success",
+    },
+];
+
+/// Sets the time if it is still the one that was seen.
+const TAKE_OVER: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+                         redis.call('SET', KEYS[1], ARGV[2]) return ARGV[1] end return ''";
+
+impl Flaw {
+    /// What the time is, in milliseconds.
+    async fn now_ms(self, site: &Site) -> Result<u128, BoxError> {
+        if self == Self::Skew {
+            return Ok(site.host.wall_clock().as_millis()); // the mistake
+        }
+        let (seconds, micros): (u128, u128) = site.ask(&["TIME"]).await?;
+        Ok(seconds * 1_000 + micros / 1_000)
+    }
+}
+
+impl Specimen for Flaw {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Skew => "seed-E1a",
+            Self::Overwrites => "seed-E1b",
+            Self::NoOwner => "seed-E1c",
+        }
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let sent = site.host.now();
+        let now = self.now_ms(site).await?;
+        let ends = (now + site.lease.as_millis()).to_string();
+        let held = Held::until(ends.clone(), sent + site.lease);
+        if site.ask(&["SETNX", &site.key, &ends]).await? {
+            return Ok(Some(held));
+        }
+        let Some(seen) = site.get().await? else {
+            return Ok(None);
+        };
+        if now <= seen.parse()? {
+            return Ok(None);
+        }
+        let old: Option<String> = if *self == Self::Overwrites {
+            site.ask(&["GETSET", &site.key, &ends]).await? // the mistake
+        } else {
+            site.eval(TAKE_OVER, &[&seen, &ends]).await?
+        };
+        Ok((old == Some(seen)).then_some(held))
+    }
+
+    async fn extend(&self, _: &Site, _: &Held) -> Result<bool, BoxError> {
+        Err(NotOffered.into())
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        if *self == Self::NoOwner {
+            site.del().await // the mistake
+        } else {
+            site.release_as(&held.token).await
+        }
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        until_value(view, key)
+    }
+}

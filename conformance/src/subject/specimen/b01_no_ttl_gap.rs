@@ -1,0 +1,47 @@
+//! B01: the expiry comes second, or not at all. Whoever dies before it keeps the lock for good.
+
+use super::{Held, Site, Specimen, exhibit};
+use crate::{
+    checker::Property::Progress,
+    subject::{BoxError, Expected::Convicted, Row},
+};
+
+/// How the expiry is missed.
+pub(in crate::subject) enum NoTtl {
+    /// `SETNX`, then `PEXPIRE`.
+    Gap(&'static str),
+    /// `SETNX` alone: the lease is optional, and the caller left it out.
+    Never(&'static str),
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(NoTtl::Gap("B01a")),
+        expected: Convicted(&[Progress]),
+        summary: "SETNX, then PEXPIRE as a second command",
+    },
+    Row {
+        make: || exhibit(NoTtl::Never("B01b")),
+        expected: Convicted(&[Progress]),
+        summary: "SETNX without an expiry",
+    },
+];
+
+impl Specimen for NoTtl {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Gap(id) | Self::Never(id) => id,
+        }
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (site.host.random_token(), site.host.now());
+        if !site.ask::<bool>(&["SETNX", &site.key, &token]).await? {
+            return Ok(None);
+        }
+        if let Self::Gap(_) = self {
+            site.expire().await?; // the mistake: a process can die before this
+        }
+        Ok(Some(Held::until(token, sent + site.lease)))
+    }
+}

@@ -1,0 +1,26 @@
+//! B02: the release deletes the key without a look at whose it is by now.
+
+use super::{Held, Site, Specimen, exhibit};
+use crate::{
+    checker::Property::{Exclusion, Ownership},
+    subject::{BoxError, Expected::Convicted, Row},
+};
+
+/// Its id.
+pub(in crate::subject) struct BlindDel(pub(in crate::subject) &'static str);
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || exhibit(BlindDel("B02")),
+    expected: Convicted(&[Exclusion, Ownership]),
+    summary: "releases by DEL without looking",
+}];
+
+impl Specimen for BlindDel {
+    fn id(&self) -> &'static str {
+        self.0
+    }
+
+    async fn release(&self, site: &Site, _: &Held) -> Result<bool, BoxError> {
+        site.del().await // the mistake
+    }
+}

@@ -1,0 +1,96 @@
+//! B03: whose lock it is, is checked by one command and acted upon by the next. In between it may
+//! have become another's.
+
+use super::{Held, Place, Site, Specimen, exhibit};
+use crate::{
+    checker::Property::{Exclusion, Ownership},
+    subject::{
+        BoxError,
+        Expected::{self, Convicted},
+        Row,
+    },
+};
+
+/// What follows the check.
+pub(in crate::subject) enum CheckThenAct {
+    /// `GET`, then `DEL`.
+    Del(&'static str),
+    /// `GET`, then `PEXPIRE`.
+    Expire,
+    /// `GET`, then `SET` with a new expiry.
+    Set,
+    /// `WATCH`, `GET`, `DEL`: but what is watched guards transactions only.
+    WatchWithoutMulti,
+}
+
+const BREAKS: Expected = Convicted(&[Exclusion, Ownership]);
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(CheckThenAct::Del("B03a")),
+        expected: BREAKS,
+        summary: "releases by GET, compares, then DEL",
+    },
+    Row {
+        make: || exhibit(CheckThenAct::Expire),
+        expected: BREAKS,
+        summary: "extends by GET, compares, then PEXPIRE",
+    },
+    Row {
+        make: || exhibit(CheckThenAct::Set),
+        expected: BREAKS,
+        summary: "extends by GET, compares, then SET",
+    },
+    Row {
+        make: || exhibit(CheckThenAct::WatchWithoutMulti),
+        expected: BREAKS,
+        summary: "releases by WATCH, GET and DEL, without MULTI",
+    },
+];
+
+impl Specimen for CheckThenAct {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Del(id) => id,
+            Self::Expire => "B03b",
+            Self::Set => "B03c",
+            Self::WatchWithoutMulti => "B03d",
+        }
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        let sent = site.host.now();
+        match self {
+            Self::Del(_) | Self::WatchWithoutMulti => return site.extend(held).await,
+            Self::Expire | Self::Set => {}
+        }
+        if site.get().await?.as_ref() != Some(&held.token) {
+            return Ok(false);
+        }
+        // The mistake: whose it was when it was looked at.
+        let done = if let Self::Set = self {
+            let words = ["SET", &site.key, &held.token, "PX", &site.lease_ms()];
+            site.ask::<Option<String>>(&words).await?.is_some()
+        } else {
+            site.expire().await?
+        };
+        if done {
+            held.set_deadline(sent + site.lease);
+        }
+        Ok(done)
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        match self {
+            Self::Expire | Self::Set => return site.release(held).await,
+            Self::WatchWithoutMulti => site.ask(&["WATCH", &site.key]).await?,
+            Self::Del(_) => {}
+        }
+        let mine = site.get().await?.as_ref() == Some(&held.token);
+        let freed = mine && site.del().await?; // the mistake
+        if let Self::WatchWithoutMulti = self {
+            site.ask::<()>(&["UNWATCH"]).await?;
+        }
+        Ok(freed)
+    }
+}

@@ -1,0 +1,73 @@
+//! B05: a token that others have as well, so that comparing it says nothing.
+
+use super::{Held, Site, Specimen, exhibit};
+use crate::{
+    checker::Property::{Exclusion, Ownership},
+    subject::{
+        BoxError,
+        Expected::{self, Convicted},
+        Row,
+    },
+};
+
+/// Where the token comes from.
+pub(in crate::subject) enum WeakToken {
+    /// It is always the same.
+    Constant,
+    /// The number of the thread: every process has a first one.
+    Thread(&'static str),
+    /// The caller brings it: the number of its request.
+    Caller(&'static str),
+    /// A generator that every process inherited from its parent, in the same state.
+    Forked,
+}
+
+const BREAKS: Expected = Convicted(&[Exclusion, Ownership]);
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(WeakToken::Constant),
+        expected: BREAKS,
+        summary: "the token is a constant",
+    },
+    Row {
+        make: || exhibit(WeakToken::Thread("B05b")),
+        expected: BREAKS,
+        summary: "the token is the number of the thread",
+    },
+    Row {
+        make: || exhibit(WeakToken::Caller("B05c")),
+        expected: BREAKS,
+        summary: "the token is brought by the caller, who counts requests",
+    },
+    Row {
+        make: || exhibit(WeakToken::Forked),
+        expected: BREAKS,
+        summary: "the token is drawn from a generator that was copied by fork",
+    },
+];
+
+impl Specimen for WeakToken {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Constant => "B05a",
+            Self::Thread(id) | Self::Caller(id) => id,
+            Self::Forked => "B05d",
+        }
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        // The mistake: what is unique here is not so elsewhere.
+        let token = match self {
+            Self::Constant => "locked".to_owned(),
+            Self::Thread(_) => format!("thread-{}", site.host.worker_id()),
+            Self::Caller(_) => format!("request-{}", site.count()),
+            Self::Forked => {
+                // Knuth's multiplier: each process draws the same course of numbers.
+                let drawn = site.count().wrapping_mul(6_364_136_223_846_793_005);
+                format!("{drawn:016x}")
+            }
+        };
+        site.acquire_as(token).await
+    }
+}

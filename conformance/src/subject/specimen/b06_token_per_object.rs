@@ -1,0 +1,82 @@
+//! B06: the lock object knows one token, not each grant its own. A grant that was lost acts for the
+//! next one that the object is given.
+
+use super::{Held, Site, Specimen, exhibit};
+use crate::{
+    checker::Property::{Exclusion, Ownership},
+    subject::{
+        BoxError,
+        Expected::{self, Convicted},
+        Row,
+    },
+};
+
+/// When the object's token is drawn.
+pub(in crate::subject) enum TokenPerObject {
+    /// When the object is made.
+    Fixed,
+    /// At every acquisition, over that of the one before.
+    Overwritten,
+}
+
+const BREAKS: Expected = Convicted(&[Exclusion, Ownership]);
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(TokenPerObject::Fixed),
+        expected: BREAKS,
+        summary: "one token for all grants of a lock object",
+    },
+    Row {
+        make: || exhibit(TokenPerObject::Overwritten),
+        expected: BREAKS,
+        summary: "the lock object keeps the token of the latest grant alone",
+    },
+];
+
+impl TokenPerObject {
+    /// The mistake: whichever grant it is about.
+    fn token(&self, site: &Site) -> String {
+        match self {
+            Self::Fixed => site.me.clone(),
+            Self::Overwritten => site
+                .latest()
+                .as_ref()
+                .map_or_else(String::new, |held| held.token.clone()),
+        }
+    }
+}
+
+impl Specimen for TokenPerObject {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Fixed => "B06a",
+            Self::Overwritten => "B06b",
+        }
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let drawn = match self {
+            Self::Fixed => site.me.clone(),
+            Self::Overwritten => site.host.random_token(),
+        };
+        let held = site.acquire_as(drawn).await?;
+        if let Some(held) = &held {
+            *site.latest() = Some(held.clone());
+        }
+        Ok(held)
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        let sent = site.host.now();
+        let extended = site.extend_as(&self.token(site)).await?;
+        if extended {
+            held.set_deadline(sent + site.lease);
+        }
+        Ok(extended)
+    }
+
+    async fn release(&self, site: &Site, _: &Held) -> Result<bool, BoxError> {
+        site.release_as(&self.token(site)).await
+    }
+}

@@ -1,0 +1,29 @@
+//! B07: what comes after the attempt is cleaned up in any case, also when there was nothing to clean.
+
+use super::{Held, Site, Specimen, exhibit};
+use crate::{
+    checker::Property::{Exclusion, Ownership},
+    subject::{BoxError, Expected::Convicted, Row},
+};
+
+struct FinallyUnlock;
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || exhibit(FinallyUnlock),
+    expected: Convicted(&[Exclusion, Ownership]),
+    summary: "unlocks in `finally`, also when it was not locked",
+}];
+
+impl Specimen for FinallyUnlock {
+    fn id(&self) -> &'static str {
+        "B07"
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let held = site.acquire_as(site.me.clone()).await?;
+        if held.is_none() {
+            site.release_as(&site.me).await?; // the mistake: another task of this process may hold it
+        }
+        Ok(held)
+    }
+}

@@ -1,0 +1,95 @@
+//! B08: a lock that may be taken again knows its owner by something that others share: by the thread,
+//! on which other tasks run as well, or by the process.
+
+use super::{Held, Site, Specimen, exhibit, hash};
+use crate::{
+    backend::View,
+    checker::Property::{Exclusion, Ownership},
+    history::Stored,
+    subject::{BoxError, Expected::Convicted, Promises, Row},
+};
+
+/// Who the owner is.
+pub(in crate::subject) enum SharedIdentity {
+    /// The thread that took it; the lock may be taken again.
+    Thread(&'static str),
+    /// The lock object of the process; the lock may be taken again.
+    Object(&'static str),
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(SharedIdentity::Thread("B08a")),
+        expected: Convicted(&[Exclusion]),
+        summary: "reentrant for the thread: two tasks on it enter",
+    },
+    Row {
+        make: || exhibit(SharedIdentity::Object("B08b")),
+        expected: Convicted(&[Exclusion]),
+        summary: "reentrant for the lock object: two tasks that share it enter",
+    },
+    Row {
+        make: || exhibit(OtherThread("B08c")),
+        expected: Convicted(&[Ownership]),
+        summary: "the token is the thread that asks: on another one it cannot be released",
+    },
+];
+
+impl Specimen for SharedIdentity {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Thread(id) | Self::Object(id) => id,
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().reentrant()
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let sent = site.host.now();
+        let owner = match self {
+            Self::Thread(_) => format!("{}:{}", site.me, site.host.worker_id()),
+            Self::Object(_) => site.me.clone(), // the mistake: so they are all the same
+        };
+        let entered = hash::enter(site, &owner).await?;
+        Ok(entered.then(|| Held::until(owner, sent + site.lease)))
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        hash::stay(site, &held.token).await
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        Ok(hash::leave(site, &held.token).await?.is_some())
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        hash::owners(view, key)
+    }
+}
+
+/// The token is the process and the thread, looked up at each call.
+pub(in crate::subject) struct OtherThread(pub(in crate::subject) &'static str);
+
+fn current(site: &Site) -> String {
+    format!("{}:{}", site.me, site.host.worker_id())
+}
+
+impl Specimen for OtherThread {
+    fn id(&self) -> &'static str {
+        self.0
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        site.acquire_as(current(site)).await
+    }
+
+    async fn extend(&self, site: &Site, _: &Held) -> Result<bool, BoxError> {
+        site.extend_as(&current(site)).await
+    }
+
+    async fn release(&self, site: &Site, _: &Held) -> Result<bool, BoxError> {
+        site.release_as(&current(site)).await // the mistake: the task may have moved
+    }
+}

@@ -1,0 +1,52 @@
+//! B12: a future or a guard is dropped, and what it had at the server stays there for a lease.
+
+use super::{Held, Place, Site, Specimen, exhibit};
+use crate::subject::{BoxError, Expected::Convicted, Row};
+
+/// What is dropped without a trace.
+enum Leak {
+    /// The future of an acquisition whose request is under way.
+    Acquisition,
+    /// The guard.
+    Guard,
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(Leak::Acquisition),
+        expected: Convicted(&[]),
+        summary: "an acquisition that is given up leaves its token there",
+    },
+    Row {
+        make: || exhibit(Leak::Guard),
+        expected: Convicted(&[]),
+        summary: "a guard that is dropped leaves its token there",
+    },
+];
+
+impl Specimen for Leak {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Acquisition => "B12a",
+            Self::Guard => "B12b",
+        }
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        match self {
+            Self::Acquisition => {
+                let (token, sent) = (site.host.random_token(), site.host.now());
+                let set = site.set_nx(&token).await?; // the mistake: nobody watches over the token
+                Ok(set.then(|| Held::until(token, sent + site.lease)))
+            }
+            Self::Guard => site.acquire().await,
+        }
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        match self {
+            Self::Acquisition => site.sweep(held.token.clone()),
+            Self::Guard => {} // the mistake
+        }
+    }
+}

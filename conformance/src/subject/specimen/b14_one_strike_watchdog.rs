@@ -1,0 +1,104 @@
+//! B14: the task that extends a lease ends at the first thing that goes wrong, and nobody is told.
+
+use super::{Held, Place, Site, Specimen, exhibit, watchdog};
+use crate::subject::{BoxError, Expected::Convicted, Promises, Row};
+
+/// What ends the watchdog for good.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OneStrike {
+    /// Any error.
+    Error,
+    /// That the server has forgotten the script.
+    NoScript,
+    /// That a watchdog of an earlier grant has failed: it is still on the list of those that run.
+    StaleEntry,
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(OneStrike::Error),
+        expected: Convicted(&[]),
+        summary: "its watchdog ends at the first error",
+    },
+    Row {
+        make: || exhibit(OneStrike::NoScript),
+        expected: Convicted(&[]),
+        summary: "its watchdog ends when the server has forgotten the script",
+    },
+    Row {
+        make: || exhibit(OneStrike::StaleEntry),
+        expected: Convicted(&[]),
+        summary: "has no watchdog for a grant after one whose watchdog failed",
+    },
+];
+
+impl Specimen for OneStrike {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Error => "B14a",
+            Self::NoScript => "B14b",
+            Self::StaleEntry => "B14c",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline()
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let Some(held) = site.acquire().await? else {
+            return Ok(None);
+        };
+        if *self == Self::StaleEntry {
+            let mut latest = site.latest();
+            if latest.is_none() {
+                *latest = Some(held.clone());
+                watchdog::watch(site, &held);
+            }
+        } else {
+            let task = renew(*self, site.clone(), held.clone());
+            site.host.spawn(task);
+        }
+        Ok(Some(held))
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        held.end();
+        let freed = site.release(held).await?;
+        if freed {
+            *site.latest() = None; // the mistake of the last one: only then
+        }
+        Ok(freed)
+    }
+}
+
+async fn renew(flaw: OneStrike, site: Site, held: Held) {
+    let sha = match flaw {
+        OneStrike::NoScript => site.load_extend().await.ok(),
+        OneStrike::Error | OneStrike::StaleEntry => None,
+    };
+    while held.stands() {
+        site.host.sleep(site.lease / 3).await;
+        if !held.stands() {
+            return;
+        }
+        if site.host.now() >= held.deadline() {
+            return held.lose();
+        }
+        let renewed = match &sha {
+            Some(sha) => site.extend_by_sha(sha, &held).await,
+            None => site.extend(&held).await,
+        };
+        match renewed {
+            Ok(true) => {}
+            Ok(false) => return held.lose(),
+            Err(error) if flaw == OneStrike::Error || forgotten(&error) => return, // the mistake
+            Err(_) => {}
+        }
+    }
+}
+
+fn forgotten(error: &BoxError) -> bool {
+    let answered = error.downcast_ref::<redis::RedisError>();
+    answered.is_some_and(|error| error.code() == Some("NOSCRIPT"))
+}

@@ -1,0 +1,142 @@
+//! B15: the release does not end the task that extends the lease. It goes on with whatever grant the
+//! owner has next.
+
+use super::{Held, Place, Site, Specimen, counted, exhibit, hash, watchdog};
+use crate::{
+    backend::View,
+    history::Stored,
+    subject::{BoxError, Expected::Convicted, Promises, Row},
+};
+
+/// Why the task goes on.
+enum Outlives {
+    /// It is ended before it is registered.
+    Unregistered,
+    /// Nobody ends it.
+    NeverEnded,
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(Outlives::Unregistered),
+        expected: Convicted(&[]),
+        summary: "ends its watchdog only if that has begun already",
+    },
+    Row {
+        make: || exhibit(SecondRenewer),
+        expected: Convicted(&[]),
+        summary: "reentrant: the second entry begins a second watchdog, and one is ended",
+    },
+    Row {
+        make: || exhibit(Outlives::NeverEnded),
+        expected: Convicted(&[]),
+        summary: "does not end its watchdog at the release",
+    },
+];
+
+impl Outlives {
+    fn end_watchdog(&self, site: &Site) {
+        if let Self::Unregistered = self {
+            end_latest(site); // the mistake: there may be none yet
+        }
+    }
+}
+
+impl Specimen for Outlives {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Unregistered => "B15a",
+            Self::NeverEnded => "B15c",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline()
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let held = site.acquire_as(site.me.clone()).await?;
+        if let Some(held) = &held {
+            let (site, held) = (site.clone(), held.clone());
+            let host = site.host.clone();
+            host.spawn(async move {
+                *site.latest() = Some(held.clone());
+                renew(&site, &held).await;
+            });
+        }
+        Ok(held)
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        self.end_watchdog(site);
+        site.release(held).await
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        self.end_watchdog(site);
+        site.sweep(held.token.clone());
+    }
+}
+
+/// Goes on until the server says no.
+async fn renew(site: &Site, held: &Held) {
+    while held.stands() {
+        site.host.sleep(site.lease / 3).await;
+        let sent = site.host.now();
+        match site.extend_as(&held.token).await {
+            Ok(true) => held.set_deadline(sent + site.lease),
+            Ok(false) => return held.lose(),
+            Err(_) => {}
+        }
+    }
+}
+
+/// A watchdog per entry, of which the object knows the latest.
+struct SecondRenewer;
+
+impl Specimen for SecondRenewer {
+    fn id(&self) -> &'static str {
+        "B15b"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().reentrant().with_deadline()
+    }
+
+    fn is_per_task(&self) -> bool {
+        true
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let held = counted::enter(site).await?;
+        if let Some(held) = &held {
+            watchdog::watch_by(site, held, hash::extend);
+            *site.latest() = Some(held.clone()); // the mistake: there may be one already
+        }
+        Ok(held)
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        hash::extend(site.clone(), held.clone()).await
+    }
+
+    async fn release(&self, site: &Site, _: &Held) -> Result<bool, BoxError> {
+        end_latest(site);
+        Ok(counted::leave(site).await?.is_some())
+    }
+
+    fn dropped(&self, site: &Site, _: &Held) {
+        end_latest(site);
+        counted::forget(site);
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        hash::owners(view, key)
+    }
+}
+
+fn end_latest(site: &Site) {
+    if let Some(running) = site.latest().take() {
+        running.end();
+    }
+}

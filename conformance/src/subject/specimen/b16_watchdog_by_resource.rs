@@ -1,0 +1,48 @@
+//! B16: the tasks that extend leases are kept by the name of the lock, not by the grant. The late
+//! release of one grant ends the watchdog of the next.
+
+use super::{Held, Place, Site, Specimen, exhibit, watchdog};
+use crate::subject::{BoxError, Expected::Convicted, Promises, Row};
+
+struct ByResource;
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || exhibit(ByResource),
+    expected: Convicted(&[]),
+    summary: "keeps watchdogs by resource: a late release ends that of the next grant",
+}];
+
+impl Specimen for ByResource {
+    fn id(&self) -> &'static str {
+        "B16"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline()
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let held = site.acquire().await?;
+        if let Some(held) = &held {
+            watchdog::watch(site, held);
+            *site.latest() = Some(held.clone());
+        }
+        Ok(held)
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        end_watchdog(site);
+        site.release(held).await
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        end_watchdog(site);
+        site.sweep(held.token.clone());
+    }
+}
+
+fn end_watchdog(site: &Site) {
+    if let Some(running) = site.latest().take() {
+        running.end(); // the mistake: whosever it is
+    }
+}

@@ -1,0 +1,129 @@
+//! B17: readers share a hash, and whoever extends his own part extends all of it: also that of a
+//! reader who died. The writer starves.
+
+use super::Held;
+use crate::{
+    backend::View,
+    checker::Property::Progress,
+    history::{Kind, Mode, Stored},
+    subject::{
+        BoxError,
+        Expected::Convicted,
+        Host, NotOffered, Promises, Row, Subject, boxed,
+        specimen::{Place, Site, hash},
+    },
+};
+use std::time::Duration;
+
+struct RenewsTheDead;
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || boxed(RenewsTheDead),
+    expected: Convicted(&[Progress]),
+    summary: "a reader that extends its lease extends that of all, also of the dead",
+}];
+
+/// Removes who is past the deadline, then enters if that is allowed. A value is `r` or `w`, and the
+/// deadline.
+const ENTER: &str = "\
+local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) \
+local all = redis.call('HGETALL', KEYS[1]) \
+for i = 1, #all, 2 do \
+if tonumber(string.sub(all[i + 1], 3)) < now then redis.call('HDEL', KEYS[1], all[i]) \
+elseif ARGV[2] == 'w' or string.sub(all[i + 1], 1, 1) == 'w' then return 0 end end \
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ':' .. (now + ARGV[3])) return 1";
+
+/// The mistake: it moves the deadline of everybody who is in there.
+const EXTEND: &str = "\
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end \
+local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) \
+local all = redis.call('HGETALL', KEYS[1]) \
+for i = 1, #all, 2 do redis.call('HSET', KEYS[1], all[i], \
+string.sub(all[i + 1], 1, 2) .. (now + ARGV[2])) end return 1";
+
+impl RenewsTheDead {
+    async fn enter(site: &Site, how: &str) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (site.host.random_token(), site.host.now());
+        let entered = site.eval(ENTER, &[&token, how, &site.lease_ms()]).await?;
+        let held = Held::until(token, sent + site.lease);
+        if entered {
+            let (site, held) = (site.clone(), held.clone());
+            let host = site.host.clone();
+            host.spawn(async move {
+                loop {
+                    tokio::select! {
+                        biased;
+                        () = held.ended() => return,
+                        () = site.host.sleep(site.lease / 3) => drop(Self::prolong(&site, &held).await),
+                    }
+                }
+            });
+        }
+        Ok(entered.then_some(held))
+    }
+
+    async fn prolong(site: &Site, held: &Held) -> Result<bool, BoxError> {
+        let sent = site.host.now();
+        let extended = site.eval(EXTEND, &[&held.token, &site.lease_ms()]).await?;
+        if extended {
+            held.set_deadline(sent + site.lease);
+        }
+        Ok(extended)
+    }
+}
+
+/// A grant whose watchdog ends with it.
+struct Guard(Held);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Subject for RenewsTheDead {
+    type Lock = Site;
+    type Grant = Guard;
+
+    fn name(&self) -> &'static str {
+        "B17"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::of(Kind::ReadWrite).with_deadline()
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
+        <Site as Place>::open(host, key, lease, host.request_timeout()).await
+    }
+
+    async fn try_lock(&self, site: &Site) -> Result<Option<Guard>, BoxError> {
+        self.try_mode(site, Mode::Exclusive).await
+    }
+
+    async fn try_mode(&self, site: &Site, mode: Mode) -> Result<Option<Guard>, BoxError> {
+        let how = match mode {
+            Mode::Exclusive => "w",
+            Mode::Shared => "r",
+            Mode::Permits(_) => return Err(NotOffered.into()),
+        };
+        Ok(Self::enter(site, how).await?.map(Guard))
+    }
+
+    async fn extend(&self, site: &Site, guard: &Guard) -> Result<bool, BoxError> {
+        Self::prolong(site, &guard.0).await
+    }
+
+    async fn release(&self, site: &Site, guard: Guard) -> Result<bool, BoxError> {
+        guard.0.end();
+        site.ask(&["HDEL", &site.key, &guard.0.token]).await
+    }
+
+    fn deadline(&self, guard: &Guard) -> Option<Duration> {
+        Some(guard.0.deadline())
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        hash::with_deadlines(view, key, 2)
+    }
+}

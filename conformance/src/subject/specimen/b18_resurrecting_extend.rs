@@ -1,0 +1,64 @@
+//! B18: an extension brings back what was lost. Others may have held the lock meanwhile, and its
+//! holder sees no gap.
+
+use super::{Held, Place, Site, Specimen, exhibit};
+use crate::subject::{BoxError, Expected::Convicted, Promises, Row};
+
+/// How a grant comes back.
+enum Resurrecting {
+    /// The key is set anew if there is none.
+    SetIfMissing,
+    /// The holder was told of the loss, after an error; then the next extension works.
+    StatusFlips,
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(Resurrecting::SetIfMissing),
+        expected: Convicted(&[]),
+        summary: "an extension sets the key again if it is gone",
+    },
+    Row {
+        make: || exhibit(Resurrecting::StatusFlips),
+        expected: Convicted(&[]),
+        summary: "reports a loss, and then the grant as acquired again",
+    },
+];
+
+const SET_IF_MISSING: &str = "local owner = redis.call('GET', KEYS[1]) \
+                              if owner and owner ~= ARGV[1] then return 0 end \
+                              redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+
+impl Specimen for Resurrecting {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::SetIfMissing => "B18a",
+            Self::StatusFlips => "B18b",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline()
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        let sent = site.host.now();
+        match self {
+            Self::SetIfMissing => {
+                let words = [held.token.as_str(), &site.lease_ms()];
+                let extended = site.eval(SET_IF_MISSING, &words).await?; // the mistake
+                if extended {
+                    held.set_deadline(sent + site.lease);
+                }
+                Ok(extended)
+            }
+            Self::StatusFlips => {
+                let extended = site.extend(held).await;
+                if extended.is_err() {
+                    held.lose(); // the mistake: and yet the next one is reported as good
+                }
+                extended
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! B20: most nodes said yes, but when the last of them did the lease was over; nobody looks. So it is
+//! with a waiter whose own entry ran out while it waited.
+
+use super::{Held, Place, Quorum, Site, Specimen, Sweep, Vote, exhibit, hash, quorum::count};
+use crate::{
+    backend::View,
+    checker::Property::{Exclusion, Truth},
+    history::Stored,
+    scenario::Topology,
+    subject::{BoxError, Expected::Convicted, Host, Promises, Row, Subject, boxed},
+};
+use std::time::Duration;
+
+struct NoStepThree;
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit::<Quorum>(NoStepThree),
+        expected: Convicted(&[]),
+        summary: "Redlock that does not compare the time it took with the lease",
+    },
+    Row {
+        make: || exhibit::<Quorum>(ExtendsLate),
+        expected: Convicted(&[]),
+        summary: "Redlock whose extension does not compare the time it took with the lease",
+    },
+    Row {
+        make: || boxed(DiesInQueue),
+        expected: Convicted(&[Exclusion, Truth]),
+        summary: "a waiter does not look whether its own place has run out",
+    },
+];
+
+impl Specimen<Quorum> for NoStepThree {
+    fn id(&self) -> &'static str {
+        "B20a"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .on(Topology::Nodes(3))
+            .with_deadline()
+            .with_drift_ppm(10_000)
+    }
+
+    fn patience(&self, host: &Host) -> Duration {
+        12 * host.request_timeout() // two leases: it has no limit of its own
+    }
+
+    async fn acquire(&self, nodes: &Quorum) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (nodes.host.random_token(), nodes.host.now());
+        let sweep = Sweep::over(nodes, &token);
+        let votes = nodes.set_everywhere(&token).await;
+        if count(&votes, Vote::Yes) >= nodes.majority() {
+            sweep.done();
+            // The mistake: this may have passed.
+            return Ok(Some(Held::until(token, nodes.valid_until(sent))));
+        }
+        nodes.give_up(sweep, &token).await;
+        Ok(None)
+    }
+}
+
+struct ExtendsLate;
+
+impl Specimen<Quorum> for ExtendsLate {
+    fn id(&self) -> &'static str {
+        "B20b"
+    }
+
+    fn promises(&self) -> Promises {
+        NoStepThree.promises()
+    }
+
+    fn patience(&self, host: &Host) -> Duration {
+        NoStepThree.patience(host)
+    }
+
+    async fn extend(&self, nodes: &Quorum, held: &Held) -> Result<bool, BoxError> {
+        let sent = nodes.host.now();
+        let votes = nodes.extend_everywhere(&held.token).await;
+        let extended = count(&votes, Vote::Yes) >= nodes.majority();
+        if extended {
+            held.set_deadline(nodes.valid_until(sent)); // the mistake: this may have passed
+        }
+        Ok(extended)
+    }
+}
+
+/// Everyone who wants the lock takes a number that lasts for a lease; whose number is the lowest has
+/// the lock.
+struct DiesInQueue;
+
+/// Takes a number.
+const TAKE: &str = "local time = redis.call('TIME') \
+                    local now = time[1] * 1000 + math.floor(time[2] / 1000) \
+                    local number = redis.call('INCR', KEYS[1] .. ':number') \
+                    redis.call('HSET', KEYS[1], number, now + ARGV[1]) return number";
+/// Whether nobody is before a number. The mistake: nor need the number itself be there any more.
+const FIRST: &str = "local time = redis.call('TIME') \
+                     local now = time[1] * 1000 + math.floor(time[2] / 1000) \
+                     local all = redis.call('HGETALL', KEYS[1]) local first = 1 \
+                     for i = 1, #all, 2 do \
+                     if tonumber(all[i + 1]) < now then redis.call('HDEL', KEYS[1], all[i]) \
+                     elseif tonumber(all[i]) < tonumber(ARGV[1]) then first = 0 end end \
+                     return first";
+/// Lets a number last for a lease from now.
+const STAY: &str = "local time = redis.call('TIME') \
+                    local now = time[1] * 1000 + math.floor(time[2] / 1000) \
+                    local ends = redis.call('HGET', KEYS[1], ARGV[1]) \
+                    if not ends or tonumber(ends) < now then return 0 end \
+                    redis.call('HSET', KEYS[1], ARGV[1], now + ARGV[2]) return 1";
+
+impl DiesInQueue {
+    async fn wait(site: &Site, wait: Duration) -> Result<Option<Held>, BoxError> {
+        let until = site.host.now() + wait;
+        let number: u64 = site.eval(TAKE, &[&site.lease_ms()]).await?;
+        let number = number.to_string();
+        loop {
+            if site.eval(FIRST, &[&number]).await? {
+                let sent = site.host.now();
+                // The mistake: this may say that the number is gone.
+                let _: bool = site.eval(STAY, &[&number, &site.lease_ms()]).await?;
+                return Ok(Some(Held::until(number, sent + site.lease)));
+            }
+            if site.host.now() >= until {
+                let _: u64 = site.ask(&["HDEL", &site.key, &number]).await?;
+                return Ok(None);
+            }
+            site.host.sleep(site.lease / 24).await;
+        }
+    }
+}
+
+impl Subject for DiesInQueue {
+    type Lock = Site;
+    type Grant = Held;
+
+    fn name(&self) -> &'static str {
+        "B20c"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline()
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
+        <Site as Place>::open(host, key, lease, host.request_timeout()).await
+    }
+
+    async fn try_lock(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        Self::wait(site, Duration::ZERO).await
+    }
+
+    async fn lock_timeout(&self, site: &Site, wait: Duration) -> Result<Option<Held>, BoxError> {
+        Self::wait(site, wait).await
+    }
+
+    async fn release(&self, site: &Site, held: Held) -> Result<bool, BoxError> {
+        site.ask(&["HDEL", &site.key, &held.token]).await
+    }
+
+    fn deadline(&self, held: &Held) -> Option<Duration> {
+        Some(held.deadline())
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        hash::with_deadlines(view, key, 0)
+    }
+}

@@ -1,0 +1,63 @@
+//! B21: the lease is counted from when the reply came. It began when the request arrived, and nobody
+//! knows how much earlier that was.
+
+use super::{Held, Place, Site, Specimen, exhibit};
+use crate::{
+    checker::Property::{Exclusion, Truth},
+    subject::{
+        BoxError,
+        Expected::{self, Convicted},
+        Promises, Row,
+    },
+};
+
+/// Which reply it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FromReply {
+    Acquisition,
+    Extension,
+}
+
+const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(FromReply::Acquisition),
+        expected: BREAKS,
+        summary: "counts its lease from the reply to the acquisition",
+    },
+    Row {
+        make: || exhibit(FromReply::Extension),
+        expected: BREAKS,
+        summary: "counts its lease from the reply to the extension",
+    },
+];
+
+impl Specimen for FromReply {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Acquisition => "B21a",
+            Self::Extension => "B21b",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline()
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let held = site.acquire().await?;
+        if let (Self::Acquisition, Some(held)) = (self, &held) {
+            held.set_deadline(site.host.now() + site.lease); // the mistake
+        }
+        Ok(held)
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        let extended = site.extend(held).await?;
+        if extended && *self == Self::Extension {
+            held.set_deadline(site.host.now() + site.lease); // the mistake
+        }
+        Ok(extended)
+    }
+}

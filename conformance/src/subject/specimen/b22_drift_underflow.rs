@@ -1,0 +1,84 @@
+//! B22: what is left of a lease is computed without the drift of clocks, or in numbers that know
+//! nothing below 0.
+
+use super::{Held, Site, Specimen, exhibit};
+use crate::{
+    checker::Property::{Conduct, Exclusion, Truth},
+    subject::{BoxError, Expected::Convicted, Host, Promises, Row},
+};
+use std::time::Duration;
+
+/// How it is computed.
+#[derive(Clone, Copy)]
+enum Left {
+    /// Lease less what it took.
+    WithoutDrift,
+    /// Lease less drift less what it took, in unsigned numbers that wrap.
+    Wrapping,
+    /// The same, with numbers that panic.
+    Panicking,
+}
+
+/// What part of the lease clocks may run apart in it, in parts per million.
+const DRIFT_PPM: u32 = 10_000;
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(Left::WithoutDrift),
+        expected: Convicted(&[Exclusion, Truth]),
+        summary: "allows for no drift of clocks, and claims to",
+    },
+    Row {
+        make: || exhibit(Left::Wrapping),
+        expected: Convicted(&[Exclusion, Truth]),
+        summary: "what is left of its lease wraps to a huge number",
+    },
+    Row {
+        make: || exhibit(Left::Panicking),
+        expected: Convicted(&[Conduct]),
+        summary: "panics when nothing is left of its lease",
+    },
+];
+
+impl Specimen for Left {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::WithoutDrift => "B22a",
+            Self::Wrapping => "B22b",
+            Self::Panicking => "B22c",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .with_drift_ppm(DRIFT_PPM)
+    }
+
+    fn patience(&self, host: &Host) -> Duration {
+        12 * host.request_timeout() // two leases: slow nodes are waited for
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let sent = site.host.now();
+        let Some(held) = site.acquire_as(site.host.random_token()).await? else {
+            return Ok(None);
+        };
+        let drift = site.lease * DRIFT_PPM / 1_000_000;
+        let took = site.host.now().saturating_sub(sent);
+        let left = match self {
+            Self::WithoutDrift => site.lease.saturating_sub(took), // the mistake
+            Self::Wrapping => {
+                let ms = |duration: Duration| duration.as_millis() as u32;
+                // The mistake: this is 49 days for what is over.
+                let left = ms(site.lease)
+                    .wrapping_sub(ms(drift))
+                    .wrapping_sub(ms(took));
+                Duration::from_millis(left.into())
+            }
+            Self::Panicking => site.lease - drift - took, // the mistake
+        };
+        held.set_deadline(site.host.now() + left);
+        Ok(Some(held))
+    }
+}

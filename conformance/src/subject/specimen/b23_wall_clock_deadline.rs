@@ -1,0 +1,89 @@
+//! B23: deadlines by the wall clock of the client. It is set now and then, and others have another.
+
+use super::{Held, Site, Specimen, exhibit, wall_clock_queue::WallClockQueue};
+use crate::{
+    checker::Property::{Exclusion, Truth},
+    subject::{
+        BoxError,
+        Expected::{self, Convicted},
+        Promises, Row, boxed,
+    },
+};
+use std::time::Duration;
+
+/// What the wall clock is used for.
+enum WallClock {
+    /// For the holder's own deadline.
+    Deadline,
+    /// For the expiry that is sent to the server.
+    Expiry,
+}
+
+const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(WallClock::Deadline),
+        expected: BREAKS,
+        summary: "its holder's deadline is a time of the wall clock",
+    },
+    Row {
+        make: || boxed(WallClockQueue),
+        expected: Convicted(&[]),
+        summary: "waiters are served by the times of their own wall clocks",
+    },
+    Row {
+        make: || exhibit(WallClock::Expiry),
+        expected: BREAKS,
+        summary: "sends the server a time of the client's wall clock (PXAT)",
+    },
+];
+
+impl Specimen for WallClock {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Deadline => "B23a",
+            Self::Expiry => "B23c",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline()
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (site.host.random_token(), site.host.now());
+        let ends = site.host.wall_clock() + site.lease;
+        if let Self::Deadline = self {
+            let set = site.set_nx(&token).await?;
+            return Ok(set.then(|| Held::until(token, ends)));
+        }
+        let at = ends.as_millis().to_string(); // the mistake
+        let words = ["SET", &site.key, &token, "NX", "PXAT", &at];
+        let set: Option<String> = site.ask(&words).await?;
+        Ok(set.map(|_| Held::until(token, sent + site.lease)))
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        let (sent, ends) = (site.host.now(), site.host.wall_clock() + site.lease);
+        let extended = site.extend_as(&held.token).await?;
+        if extended {
+            held.set_deadline(match self {
+                Self::Deadline => ends,
+                Self::Expiry => sent + site.lease,
+            });
+        }
+        Ok(extended)
+    }
+
+    fn deadline(&self, site: &Site, held: &Held) -> Duration {
+        match self {
+            Self::Expiry => held.deadline(),
+            Self::Deadline => {
+                // The mistake: what the wall clock says is left.
+                let left = held.deadline().saturating_sub(site.host.wall_clock());
+                site.host.now() + left
+            }
+        }
+    }
+}

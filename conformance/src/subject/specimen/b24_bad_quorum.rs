@@ -1,0 +1,107 @@
+//! B24: a majority of something else than all nodes.
+
+use super::{Held, Quorum, Specimen, Sweep, Vote, exhibit, quorum::count};
+use crate::{
+    checker::Property::{Exclusion, Truth},
+    scenario::Topology,
+    subject::{
+        BoxError,
+        Expected::{self, Convicted},
+        Promises, Row,
+    },
+};
+
+/// What is taken for a majority.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BadQuorum {
+    /// Half of the nodes, where their number is even.
+    Half,
+    /// Most of the nodes that answered.
+    OfReachable,
+    /// At an extension, most of the nodes that were acquired.
+    OfAcquired,
+}
+
+const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(BadQuorum::Half),
+        expected: BREAKS,
+        summary: "Redlock on four nodes, two of which are enough",
+    },
+    Row {
+        make: || exhibit(BadQuorum::OfReachable),
+        expected: BREAKS,
+        summary: "Redlock by a majority of the nodes that answer",
+    },
+    Row {
+        make: || exhibit(BadQuorum::OfAcquired),
+        expected: BREAKS,
+        summary: "Redlock that extends by a majority of the nodes that it had",
+    },
+];
+
+impl BadQuorum {
+    /// The mistake.
+    fn is_enough(self, nodes: &Quorum, votes: &[Vote]) -> bool {
+        let yes = count(votes, Vote::Yes);
+        match self {
+            Self::Half => yes >= nodes.size() / 2,
+            Self::OfReachable => {
+                let answered = yes + count(votes, Vote::No);
+                yes > answered / 2
+            }
+            Self::OfAcquired => yes >= nodes.majority(),
+        }
+    }
+}
+
+impl Specimen<Quorum> for BadQuorum {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Half => "B24a",
+            Self::OfReachable => "B24b",
+            Self::OfAcquired => "B24c",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        let nodes = if *self == Self::Half { 4 } else { 5 };
+        Promises::mutex_on_one_node()
+            .on(Topology::Nodes(nodes))
+            .with_deadline()
+            .with_drift_ppm(10_000)
+    }
+
+    async fn acquire(&self, nodes: &Quorum) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (nodes.host.random_token(), nodes.host.now());
+        let sweep = Sweep::over(nodes, &token);
+        let votes = nodes.set_everywhere(&token).await;
+        let until = nodes.valid_until(sent);
+        if self.is_enough(nodes, &votes) && nodes.host.now() < until {
+            sweep.done();
+            let held = Held::until(token, until);
+            held.set_votes(count(&votes, Vote::Yes));
+            return Ok(Some(held));
+        }
+        nodes.give_up(sweep, &token).await;
+        Ok(None)
+    }
+
+    async fn extend(&self, nodes: &Quorum, held: &Held) -> Result<bool, BoxError> {
+        let sent = nodes.host.now();
+        let votes = nodes.extend_everywhere(&held.token).await;
+        let until = nodes.valid_until(sent);
+        let enough = if *self == Self::OfAcquired {
+            count(&votes, Vote::Yes) > held.votes() / 2 // the mistake
+        } else {
+            self.is_enough(nodes, &votes)
+        };
+        let extended = enough && nodes.host.now() < until;
+        if extended {
+            held.set_deadline(until);
+        }
+        Ok(extended)
+    }
+}

@@ -1,0 +1,62 @@
+//! B25: an attempt that failed leaves what it got on some of the nodes. Others see it there for a
+//! lease.
+
+use super::{Held, Quorum, Specimen, Vote, exhibit, quorum::count};
+use crate::{
+    scenario::Topology,
+    subject::{BoxError, Expected::Convicted, Promises, Row},
+};
+
+/// When it is left.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PartialsLeft {
+    /// When there was no majority.
+    NoMajority,
+    /// When there was one, and some node failed: that is an error.
+    OneFailed,
+}
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(PartialsLeft::NoMajority),
+        expected: Convicted(&[]),
+        summary: "Redlock that leaves what it got when that was no majority",
+    },
+    Row {
+        make: || exhibit(PartialsLeft::OneFailed),
+        expected: Convicted(&[]),
+        summary: "Redlock that fails when one node does, and leaves a majority behind",
+    },
+];
+
+impl Specimen<Quorum> for PartialsLeft {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::NoMajority => "B25a",
+            Self::OneFailed => "B25b",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .on(Topology::Nodes(3))
+            .with_deadline()
+            .with_drift_ppm(10_000)
+    }
+
+    async fn acquire(&self, nodes: &Quorum) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (nodes.host.random_token(), nodes.host.now());
+        let votes = nodes.set_everywhere(&token).await;
+        if *self == Self::OneFailed && count(&votes, Vote::Unknown) > 0 {
+            return Err("a node failed".into()); // the mistake
+        }
+        let until = nodes.valid_until(sent);
+        if count(&votes, Vote::Yes) >= nodes.majority() && nodes.host.now() < until {
+            return Ok(Some(Held::until(token, until)));
+        }
+        if *self == Self::OneFailed {
+            nodes.release_everywhere(&token).await;
+        }
+        Ok(None) // the mistake of the other: without a release
+    }
+}

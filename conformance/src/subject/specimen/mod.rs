@@ -1,0 +1,265 @@
+//! Locks that people wrote, each broken in exactly one way. The suite has to convict every one of
+//! them of what it breaks.
+//!
+//! One file per kind of mistake, with a row per variant. What is right about them comes from a
+//! [`Place`], so that a specimen shows its mistake and little else.
+
+mod b01_no_ttl_gap;
+mod b02_blind_del;
+mod b03_check_then_act;
+mod b04_getset_client_clock;
+mod b05_weak_token;
+mod b06_token_per_object;
+mod b07_finally_unlock;
+mod b08_shared_identity;
+mod b09_double_count;
+mod b10_release_lies;
+mod b11_token_cleared_early;
+mod b12_cancel_leak;
+mod b13_ghost_acquire;
+mod b14_one_strike_watchdog;
+mod b15_renewal_outlives_unlock;
+mod b16_watchdog_by_resource;
+mod b17_renews_the_dead;
+mod b18_resurrecting_extend;
+mod b19_silent_loss;
+mod b20_no_step_three;
+mod b21_clock_from_reply;
+mod b22_drift_underflow;
+mod b23_wall_clock_deadline;
+mod b24_bad_quorum;
+mod b25_partials_left;
+pub(super) mod counted;
+pub(super) mod hash;
+mod held;
+mod quorum;
+mod site;
+mod sweep;
+mod wall_clock_queue;
+pub(super) mod watchdog;
+
+pub(super) use b01_no_ttl_gap::NoTtl;
+pub(super) use b02_blind_del::BlindDel;
+pub(super) use b03_check_then_act::CheckThenAct;
+pub(super) use b04_getset_client_clock::{ClientClock, until_value};
+pub(super) use b05_weak_token::WeakToken;
+pub(super) use b08_shared_identity::{OtherThread, SharedIdentity};
+pub(super) use b10_release_lies::ReleaseLies;
+pub(super) use b13_ghost_acquire::GhostAcquire;
+pub(super) use held::Held;
+pub(super) use quorum::{Quorum, Vote};
+pub(super) use site::Site;
+pub(super) use sweep::Sweep;
+
+use super::{BoxError, Host, Promises, Row, Subject, Suspect, boxed};
+use crate::{backend::View, history::Stored};
+use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
+
+/// All specimens, in the order of their ids.
+pub const SPECIMENS: &[&[Row]] = &[
+    b01_no_ttl_gap::ROWS,
+    b02_blind_del::ROWS,
+    b03_check_then_act::ROWS,
+    b04_getset_client_clock::ROWS,
+    b05_weak_token::ROWS,
+    b06_token_per_object::ROWS,
+    b07_finally_unlock::ROWS,
+    b08_shared_identity::ROWS,
+    b09_double_count::ROWS,
+    b10_release_lies::ROWS,
+    b11_token_cleared_early::ROWS,
+    b12_cancel_leak::ROWS,
+    b13_ghost_acquire::ROWS,
+    b14_one_strike_watchdog::ROWS,
+    b15_renewal_outlives_unlock::ROWS,
+    b16_watchdog_by_resource::ROWS,
+    b17_renews_the_dead::ROWS,
+    b18_resurrecting_extend::ROWS,
+    b19_silent_loss::ROWS,
+    b20_no_step_three::ROWS,
+    b21_clock_from_reply::ROWS,
+    b22_drift_underflow::ROWS,
+    b23_wall_clock_deadline::ROWS,
+    b24_bad_quorum::ROWS,
+    b25_partials_left::ROWS,
+];
+
+/// A way of keeping a lock that does what is right: the lock object of a client process.
+pub(super) trait Place: Clone + Send + Sync + 'static {
+    /// Makes the lock object; `patience` is how long a reply is waited for.
+    fn open(
+        host: &Host,
+        key: &str,
+        lease: Duration,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Self, BoxError>> + Send;
+
+    /// The same for one task, where each is an owner of its own.
+    fn of_task(&self) -> Self {
+        self.clone()
+    }
+
+    /// Takes the lock if it is free.
+    fn acquire(&self) -> impl Future<Output = Result<Option<Held>, BoxError>> + Send;
+
+    /// Extends a grant by the lease.
+    fn extend(&self, held: &Held) -> impl Future<Output = Result<bool, BoxError>> + Send;
+
+    /// Gives a grant back.
+    fn release(&self, held: &Held) -> impl Future<Output = Result<bool, BoxError>> + Send;
+
+    /// Removes a token in the background, if it is there.
+    fn sweep(&self, token: String);
+}
+
+/// A lock that is right but for what it does itself.
+pub(super) trait Specimen<P: Place = Site>: Send + Sync + 'static {
+    /// The name under which it is listed.
+    fn id(&self) -> &'static str;
+
+    /// What its authors claim.
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+    }
+
+    /// How long it waits for a reply.
+    fn patience(&self, host: &Host) -> Duration {
+        host.request_timeout()
+    }
+
+    /// Whether each task is an owner of its own.
+    fn is_per_task(&self) -> bool {
+        false
+    }
+
+    /// Takes the lock if it is free.
+    fn acquire(&self, place: &P) -> impl Future<Output = Result<Option<Held>, BoxError>> + Send {
+        place.acquire()
+    }
+
+    /// Extends the grant by the lease.
+    fn extend(
+        &self,
+        place: &P,
+        held: &Held,
+    ) -> impl Future<Output = Result<bool, BoxError>> + Send {
+        place.extend(held)
+    }
+
+    /// Gives the grant back.
+    fn release(
+        &self,
+        place: &P,
+        held: &Held,
+    ) -> impl Future<Output = Result<bool, BoxError>> + Send {
+        held.end();
+        place.release(held)
+    }
+
+    /// The guard was dropped without a release.
+    fn dropped(&self, place: &P, held: &Held) {
+        held.end();
+        place.sweep(held.token.clone());
+    }
+
+    /// Until when the grant is believed in, on the host's clock.
+    fn deadline(&self, place: &P, held: &Held) -> Duration {
+        let _ = place;
+        held.deadline()
+    }
+
+    /// What a node stores for the lock.
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        view.string(key).into_iter().collect()
+    }
+}
+
+/// Puts a specimen on the list.
+pub(super) fn exhibit<P: Place>(specimen: impl Specimen<P>) -> Box<dyn Suspect> {
+    boxed(Exhibit(Arc::new(specimen), PhantomData))
+}
+
+/// One that does everything right, under a name and with what it claims.
+pub(super) struct Right(pub(super) &'static str, pub(super) Promises);
+
+impl<P: Place> Specimen<P> for Right {
+    fn id(&self) -> &'static str {
+        self.0
+    }
+
+    fn promises(&self) -> Promises {
+        self.1
+    }
+}
+
+/// A specimen as a subject.
+struct Exhibit<S, P>(Arc<S>, PhantomData<fn() -> P>);
+
+/// A grant of a specimen.
+struct Guard<S: Specimen<P>, P: Place> {
+    specimen: Arc<S>,
+    place: P,
+    held: Held,
+    released: bool,
+}
+
+impl<S: Specimen<P>, P: Place> Drop for Guard<S, P> {
+    fn drop(&mut self) {
+        if !self.released {
+            self.specimen.dropped(&self.place, &self.held);
+        }
+    }
+}
+
+impl<S: Specimen<P>, P: Place> Subject for Exhibit<S, P> {
+    type Lock = P;
+    type Grant = Guard<S, P>;
+
+    fn name(&self) -> &'static str {
+        self.0.id()
+    }
+
+    fn promises(&self) -> Promises {
+        self.0.promises()
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<P, BoxError> {
+        P::open(host, key, lease, self.0.patience(host)).await
+    }
+
+    fn of_task(&self, place: &P) -> Option<P> {
+        self.0.is_per_task().then(|| place.of_task())
+    }
+
+    async fn try_lock(&self, place: &P) -> Result<Option<Self::Grant>, BoxError> {
+        let held = self.0.acquire(place).await?;
+        Ok(held.map(|held| Guard {
+            specimen: Arc::clone(&self.0),
+            place: place.clone(),
+            held,
+            released: false,
+        }))
+    }
+
+    async fn extend(&self, place: &P, guard: &Self::Grant) -> Result<bool, BoxError> {
+        self.0.extend(place, &guard.held).await
+    }
+
+    async fn release(&self, place: &P, mut guard: Self::Grant) -> Result<bool, BoxError> {
+        guard.released = true;
+        self.0.release(place, &guard.held).await
+    }
+
+    fn deadline(&self, guard: &Self::Grant) -> Option<Duration> {
+        let promised = self.0.promises().deadline;
+        promised.then(|| self.0.deadline(&guard.place, &guard.held))
+    }
+
+    async fn lost(&self, guard: &Self::Grant) {
+        guard.held.lost().await;
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        self.0.stored(view, key)
+    }
+}

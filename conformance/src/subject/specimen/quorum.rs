@@ -1,0 +1,199 @@
+//! Redlock as it should be: the same token on most of several nodes that know nothing of each other.
+
+use super::{Held, Place, Site, Sweep};
+use crate::subject::{BoxError, Host};
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+use tokio::sync::OnceCell;
+
+/// What a node says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::subject) enum Vote {
+    Yes,
+    No,
+    /// It gave no answer in time.
+    Unknown,
+}
+
+/// The lock object of a client process. Clones are the same object.
+#[derive(Clone)]
+pub(in crate::subject) struct Quorum {
+    nodes: Arc<[OnceCell<Site>]>,
+    /// The process.
+    pub(in crate::subject) host: Host,
+    key: String,
+    /// How long a grant lasts.
+    pub(in crate::subject) lease: Duration,
+    patience: Duration,
+}
+
+/// What part of the lease clocks may run apart in it, one in so many.
+const DRIFT: u32 = 100;
+
+impl Quorum {
+    /// How many nodes there are.
+    pub(in crate::subject) fn size(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// More than half of all nodes, whether they can be reached or not.
+    pub(in crate::subject) fn majority(&self) -> usize {
+        self.size() / 2 + 1
+    }
+
+    /// A node; whoever cannot be reached is tried anew each time.
+    async fn site(&self, node: usize) -> Result<&Site, BoxError> {
+        let number = u8::try_from(node)?;
+        let open = || Site::on(number, &self.host, &self.key, self.lease, self.patience);
+        self.nodes[node].get_or_try_init(open).await
+    }
+
+    /// Asks all nodes at once, none for longer than a reply may take.
+    async fn ask<'a, F>(&'a self, what: impl Fn(&'a Site) -> F + Sync) -> Vec<Vote>
+    where
+        F: Future<Output = Result<bool, BoxError>> + Send,
+    {
+        let what = &what;
+        let asked = (0..self.size()).map(|node| async move {
+            let answer = async { what(self.site(node).await?).await };
+            tokio::select! {
+                biased;
+                answer = answer => match answer {
+                    Ok(true) => Vote::Yes,
+                    Ok(false) => Vote::No,
+                    Err(_) => Vote::Unknown,
+                },
+                () = self.host.sleep(self.patience) => Vote::Unknown,
+            }
+        });
+        together(asked).await
+    }
+
+    /// Sets the token on every node.
+    pub(in crate::subject) async fn set_everywhere(&self, token: &str) -> Vec<Vote> {
+        self.ask(|site| site.set_nx(token)).await
+    }
+
+    /// Extends it on every node.
+    pub(in crate::subject) async fn extend_everywhere(&self, token: &str) -> Vec<Vote> {
+        self.ask(|site| site.extend_as(token)).await
+    }
+
+    /// Removes it from every node.
+    pub(in crate::subject) async fn release_everywhere(&self, token: &str) -> Vec<Vote> {
+        self.ask(|site| site.release_as(token)).await
+    }
+
+    /// Gives up an attempt: the token is removed everywhere, later where that fails now.
+    pub(in crate::subject) async fn give_up(&self, sweep: Sweep<Self>, token: &str) {
+        let votes = self.release_everywhere(token).await;
+        if count(&votes, Vote::Unknown) == 0 {
+            sweep.done();
+        }
+    }
+
+    /// Until when a grant may be believed in that was asked for at `sent`.
+    pub(in crate::subject) fn valid_until(&self, sent: Duration) -> Duration {
+        sent + self.lease - self.lease / DRIFT
+    }
+}
+
+impl Place for Quorum {
+    async fn open(
+        host: &Host,
+        key: &str,
+        lease: Duration,
+        patience: Duration,
+    ) -> Result<Self, BoxError> {
+        Ok(Self {
+            nodes: (0..host.nodes()).map(|_| OnceCell::new()).collect(),
+            host: host.clone(),
+            key: key.to_owned(),
+            lease,
+            patience,
+        })
+    }
+
+    async fn acquire(&self) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (self.host.random_token(), self.host.now());
+        let sweep = Sweep::over(self, &token);
+        let votes = self.set_everywhere(&token).await;
+        let until = self.valid_until(sent);
+        if count(&votes, Vote::Yes) >= self.majority() && self.host.now() < until {
+            sweep.done();
+            return Ok(Some(Held::until(token, until)));
+        }
+        self.give_up(sweep, &token).await;
+        Ok(None)
+    }
+
+    async fn extend(&self, held: &Held) -> Result<bool, BoxError> {
+        let sent = self.host.now();
+        let votes = self.extend_everywhere(&held.token).await;
+        let until = self.valid_until(sent);
+        let extended = count(&votes, Vote::Yes) >= self.majority() && self.host.now() < until;
+        if !extended && count(&votes, Vote::Unknown) > 0 {
+            return Err("too few nodes answered".into());
+        }
+        Ok(extended && held.prolong(self.host.now(), until))
+    }
+
+    async fn release(&self, held: &Held) -> Result<bool, BoxError> {
+        let sweep = Sweep::over(self, &held.token);
+        let votes = self.release_everywhere(&held.token).await;
+        if count(&votes, Vote::Unknown) == 0 {
+            sweep.done();
+        }
+        if count(&votes, Vote::Yes) >= self.majority() {
+            Ok(true)
+        } else if count(&votes, Vote::No) >= self.majority() {
+            Ok(false)
+        } else {
+            Err("too few nodes answered".into())
+        }
+    }
+
+    fn sweep(&self, token: String) {
+        let nodes = self.clone();
+        self.host.spawn(async move {
+            let until = nodes.host.now() + nodes.lease;
+            loop {
+                let votes = nodes.release_everywhere(&token).await;
+                if count(&votes, Vote::Unknown) == 0 || nodes.host.now() >= until {
+                    return;
+                }
+                nodes.host.sleep(nodes.lease / 60).await;
+            }
+        });
+    }
+}
+
+/// How many nodes said this.
+pub(in crate::subject) fn count(votes: &[Vote], what: Vote) -> usize {
+    votes.iter().filter(|&&vote| vote == what).count()
+}
+
+/// Waits for all of them at once.
+async fn together<T>(futures: impl Iterator<Item = impl Future<Output = T> + Send>) -> Vec<T> {
+    let mut futures: Vec<(Option<T>, Pin<Box<_>>)> =
+        futures.map(|future| (None, Box::pin(future))).collect();
+    poll_fn(|cx| {
+        for (output, future) in futures.iter_mut().filter(|(output, _)| output.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(cx) {
+                *output = Some(ready);
+            }
+        }
+        let done = futures.iter().all(|(output, _)| output.is_some());
+        if done { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    futures
+        .into_iter()
+        .filter_map(|(output, _)| output)
+        .collect()
+}

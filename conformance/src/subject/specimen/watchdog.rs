@@ -1,0 +1,63 @@
+//! The task that extends a grant in the background, as it should be.
+
+use super::{Held, Place, Site};
+use crate::subject::BoxError;
+use std::{future::Future, time::Duration};
+
+/// Extends the grant at each third of the lease for as long as it stands. Errors pass; the holder is
+/// told of the loss when the server says so, or when the deadline is there.
+pub(in crate::subject) fn watch(site: &Site, held: &Held) {
+    watch_by(
+        site,
+        held,
+        |site, held| async move { site.extend(&held).await },
+    );
+}
+
+/// The same by another way of extending.
+pub(in crate::subject) fn watch_by<F, Fut>(site: &Site, held: &Held, extend: F)
+where
+    F: Fn(Site, Held) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<bool, BoxError>> + Send + 'static,
+{
+    let task = keep(site.clone(), held.clone(), extend);
+    site.host.spawn(task);
+}
+
+async fn keep<F, Fut>(site: Site, held: Held, extend: F)
+where
+    F: Fn(Site, Held) -> Fut,
+    Fut: Future<Output = Result<bool, BoxError>>,
+{
+    let watched = async {
+        loop {
+            let next = site.host.now() + site.lease / 3;
+            site.host.sleep_until(next.min(held.deadline())).await;
+            if site.host.now() >= held.deadline() {
+                return held.lose();
+            }
+            let renewed = within(&site, held.deadline(), extend(site.clone(), held.clone())).await;
+            if matches!(renewed, Some(Ok(false))) {
+                return held.lose();
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = held.ended() => {}
+        () = watched => {}
+    }
+}
+
+/// What comes of a request before a time on the host's clock.
+async fn within(
+    site: &Site,
+    until: Duration,
+    asked: impl Future<Output = Result<bool, BoxError>>,
+) -> Option<Result<bool, BoxError>> {
+    tokio::select! {
+        biased;
+        answer = asked => Some(answer),
+        () = site.host.sleep_until(until) => None,
+    }
+}
