@@ -49,7 +49,7 @@ pub fn verdict(trial: &Trial) -> String {
             let (asked, more): (Vec<_>, Vec<_>) = broken.iter().partition(|it| of.contains(it));
             let also = match more.len() {
                 0 => String::new(),
-                _ => format!(", breaks {} as well", ids(&more).join(", ")),
+                _ => format!(" (and {})", ids(&more).join(", ")),
             };
             format!("convicted of {}{also}", ids(&asked).join(", "))
         }
@@ -76,8 +76,18 @@ pub(crate) enum Lane {
     Server,
 }
 
+/// The notes of a history without the single tries of those who wait.
+pub(crate) fn notes_told(history: &History) -> Vec<Note> {
+    let mut notes = notes(history);
+    notes.retain(|note| {
+        let entry = history.entries.get(note.at.place.wrapping_sub(1));
+        !entry.is_some_and(|entry| matches!(entry.what, What::Attempt { .. }))
+    });
+    notes
+}
+
 /// All notes of a history, in order.
-pub(crate) fn notes(history: &History) -> Vec<Note> {
+fn notes(history: &History) -> Vec<Note> {
     let calls = history.calls();
     // What happens to a client process is shown in the lane of its first task.
     let mut first: BTreeMap<u8, Actor> = BTreeMap::new();

@@ -1,7 +1,8 @@
 //! A counterexample on an axis of true time: lanes with what filled them, as the HTML page draws it.
 
-use super::{Lane, Tokens, notes, time, wire};
+use super::{Lane, Note, Tokens, notes_told, time, wire};
 use crate::{
+    checker::Witness,
     history::{
         Access, Actor, Belief, Call, Cause, End, History, Moment, OpId, PROBE_HOST, Stored, What,
     },
@@ -27,6 +28,8 @@ pub(crate) struct Timeline {
     marks: Vec<Mark>,
     messages: Vec<Message>,
     steps: Vec<Step>,
+    /// The step with which the property is broken.
+    first: usize,
 }
 
 #[derive(Serialize)]
@@ -105,6 +108,7 @@ impl Timeline {
             end: ms(end),
             lease: ms(history.lease),
             wrong: wrong.map(|(from, to)| (ms(from), ms(to.min(end)))),
+            first: drawing.first(witness),
             steps: drawing.steps(),
             lanes: drawing.heads,
             spans: drawing.spans,
@@ -537,22 +541,36 @@ impl<'a> Drawing<'a> {
         }
     }
 
+    fn told(&self) -> impl Iterator<Item = Note> {
+        let shown = |note: &Note| {
+            let probe = matches!(note.lane, Lane::Client(actor) if actor.host == PROBE_HOST);
+            !probe && note.at.at <= self.end
+        };
+        notes_told(self.history).into_iter().filter(shown)
+    }
+
+    fn first(&self, witness: Option<&Witness>) -> usize {
+        let Some(witness) = witness.filter(|it| it.at != Moment::NEVER) else {
+            return 0;
+        };
+        let count = self.told().count();
+        let first = self.told().position(|note| note.at >= witness.at);
+        first.unwrap_or(count.saturating_sub(1))
+    }
+
     fn steps(&self) -> Vec<Step> {
-        let notes = notes(self.history).into_iter();
-        let notes = notes.filter(|note| note.at.at <= self.end);
-        let steps = notes.filter_map(|note| {
+        let steps = self.told().map(|note| {
             let (lane, who) = match note.lane {
-                Lane::Client(actor) if actor.host == PROBE_HOST => return None,
                 Lane::Client(actor) => (self.lane(Place::Client(actor)), actor.to_string()),
                 Lane::Server => (self.lane(Place::Node(0)), "server".to_owned()),
             };
-            Some(Step {
+            Step {
                 at: ms(note.at.at),
                 lane,
                 who,
                 text: note.text,
                 bad: note.bad,
-            })
+            }
         });
         steps.collect()
     }

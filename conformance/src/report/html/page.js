@@ -21,7 +21,7 @@ function show() {
   byId("detail").hidden = subject === null;
   if (subject) {
     drawDetail(subject, place < 0 ? null : place);
-    if (shown.timeline) shown.timeline.go(firstWrong(shown.timeline.it));
+    if (shown.timeline) shown.timeline.go(shown.timeline.it.first);
     scrollTo(0, 0);
     byId("subject").focus({ preventScroll: true });
     before = [name, id];
@@ -30,13 +30,6 @@ function show() {
   shown = null;
   byId("detail").replaceChildren();
   if (before) focusAgain(...before);
-}
-
-// The step at which the property is first seen to be broken.
-function firstWrong(timeline) {
-  if (!timeline.wrong) return 0;
-  const at = timeline.steps.findIndex((step) => step.at >= timeline.wrong[0]);
-  return at < 0 ? timeline.steps.length - 1 : at;
 }
 
 // Back in the matrix, the focus is where it was.

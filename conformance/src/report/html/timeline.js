@@ -3,7 +3,7 @@
 const LEFT = 92;
 const RIGHT = 14;
 const TOP = 20;
-const HEIGHTS = { client: 46, link: 24, node: 18, resource: 26 };
+const HEIGHTS = { client: 46, link: 32, node: 18, resource: 26 };
 
 class Timeline {
   constructor(timeline, onStep) {
@@ -44,7 +44,7 @@ class Timeline {
     const height = this.bottom + 26;
     fill(this.root, { viewBox: `0 0 ${this.width} ${height}`, width: this.width, height, "aria-label": this.story() }, []);
     const plot = draw("g", { "clip-path": "url(#plot)" },
-      this.axis(), this.wrong(), this.rails(), this.spans(), this.messages(), this.marks(), this.cursor());
+      this.axis(), this.rails(), this.spans(), this.messages(), this.marks(), this.future(), this.wrong(), this.cursor());
     this.root.replaceChildren(this.definitions(), plot, this.heads(), this.ticks());
   }
 
@@ -65,10 +65,7 @@ class Timeline {
     const [from, to] = this.view;
     const most = Math.max(3, Math.floor((this.width - LEFT) / 110));
     let size = 0.001;
-    for (const factor of [2, 2.5, 2].flatMap((f, i, all) => Array(12).fill(all)).flat()) {
-      if ((to - from) / size <= most) break;
-      size *= factor;
-    }
+    for (let place = 0; (to - from) / size > most; place += 1) size *= [2, 2.5, 2][place % 3];
     const ticks = [];
     for (let at = Math.ceil(from / size) * size; at <= to; at += size) ticks.push(at);
     return ticks;
@@ -143,7 +140,7 @@ class Timeline {
 
   message(message, free) {
     const [link, client, server] = message.lanes;
-    const y = this.tops[link] + (message.reply ? 16 : 8);
+    const y = this.tops[link] + (message.reply ? 23 : 9);
     const lost = message.arrived === null;
     const from = this.x(message.sent);
     const to = lost ? from + 14 : Math.max(from + 2, this.x(message.arrived));
@@ -160,8 +157,7 @@ class Timeline {
     if (lost) {
       parts.push(draw("path", { d: `M${to - 4} ${y - 4}l8 8m0 -8l-8 8` }));
     } else {
-      const d = message.reply ? `M${to + 1} ${y}l-5 -3v6z` : `M${to + 1} ${y}l-5 -3v6z`;
-      parts.push(draw("path", { class: "tip", d }));
+      parts.push(draw("path", { class: "tip", d: `M${to + 1} ${y}l-5 -3v6z` }));
     }
     if (active) {
       const [start, end] = message.reply ? [server, client] : [client, server];
@@ -173,7 +169,7 @@ class Timeline {
     const start = to + 6;
     if (start > (free.get(row) || LEFT) && (lost || this.roomAfter(message, start) > label.length * 5.6 + 8)) {
       parts.push(draw("text", { x: start, y: y + 3.5 }, label));
-      free.set(row, start + label.length * 5.6);
+      free.set(row, start + label.length * (lost ? 6.4 : 5.6));
     }
     const kind = `message ${what}${lost ? " lost" : ""}${active ? " active" : ""}`;
     return [draw("g", { class: kind }, title, parts)];
@@ -211,12 +207,19 @@ class Timeline {
     });
   }
 
+  // What has not happened yet at this step is pale.
+  future() {
+    const step = this.it.steps[this.step];
+    if (!step) return [];
+    const x = this.x(step.at);
+    return [draw("rect", { class: "future", x, y: TOP - 10, width: Math.max(0, this.width - RIGHT - x), height: this.bottom - TOP + 12 })];
+  }
+
   cursor() {
     const step = this.it.steps[this.step];
     if (!step) return [];
     const x = this.x(step.at);
     const parts = [
-      draw("rect", { class: "future", x, y: TOP - 10, width: Math.max(0, this.width - RIGHT - x), height: this.bottom - TOP + 12 }),
       draw("line", { class: "cursor", x1: x, x2: x, y1: TOP - 12, y2: this.bottom + 2 })];
     if (step.lane !== null) parts.push(draw("circle", { class: step.bad ? "cursor bad" : "cursor", cx: x, cy: this.middle(step.lane), r: 5 }));
     return parts;

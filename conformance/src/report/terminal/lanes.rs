@@ -2,8 +2,8 @@
 
 use crate::{
     checker::Witness,
-    history::{Actor, Belief, History, Moment, PROBE_HOST, What},
-    report::{Lane, Note, notes, time},
+    history::{Actor, Belief, History, Moment, PROBE_HOST},
+    report::{Lane, Note, notes_told, time},
 };
 use std::{
     collections::BTreeSet,
@@ -23,8 +23,7 @@ const ALL_MAX: usize = 150;
 /// # Errors
 /// If `out` does.
 pub fn lanes(out: &mut impl Write, history: &History, witness: Option<&Witness>) -> io::Result<()> {
-    let mut notes = notes(history);
-    notes.retain(|note| !is_attempt(history, note));
+    let notes = notes_told(history);
     let lanes: BTreeSet<Lane> = notes.iter().map(|note| note.lane).collect();
     let lanes: Vec<Lane> = lanes.into_iter().filter(|lane| !is_probe(*lane)).collect();
     let sheet = Sheet {
@@ -45,11 +44,6 @@ pub fn lanes(out: &mut impl Write, history: &History, witness: Option<&Witness>)
         }
     }
     Ok(())
-}
-
-fn is_attempt(history: &History, note: &Note) -> bool {
-    let entry = history.entries.get(note.at.place.wrapping_sub(1));
-    entry.is_some_and(|entry| matches!(entry.what, What::Attempt { .. }))
 }
 
 const fn is_probe(lane: Lane) -> bool {
