@@ -71,7 +71,12 @@ impl Facts<'_> {
         let stands = |life: &&Life<'_>| life.stood(by);
         let life = match it.call.gives_back() {
             Some(grant) => self.of_grant(it, grant).into_iter().find(stands),
-            None => self.of_call(it, by).find(stands),
+            None => {
+                let (tokens, queued) = (&self.tokens, &self.queued);
+                let put = tokens.put_by(it, &self.operations, by);
+                let mut put = put.chain(queued.put_by(it, &self.operations, by));
+                put.find(stands)
+            }
         };
         life.map(|life| Witness {
             at: by,
@@ -116,26 +121,6 @@ impl Facts<'_> {
                 let theirs = other.actor == belief.actor && other.grant != belief.grant;
                 theirs && other.from < it.ended && it.asked < other.to
             })
-    }
-
-    /// The tokens that nobody can have put there but an acquisition: no other one of its process was
-    /// under way, and none of its grants has them.
-    fn of_call<'a>(
-        &'a self,
-        it: &'a Operation,
-        by: Moment,
-    ) -> impl Iterator<Item = &'a Life<'a>> + 'a {
-        let host = it.actor.host;
-        let put = self.tokens.put(host, it.asked, by);
-        let put = put.chain(self.queued.put(host, it.asked, by));
-        put.filter(move |life| {
-            let others = self.operations.iter().any(|other| {
-                let acquires =
-                    other.op != it.op && other.actor.host == host && other.call.acquires();
-                acquires && other.asked < life.from && life.from < other.ended
-            });
-            !others
-        })
     }
 }
 

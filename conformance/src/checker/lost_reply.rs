@@ -76,7 +76,8 @@ fn ghost<'a>(
         .iter()
         .filter(|it| it.actor.host == host && it.call.acquires() && it.asked < at && at < it.ended);
     let asker = askers.next().filter(|_| askers.next().is_none())?;
-    let ghost = tokens.put(host, asker.asked, at).find(|it| it.stood(at))?;
+    let mut ghosts = tokens.put_by(asker, operations, at);
+    let ghost = ghosts.find(|it| it.stood(at))?;
     Some((asker, ghost))
 }
 
@@ -165,6 +166,22 @@ mod tests {
         assert!(!next(vec![]));
         assert!(next(vec![(5, frees(0))]));
         assert!(next(vec![(5, frees(0)), (6, stores(1, "b", Some(16)))]));
+    }
+
+    #[test]
+    fn what_another_task_may_have_put_there_is_no_ghost() {
+        let call = crate::history::Call::Try {
+            mode: crate::history::Mode::Exclusive,
+        };
+        let actor = crate::history::Actor { host: 0, task: 1 };
+        assert!(passes(vec![
+            (1, waits(1, 0, 30)),
+            (1, What::Invoke { op: 2, actor, call }),
+            (2, stores(0, "a", Some(12))),
+            (2, granted(2, Some(11))),
+            (3, cut()),
+            (20, granted(1, Some(29))),
+        ]));
     }
 
     #[test]

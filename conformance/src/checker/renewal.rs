@@ -98,7 +98,7 @@ impl Facts<'_> {
             (over && at > belief.to).then_some(at)
         });
         let end = self.history.entries.last().map_or(idle, |it| it.at);
-        let told = told.unwrap_or(Moment::at(end));
+        let told = told.unwrap_or_else(|| Moment::at(end));
         let stopped = self
             .troubles
             .stopped_for(belief.actor.host, belief.to.at, told.at);

@@ -1,7 +1,7 @@
 //! The lives of stored tokens: who put each one there, what became of it, and when. Read off what
 //! the servers were seen to store.
 
-use super::{Belief, Cause, History, Moment, What};
+use super::{Belief, Cause, History, Moment, Operation, What};
 use std::time::Duration;
 
 /// A token on a node, from its first appearance until it is gone.
@@ -155,6 +155,26 @@ impl<'a> Tokens<'a> {
     pub fn put(&self, host: u8, from: Moment, to: Moment) -> impl Iterator<Item = &Life<'a>> {
         let theirs = self.lives.iter();
         theirs.filter(move |life| life.owner == Some(host) && from < life.from && life.from < to)
+    }
+
+    /// The tokens that nobody can have put there but one acquisition: no other one of its process was
+    /// under way then.
+    pub fn put_by(
+        &self,
+        it: &Operation,
+        operations: &[Operation],
+        by: Moment,
+    ) -> impl Iterator<Item = &Life<'a>> {
+        let rivals = operations.iter().filter(|other| {
+            other.op != it.op && other.actor.host == it.actor.host && other.call.acquires()
+        });
+        let rivals: Vec<_> = rivals.map(|other| (other.asked, other.ended)).collect();
+        let put = self.put(it.actor.host, it.asked, by);
+        put.filter(move |life| {
+            let within =
+                |&(asked, ended): &(Moment, Moment)| asked < life.from && life.from < ended;
+            !rivals.iter().any(within)
+        })
     }
 
     /// The tokens that can belong to a grant: put there by its process while it acquired.
