@@ -154,6 +154,18 @@ fn any(histories: &[redouble_conformance::history::History], of: fn(&What) -> bo
     entries.any(|entry| of(&entry.what))
 }
 
+/// What the lock of these tests keeps: it cleans nothing up, and says what it likes.
+fn is_kept_by_a_simple_lock(property: &Property) -> bool {
+    matches!(
+        property,
+        Property::Conduct
+            | Property::Exclusion
+            | Property::Ownership
+            | Property::Progress
+            | Property::Truth
+    )
+}
+
 #[test]
 fn several_nodes_each_have_their_say() {
     let promises = promises().on(Topology::Nodes(3));
@@ -169,7 +181,8 @@ fn several_nodes_each_have_their_say() {
         &|_| {},
     );
     let trial = trial.unwrap();
-    assert_eq!(trial.broken(), [], "{:?}", trial.cells);
+    let broken = trial.broken();
+    assert!(!broken.iter().any(is_kept_by_a_simple_lock), "{broken:?}");
     let all = histories(promises, None, 30);
     for node in 0..3 {
         let seen = all
@@ -197,7 +210,11 @@ fn a_failover_hands_the_lock_out_twice_and_that_is_outside_of_one_nodes_guarante
             &|_| {},
         );
         let trial = trial.unwrap();
-        assert_eq!(trial.broken(), [], "{nemesis}: {:?}", trial.cells);
+        let broken = trial.broken();
+        assert!(
+            !broken.iter().any(is_kept_by_a_simple_lock),
+            "{nemesis}: {broken:?}"
+        );
         assert!(trial.total(Property::Exclusion).outside > 0, "{nemesis}");
         let all = histories(promises, Some(nemesis), 10);
         assert!(

@@ -18,6 +18,13 @@ use std::{
     time::Duration,
 };
 
+/// How often a server may refuse to end a subscription: for about a minute.
+const REFUSALS_MAX: u32 = 60;
+
+fn is_refusal(error: &NodeError) -> bool {
+    matches!(error.kind(), NodeErrorKind::Refused { .. })
+}
+
 /// The connection that messages come on, where it is not the one for requests.
 #[derive(Default)]
 pub(crate) struct Ear {
@@ -177,7 +184,24 @@ impl Keeper {
                 () = deserted.notified() => {}
             }
             if self.hub().interrupt_if_deserted(&self.channel) {
-                return self.send(&line, "UNSUBSCRIBE").await.map(|()| true);
+                return self.unsubscribe(&line).await.map(|()| true);
+            }
+        }
+    }
+
+    /// A server that refuses, because it is busy or loading, goes on sending messages: it is asked again.
+    async fn unsubscribe(&self, line: &Arc<Line>) -> Result<(), NodeError> {
+        let mut refused = 0;
+        loop {
+            match self.send(line, "UNSUBSCRIBE").await {
+                Err(error) if is_refusal(&error) && refused < REFUSALS_MAX => {
+                    let env = self.node.env();
+                    let random = retry::draw(env.random());
+                    let pause = retry::back_off(refused, Duration::MAX, random);
+                    refused += 1;
+                    env.sleep_until(env.now().saturating_add(pause)).await;
+                }
+                outcome => return outcome,
             }
         }
     }

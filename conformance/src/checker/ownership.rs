@@ -21,7 +21,6 @@ pub struct Ownership;
 struct Tenure<'a> {
     stored: &'a Stored,
     owner: u8,
-    since: Moment,
 }
 
 impl Checker for Ownership {
@@ -58,11 +57,7 @@ impl Checker for Ownership {
                 let known = before.iter().find(|it| it.stored.token == stored.token);
                 match (known, *cause) {
                     (Some(before), _) => now.push(Tenure { stored, ..*before }),
-                    (None, Cause::Client(owner)) => now.push(Tenure {
-                        stored,
-                        owner,
-                        since: at,
-                    }),
+                    (None, Cause::Client(owner)) => now.push(Tenure { stored, owner }),
                     (None, Cause::Server | Cause::Fault) => {}
                 }
             }
