@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(request(set), "SET lock 0123456789abc…");
         assert_eq!(
             request(&set[..30]),
-            "SET lock …",
+            "SET lock 01 …",
             "only its first bytes are there"
         );
         assert_eq!(request(b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n"), "PING");
