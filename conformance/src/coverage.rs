@@ -52,7 +52,9 @@ const fn held(promises: &Promises) -> bool {
 }
 
 const fn unfenced(promises: &Promises) -> bool {
-    matches!(promises.kind, Kind::Mutex) && matches!(promises.fencing, Fencing::None)
+    matches!(promises.kind, Kind::Mutex)
+        && matches!(promises.fencing, Fencing::None)
+        && !promises.reentrant
 }
 
 const fn replicated(promises: &Promises) -> bool {
@@ -75,7 +77,7 @@ const SIGHTS: [Sight; 14] = [
     sight("expiry while held", 10, expires, |eyes| {
         eyes.expiry_while_held()
     }),
-    sight("expiry in spite of a watchdog", 5, watched, |eyes| {
+    sight("expiry in spite of a watchdog", 2, watched, |eyes| {
         eyes.expiry_while_held()
     }),
     sight("acquire unknown, executed", 5, held, |eyes| {
