@@ -555,7 +555,7 @@ impl<'a> Drawing<'a> {
         };
         let count = self.told().count();
         let first = self.told().position(|note| note.at >= witness.at);
-        first.unwrap_or(count.saturating_sub(1))
+        first.unwrap_or_else(|| count.saturating_sub(1))
     }
 
     fn steps(&self) -> Vec<Step> {
