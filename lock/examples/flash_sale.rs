@@ -6,6 +6,8 @@
 //! Run it: `cargo run -p redouble-lock --example flash_sale`
 
 #![allow(
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "an example shows what it does"
