@@ -77,7 +77,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "the late write: {}",
         late.as_ref()
             .err()
-            .map_or("accepted!".into(), ToString::to_string)
+            .map_or_else(|| "accepted!".into(), ToString::to_string)
     );
     assert!(late.is_err());
     assert_eq!(
