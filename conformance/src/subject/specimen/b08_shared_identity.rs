@@ -64,6 +64,11 @@ impl Specimen for SharedIdentity {
         Ok(hash::leave(site, &held.token).await?.is_some())
     }
 
+    fn dropped(&self, site: &Site, held: &Held) {
+        held.end();
+        hash::forget(site, held.token.clone());
+    }
+
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
         hash::owners(view, key)
     }

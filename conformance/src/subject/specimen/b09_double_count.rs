@@ -1,7 +1,7 @@
 //! B09: taking a lock once more is counted at the server, and a request without an answer is sent
 //! again. One release leaves one behind, and the watchdog keeps it.
 
-use super::{Held, Site, Specimen, exhibit, hash};
+use super::{Held, Site, Specimen, exhibit, hash, watchdog};
 use crate::{
     backend::View,
     checker::Property::CleanUp,
@@ -36,28 +36,21 @@ impl Specimen for DoubleCount {
             return Ok(None);
         }
         let held = Held::until(owner, sent + site.lease);
-        let (site, kept) = (site.clone(), held.clone());
-        site.host.clone().spawn(async move {
-            // It stops when the server says that the owner is gone.
-            loop {
-                site.host.sleep(site.lease / 3).await;
-                let sent = site.host.now();
-                match hash::stay(&site, &kept.token).await {
-                    Ok(true) => kept.set_deadline(sent + site.lease),
-                    Ok(false) => return kept.lose(),
-                    Err(_) => {}
-                }
-            }
-        });
+        watchdog::watch_by(site, &held, hash::extend);
         Ok(Some(held))
     }
 
     async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
-        hash::stay(site, &held.token).await
+        hash::extend(site.clone(), held.clone()).await
     }
 
     async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
         Ok(hash::leave(site, &held.token).await?.is_some())
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        held.end();
+        hash::forget(site, held.token.clone());
     }
 
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {

@@ -84,9 +84,10 @@ async fn renew(flaw: OneStrike, site: Site, held: Held) {
         OneStrike::Error | OneStrike::StaleEntry => None,
     };
     while held.stands() {
-        site.host.sleep(site.lease / 3).await;
-        if !held.stands() {
-            return;
+        tokio::select! {
+            biased;
+            () = held.ended() => return,
+            () = site.host.sleep(site.lease / 3) => {}
         }
         if site.host.now() >= held.deadline() {
             return held.lose();

@@ -85,7 +85,10 @@ async fn renew(site: &Site, held: &Held) {
         site.host.sleep(site.lease / 3).await;
         let sent = site.host.now();
         match site.extend_as(&held.token).await {
-            Ok(true) => held.set_deadline(sent + site.lease),
+            Ok(true) if held.stands() => {
+                held.prolong(site.host.now(), sent + site.lease);
+            }
+            Ok(true) => {}
             Ok(false) => return held.lose(),
             Err(_) => {}
         }

@@ -28,6 +28,15 @@ pub(in crate::subject) async fn leave(site: &Site, owner: &str) -> Result<Option
     Ok(u64::try_from(left).ok())
 }
 
+/// Gives it back once, in the background.
+pub(in crate::subject) fn forget(site: &Site, owner: String) {
+    let task = {
+        let site = site.clone();
+        async move { drop(leave(&site, &owner).await) }
+    };
+    site.host.spawn(task);
+}
+
 /// Extends the lease of an owner.
 pub(in crate::subject) async fn stay(site: &Site, owner: &str) -> Result<bool, BoxError> {
     site.eval(STAY, &[owner, &site.lease_ms()]).await
