@@ -5,7 +5,7 @@
 //! each row of the verdict matrix gets its share of runs.
 
 use super::{
-    Event, Happening, Scenario, Schedule, Topology,
+    Event, Fault, Happening, Op, Scenario, Schedule, Topology,
     nemesis::{HOSTS_MAX, NEMESES, Nemesis, Strike, UNITS_PER_LEASE},
     workload,
 };
@@ -178,22 +178,36 @@ const fn ms(units: u64) -> u64 {
     units * LEASE_MS / UNITS_PER_LEASE
 }
 
-/// Every other fault begins together with an operation: that is where it hurts.
+/// Every other fault begins together with an operation: that is where it hurts. Half of those that
+/// make a client late begin between its read of the resource and its write, if it goes there.
 fn aimed((at, fault): (u64, Happening), ops: &[(u64, Happening)]) -> (u64, Happening) {
-    let host = match fault {
-        Happening::Fault { fault, .. } if at % ms(2) == 0 => fault.host(),
+    let (struck, host) = match fault {
+        Happening::Fault { fault, .. } if at.is_multiple_of(ms(2)) => (fault, fault.host()),
         Happening::Fault { .. } | Happening::Op { .. } => return (at, fault),
     };
     // What befalls a node befalls whoever comes next.
-    let theirs = ops.iter().filter(|(_, op)| match op {
-        Happening::Op { actor, .. } => host.is_none_or(|host| host == actor.host),
-        Happening::Fault { .. } => false,
+    let theirs = ops.iter().filter_map(|&(begins, ref op)| match *op {
+        Happening::Op { actor, op } => {
+            let ahead = begins >= at && host.is_none_or(|host| host == actor.host);
+            ahead.then_some((begins, op))
+        }
+        Happening::Fault { .. } => None,
     });
-    let next = theirs
-        .map(|&(begins, _)| begins)
-        .filter(|&begins| begins >= at)
-        .min();
-    (next.unwrap_or(at), fault)
+    let accesses = theirs.clone().filter(|&(_, op)| op == Op::Access);
+    let next = theirs.map(|(begins, _)| begins).min().unwrap_or(at);
+    let begins = match accesses.map(|(begins, _)| begins).min() {
+        Some(access) if makes_late(struck) && at.is_multiple_of(ms(4)) => access + ms(1),
+        _ => next,
+    };
+    (begins, fault)
+}
+
+/// Whether what a client has begun ends late because of it.
+const fn makes_late(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Pause { .. } | Fault::Suspend { .. } | Fault::Delay { .. } | Fault::Partition { .. }
+    )
 }
 
 impl Strike {
