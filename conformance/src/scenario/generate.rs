@@ -5,7 +5,7 @@
 //! each row of the verdict matrix gets its share of runs.
 
 use super::{
-    Event, Happening, Scenario, Schedule, Topology,
+    Event, Fault, Happening, Op, Scenario, Schedule, Topology,
     nemesis::{HOSTS_MAX, NEMESES, Nemesis, Strike, UNITS_PER_LEASE},
     workload,
 };
@@ -184,27 +184,42 @@ const fn ms(units: u64) -> u64 {
 const MESSAGES: u64 = 5;
 
 /// Every other fault begins together with an operation, or some messages later: that is where it
-/// hurts. On average a message takes half of what it may take.
+/// hurts. Half of those that make a client late meet it on its way to the resource, if it goes there.
+/// On average a message takes half of what it may take.
 fn aimed(
     (at, fault): (u64, Happening),
     ops: &[(u64, Happening)],
     latency_ms: u64,
 ) -> (u64, Happening) {
-    let host = match fault {
-        Happening::Fault { fault, .. } if at % ms(2) == 0 => fault.host(),
+    let (struck, host) = match fault {
+        Happening::Fault { fault, .. } if at.is_multiple_of(ms(2)) => (fault, fault.host()),
         Happening::Fault { .. } | Happening::Op { .. } => return (at, fault),
     };
     // What befalls a node befalls whoever comes next.
-    let theirs = ops.iter().filter(|(_, op)| match op {
-        Happening::Op { actor, .. } => host.is_none_or(|host| host == actor.host),
-        Happening::Fault { .. } => false,
+    let theirs = ops.iter().filter_map(|&(begins, ref op)| match *op {
+        Happening::Op { actor, op } => {
+            let ahead = begins >= at && host.is_none_or(|host| host == actor.host);
+            ahead.then_some((begins, op))
+        }
+        Happening::Fault { .. } => None,
     });
-    let next = theirs
-        .map(|&(begins, _)| begins)
-        .filter(|&begins| begins >= at)
-        .min();
+    let accesses = theirs.clone().filter(|&(_, op)| op == Op::Access);
+    let next = if makes_late(struck) && at.is_multiple_of(ms(4)) {
+        accesses.map(|(begins, _)| begins).min()
+    } else {
+        None
+    };
+    let next = next.or_else(|| theirs.map(|(begins, _)| begins).min());
     let into = at / ms(2) % MESSAGES * latency_ms / 2;
     (next.map_or(at, |begins| begins + into), fault)
+}
+
+/// Whether what a client has begun ends late because of it.
+const fn makes_late(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Pause { .. } | Fault::Suspend { .. } | Fault::Delay { .. } | Fault::Partition { .. }
+    )
 }
 
 impl Strike {

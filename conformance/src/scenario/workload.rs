@@ -70,10 +70,10 @@ fn cycle(reentrant: bool, overwork: bool) -> impl Strategy<Value = Cycle> {
     };
     let nested = if reentrant { 6 } else { 0 };
     let extra = prop_oneof![
-        10 => Just(Extra::Nothing),
+        6 => Just(Extra::Nothing),
         4 => Just(Extra::Renew),
         1 => (1..6_u32).prop_map(Extra::CancelledRenew),
-        4 => Just(Extra::Access),
+        8 => Just(Extra::Access),
         nested => Just(Extra::Nested),
     ];
     let end = prop_oneof![
