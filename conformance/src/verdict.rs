@@ -81,6 +81,13 @@ fn cost(nemesis: &str) -> Cost {
 /// early nothing helps but more of them.
 #[must_use]
 pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Property) -> Claim {
+    let tidies = matches!(
+        property,
+        Property::Cancellation | Property::CleanUp | Property::LostReply
+    );
+    if tidies && !promises.tidy {
+        return Claim::Outside;
+    }
     let borne = |nemesis: &str| promises.survives_failover && nemesis == "failover";
     let claims = nemeses
         .iter()
@@ -121,12 +128,19 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
         // Nothing keeps them but the server.
         Cost::Memory | Cost::Resurrection => match property {
             Property::Accesses | Property::Fencing => only_if(lasting),
-            Property::Admission | Property::Latch => Claim::Outside,
+            // A queue is kept in time by the same clock, and lost with the same keys.
+            Property::Admission | Property::Latch | Property::Fairness => Claim::Outside,
+            // What keeps a lease alive must find it there.
+            Property::Renewal => quorum,
             _ => Claim::Holds,
         },
         // Two masters may mint equal tokens; the resource refuses the second.
         Cost::Unity => match property {
-            Property::Fencing | Property::Admission | Property::Latch => Claim::Outside,
+            Property::Fencing
+            | Property::Admission
+            | Property::Latch
+            | Property::Fairness
+            | Property::Renewal => Claim::Outside,
             _ => only_if(!believed),
         },
         Cost::Patience if waits_for_leases(property) => quorum,

@@ -33,7 +33,7 @@ fn each_kind_says_yes_and_no_to_all_that_it_offers() {
         let suspect = (row.make)();
         let generator = Generator::of(suspect.promises(), None);
         let mut told: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
-        for seed in 0..104 {
+        for seed in 0..400 {
             let run = suspect.play(&Double, &generator.scenario(seed));
             let history = run.expect("the double is there").history;
             let calls = history.calls();

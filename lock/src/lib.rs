@@ -185,6 +185,7 @@ mod owner;
 mod parts;
 mod retry;
 mod script;
+mod signal;
 mod token;
 mod watch;
 mod watchdog;

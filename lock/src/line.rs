@@ -4,6 +4,7 @@ use crate::{
     environment::{BoxFuture, Environment},
     error::{NodeError, NodeErrorKind},
     hub::Hub,
+    signal::Signal,
     wire::{Command, Dialled, Push, Pushes, Reply, Wire},
 };
 use std::{
@@ -13,7 +14,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// A connection. Requests that are sent over the same line are executed in that order. It closes
 /// with its last owner, also when its driver still waits for an answer that never comes.
@@ -29,8 +30,8 @@ struct Hearing {
     hears: AtomicBool,
     /// Whether the node was told to push changes of what is read here.
     tracks: AtomicBool,
-    /// Changes when the node may have forgotten the subscriptions of this line.
-    interruptions: watch::Sender<()>,
+    /// Raised when the node may have forgotten the subscriptions of this line.
+    interruptions: Signal,
 }
 
 impl Line {
@@ -48,7 +49,7 @@ impl Line {
         let hearing = Arc::new(Hearing {
             hears: AtomicBool::new(has_pushes),
             tracks: AtomicBool::new(false),
-            interruptions: watch::Sender::new(()),
+            interruptions: Signal::default(),
         });
         let (open, closed) = oneshot::channel();
         if driver.is_some() || has_pushes {
@@ -100,9 +101,9 @@ impl Line {
         self.hearing.interrupt(hub);
     }
 
-    /// Changes with each interruption from now on.
-    pub(crate) fn interruptions(&self) -> watch::Receiver<()> {
-        self.hearing.interruptions.subscribe()
+    /// Raised with each interruption.
+    pub(crate) fn interruptions(&self) -> &Signal {
+        &self.hearing.interruptions
     }
 }
 
@@ -110,7 +111,7 @@ impl Hearing {
     /// What is missed from here on is not known.
     fn interrupt(&self, hub: &Hub) {
         self.tracks.store(false, Ordering::Release);
-        self.interruptions.send_replace(());
+        self.interruptions.raise();
         hub.changed(None);
     }
 

@@ -170,14 +170,15 @@ impl Keeper {
         let Some(line) = self.node.listening_line(self.limit()).await? else {
             return Ok(false);
         };
-        let mut interruptions = line.interruptions();
+        let interruptions = line.interruptions();
+        let before = interruptions.count();
         self.send(&line, "SUBSCRIBE").await?;
         self.hub().confirm(&self.channel);
         let deserted = self.hub().desertion(&self.channel);
         loop {
             tokio::select! {
                 biased;
-                _ = interruptions.changed() => {
+                () = interruptions.after(before) => {
                     self.hub().interrupt(&self.channel);
                     return Ok(true);
                 }

@@ -10,66 +10,9 @@ mod rig;
 
 use redouble::Server;
 use redouble_lock::{LockError, LockManager, LossReason, NodeErrorKind, Redlock, Release};
-use rig::{KEY, LEASE, Test, ask, locks, pass, server};
-use std::{
-    env,
-    net::TcpListener,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use rig::{KEY, LEASE, Test, ask, locks, pass, real::RealServer, server};
+use std::time::Duration;
 use tokio::time::Instant;
-
-/// A real server; it ends with this value.
-struct RealServer {
-    process: Child,
-    port: u16,
-}
-
-impl RealServer {
-    /// What `REDOUBLE_REDIS` names, else the one of the `PATH`; nothing if that is `off` or missing.
-    async fn start() -> Option<Self> {
-        let program = env::var("REDOUBLE_REDIS").unwrap_or_else(|_| "redis-server".into());
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let mut command = Command::new(program);
-        let command = command.args([
-            "--port",
-            &port.to_string(),
-            "--save",
-            "",
-            "--bind",
-            "127.0.0.1",
-        ]);
-        let process = command.stdout(Stdio::null()).spawn().ok()?;
-        let server = Self { process, port };
-        for _ in 0..500 {
-            if server
-                .client("")
-                .get_multiplexed_async_connection()
-                .await
-                .is_ok()
-            {
-                return Some(server);
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the server does not answer");
-    }
-
-    fn client(&self, query: &str) -> redis::Client {
-        redis::Client::open(format!("redis://127.0.0.1:{}{query}", self.port)).unwrap()
-    }
-}
-
-impl Drop for RealServer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 /// What is to happen on every server. `redis` is somebody else.
 async fn the_loss_is_told_at_once(

@@ -70,7 +70,7 @@ impl Facts<'_> {
         let by = Moment::at(by);
         let stands = |life: &&Life<'_>| life.stood(by);
         let life = match it.call.gives_back() {
-            Some(grant) => self.of_grant(it, grant).into_iter().find(stands),
+            Some(grant) => self.of_grant(it, grant, by).into_iter().find(stands),
             None => {
                 let (tokens, queued) = (&self.tokens, &self.queued);
                 let put = tokens.put_by(it, &self.operations, by);
@@ -97,7 +97,7 @@ impl Facts<'_> {
         let host = it.actor.host;
         let soon = it.ended.at + self.history.terms.round_trips(2);
         let since = it.asked.at.saturating_sub(self.history.request_timeout());
-        if self.troubles.heard(host, since, soon) {
+        if self.troubles.heard_everywhere(host, since, soon) {
             return Some(soon);
         }
         let well = self.troubles.last(host, since, soon + self.history.lease)?;
@@ -106,20 +106,22 @@ impl Facts<'_> {
         Some(late)
     }
 
-    /// The tokens of a grant, unless the actor holds it by another grant as well.
-    fn of_grant(&self, it: &Operation, grant: u32) -> Vec<&Life<'_>> {
+    /// The tokens of a grant, unless the actor holds it by another grant as well, or again by then.
+    fn of_grant(&self, it: &Operation, grant: u32, by: Moment) -> Vec<&Life<'_>> {
         let belief = self.beliefs.iter().find(|belief| belief.grant == grant);
-        let Some(belief) = belief.filter(|belief| !self.is_shared(belief, it)) else {
+        let Some(belief) = belief.filter(|belief| !self.is_shared(belief, it, by)) else {
             return Vec::new();
         };
-        self.tokens.of_grant(belief).collect()
+        self.tokens
+            .surely_of_grant(belief, &self.operations)
+            .collect()
     }
 
-    fn is_shared(&self, belief: &Belief, it: &Operation) -> bool {
+    fn is_shared(&self, belief: &Belief, it: &Operation, by: Moment) -> bool {
         self.history.reentrant
             && self.beliefs.iter().any(|other| {
                 let theirs = other.actor == belief.actor && other.grant != belief.grant;
-                theirs && other.from < it.ended && it.asked < other.to
+                theirs && other.asked < by && it.asked < other.to
             })
     }
 }

@@ -97,13 +97,13 @@ impl Facts<'_> {
                 return None; // an inner release removes nothing
             }
             let says = match it.outcome {
-                Outcome::Ok if !self.removed(belief, it) => {
+                Outcome::Ok if self.removed(belief, it) == 0 => {
                     "that it released the lock, but its request removed nothing"
                 }
                 Outcome::Fail(Refusal::Lost) if self.stood_throughout(belief, it) => {
                     "that the lock was lost already, but it stood all the time"
                 }
-                Outcome::Fail(Refusal::Lost) if self.removed(belief, it) => {
+                Outcome::Fail(Refusal::Lost) if self.removed(belief, it) >= self.quorum() => {
                     "that the lock was lost already, but its own request had removed it"
                 }
                 Outcome::Ok
@@ -143,28 +143,42 @@ impl Facts<'_> {
         self.tokens.of_grant(belief).chain(older).collect()
     }
 
-    /// Whether a request of the process removed the grant during the call.
-    fn removed(&self, belief: &Belief, it: &Operation) -> bool {
+    /// On how many nodes a request of the process removed the grant during the call.
+    fn removed(&self, belief: &Belief, it: &Operation) -> usize {
         let by_it = |life: &&Life<'_>| {
             let (gone, by) = life.gone;
             by == Client(it.actor.host) && it.asked < gone && gone < it.ended
         };
-        self.of_grant(belief).into_iter().any(|life| by_it(&life))
+        let lives = self.of_grant(belief);
+        let nodes: BTreeSet<u8> = lives
+            .into_iter()
+            .filter(by_it)
+            .map(|life| life.node)
+            .collect();
+        nodes.len()
     }
 
     /// Whether the one token of the grant stood on as many nodes as it takes, all the time.
     fn stood_throughout(&self, belief: &Belief, it: &Operation) -> bool {
         let lives = self.of_grant(belief);
         let names: BTreeSet<_> = lives.iter().map(|life| life.token).collect();
-        let needed = match self.history.topology {
-            Topology::Nodes(count) => usize::from(count) / 2 + 1,
-            Topology::Replicated { replicas } => 1 + usize::from(replicas),
-        };
         let everywhere = self.tokens.lives.iter().filter(|life| {
             let throughout = life.from <= it.asked && it.ended < life.gone.0;
             names.contains(life.token) && throughout
         });
+        let needed = match self.history.topology {
+            Topology::Nodes(_) => self.quorum(),
+            Topology::Replicated { replicas } => 1 + usize::from(replicas),
+        };
         names.len() == 1 && everywhere.count() >= needed
+    }
+
+    /// How many nodes it takes to hold the lock.
+    fn quorum(&self) -> usize {
+        match self.history.topology {
+            Topology::Nodes(count) => usize::from(count) / 2 + 1,
+            Topology::Replicated { .. } => 1,
+        }
     }
 
     /// Whether others held the lock or were queued at some instant of the call.
@@ -173,9 +187,13 @@ impl Facts<'_> {
             return true;
         }
         let host = it.actor.host;
-        // What appears meanwhile is its own only if nobody else of its process can have asked for it.
         let since = it.asked.at.saturating_sub(self.history.request_timeout());
-        let alone = self.troubles.heard(host, since, it.ended.at)
+        // Of several nodes votes may have been missing.
+        if self.quorum() > 1 && !self.troubles.heard_everywhere(host, since, it.ended.at) {
+            return true;
+        }
+        // What appears meanwhile is its own only if nobody else of its process can have asked for it.
+        let alone = self.troubles.heard_everywhere(host, since, it.ended.at)
             && !self.operations.iter().any(|other| {
                 other.op != it.op
                     && other.actor.host == host
@@ -220,7 +238,9 @@ impl Facts<'_> {
     /// Whether the servers' clocks showed true time.
     fn exact(&self, at: Duration) -> bool {
         let anybody = crate::history::PROBE_HOST;
-        !self.troubles.any(&[Trouble::ServerClock], anybody, at, at)
+        !self
+            .troubles
+            .any_node(&[Trouble::ServerClock], anybody, at, at)
     }
 }
 

@@ -8,7 +8,7 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{History, Life, Moment, Operation, Outcome, Refusal, Tokens, Troubles, What},
-    scenario::Lost,
+    scenario::{Lost, Topology},
 };
 use std::time::Duration;
 
@@ -81,6 +81,16 @@ fn ghost<'a>(
     Some((asker, ghost))
 }
 
+/// What a retry may take: to connect and to ask. On several nodes a round that failed is given back before
+/// the next one.
+fn trips(history: &History) -> Duration {
+    let rounds = match history.topology {
+        Topology::Nodes(2..) => 3,
+        Topology::Nodes(_) | Topology::Replicated { .. } => 2,
+    };
+    history.terms.round_trips(rounds)
+}
+
 /// By when a retry should have had the lock that its own token kept it from.
 fn delayed(
     history: &History,
@@ -90,19 +100,19 @@ fn delayed(
     cut: Moment,
 ) -> Option<Duration> {
     let from = retry.asked.max(cut);
-    let by = from.at + history.terms.round_trips(2);
+    let by = from.at + trips(history);
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let host = retry.actor.host;
     let stands = ghost.stood(Moment::at(by)) && ghost.from < from;
-    let waits = stands && by < retry.ended.at && troubles.heard(host, after_the_cut, by);
+    let waits = stands && by < retry.ended.at && troubles.heard_everywhere(host, after_the_cut, by);
     // A call that does not wait is refused at once: one that began late enough must not be.
-    let late = cut.at + history.terms.round_trips(2) <= retry.asked.at;
+    let late = cut.at + trips(history) <= retry.asked.at;
     let refused = matches!(
         retry.outcome,
         Outcome::Fail(Refusal::Contended | Refusal::TimedOut)
     );
     let turned_away = refused && late && ghost.stood(retry.asked) && ghost.stood(retry.ended);
-    let turned_away = turned_away && troubles.heard(host, after_the_cut, retry.ended.at);
+    let turned_away = turned_away && troubles.heard_everywhere(host, after_the_cut, retry.ended.at);
     match (waits, turned_away) {
         (true, _) => Some(by),
         (false, true) => Some(retry.ended.at),

@@ -7,7 +7,7 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{Actor, Cause, History, Moment, OpId, Stored, What},
-    scenario::Fault,
+    scenario::{Fault, Topology},
     simulation::PROBE_OP,
 };
 use std::{
@@ -69,6 +69,10 @@ impl Checker for Progress {
 fn left_behind(history: &History) -> Option<Witness> {
     let mut dead: BTreeSet<u8> = BTreeSet::new();
     let mut longest = history.lease + GRANULARITY;
+    let spare = match history.topology {
+        Topology::Nodes(nodes) => usize::from(nodes.saturating_sub(1) / 2),
+        Topology::Replicated { .. } => 0,
+    };
     // Per node, what is stored and whose it is.
     let mut kept: BTreeMap<u8, Vec<(&Stored, u8)>> = BTreeMap::new();
     for (at, what) in history.iter() {
@@ -115,7 +119,8 @@ fn left_behind(history: &History) -> Option<Witness> {
             .filter(|(_, owner)| dead.contains(owner));
         let outlives =
             |&(stored, owner): &(&Stored, u8)| outlives(stored, owner, at, longest, history.lease);
-        if let Some(message) = of_the_dead.filter_map(outlives).next() {
+        // Of several nodes a minority may keep it: that stops nobody.
+        if let Some(message) = of_the_dead.filter_map(outlives).nth(spare) {
             return Some(Witness {
                 at,
                 until: None,

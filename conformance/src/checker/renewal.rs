@@ -178,7 +178,8 @@ impl Facts<'_> {
             .filter_map(|belief| {
                 let host = belief.actor.host;
                 let sent_by = self.history.terms.latency + self.history.terms.grain();
-                let mut extended = tokens.of_grant(belief).flat_map(|life| {
+                let theirs = tokens.surely_of_grant(belief, &self.operations);
+                let mut extended = theirs.flat_map(|life| {
                     let pairs = life.expiries.windows(2);
                     pairs.filter_map(|pair| {
                         let (was, (at, cause, is)) = (pair[0].2, pair[1]);
@@ -189,11 +190,11 @@ impl Facts<'_> {
                 let at = extended.find(|&at| {
                     let sent_from = at.at.saturating_sub(sent_by);
                     let again = self.beliefs.iter().any(|other| {
-                        other.actor == belief.actor && other.from <= at && at < other.to
+                        other.actor == belief.actor && other.asked <= at && at < other.to
                     });
                     sent_from > belief.to.at
                         && !again
-                        && self.troubles.heard(host, sent_from, at.at)
+                        && self.troubles.heard_everywhere(host, sent_from, at.at)
                 })?;
                 let message = format!(
                     "at {} a request of {} extended the grant that it gave back at {}",

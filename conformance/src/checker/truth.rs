@@ -31,6 +31,7 @@ struct Record<'a> {
     /// From when on which node was the master, where there are replicas.
     masters: Vec<(Moment, u8)>,
     topology: Topology,
+    reentrant: bool,
 }
 
 impl Checker for Truth {
@@ -80,6 +81,7 @@ impl<'a> Record<'a> {
             nodes,
             masters,
             topology: history.topology,
+            reentrant: history.reentrant,
         }
     }
 
@@ -88,8 +90,10 @@ impl<'a> Record<'a> {
             return None;
         }
         let mut tokens = self.tokens(belief);
+        // An owner that takes it again while it gives it back does so under the same name.
         let older = beliefs.iter().filter(|older| {
-            older.actor == belief.actor && older.from < belief.asked && belief.asked < older.to
+            let stood = belief.asked < older.to || self.reentrant;
+            older.actor == belief.actor && older.from < belief.asked && stood
         });
         tokens.extend(older.flat_map(|older| self.tokens(older)));
         // The candidate that stands the longest gives the witness.

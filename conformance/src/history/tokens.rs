@@ -2,7 +2,7 @@
 //! the servers were seen to store.
 
 use super::{Belief, Cause, History, Moment, Operation, What};
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// A token on a node, from its first appearance until it is gone.
 #[derive(Clone, Debug)]
@@ -158,7 +158,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// The tokens that nobody can have put there but one acquisition: no other one of its process was
-    /// under way then.
+    /// under way when they appeared, there or on another node.
     pub fn put_by(
         &self,
         it: &Operation,
@@ -168,18 +168,28 @@ impl<'a> Tokens<'a> {
         let rivals = operations.iter().filter(|other| {
             other.op != it.op && other.actor.host == it.actor.host && other.call.acquires()
         });
-        let rivals: Vec<_> = rivals.map(|other| (other.asked, other.ended)).collect();
+        let theirs: BTreeSet<&[u8]> = rivals
+            .flat_map(|rival| self.put(it.actor.host, rival.asked, rival.ended))
+            .map(|life| life.token)
+            .collect();
         let put = self.put(it.actor.host, it.asked, by);
-        put.filter(move |life| {
-            let within =
-                |&(asked, ended): &(Moment, Moment)| asked < life.from && life.from < ended;
-            !rivals.iter().any(within)
-        })
+        put.filter(move |life| !theirs.contains(life.token))
     }
 
     /// The tokens that can belong to a grant: put there by its process while it acquired.
     pub fn of_grant(&self, belief: &Belief) -> impl Iterator<Item = &Life<'a>> {
         self.put(belief.actor.host, belief.asked, belief.from)
+    }
+
+    /// Those of them that can belong to no other grant.
+    pub fn surely_of_grant(
+        &self,
+        belief: &Belief,
+        operations: &[Operation],
+    ) -> impl Iterator<Item = &Life<'a>> {
+        let it = operations.iter().find(|it| it.op == belief.grant);
+        it.into_iter()
+            .flat_map(|it| self.put_by(it, operations, belief.from))
     }
 }
 

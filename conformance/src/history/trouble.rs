@@ -216,22 +216,40 @@ impl Troubles {
     /// so many nodes that no majority is left.
     #[must_use]
     pub fn any(&self, of: &[Trouble], host: u8, from: Duration, to: Duration) -> bool {
+        let struck = self.struck(of, host, from, to);
+        2 * struck >= u32::from(self.nodes) && struck != 0
+    }
+
+    /// The same where each single node counts: of what was left behind there, or is said of it.
+    #[must_use]
+    pub fn any_node(&self, of: &[Trouble], host: u8, from: Duration, to: Duration) -> bool {
+        self.struck(of, host, from, to) != 0
+    }
+
+    /// How many nodes these things were wrong with; all of them if something was with the process itself.
+    fn struck(&self, of: &[Trouble], host: u8, from: Duration, to: Duration) -> u32 {
         let mut struck = 0_u64;
         for span in &self.spans {
             if of.contains(&span.what) && span.concerns(host) && span.overlaps(from, to) {
                 match span.node {
-                    None => return true,
+                    None => return u32::from(self.nodes),
                     Some(node) => struck |= 1 << (node % 64),
                 }
             }
         }
-        2 * struck.count_ones() >= u32::from(self.nodes) && struck != 0
+        struck.count_ones()
     }
 
     /// Whether a client process ran throughout, and its messages went to and fro as they should.
     #[must_use]
     pub fn heard(&self, host: u8, from: Duration, to: Duration) -> bool {
         !self.any(&[Trouble::Stopped, Trouble::Messages], host, from, to)
+    }
+
+    /// The same for each node, and not just for most of them.
+    #[must_use]
+    pub fn heard_everywhere(&self, host: u8, from: Duration, to: Duration) -> bool {
+        !self.any_node(&[Trouble::Stopped, Trouble::Messages], host, from, to)
     }
 
     /// Whether nothing at all was wrong for a client process.
@@ -296,6 +314,7 @@ mod tests {
         assert!(!history.troubles().heard(0, s(0), s(2)));
         history.topology = Topology::Nodes(3);
         assert!(history.troubles().heard(0, s(0), s(2)));
+        assert!(!history.troubles().heard_everywhere(0, s(0), s(2)));
         history.push(s(1), crash(2));
         assert!(!history.troubles().heard(0, s(0), s(2)));
     }

@@ -225,29 +225,6 @@ fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
     Box::new(Arc::new(subject))
 }
 
-/// Locks over which all judges decide.
-const SETTLED: [&str; 2] = ["mutex", "mutex-watchdog"];
-
-/// Whether an accusation is not settled: of the other kinds of locks it is not known yet whether the lock, the
-/// judge or the claim is wrong where one of the judges of time and clean-up objects. Those accusations are
-/// shown, and do not decide.
-#[must_use]
-pub fn is_unsettled(name: &str, property: Property) -> bool {
-    let of_time = matches!(
-        property,
-        Property::Liveness
-            | Property::Fairness
-            | Property::WakeUp
-            | Property::Renewal
-            | Property::Cancellation
-            | Property::Timeouts
-            | Property::LostReply
-            | Property::CleanUp
-            | Property::Honesty
-    );
-    of_time && !SETTLED.contains(&name)
-}
-
 /// All subjects: ours, then the systems that people run, then what is known to be broken.
 pub fn subjects() -> impl Iterator<Item = &'static Row> {
     let known = SEEDS.iter().chain(SPECIMENS).copied().flatten();

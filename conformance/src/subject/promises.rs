@@ -30,6 +30,8 @@ pub struct Promises {
     pub signals: bool,
     /// A failover to a replica is said to lose no grant.
     pub survives_failover: bool,
+    /// What is dropped or fails half-way is undone, long before its lease would have ended.
+    pub tidy: bool,
 }
 
 /// What the fencing tokens of a lock are good for.
@@ -62,6 +64,7 @@ impl Promises {
             renews: false,
             signals: false,
             survives_failover: false,
+            tidy: true,
         }
     }
 
@@ -92,6 +95,13 @@ impl Promises {
     #[must_use]
     pub const fn with_deadline(mut self) -> Self {
         self.deadline = true;
+        self
+    }
+
+    /// What was begun and not finished is left to the end of its lease.
+    #[must_use]
+    pub const fn untidy(mut self) -> Self {
+        self.tidy = false;
         self
     }
 

@@ -8,7 +8,10 @@ use crate::{
     history::{Belief, Cause, History, Moment, Stored, What},
     scenario::{Topology, nemesis::DRIFT_PPM_MAX},
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Whether there were few enough failures for the claim to stand.
 ///
@@ -19,9 +22,9 @@ pub(super) fn stands(history: &History, property: Property, witness: &Witness) -
     let Topology::Nodes(nodes) = history.topology else {
         return false;
     };
-    let spare = usize::from(nodes.saturating_sub(1) / 2);
+    let quorum = usize::from(nodes / 2 + 1);
     if property == Property::Progress {
-        return late(history) <= spare;
+        return late(history) + quorum <= usize::from(nodes);
     }
     let beliefs = history.beliefs();
     let concerned = beliefs
@@ -31,7 +34,7 @@ pub(super) fn stands(history: &History, property: Property, witness: &Witness) -
         && !witness.grants.is_empty()
         && concerned.into_iter().all(|belief| {
             let votes = Votes::of(history, belief, witness.at);
-            votes.forgot + spare < votes.granted
+            votes.forgot + quorum <= votes.granted
         })
 }
 
@@ -70,25 +73,35 @@ impl Votes {
         let votes = tokens
             .iter()
             .map(|token| count(history, belief, token, until));
-        votes.max_by_key(|votes| votes.granted).unwrap_or_default()
+        // In doubt, the one that speaks for the lock.
+        votes
+            .max_by_key(|votes| (votes.granted, votes.forgot))
+            .unwrap_or_default()
     }
 }
 
-/// The tokens that requests of the holder's process stored while it acquired.
+/// The tokens that requests of the holder's process stored while it acquired; those that still stood at its
+/// end, if any did.
 fn tokens<'a>(history: &'a History, belief: &Belief) -> BTreeSet<&'a [u8]> {
-    let stored = history.iter().filter_map(|(at, what)| {
-        let What::Server {
-            cause: Cause::Client(host),
+    let mut put = BTreeSet::new();
+    let mut latest: BTreeMap<u8, &[Stored]> = BTreeMap::new();
+    for (at, what) in history.iter().take_while(|&(at, _)| at < belief.from) {
+        if let What::Server {
+            node,
+            cause,
             stored,
-            ..
         } = what
-        else {
-            return None;
-        };
-        let acquires = belief.asked < at && at < belief.from && *host == belief.actor.host;
-        acquires.then_some(stored)
-    });
-    stored.flatten().map(|stored| &*stored.token).collect()
+        {
+            latest.insert(*node, stored);
+            if belief.asked < at && *cause == Cause::Client(belief.actor.host) {
+                put.extend(stored.iter().map(|stored| &*stored.token));
+            }
+        }
+    }
+    let standing = latest.values().copied().flatten();
+    let standing: BTreeSet<&[u8]> = standing.map(|stored| &*stored.token).collect();
+    let both: BTreeSet<&[u8]> = put.intersection(&standing).copied().collect();
+    if both.is_empty() { put } else { both }
 }
 
 fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Votes {

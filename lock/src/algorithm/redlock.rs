@@ -13,6 +13,7 @@ use crate::{
     lease::Lease,
     retry,
     script::Script,
+    signal::Signal,
     token::{FencingToken, Token},
 };
 use ask::Asked;
@@ -22,7 +23,6 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tokio::sync::watch;
 
 static RAISE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../script/redlock/raise.lua")));
@@ -41,7 +41,7 @@ struct Shared {
     node_timeout: Duration,
     state: Mutex<State>,
     /// True from the moment at which the lock is given back: from then on no node is asked any more.
-    closed: watch::Sender<bool>,
+    closed: Signal,
 }
 
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl Redlock {
             fenced,
             node_timeout,
             state: Mutex::default(),
-            closed: watch::Sender::new(false),
+            closed: Signal::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -207,13 +207,12 @@ impl Shared {
             return;
         }
         let shared = Arc::clone(self);
-        let mut closed = self.closed.subscribe();
         let task = Box::pin(async move {
             let grown = shared.grow_until_complete(asked, lease, sent);
             tokio::select! {
                 biased;
                 // Before anything is sent.
-                _ = closed.wait_for(|&closed| closed) => {}
+                () = shared.closed.after(0) => {}
                 () = grown => {}
             }
             shared.state().growing = false;
@@ -250,7 +249,7 @@ impl Shared {
     }
 
     fn close(&self) {
-        self.closed.send_replace(true);
+        self.closed.raise();
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
+pub(crate) mod real;
+
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisResult,
     aio::MultiplexedConnection,

@@ -120,8 +120,8 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .since("3.0.0")
         .system_command()
         .syntax(
-            "key ttl:integer serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ \
-             frequency:integer]",
+            "key ttl:integer serialized-value [REPLACE]@3.0.0 [ABSTTL]@5.0.0 [IDLETIME \
+             seconds:integer]@5.0.0 [FREQ frequency:integer]@5.0.0",
         )
         .summary("RESTORE for slots that are on their way here."),
 ];

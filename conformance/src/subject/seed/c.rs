@@ -36,6 +36,7 @@ fn redlock() -> Promises {
         .on(Topology::Nodes(5))
         .with_deadline()
         .with_drift_ppm(10_000)
+        .untidy()
 }
 
 /// What is claimed of one master and its replica.

@@ -32,8 +32,8 @@ pub(in crate::subject) struct Site {
     pub(in crate::subject) me: String,
     latest: Arc<Mutex<Option<Held>>>,
     counted: Arc<AtomicU64>,
-    /// How often its owner has it, for those that count; held while that is in doubt.
-    pub(in crate::subject) depth: Arc<tokio::sync::Mutex<u64>>,
+    /// Held by who asks, for those that ask for one thing after the other.
+    pub(in crate::subject) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Site {
@@ -53,7 +53,7 @@ impl Site {
             me: host.random_token(),
             latest: Arc::default(),
             counted: Arc::default(),
-            depth: Arc::default(),
+            turn: Arc::default(),
         })
     }
 
@@ -174,7 +174,7 @@ impl Place for Site {
         Self {
             me,
             latest: Arc::default(),
-            depth: Arc::default(),
+            turn: Arc::default(),
             ..self.clone()
         }
     }
