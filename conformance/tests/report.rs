@@ -202,6 +202,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
     );
     browser.press("Enter");
     assert_eq!(browser.text("location.hash"), "#seed-A1/P1");
+    browser.until("byId('witness')");
     assert!(browser.text("byId('witness').textContent").contains("both"));
     for part in [
         "svg.timeline",
@@ -248,7 +249,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
     );
 
     browser.press("Escape");
-    assert_eq!(browser.text("location.hash"), "");
+    browser.until("location.hash === '' && !byId('witness')");
     let focus = browser.text(FOCUS);
     assert!(
         focus.starts_with("seed-A1, P1"),

@@ -190,7 +190,12 @@ impl Facts<'_> {
                 let at = extended.find(|&at| {
                     let sent_from = at.at.saturating_sub(sent_by);
                     let again = self.beliefs.iter().any(|other| {
-                        other.actor == belief.actor && other.asked <= at && at < other.to
+                        // Who takes it again does so under the same name.
+                        let since = match self.history.reentrant {
+                            true => other.asked,
+                            false => other.from,
+                        };
+                        other.actor == belief.actor && since <= at && at < other.to
                     });
                     sent_from > belief.to.at
                         && !again

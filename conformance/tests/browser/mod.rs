@@ -118,6 +118,17 @@ impl Browser {
         while self.hear()["method"] != "Page.loadEventFired" {}
     }
 
+    /// Waits until the page has caught up.
+    pub(crate) fn until(&mut self, expression: &str) {
+        for _ in 0..500 {
+            if self.get(&format!("Boolean({expression})")) == json!(true) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it never came to {expression}");
+    }
+
     /// Evaluates an expression in the page.
     pub(crate) fn get(&mut self, expression: &str) -> Value {
         let params =

@@ -34,7 +34,7 @@ const CALLS: [Call; 7] = [
 ];
 
 /// More awaits than any call has that ends.
-const AWAITS_MAX: usize = 256;
+const AWAITS_MAX: usize = 400;
 
 /// Long enough for all that is under way in the process.
 const SOON: Duration = Duration::from_millis(5);
@@ -42,7 +42,7 @@ const SOON: Duration = Duration::from_millis(5);
 async fn call(call: Call, subject: &Subject, guard: Option<Guard>) {
     match (call, guard) {
         (Call::Try, _) => drop(subject.take(Take::Try).await),
-        (Call::Lock | Call::Wait, _) => drop(subject.take(Take::AtMost(LEASE / 3)).await),
+        (Call::Lock | Call::Wait, _) => drop(subject.take(Take::AtMost(LEASE / 10)).await),
         (Call::Extend, Some(guard)) => drop(guard.extend(LEASE * 2).await),
         (Call::Lost, Some(guard)) => drop(timeout(LEASE / 10, guard.lost()).await),
         (Call::Run, Some(guard)) => drop(guard.run(pass(LEASE / 10)).await),

@@ -11,7 +11,7 @@ use crate::{
 
 pub(super) const ROWS: &[Row] = &[
     Row {
-        make: || exhibit::<Site>(Right("seed-A1", Promises::mutex_on_one_node())),
+        make: || exhibit::<Site>(Right("seed-A1", Promises::mutex_on_one_node().untidy())),
         expected: Sound,
         summary: "SET NX PX, released by a script that compares and deletes",
     },

@@ -51,6 +51,7 @@ impl Specimen for Renews {
             .with_deadline()
             .renewing()
             .signalling()
+            .untidy()
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {

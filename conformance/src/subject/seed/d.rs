@@ -118,6 +118,10 @@ impl Specimen for InOneScript {
         "seed-D5"
     }
 
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().untidy()
+    }
+
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         let (token, sent) = (site.host.random_token(), site.host.now());
         let sweep = Sweep::over(site, &token);
