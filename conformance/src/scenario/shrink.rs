@@ -136,7 +136,8 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
                 }
             }
         }
-        for nodes in 1..count {
+        // A lock on several nodes stays one.
+        for nodes in count.min(2)..count {
             let candidate = Scenario {
                 topology: match self.best.topology {
                     Topology::Nodes(_) => Topology::Nodes(nodes),

@@ -39,6 +39,7 @@ enum How {
 enum Extra {
     Nothing,
     Renew,
+    RenewTwice,
     CancelledRenew(u32),
     Access,
     /// The holder takes it again, and gives that back.
@@ -72,6 +73,7 @@ fn cycle(reentrant: bool, overwork: bool) -> impl Strategy<Value = Cycle> {
     let extra = prop_oneof![
         6 => Just(Extra::Nothing),
         4 => Just(Extra::Renew),
+        2 => Just(Extra::RenewTwice),
         1 => (1..6_u32).prop_map(Extra::CancelledRenew),
         8 => Just(Extra::Access),
         nested => Just(Extra::Nested),
@@ -154,6 +156,9 @@ impl Workload {
             match cycle.extra {
                 Extra::Nothing => {}
                 Extra::Renew => ops.push((midway, Op::Renew)),
+                Extra::RenewTwice => {
+                    ops.extend([at + cycle.hold / 4, midway].map(|at| (at, Op::Renew)));
+                }
                 Extra::CancelledRenew(polls) => ops.push((midway, Op::CancelledRenew { polls })),
                 Extra::Access => ops.push((midway, Op::Access)),
                 Extra::Nested => {

@@ -2,7 +2,7 @@
 //! lease at each third of it.
 
 use crate::{
-    checker::Property::{Exclusion, Ownership},
+    checker::Property::Ownership,
     subject::{
         BoxError,
         Expected::{Convicted, Sound},
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || exhibit(Renews::Blindly),
-        expected: Convicted(&[Exclusion, Ownership]),
+        expected: Convicted(&[Ownership]),
         summary: "the same, whose extension does not ask whose lock it is",
     },
 ];

@@ -4,11 +4,7 @@
 use super::{Held, Place, Site, Specimen, exhibit};
 use crate::{
     checker::Property::{Exclusion, Ownership},
-    subject::{
-        BoxError,
-        Expected::{self, Convicted},
-        Row,
-    },
+    subject::{BoxError, Expected::Convicted, Row},
 };
 
 /// What follows the check.
@@ -23,27 +19,25 @@ pub(in crate::subject) enum CheckThenAct {
     WatchWithoutMulti,
 }
 
-const BREAKS: Expected = Convicted(&[Exclusion, Ownership]);
-
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(CheckThenAct::Del("B03a")),
-        expected: BREAKS,
+        expected: Convicted(&[Exclusion, Ownership]),
         summary: "releases by GET, compares, then DEL",
     },
     Row {
         make: || exhibit(CheckThenAct::Expire),
-        expected: BREAKS,
+        expected: Convicted(&[Ownership]),
         summary: "extends by GET, compares, then PEXPIRE",
     },
     Row {
         make: || exhibit(CheckThenAct::Set),
-        expected: BREAKS,
+        expected: Convicted(&[Ownership]),
         summary: "extends by GET, compares, then SET",
     },
     Row {
         make: || exhibit(CheckThenAct::WatchWithoutMulti),
-        expected: BREAKS,
+        expected: Convicted(&[Ownership]),
         summary: "releases by WATCH, GET and DEL, without MULTI",
     },
 ];

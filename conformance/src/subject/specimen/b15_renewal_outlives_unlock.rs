@@ -4,7 +4,7 @@
 use super::{Held, Place, Site, Specimen, counted, exhibit, hash, watchdog};
 use crate::{
     backend::View,
-    checker::Property::Renewal,
+    checker::Property::CleanUp,
     history::Stored,
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
@@ -20,17 +20,17 @@ enum Outlives {
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(Outlives::Unregistered),
-        expected: Convicted(&[Renewal]),
+        expected: Convicted(&[CleanUp]),
         summary: "ends its watchdog only if that has begun already",
     },
     Row {
         make: || exhibit(SecondRenewer),
-        expected: Convicted(&[Renewal]),
+        expected: Convicted(&[CleanUp]),
         summary: "reentrant: the second entry begins a second watchdog, and one is ended",
     },
     Row {
         make: || exhibit(Outlives::NeverEnded),
-        expected: Convicted(&[Renewal]),
+        expected: Convicted(&[CleanUp]),
         summary: "does not end its watchdog at the release",
     },
 ];

@@ -2,12 +2,8 @@
 
 use super::{Held, Site, Specimen, exhibit, wall_clock_queue::WallClockQueue};
 use crate::{
-    checker::Property::{Exclusion, Fairness, Truth},
-    subject::{
-        BoxError,
-        Expected::{self, Convicted},
-        Promises, Row, boxed,
-    },
+    checker::Property::{Exclusion, Fairness, Honesty, Truth},
+    subject::{BoxError, Expected::Convicted, Promises, Row, boxed},
 };
 use std::time::Duration;
 
@@ -19,12 +15,10 @@ enum WallClock {
     Expiry,
 }
 
-const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
-
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(WallClock::Deadline),
-        expected: BREAKS,
+        expected: Convicted(&[Honesty]),
         summary: "its holder's deadline is a time of the wall clock",
     },
     Row {
@@ -34,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || exhibit(WallClock::Expiry),
-        expected: BREAKS,
+        expected: Convicted(&[Exclusion, Truth]),
         summary: "sends the server a time of the client's wall clock (PXAT)",
     },
 ];
