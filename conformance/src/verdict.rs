@@ -81,7 +81,11 @@ fn cost(nemesis: &str) -> Cost {
 /// early nothing helps but more of them.
 #[must_use]
 pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Property) -> Claim {
-    let borne = |nemesis: &str| promises.survives_failover && nemesis == "failover";
+    let borne = |nemesis: &str| match nemesis {
+        "failover" => promises.survives_failover,
+        "node-amnesia" | "eviction" => promises.survives_amnesia,
+        _ => false,
+    };
     let claims = nemeses
         .iter()
         .filter(|nemesis| !borne(nemesis))
@@ -106,7 +110,8 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
     };
     let fenced = promises.fencing != Fencing::None;
     let lasting = promises.fencing == Fencing::Lasting;
-    let unfenced = property == Property::Accesses && !fenced;
+    let guarded = fenced || promises.guards_resource;
+    let unfenced = property == Property::Accesses && !guarded;
     let believed = believes(property) || unfenced;
     match cost {
         Cost::Nothing => Claim::Holds,
@@ -237,6 +242,23 @@ mod tests {
             for property in [Property::Honesty, Property::Timeouts, Property::Renewal] {
                 assert_eq!(on(nemesis, property), Claim::Holds, "{nemesis}, {property}");
             }
+        }
+    }
+
+    #[test]
+    fn who_claims_more_is_held_to_it() {
+        let on =
+            |promises, nemesis, property| claim(promises, &BTreeSet::from([nemesis]), property);
+        let bare = Promises::mutex_on_one_node();
+        let bold = bare.surviving_amnesia().guarding_the_resource();
+        for nemesis in ["node-amnesia", "eviction"] {
+            assert_eq!(on(bold, nemesis, Property::Exclusion), Claim::Holds);
+            assert_eq!(on(bare, nemesis, Property::Exclusion), Claim::Outside);
+        }
+        assert_eq!(on(bold, "failover", Property::Exclusion), Claim::Outside);
+        for nemesis in ["pause", "delay", "suspend"] {
+            assert_eq!(on(bold, nemesis, Property::Accesses), Claim::Holds);
+            assert_eq!(on(bare, nemesis, Property::Accesses), Claim::Outside);
         }
     }
 
