@@ -85,6 +85,14 @@ fn each_is_convicted_of_what_it_breaks() {
             })
             .collect();
         eprintln!("{:10} {}", trial.name, told.join(", "));
+        if std::env::var("SPECIMENS").is_ok() {
+            let asked = trial.counterexamples.iter();
+            for it in asked.filter(|it| of.contains(&it.property)) {
+                let message = it.judged.witness(it.property).map(|it| &*it.message);
+                eprintln!("  {}: {}", it.property.id(), message.unwrap_or_default());
+                eprintln!("{}", it.scenario.to_json());
+            }
+        }
         let convicts = |it: &&Counterexample| !proves_nothing(it, suspect.promises());
         let proven: Vec<_> = trial
             .counterexamples

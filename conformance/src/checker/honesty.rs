@@ -93,17 +93,16 @@ impl Facts<'_> {
         let (actor, at) = (it.actor, seconds(it.ended.at));
         if let Call::Release { grant } = it.call {
             let belief = self.beliefs.iter().find(|belief| belief.grant == grant)?;
-            if self.is_shared(belief, it.asked) {
-                return None; // an inner release removes nothing
-            }
+            // An inner release removes nothing; but nor does it find the lock lost.
+            let inner = self.is_shared(belief, it.asked);
             let says = match it.outcome {
-                Outcome::Ok if !self.removed(belief, it) => {
+                Outcome::Ok if !inner && !self.removed(belief, it) => {
                     "that it released the lock, but its request removed nothing"
                 }
                 Outcome::Fail(Refusal::Lost) if self.stood_throughout(belief, it) => {
                     "that the lock was lost already, but it stood all the time"
                 }
-                Outcome::Fail(Refusal::Lost) if self.removed(belief, it) => {
+                Outcome::Fail(Refusal::Lost) if !inner && self.removed(belief, it) => {
                     "that the lock was lost already, but its own request had removed it"
                 }
                 Outcome::Ok
@@ -288,6 +287,24 @@ mod tests {
         assert!(release(3, vec![(4, lost(2))]).is_some());
         let own = release(3, vec![(4, frees(0)), (5, lost(2))]);
         assert!(own.unwrap().contains("its own request had removed it"));
+    }
+
+    #[test]
+    fn an_inner_release_finds_the_lock_standing() {
+        let inner = |told| {
+            let nested = vec![
+                (2, tries(2, 0)),
+                (2, stores(0, "a", Some(12))),
+                (3, granted(2, Some(11))),
+                (4, releases(3, 0, 2)),
+                (5, told),
+            ];
+            let mut history = history(held_by_c1(nested));
+            history.reentrant = true;
+            Honesty.check(&history).witness().is_some()
+        };
+        assert!(!inner(done(3)));
+        assert!(inner(lost(3)));
     }
 
     #[test]

@@ -57,7 +57,9 @@ impl Checker for Liveness {
             patient += u32::from(waiter.outcome == Outcome::Ok || span > bound);
             (span > bound).then_some((waiter, from.at, bound, waiters))
         });
-        let failed = operations.iter().find(|it| failed(history, &troubles, it));
+        let failed = operations
+            .iter()
+            .find(|it| failed(history, &operations, &troubles, it));
         if let Some(it) = failed {
             return Finding::Violation(Witness {
                 at: it.ended,
@@ -90,12 +92,25 @@ impl Checker for Liveness {
     }
 }
 
-/// Whether a call gave up with an error although it had time left and nothing was wrong.
-fn failed(history: &History, troubles: &Troubles, it: &Operation) -> bool {
+/// Whether a call gave up with an error although it had time left and nothing was wrong since its
+/// process got its last answer: what was wrong before may have broken connections that nobody used.
+fn failed(
+    history: &History,
+    operations: &[Operation],
+    troubles: &Troubles,
+    it: &Operation,
+) -> bool {
     let Call::Acquire { wait, .. } = it.call else {
         return false;
     };
-    let since = it.asked.at.saturating_sub(history.request_timeout());
+    let answered = operations.iter().filter(|other| {
+        let told = matches!(other.outcome, Outcome::Ok | Outcome::Fail(_));
+        told && other.actor.host == it.actor.host && other.ended < it.asked
+    });
+    let answered = answered.map(|other| other.asked.at).max();
+    let since = answered.map_or(Duration::ZERO, |at| {
+        at.saturating_sub(history.request_timeout())
+    });
     it.outcome == Outcome::Unknown
         && it.ended.at < it.asked.at + wait
         && troubles.calm(it.actor.host, since, it.ended.at)
@@ -199,5 +214,35 @@ mod tests {
         assert!(failed(4, &[1]));
         assert!(!failed(4, &[0, 1]), "too few are left");
         assert!(!failed(12, &[1]), "it had no time left");
+    }
+
+    #[test]
+    fn a_connection_that_broke_meanwhile_is_no_ones_fault() {
+        let crashed_at = |at| {
+            let crash = What::Strikes {
+                fault: Fault::NodeCrash {
+                    node: 0,
+                    keeps: true,
+                },
+            };
+            let back = What::Heals {
+                fault: Fault::NodeCrash {
+                    node: 0,
+                    keeps: true,
+                },
+            };
+            let error = "broken pipe".to_owned();
+            let mut entries = vec![
+                (10, tries(1, 0)),
+                (10, refused(1)),
+                (30, waits(2, 0, 10)),
+                (31, What::Info { op: 2, error }),
+            ];
+            entries.extend([(at, crash), (at + 1, back)]);
+            entries.sort_by_key(|&(at, _)| at);
+            check(entries).witness().is_some()
+        };
+        assert!(crashed_at(3));
+        assert!(!crashed_at(15));
     }
 }

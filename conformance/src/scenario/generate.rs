@@ -184,7 +184,8 @@ const fn ms(units: u64) -> u64 {
 const MESSAGES: u64 = 5;
 
 /// Every other fault begins together with an operation, or some messages later: that is where it
-/// hurts. Half of those that make a client late meet it on its way to the resource, if it goes there.
+/// hurts. Half of those that make a client late meet it on its way to the resource, if it goes there;
+/// and half of these last until another is there.
 /// On average a message takes half of what it may take.
 fn aimed(
     (at, fault): (u64, Happening),
@@ -211,7 +212,35 @@ fn aimed(
     };
     let next = next.or_else(|| theirs.map(|(begins, _)| begins).min());
     let into = at / ms(2) % MESSAGES * latency_ms / 2;
-    (next.map_or(at, |begins| begins + into), fault)
+    let begins = next.map_or(at, |begins| begins + into);
+    if makes_late(struck) && at.is_multiple_of(ms(8)) {
+        let into = ms(at / ms(8) % THINKING);
+        (begins, until_another(begins, fault, ops, into))
+    } else {
+        (begins, fault)
+    }
+}
+
+/// For about so long, in units, somebody is at the resource.
+const THINKING: u64 = 12;
+
+/// The fault, if it ends, ends when another client has been at the resource for a while.
+fn until_another(begins: u64, fault: Happening, ops: &[(u64, Happening)], into: u64) -> Happening {
+    let Happening::Fault { for_ms, fault } = fault else {
+        return fault;
+    };
+    let others = ops.iter().filter(|(at, op)| match *op {
+        Happening::Op { actor, op } => {
+            let elsewhere = Some(actor.host) != fault.host();
+            elsewhere && op == Op::Access && *at >= begins + for_ms
+        }
+        Happening::Fault { .. } => false,
+    });
+    let next = others.map(|&(at, _)| at + into - begins).min();
+    Happening::Fault {
+        for_ms: next.unwrap_or(for_ms),
+        fault,
+    }
 }
 
 /// Whether what a client has begun ends late because of it.

@@ -50,8 +50,6 @@ pub(super) async fn wait(
             return Ok(Some(place.granted(sent)));
         }
         if site.host.now() >= until {
-            let _: u64 = site.eval(LEAVE, &[&place.token]).await?;
-            place.left();
             return Ok(None);
         }
         let rest = until.saturating_sub(site.host.now());
@@ -78,10 +76,6 @@ impl InQueue {
     fn granted(mut self, sent: Duration) -> Held {
         self.armed = false;
         Held::until(self.token.clone(), sent + self.site.lease)
-    }
-
-    fn left(mut self) {
-        self.armed = false;
     }
 }
 
