@@ -153,7 +153,7 @@ fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrat
                     .flatten()
                     .filter_map(|strike| strike.event(hosts, topology));
                 let faults: Vec<_> = faults
-                    .map(|fault| aimed(fault, &events, latency_ms))
+                    .map(|fault| aimed(fault, &events, latency_ms, workload.visits()))
                     .collect();
                 events.extend(faults);
                 events.sort_by_key(|&(at, _)| at);
@@ -184,13 +184,14 @@ const fn ms(units: u64) -> u64 {
 const MESSAGES: u64 = 5;
 
 /// Every other fault begins together with an operation, or some messages later: that is where it
-/// hurts. Half of those that make a client late meet it on its way to the resource, if it goes there;
-/// and half of these last until another is there.
+/// hurts. Where clients mostly go to the resource, half of those that make them late meet them on their
+/// way there, and last until it is the next one's turn.
 /// On average a message takes half of what it may take.
 fn aimed(
     (at, fault): (u64, Happening),
     ops: &[(u64, Happening)],
     latency_ms: u64,
+    visits: bool,
 ) -> (u64, Happening) {
     let (struck, host) = match fault {
         Happening::Fault { fault, .. } if at.is_multiple_of(ms(2)) => (fault, fault.host()),
@@ -205,7 +206,8 @@ fn aimed(
         Happening::Fault { .. } => None,
     });
     let accesses = theirs.clone().filter(|&(_, op)| op == Op::Access);
-    let next = if makes_late(struck) && at.is_multiple_of(ms(4)) {
+    let visits = visits && makes_late(struck) && at.is_multiple_of(ms(4));
+    let next = if visits {
         accesses.map(|(begins, _)| begins).min()
     } else {
         None
@@ -213,34 +215,48 @@ fn aimed(
     let next = next.or_else(|| theirs.map(|(begins, _)| begins).min());
     let into = at / ms(2) % MESSAGES * latency_ms / 2;
     let begins = next.map_or(at, |begins| begins + into);
-    if makes_late(struck) && at.is_multiple_of(ms(8)) {
-        let into = ms(at / ms(8) % THINKING);
-        (begins, until_another(begins, fault, ops, into))
+    if visits && lasts(struck) {
+        (
+            begins,
+            until_the_next(begins, fault, ops, ms(at / ms(4) % AFTER)),
+        )
     } else {
         (begins, fault)
     }
 }
 
-/// For about so long, in units, somebody is at the resource.
-const THINKING: u64 = 12;
+/// So many units after the end of a lease the next one is at the resource.
+const AFTER: u64 = 32;
 
-/// The fault, if it ends, ends when another client has been at the resource for a while.
-fn until_another(begins: u64, fault: Happening, ops: &[(u64, Happening)], into: u64) -> Happening {
+/// The fault, if it ends, ends a while after the lease of the client that it strikes.
+fn until_the_next(
+    begins: u64,
+    fault: Happening,
+    ops: &[(u64, Happening)],
+    after: u64,
+) -> Happening {
     let Happening::Fault { for_ms, fault } = fault else {
         return fault;
     };
-    let others = ops.iter().filter(|(at, op)| match *op {
+    let taken = ops.iter().filter(|(at, op)| match *op {
         Happening::Op { actor, op } => {
-            let elsewhere = Some(actor.host) != fault.host();
-            elsewhere && op == Op::Access && *at >= begins + for_ms
+            Some(actor.host) == fault.host() && op.mode().is_some() && *at <= begins
         }
         Happening::Fault { .. } => false,
     });
-    let next = others.map(|&(at, _)| at + into - begins).min();
-    Happening::Fault {
-        for_ms: next.unwrap_or(for_ms),
+    let over = taken.map(|&(at, _)| at + LEASE_MS + after).max();
+    let for_ms = over
+        .and_then(|over| over.checked_sub(begins))
+        .unwrap_or(for_ms);
+    Happening::Fault { for_ms, fault }
+}
+
+/// Whether a client is late for as long as the fault lasts.
+const fn lasts(fault: Fault) -> bool {
+    matches!(
         fault,
-    }
+        Fault::Pause { .. } | Fault::Suspend { .. } | Fault::Partition { .. }
+    )
 }
 
 /// Whether what a client has begun ends late because of it.
