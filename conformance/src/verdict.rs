@@ -88,7 +88,11 @@ pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Pro
     if tidies && !promises.tidy {
         return Claim::Outside;
     }
-    let borne = |nemesis: &str| promises.survives_failover && nemesis == "failover";
+    let borne = |nemesis: &str| match nemesis {
+        "failover" => promises.survives_failover,
+        "node-amnesia" | "eviction" => promises.survives_amnesia,
+        _ => false,
+    };
     let claims = nemeses
         .iter()
         .filter(|nemesis| !borne(nemesis))
@@ -113,7 +117,8 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
     };
     let fenced = promises.fencing != Fencing::None;
     let lasting = promises.fencing == Fencing::Lasting;
-    let unfenced = property == Property::Accesses && !fenced;
+    let guarded = fenced || promises.guards_resource;
+    let unfenced = property == Property::Accesses && !guarded;
     let believed = believes(property) || unfenced;
     match cost {
         Cost::Nothing => Claim::Holds,
@@ -251,6 +256,23 @@ mod tests {
             for property in [Property::Honesty, Property::Timeouts, Property::Renewal] {
                 assert_eq!(on(nemesis, property), Claim::Holds, "{nemesis}, {property}");
             }
+        }
+    }
+
+    #[test]
+    fn who_claims_more_is_held_to_it() {
+        let on =
+            |promises, nemesis, property| claim(promises, &BTreeSet::from([nemesis]), property);
+        let bare = Promises::mutex_on_one_node();
+        let bold = bare.surviving_amnesia().guarding_the_resource();
+        for nemesis in ["node-amnesia", "eviction"] {
+            assert_eq!(on(bold, nemesis, Property::Exclusion), Claim::Holds);
+            assert_eq!(on(bare, nemesis, Property::Exclusion), Claim::Outside);
+        }
+        assert_eq!(on(bold, "failover", Property::Exclusion), Claim::Outside);
+        for nemesis in ["pause", "delay", "suspend"] {
+            assert_eq!(on(bold, nemesis, Property::Accesses), Claim::Holds);
+            assert_eq!(on(bare, nemesis, Property::Accesses), Claim::Outside);
         }
     }
 

@@ -62,13 +62,19 @@ fn was_dropped(it: &Operation) -> bool {
 
 impl Facts<'_> {
     fn left(&self, it: &Operation) -> Option<Witness> {
-        let by = self.gone_by(it)?;
+        let servers = 0..self.history.topology.servers();
+        let left = servers.filter_map(|node| self.left_on(node, it));
+        left.min_by_key(|left| left.at)
+    }
+
+    fn left_on(&self, node: u8, it: &Operation) -> Option<Witness> {
+        let by = self.gone_by(node, it)?;
         let end = self.history.entries.last()?.at;
         if end <= by {
             return None; // the history ends before
         }
         let by = Moment::at(by);
-        let stands = |life: &&Life<'_>| life.stood(by);
+        let stands = |life: &&Life<'_>| life.node == node && life.stood(by);
         let life = match it.call.gives_back() {
             Some(grant) => self.of_grant(it, grant, by).into_iter().find(stands),
             None => {
@@ -92,12 +98,12 @@ impl Facts<'_> {
         })
     }
 
-    /// When nothing of it may be left.
-    fn gone_by(&self, it: &Operation) -> Option<Duration> {
+    /// When nothing of it may be left on a node.
+    fn gone_by(&self, node: u8, it: &Operation) -> Option<Duration> {
         let host = it.actor.host;
         let soon = it.ended.at + self.history.terms.round_trips(2);
         let since = it.asked.at.saturating_sub(self.history.request_timeout());
-        if self.troubles.heard_everywhere(host, since, soon) {
+        if self.troubles.heard_by(node, host, since, soon) {
             return Some(soon);
         }
         let well = self.troubles.last(host, since, soon + self.history.lease)?;

@@ -1,11 +1,14 @@
 //! P7, liveness: when all is well again for a waiter and a majority of servers, it is granted the lock
 //! within (waiters) x (lease + hand-over), whatever is wrong with others for good.
 //!
+//! Nor may a call that waits end in an error before its time, if nothing was wrong for it throughout:
+//! what a majority of servers can do does not fail because of one.
+//!
 //! Histories rarely stop making new acquisitions, so each one that is under way meanwhile counts as a
 //! waiter that may come first, and each extension of a grant adds a lease.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, Cause, History, Moment, Operation, Outcome};
+use crate::history::{Call, Cause, History, Moment, Operation, Outcome, Troubles};
 use std::time::Duration;
 
 /// Judges P7.
@@ -54,6 +57,22 @@ impl Checker for Liveness {
             patient += u32::from(waiter.outcome == Outcome::Ok || span > bound);
             (span > bound).then_some((waiter, from.at, bound, waiters))
         });
+        let failed = operations
+            .iter()
+            .find(|it| failed(history, &operations, &troubles, it));
+        if let Some(it) = failed {
+            return Finding::Violation(Witness {
+                at: it.ended,
+                until: None,
+                grants: vec![],
+                message: format!(
+                    "at {} a call of {} ended in an error, though nothing was wrong for it and most of \
+                     the servers",
+                    seconds(it.ended.at),
+                    it.actor,
+                ),
+            });
+        }
         match starved {
             Some((waiter, from, bound, waiters)) => Finding::Violation(Witness {
                 at: Moment::at(from + bound),
@@ -71,6 +90,30 @@ impl Checker for Liveness {
             None => Finding::Valid,
         }
     }
+}
+
+/// Whether a call gave up with an error although it had time left and nothing was wrong since its
+/// process got its last answer: what was wrong before may have broken connections that nobody used.
+fn failed(
+    history: &History,
+    operations: &[Operation],
+    troubles: &Troubles,
+    it: &Operation,
+) -> bool {
+    let Call::Acquire { wait, .. } = it.call else {
+        return false;
+    };
+    let answered = operations.iter().filter(|other| {
+        let told = matches!(other.outcome, Outcome::Ok | Outcome::Fail(_));
+        told && other.actor.host == it.actor.host && other.ended < it.asked
+    });
+    let answered = answered.map(|other| other.asked.at).max();
+    let since = answered.map_or(Duration::ZERO, |at| {
+        at.saturating_sub(history.request_timeout())
+    });
+    it.outcome == Outcome::Unknown
+        && it.ended.at < it.asked.at + wait
+        && troubles.calm(it.actor.host, since, it.ended.at)
 }
 
 fn acquires_within(it: &Operation, from: Moment, until: Duration) -> bool {
@@ -91,7 +134,11 @@ fn extensions(history: &History) -> Vec<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::hand_made::*, history::What};
+    use crate::{
+        checker::hand_made::*,
+        history::What,
+        scenario::{Fault, Topology},
+    };
 
     /// The lease is 12 s, a hand-over takes 4 s and a bit.
     fn check(entries: Vec<(u64, What)>) -> Finding {
@@ -148,5 +195,54 @@ mod tests {
     fn who_gives_up_soon_says_nothing() {
         let soon = vec![(1, waits(1, 0, 5)), (6, refused(1))];
         assert!(matches!(check(soon), Finding::Unknown(_)));
+    }
+
+    #[test]
+    fn an_error_of_a_few_servers_ends_no_call() {
+        let failed = |at, struck: &[u8]| {
+            let crash = |&node| What::Strikes {
+                fault: Fault::NodeCrash { node, keeps: true },
+            };
+            let mut entries: Vec<_> = struck.iter().map(crash).map(|it| (1, it)).collect();
+            let error = "a node failed".to_owned();
+            entries.extend([(2, waits(1, 0, 10)), (at, What::Info { op: 1, error })]);
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(failed(4, &[]));
+        assert!(failed(4, &[1]));
+        assert!(!failed(4, &[0, 1]), "too few are left");
+        assert!(!failed(12, &[1]), "it had no time left");
+    }
+
+    #[test]
+    fn a_connection_that_broke_meanwhile_is_no_ones_fault() {
+        let crashed_at = |at| {
+            let crash = What::Strikes {
+                fault: Fault::NodeCrash {
+                    node: 0,
+                    keeps: true,
+                },
+            };
+            let back = What::Heals {
+                fault: Fault::NodeCrash {
+                    node: 0,
+                    keeps: true,
+                },
+            };
+            let error = "broken pipe".to_owned();
+            let mut entries = vec![
+                (10, tries(1, 0)),
+                (10, refused(1)),
+                (30, waits(2, 0, 10)),
+                (31, What::Info { op: 2, error }),
+            ];
+            entries.extend([(at, crash), (at + 1, back)]);
+            entries.sort_by_key(|&(at, _)| at);
+            check(entries).witness().is_some()
+        };
+        assert!(crashed_at(3));
+        assert!(!crashed_at(15));
     }
 }

@@ -252,6 +252,16 @@ impl Troubles {
         !self.any_node(&[Trouble::Stopped, Trouble::Messages], host, from, to)
     }
 
+    /// The same of one node alone: whether there was nothing wrong between the process and it.
+    #[must_use]
+    pub fn heard_by(&self, node: u8, host: u8, from: Duration, to: Duration) -> bool {
+        !self.spans.iter().any(|span| {
+            let of = matches!(span.what, Trouble::Stopped | Trouble::Messages);
+            let there = span.node.is_none_or(|of| of == node);
+            of && there && span.concerns(host) && span.overlaps(from, to)
+        })
+    }
+
     /// Whether nothing at all was wrong for a client process.
     #[must_use]
     pub fn calm(&self, host: u8, from: Duration, to: Duration) -> bool {
@@ -315,6 +325,8 @@ mod tests {
         history.topology = Topology::Nodes(3);
         assert!(history.troubles().heard(0, s(0), s(2)));
         assert!(!history.troubles().heard_everywhere(0, s(0), s(2)));
+        assert!(!history.troubles().heard_by(0, 0, s(0), s(2)));
+        assert!(history.troubles().heard_by(1, 0, s(0), s(2)));
         history.push(s(1), crash(2));
         assert!(!history.troubles().heard(0, s(0), s(2)));
     }

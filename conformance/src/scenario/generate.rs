@@ -153,7 +153,7 @@ fn scenarios(promises: Promises, nemeses: &[&'static dyn Nemesis]) -> BoxedStrat
                     .flatten()
                     .filter_map(|strike| strike.event(hosts, topology));
                 let faults: Vec<_> = faults
-                    .map(|fault| aimed(fault, &events, latency_ms))
+                    .map(|fault| aimed(fault, &events, latency_ms, workload.visits()))
                     .collect();
                 events.extend(faults);
                 events.sort_by_key(|&(at, _)| at);
@@ -184,12 +184,14 @@ const fn ms(units: u64) -> u64 {
 const MESSAGES: u64 = 5;
 
 /// Every other fault begins together with an operation, or some messages later: that is where it
-/// hurts. Half of those that make a client late meet it on its way to the resource, if it goes there.
+/// hurts. Where clients mostly go to the resource, half of those that make them late meet them on their
+/// way there, and last until it is the next one's turn.
 /// On average a message takes half of what it may take.
 fn aimed(
     (at, fault): (u64, Happening),
     ops: &[(u64, Happening)],
     latency_ms: u64,
+    visits: bool,
 ) -> (u64, Happening) {
     let (struck, host) = match fault {
         Happening::Fault { fault, .. } if at.is_multiple_of(ms(2)) => (fault, fault.host()),
@@ -204,14 +206,57 @@ fn aimed(
         Happening::Fault { .. } => None,
     });
     let accesses = theirs.clone().filter(|&(_, op)| op == Op::Access);
-    let next = if makes_late(struck) && at.is_multiple_of(ms(4)) {
+    let visits = visits && makes_late(struck) && at.is_multiple_of(ms(4));
+    let next = if visits {
         accesses.map(|(begins, _)| begins).min()
     } else {
         None
     };
     let next = next.or_else(|| theirs.map(|(begins, _)| begins).min());
     let into = at / ms(2) % MESSAGES * latency_ms / 2;
-    (next.map_or(at, |begins| begins + into), fault)
+    let begins = next.map_or(at, |begins| begins + into);
+    if visits && lasts(struck) {
+        (
+            begins,
+            until_the_next(begins, fault, ops, ms(at / ms(4) % AFTER)),
+        )
+    } else {
+        (begins, fault)
+    }
+}
+
+/// So many units after the end of a lease the next one is at the resource.
+const AFTER: u64 = 32;
+
+/// The fault, if it ends, ends a while after the lease of the client that it strikes.
+fn until_the_next(
+    begins: u64,
+    fault: Happening,
+    ops: &[(u64, Happening)],
+    after: u64,
+) -> Happening {
+    let Happening::Fault { for_ms, fault } = fault else {
+        return fault;
+    };
+    let taken = ops.iter().filter(|(at, op)| match *op {
+        Happening::Op { actor, op } => {
+            Some(actor.host) == fault.host() && op.mode().is_some() && *at <= begins
+        }
+        Happening::Fault { .. } => false,
+    });
+    let over = taken.map(|&(at, _)| at + LEASE_MS + after).max();
+    let for_ms = over
+        .and_then(|over| over.checked_sub(begins))
+        .unwrap_or(for_ms);
+    Happening::Fault { for_ms, fault }
+}
+
+/// Whether a client is late for as long as the fault lasts.
+const fn lasts(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Pause { .. } | Fault::Suspend { .. } | Fault::Partition { .. }
+    )
 }
 
 /// Whether what a client has begun ends late because of it.

@@ -12,6 +12,8 @@ use proptest::{collection::vec, prelude::*};
 #[derive(Clone, Debug)]
 pub(super) struct Workload {
     kind: Kind,
+    /// Whether holders mostly go to the resource.
+    visits: bool,
     cycles: Vec<Vec<Cycle>>,
 }
 
@@ -51,12 +53,19 @@ const ROUNDS: std::ops::Range<usize> = 2..6;
 
 pub(super) fn of(promises: Promises, overwork: bool) -> impl Strategy<Value = Workload> {
     let kind = promises.kind;
-    let cycle = cycle(promises.reentrant, overwork);
-    vec(vec(cycle, ROUNDS), usize::from(HOSTS_MAX) + 1)
-        .prop_map(move |cycles| Workload { kind, cycles })
+    let workload = move |visits| {
+        let cycle = cycle(promises.reentrant, overwork, visits);
+        let cycles = vec(vec(cycle, ROUNDS), usize::from(HOSTS_MAX) + 1);
+        cycles.prop_map(move |cycles| Workload {
+            kind,
+            visits,
+            cycles,
+        })
+    };
+    prop_oneof![2 => workload(false), 1 => workload(true)]
 }
 
-fn cycle(reentrant: bool, overwork: bool) -> impl Strategy<Value = Cycle> {
+fn cycle(reentrant: bool, overwork: bool, visits: bool) -> impl Strategy<Value = Cycle> {
     let how = prop_oneof![
         2 => Just(How::Try),
         6 => (10..240_u64).prop_map(How::Wait),
@@ -70,12 +79,13 @@ fn cycle(reentrant: bool, overwork: bool) -> impl Strategy<Value = Cycle> {
         short.boxed()
     };
     let nested = if reentrant { 6 } else { 0 };
+    let (nothing, renew, access) = if visits { (3, 2, 13) } else { (9, 5, 4) };
     let extra = prop_oneof![
-        6 => Just(Extra::Nothing),
-        4 => Just(Extra::Renew),
-        2 => Just(Extra::RenewTwice),
+        nothing => Just(Extra::Nothing),
+        renew => Just(Extra::Renew),
+        1 => Just(Extra::RenewTwice),
         1 => (1..6_u32).prop_map(Extra::CancelledRenew),
-        8 => Just(Extra::Access),
+        access => Just(Extra::Access),
         nested => Just(Extra::Nested),
     ];
     let end = prop_oneof![
@@ -126,6 +136,11 @@ impl Cycle {
 }
 
 impl Workload {
+    /// Whether holders mostly go to the resource.
+    pub(super) const fn visits(&self) -> bool {
+        self.visits
+    }
+
     /// What the n-th actor does, and when; durations in units. `kept`: its last grant is never given
     /// back.
     pub(super) fn ops(&self, nth: usize, kept: bool) -> Vec<(u64, Op)> {

@@ -32,6 +32,10 @@ pub struct Promises {
     pub survives_failover: bool,
     /// What is dropped or fails half-way is undone, long before its lease would have ended.
     pub tidy: bool,
+    /// A node that forgets what it stored is said to lose no grant.
+    pub survives_amnesia: bool,
+    /// Accesses of the resource are said never to interleave, also without fencing tokens.
+    pub guards_resource: bool,
 }
 
 /// What the fencing tokens of a lock are good for.
@@ -65,6 +69,8 @@ impl Promises {
             signals: false,
             survives_failover: false,
             tidy: true,
+            survives_amnesia: false,
+            guards_resource: false,
         }
     }
 
@@ -109,6 +115,20 @@ impl Promises {
     #[must_use]
     pub const fn surviving_failover(mut self) -> Self {
         self.survives_failover = true;
+        self
+    }
+
+    /// A node that comes back empty, or evicts a key, loses no grant: what people say of it.
+    #[must_use]
+    pub const fn surviving_amnesia(mut self) -> Self {
+        self.survives_amnesia = true;
+        self
+    }
+
+    /// Nobody comes between the holder and the resource, whatever happens: what people say of it.
+    #[must_use]
+    pub const fn guarding_the_resource(mut self) -> Self {
+        self.guards_resource = true;
         self
     }
 

@@ -2,14 +2,17 @@
 
 use crate::{
     backend::View,
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Exclusion, Fencing, Truth},
     history::Stored,
     scenario::Topology,
     subject::{
         BoxError,
         Expected::{Convicted, Sound},
         Promises, Row,
-        specimen::{Held, Quorum, Right, Site, Specimen, counted, exhibit, hash, watchdog},
+        specimen::{
+            Held, Quorum, ResetOnStart, Right, Site, Specimen, counted, exhibit, hash, replicated,
+            watchdog,
+        },
     },
 };
 
@@ -20,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
         summary: "Redlock on five independent nodes",
     },
     Row {
-        make: || exhibit::<Site>(Right("seed-C2", failover())),
+        make: || exhibit::<Site>(Right("seed-C2", replicated())),
         expected: Convicted(&[Exclusion, Truth]),
         summary: "a master with a replica, said to survive a failover",
     },
@@ -28,6 +31,11 @@ pub(super) const ROWS: &[Row] = &[
         make: || exhibit(Clustered),
         expected: Convicted(&[Exclusion, Truth]),
         summary: "a reentrant lock with a watchdog on such a pair, said to be Redlock",
+    },
+    Row {
+        make: || exhibit(ResetOnStart("seed-C3a")),
+        expected: Convicted(&[Fencing]),
+        summary: "its atomic number, which every client sets to 0 when it starts",
     },
 ];
 
@@ -39,13 +47,6 @@ fn redlock() -> Promises {
         .untidy()
 }
 
-/// What is claimed of one master and its replica.
-fn failover() -> Promises {
-    Promises::mutex_on_one_node()
-        .on(Topology::Replicated { replicas: 1 })
-        .surviving_failover()
-}
-
 /// C3.
 struct Clustered;
 
@@ -55,7 +56,7 @@ impl Specimen for Clustered {
     }
 
     fn promises(&self) -> Promises {
-        failover().reentrant().with_deadline()
+        replicated().reentrant().with_deadline()
     }
 
     fn is_per_task(&self) -> bool {

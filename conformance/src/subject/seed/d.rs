@@ -1,30 +1,21 @@
 //! D: one order per person, in the steps by which such a lock is usually reached.
 
 use crate::{
-    backend::View,
     checker::Property::{Exclusion, Honesty, Ownership, Progress},
-    history::Stored,
     subject::{
         BoxError,
         Expected::{Convicted, Sound},
-        Host, Promises, Row, Subject, boxed,
+        Promises, Row, boxed,
         specimen::{
-            BlindDel, CheckThenAct, Held, NoTtl, OtherThread, Site, Specimen, Sweep, WeakToken,
-            exhibit,
+            BlindDel, CheckThenAct, Held, NoTtl, OtherThread, ProcessLocal, Site, Specimen, Sweep,
+            WeakToken, exhibit,
         },
     },
-};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
 };
 
 pub(super) const ROWS: &[Row] = &[
     Row {
-        make: || boxed(InProcess),
+        make: || boxed(ProcessLocal("seed-D0")),
         expected: Convicted(&[Exclusion]),
         summary: "a mutex of the process: two servers both enter",
     },
@@ -64,48 +55,6 @@ pub(super) const ROWS: &[Row] = &[
         summary: "the token is the process and the thread, which tasks share",
     },
 ];
-
-/// D0: nobody else hears of it.
-struct InProcess;
-
-/// Frees the mutex when it is dropped.
-struct Locked(Arc<AtomicBool>);
-
-impl Drop for Locked {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
-impl Subject for InProcess {
-    type Lock = Arc<AtomicBool>;
-    type Grant = Locked;
-
-    fn name(&self) -> &'static str {
-        "seed-D0"
-    }
-
-    fn promises(&self) -> Promises {
-        Promises::mutex_on_one_node()
-    }
-
-    async fn open(&self, _: &Host, _: &str, _: Duration) -> Result<Self::Lock, BoxError> {
-        Ok(Arc::default())
-    }
-
-    async fn try_lock(&self, lock: &Self::Lock) -> Result<Option<Locked>, BoxError> {
-        let taken = lock.swap(true, Ordering::Relaxed);
-        Ok((!taken).then(|| Locked(Arc::clone(lock))))
-    }
-
-    async fn release(&self, _: &Self::Lock, _: Locked) -> Result<bool, BoxError> {
-        Ok(true)
-    }
-
-    fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
-        Vec::new()
-    }
-}
 
 /// D5.
 struct InOneScript;

@@ -10,7 +10,7 @@ use crate::{
         BoxError,
         Expected::Convicted,
         Host, NotOffered, Promises, Row, Subject, boxed,
-        specimen::{Place, Site, hash},
+        specimen::{Place, Site, hash, readers},
     },
 };
 use std::time::Duration;
@@ -23,16 +23,6 @@ pub(super) const ROWS: &[Row] = &[Row {
     summary: "a reader that extends its lease extends that of all, also of the dead",
 }];
 
-/// Removes who is past the deadline, then enters if that is allowed. A value is `r` or `w`, and the
-/// deadline.
-const ENTER: &str = "\
-local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) \
-local all = redis.call('HGETALL', KEYS[1]) \
-for i = 1, #all, 2 do \
-if tonumber(string.sub(all[i + 1], 3)) < now then redis.call('HDEL', KEYS[1], all[i]) \
-elseif ARGV[2] == 'w' or string.sub(all[i + 1], 1, 1) == 'w' then return 0 end end \
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ':' .. (now + ARGV[3])) return 1";
-
 /// The mistake: it moves the deadline of everybody who is in there.
 const EXTEND: &str = "\
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end \
@@ -44,7 +34,7 @@ string.sub(all[i + 1], 1, 2) .. (now + ARGV[2])) end return 1";
 impl RenewsTheDead {
     async fn enter(site: &Site, how: &str) -> Result<Option<Held>, BoxError> {
         let (token, sent) = (site.host.random_token(), site.host.now());
-        let entered = site.eval(ENTER, &[&token, how, &site.lease_ms()]).await?;
+        let entered = readers::enter(site, &token, how).await?;
         let held = Held::until(token, sent + site.lease);
         if entered {
             let (site, held) = (site.clone(), held.clone());

@@ -1,6 +1,9 @@
 //! B24: a majority of something else than all nodes.
 
-use super::{Held, Quorum, Specimen, Sweep, Vote, exhibit, quorum::count};
+use super::{
+    Held, Quorum, Specimen, Sweep, Vote, exhibit,
+    quorum::{count, who},
+};
 use crate::{
     checker::Property::{Continuity, Exclusion, Truth},
     scenario::Topology,
@@ -82,7 +85,7 @@ impl Specimen<Quorum> for BadQuorum {
         if self.is_enough(nodes, &votes) && nodes.host.now() < until {
             sweep.done();
             let held = Held::until(token, until);
-            held.set_votes(count(&votes, Vote::Yes));
+            held.set_nodes(who(&votes, Vote::Yes));
             return Ok(Some(held));
         }
         nodes.give_up(sweep, &token).await;
@@ -94,7 +97,8 @@ impl Specimen<Quorum> for BadQuorum {
         let votes = nodes.extend_everywhere(&held.token).await;
         let until = nodes.valid_until(sent);
         let enough = if *self == Self::OfAcquired {
-            count(&votes, Vote::Yes) > held.votes() / 2 // the mistake
+            let had = held.nodes().count_ones() as usize;
+            count(&votes, Vote::Yes) > had / 2 // the mistake
         } else {
             self.is_enough(nodes, &votes)
         };

@@ -16,7 +16,9 @@ pub(in crate::subject) struct Held {
     pub(in crate::subject) token: String,
     deadline: Arc<Mutex<Duration>>,
     state: watch::Sender<State>,
-    votes: Arc<AtomicUsize>,
+    nodes: Arc<AtomicUsize>,
+    /// Its fencing token, where there is one.
+    pub(in crate::subject) number: Option<u64>,
 }
 
 /// What has become of a grant.
@@ -36,8 +38,15 @@ impl Held {
             token,
             deadline: Arc::new(Mutex::new(deadline)),
             state: watch::Sender::new(State::Stands),
-            votes: Arc::default(),
+            nodes: Arc::default(),
+            number: None,
         }
+    }
+
+    /// The same with a fencing token.
+    pub(in crate::subject) fn numbered(mut self, number: u64) -> Self {
+        self.number = Some(number);
+        self
     }
 
     /// Until when it is believed in, on the host's clock.
@@ -61,14 +70,14 @@ impl Held {
         in_time
     }
 
-    /// How many nodes granted it, for those that want to know.
-    pub(in crate::subject) fn votes(&self) -> usize {
-        self.votes.load(Ordering::Relaxed)
+    /// Which nodes granted it, a bit for each, for those that want to know.
+    pub(in crate::subject) fn nodes(&self) -> usize {
+        self.nodes.load(Ordering::Relaxed)
     }
 
-    /// Notes how many nodes granted it.
-    pub(in crate::subject) fn set_votes(&self, votes: usize) {
-        self.votes.store(votes, Ordering::Relaxed);
+    /// Notes which nodes granted it.
+    pub(in crate::subject) fn set_nodes(&self, nodes: usize) {
+        self.nodes.store(nodes, Ordering::Relaxed);
     }
 
     /// Tells the holder that it is lost.

@@ -29,10 +29,38 @@ mod b22_drift_underflow;
 mod b23_wall_clock_deadline;
 mod b24_bad_quorum;
 mod b25_partials_left;
+mod b26_release_only_acquired;
+mod b27_late_set;
+mod b28_self_block;
+mod b29_failed_extend_forfeits;
+mod b30_one_error_aborts;
+mod b31_node_amnesia;
+mod b32_pause_no_fence;
+mod b33_failover_loss;
+mod b34_fence_regress;
+mod b35_lost_wakeup;
+mod b36_wrong_wakeup;
+mod b37_fair_queue_ghost;
+mod b38_readers_apart;
+mod b39_permit_leak;
+mod b40_ttl_unit;
+mod b41_lease_shortened;
+mod b42_process_local;
+mod b43_nil_means_yes;
+mod b44_shared_renewer;
+mod b45_counter_restarts;
+mod b46_fence_on_writes_only;
+mod b47_fence_per_node;
+mod b48_reset_on_start;
+mod b49_ambiguous_release;
 pub(super) mod counted;
+mod ear;
+mod fair_queue;
 pub(super) mod hash;
 mod held;
+mod numbered;
 mod quorum;
+mod readers;
 mod site;
 mod sweep;
 mod wall_clock_queue;
@@ -46,13 +74,21 @@ pub(super) use b05_weak_token::WeakToken;
 pub(super) use b08_shared_identity::{OtherThread, SharedIdentity};
 pub(super) use b10_release_lies::ReleaseLies;
 pub(super) use b13_ghost_acquire::GhostAcquire;
+pub(super) use b33_failover_loss::replicated;
+pub(super) use b42_process_local::ProcessLocal;
+pub(super) use b45_counter_restarts::Counter;
+pub(super) use b48_reset_on_start::ResetOnStart;
+pub(super) use b49_ambiguous_release::Counts;
 pub(super) use held::Held;
 pub(super) use quorum::{Quorum, Vote};
 pub(super) use site::Site;
 pub(super) use sweep::Sweep;
 
-use super::{BoxError, Host, Promises, Row, Subject, Suspect, boxed};
-use crate::{backend::View, history::Stored};
+use super::{BoxError, Host, NotOffered, Promises, Row, Subject, Suspect, boxed};
+use crate::{
+    backend::View,
+    history::{Mode, Stored},
+};
 use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
 
 /// All specimens, in the order of their ids.
@@ -82,6 +118,30 @@ pub const SPECIMENS: &[&[Row]] = &[
     b23_wall_clock_deadline::ROWS,
     b24_bad_quorum::ROWS,
     b25_partials_left::ROWS,
+    b26_release_only_acquired::ROWS,
+    b27_late_set::ROWS,
+    b28_self_block::ROWS,
+    b29_failed_extend_forfeits::ROWS,
+    b30_one_error_aborts::ROWS,
+    b31_node_amnesia::ROWS,
+    b32_pause_no_fence::ROWS,
+    b33_failover_loss::ROWS,
+    b34_fence_regress::ROWS,
+    b35_lost_wakeup::ROWS,
+    b36_wrong_wakeup::ROWS,
+    b37_fair_queue_ghost::ROWS,
+    b38_readers_apart::ROWS,
+    b39_permit_leak::ROWS,
+    b40_ttl_unit::ROWS,
+    b41_lease_shortened::ROWS,
+    b42_process_local::ROWS,
+    b43_nil_means_yes::ROWS,
+    b44_shared_renewer::ROWS,
+    b45_counter_restarts::ROWS,
+    b46_fence_on_writes_only::ROWS,
+    b47_fence_per_node::ROWS,
+    b48_reset_on_start::ROWS,
+    b49_ambiguous_release::ROWS,
 ];
 
 /// A way of keeping a lock that does what is right: the lock object of a client process.
@@ -132,9 +192,44 @@ pub(super) trait Specimen<P: Place = Site>: Send + Sync + 'static {
         false
     }
 
+    /// Makes the lock object of a client process.
+    fn open(
+        &self,
+        host: &Host,
+        key: &str,
+        lease: Duration,
+    ) -> impl Future<Output = Result<P, BoxError>> + Send {
+        P::open(host, key, lease, self.patience(host))
+    }
+
     /// Takes the lock if it is free.
     fn acquire(&self, place: &P) -> impl Future<Output = Result<Option<Held>, BoxError>> + Send {
         place.acquire()
+    }
+
+    /// The same for a lock that can be taken in several ways.
+    fn take(
+        &self,
+        place: &P,
+        mode: Mode,
+    ) -> impl Future<Output = Result<Option<Held>, BoxError>> + Send {
+        async move {
+            if mode.is_exclusive() {
+                self.acquire(place).await
+            } else {
+                Err(NotOffered.into())
+            }
+        }
+    }
+
+    /// Takes the lock, waiting for it, if it does so by itself.
+    fn wait(
+        &self,
+        place: &P,
+        wait: Duration,
+    ) -> impl Future<Output = Result<Option<Held>, BoxError>> + Send {
+        let _ = (place, wait);
+        async { Err(NotOffered.into()) }
     }
 
     /// Extends the grant by the lease.
@@ -171,6 +266,22 @@ pub(super) trait Specimen<P: Place = Site>: Send + Sync + 'static {
     /// What a node stores for the lock.
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
         view.string(key).into_iter().collect()
+    }
+
+    /// Who waits for the lock according to a node.
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let _ = (view, key);
+        Vec::new()
+    }
+
+    /// Whether a key may stay when nobody uses the lock.
+    fn outlasts(&self, key: &[u8]) -> bool {
+        key.ends_with(b":fence")
+    }
+
+    /// Whether its users send the fencing token with their reads.
+    fn fences_reads(&self) -> bool {
+        true
     }
 }
 
@@ -211,6 +322,17 @@ impl<S: Specimen<P>, P: Place> Drop for Guard<S, P> {
     }
 }
 
+impl<S: Specimen<P>, P: Place> Exhibit<S, P> {
+    fn guard(&self, place: &P, held: Held) -> Guard<S, P> {
+        Guard {
+            specimen: Arc::clone(&self.0),
+            place: place.clone(),
+            held,
+            released: false,
+        }
+    }
+}
+
 impl<S: Specimen<P>, P: Place> Subject for Exhibit<S, P> {
     type Lock = P;
     type Grant = Guard<S, P>;
@@ -224,7 +346,7 @@ impl<S: Specimen<P>, P: Place> Subject for Exhibit<S, P> {
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<P, BoxError> {
-        P::open(host, key, lease, self.0.patience(host)).await
+        self.0.open(host, key, lease).await
     }
 
     fn of_task(&self, place: &P) -> Option<P> {
@@ -232,13 +354,21 @@ impl<S: Specimen<P>, P: Place> Subject for Exhibit<S, P> {
     }
 
     async fn try_lock(&self, place: &P) -> Result<Option<Self::Grant>, BoxError> {
-        let held = self.0.acquire(place).await?;
-        Ok(held.map(|held| Guard {
-            specimen: Arc::clone(&self.0),
-            place: place.clone(),
-            held,
-            released: false,
-        }))
+        self.try_mode(place, Mode::Exclusive).await
+    }
+
+    async fn try_mode(&self, place: &P, mode: Mode) -> Result<Option<Self::Grant>, BoxError> {
+        let held = self.0.take(place, mode).await?;
+        Ok(held.map(|held| self.guard(place, held)))
+    }
+
+    async fn lock_timeout(
+        &self,
+        place: &P,
+        wait: Duration,
+    ) -> Result<Option<Self::Grant>, BoxError> {
+        let held = self.0.wait(place, wait).await?;
+        Ok(held.map(|held| self.guard(place, held)))
     }
 
     async fn extend(&self, place: &P, guard: &Self::Grant) -> Result<bool, BoxError> {
@@ -259,7 +389,23 @@ impl<S: Specimen<P>, P: Place> Subject for Exhibit<S, P> {
         guard.held.lost().await;
     }
 
+    fn fencing_token(&self, guard: &Self::Grant) -> Option<u64> {
+        guard.held.number
+    }
+
+    fn fences_reads(&self) -> bool {
+        self.0.fences_reads()
+    }
+
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
         self.0.stored(view, key)
+    }
+
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        self.0.queued(view, key)
+    }
+
+    fn outlasts(&self, key: &[u8]) -> bool {
+        self.0.outlasts(key)
     }
 }

@@ -1,7 +1,10 @@
 //! Redlock as it should be: the same token on most of several nodes that know nothing of each other.
 
 use super::{Held, Place, Site, Sweep};
-use crate::subject::{BoxError, Host};
+use crate::{
+    scenario::Topology,
+    subject::{BoxError, Host, Promises},
+};
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
@@ -18,6 +21,17 @@ pub(in crate::subject) enum Vote {
     No,
     /// It gave no answer in time.
     Unknown,
+}
+
+impl Vote {
+    /// What an answer comes to.
+    pub(in crate::subject) const fn of(answer: Option<bool>) -> Self {
+        match answer {
+            Some(true) => Self::Yes,
+            Some(false) => Self::No,
+            None => Self::Unknown,
+        }
+    }
 }
 
 /// The lock object of a client process. Clones are the same object.
@@ -47,31 +61,56 @@ impl Quorum {
     }
 
     /// A node; whoever cannot be reached is tried anew each time.
-    async fn site(&self, node: usize) -> Result<&Site, BoxError> {
+    pub(in crate::subject) async fn site(&self, node: usize) -> Result<&Site, BoxError> {
         let number = u8::try_from(node)?;
         let open = || Site::on(number, &self.host, &self.key, self.lease, self.patience);
         self.nodes[node].get_or_try_init(open).await
     }
 
-    /// Asks all nodes at once, none for longer than a reply may take.
+    /// The same nodes over connections of its own.
+    pub(in crate::subject) fn afresh(&self) -> Self {
+        Self {
+            nodes: (0..self.size()).map(|_| OnceCell::new()).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Asks a node, for no longer than a reply may take.
+    pub(in crate::subject) async fn ask_one<'a, F, T>(
+        &'a self,
+        node: usize,
+        what: impl Fn(&'a Site) -> F,
+    ) -> Option<T>
+    where
+        F: Future<Output = Result<T, BoxError>> + Send,
+    {
+        let answer = async { what(self.site(node).await?).await };
+        tokio::select! {
+            biased;
+            answer = answer => answer.ok(),
+            () = self.host.sleep(self.patience) => None,
+        }
+    }
+
+    /// Asks all nodes at once.
+    pub(in crate::subject) async fn each<'a, F, T>(
+        &'a self,
+        what: impl Fn(&'a Site) -> F + Sync,
+    ) -> Vec<Option<T>>
+    where
+        F: Future<Output = Result<T, BoxError>> + Send,
+        T: Send,
+    {
+        let what = &what;
+        together((0..self.size()).map(|node| self.ask_one(node, what))).await
+    }
+
     async fn ask<'a, F>(&'a self, what: impl Fn(&'a Site) -> F + Sync) -> Vec<Vote>
     where
         F: Future<Output = Result<bool, BoxError>> + Send,
     {
-        let what = &what;
-        let asked = (0..self.size()).map(|node| async move {
-            let answer = async { what(self.site(node).await?).await };
-            tokio::select! {
-                biased;
-                answer = answer => match answer {
-                    Ok(true) => Vote::Yes,
-                    Ok(false) => Vote::No,
-                    Err(_) => Vote::Unknown,
-                },
-                () = self.host.sleep(self.patience) => Vote::Unknown,
-            }
-        });
-        together(asked).await
+        let answers = self.each(what).await;
+        answers.into_iter().map(Vote::of).collect()
     }
 
     /// Sets the token on every node.
@@ -87,6 +126,29 @@ impl Quorum {
     /// Removes it from every node.
     pub(in crate::subject) async fn release_everywhere(&self, token: &str) -> Vec<Vote> {
         self.ask(|site| site.release_as(token)).await
+    }
+
+    /// Removes it from some nodes, a bit for each: whether all of them answered, and how many had it.
+    pub(in crate::subject) async fn release_on(&self, nodes: usize, token: &str) -> (bool, usize) {
+        let chosen = (0..self.size()).filter(|node| nodes >> node & 1 == 1);
+        let release = &|site: &'_ Site| {
+            let (site, token) = (site.clone(), token.to_owned());
+            async move { site.release_as(&token).await }
+        };
+        let answers = together(chosen.map(|node| self.ask_one(node, release))).await;
+        let votes: Vec<_> = answers.into_iter().map(Vote::of).collect();
+        (count(&votes, Vote::Unknown) == 0, count(&votes, Vote::Yes))
+    }
+
+    /// The same in the background, until all of them have answered.
+    pub(in crate::subject) fn sweep_on(&self, nodes: usize, token: String) {
+        let all = self.clone();
+        self.host.spawn(async move {
+            let until = all.host.now() + all.lease;
+            while !all.release_on(nodes, &token).await.0 && all.host.now() < until {
+                all.host.sleep(all.lease / 60).await;
+            }
+        });
     }
 
     /// Gives up an attempt: the token is removed everywhere, later where that fails now.
@@ -159,23 +221,27 @@ impl Place for Quorum {
     }
 
     fn sweep(&self, token: String) {
-        let nodes = self.clone();
-        self.host.spawn(async move {
-            let until = nodes.host.now() + nodes.lease;
-            loop {
-                let votes = nodes.release_everywhere(&token).await;
-                if count(&votes, Vote::Unknown) == 0 || nodes.host.now() >= until {
-                    return;
-                }
-                nodes.host.sleep(nodes.lease / 60).await;
-            }
-        });
+        self.sweep_on(usize::MAX, token);
     }
+}
+
+/// What several of the specimens claim that run on three nodes.
+pub(in crate::subject) const fn redlock_of_three() -> Promises {
+    Promises::mutex_on_one_node()
+        .on(Topology::Nodes(3))
+        .with_deadline()
+        .with_drift_ppm(10_000)
 }
 
 /// How many nodes said this.
 pub(in crate::subject) fn count(votes: &[Vote], what: Vote) -> usize {
     votes.iter().filter(|&&vote| vote == what).count()
+}
+
+/// Which nodes said this, a bit for each.
+pub(in crate::subject) fn who(votes: &[Vote], what: Vote) -> usize {
+    let theirs = votes.iter().enumerate().filter(|&(_, &vote)| vote == what);
+    theirs.fold(0, |nodes, (node, _)| nodes | 1 << node)
 }
 
 /// Waits for all of them at once.

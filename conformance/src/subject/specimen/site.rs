@@ -32,8 +32,9 @@ pub(in crate::subject) struct Site {
     pub(in crate::subject) me: String,
     latest: Arc<Mutex<Option<Held>>>,
     counted: Arc<AtomicU64>,
-    /// Held by who asks, for those that ask for one thing after the other.
-    pub(in crate::subject) turn: Arc<tokio::sync::Mutex<()>>,
+    farewell: &'static str,
+    /// How often its owner has it, for those that count; held by who asks.
+    pub(in crate::subject) depth: Arc<tokio::sync::Mutex<u64>>,
 }
 
 impl Site {
@@ -53,8 +54,23 @@ impl Site {
             me: host.random_token(),
             latest: Arc::default(),
             counted: Arc::default(),
-            turn: Arc::default(),
+            farewell: RELEASE,
+            depth: Arc::default(),
         })
+    }
+
+    /// The same object, which releases by another script.
+    pub(in crate::subject) fn releasing_by(mut self, script: &'static str) -> Self {
+        self.farewell = script;
+        self
+    }
+
+    /// The same object, whose grants last for so long.
+    pub(in crate::subject) fn leasing(&self, lease: Duration) -> Self {
+        Self {
+            lease,
+            ..self.clone()
+        }
     }
 
     /// The lease in milliseconds, as an argument.
@@ -145,12 +161,23 @@ impl Site {
 
     /// Deletes the key, if it holds the token.
     pub(in crate::subject) async fn release_as(&self, token: &str) -> Result<bool, BoxError> {
-        self.eval(RELEASE, &[token]).await
+        self.eval(self.farewell, &[token]).await
     }
 
     /// Counts: 1, 2, 3.
     pub(in crate::subject) fn count(&self) -> u64 {
         1 + self.counted.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Keeps a number for later.
+    pub(in crate::subject) fn keep(&self, number: u64) {
+        self.counted.store(number, Ordering::Relaxed);
+    }
+
+    /// The number that was kept, once.
+    pub(in crate::subject) fn kept(&self) -> Option<u64> {
+        let kept = self.counted.swap(0, Ordering::Relaxed);
+        (kept != 0).then_some(kept)
     }
 
     /// The grant that the lock object remembers, for those that keep one.
@@ -174,7 +201,7 @@ impl Place for Site {
         Self {
             me,
             latest: Arc::default(),
-            turn: Arc::default(),
+            depth: Arc::default(),
             ..self.clone()
         }
     }

@@ -1,0 +1,62 @@
+//! A subscription that the code under test can listen to.
+
+use super::{host::Host, scheduler::TaskHandle};
+use redis::{PushInfo, PushKind, RedisError, RedisResult, aio::MultiplexedConnection};
+use std::{future::pending, io};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// A subscription of a [`Host`] to one channel, over a connection of its own. It ends when it is
+/// dropped; when its connection breaks it falls silent.
+pub struct Listener {
+    _connection: MultiplexedConnection,
+    driver: Option<TaskHandle>,
+    pushes: UnboundedReceiver<PushInfo>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(driver) = &self.driver {
+            driver.abort();
+        }
+    }
+}
+
+impl Listener {
+    /// Waits for a message on the channel.
+    pub async fn heard(&mut self) {
+        while let Some(push) = self.pushes.recv().await {
+            if push.kind == PushKind::Message {
+                return;
+            }
+        }
+        pending().await
+    }
+}
+
+impl Host {
+    /// Subscribes to a channel of a server.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or does not answer within the request timeout.
+    pub async fn listen(&self, node: u8, channel: &str) -> RedisResult<Listener> {
+        let timed_out = || RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+        let asked = async {
+            let (mut connection, driver, pushes) = self.dial_resp3(node).await?;
+            let driver = self.spawn_task(driver);
+            let mut listener = Listener {
+                _connection: connection.clone(),
+                driver,
+                pushes,
+            };
+            connection.subscribe(channel).await?;
+            // What came before the answer is no news.
+            while listener.pushes.try_recv().is_ok() {}
+            Ok(listener)
+        };
+        tokio::select! {
+            biased;
+            listener = asked => listener,
+            () = self.sleep(self.request_timeout()) => Err(timed_out()),
+        }
+    }
+}

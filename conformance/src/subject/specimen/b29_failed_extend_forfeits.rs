@@ -1,0 +1,37 @@
+//! B29: an extension that did not get a majority removes what it has, while the lease that it was to
+//! extend runs on and is believed in.
+
+use super::{Held, Quorum, Specimen, Vote, exhibit, quorum::count, quorum::redlock_of_three};
+use crate::{
+    checker::Property::{Exclusion, Truth},
+    subject::{BoxError, Expected::Convicted, Promises, Row},
+};
+
+struct Forfeits;
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || exhibit::<Quorum>(Forfeits),
+    expected: Convicted(&[Exclusion, Truth]),
+    summary: "Redlock whose failed extension unlocks a lease that is still believed in",
+}];
+
+impl Specimen<Quorum> for Forfeits {
+    fn id(&self) -> &'static str {
+        "B29"
+    }
+
+    fn promises(&self) -> Promises {
+        redlock_of_three()
+    }
+
+    async fn extend(&self, nodes: &Quorum, held: &Held) -> Result<bool, BoxError> {
+        let sent = nodes.host.now();
+        let votes = nodes.extend_everywhere(&held.token).await;
+        let until = nodes.valid_until(sent);
+        if count(&votes, Vote::Yes) >= nodes.majority() && nodes.host.now() < until {
+            return Ok(held.prolong(nodes.host.now(), until));
+        }
+        nodes.release_everywhere(&held.token).await; // the mistake: the deadline stays
+        Ok(false)
+    }
+}

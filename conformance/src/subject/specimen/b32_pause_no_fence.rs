@@ -1,0 +1,18 @@
+//! B32: the resource knows no fencing tokens, and the lock is said to be enough. Who is paused past
+//! its lease writes when it is another's turn.
+
+use super::{Right, Site, exhibit};
+use crate::{
+    checker::Property::Accesses,
+    subject::{Expected::Convicted, Promises, Row},
+};
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || {
+        let promises = Promises::mutex_on_one_node().with_deadline();
+        let promises = promises.guarding_the_resource(); // the mistake
+        exhibit::<Site>(Right("B32", promises))
+    },
+    expected: Convicted(&[Accesses]),
+    summary: "a lock without fencing tokens, said to guard the resource",
+}];

@@ -1,0 +1,110 @@
+//! B33: a replica that has not heard of the lock becomes the master. WAIT tells how many replicas have
+//! heard of it, to those who look, and undoes nothing.
+
+use super::{Held, Place, Right, Site, Specimen, Sweep, counted, exhibit, hash};
+use crate::{
+    backend::View,
+    checker::Property::{CleanUp, Exclusion, Truth},
+    history::Stored,
+    scenario::Topology,
+    subject::{BoxError, Expected::Convicted, Promises, Row},
+};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit::<Site>(Right("B33a", replicated())),
+        expected: Convicted(&[Exclusion, Truth]),
+        summary: "a master with a replica, said to survive a failover",
+    },
+    Row {
+        make: || exhibit(CountIgnored),
+        expected: Convicted(&[Exclusion, Truth]),
+        summary: "the same with WAIT, whose count is not looked at",
+    },
+    Row {
+        make: || exhibit(CountStaysRaised),
+        expected: Convicted(&[CleanUp]),
+        summary: "reentrant: when WAIT fails so does the entry, but it stays counted",
+    },
+];
+
+/// What is claimed of one master and its replica.
+pub(in crate::subject) const fn replicated() -> Promises {
+    Promises::mutex_on_one_node()
+        .on(Topology::Replicated { replicas: 1 })
+        .surviving_failover()
+}
+
+/// How many replicas have heard of all that was written over this connection.
+async fn synced(site: &Site) -> Result<u64, BoxError> {
+    let patience = (site.lease / 30).as_millis().to_string();
+    site.ask(&["WAIT", "1", &patience]).await
+}
+
+struct CountIgnored;
+
+impl Specimen for CountIgnored {
+    fn id(&self) -> &'static str {
+        "B33b"
+    }
+
+    fn promises(&self) -> Promises {
+        replicated()
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let Some(held) = site.acquire().await? else {
+            return Ok(None);
+        };
+        let sweep = Sweep::over(site, &held.token);
+        synced(site).await?; // the mistake: it may be 0
+        sweep.done();
+        Ok(Some(held))
+    }
+}
+
+struct CountStaysRaised;
+
+impl Specimen for CountStaysRaised {
+    fn id(&self) -> &'static str {
+        "B33c"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .on(Topology::Replicated { replicas: 1 })
+            .reentrant()
+    }
+
+    fn is_per_task(&self) -> bool {
+        true
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let Some(held) = counted::enter(site).await? else {
+            return Ok(None);
+        };
+        if synced(site).await? == 0 {
+            return Err("no replica has heard of it".into()); // the mistake: nobody leaves again
+        }
+        Ok(Some(held))
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        hash::extend(site.clone(), held.clone()).await
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        held.end();
+        Ok(counted::leave(site).await?.is_some())
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        held.end();
+        counted::forget(site);
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        hash::owners(view, key)
+    }
+}

@@ -1,0 +1,139 @@
+//! B34: fencing tokens that do not rise from grant to grant.
+
+use super::{Held, Place, Site, Specimen, counted, exhibit, hash, numbered};
+use crate::{
+    backend::View,
+    checker::Property::Fencing,
+    history::Stored,
+    subject::{
+        BoxError,
+        Expected::{self, Convicted},
+        Fencing as Good, Promises, Row,
+    },
+};
+
+/// Where the number of a grant comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Number {
+    /// It is drawn before the lock is asked for, and kept until it is granted.
+    Drawn,
+    /// It is random.
+    Random,
+    /// From a counter that the server may lose, which is said not to matter.
+    Forgotten,
+}
+
+const BREAKS: Expected = Convicted(&[Fencing]);
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(Number::Drawn),
+        expected: BREAKS,
+        summary: "its fencing token is drawn before it asks for the lock",
+    },
+    Row {
+        make: || exhibit(Number::Random),
+        expected: BREAKS,
+        summary: "its fencing token is random",
+    },
+    Row {
+        make: || exhibit(RisesInside),
+        expected: BREAKS,
+        summary: "reentrant: the holder gets a new fencing token when it takes it again",
+    },
+    Row {
+        make: || exhibit(Number::Forgotten),
+        expected: BREAKS,
+        summary: "its counter of fencing tokens is said to outlast a restart",
+    },
+];
+
+impl Specimen for Number {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Drawn => "B34a",
+            Self::Random => "B34b",
+            Self::Forgotten => "B34d",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        let good = match self {
+            Self::Drawn | Self::Random => Good::Counter,
+            Self::Forgotten => Good::Lasting, // the mistake
+        };
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .with_fencing(good)
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        match self {
+            Self::Forgotten => numbered::acquire(site).await,
+            Self::Random => {
+                let held = site.acquire().await?;
+                let [a, b, c, d, ..] = site.host.random();
+                let random = u32::from_be_bytes([a, b, c, d]); // the mistake
+                Ok(held.map(|held| held.numbered(1 + u64::from(random))))
+            }
+            Self::Drawn => {
+                // The mistake: others may be granted the lock with a higher one meanwhile.
+                let number = match site.kept() {
+                    Some(number) => number,
+                    None => numbered::draw(site).await?,
+                };
+                let held = site.acquire().await?;
+                if held.is_none() {
+                    site.keep(number);
+                }
+                Ok(held.map(|held| held.numbered(number)))
+            }
+        }
+    }
+}
+
+/// A number per entry, not per grant.
+struct RisesInside;
+
+impl Specimen for RisesInside {
+    fn id(&self) -> &'static str {
+        "B34c"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .reentrant()
+            .with_deadline()
+            .with_fencing(Good::Counter)
+    }
+
+    fn is_per_task(&self) -> bool {
+        true
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let Some(held) = counted::enter(site).await? else {
+            return Ok(None);
+        };
+        let number = numbered::draw(site).await?; // the mistake: also if it had one
+        Ok(Some(held.numbered(number)))
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        hash::extend(site.clone(), held.clone()).await
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        held.end();
+        Ok(counted::leave(site).await?.is_some())
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        held.end();
+        counted::forget(site);
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        hash::owners(view, key)
+    }
+}

@@ -1,0 +1,149 @@
+//! B36: a release is told by something that a waiter takes from a list. It goes to the wrong one, or
+//! nobody takes it, or it never comes; or each time begins a new wait.
+
+use super::{Held, Place, Site, Specimen, exhibit};
+use crate::{
+    checker::Property::{Timeouts, WakeUp},
+    subject::{
+        BoxError,
+        Expected::{self, Convicted},
+        Host, Promises, Row,
+    },
+};
+use std::time::Duration;
+
+/// What is wrong about the signals.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Signals {
+    /// There is one, for whoever waits first: also if he is dead.
+    One,
+    /// They expire soon.
+    Fleeting,
+    /// None comes when a lease ends.
+    NotOfExpiry,
+    /// With each the wait begins anew.
+    Restarting,
+}
+
+const SLEEPS: Expected = Convicted(&[WakeUp]);
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        make: || exhibit(Signals::One),
+        expected: SLEEPS,
+        summary: "one waiter is told of a release, who may be dead",
+    },
+    Row {
+        make: || exhibit(Signals::Fleeting),
+        expected: SLEEPS,
+        summary: "what tells of a release expires before a waiter takes it",
+    },
+    Row {
+        make: || exhibit(Signals::NotOfExpiry),
+        expected: SLEEPS,
+        summary: "waits for a release, and is told nothing when a lease ends",
+    },
+    Row {
+        make: || exhibit(Signals::Restarting),
+        expected: Convicted(&[Timeouts]),
+        summary: "begins its wait anew each time that it is woken",
+    },
+];
+
+/// One signal, which lasts for a minute.
+const TELL_ONE: &str = "\
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('DEL', KEYS[1]) \
+redis.call('DEL', KEYS[1] .. ':signal') redis.call('RPUSH', KEYS[1] .. ':signal', 1) \
+redis.call('PEXPIRE', KEYS[1] .. ':signal', 60000) return 1";
+/// One for each who may wait.
+const TELL_ALL: &str = "\
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('DEL', KEYS[1]) \
+redis.call('DEL', KEYS[1] .. ':signal') redis.call('RPUSH', KEYS[1] .. ':signal', 1, 2, 3, 4, 5) \
+redis.call('PEXPIRE', KEYS[1] .. ':signal', 60000) return 1";
+/// The same, for a quarter of a second.
+const TELL_FLEETINGLY: &str = "\
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('DEL', KEYS[1]) \
+redis.call('DEL', KEYS[1] .. ':signal') redis.call('RPUSH', KEYS[1] .. ':signal', 1, 2, 3, 4, 5) \
+redis.call('PEXPIRE', KEYS[1] .. ':signal', 250) return 1";
+
+/// Waits for a signal, for so long at most; whether there was one.
+async fn signal(ears: &Site, nap: Duration) -> bool {
+    let (host, signal) = (&ears.host, format!("{}:signal", ears.key));
+    let seconds = format!("{:.3}", nap.as_secs_f64().max(0.001));
+    let words = ["BLPOP", &signal, &seconds];
+    let told = async {
+        match ears.ask::<Option<redis::Value>>(&words).await {
+            Ok(told) => told.is_some(),
+            Err(_) => {
+                host.sleep(ears.lease / 60).await;
+                false
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        told = told => told,
+        () = host.sleep(nap) => false,
+    }
+}
+
+impl Specimen for Signals {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::One => "B36a",
+            Self::Fleeting => "B36b",
+            Self::NotOfExpiry => "B36c",
+            Self::Restarting => "B36d",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .waiting(Some(12))
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
+        let site = <Site as Place>::open(host, key, lease, host.request_timeout()).await?;
+        Ok(site.releasing_by(match self {
+            Self::One => TELL_ONE, // the mistake
+            Self::Fleeting => TELL_FLEETINGLY,
+            Self::NotOfExpiry | Self::Restarting => TELL_ALL,
+        }))
+    }
+
+    async fn wait(&self, site: &Site, wait: Duration) -> Result<Option<Held>, BoxError> {
+        let mut until = site.host.now() + wait;
+        let mut ears = None;
+        loop {
+            if let Some(held) = site.acquire().await? {
+                return Ok(Some(held));
+            }
+            let left: i64 = site.ask(&["PTTL", &site.key]).await?;
+            let lease_left = Duration::from_millis(u64::try_from(left).unwrap_or(0) + 1);
+            let wait_left = until.saturating_sub(site.host.now());
+            if wait_left.is_zero() {
+                return Ok(None);
+            }
+            let nap = match self {
+                Self::NotOfExpiry => wait_left, // the mistake
+                Self::One | Self::Fleeting | Self::Restarting => wait_left.min(lease_left),
+            };
+            let ears = match &mut ears {
+                Some(ears) => ears,
+                // Who waits in a call of the server waits on a connection of its own.
+                None => {
+                    ears.insert(Site::on(0, &site.host, &site.key, site.lease, 2 * wait).await?)
+                }
+            };
+            let told = signal(ears, nap).await;
+            if *self == Self::Restarting && told {
+                until = site.host.now() + wait; // the mistake
+            }
+        }
+    }
+
+    fn outlasts(&self, key: &[u8]) -> bool {
+        key.ends_with(b":signal")
+    }
+}

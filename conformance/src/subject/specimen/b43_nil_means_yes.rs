@@ -1,0 +1,43 @@
+//! B43: a wrapper makes nil of every error, and nil is what the script answers when it has taken the
+//! lock.
+
+use super::{Held, Site, Specimen, Sweep, exhibit};
+use crate::{
+    checker::Property::{Exclusion, Truth},
+    subject::{BoxError, Expected::Convicted, Promises, Refusal, Row},
+};
+
+struct NilMeansYes;
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || exhibit(NilMeansYes),
+    expected: Convicted(&[Exclusion, Truth]),
+    summary: "takes every error for nil, which means that it has the lock",
+}];
+
+/// Nil, or for how long the lock is another's.
+const ACQUIRE: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then \
+                       return nil end return redis.call('PTTL', KEYS[1])";
+
+impl Specimen for NilMeansYes {
+    fn id(&self) -> &'static str {
+        "B43"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline()
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (site.host.random_token(), site.host.now());
+        let sweep = Sweep::over(site, &token);
+        let answer = site.eval(ACQUIRE, &[&token, &site.lease_ms()]).await;
+        let wait: Option<i64> = answer.unwrap_or(None); // the mistake
+        let until = sent + site.lease;
+        if wait.is_none() && until <= site.host.now() {
+            return Err(Refusal::Lost.into());
+        }
+        sweep.done();
+        Ok(wait.is_none().then(|| Held::until(token, until)))
+    }
+}

@@ -1,0 +1,36 @@
+//! B46: the resource is shown the fencing token with writes, and not with reads. A read does not raise
+//! its mark, so a late write of the one before comes between the next one's read and write.
+
+use super::{Held, Site, Specimen, exhibit, numbered};
+use crate::{
+    checker::Property::Accesses,
+    subject::{BoxError, Expected::Convicted, Fencing, Promises, Row},
+};
+
+struct WritesOnly;
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || exhibit(WritesOnly),
+    expected: Convicted(&[Accesses]),
+    summary: "sends its fencing token with writes only",
+}];
+
+impl Specimen for WritesOnly {
+    fn id(&self) -> &'static str {
+        "B46"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .with_fencing(Fencing::Counter)
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        numbered::acquire(site).await
+    }
+
+    fn fences_reads(&self) -> bool {
+        false // the mistake
+    }
+}

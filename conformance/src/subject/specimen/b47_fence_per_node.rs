@@ -1,0 +1,46 @@
+//! B47: every node counts for itself, and a grant gets the highest number of those who said yes. Other
+//! nodes may have got less far.
+
+use super::{Held, Quorum, Specimen, Sweep, exhibit, numbered, quorum::redlock_of_three};
+use crate::{
+    checker::Property::Fencing,
+    subject::{BoxError, Expected::Convicted, Fencing as Good, Promises, Row},
+};
+
+struct PerNode;
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || exhibit::<Quorum>(PerNode),
+    expected: Convicted(&[Fencing]),
+    summary: "Redlock whose fencing token is the highest that a node has counted to by itself",
+}];
+
+impl Specimen<Quorum> for PerNode {
+    fn id(&self) -> &'static str {
+        "B47"
+    }
+
+    fn promises(&self) -> Promises {
+        redlock_of_three().with_fencing(Good::Counter)
+    }
+
+    async fn acquire(&self, nodes: &Quorum) -> Result<Option<Held>, BoxError> {
+        let (token, sent) = (nodes.host.random_token(), nodes.host.now());
+        let sweep = Sweep::over(nodes, &token);
+        let set = nodes.each(|site| {
+            let (site, token) = (site.clone(), token.clone());
+            async move { numbered::set(&site, &token).await }
+        });
+        let answers = set.await;
+        let numbers: Vec<u64> = answers.into_iter().flatten().filter(|&it| it > 0).collect();
+        let until = nodes.valid_until(sent);
+        if numbers.len() >= nodes.majority() && nodes.host.now() < until {
+            sweep.done();
+            // The mistake: nobody tells the others of it.
+            let number = numbers.into_iter().max().unwrap_or(0);
+            return Ok(Some(Held::until(token, until).numbered(number)));
+        }
+        nodes.give_up(sweep, &token).await;
+        Ok(None)
+    }
+}

@@ -1,0 +1,40 @@
+//! B48: every client sets the counter of fencing tokens to 0 when it starts.
+
+use super::{Held, Place, Site, Specimen, exhibit, numbered};
+use crate::{
+    checker::Property::Fencing,
+    subject::{BoxError, Expected::Convicted, Fencing as Good, Host, Promises, Row},
+};
+use std::time::Duration;
+
+/// Its id.
+pub(in crate::subject) struct ResetOnStart(pub(in crate::subject) &'static str);
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || exhibit(ResetOnStart("B48")),
+    expected: Convicted(&[Fencing]),
+    summary: "each client that starts sets the counter of fencing tokens to 0",
+}];
+
+impl Specimen for ResetOnStart {
+    fn id(&self) -> &'static str {
+        self.0
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .with_deadline()
+            .with_fencing(Good::Counter)
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
+        let site = <Site as Place>::open(host, key, lease, host.request_timeout()).await?;
+        let reset = ["SET", &numbered::counter(&site), "0"];
+        site.ask::<()>(&reset).await?; // the mistake: others have counted
+        Ok(site)
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        numbered::acquire(site).await
+    }
+}

@@ -1,0 +1,78 @@
+//! B49: the release of a reentrant lock answers 0 for a lock that is another's, and for one of which a
+//! level is left. Here it is with those that say what came of it, and with one that is told too much.
+
+use super::{Held, Site, Specimen, counted, exhibit, hash, watchdog};
+use crate::{
+    backend::View,
+    checker::Property::Honesty,
+    history::Stored,
+    subject::{BoxError, Expected::Convicted, Promises, Row},
+};
+
+/// What the release says.
+pub(in crate::subject) enum Counts {
+    /// What came of it.
+    Told(&'static str),
+    /// 1 for a lock that was gone.
+    OkWhenGone(&'static str),
+    /// 0 for a lock that is another's, and for one of which a level is left.
+    Ambiguous(&'static str),
+}
+
+pub(super) const ROWS: &[Row] = &[Row {
+    make: || exhibit(Counts::Ambiguous("B49")),
+    expected: Convicted(&[Honesty]),
+    summary: "reentrant: its release says `not held` when a level is left",
+}];
+
+impl Specimen for Counts {
+    fn id(&self) -> &'static str {
+        match self {
+            Self::Told(id) | Self::OkWhenGone(id) | Self::Ambiguous(id) => id,
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .reentrant()
+            .with_deadline()
+            .renewing()
+            .signalling()
+            .untidy()
+    }
+
+    fn is_per_task(&self) -> bool {
+        true
+    }
+
+    async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
+        let Some(held) = counted::enter(site).await? else {
+            return Ok(None);
+        };
+        watchdog::watch_by(site, &held, hash::extend);
+        Ok(Some(held))
+    }
+
+    async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        hash::extend(site.clone(), held.clone()).await
+    }
+
+    async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
+        held.end();
+        let left = counted::leave(site).await?;
+        Ok(match self {
+            Self::Told(_) => left.is_some(),
+            Self::OkWhenGone(_) => true, // the mistake: it may have been gone
+            Self::Ambiguous(_) => left == Some(0), // the mistake: a level was given back all the same
+        })
+    }
+
+    fn dropped(&self, site: &Site, held: &Held) {
+        held.end();
+        counted::forget(site);
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        hash::owners(view, key)
+    }
+}
