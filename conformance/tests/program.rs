@@ -1,5 +1,7 @@
 //! `redouble-check` as its users start it.
 
+#![expect(clippy::unwrap_used, reason = "a test that fails")]
+
 use serde_json::Value;
 use std::{
     fs,

@@ -1,6 +1,7 @@
 //! The HTML report, opened in a Chromium without a window.
 
 #![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test that fails")]
 
 mod browser;
 

@@ -188,7 +188,7 @@ async fn a_sentinel_client_follows_a_failover() -> Test {
     let urls = ["sentinel-1", "sentinel-2", "sentinel-3"].map(|name| group[name].url());
     let client = SentinelClient::build(
         urls.to_vec(),
-        "mymaster".to_owned(),
+        "mymaster",
         None,
         SentinelServerType::Master,
     )?;

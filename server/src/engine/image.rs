@@ -56,9 +56,12 @@ mod tests {
 
     fn units(engine: &mut Engine) -> Vec<Arc<Unit>> {
         let effects = std::iter::from_fn(|| engine.poll_effect());
-        let unit = |effect| match effect {
-            Effect::Propagate(unit) => Some(unit),
-            _ => None,
+        let unit = |effect| {
+            if let Effect::Propagate(unit) = effect {
+                Some(unit)
+            } else {
+                None
+            }
         };
         effects.filter_map(unit).collect()
     }

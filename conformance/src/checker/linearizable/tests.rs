@@ -144,7 +144,7 @@ fn what_is_unknown_is_in_nobodys_way() {
 
 #[test]
 fn a_holder_may_re_enter_where_that_is_promised() {
-    let nested = vec![
+    let nested = [
         (0, tries(1, 0)),
         (0, granted(1, Some(9))),
         (1, tries(2, 0)),
@@ -243,7 +243,10 @@ fn permits_are_counted_by_weight() {
     assert!(permits(&[1, 2, 2]).is_some());
 }
 
-fn counted(kind: Kind, ops: &[(Call, u64, u64, fn(OpId) -> What)]) -> Option<String> {
+/// A call from when to when, and how it ends.
+type Asked = (Call, u64, u64, fn(OpId) -> What);
+
+fn counted(kind: Kind, ops: &[Asked]) -> Option<String> {
     let mut entries = Vec::new();
     for (op, &(call, from, to, end)) in (1..).zip(ops) {
         let actor = Actor::on(u8::try_from(op).unwrap());
@@ -260,7 +263,7 @@ fn counted(kind: Kind, ops: &[(Call, u64, u64, fn(OpId) -> What)]) -> Option<Str
 #[test]
 fn the_first_n_are_let_in_and_then_nobody() {
     let admit = Call::Admit;
-    let ask = |ops: &[(Call, u64, u64, fn(OpId) -> What)]| counted(Kind::Admission(2), ops);
+    let ask = |ops: &[Asked]| counted(Kind::Admission(2), ops);
     let (one, two) = (
         (admit, 0, 1, done as fn(_) -> _),
         (admit, 2, 3, done as fn(_) -> _),
@@ -285,7 +288,7 @@ fn the_first_n_are_let_in_and_then_nobody() {
 #[test]
 fn a_latch_opens_once() {
     let (count, wait) = (Call::CountDown, Call::Await { wait: s(9) });
-    let latch = |ops: &[(Call, u64, u64, fn(OpId) -> What)]| counted(Kind::Latch(2), ops);
+    let latch = |ops: &[Asked]| counted(Kind::Latch(2), ops);
     let (one, two) = (
         (count, 1, 2, done as fn(_) -> _),
         (count, 3, 4, done as fn(_) -> _),
