@@ -104,7 +104,9 @@ fn failed(
         return false;
     };
     let answered = operations.iter().filter(|other| {
-        let told = matches!(other.outcome, Outcome::Ok | Outcome::Fail(_));
+        // What no server was asked for says nothing.
+        let asked = !matches!(other.call, Call::Drop { .. } | Call::Access { .. });
+        let told = asked && matches!(other.outcome, Outcome::Ok | Outcome::Fail(_));
         told && other.actor.host == it.actor.host && other.ended < it.asked
     });
     let answered = answered.map(|other| other.asked.at).max();
