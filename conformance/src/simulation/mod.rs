@@ -10,6 +10,7 @@ mod director;
 mod host;
 mod network;
 mod player;
+mod port;
 mod recorder;
 mod resource;
 mod scheduler;
@@ -19,7 +20,8 @@ mod world;
 pub use clock::HostClock;
 pub use connection::Connection;
 pub use host::Host;
-pub(crate) use scheduler::Task;
+pub(crate) use port::Port;
+pub(crate) use scheduler::{Outside, Task};
 pub use stream::Transport;
 pub use world::{PROBE_OP, Run, RunError, run};
 
