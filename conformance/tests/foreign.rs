@@ -89,7 +89,7 @@ fn redlock(nodes: &str) -> Result<Vec<OsString>, String> {
 }
 
 const LEASE_MS: u64 = 400;
-const SEEDS: u64 = 30;
+const SEEDS: u64 = 24;
 
 fn judge(lock: &Foreign, plan: Plan) -> Trial {
     let backend = WallClock::new(Double, LEASE_MS);
@@ -317,4 +317,15 @@ fn what_cannot_be_started_is_named() {
     assert_eq!(error.as_deref(), Some("cannot start /nowhere/adapter"));
     let nothing = Foreign::start(Vec::<OsString>::new()).err();
     assert!(matches!(nothing, Some(ForeignError::NoCommand)));
+}
+
+#[test]
+fn the_program_says_what_is_wrong_with_an_adapter() {
+    let output = Command::new(env!("CARGO_BIN_EXE_redouble-check"))
+        .args(["foreign", "--", "echo", r#"{"name": "echo"}"#])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("failed its rehearsal"), "{said}");
 }

@@ -99,11 +99,14 @@ impl<C: Redis, S: Surroundings> Lock<C, S> {
 
     /// Removes a token that may be there, for as long as it can be.
     async fn sweep(self, token: String) {
-        for _ in 0..SWEEPS {
+        for nth in 0..SWEEPS {
             if self.remove(&token, Release::Atomic).await.is_ok() {
                 return;
             }
-            self.around.sleep(self.lease / SWEEPS).await;
+            // A connection that is found broken is soon another one: the second try comes at once.
+            if nth > 0 {
+                self.around.sleep(self.lease / SWEEPS).await;
+            }
         }
     }
 }

@@ -237,20 +237,24 @@ fn listen(
     let introduced = first.is_ok();
     // Who does not wait for it any more has given it up.
     let _ = hello.send(first);
-    let mut why = "it did not say who it is".to_owned();
-    while introduced {
-        let line = next_line(&mut output).and_then(|line| parse::<Line>(&line));
-        match line {
-            Ok(line) => pass_on(line, &mut held(waiting)),
-            Err(ended) => {
-                why = ended;
-                break;
-            }
-        }
-    }
+    let why = if introduced {
+        pass_all_on(&mut output, waiting)
+    } else {
+        "it did not say who it is".to_owned()
+    };
     let mut waiting = held(waiting);
     waiting.ended = Some(why);
     waiting.replies.clear();
+}
+
+/// Passes all lines on; the answer is why there are no more.
+fn pass_all_on(output: &mut BufReader<ChildStdout>, waiting: &Mutex<Waiting>) -> String {
+    loop {
+        match next_line(output).and_then(|line| parse::<Line>(&line)) {
+            Ok(line) => pass_on(line, &mut held(waiting)),
+            Err(why) => return why,
+        }
+    }
 }
 
 fn next_line(output: &mut BufReader<ChildStdout>) -> Result<String, String> {

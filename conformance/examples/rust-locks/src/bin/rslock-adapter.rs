@@ -52,8 +52,11 @@ impl Lock for Rslock {
         let uris = nodes.iter().map(|node| format!("redis://{node}/"));
         let mut manager = LockManager::new(uris.collect::<Vec<_>>());
         manager.set_retry(1, Duration::from_millis(1)); // the suite repeats
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all();
-        let runtime = runtime.build().unwrap_or_else(|error| panic!("{error}"));
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        let runtime = runtime.unwrap_or_else(|error| panic!("{error}"));
         Self {
             runtime,
             manager,
