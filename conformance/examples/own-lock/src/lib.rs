@@ -49,6 +49,8 @@ const COMPARE_AND_DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then 
                                   return redis.call('DEL', KEYS[1]) else return 0 end";
 /// How often a token is looked for that may or may not be there.
 const SWEEPS: u32 = 60;
+/// How often it is looked for again that was not there.
+const LOOKS: u32 = 3;
 
 impl<C: Redis, S: Surroundings> Lock<C, S> {
     /// A lock whose grants last for a lease.
@@ -67,13 +69,15 @@ impl<C: Redis, S: Surroundings> Lock<C, S> {
     /// # Errors
     /// If it is not known whether it was taken; then it is given back in the background.
     pub async fn try_lock(&self) -> RedisResult<Option<Guard<C, S>>> {
-        let guard = Guard::on(self);
+        let mut guard = Guard::on(self);
         let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
         let once = SetOptions::default()
             .conditional_set(NX)
             .with_expiration(PX(lease_ms));
         let mut redis = self.redis.clone();
-        let set: Option<String> = redis.set_options(&self.key, guard.token(), once).await?;
+        let set = redis.set_options(&self.key, guard.token(), once).await;
+        guard.in_doubt = set.is_err();
+        let set: Option<String> = set?;
         if set.is_none() {
             guard.disarm();
             return Ok(None);
@@ -97,11 +101,16 @@ impl<C: Redis, S: Surroundings> Lock<C, S> {
         }
     }
 
-    /// Removes a token that may be there, for as long as it can be.
-    async fn sweep(self, token: String) {
+    /// Removes a token that may be there. In doubt it may also come yet: the request that sets it can be under
+    /// way on a connection that nobody listens to any more.
+    async fn sweep(self, token: String, in_doubt: bool) {
+        let mut not_found = 0;
         for nth in 0..SWEEPS {
-            if self.remove(&token, Release::Atomic).await.is_ok() {
-                return;
+            match self.remove(&token, Release::Atomic).await {
+                Ok(true) => return,
+                Ok(false) if !in_doubt || not_found == LOOKS => return,
+                Ok(false) => not_found += 1,
+                Err(_) => {}
             }
             // A connection that is found broken is soon another one: the second try comes at once.
             if nth > 0 {
@@ -115,6 +124,8 @@ impl<C: Redis, S: Surroundings> Lock<C, S> {
 pub struct Guard<C: Redis, S: Surroundings> {
     lock: Lock<C, S>,
     token: Option<String>,
+    /// The request that sets it ended with an error.
+    in_doubt: bool,
 }
 
 impl<C: Redis, S: Surroundings> Guard<C, S> {
@@ -122,6 +133,7 @@ impl<C: Redis, S: Surroundings> Guard<C, S> {
         Self {
             lock: lock.clone(),
             token: Some(lock.around.token()),
+            in_doubt: false,
         }
     }
 
@@ -148,7 +160,9 @@ impl<C: Redis, S: Surroundings> Guard<C, S> {
 impl<C: Redis, S: Surroundings> Drop for Guard<C, S> {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
-            self.lock.around.spawn(self.lock.clone().sweep(token));
+            self.lock
+                .around
+                .spawn(self.lock.clone().sweep(token, self.in_doubt));
         }
     }
 }
