@@ -112,7 +112,7 @@ fn told(trial: &Trial) -> Vec<(Property, &str)> {
 fn plan(seeds: u64) -> Plan {
     Plan {
         seeds: 0..seeds,
-        jobs: 2,
+        jobs: 3,
         ..Plan::quick(&WallClock::new(Double, LEASE_MS))
     }
 }

@@ -27,7 +27,7 @@ fn tried(lock: &Foreign) -> Trial {
     let backend = WallClock::new(Double, LEASE_MS);
     let plan = Plan {
         seeds: 0..30,
-        jobs: 2,
+        jobs: 6,
         ..Plan::quick(&backend)
     };
     let trial = run_trial(lock, Expected::Sound, &backend, &plan, &|_| {});
