@@ -228,6 +228,14 @@ impl Troubles {
         2 * struck.count_ones() >= u32::from(self.nodes) && struck != 0
     }
 
+    /// Whether this was wrong with one node at some time, however many others were well.
+    #[must_use]
+    pub fn at_node(&self, what: Trouble, node: u8, at: Duration) -> bool {
+        self.spans.iter().any(|span| {
+            span.what == what && span.overlaps(at, at) && span.node.is_none_or(|of| of == node)
+        })
+    }
+
     /// Whether a client process ran throughout, and its messages went to and fro as they should.
     #[must_use]
     pub fn heard(&self, host: u8, from: Duration, to: Duration) -> bool {
