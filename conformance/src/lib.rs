@@ -55,6 +55,7 @@ pub mod differential;
 pub mod fuzzing;
 pub mod history;
 pub mod plan;
+mod precision;
 pub mod report;
 pub mod runner;
 pub mod scenario;

@@ -8,6 +8,7 @@ use crate::{
     coverage::{Coverage, Missed},
     history::Moment,
     plan::Source,
+    precision,
     scenario::{Scenario, shrink},
     simulation::{Run, RunError},
     subject::{Expected, Promises, Suspect},
@@ -58,6 +59,9 @@ pub fn judge(
         .iter()
         .map(|checker| (checker.property(), checker.check(&run.history)))
         .collect();
+    if !backend.virtual_time() {
+        precision::doubt(&run.history, &mut findings);
+    }
     if let Some(message) = misconduct(&run) {
         let witness = Witness {
             at: Moment::NEVER,

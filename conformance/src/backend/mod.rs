@@ -6,9 +6,11 @@
 mod double;
 mod real;
 pub mod redis_server;
+mod wall_clock;
 
 pub use double::Double;
 pub use real::Real;
+pub use wall_clock::WallClock;
 
 use crate::{
     history::Stored,

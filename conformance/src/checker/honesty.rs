@@ -215,7 +215,7 @@ impl Facts<'_> {
         let longest = self.history.lease + self.history.terms.grain();
         self.tokens.lives.iter().find_map(|life| {
             let mut theirs = life.expiries.iter().filter_map(|&(at, cause, expires)| {
-                let (Client(host), true) = (cause, self.exact(at.at)) else {
+                let (Client(host), true) = (cause, self.exact(life.node, at.at)) else {
                     return None;
                 };
                 let ttl = expires.map(|expires| expires.saturating_sub(at.at));
@@ -237,12 +237,9 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether the servers' clocks showed true time.
-    fn exact(&self, at: Duration) -> bool {
-        let anybody = crate::history::PROBE_HOST;
-        !self
-            .troubles
-            .any_node(&[Trouble::ServerClock], anybody, at, at)
+    /// Whether the clock of a server showed true time.
+    fn exact(&self, node: u8, at: Duration) -> bool {
+        !self.troubles.at_node(Trouble::ServerClock, node, at)
     }
 }
 
@@ -254,6 +251,23 @@ mod tests {
     fn lie(entries: Vec<(u64, What)>) -> Option<String> {
         let finding = Honesty.check(&history(entries));
         finding.witness().map(|witness| witness.message.clone())
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_says_nothing_of_its_own_server_only() {
+        let stopped = |node| {
+            let fault = crate::scenario::Fault::NodeFreeze { node };
+            let frozen = History {
+                topology: Topology::Nodes(3),
+                ..history(vec![
+                    (0, What::Strikes { fault }),
+                    (1, stores(0, "a", None)),
+                ])
+            };
+            Honesty.check(&frozen).witness().is_some()
+        };
+        assert!(!stopped(0));
+        assert!(stopped(1), "another server's");
     }
 
     fn held_by_c1(more: Vec<(u64, What)>) -> Vec<(u64, What)> {

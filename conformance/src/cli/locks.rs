@@ -3,19 +3,18 @@
 use super::{
     Fallible, backend, list,
     progress::Bars,
+    reports::{FEW, Reports},
     select::{self, Listed},
     values::{Shard, duration},
-    write_file,
 };
 use clap::Args;
 use redouble_conformance::{
     backend::Backend,
-    report::{Group, Saved, html, json, junit, terminal},
+    report::{Group, terminal},
     runner::{Outcome, Plan, Trial, run_trial},
 };
 use std::{
     io::Write,
-    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -52,23 +51,9 @@ pub(super) struct Locks {
     /// List the locks, faults and properties, and do nothing else.
     #[arg(long)]
     list: bool,
-    /// Also write the results as JSON.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Also write the results as JUnit XML.
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
-    /// Where to write the HTML report; counterexamples are saved beside it.
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "target/redouble/report.html"
-    )]
-    report: PathBuf,
+    #[command(flatten)]
+    reports: Reports,
 }
-
-/// With so few locks their counterexamples are shown even if they were expected.
-const FEW: usize = 3;
 
 pub(super) fn run(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
     let locks = select::locks(&args.lock)?;
@@ -92,7 +77,7 @@ pub(super) fn run(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
         writeln!(out, "  {untried} of {} locks were not tried", locks.len())?;
     }
     let seen = has_seen_all(&trials, is_filtered(args), out)?;
-    write_reports(args, &trials, out)?;
+    args.reports.write(&trials, out)?;
     let as_expected = trials
         .iter()
         .all(|trial| trial.outcome() != Outcome::Differs);
@@ -216,48 +201,4 @@ fn has_seen_all(trials: &[Trial], filtered: bool, out: &mut impl Write) -> Falli
         }
     }
     Ok(all || filtered)
-}
-
-fn write_reports(args: &Locks, trials: &[Trial], out: &mut impl Write) -> Fallible<()> {
-    let saved = save(&args.report, trials)?;
-    match &*saved {
-        [] => {}
-        paths if trials.len() <= FEW => {
-            for path in paths {
-                writeln!(out, "  replay: redouble-check replay {}", path.display())?;
-            }
-        }
-        [first, ..] => {
-            let (count, first) = (saved.len(), first.display());
-            writeln!(
-                out,
-                "  {count} counterexamples: redouble-check replay {first} ..."
-            )?;
-        }
-    }
-    write_file(&args.report, &html::page(trials))?;
-    writeln!(out, "  report: {}", args.report.display())?;
-    if let Some(path) = &args.json {
-        write_file(path, &json::text(trials))?;
-        writeln!(out, "  json: {}", path.display())?;
-    }
-    if let Some(path) = &args.junit {
-        write_file(path, &junit::document(trials))?;
-        writeln!(out, "  junit: {}", path.display())?;
-    }
-    Ok(())
-}
-
-/// Saves the counterexamples beside the report.
-fn save(report: &Path, trials: &[Trial]) -> Fallible<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for trial in trials {
-        for example in &trial.counterexamples {
-            let saved = Saved::of(trial, example);
-            let path = report.with_file_name(saved.file_name());
-            write_file(&path, &saved.to_json())?;
-            paths.push(path);
-        }
-    }
-    Ok(paths)
 }

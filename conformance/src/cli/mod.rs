@@ -1,10 +1,12 @@
 //! The command line of the suite. It only parses, calls the library and writes.
 
 mod commands;
+mod foreign;
 mod list;
 mod locks;
 mod progress;
 mod replay;
+mod reports;
 mod select;
 mod values;
 
@@ -47,6 +49,9 @@ enum Command {
     /// Compares the double with a real Redis, command by command.
     #[command(long_about = commands::HELP)]
     Commands(commands::Commands),
+    /// Judges a lock of another language, behind an adapter that is started as a child process.
+    #[command(long_about = foreign::HELP)]
+    Foreign(foreign::Foreign),
 }
 
 const GUIDE: &str = "\
@@ -61,6 +66,8 @@ What to start with:
   redouble-check --backend spawn              on a real redis-server
   redouble-check replay target/redouble/canary-P1.json
                                               a counterexample again, step by step
+  redouble-check foreign -- python3 my_lock.py
+                                              a lock of another language, through an adapter
 
 A line of the result, and what it says:
   ok  mutex     2000 runs    1.2 s  sound; outside its guarantee: P1 31x
@@ -83,6 +90,7 @@ pub(crate) fn run(cli: Cli, out: &mut impl Write) -> ExitCode {
         Some(Command::Locks(args)) => locks::run(&args, out),
         Some(Command::Replay(args)) => replay::run(&args, out),
         Some(Command::Commands(args)) => commands::run(&args, out),
+        Some(Command::Foreign(args)) => foreign::run(&args, out),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

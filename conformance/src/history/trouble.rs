@@ -220,12 +220,6 @@ impl Troubles {
         2 * struck >= u32::from(self.nodes) && struck != 0
     }
 
-    /// The same where each single node counts: of what was left behind there, or is said of it.
-    #[must_use]
-    pub fn any_node(&self, of: &[Trouble], host: u8, from: Duration, to: Duration) -> bool {
-        self.struck(of, host, from, to) != 0
-    }
-
     /// How many nodes these things were wrong with; all of them if something was with the process itself.
     fn struck(&self, of: &[Trouble], host: u8, from: Duration, to: Duration) -> u32 {
         let mut struck = 0_u64;
@@ -240,6 +234,14 @@ impl Troubles {
         struck.count_ones()
     }
 
+    /// Whether this was wrong with one node at some time, however many others were well.
+    #[must_use]
+    pub fn at_node(&self, what: Trouble, node: u8, at: Duration) -> bool {
+        self.spans.iter().any(|span| {
+            span.what == what && span.overlaps(at, at) && span.node.is_none_or(|of| of == node)
+        })
+    }
+
     /// Whether a client process ran throughout, and its messages went to and fro as they should.
     #[must_use]
     pub fn heard(&self, host: u8, from: Duration, to: Duration) -> bool {
@@ -249,7 +251,7 @@ impl Troubles {
     /// The same for each node, and not just for most of them.
     #[must_use]
     pub fn heard_everywhere(&self, host: u8, from: Duration, to: Duration) -> bool {
-        !self.any_node(&[Trouble::Stopped, Trouble::Messages], host, from, to)
+        self.struck(&[Trouble::Stopped, Trouble::Messages], host, from, to) == 0
     }
 
     /// The same of one node alone: whether there was nothing wrong between the process and it.

@@ -204,6 +204,8 @@ pub enum Capability {
     Forgetting,
     /// To set and to bend the clock of a server.
     NodeClock,
+    /// To set and to bend the clocks of a client.
+    ClientClock,
 }
 
 impl Capability {
@@ -217,6 +219,7 @@ impl Capability {
             Self::ErrorReplies => "error replies",
             Self::Forgetting => "forgetting",
             Self::NodeClock => "moving a node's clock",
+            Self::ClientClock => "moving a client's clock",
         }
     }
 }
@@ -363,14 +366,14 @@ impl Fault {
     pub const fn needs(self) -> Option<Capability> {
         match self {
             Self::Pause { .. }
-            | Self::Suspend { .. }
             | Self::Delay { .. }
             | Self::Cut { .. }
             | Self::Partition { .. }
             | Self::Crash { .. }
-            | Self::Drift { .. }
-            | Self::WallClock { .. }
             | Self::NodePause { .. } => None,
+            Self::Suspend { .. } | Self::Drift { .. } | Self::WallClock { .. } => {
+                Some(Capability::ClientClock)
+            }
             Self::NodeCrash { .. } => Some(Capability::NodeCrash),
             Self::ErrorReply { .. } => Some(Capability::ErrorReplies),
             Self::FlushScripts { .. } | Self::Evict { .. } => Some(Capability::Forgetting),

@@ -5,8 +5,9 @@ use super::{
     clock::{HostClock, WallClock},
     connection::Connection,
     network::Network,
+    port::Port,
     recorder::Recorder,
-    scheduler::{Place, Spawner, Task, TaskHandle},
+    scheduler::{Outside, Place, Spawner, Task, TaskHandle},
     stream::ClientEnd,
 };
 use crate::history::REQUESTS_PER_LEASE;
@@ -17,7 +18,7 @@ use redis::{
 use std::{
     future::Future,
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -250,6 +251,24 @@ impl Host {
         let (end, link) = network.lay(*id, node, recorder.clone()).await?;
         spawner.spawn(Place::Link(*id), Box::pin(link));
         Ok(end)
+    }
+
+    /// Opens a port of this machine that leads to a server over the links of this process: for code
+    /// of it that runs outside of the simulation.
+    pub(crate) async fn port_to(&self, node: u8) -> io::Result<Port> {
+        let Inner {
+            id,
+            network,
+            recorder,
+            spawner,
+            ..
+        } = &*self.0;
+        Port::open(*id, node, Arc::clone(network), recorder.clone(), spawner).await
+    }
+
+    /// What belongs to this process and runs outside of the simulation is paused with it.
+    pub(crate) fn attach(&self, outside: Weak<dyn Outside>) {
+        self.0.spawner.attach(self.0.id, outside);
     }
 
     pub(crate) fn spawn_task(&self, task: Task) -> Option<TaskHandle> {

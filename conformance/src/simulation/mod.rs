@@ -11,6 +11,7 @@ mod host;
 mod listener;
 mod network;
 mod player;
+mod port;
 mod recorder;
 mod resource;
 mod scheduler;
@@ -21,7 +22,8 @@ pub use clock::HostClock;
 pub use connection::Connection;
 pub use host::Host;
 pub use listener::Listener;
-pub(crate) use scheduler::Task;
+pub(crate) use port::Port;
+pub(crate) use scheduler::{Outside, Task};
 pub use stream::Transport;
 pub use world::{PROBE_OP, Run, RunError, run};
 

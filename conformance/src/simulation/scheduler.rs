@@ -14,7 +14,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
@@ -23,6 +23,14 @@ use tokio::time::Instant;
 
 /// A spawned future.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What belongs to a client process and runs outside of the scheduler: it shares its pauses.
+pub(crate) trait Outside: Send + Sync {
+    /// Stands still.
+    fn halt(&self);
+    /// Goes on.
+    fn go_on(&self);
+}
 
 /// Where a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,10 +100,20 @@ struct State {
     woken: Vec<usize>,
     orders: Vec<Order>,
     clients: BTreeMap<u8, ClientState>,
+    outside: BTreeMap<u8, Vec<Weak<dyn Outside>>>,
     /// Wakes the root future; `None` while it runs, since it looks again by itself.
     root: Option<Waker>,
     next_id: usize,
     stopped: bool,
+}
+
+impl State {
+    /// What runs outside and is still there.
+    fn outside_of(&mut self, host: u8) -> Vec<Arc<dyn Outside>> {
+        let all = self.outside.entry(host).or_default();
+        all.retain(|it| it.strong_count() > 0);
+        all.iter().filter_map(Weak::upgrade).collect()
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -158,17 +176,34 @@ impl Spawner {
 
     /// Stops polling the tasks of a client process. Pauses nest.
     pub(crate) fn pause(&self, host: u8) {
-        self.0.state().clients.entry(host).or_default().paused += 1;
+        let outside = {
+            let mut state = self.0.state();
+            state.clients.entry(host).or_default().paused += 1;
+            state.outside_of(host)
+        };
+        outside.iter().for_each(|it| it.halt());
     }
 
     /// Ends a pause.
     pub(crate) fn resume(&self, host: u8) {
-        {
+        let outside = {
             let mut state = self.0.state();
             let client = state.clients.entry(host).or_default();
             client.paused = client.paused.saturating_sub(1);
-        }
+            if client.paused == 0 {
+                state.outside_of(host)
+            } else {
+                Vec::new()
+            }
+        };
+        outside.iter().for_each(|it| it.go_on());
         self.wake_root();
+    }
+
+    /// From now on it is paused with the client process.
+    pub(crate) fn attach(&self, host: u8, outside: Weak<dyn Outside>) {
+        let mut state = self.0.state();
+        state.outside.entry(host).or_default().push(outside);
     }
 
     /// Kills a client process: its tasks are dropped after the current step.

@@ -1,6 +1,7 @@
 //! What is put to the test: the trait that a lock implements, and the list of those we know.
 
 mod canary;
+mod foreign;
 mod kind;
 mod promises;
 mod seed;
@@ -10,6 +11,7 @@ mod suspect;
 pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
+pub use foreign::{Foreign, ForeignError};
 pub use promises::{Fencing, Promises};
 pub use seed::SEEDS;
 pub use specimen::SPECIMENS;

@@ -1,0 +1,168 @@
+//! An example: a lock of one's own. `tests/checked.rs` shows how it is checked.
+//!
+//! It is the simplest one that keeps its promise: `SET NX PX` with a token, released by a script that
+//! compares and deletes. What takes more than these two requests is the third case, a request whose
+//! outcome nobody knows: its connection broke, or its caller has dropped it. So the guard is there
+//! *before* the request, and whatever becomes of it gives back what may have been taken.
+
+use redis::{
+    AsyncCommands, ExistenceCheck::NX, RedisResult, Script, SetExpiry::PX, SetOptions,
+    aio::ConnectionLike,
+};
+use std::{future::Future, time::Duration};
+
+/// A connection that many may use at once.
+pub trait Redis: ConnectionLike + Clone + Send + Sync + 'static {}
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Redis for C {}
+
+/// What a lock needs from the program around it. A test brings its own, and has time and chance in
+/// its hands.
+pub trait Surroundings: Clone + Send + Sync + 'static {
+    /// Draws a token that nobody else has.
+    fn token(&self) -> String;
+    /// Runs a task in the background.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
+    /// Waits.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// A lock on one key of one server.
+#[derive(Clone)]
+pub struct Lock<C, S> {
+    redis: C,
+    around: S,
+    key: String,
+    lease: Duration,
+}
+
+/// How a grant is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// By a script that compares and deletes.
+    Atomic,
+    /// By a GET and then a DEL: what many write, and what is wrong.
+    GetThenDel,
+}
+
+/// Deletes the key if it holds the token.
+const COMPARE_AND_DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+                                  return redis.call('DEL', KEYS[1]) else return 0 end";
+/// How often a token is looked for that may or may not be there.
+const SWEEPS: u32 = 60;
+/// How often it is looked for again that was not there.
+const LOOKS: u32 = 3;
+
+impl<C: Redis, S: Surroundings> Lock<C, S> {
+    /// A lock whose grants last for a lease.
+    pub fn new(redis: C, around: S, key: impl Into<String>, lease: Duration) -> Self {
+        let key = key.into();
+        Self {
+            redis,
+            around,
+            key,
+            lease,
+        }
+    }
+
+    /// Takes the lock if it is free.
+    ///
+    /// # Errors
+    /// If it is not known whether it was taken; then it is given back in the background.
+    pub async fn try_lock(&self) -> RedisResult<Option<Guard<C, S>>> {
+        let mut guard = Guard::on(self);
+        let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
+        let once = SetOptions::default()
+            .conditional_set(NX)
+            .with_expiration(PX(lease_ms));
+        let mut redis = self.redis.clone();
+        let set = redis.set_options(&self.key, guard.token(), once).await;
+        guard.in_doubt = set.is_err();
+        let set: Option<String> = set?;
+        if set.is_none() {
+            guard.disarm();
+            return Ok(None);
+        }
+        Ok(Some(guard))
+    }
+
+    async fn remove(&self, token: &str, how: Release) -> RedisResult<bool> {
+        let mut redis = self.redis.clone();
+        match how {
+            Release::Atomic => {
+                let script = Script::new(COMPARE_AND_DELETE);
+                let mut call = script.key(&self.key);
+                call.arg(token).invoke_async(&mut redis).await
+            }
+            Release::GetThenDel => {
+                let stored: Option<String> = redis.get(&self.key).await?;
+                // Here the lease may end, and another take the lock.
+                Ok(stored.as_deref() == Some(token) && redis.del::<_, u64>(&self.key).await? == 1)
+            }
+        }
+    }
+
+    /// Removes a token that may be there. In doubt it may also come yet: the request that sets it can be under
+    /// way on a connection that nobody listens to any more.
+    async fn sweep(self, token: String, in_doubt: bool) {
+        let mut not_found = 0;
+        for nth in 0..SWEEPS {
+            match self.remove(&token, Release::Atomic).await {
+                Ok(true) => return,
+                Ok(false) if !in_doubt || not_found == LOOKS => return,
+                Ok(false) => not_found += 1,
+                Err(_) => {}
+            }
+            // A connection that is found broken is soon another one: the second try comes at once.
+            if nth > 0 {
+                self.around.sleep(self.lease / SWEEPS).await;
+            }
+        }
+    }
+}
+
+/// A grant, or what may become one. Dropped, it gives back in the background what it may have.
+pub struct Guard<C: Redis, S: Surroundings> {
+    lock: Lock<C, S>,
+    token: Option<String>,
+    /// The request that sets it ended with an error.
+    in_doubt: bool,
+}
+
+impl<C: Redis, S: Surroundings> Guard<C, S> {
+    fn on(lock: &Lock<C, S>) -> Self {
+        Self {
+            lock: lock.clone(),
+            token: Some(lock.around.token()),
+            in_doubt: false,
+        }
+    }
+
+    fn token(&self) -> &str {
+        self.token.as_deref().unwrap_or_default()
+    }
+
+    /// There is nothing to give back any more.
+    fn disarm(mut self) {
+        self.token = None;
+    }
+
+    /// Gives the lock back; whether it was still held.
+    ///
+    /// # Errors
+    /// If that is not known; then it is tried again in the background.
+    pub async fn release(self, how: Release) -> RedisResult<bool> {
+        let released = self.lock.remove(self.token(), how).await?;
+        self.disarm();
+        Ok(released)
+    }
+}
+
+impl<C: Redis, S: Surroundings> Drop for Guard<C, S> {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
+            self.lock
+                .around
+                .spawn(self.lock.clone().sweep(token, self.in_doubt));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What is true of two locks of crates.io.
+
+#![cfg(unix)]
+
+use redouble_conformance::{
+    backend::{Double, WallClock},
+    checker::Property,
+    history::Actor,
+    report::terminal,
+    runner::{Plan, Trial, judge, run_trial},
+    scenario::{Direction, Event, Fault, Happening, Op, Scenario, Schedule, Topology},
+    subject::{Expected, Foreign},
+};
+use std::sync::Mutex;
+
+/// Only one test at a time measures times.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const LEASE_MS: u64 = 400;
+
+fn start(program: &str, nodes: &str) -> Foreign {
+    Foreign::start([program, nodes]).expect("it passes the rehearsal")
+}
+
+/// What breaks within what is promised, over scenarios with all faults that can be played.
+fn tried(lock: &Foreign) -> Trial {
+    let backend = WallClock::new(Double, LEASE_MS);
+    let plan = Plan {
+        seeds: 0..30,
+        jobs: 6,
+        ..Plan::quick(&backend)
+    };
+    let trial = run_trial(lock, Expected::Sound, &backend, &plan, &|_| {});
+    let trial = trial.expect("the double is there");
+    for example in &trial.counterexamples {
+        let witness = example.judged.witness(example.property);
+        let message = witness.map_or("", |it| &*it.message);
+        eprintln!("{}: {}: {message}", trial.name, example.property);
+    }
+    let (runs, sights) = (trial.coverage.runs, trial.coverage.sights());
+    let contended = sights.into_iter().find(|it| it.0 == "contended");
+    assert!(runs >= 15 && contended.is_some_and(|it| it.1 * 2 >= runs));
+    trial
+}
+
+/// What no lock may break that is worth its name.
+const SAFETY: [Property; 6] = [
+    Property::Conduct,
+    Property::Exclusion,
+    Property::Linearizable,
+    Property::Ownership,
+    Property::Progress,
+    Property::Truth,
+];
+
+#[test]
+fn rslock_keeps_holders_apart() {
+    let _alone = ONE_AT_A_TIME.lock();
+    for nodes in ["1", "3"] {
+        let trial = tried(&start(env!("CARGO_BIN_EXE_rslock-adapter"), nodes));
+        let broken = trial.broken();
+        assert!(!broken.iter().any(|it| SAFETY.contains(it)), "{broken:?}");
+    }
+}
+
+/// The reply to the first client's request takes longer than the lease, and the second takes the lock.
+fn late_reply() -> Scenario {
+    let late = Fault::Partition {
+        host: 0,
+        node: None,
+        direction: Some(Direction::Replies),
+    };
+    let op = |at_ms, host, op| {
+        let actor = Actor::on(host);
+        (at_ms, Happening::Op { actor, op })
+    };
+    let (for_ms, fault) = (LEASE_MS + 300, late);
+    let happenings = [
+        (0, Happening::Fault { for_ms, fault }),
+        op(100, 0, Op::TRY),
+        op(1_500, 1, Op::TRY),
+        op(1_700, 1, Op::Release),
+        op(2_000, 0, Op::Release),
+    ];
+    let events = (0..).zip(happenings).map(|(id, (at_ms, happening))| Event {
+        id,
+        at_ms,
+        happening,
+    });
+    Scenario {
+        seed: 1,
+        lease_ms: LEASE_MS,
+        schedule: Schedule::Random,
+        latency_ms: 0,
+        topology: Topology::ONE,
+        events: events.collect(),
+    }
+}
+
+/// How the first two are said to hold the lock at the same time, if they are.
+fn overlap(lock: &Foreign) -> Option<String> {
+    let backend = WallClock::new(Double, LEASE_MS);
+    let judged = judge(lock, &backend, &late_reply()).expect("the double is there");
+    let mut lanes = Vec::new();
+    terminal::lanes(&mut lanes, &judged.run.history, None).expect("it is written to memory");
+    eprintln!("{}", String::from_utf8_lossy(&lanes));
+    let witness = judged.witness(Property::Exclusion);
+    witness.map(|witness| witness.message.clone())
+}
+
+/// It subtracts what the request took from the lease, and does not look whether there was as much: built
+/// without checks of overflow, as programs are in release, the lock is then valid for ever.
+#[test]
+fn redlock_believes_in_a_lease_that_was_over_when_its_reply_came() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let redlock = start(env!("CARGO_BIN_EXE_redlock-adapter"), "1");
+    let told = overlap(&redlock);
+    let both = "both c1 and c2 believe that they hold the lock";
+    assert!(
+        told.as_ref().is_some_and(|it| it.contains(both)),
+        "{told:?}"
+    );
+    let rslock = start(env!("CARGO_BIN_EXE_rslock-adapter"), "1");
+    assert_eq!(overlap(&rslock), None);
+}

@@ -1,0 +1,130 @@
+//! `redouble-check foreign`: judges a lock of another language.
+
+use super::{Fallible, backend, progress, reports::Reports, select, values::duration};
+use clap::Args;
+use redouble_conformance::{
+    backend::{Backend, WallClock},
+    checker::Property,
+    report::terminal,
+    runner::{Outcome, Plan, run_trial},
+    subject::{self, Expected, Suspect},
+};
+use std::{
+    ffi::OsString,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+pub(super) const HELP: &str = "\
+Judges a lock of another language.
+
+The command after -- starts an adapter: a program that reads requests from its standard input and
+answers on its standard output, one JSON object a line, and uses the lock under test for them. It is
+started once for each client process of a scenario. conformance/ADAPTER.md describes the lines, and
+conformance/examples/adapters has complete adapters in Python (redis-py) and for Node (redlock):
+
+  redouble-check foreign -- python3 conformance/examples/adapters/redis_py_lock.py
+
+At first two of them are made to take the lock in turns, on a server with which nothing is wrong; an
+adapter that gets that wrong is told so and its lock is not judged. Then scenarios are played in real
+time with short leases: each process is stopped when the scenario pauses it (SIGSTOP), killed when it
+dies (SIGKILL), and reaches the servers through ports of our own, where delays, cuts and partitions
+are made. What needs clocks of clients that run wrong is not played, since all share the machine's.
+
+Nothing is shrunk in real time, and two runs of a seed are not the same to the microsecond: a
+scenario that shows a mistake is shown as it was played.
+
+Exit code 0: it keeps what it promises. 1: it does not. 2: wrong usage, or it could not run.";
+
+#[derive(Args)]
+pub(super) struct Foreign {
+    /// How many seeds to try.
+    #[arg(long, value_name = "N", default_value_t = 96)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// The lease in milliseconds: the shorter, the sooner it is over, and the more a busy machine shows.
+    #[arg(long, value_name = "MS", default_value_t = 400, value_parser = clap::value_parser!(u64).range(60..=60_000))]
+    lease: u64,
+    /// How many scenarios to play at the same time.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    jobs: usize,
+    /// Play only scenarios in which one of these strikes, and nothing else (see --list).
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    fault: Vec<String>,
+    /// Judge only these properties, by id or name, as in P1 or "lease exclusion".
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    property: Vec<String>,
+    /// Where to run: "double" (embedded), "spawn" (starts the redis-server from the PATH),
+    /// "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
+    #[arg(long, value_name = "WHERE", default_value = "double")]
+    backend: String,
+    /// Begin no run after so long, as in 90s or 15m.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    time: Option<Duration>,
+    #[command(flatten)]
+    reports: Reports,
+    /// What starts the adapter.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(args: &Foreign, out: &mut impl Write) -> Fallible<bool> {
+    let backend = WallClock::new(backend(&args.backend)?, args.lease);
+    let properties = select::properties(&args.property)?;
+    let faults = select::faults(&args.fault)?;
+    let lock = subject::Foreign::start(&args.command).map_err(told)?;
+    let plan = Plan {
+        seeds: args.seed..args.seed.saturating_add(args.seeds),
+        jobs: args.jobs.max(1),
+        faults,
+        properties,
+        until: args.time.map(|time| Instant::now() + time),
+        ..Plan::quick(&backend)
+    };
+    let name = lock.name();
+    writeln!(
+        out,
+        "{name} on {}, seeds {} to {}; the rehearsal went well",
+        backend.name(),
+        plan.seeds.start,
+        plan.seeds.end.saturating_sub(1)
+    )?;
+    if !lock.is_observed() {
+        let unseen = Property::ALL
+            .into_iter()
+            .filter(|it| it.needs_observation());
+        let ids: Vec<&str> = unseen.map(|property| property.id()).collect();
+        writeln!(
+            out,
+            "it keeps no token at the key itself: {} cannot be judged",
+            ids.join(", ")
+        )?;
+    }
+    let bar = progress::bar(name, Some(args.seeds));
+    let trial = run_trial(&lock, Expected::Sound, &backend, &plan, &|n| bar.inc(n));
+    bar.finish_and_clear();
+    let trial = trial?;
+    writeln!(out, "\n{}\n", terminal::line(&trial, name.len()))?;
+    terminal::counterexamples(out, &trial)?;
+    let trials = [trial];
+    terminal::coverage(out, &trials)?;
+    args.reports.write_pages(&trials, out)?;
+    let [trial] = trials;
+    if trial.coverage.runs == 0 {
+        return Err("no scenario could be played".into());
+    }
+    Ok(trial.outcome() != Outcome::Differs)
+}
+
+/// An error with what it comes from.
+fn told(error: impl std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

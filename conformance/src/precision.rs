@@ -1,0 +1,110 @@
+//! What a wall clock cannot tell: which of two things came first that happened within the same few
+//! milliseconds around the end of a lease. In virtual time there is no such doubt.
+
+use crate::{
+    checker::{Finding, Property, Witness},
+    history::{History, What},
+};
+use std::time::Duration;
+
+/// Takes back accusations that depend on it. The resource's and the callers' own order of events needs no clock, so
+/// only what is read off the servers is in doubt, and what is said of deadlines.
+pub(crate) fn doubt(history: &History, findings: &mut [(Property, Finding)]) {
+    let close = history.lease / 40 + history.terms.slack;
+    let ends = ends(history);
+    let near = |at: Duration| ends.iter().any(|end| end.abs_diff(at) <= close);
+    let doubtful = |witness: &Witness| match witness.until {
+        Some(until) => until.saturating_sub(witness.at.at) <= close,
+        None => near(witness.at.at),
+    };
+    for (property, finding) in findings {
+        let by_clock = property.needs_observation() || *property == Property::Continuity;
+        if by_clock && finding.witness().is_some_and(doubtful) {
+            *finding = Finding::Unknown("too close to the end of a lease to be told in real time");
+        }
+    }
+}
+
+/// When leases ended, at the servers and for their holders.
+fn ends(history: &History) -> Vec<Duration> {
+    let mut ends = Vec::new();
+    for (_, what) in history.iter() {
+        match what {
+            What::Server { stored, .. } => ends.extend(stored.iter().filter_map(|it| it.gone_at())),
+            What::Ok {
+                deadline: Some(deadline),
+                ..
+            }
+            | What::Deadline {
+                deadline: Some(deadline),
+                ..
+            } => ends.push(*deadline),
+            What::Invoke { .. }
+            | What::Attempt { .. }
+            | What::Ok { .. }
+            | What::Fail { .. }
+            | What::Info { .. }
+            | What::Deadline { .. }
+            | What::Lost { .. }
+            | What::Pause { .. }
+            | What::Resume { .. }
+            | What::Crash { .. }
+            | What::Restart { .. }
+            | What::Panic { .. }
+            | What::Cut { .. }
+            | What::Strikes { .. }
+            | What::Heals { .. }
+            | What::Promoted { .. }
+            | What::Queue { .. }
+            | What::Remains { .. }
+            | What::Resource { .. } => {}
+        }
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        checker::hand_made::*,
+        history::{Cause, Moment, Stored},
+    };
+
+    /// Whether the accusation stands, the lease of the token ending at 9 s; leases are of 10 s.
+    fn stands(property: Property, at_ms: u64, until_ms: Option<u64>) -> bool {
+        let stored = Stored {
+            token: b"t".to_vec(),
+            expires: Some(s(9)),
+        };
+        let stores = What::Server {
+            node: 0,
+            cause: Cause::Client(0),
+            stored: vec![stored],
+        };
+        let witness = Witness {
+            at: Moment::at(Duration::from_millis(at_ms)),
+            until: until_ms.map(Duration::from_millis),
+            grants: vec![],
+            message: String::new(),
+        };
+        let mut findings = [(property, Finding::Violation(witness))];
+        doubt(&history(vec![(0, stores)]), &mut findings);
+        findings[0].1.witness().is_some()
+    }
+
+    #[test]
+    fn what_the_servers_show_is_doubted_near_the_end_of_a_lease_only() {
+        assert!(!stands(Property::Ownership, 9_200, None));
+        assert!(!stands(Property::Continuity, 8_800, None));
+        assert!(stands(Property::Ownership, 9_300, None));
+        assert!(stands(Property::Ownership, 4_000, None));
+        assert!(stands(Property::Exclusion, 9_001, None));
+    }
+
+    #[test]
+    fn what_lasts_is_doubted_if_it_lasts_for_a_moment() {
+        assert!(!stands(Property::Truth, 9_001, Some(9_100)));
+        assert!(stands(Property::Truth, 9_001, Some(9_600)));
+    }
+}

@@ -1,0 +1,433 @@
+//! Locks of other languages: child processes that are spoken to in lines of JSON.
+//!
+//! A client process of a scenario is a process of the machine here. It is stopped when the scenario
+//! pauses it and killed when it dies; it reaches the servers through ports that lead over its own
+//! links, so that delays, cuts and partitions strike it as they strike everybody. What it cannot be
+//! given is a clock of its own. ADAPTER.md says what an adapter has to do.
+
+mod program;
+mod protocol;
+mod rehearsal;
+mod system;
+
+use super::{AnyGrant, AnyLock, BoxError, Granted, Host, NotOffered, Promises, Suspect};
+use crate::{
+    backend::{Backend, Later, View},
+    history::{Mode, Stored},
+    scenario::{Fault, Happening, Op as Step, Scenario},
+    simulation::{self, Port, Run, RunError},
+};
+use program::{Program, Reply};
+use protocol::{Answer, Op};
+use std::{
+    ffi::OsString,
+    io,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// Why an adapter cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForeignError {
+    /// There is nothing to start.
+    #[error("no command was given that starts an adapter")]
+    NoCommand,
+    /// This system lacks signals or a common clock.
+    #[error("adapters need a Unix system: processes are stopped by signals")]
+    NoSignals,
+    /// The command cannot be started.
+    #[error("cannot start {program}")]
+    Start {
+        /// Its name.
+        program: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The first line does not say which lock it is.
+    #[error("the adapter did not say who it is: {0}")]
+    NoHello(String),
+    /// It does not do what an adapter has to do, where nothing is wrong.
+    #[error("the adapter failed its rehearsal: {0}")]
+    Rehearsal(String),
+}
+
+/// A lock behind an adapter.
+#[derive(Clone)]
+pub struct Foreign {
+    command: Arc<[OsString]>,
+    name: &'static str,
+    promises: Promises,
+    /// Whether it keeps a token as a string at the key, where it can be observed.
+    observed: bool,
+    /// Programs that were started and not used yet.
+    spares: Arc<Mutex<Vec<Arc<Program>>>>,
+}
+
+impl Foreign {
+    /// Starts an adapter, asks it what it is, and rehearses every operation where nothing is wrong.
+    ///
+    /// # Errors
+    /// If it cannot be started, does not say who it is, or gets the rehearsal wrong.
+    pub fn start(
+        command: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Result<Self, ForeignError> {
+        if system::monotonic_ns().is_none() {
+            return Err(ForeignError::NoSignals);
+        }
+        let command: Arc<[OsString]> = command.into_iter().map(Into::into).collect();
+        let (first, hello) = Program::start(&command)?.hello()?;
+        let (second, _) = Program::start(&command)?.hello()?;
+        let promises = hello.promises();
+        let observed =
+            rehearsal::rehearse(&first, &second, promises).map_err(ForeignError::Rehearsal)?;
+        Ok(Self {
+            command,
+            // Names live as long as reports do: to the end.
+            name: Box::leak(hello.name.into_boxed_str()),
+            promises,
+            observed,
+            spares: Arc::default(),
+        })
+    }
+
+    /// Whether the servers can be watched for its tokens. If not, properties that need it cannot be
+    /// judged.
+    #[must_use]
+    pub const fn is_observed(&self) -> bool {
+        self.observed
+    }
+
+    /// As many started programs as a run needs: an interpreter takes longer than a lease.
+    fn cast(&self, count: usize) -> Result<Vec<Arc<Program>>, ForeignError> {
+        let mut cast = {
+            let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = spares.len().saturating_sub(count);
+            spares.split_off(left)
+        };
+        let missing = count.saturating_sub(cast.len());
+        let starting: Result<Vec<_>, _> = (0..missing)
+            .map(|_| Program::start(&self.command))
+            .collect();
+        for program in starting? {
+            let (program, _) = program.hello()?;
+            cast.push(Arc::new(program));
+        }
+        Ok(cast)
+    }
+
+    fn take_spare(&self) -> Option<Arc<Program>> {
+        let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        spares.pop()
+    }
+}
+
+/// What part of a lease an adapter may take between an answer from a server and its own.
+const REACTION: u32 = 12;
+
+/// The scenario as a lock in another process can play it: its calls cannot be cancelled at a poll, and
+/// it has no guards that could be dropped. Faults keep off the grid on which the calls lie: a lease that
+/// ends in the same millisecond as a pause says nothing about the lock.
+fn playable(scenario: &Scenario) -> Scenario {
+    let mut scenario = scenario.clone();
+    let aside = scenario.lease_ms / 18;
+    for event in &mut scenario.events {
+        match &mut event.happening {
+            Happening::Op { op, .. } => *op = whole(*op),
+            Happening::Fault { for_ms, .. } => {
+                event.at_ms += aside;
+                *for_ms += aside;
+            }
+        }
+    }
+    scenario
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "all others are whole")]
+fn whole(op: Step) -> Step {
+    match op {
+        Step::Cancelled { mode, wait_ms, .. } => Step::Acquire { mode, wait_ms },
+        Step::CancelledRenew { .. } => Step::Renew,
+        Step::CancelledRelease { .. } | Step::Drop => Step::Release,
+        op => op,
+    }
+}
+
+impl Suspect for Foreign {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn promises(&self) -> Promises {
+        self.promises
+    }
+
+    fn open<'a>(
+        &'a self,
+        host: &'a Host,
+        key: &'a str,
+        lease: Duration,
+    ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>> {
+        Box::pin(async move {
+            let program = self
+                .take_spare()
+                .ok_or("no adapter is left for this process")?;
+            let outside: Weak<Program> = Arc::downgrade(&program);
+            host.attach(outside);
+            let mut ports = Vec::new();
+            for node in 0..host.nodes() {
+                ports.push(host.port_to(node).await?);
+            }
+            let process = Process {
+                program,
+                host: host.clone(),
+                ports,
+                tasks: AtomicU32::new(0),
+                waits: self.promises.waits,
+                deadlines: self.promises.deadline,
+            };
+            process.open(key, lease).await?;
+            let process = Arc::new(process);
+            Ok(process.task() as Arc<dyn AnyLock>)
+        })
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        view.string(key).into_iter().collect()
+    }
+
+    fn queued(&self, _: &dyn View, _: &str) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    fn outlasts(&self, key: &[u8]) -> bool {
+        key.ends_with(b":fence")
+    }
+
+    fn fences_reads(&self) -> bool {
+        true
+    }
+
+    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
+        if backend.virtual_time() {
+            let text = "a process of its own cannot run in virtual time";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text).into());
+        }
+        let scenario = playable(scenario);
+        let restarts = scenario
+            .faults()
+            .filter(|(.., fault)| matches!(fault, Fault::Crash { .. }));
+        // One of them is the probe's.
+        let count = 1 + scenario.hosts().len() + restarts.count();
+        let cast = self.cast(count).map_err(io::Error::other)?;
+        let run = Self {
+            spares: Arc::new(Mutex::new(cast)),
+            ..self.clone()
+        };
+        let spares = Arc::clone(&run.spares);
+        let mut played = simulation::run(Arc::new(run), backend, &scenario)?;
+        played.history.observed &= self.observed;
+        // The machine has to let the adapters run as well, and nobody measures for how long it does not.
+        played.history.terms.slack += scenario.lease() / REACTION;
+        let mut left = spares.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
+        all.append(&mut left);
+        Ok(played)
+    }
+}
+
+/// A client process.
+struct Process {
+    program: Arc<Program>,
+    host: Host,
+    /// Where its servers are, as it sees them.
+    ports: Vec<Port>,
+    tasks: AtomicU32,
+    waits: bool,
+    deadlines: bool,
+}
+
+/// The lock as a task of a process uses it.
+struct Task {
+    process: Arc<Process>,
+    number: u32,
+}
+
+struct Grant {
+    process: Arc<Process>,
+    task: u32,
+    id: u64,
+    /// On the clock of the host.
+    deadline: Mutex<Option<Duration>>,
+    fence: Option<u64>,
+    lost: watch::Receiver<bool>,
+}
+
+impl Process {
+    async fn open(&self, key: &str, lease: Duration) -> Result<(), BoxError> {
+        let address = |port: &Port| format!("127.0.0.1:{}", port.number());
+        let nodes: Vec<String> = self.ports.iter().map(address).collect();
+        let lease_ms = u64::try_from(lease.as_millis())?;
+        let open = Op::Open {
+            nodes: &nodes,
+            key,
+            lease_ms,
+        };
+        match self.ask(0, open, Duration::ZERO).await?.answer {
+            Answer::Ok => Ok(()),
+            Answer::Refused | Answer::Unknown | Answer::Unsupported => {
+                Err("the adapter cannot open its lock".into())
+            }
+        }
+    }
+
+    fn task(self: Arc<Self>) -> Arc<Task> {
+        let number = self.tasks.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Task {
+            process: self,
+            number,
+        })
+    }
+
+    async fn ask(&self, task: u32, op: Op<'_>, wait: Duration) -> Result<Reply, BoxError> {
+        self.program.ask(task, op)?.reply(wait).await
+    }
+
+    /// A deadline on the machine's clock as one on the clock of the host. One that nobody promised and
+    /// that is over says nothing: the lock did not look at the time.
+    fn deadline(&self, reply: &Reply) -> Option<Duration> {
+        let now = self.host.now();
+        let (until, here) = (reply.deadline_ns?, system::monotonic_ns()?);
+        let left = Duration::from_nanos(until.saturating_sub(here));
+        let over = Duration::from_nanos(here.saturating_sub(until));
+        match (over.is_zero(), self.deadlines) {
+            (true, _) => Some(now + left),
+            (false, true) => Some(now.saturating_sub(over)),
+            (false, false) => None,
+        }
+    }
+}
+
+impl Task {
+    async fn take(&self, op: Op<'_>, wait: Duration) -> Granted {
+        let process = &self.process;
+        let asked = process.program.ask(self.number, op)?;
+        let id = asked.id;
+        let reply = asked.reply(wait).await?;
+        match reply.answer {
+            Answer::Ok => Ok(Some(Arc::new(Grant {
+                process: Arc::clone(process),
+                task: self.number,
+                id,
+                deadline: Mutex::new(process.deadline(&reply)),
+                fence: reply.fence,
+                lost: process.program.watch(id),
+            }))),
+            Answer::Refused => Ok(None),
+            Answer::Unsupported | Answer::Unknown => Err(NotOffered.into()),
+        }
+    }
+}
+
+impl AnyLock for Task {
+    fn of_task(&self) -> Option<Arc<dyn AnyLock>> {
+        Some(Arc::clone(&self.process).task())
+    }
+
+    fn try_mode(&self, mode: Mode) -> Later<'_, Granted> {
+        Box::pin(async move {
+            if !mode.is_exclusive() {
+                return Err(NotOffered.into());
+            }
+            self.take(Op::Try, Duration::ZERO).await
+        })
+    }
+
+    fn lock_mode(&self, mode: Mode, wait: Duration) -> Later<'_, Granted> {
+        Box::pin(async move {
+            if !mode.is_exclusive() || !self.process.waits {
+                return Err(NotOffered.into());
+            }
+            let wait_ms = u64::try_from(wait.as_millis())?;
+            self.take(Op::Acquire { wait_ms }, wait).await
+        })
+    }
+
+    fn admit(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(async { Err(NotOffered.into()) })
+    }
+
+    fn count_down(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(async { Err(NotOffered.into()) })
+    }
+
+    fn await_zero(&self, _: Duration) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(async { Err(NotOffered.into()) })
+    }
+}
+
+impl Grant {
+    async fn ask(&self, op: Op<'_>) -> Result<Reply, BoxError> {
+        self.process.ask(self.task, op, Duration::ZERO).await
+    }
+}
+
+impl AnyGrant for Grant {
+    fn extend(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(async {
+            let reply = self.ask(Op::Renew { grant: self.id }).await?;
+            match reply.answer {
+                Answer::Ok => {
+                    let until = self.process.deadline(&reply);
+                    *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = until;
+                    Ok(true)
+                }
+                Answer::Refused => {
+                    // Whoever is told so does not go on as if nothing had happened.
+                    self.process.program.lose(self.id);
+                    Ok(false)
+                }
+                Answer::Unsupported | Answer::Unknown => Err(NotOffered.into()),
+            }
+        })
+    }
+
+    fn release(self: Arc<Self>) -> Later<'static, Result<bool, BoxError>> {
+        Box::pin(async move {
+            let reply = self.ask(Op::Release { grant: self.id }).await?;
+            match reply.answer {
+                Answer::Ok => Ok(true),
+                Answer::Refused => Ok(false),
+                Answer::Unsupported | Answer::Unknown => Err(NotOffered.into()),
+            }
+        })
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lost(&self) -> Later<'_, ()> {
+        let mut lost = self.lost.clone();
+        Box::pin(async move {
+            // Without an adapter nobody is told anything.
+            if lost.wait_for(|lost| *lost).await.is_err() {
+                std::future::pending().await
+            }
+        })
+    }
+
+    fn fencing_token(&self) -> Option<u64> {
+        self.fence
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.process.program.forget(self.id);
+    }
+}
