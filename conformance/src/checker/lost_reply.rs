@@ -39,6 +39,14 @@ impl Checker for LostReply {
         });
         let mut delays = cuts.filter_map(|(at, host)| {
             let (asker, ghost) = ghost(&operations, &tokens, host, at)?;
+            // One of several cuts has hit the retry, perhaps, or as many nodes as make a round fail.
+            let since = match history.topology {
+                Topology::Nodes(2..) => asker.asked.at,
+                Topology::Nodes(_) | Topology::Replicated { .. } => at.at,
+            };
+            if breaks(history, host, since, at.at) > 1 {
+                return None;
+            }
             let retries = operations.iter().filter(|it| {
                 let later = it.op == asker.op || it.asked > asker.asked;
                 it.actor == asker.actor && it.call.acquires() && later
@@ -79,6 +87,15 @@ fn ghost<'a>(
     let mut ghosts = tokens.put_by(asker, operations, at);
     let ghost = ghosts.find(|it| it.stood(at))?;
     Some((asker, ghost))
+}
+
+/// How many connections of a process broke in a span.
+fn breaks(history: &History, host: u8, since: Duration, to: Duration) -> usize {
+    let all = history.iter().filter(|(when, what)| {
+        let theirs = matches!(what, What::Cut { host: of, .. } if *of == host);
+        theirs && since <= when.at && when.at <= to
+    });
+    all.count()
 }
 
 /// What a retry may take: to connect and to ask. On several nodes a round that failed is given back before

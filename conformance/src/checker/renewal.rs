@@ -118,7 +118,10 @@ impl Facts<'_> {
     fn idle_from(&self, belief: &Belief) -> Option<Duration> {
         let mut idle = belief.to.at;
         for it in self.operations.iter().filter(|it| it.actor == belief.actor) {
-            let at_once = it.asked.at <= idle + self.history.terms.grain();
+            let stopped = self
+                .troubles
+                .stopped_for(belief.actor.host, idle, it.asked.at);
+            let at_once = it.asked.at <= idle + stopped + self.history.terms.grain();
             if at_once && belief.to <= it.ended {
                 if it.call.gives_back() == Some(belief.grant) {
                     return None;

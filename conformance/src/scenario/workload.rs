@@ -42,6 +42,8 @@ enum Extra {
     Nothing,
     Renew,
     RenewTwice,
+    /// About when the lease ends, so long after it was asked for.
+    RenewLate(u64),
     CancelledRenew(u32),
     Access,
     /// The holder takes it again, and gives that back.
@@ -84,6 +86,7 @@ fn cycle(reentrant: bool, overwork: bool, visits: bool) -> impl Strategy<Value =
         nothing => Just(Extra::Nothing),
         renew => Just(Extra::Renew),
         1 => Just(Extra::RenewTwice),
+        2 => (108..122_u64).prop_map(Extra::RenewLate),
         1 => (1..6_u32).prop_map(Extra::CancelledRenew),
         access => Just(Extra::Access),
         nested => Just(Extra::Nested),
@@ -174,6 +177,7 @@ impl Workload {
                 Extra::RenewTwice => {
                     ops.extend([at + cycle.hold / 4, midway].map(|at| (at, Op::Renew)));
                 }
+                Extra::RenewLate(late) => ops.push((at + late, Op::Renew)),
                 Extra::CancelledRenew(polls) => ops.push((midway, Op::CancelledRenew { polls })),
                 Extra::Access => ops.push((midway, Op::Access)),
                 Extra::Nested => {
@@ -181,7 +185,12 @@ impl Workload {
                     ops.push((midway, Op::Release));
                 }
             }
-            at += cycle.hold;
+            let late = if let Extra::RenewLate(late) = cycle.extra {
+                late
+            } else {
+                0
+            };
+            at += cycle.hold.max(late);
             if !(kept && index + 1 == cycles.len()) {
                 ops.push((at, cycle.end));
             }

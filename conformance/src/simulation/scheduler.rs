@@ -71,8 +71,6 @@ pub(crate) enum Step<'a> {
 const STEPS_MAX: u64 = 1_000_000;
 /// Steps between two looks at the reactor, which matters with real sockets only.
 const STEPS_PER_TURN: u32 = 128;
-/// How often tasks may start others from their destructors when a run is over.
-const LAST_ORDERS_MAX: u32 = 100;
 
 /// How a run of the scheduler ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +95,8 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
+    /// The run is over: no task begins any more.
+    closed: bool,
     woken: Vec<usize>,
     orders: Vec<Order>,
     clients: BTreeMap<u8, ClientState>,
@@ -148,7 +148,14 @@ impl Spawner {
             let mut state = self.0.state();
             let id = state.next_id;
             state.next_id += 1;
-            state.orders.push(Order::Start { id, place, task });
+            let refused = if state.closed {
+                Some(task)
+            } else {
+                state.orders.push(Order::Start { id, place, task });
+                None
+            };
+            drop(state);
+            drop(refused);
             id
         };
         self.wake_root();
@@ -160,7 +167,7 @@ impl Spawner {
 
     /// Spawns a task in a client process, unless that incarnation of it is dead.
     pub(crate) fn spawn_in(&self, host: u8, incarnation: u32, task: Task) -> Option<TaskHandle> {
-        let alive = self.incarnation(host) == incarnation;
+        let alive = self.incarnation(host) == incarnation && !self.0.state().closed;
         alive.then(|| self.spawn(Place::Client(host), task))
     }
 
@@ -330,18 +337,15 @@ impl Scheduler {
     /// Runs until [`Spawner::stop`], telling `on_step` of each step.
     pub(crate) async fn run(mut self, mut on_step: impl FnMut(Step<'_>)) -> Ran {
         let ran = std::future::poll_fn(|cx| self.turn(cx, &mut on_step)).await;
-        // Nobody may run any more, but dropping tasks runs their destructors: in order.
+        // Nobody may run any more, but dropping tasks runs their destructors: in order. What they start
+        // would hold on to the world for ever.
+        self.spawner.0.state().closed = true;
         while let Some((_, slot)) = self.tasks.pop_first() {
             drop(slot);
         }
-        // Tasks that never began are dropped too, but not under the lock: that wakes and starts others.
-        for _ in 0..LAST_ORDERS_MAX {
-            let orders = std::mem::take(&mut self.spawner.0.state().orders);
-            if orders.is_empty() {
-                break;
-            }
-            drop(orders);
-        }
+        // Tasks that never began are dropped too, but not under the lock: that wakes others.
+        let orders = std::mem::take(&mut self.spawner.0.state().orders);
+        drop(orders);
         ran
     }
 

@@ -17,7 +17,8 @@ use std::{
 ///
 /// Of N = 2f + 1 nodes a majority remembers a grant, and nobody else can get one, while
 /// `forgot <= granted - f - 1`: all of f may forget it if all nodes had granted it, and none may if a
-/// bare majority had. Leases that end late are waited for on up to f nodes without harm.
+/// bare majority had. A node whose lease ended in order does not count: it was not asked to extend it, or
+/// could not be reached. Leases that end late are waited for on up to f nodes without harm.
 pub(super) fn stands(history: &History, property: Property, witness: &Witness) -> bool {
     let Topology::Nodes(nodes) = history.topology else {
         return false;
@@ -34,7 +35,7 @@ pub(super) fn stands(history: &History, property: Property, witness: &Witness) -
         && !witness.grants.is_empty()
         && concerned.into_iter().all(|belief| {
             let votes = Votes::of(history, belief, witness.at);
-            votes.forgot + quorum <= votes.granted
+            votes.forgot == 0 || votes.forgot + quorum <= votes.granted
         })
 }
 
@@ -64,6 +65,8 @@ struct Vote {
     /// Before this its lease cannot end in order.
     due: Duration,
     forgot: bool,
+    /// Its lease has ended in order.
+    ended: bool,
 }
 
 impl Votes {
@@ -128,6 +131,7 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
                 stored: Some(stored.clone()),
                 due: at.at + lasts,
                 forgot: false,
+                ended: false,
             }),
             (None, _) => {}
         }
@@ -136,7 +140,7 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
         vote.look(until.at);
     }
     Votes {
-        granted: votes.len(),
+        granted: votes.iter().filter(|vote| !vote.ended).count(),
         forgot: votes.iter().filter(|vote| vote.forgot).count(),
     }
 }
@@ -162,7 +166,9 @@ impl Vote {
     /// Sees whether its lease has ended too early by itself.
     fn look(&mut self, now: Duration) {
         if let Some(stored) = self.stored.take_if(|stored| !stored.lives(now)) {
-            self.forgot |= stored.gone_at().is_some_and(|gone| gone < self.due);
+            let early = stored.gone_at().is_some_and(|gone| gone < self.due);
+            self.forgot |= early;
+            self.ended |= !early;
         }
     }
 }

@@ -118,7 +118,7 @@ impl Shared {
     /// Waits for answers until `enough` of them are yes; and then for the others, but not much longer than
     /// it took: a node that is down shall not hold up anybody, and one that is a little slower shall
     /// be counted. Returns those that said yes and those that said no, and the first error.
-    async fn tally(&self, mut asked: Asked<Answer>, enough: usize) -> Tally {
+    async fn tally(&self, asked: &mut Asked<Answer>, enough: usize) -> Tally {
         let begun = self.env.now();
         let mut tally = Tally::default();
         let mut patience = Duration::MAX;
@@ -192,7 +192,7 @@ impl Shared {
             .map(|node| -> BoxFuture<'static, Answer> {
                 Box::pin(async move { node.tell(&RAISE, number, limit).await })
             });
-        let tally = self.tally(raised.collect(), self.quorum()).await;
+        let tally = self.tally(&mut raised.collect(), self.quorum()).await;
         if tally.yes < self.quorum() {
             return Err(self.no_quorum(tally.yes, tally.error));
         }
@@ -242,6 +242,24 @@ impl Shared {
             };
             asked = self.ask(self.missing().cloned(), rest, end);
         }
+    }
+
+    /// Lets the slower nodes hear of an extension as well, unless the lock is given back.
+    fn finish(self: &Arc<Self>, mut asked: Asked<Answer>) {
+        if asked.len() == 0 {
+            return;
+        }
+        let shared = Arc::clone(self);
+        let task = async move {
+            let finished = async { while asked.next().await.is_some() {} };
+            tokio::select! {
+                biased;
+                () = shared.closed.after(0) => {}
+                () = finished => {}
+            }
+        };
+        // Without a runtime they have heard of it or not.
+        let _ = self.env.spawn(Box::pin(task));
     }
 
     fn missing(&self) -> impl Iterator<Item = &Arc<Scripted>> {
@@ -294,8 +312,10 @@ impl Claim for Redlock {
             let asked = standing.map(|node| -> BoxFuture<'static, Answer> {
                 Box::pin(async move { Ok(node.extend(lease, limit).await?.is_some()) })
             });
-            let tally = shared.tally(asked.collect(), shared.quorum()).await;
+            let mut asked = asked.collect();
+            let tally = shared.tally(&mut asked, shared.quorum()).await;
             if tally.yes >= shared.quorum() {
+                shared.finish(asked);
                 shared.grow(Asked::default(), lease, sent);
                 return Ok(Some(sent));
             }
@@ -316,9 +336,9 @@ impl Claim for Redlock {
             let asked = asked.cloned().map(|node| -> BoxFuture<'static, Answer> {
                 Box::pin(async move { node.release(limit).await })
             });
-            let asked: Asked<Answer> = asked.collect();
+            let mut asked: Asked<Answer> = asked.collect();
             let all = asked.len();
-            let tally = shared.tally(asked, shared.quorum()).await;
+            let tally = shared.tally(&mut asked, shared.quorum()).await;
             let silent = all - tally.yes - tally.no;
             if tally.yes >= shared.quorum() {
                 Ok(true)
