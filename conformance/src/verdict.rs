@@ -120,6 +120,8 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
     let guarded = fenced || promises.guards_resource;
     let unfenced = property == Property::Accesses && !guarded;
     let believed = believes(property) || unfenced;
+    // A process that does not know how long it was away cannot be told in time.
+    let unaware = property == Property::Renewal && cost == Cost::Belief;
     match cost {
         Cost::Nothing => Claim::Holds,
         Cost::Punctuality => only_if(!unfenced),
@@ -127,7 +129,7 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
             let tolerated = i64::from(promises.drift_ppm) >= 2 * DRIFT_PPM_MAX;
             only_if(tolerated || !believed)
         }
-        Cost::Belief => only_if(!believed),
+        Cost::Belief => only_if(!believed && !unaware),
         Cost::Resurrection | Cost::Unity if property == Property::CleanUp => Claim::Outside,
         Cost::Memory | Cost::Resurrection if believed => quorum,
         // Nothing keeps them but the server.
@@ -135,8 +137,11 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
             Property::Accesses | Property::Fencing => only_if(lasting),
             // A queue is kept in time by the same clock, and lost with the same keys.
             Property::Admission | Property::Latch | Property::Fairness => Claim::Outside,
-            // What keeps a lease alive must find it there.
-            Property::Renewal => quorum,
+            // What keeps a lease alive must find it there; of one node the judge asks that by itself.
+            Property::Renewal => match quorum {
+                Claim::Outside => Claim::Holds,
+                Claim::Holds | Claim::Quorum => quorum,
+            },
             _ => Claim::Holds,
         },
         // Two masters may mint equal tokens; the resource refuses the second.

@@ -80,17 +80,22 @@ fn looks(history: &History) -> Vec<Look<'_>> {
     looks
 }
 
-/// By when nothing may be left that was seen at some time.
+/// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
+/// its time as well.
 fn due(history: &History, troubles: &Troubles, at: Duration) -> Duration {
     let grace = 2 * history.request_timeout();
     let calls = history.calls();
     let hosts: BTreeSet<u8> = calls.values().map(|(_, actor, _)| actor.host).collect();
-    let last = hosts
-        .into_iter()
-        .filter_map(|host| troubles.last(host, at.saturating_sub(grace), at));
-    last.map(|last| last.saturating_add(grace))
-        .max()
-        .map_or(at, |due| due.max(at))
+    let mut due = at;
+    loop {
+        let hosts = hosts.iter().copied();
+        let last = hosts.filter_map(|host| troubles.last(host, at.saturating_sub(grace), due));
+        let later = last.map(|last| last.saturating_add(grace)).max();
+        match later {
+            Some(later) if later > due => due = later,
+            Some(_) | None => return due,
+        }
+    }
 }
 
 /// Until when nothing else was seen.

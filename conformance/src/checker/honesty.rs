@@ -150,12 +150,12 @@ impl Facts<'_> {
             let (gone, by) = life.gone;
             by == Client(it.actor.host) && it.asked < gone && gone < it.ended
         };
-        let lives = self.of_grant(belief);
-        let nodes: BTreeSet<u8> = lives
-            .into_iter()
-            .filter(by_it)
-            .map(|life| life.node)
-            .collect();
+        // Also where it was put later: a grant may grow.
+        let lives = self.of_grant(belief).into_iter();
+        let names: BTreeSet<_> = lives.map(|life| life.token).collect();
+        let theirs = self.tokens.lives.iter();
+        let theirs = theirs.filter(|life| names.contains(life.token));
+        let nodes: BTreeSet<u8> = theirs.filter(by_it).map(|life| life.node).collect();
         nodes.len()
     }
 

@@ -134,7 +134,7 @@ impl Facts<'_> {
 
     /// A renewal or a deadline that a guard tells of after its deadline has passed in a pause.
     fn said_before_the_loss(&self, belief: &Belief) -> Option<(Moment, String)> {
-        if belief.end != End::Deadline {
+        if !self.history.terms.signals || belief.end != End::Deadline {
             return None;
         }
         let renewals = self.operations.iter().filter(|it| {

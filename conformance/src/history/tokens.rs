@@ -111,9 +111,13 @@ impl<'a> Life<'a> {
 
     /// Ends it if it has expired by then.
     fn expire(&mut self, by: Moment) {
-        let expires = self.expiries.last().and_then(|&(.., expires)| expires);
-        // As `Stored::gone_at`: expired when the clock shows more than the deadline.
-        let gone = expires.map(|at| Moment::at(at.saturating_add(Duration::from_millis(1))));
+        let Some(&(since, _, Some(expires))) = self.expiries.last() else {
+            return;
+        };
+        // As `Stored::gone_at`: expired when the clock shows more than the deadline, but not before that
+        // was its deadline.
+        let gone = Moment::at(expires.saturating_add(Duration::from_millis(1)));
+        let gone = Some(gone.max(since));
         if let Some(gone) = gone.filter(|&gone| gone <= by && gone < self.gone.0) {
             self.gone = (gone, Cause::Server);
         }
