@@ -13,9 +13,6 @@ use redouble_conformance::{
 /// The seeds within which a conviction has to succeed.
 const SEEDS_MAX: u64 = 2_000;
 
-/// Those whose mistake shows too rarely in scenarios that are drawn: the suite does not convict them yet.
-const AT_LARGE: [&str; 3] = ["B03d", "B16", "B18b"];
-
 /// What is tried: ids that begin with one of these words; everything unless told.
 fn wanted(name: &str) -> bool {
     match std::env::var("SPECIMENS") {
@@ -145,7 +142,6 @@ fn each_is_convicted_of_what_it_breaks() {
             at_large.push((trial.name, missed));
         }
     }
-    at_large.retain(|(name, _)| !AT_LARGE.contains(name));
     assert!(at_large.is_empty(), "not convicted: {at_large:?}");
 }
 

@@ -4,11 +4,7 @@
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
     checker::Property::{Exclusion, Ownership},
-    subject::{
-        BoxError,
-        Expected::{self, Convicted},
-        Row,
-    },
+    subject::{BoxError, Expected::Convicted, Row},
 };
 
 /// When the object's token is drawn.
@@ -19,17 +15,15 @@ pub(in crate::subject) enum TokenPerObject {
     Overwritten,
 }
 
-const BREAKS: Expected = Convicted(&[Exclusion, Ownership]);
-
 pub(super) const ROWS: &[Row] = &[
     Row {
         make: || exhibit(TokenPerObject::Fixed),
-        expected: BREAKS,
+        expected: Convicted(&[Exclusion, Ownership]),
         summary: "one token for all grants of a lock object",
     },
     Row {
         make: || exhibit(TokenPerObject::Overwritten),
-        expected: BREAKS,
+        expected: Convicted(&[Ownership]),
         summary: "the lock object keeps the token of the latest grant alone",
     },
 ];
