@@ -137,10 +137,10 @@ impl Bus {
         }
     }
 
-    /// Islands part and become one; who follows whom because of it.
-    fn regroup(&mut self, groups: Vec<BTreeSet<usize>>) -> Vec<(usize, usize)> {
+    /// Islands part and become one; which ones did, and who follows whom because of it.
+    fn regroup(&mut self, groups: Vec<BTreeSet<usize>>) -> (Vec<usize>, Vec<(usize, usize)>) {
         let old = std::mem::take(&mut self.islands);
-        let mut follows = Vec::new();
+        let (mut merged, mut follows) = (Vec::new(), Vec::new());
         for nodes in groups {
             let parts = old
                 .iter()
@@ -166,9 +166,12 @@ impl Bus {
                 *first = (*first).min(*due);
             }
             follows.extend(new);
+            if parts.len() > 1 {
+                merged.push(self.islands.len());
+            }
             self.islands.push(Island { nodes, map, missed });
         }
-        follows
+        (merged, follows)
     }
 
     /// Notes who is missed, and who is no more; what every island learns by it.
@@ -249,7 +252,7 @@ impl State {
         }
     }
 
-    /// Islands are what the splits that stand make of them.
+    /// Islands are what the splits that stand make of them; who follows whom because of it.
     pub(super) fn regroup(
         &mut self,
         groups: Vec<BTreeSet<usize>>,
@@ -259,8 +262,8 @@ impl State {
         let Some(bus) = &mut self.bus else {
             return Vec::new();
         };
-        let follows = bus.regroup(groups);
-        for place in 0..bus.islands.len() {
+        let (merged, follows) = bus.regroup(groups);
+        for place in merged {
             if let Some(bus) = &self.bus {
                 let map = bus.islands[place].map.clone();
                 for node in bus.listeners(place) {

@@ -82,7 +82,8 @@ impl State {
         is_away || seat(self, node, seats).is_none_or(|seat| !listens(&seats[seat]))
     }
 
-    /// Nodes with data that most sentinels reach again, and that do not follow the master: with him.
+    /// Nodes with data that most sentinels reach again, and that do not follow the master: each with
+    /// that master.
     pub(super) fn strays(&self) -> Vec<(usize, usize)> {
         let Some(watch) = &self.watch else {
             return Vec::new();
@@ -95,7 +96,8 @@ impl State {
         let data = watch.data.iter().copied();
         let strays = data.filter(|node| {
             let is_there = eye.is_some_and(|eye| self.breaks.is_open(eye, *node));
-            is_there && *node != watch.master && !follows(*node)
+            let was_away = watch.told_down.contains(node);
+            was_away && is_there && *node != watch.master && !follows(*node)
         });
         strays.map(|node| (node, watch.master)).collect()
     }

@@ -91,15 +91,20 @@ impl State {
 }
 
 impl Network {
-    fn change_breaks<T>(&self, order: Order, change: impl FnOnce(&mut Breaks) -> T) -> T {
+    /// Changes what is broken, which shows when time is next looked at.
+    fn change_breaks<T>(&self, change: impl FnOnce(&mut Breaks) -> T) -> T {
         let mut state = self.lock();
+        let splits = state.breaks.splits.len();
+        let changed = change(&mut state.breaks);
+        let is_same = state.breaks.splits.len() == splits;
+        let order = if is_same { Order::Links } else { Order::Sides };
         state.orders.push_back(order);
-        change(&mut state.breaks)
+        changed
     }
 
     /// Cuts the link of a replica; the number of the cut.
     pub(crate) fn cut(&self, replica: usize) -> u64 {
-        self.change_breaks(Order::Links, |breaks| {
+        self.change_breaks(|breaks| {
             breaks.last += 1;
             breaks.cuts.insert(breaks.last, replica);
             breaks.last
@@ -108,12 +113,12 @@ impl Network {
 
     /// Ends one cut.
     fn end_cut(&self, number: u64) {
-        self.change_breaks(Order::Links, |breaks| breaks.cuts.remove(&number));
+        self.change_breaks(|breaks| breaks.cuts.remove(&number));
     }
 
     /// Ends all cuts of the link of a replica.
     pub(crate) fn mend(&self, replica: usize) {
-        self.change_breaks(Order::Links, |breaks| breaks.mend(replica));
+        self.change_breaks(|breaks| breaks.mend(replica));
     }
 
     /// Whether the link of a replica is cut, by itself.
@@ -123,7 +128,7 @@ impl Network {
 
     /// Splits these nodes from all others; the number of the split.
     pub(crate) fn split(&self, away: BTreeSet<usize>) -> u64 {
-        self.change_breaks(Order::Sides, |breaks| {
+        self.change_breaks(|breaks| {
             breaks.last += 1;
             breaks.splits.insert(breaks.last, away);
             breaks.last
@@ -135,12 +140,12 @@ impl Network {
     }
 
     fn end_split(&self, number: u64) {
-        self.change_breaks(Order::Sides, |breaks| breaks.splits.remove(&number));
+        self.change_breaks(|breaks| breaks.splits.remove(&number));
     }
 
     /// All nodes hear each other.
     pub(crate) fn heal_all(&self) {
-        self.change_breaks(Order::Sides, Breaks::clear);
+        self.change_breaks(Breaks::clear);
     }
 }
 
@@ -223,7 +228,7 @@ impl Deployment {
     ///
     /// let nodes = Deployment::builder().clock(Clock::Tokio).independent(3).await?;
     /// let mut far = nodes["node-1"].connection_from("far:1").await?;
-    /// let minority = nodes.partition(&Partition::new().addr("far:*"), &["node-1", "node-2"]);
+    /// let minority = nodes.partition(Partition::new().addr("far:*"), &["node-1", "node-2"]);
     /// assert!(far.get("k").await.unwrap_err().is_timeout());
     /// assert!(nodes["node-3"].connection_from("far:1").await.is_ok());
     /// minority.heal();
@@ -233,7 +238,7 @@ impl Deployment {
     ///
     /// # Panics
     /// When there is no server of one of these names.
-    pub fn partition(&self, rule: &Rule<Partition>, nodes: &[&str]) -> Partitioned {
+    pub fn partition(&self, rule: Rule<Partition>, nodes: &[&str]) -> Partitioned {
         let rules = nodes
             .iter()
             .map(|name| self.node(name).inject(rule.afresh()));

@@ -231,6 +231,54 @@ async fn who_is_down_is_down_after_the_split_too() -> Test {
     Ok(())
 }
 
+/// Of two masters that claim a slot the later epoch has it; the other gives up its keys.
+#[tokio::test]
+async fn a_slot_that_was_claimed_on_the_other_side_goes_by_the_epoch() -> Test {
+    for (claimant, slot, owner) in [
+        ("master-2", 3300, "master-2"),
+        ("master-1", 7365, "master-2"),
+    ] {
+        let cluster = patient().await?;
+        let mut first = Plain::to(&cluster["master-1"]).await?;
+        let mut second = Plain::to(&cluster["master-2"]).await?;
+        for line in ["SET b 1", "SET f 1"] {
+            assert_eq!(first.ask(line).await, "OK");
+        }
+        assert_eq!(second.ask("SET c 1").await, "OK");
+        let split = cluster.split(&["master-1", "replica-1-1"]);
+        let mut redis = Plain::to(&cluster[claimant]).await?;
+        let id = redis.ask("CLUSTER MYID").await;
+        let claim = format!("CLUSTER SETSLOT {slot} NODE {id}");
+        assert_eq!(redis.ask(&claim).await, "OK");
+        split.heal();
+        assert_eq!(cluster.owner_of(slot), Some(owner), "{claimant}");
+        let kept: &[&str] = if slot == 3300 { &["f"] } else { &["b", "f"] };
+        for name in ["master-1", "replica-1-1"] {
+            cluster[name].assert_keys(kept);
+        }
+        cluster["master-2"].assert_keys(["c"]);
+        assert_eq!(first.ask("SET f 2").await, "OK");
+    }
+    Ok(())
+}
+
+/// A node's own view of a slot, which it has told nobody, is not lost when others part.
+#[tokio::test]
+async fn who_loses_nobody_keeps_his_own_view() -> Test {
+    let cluster = manual(3, 0).await?;
+    let mut first = Plain::to(&cluster["master-1"]).await?;
+    let to = Plain::to(&cluster["master-2"])
+        .await?
+        .ask("CLUSTER MYID")
+        .await;
+    let assign = format!("CLUSTER SETSLOT 3300 NODE {to}");
+    assert_eq!(first.ask(&assign).await, "OK");
+    cluster.set_failure_noticed_after(NOTICED);
+    let _split = cluster.split(&["master-3"]);
+    assert!(first.ask("GET b").await.starts_with("-MOVED 3300 "));
+    Ok(())
+}
+
 #[tokio::test]
 async fn several_splits_stand_at_once() -> Test {
     let cluster = manual(3, 0).await?;

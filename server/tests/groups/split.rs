@@ -78,7 +78,7 @@ async fn all_that_is_wrong_with_the_network_is_healed_at_once() -> Test {
     let cut = group.cut_link("replica-1");
     let rule = group["master"].inject(DropRequest::new().command("GET"));
     let rules = Partition::new().addr("far:*");
-    let partition = group.partition(&rules, &["master", "replica-1"]);
+    let partition = group.partition(rules, &["master", "replica-1"]);
     let mut near = Plain::to(&group["master"]).await?;
     let mut far = Vec::new();
     for name in ["master", "replica-1"] {

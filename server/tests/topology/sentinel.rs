@@ -245,3 +245,15 @@ async fn sentinels_without_a_majority_do_nothing() -> Test {
     group["replica-2"].assert_get("k", "v");
     Ok(())
 }
+
+/// Only who was away is told whom to follow: a split brain that a test made stays one.
+#[tokio::test]
+async fn a_split_elsewhere_ends_no_split_brain() -> Test {
+    let group = manual().await?;
+    group.promote("replica-1");
+    group.split(&["replica-2", "sentinel-1"]).heal();
+    let mut redis = group["replica-1"].connection().await?;
+    redis.set("k", "v").await?;
+    group["replica-2"].assert_missing("k");
+    Ok(())
+}
