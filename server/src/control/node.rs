@@ -241,7 +241,7 @@ fn restart(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>
 
 fn network(control: &Control) -> Result<&Network, ErrorReply> {
     let network = control.network.as_ref();
-    network.ok_or_else(|| error("this server stands alone: there is nobody to follow"))
+    network.ok_or_else(|| error("this server stands alone: there are no others"))
 }
 
 fn promote(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
