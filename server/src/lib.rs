@@ -59,7 +59,9 @@ pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]
 pub use server::{Server, ServerBuilder};
 #[cfg(feature = "net")]
-pub use topology::{CutLink, Deployment, DeploymentBuilder, DeploymentSnapshot, Lag};
+pub use topology::{
+    CutLink, Deployment, DeploymentBuilder, DeploymentSnapshot, Lag, Partitioned, Split,
+};
 
 /// The version of Redis that is implemented and was compared with, byte for byte.
 pub const REDIS_VERSION: &str = "7.0.15";

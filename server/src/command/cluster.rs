@@ -4,7 +4,8 @@
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{
-    Asking, Claim, Cluster, ClusterChange as Change, Ctx, Effect, News, SLOTS, UnixMicros, slot_of,
+    Asking, Claim, Cluster, ClusterChange as Change, Ctx, Effect, Health, News, SLOTS, UnixMicros,
+    slot_of,
 };
 use crate::resp::{Reply, parse_integer};
 use std::fmt::Write as _;
@@ -82,12 +83,12 @@ fn info(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     } else {
         "fail"
     };
-    let (assigned, failed) = view.coverage();
+    let slots = |health| view.slots_in(health) as u64;
     let fields = [
-        ("cluster_slots_assigned", assigned as u64),
-        ("cluster_slots_ok", (assigned - failed) as u64),
-        ("cluster_slots_pfail", 0),
-        ("cluster_slots_fail", failed as u64),
+        ("cluster_slots_assigned", view.assigned() as u64),
+        ("cluster_slots_ok", slots(Health::Up)),
+        ("cluster_slots_pfail", slots(Health::Suspected)),
+        ("cluster_slots_fail", slots(Health::Failed)),
         ("cluster_known_nodes", view.members.len() as u64),
         ("cluster_size", view.size() as u64),
         ("cluster_current_epoch", view.epoch),
@@ -120,12 +121,16 @@ fn line(view: &Cluster, of: usize, now: UnixMicros) -> String {
     } else {
         "master"
     };
-    let failed = if member.has_failed { ",fail" } else { "" };
+    let failed = match member.health {
+        Health::Up => "",
+        Health::Suspected => ",fail?",
+        Health::Failed => ",fail",
+    };
     let master = member.master.map(|master| &*view.members[master].id);
-    let link = if member.has_failed {
-        "disconnected"
-    } else {
+    let link = if member.health == Health::Up {
         "connected"
+    } else {
+        "disconnected"
     };
     let mut line = format!(
         "{} {} {myself}{role}{failed} {} 0 {} {} {link}",
@@ -182,7 +187,7 @@ fn slots(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     for of in 0..view.members.len() {
         for (first, last) in view.slots_of(of) {
             let replicas = view.replicas(of);
-            let replicas = replicas.filter(|one| !view.members[*one].has_failed);
+            let replicas = replicas.filter(|one| view.members[*one].health != Health::Failed);
             let mut entry = vec![
                 Reply::Int(first.into()),
                 Reply::Int(last.into()),
@@ -219,7 +224,10 @@ fn shards(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
         } else {
             "master"
         };
-        let health = if member.has_failed { "fail" } else { "online" };
+        let health = match member.health {
+            Health::Up | Health::Suspected => "online",
+            Health::Failed => "fail",
+        };
         let host = &member.address.host;
         let pairs = [
             ("id", Reply::bulk(&member.id)),
@@ -466,7 +474,8 @@ fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Err(args.subcommand_syntax());
     }
     let waits = args.is_empty();
-    if !(waits || args.keyword("FORCE") || args.keyword("TAKEOVER")) {
+    let asks = waits || args.keyword("FORCE");
+    if !(asks || args.keyword("TAKEOVER")) {
         return Err(CommandError::Syntax);
     }
     let Some(master) = view.own().master else {
@@ -474,12 +483,12 @@ fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let upstream = ctx.state.replication.upstream.as_ref();
     let is_up = upstream.is_some_and(|upstream| upstream.is_up);
-    if waits && (!is_up || view.members[master].has_failed) {
+    if waits && (!is_up || view.members[master].health != Health::Up) {
         return Err(text(
             "ERR Master is down or failed, please use CLUSTER FAILOVER FORCE",
         ));
     }
-    let news = News(Claim::TakesOver { waits });
+    let news = News(Claim::TakesOver { waits, asks });
     ctx.state.outbox.push(Effect::Cluster(news));
     Ok(Reply::Ok)
 }

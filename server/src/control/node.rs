@@ -3,10 +3,12 @@
 use super::words::Words;
 use super::{Answer, Caller, Control, Family, error};
 use crate::disk::Loss;
+use crate::fault::Ruled as _;
 use crate::inspect::change;
 use crate::net::Hub;
 use crate::resp::{ErrorReply, Reply};
 use crate::topology::{Lag, Network};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +54,14 @@ pub(super) const FAMILY: Family = Family {
             "Cuts the link between a replica and its master, or lets it work again.",
         ),
         (
+            "SPLIT <node> [<node> ...]",
+            "These nodes and all others do not hear each other; clients reach all of them.",
+        ),
+        (
+            "HEALALL",
+            "Ends every split, every link that is cut and every fault rule, on all nodes.",
+        ),
+        (
             "EVICT <node> <key> [DB <n>]",
             "A key is gone, as if memory had run short; 0 when it is not there.",
         ),
@@ -66,6 +76,9 @@ pub(super) const FAMILY: Family = Family {
         ("HELP", "This."),
     ],
 };
+
+/// Splits that may stand at once.
+const SPLITS_MAX: usize = 100;
 
 type Run = fn(&Control, Caller<'_>, usize, &mut Words<'_>) -> Answer;
 
@@ -93,6 +106,12 @@ fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
         return Ok(Reply::Array(
             places.map(|at| describe(control, at)).collect(),
         ));
+    }
+    if words.has("SPLIT") {
+        return split(control, words);
+    }
+    if words.has("HEALALL") {
+        return heal_all(control, words);
     }
     for (name, run) in SUBCOMMANDS {
         if words.has(name) {
@@ -222,7 +241,7 @@ fn restart(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>
 
 fn network(control: &Control) -> Result<&Network, ErrorReply> {
     let network = control.network.as_ref();
-    network.ok_or_else(|| error("this server stands alone: there is nobody to follow"))
+    network.ok_or_else(|| error("this server stands alone: there are no others"))
 }
 
 fn promote(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
@@ -279,8 +298,41 @@ fn set_cut(control: &Control, place: usize, is_cut: bool, words: &mut Words<'_>)
         let name = &control.nodes[place].name;
         return Err(error(format!("{name} follows nobody: it has no link")));
     }
-    network.set_cut(place, is_cut);
+    match is_cut {
+        true if network.is_cut(place) => {}
+        true => drop(network.cut(place)),
+        false => network.mend(place),
+    }
     control.settle();
+    Ok(Reply::Ok)
+}
+
+fn split(control: &Control, words: &mut Words<'_>) -> Answer {
+    let network = network(control)?;
+    let mut away = BTreeSet::from([control.place(words.take("the name of a node")?)?]);
+    while let Some(name) = words.next() {
+        away.insert(control.place(name)?);
+    }
+    if away.len() == control.nodes.len() {
+        return Err(error("a split needs nodes on both sides"));
+    }
+    if network.splits() >= SPLITS_MAX {
+        return Err(error(format!("there are {SPLITS_MAX} splits already")));
+    }
+    network.split(away);
+    control.settle();
+    Ok(Reply::Ok)
+}
+
+fn heal_all(control: &Control, words: &mut Words<'_>) -> Answer {
+    words.end()?;
+    if let Some(network) = &control.network {
+        network.heal_all();
+        control.settle();
+    }
+    for hub in control.hubs() {
+        hub.plan().clear();
+    }
     Ok(Reply::Ok)
 }
 

@@ -11,7 +11,7 @@ pub(super) const FAMILY: Family = Family {
     help: &[
         (
             "(no arguments)",
-            "All nodes are as freshly started: no data, scripts, faults, lags, history; clocks run true, parameters are what they were, slots and sentinels are where they were, replicas follow whom they followed, and nobody is paused or down. Connections stay.",
+            "All nodes are as freshly started: no data, scripts, faults, splits, lags, history; clocks run true, parameters are what they were, slots and sentinels are where they were, replicas follow whom they followed, and nobody is paused or down. Connections stay.",
         ),
         ("HELP", "This."),
     ],

@@ -7,9 +7,13 @@
 //! nodes that are down.
 
 mod gate;
+#[cfg(feature = "net")]
+mod merge;
 mod news;
 mod slot;
 
+#[cfg(feature = "net")]
+pub(crate) use merge::{Side, merge};
 pub use news::News;
 pub(crate) use news::{Change, Claim};
 use slot::ranges;
@@ -32,7 +36,18 @@ pub(crate) struct Member {
     /// Whose replica it is.
     pub(crate) master: Option<usize>,
     pub(crate) epoch: u64,
-    pub(crate) has_failed: bool,
+    pub(crate) health: Health,
+}
+
+/// How a node is, as far as others can tell; the worse, the greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Health {
+    #[default]
+    Up,
+    /// It is not heard, and too few masters are there to agree on that (`CLUSTER_NODE_PFAIL`).
+    Suspected,
+    /// Most masters do not hear it (`CLUSTER_NODE_FAIL`).
+    Failed,
 }
 
 impl Member {
@@ -168,21 +183,30 @@ impl Cluster {
         self.holders().count()
     }
 
-    /// Slots with a node to answer for them, and those whose node is down.
-    pub(crate) fn coverage(&self) -> (usize, usize) {
-        let assigned = self.owners.iter().flatten();
-        let failed = assigned
-            .clone()
-            .filter(|owner| self.members[usize::from(**owner)].has_failed);
-        (assigned.count(), failed.count())
+    /// How many slots have an owner in this health.
+    pub(crate) fn slots_in(&self, health: Health) -> usize {
+        let owners = self.owners.iter().flatten();
+        owners
+            .filter(|owner| self.members[usize::from(**owner)].health == health)
+            .count()
+    }
+
+    /// Slots with a node to answer for them, be it up or not.
+    pub(crate) fn assigned(&self) -> usize {
+        self.owners.iter().flatten().count()
+    }
+
+    /// Whether most masters with slots are among those for which this says so.
+    pub(crate) fn is_majority(&self, is_there: impl Fn(usize) -> bool) -> bool {
+        let there = self.holders().filter(|(_, place)| is_there(*place));
+        there.count() > self.size() / 2
     }
 
     /// `cluster.c: clusterUpdateState`.
     fn settle(&mut self) {
-        let (assigned, failed) = self.coverage();
-        self.is_covered = assigned == usize::from(SLOTS) && failed == 0;
-        let reachable = self.holders().filter(|(member, _)| !member.has_failed);
-        self.has_majority = reachable.count() > self.size() / 2;
+        self.is_covered =
+            self.assigned() == usize::from(SLOTS) && self.slots_in(Health::Failed) == 0;
+        self.has_majority = self.is_majority(|place| self.members[place].health == Health::Up);
     }
 
     pub(crate) fn is_ok(&self, needs_all_slots: bool) -> bool {

@@ -50,9 +50,9 @@ mod value;
 pub use blocking::Waiting;
 pub use buffer_limits::BufferLimits;
 pub use cluster::News;
-pub(crate) use cluster::{Change as ClusterChange, Claim, Cluster, SLOTS, slot_of};
+pub(crate) use cluster::{Change as ClusterChange, Claim, Cluster, Health, SLOTS, slot_of};
 #[cfg(feature = "net")]
-pub(crate) use cluster::{Member, share_of};
+pub(crate) use cluster::{Member, Side, merge, share_of};
 pub use config::Config;
 pub(crate) use context::{Ctx, Origin, ScriptCall, Then, Ttl};
 pub use effect::Effect;

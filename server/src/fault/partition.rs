@@ -58,6 +58,16 @@ impl Partition {
     }
 }
 
+#[cfg(feature = "net")]
+impl Rule<Partition> {
+    /// The same rule for another server, with a gate of its own.
+    pub(crate) fn afresh(&self) -> Self {
+        let mut rule = self.clone();
+        rule.fault.gate = Gate::new();
+        rule
+    }
+}
+
 impl MessageFault for Partition {
     const NAME: &'static str = "partition";
     const REACH: Reach = Reach::Ends;

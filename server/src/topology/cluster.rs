@@ -1,54 +1,20 @@
 //! A cluster: masters that share the slots, replicas, and what goes between them instead of a bus.
 //!
-//! *Policy*: a node changes its own view and says what it claims for itself; everybody else knows at
-//! once. A node that has crashed is known to be down after a time that a test chooses. Nobody takes
-//! over by himself: a failover is ordered, by a test or by CLUSTER FAILOVER. A node whose replica was
-//! promoted behind its back hears nothing until it follows. Messages pass by nodes that are paused.
+//! *Policy*: a node changes its own view and says what it claims for itself; everybody who hears it
+//! knows at once (`bus.rs`). Nobody takes over by himself: a failover is ordered, by a test or by CLUSTER
+//! FAILOVER. A node whose replica was promoted behind its back hears nothing until it follows.
+//! Messages pass by nodes that are paused.
 
+use super::bus::Bus;
 use super::deployment::{Deployment, DeploymentBuilder};
 use super::replica::{Order as NetworkOrder, State, listens, seat};
 use crate::engine::{
-    Claim, Cluster, ClusterChange as Change, Engine, Member, Rng, SLOTS, UnixMicros, share_of,
+    Claim, Cluster, ClusterChange as Change, Health, Member, Rng, SLOTS, UnixMicros, share_of,
     slot_of,
 };
 use crate::net::Seat;
-use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;
-
-/// What all nodes of a cluster know.
-#[derive(Debug)]
-pub(super) struct Bus {
-    map: Cluster,
-    /// The map when nobody followed anybody.
-    start: Cluster,
-    /// Nodes that are told nothing.
-    deaf: BTreeSet<usize>,
-    /// Nodes that have crashed, and when (in true time) the others notice.
-    suspects: VecDeque<(UnixMicros, usize)>,
-    noticed_after: Duration,
-}
-
-impl Bus {
-    fn new(map: Cluster) -> Self {
-        Self {
-            start: map.clone(),
-            map,
-            deaf: BTreeSet::new(),
-            suspects: VecDeque::new(),
-            noticed_after: Duration::ZERO,
-        }
-    }
-
-    /// As at the start: every slot where it was, everybody hears and is up.
-    pub(super) fn reset(&mut self) {
-        *self = Self::new(self.start.clone());
-    }
-
-    pub(super) fn start(&self) -> Cluster {
-        self.start.clone()
-    }
-}
 
 /// What somebody wants done in a cluster.
 #[derive(Clone, Debug)]
@@ -86,34 +52,7 @@ pub(super) enum Order {
     },
 }
 
-fn change(
-    state: &State,
-    node: usize,
-    seats: &mut [Seat<'_>],
-    now: UnixMicros,
-    change: impl FnOnce(&mut Engine, UnixMicros),
-) {
-    if let Some(at) = seat(state, node, seats) {
-        let seat = &mut seats[at];
-        seat.node.change(seat.shared, now, change);
-    }
-}
-
 impl State {
-    /// Everybody learns of a change.
-    fn announce(&mut self, news: &Change, seats: &mut [Seat<'_>], now: UnixMicros) {
-        let Some(bus) = &mut self.bus else {
-            return;
-        };
-        bus.map.learn(news);
-        let deaf = bus.deaf.clone();
-        for node in (0..self.nodes.len()).filter(|node| !deaf.contains(node)) {
-            change(self, node, seats, now, |engine, now| {
-                engine.learn(news, now);
-            });
-        }
-    }
-
     /// A node follows another, or nobody any more: as a replica that was promoted it takes the slots
     /// of its master along, and the others of the shard follow it.
     pub(super) fn on_follow(
@@ -127,22 +66,20 @@ impl State {
             return;
         };
         let master = master.filter(|master| *master != node);
-        let before = bus.map.members[node].master;
+        let before = bus.map_of(node).members[node].master;
         match (before, master) {
             (Some(old), None) => self.take_over(node, old, seats, now),
             (_, Some(_)) => {
-                let slots = bus.map.slots_of(node);
-                let map = bus.map.clone();
-                if bus.deaf.remove(&node) {
-                    change(self, node, seats, now, |engine, now| {
-                        engine.catch_up(&map, now);
-                    });
+                let slots = bus.map_of(node).slots_of(node);
+                if bus.undeafen(node) {
+                    let map = bus.map_of(node).clone();
+                    self.change(node, seats, now, |engine, now| engine.catch_up(&map, now));
                 }
-                self.announce(&Change::Master { node, master }, seats, now);
+                self.announce(node, &Change::Master { node, master }, seats, now);
                 if !slots.is_empty() {
                     // Whoever follows another serves nothing of his own.
                     let owner = None;
-                    self.announce(&Change::Owner { slots, owner }, seats, now);
+                    self.announce(node, &Change::Owner { slots, owner }, seats, now);
                 }
             }
             (None, None) => {}
@@ -153,19 +90,21 @@ impl State {
         let Some(bus) = &self.bus else {
             return;
         };
-        let is_told = !bus.deaf.contains(&old);
-        let others = bus.map.replicas(old).filter(|other| *other != node);
-        let others: Vec<usize> = others.chain(is_told.then_some(old)).collect();
-        let (slots, epoch) = (bus.map.slots_of(old), bus.map.epoch + 1);
+        let map = bus.map_of(node);
+        let is_told = !bus.is_deaf(old);
+        let others = map.replicas(old).filter(|other| *other != node);
+        let others = others.chain(is_told.then_some(old));
+        let others: Vec<usize> = others.filter(|other| bus.reaches(node, *other)).collect();
+        let (slots, epoch) = (map.slots_of(old), map.epoch + 1);
         // Roles come first: those of the shard do not lose their slots.
         let role = |node, master| Change::Master { node, master };
-        self.announce(&role(node, None), seats, now);
+        self.announce(node, &role(node, None), seats, now);
         for other in &others {
-            self.announce(&role(*other, Some(node)), seats, now);
+            self.announce(node, &role(*other, Some(node)), seats, now);
         }
         let owner = Some(node);
-        self.announce(&Change::Owner { slots, owner }, seats, now);
-        self.announce(&Change::Epoch { node, epoch }, seats, now);
+        self.announce(node, &Change::Owner { slots, owner }, seats, now);
+        self.announce(node, &Change::Epoch { node, epoch }, seats, now);
         for other in others {
             self.orders.push_back(NetworkOrder::Follow {
                 node: other,
@@ -174,27 +113,17 @@ impl State {
         }
     }
 
-    /// A node has crashed, which nobody knows yet.
-    pub(super) fn suspect(&mut self, node: usize, now: UnixMicros) {
+    /// A node has crashed, which nobody knows yet, or is back.
+    pub(super) fn set_crashed(
+        &mut self,
+        node: usize,
+        is_crashed: bool,
+        seats: &mut [Seat<'_>],
+        now: UnixMicros,
+    ) {
         if let Some(bus) = &mut self.bus {
-            let at = now.plus(bus.noticed_after);
-            bus.suspects.push_back((at, node));
-        }
-    }
-
-    pub(super) fn next_suspect(&self) -> Option<UnixMicros> {
-        let suspects = self.bus.iter().flat_map(|bus| &bus.suspects);
-        suspects.map(|(at, _)| *at).min()
-    }
-
-    /// Those that have been down for long enough are known to be.
-    pub(super) fn give_up_suspects(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
-        while let Some(bus) = &mut self.bus
-            && let Some(index) = bus.suspects.iter().position(|(at, _)| *at <= now)
-            && let Some((_, node)) = bus.suspects.remove(index)
-        {
-            let has_failed = true;
-            self.announce(&Change::Failed { node, has_failed }, seats, now);
+            bus.set_crashed(node, is_crashed);
+            self.notice(seats, now);
         }
     }
 
@@ -209,22 +138,16 @@ impl State {
         };
         match order {
             Order::Claim { from, claim } => self.on_claim(from, claim, seats, now),
-            Order::Back { node } => {
-                bus.suspects.retain(|(_, suspect)| *suspect != node);
-                let has_failed = false;
-                self.announce(&Change::Failed { node, has_failed }, seats, now);
-            }
-            Order::Deafen { node } => {
-                bus.deaf.insert(node);
-            }
+            Order::Back { node } => self.set_crashed(node, false, seats, now),
+            Order::Deafen { node } => bus.deafen(node),
             Order::Move { slot, to } => {
-                if let Some(from) = bus.map.owner(slot) {
+                if let Some(from) = bus.map_of(to).owner(slot) {
                     self.move_keys(slot, from, to, seats, now);
                 }
                 self.settle_slot(slot, to, seats, now);
             }
             Order::Begin { slot, to } => {
-                if let Some(from) = bus.map.owner(slot) {
+                if let Some(from) = bus.map_of(to).owner(slot) {
                     self.set_migration(slot, from, Some(to), seats, now);
                 }
             }
@@ -252,29 +175,29 @@ impl State {
         let Some(bus) = &self.bus else {
             return;
         };
-        let is_heard = !bus.deaf.contains(&from);
+        let is_heard = !bus.is_deaf(from);
         match claim {
-            Claim::Changed(news) if is_heard => self.announce(&news, seats, now),
+            Claim::Changed(news) if is_heard => self.announce(from, &news, seats, now),
             Claim::Message {
                 space,
                 channel,
                 message,
             } if is_heard => {
-                let shard = bus.map.shard(from);
+                let map = bus.map_of(from);
                 let hears = |node: &usize| {
-                    let is_near = !space.is_shard() || bus.map.shard(*node) == shard;
-                    *node != from && is_near && !bus.deaf.contains(node)
+                    let is_near = !space.is_shard() || map.shard(*node) == map.shard(from);
+                    *node != from && is_near
                 };
-                let nodes: Vec<usize> = (0..self.nodes.len()).filter(hears).collect();
-                for node in nodes {
+                for node in bus.listeners_to(from).into_iter().filter(hears) {
                     if seat(self, node, seats).is_some_and(|at| listens(&seats[at])) {
-                        change(self, node, seats, now, |engine, now| {
+                        self.change(node, seats, now, |engine, now| {
                             engine.hear(space, &channel, &message, now);
                         });
                     }
                 }
             }
-            Claim::TakesOver { waits } => {
+            Claim::TakesOver { asks, .. } if asks && !bus.agrees(from) => {}
+            Claim::TakesOver { waits, .. } => {
                 if waits {
                     self.deliver_all(from, seats, now);
                 }
@@ -285,11 +208,13 @@ impl State {
         }
     }
 
-    /// Where a slot is on its way from and to.
+    /// Where a slot is on its way from and to, if that way is open.
     fn migration(&self, slot: u16, seats: &[Seat<'_>]) -> Option<(usize, usize)> {
-        let from = self.bus.as_ref()?.map.owner(slot)?;
+        let bus = self.bus.as_ref()?;
+        let from = bus.map().owner(slot)?;
         let engine = &seats[seat(self, from, seats)?].node.engine;
-        Some((from, engine.migrates_to(slot)?))
+        let to = engine.migrates_to(slot)?;
+        bus.reaches(from, to).then_some((from, to))
     }
 
     /// Both ends know that a slot is on its way, or that it is no more.
@@ -301,12 +226,13 @@ impl State {
         seats: &mut [Seat<'_>],
         now: UnixMicros,
     ) {
-        for node in 0..self.nodes.len() {
+        let nodes = self.bus.iter().flat_map(|bus| bus.listeners_to(from));
+        for node in nodes {
             let (out, into) = (
                 to.filter(|_| node == from),
                 to.filter(|to| *to == node).map(|_| from),
             );
-            change(self, node, seats, now, |engine, _| {
+            self.change(node, seats, now, |engine, _| {
                 engine.set_migration(slot, out, into);
             });
         }
@@ -317,12 +243,12 @@ impl State {
         self.set_migration(slot, to, None, seats, now);
         let slots = vec![(slot, slot)];
         let owner = Some(to);
-        self.announce(&Change::Owner { slots, owner }, seats, now);
-        if let Some(bus) = &self.bus {
-            let (node, epoch) = (to, bus.map.epoch + 1);
-            if bus.map.members[to].epoch != bus.map.epoch {
-                self.announce(&Change::Epoch { node, epoch }, seats, now);
-            }
+        self.announce(to, &Change::Owner { slots, owner }, seats, now);
+        if let Some(map) = self.bus.as_ref().map(|bus| bus.map_of(to))
+            && map.members[to].epoch != map.epoch
+        {
+            let (node, epoch) = (to, map.epoch + 1);
+            self.announce(to, &Change::Epoch { node, epoch }, seats, now);
         }
     }
 
@@ -356,12 +282,12 @@ impl State {
         let millis = |at: usize, seats: &[Seat<'_>]| seats[at].shared.node_time(now).millis().0;
         let ahead = millis(there, seats).saturating_sub(millis(here, seats));
         let mut parcel = None;
-        change(self, from, seats, now, |engine, now| {
+        self.change(from, seats, now, |engine, now| {
             parcel = engine.take_key(key, now);
         });
         if let Some(parcel) = parcel {
             let parcel = parcel.for_clock_ahead_by(ahead);
-            change(self, to, seats, now, |engine, now| {
+            self.change(to, seats, now, |engine, now| {
                 engine.put_key(key, parcel, now);
             });
         }
@@ -469,7 +395,7 @@ impl Deployment {
                 address: address.clone(),
                 master: None,
                 epoch: turn.map_or(0, |turn| turn as u64 + 1),
-                has_failed: false,
+                health: Health::Up,
             }
         });
         let mut map = Cluster::new(members.collect());
@@ -498,7 +424,7 @@ impl Deployment {
     pub(super) fn deafen_master_of(&self, replica: usize) {
         let mut state = self.network.lock();
         let bus = state.bus.as_ref();
-        if let Some(node) = bus.and_then(|bus| bus.map.members[replica].master) {
+        if let Some(node) = bus.and_then(|bus| bus.map_of(replica).members[replica].master) {
             let order = Order::Deafen { node };
             state.orders.push_back(NetworkOrder::Cluster(order));
         }
@@ -519,31 +445,45 @@ impl Deployment {
         self.settle();
     }
 
-    /// The name of the node that answers for a slot; `None` when there is none.
+    /// The name of the node that answers for a slot; `None` when there is none. While the network is
+    /// [split](Self::split), as the side knows it that has most of the masters, or else the side of the first
+    /// node.
     ///
     /// # Panics
     /// When this is no cluster, or there is no such slot.
     pub fn owner_of(&self, slot: u16) -> Option<&str> {
         check(slot);
-        let owner = self.with_bus(|bus| bus.map.owner(slot))?;
+        let owner = self.with_bus(|bus| bus.map().owner(slot))?;
         self.names().nth(owner)
     }
 
     /// The place of a node that slots may go to.
     fn master(&self, name: &str) -> usize {
         let place = self.place(name);
-        let is_replica = self.with_bus(|bus| bus.map.members[place].master.is_some());
+        let is_replica = self.with_bus(|bus| bus.map_of(place).members[place].master.is_some());
         assert!(!is_replica, "{name} is a replica");
         place
+    }
+
+    /// The owner of a slot as the node knows it that the slot is to go to.
+    fn reachable_owner(&self, slot: u16, to: usize) -> Option<usize> {
+        let (owner, is_open) = self.with_bus(|bus| {
+            let owner = bus.map_of(to).owner(slot);
+            (owner, owner.is_none_or(|owner| bus.reaches(owner, to)))
+        });
+        assert!(is_open, "a split keeps slot {slot} from going there");
+        owner
     }
 
     /// Gives a slot to another master, with all its keys, at one instant. Clients hear of it by MOVED.
     ///
     /// # Panics
-    /// When this is no cluster, when there is no such slot, or no such master.
+    /// When this is no cluster, when there is no such slot or no such master, or when a
+    /// [split](Self::split) lies between the masters.
     pub fn move_slot(&self, slot: u16, to: &str) {
         check(slot);
         let to = self.master(to);
+        self.reachable_owner(slot, to);
         self.order(Order::Move { slot, to });
     }
 
@@ -551,17 +491,18 @@ impl Deployment {
     /// that are not there, and TRYAGAIN where only some are.
     ///
     /// # Panics
-    /// When this is no cluster, when there is no such slot or no such master, or when the slot is
-    /// there already.
+    /// When this is no cluster, when there is no such slot or no such master, when the slot is there
+    /// already, or when a [split](Self::split) lies between the masters.
     pub fn begin_migration(&self, slot: u16, to: &str) {
         check(slot);
         let place = self.master(to);
-        let owner = self.with_bus(|bus| bus.map.owner(slot));
+        let owner = self.reachable_owner(slot, place);
         assert_ne!(owner, Some(place), "slot {slot} is there already");
         self.order(Order::Begin { slot, to: place });
     }
 
-    /// Moves one key of a slot that is on its way, as MIGRATE does; false if it was not there.
+    /// Moves one key of a slot that is on its way, as MIGRATE does; false if it was not there, or if a
+    /// split lies between.
     ///
     /// # Panics
     /// When this is no cluster.
@@ -574,7 +515,7 @@ impl Deployment {
     }
 
     /// Ends the moving of a slot: what is left of its keys goes too, and all nodes know where it is.
-    /// Does nothing for one that is not on its way.
+    /// Does nothing for one that is not on its way, or while a split lies between.
     ///
     /// # Panics
     /// When this is no cluster, or there is no such slot.
@@ -584,7 +525,7 @@ impl Deployment {
         self.order(Order::Finish { slot });
     }
 
-    /// Gives up the moving of a slot: what had gone comes back.
+    /// Gives up the moving of a slot: what had gone comes back. Does nothing while a split lies between.
     ///
     /// # Panics
     /// When this is no cluster, or there is no such slot.
@@ -594,8 +535,8 @@ impl Deployment {
         self.order(Order::Cancel { slot });
     }
 
-    /// How long after a crash the other nodes of a cluster know of it (of true time): at once unless
-    /// set. From then on they answer CLUSTERDOWN if it has slots and all slots are required
+    /// How long after a crash, or a [split](Self::split), the other nodes of a cluster know of it (of
+    /// true time): at once unless set. From then on they answer CLUSTERDOWN if it has slots and all slots are required
     /// (`cluster-require-full-coverage`), until it is back or was [failed
     /// over](Self::fail_over_to), which nobody does by himself.
     ///

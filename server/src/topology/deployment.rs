@@ -281,21 +281,6 @@ impl Deployment {
         self.settle();
     }
 
-    /// Cuts the link between a replica and its master until the guard is dropped: what is written
-    /// meanwhile arrives then, or a copy of everything if it was much.
-    ///
-    /// # Panics
-    /// When there is no server of this name.
-    pub fn cut_link(&self, replica: &str) -> CutLink<'_> {
-        let place = self.place(replica);
-        self.network.set_cut(place, true);
-        self.settle();
-        CutLink {
-            deployment: self,
-            replica: place,
-        }
-    }
-
     /// Makes a replica a master with what it holds, as `REPLICAOF NO ONE` does. Its former master
     /// is not told and goes on serving: a split brain, until it [follows](Self::follow). In a cluster
     /// everybody else takes the new one for the owner of the slots.
@@ -321,7 +306,8 @@ impl Deployment {
 
     /// A failover as an operator makes it: the replica becomes the master with what it holds, and
     /// every other replica of its master and that master itself follow it. What had not arrived is lost.
-    /// In a cluster the slots go with it, and all nodes know.
+    /// In a cluster the slots go with it, and all nodes know. Nodes that a [split](Self::split) keeps away
+    /// from the replica do not hear of it before that is healed.
     ///
     /// # Panics
     /// When there is no server of this name.
@@ -373,25 +359,5 @@ impl Index<usize> for Deployment {
 
     fn index(&self, place: usize) -> &Server {
         &self.servers[place].1
-    }
-}
-
-/// A link that is cut; dropping it lets the link work again: [`Deployment::cut_link`].
-#[derive(Debug)]
-#[must_use = "the link works again when this is dropped"]
-pub struct CutLink<'a> {
-    deployment: &'a Deployment,
-    replica: usize,
-}
-
-impl CutLink<'_> {
-    /// Lets the link work again.
-    pub fn restore(self) {}
-}
-
-impl Drop for CutLink<'_> {
-    fn drop(&mut self) {
-        self.deployment.network.set_cut(self.replica, false);
-        self.deployment.settle();
     }
 }

@@ -18,6 +18,7 @@ impl State {
             return;
         };
         let to = self.nodes.iter().position(|(_, at)| *at == migration.to);
+        let to = to.filter(|to| self.breaks.is_open(from, *to));
         let there = to.and_then(|to| seat(self, to, seats));
         let Some(there) = there.filter(|there| !seats[*there].node.is_crashed()) else {
             let seat = &mut seats[here];

@@ -5,8 +5,10 @@
 //! up to `repl-backlog-size` ([`BACKLOG_BYTES_MAX`]); beyond that, and after a crash on either side,
 //! the replica gets a copy of everything instead. A node that is paused takes nothing in.
 
-use super::cluster::{self, Bus};
+use super::bus::Bus;
+use super::cluster;
 use super::sentinel::Watch;
+use super::split::Breaks;
 use crate::engine::{Address, Engine, News, Unit, UnixMicros};
 use crate::net::{Between, Hub, Seat};
 use crate::node::Outgoing;
@@ -37,12 +39,13 @@ impl Default for Lag {
 
 /// A replica's way to its master.
 #[derive(Debug)]
-struct Link {
-    master: usize,
-    replica: usize,
-    is_cut: bool,
+pub(super) struct Link {
+    pub(super) master: usize,
+    pub(super) replica: usize,
+    /// As [`Breaks`] were when somebody looked last.
+    pub(super) is_open: bool,
     /// The replica needs a copy before any unit.
-    needs_copy: bool,
+    pub(super) needs_copy: bool,
     /// Units on their way, and when (in true time) they arrive.
     queue: VecDeque<(UnixMicros, Arc<Unit>)>,
 }
@@ -52,8 +55,10 @@ struct Link {
 pub(super) enum Order {
     /// A node shall follow another, or nobody.
     Follow { node: usize, master: Option<usize> },
-    /// The link of a replica is cut, or works again.
-    Link { replica: usize, is_cut: bool },
+    /// A link was cut, or works again.
+    Links,
+    /// A split has begun, or was healed.
+    Sides,
     /// A node shall be the master of its master, and of all others that follow that one.
     FailOver { to: usize },
     /// Something about the cluster.
@@ -65,7 +70,8 @@ pub(super) struct State {
     pub(super) nodes: Vec<(Weak<Hub>, Address)>,
     /// By node: how far it will be behind, whomever it follows.
     lags: Vec<Lag>,
-    links: Vec<Link>,
+    pub(super) links: Vec<Link>,
+    pub(super) breaks: Breaks,
     pub(super) orders: VecDeque<Order>,
     /// What makes a cluster of them, if they are one.
     pub(super) bus: Option<Bus>,
@@ -122,6 +128,7 @@ impl Network {
     pub(crate) fn reset(&self) {
         let mut state = self.lock();
         state.links.clear();
+        state.breaks.clear();
         state.orders.clear();
         state.hand_overs.clear();
         state.lags.fill(Lag::default());
@@ -148,12 +155,6 @@ impl Network {
         }
     }
 
-    pub(crate) fn set_cut(&self, replica: usize, is_cut: bool) {
-        self.lock()
-            .orders
-            .push_back(Order::Link { replica, is_cut });
-    }
-
     /// From the next write on.
     pub(crate) fn set_lag(&self, replica: usize, lag: Lag) {
         self.lock().lags[replica] = lag;
@@ -167,13 +168,6 @@ impl Network {
             .iter()
             .map(|link| (link.replica, link.master))
             .collect()
-    }
-
-    /// Whether the link of a replica is cut.
-    pub(crate) fn is_cut(&self, replica: usize) -> bool {
-        let state = self.lock();
-        let mut links = state.links.iter();
-        links.any(|link| link.replica == replica && link.is_cut)
     }
 
     /// How far a node is behind, whomever it follows.
@@ -206,10 +200,10 @@ impl Link {
         let (Some((_, first)), Some((_, last))) = (self.queue.front(), self.queue.back()) else {
             return;
         };
-        let bound = if self.is_cut {
-            BACKLOG_BYTES_MAX
-        } else {
+        let bound = if self.is_open {
             QUEUE_BYTES_MAX
+        } else {
+            BACKLOG_BYTES_MAX
         };
         if last.offset.saturating_sub(first.offset) > bound {
             self.needs_copy = true;
@@ -236,10 +230,24 @@ pub(super) fn listens(seat: &Seat<'_>) -> bool {
 }
 
 impl State {
+    /// Does something to a node, if it is at hand.
+    pub(super) fn change(
+        &self,
+        node: usize,
+        seats: &mut [Seat<'_>],
+        now: UnixMicros,
+        change: impl FnOnce(&mut Engine, UnixMicros),
+    ) {
+        if let Some(at) = seat(self, node, seats) {
+            let seat = &mut seats[at];
+            seat.node.change(seat.shared, now, change);
+        }
+    }
+
     /// A link over which something arrives, and when.
     fn next_arrival(&self, seats: &[Seat<'_>]) -> Option<(UnixMicros, usize)> {
         let arrivals = self.links.iter().enumerate().filter_map(|(index, link)| {
-            if link.is_cut {
+            if !link.is_open {
                 return None;
             }
             let due = if link.needs_copy {
@@ -276,7 +284,7 @@ impl State {
                         self.orders.push_back(Order::Cluster(order));
                     }
                     Outgoing::Migrate(migration) => self.migrate(node, &migration, seats, now),
-                    Outgoing::FailOver(None) => self.fail_over_by_hand(seats),
+                    Outgoing::FailOver(None) => self.fail_over_by_hand(node, seats),
                     Outgoing::FailOver(Some(to)) => {
                         if let Some(to) = self.nodes.iter().position(|(_, of)| *of == to) {
                             self.hand_overs.push((node, to));
@@ -287,7 +295,7 @@ impl State {
                             watch.is_stale = true;
                         }
                         self.on_crash(node, seats, now);
-                        self.suspect(node, now);
+                        self.set_crashed(node, true, seats, now);
                     }
                     Outgoing::Restarted => {
                         let order = cluster::Order::Back { node };
@@ -329,8 +337,8 @@ impl State {
 
     fn may_hand_over(&self, from: usize, to: usize, seats: &[Seat<'_>]) -> bool {
         let is_there = |node: usize| seat(self, node, seats).is_some_and(|at| listens(&seats[at]));
-        let is_cut = |link: &Link| link.replica == to && link.is_cut;
-        is_there(from) && is_there(to) && !self.links.iter().any(is_cut)
+        let is_shut = |link: &Link| link.replica == to && !link.is_open;
+        is_there(from) && is_there(to) && !self.links.iter().any(is_shut)
     }
 
     /// They and their replicas change places; other replicas stay with whom they followed.
@@ -350,16 +358,17 @@ impl State {
         }
     }
 
+    /// Those that the new master reaches follow it.
     fn fail_over(&mut self, to: usize) {
         let follow = |node, master| Order::Follow { node, master };
         self.orders.push_back(follow(to, None));
         let master = self.links.iter().find(|link| link.replica == to);
         if let Some(master) = master.map(|link| link.master) {
-            self.orders.push_back(follow(master, Some(to)));
-            let others = self.links.iter().filter(|link| link.master == master);
-            let others = others.filter(|link| link.replica != to);
-            self.orders
-                .extend(others.map(|link| follow(link.replica, Some(to))));
+            let links = self.links.iter().filter(|link| link.master == master);
+            let others = links.map(|link| link.replica).filter(|node| *node != to);
+            let told = std::iter::once(master).chain(others);
+            let told = told.filter(|node| self.breaks.is_open(*node, to));
+            self.orders.extend(told.map(|node| follow(node, Some(to))));
         }
         if let Some(watch) = &mut self.watch {
             watch.switch(to);
@@ -371,12 +380,13 @@ impl State {
             Order::FailOver { to } => self.fail_over(to),
             Order::Follow { node, master } => {
                 self.leave(node, seats, now);
+                self.breaks.mend(node);
                 self.hand_overs.retain(|(from, _)| *from != node);
                 if let Some(master) = master.filter(|master| *master != node) {
                     self.links.push(Link {
                         master,
                         replica: node,
-                        is_cut: false,
+                        is_open: self.breaks.passes(node, master),
                         needs_copy: true,
                         queue: VecDeque::new(),
                     });
@@ -388,18 +398,19 @@ impl State {
                 self.on_follow(node, master, seats, now);
             }
             Order::Cluster(order) => self.carry_out_in_cluster(order, seats, now),
-            Order::Link { replica, is_cut } => {
-                let mut links = self.links.iter();
-                if let Some(index) = links.position(|link| link.replica == replica) {
-                    self.links[index].is_cut = is_cut;
-                    self.tell_of_link(index, !is_cut, seats, now);
-                }
-            }
+            Order::Links => self.look_at_links(seats, now),
+            Order::Sides => self.look_at_sides(seats, now),
         }
     }
 
     /// Both ends notice that a link was cut, or works again.
-    fn tell_of_link(&self, index: usize, is_up: bool, seats: &mut [Seat<'_>], now: UnixMicros) {
+    pub(super) fn tell_of_link(
+        &self,
+        index: usize,
+        is_up: bool,
+        seats: &mut [Seat<'_>],
+        now: UnixMicros,
+    ) {
         let link = &self.links[index];
         if let Some(at) = seat(self, link.replica, seats) {
             let seat = &mut seats[at];
@@ -428,10 +439,10 @@ impl State {
         }
     }
 
-    /// All that a replica has been sent arrives, whatever its lag.
+    /// All that a replica has been sent arrives, whatever its lag, if its link works.
     pub(super) fn deliver_all(&mut self, replica: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
         let mut links = self.links.iter();
-        let Some(index) = links.position(|link| link.replica == replica) else {
+        let Some(index) = links.position(|link| link.replica == replica && link.is_open) else {
             return;
         };
         while self.links[index].needs_copy || !self.links[index].queue.is_empty() {
@@ -489,7 +500,7 @@ impl Between for Network {
         }
         let arrival = state.next_arrival(seats).map(|(due, _)| due);
         let sentinels = state.sentinels_due(seats);
-        [arrival, state.next_suspect(), sentinels]
+        [arrival, state.next_notice(), sentinels]
             .into_iter()
             .flatten()
             .min()
@@ -506,7 +517,9 @@ impl Between for Network {
             }
             state.collect(seats, now);
         }
-        state.give_up_suspects(seats, now);
+        if state.next_notice().is_some_and(|due| due <= now) {
+            state.notice(seats, now);
+        }
         state.look_after(seats, now);
         if let Some((due, index)) = state.next_arrival(seats)
             && due <= now

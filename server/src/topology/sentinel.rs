@@ -1,5 +1,6 @@
 //! Sentinels: they agree at once on who is down, and fail over when the master has been down for long
-//! enough. How real ones gossip and vote is not emulated; what clients see of it is.
+//! enough. How real ones gossip and vote is not emulated; what clients see of it is. Where most of
+//! them hear each other they act; the others know what they knew.
 
 use super::deployment::{Deployment, DeploymentBuilder};
 use super::replica::{Order, State, listens, seat};
@@ -64,8 +65,41 @@ impl Watch {
 }
 
 impl State {
+    /// A sentinel that hears most of them, if there is one.
+    fn eye(&self, watch: &Watch) -> Option<usize> {
+        let hears = |one: usize| {
+            let all = watch.sentinels.iter();
+            all.filter(|other| self.breaks.is_open(one, **other))
+                .count()
+        };
+        let mut all = watch.sentinels.iter().copied();
+        all.find(|one| hears(*one) > watch.sentinels.len() / 2)
+    }
+
     fn is_down(&self, node: usize, seats: &[Seat<'_>]) -> bool {
-        seat(self, node, seats).is_none_or(|seat| !listens(&seats[seat]))
+        let eye = self.watch.as_ref().and_then(|watch| self.eye(watch));
+        let is_away = eye.is_some_and(|eye| !self.breaks.is_open(eye, node));
+        is_away || seat(self, node, seats).is_none_or(|seat| !listens(&seats[seat]))
+    }
+
+    /// Nodes with data that most sentinels reach again, and that do not follow the master: each with
+    /// that master.
+    pub(super) fn strays(&self) -> Vec<(usize, usize)> {
+        let Some(watch) = &self.watch else {
+            return Vec::new();
+        };
+        let follows = |node: usize| {
+            let mut links = self.links.iter();
+            links.any(|link| (link.replica, link.master) == (node, watch.master))
+        };
+        let eye = self.eye(watch);
+        let data = watch.data.iter().copied();
+        let strays = data.filter(|node| {
+            let is_there = eye.is_some_and(|eye| self.breaks.is_open(eye, *node));
+            let was_away = watch.told_down.contains(node);
+            was_away && is_there && *node != watch.master && !follows(*node)
+        });
+        strays.map(|node| (node, watch.master)).collect()
     }
 
     /// The nodes with data that are down.
@@ -90,6 +124,7 @@ impl State {
     /// When the sentinels have something to do.
     pub(super) fn sentinels_due(&self, seats: &[Seat<'_>]) -> Option<UnixMicros> {
         let watch = self.watch.as_ref()?;
+        self.eye(watch)?;
         if watch.is_stale || self.down(watch, seats) != watch.told_down {
             return Some(UnixMicros(i64::MIN));
         }
@@ -99,7 +134,11 @@ impl State {
 
     /// Notices who is down, fails over, tells the sentinels.
     pub(super) fn look_after(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
-        let Some(watch) = &self.watch else {
+        let Some(watch) = self
+            .watch
+            .as_ref()
+            .filter(|watch| self.eye(watch).is_some())
+        else {
             return;
         };
         let (down, successor) = (self.down(watch, seats), self.successor(seats));
@@ -125,9 +164,13 @@ impl State {
         }
     }
 
-    /// SENTINEL FAILOVER.
-    pub(super) fn fail_over_by_hand(&mut self, seats: &[Seat<'_>]) {
-        if let Some(to) = self.successor(seats) {
+    /// SENTINEL FAILOVER, as one of most sentinels has it.
+    pub(super) fn fail_over_by_hand(&mut self, by: usize, seats: &[Seat<'_>]) {
+        let watch = self.watch.as_ref();
+        let eye = watch.and_then(|watch| self.eye(watch));
+        if eye.is_some_and(|eye| self.breaks.is_open(eye, by))
+            && let Some(to) = self.successor(seats)
+        {
             self.orders.push_back(Order::FailOver { to });
         }
     }
@@ -164,7 +207,12 @@ impl State {
             quorum: watch.sentinels.len() / 2 + 1,
             down_after: watch.down_after,
         };
-        for sentinel in &watch.sentinels {
+        let eye = self.eye(watch);
+        let told = watch.sentinels.iter().filter(|sentinel| {
+            let is_there = |eye| self.breaks.is_open(eye, **sentinel);
+            eye.is_some_and(is_there)
+        });
+        for sentinel in told {
             if let Some(at) = seat(self, *sentinel, seats) {
                 let (seat, watched) = (&mut seats[at], watched.clone());
                 seat.node

@@ -3,6 +3,7 @@
 mod client;
 mod failover;
 mod migration;
+mod split;
 mod wire;
 
 use redis::RedisError;

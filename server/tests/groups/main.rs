@@ -4,6 +4,7 @@ mod failover;
 mod migrate;
 mod reset;
 mod snapshot;
+mod split;
 
 use redis::RedisError;
 use redouble::{Clock, Connection, Deployment, Server};

@@ -1,10 +1,11 @@
 //! What nodes of a cluster tell each other, and what a node does when it hears of it.
 
-use super::{Cluster, Refusal, slot_of};
+use super::{Cluster, Health, Refusal, slot_of};
 use crate::engine::pubsub::Space;
 use crate::engine::{Engine, State, UnixMicros, UnixMillis};
 use crate::engine::{Form, Value};
 use crate::resp::{Blob, ErrorReply, Reply};
+use std::collections::BTreeSet;
 
 /// A change of the map that all nodes have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +20,9 @@ pub(crate) enum Change {
         node: usize,
         master: Option<usize>,
     },
-    Failed {
+    Health {
         node: usize,
-        has_failed: bool,
+        health: Health,
     },
     Epoch {
         node: usize,
@@ -43,8 +44,9 @@ pub(crate) enum Claim {
         channel: Blob,
         message: Blob,
     },
-    /// It wants to take its master's place; not before it has everything, or at once.
-    TakesOver { waits: bool },
+    /// It wants to take its master's place: not before it has everything, or at once; by the votes of
+    /// most masters, or without.
+    TakesOver { waits: bool, asks: bool },
 }
 
 impl Cluster {
@@ -59,13 +61,20 @@ impl Cluster {
             Change::Master { node, master } => {
                 self.members[*node].master = *master;
             }
-            Change::Failed { node, has_failed } => self.members[*node].has_failed = *has_failed,
+            Change::Health { node, health } => self.members[*node].health = *health,
             Change::Epoch { node, epoch } => {
                 self.members[*node].epoch = *epoch;
                 self.epoch = self.epoch.max(*epoch);
             }
         }
         self.settle();
+    }
+
+    /// The slots of its shard.
+    fn served(&self) -> BTreeSet<u16> {
+        let shard = self.shard(self.me);
+        let slots = self.slots_of(shard).into_iter();
+        slots.flat_map(|(first, last)| first..=last).collect()
     }
 
     /// Takes over what another knows of nodes and slots.
@@ -225,7 +234,15 @@ impl Engine {
         let state = self.state_mut();
         state.begin(now);
         if let Some(cluster) = &mut state.cluster {
+            let (before, was_master) = (cluster.served(), cluster.own().master.is_none());
             cluster.adopt(with);
+            let after = cluster.served();
+            let lost: Vec<u16> = before.difference(&after).copied().collect();
+            let me = cluster.me;
+            let kept = |slot: &u16| after.contains(slot) && with.owner(*slot) == Some(me);
+            cluster.migrating.retain(|slot, _| kept(slot));
+            cluster.importing.retain(|slot, _| !kept(slot));
+            state.leave_slots(&lost, was_master);
         }
         state.redirect_waiters();
         self.follow_up(now);

@@ -1,26 +1,15 @@
 //! Sentinels: clients find the master through them and follow a failover.
 
+use super::{Test, text};
 use futures_util::StreamExt as _;
+use redis::AsyncTypedCommands;
 use redis::sentinel::{SentinelClient, SentinelServerType};
-use redis::{AsyncTypedCommands, aio::ConnectionLike};
 use redouble::{Clock, Deployment, Loss};
 use std::time::Duration;
-
-type Test = Result<(), Box<dyn std::error::Error>>;
 
 async fn manual() -> std::io::Result<Deployment> {
     let builder = Deployment::builder().clock(Clock::Manual);
     builder.sentinel(2, 3).await
-}
-
-async fn text(redis: &mut impl ConnectionLike, line: &str) -> redis::RedisResult<String> {
-    let mut words = line.split(' ');
-    let mut cmd = redis::cmd(words.next().unwrap_or_default());
-    for word in words {
-        cmd.arg(word);
-    }
-    let value: redis::Value = cmd.query_async(redis).await?;
-    Ok(format!("{value:?}"))
 }
 
 fn client(group: &Deployment, kind: SentinelServerType) -> redis::RedisResult<SentinelClient> {
@@ -196,5 +185,75 @@ async fn sentinel_failover_works_by_hand_and_needs_a_replica() -> Test {
         error.to_string().contains("NOGOODSLAVE") || error.code() == Some("NOGOODSLAVE"),
         "{error}"
     );
+    Ok(())
+}
+
+async fn master_of(group: &Deployment, sentinel: &str) -> Result<u16, Box<dyn std::error::Error>> {
+    let mut sentinel = group[sentinel].connection().await?;
+    let line = "SENTINEL get-master-addr-by-name mymaster";
+    let answer = text(&mut sentinel, line).await?;
+    let digits: String = answer.chars().filter(char::is_ascii_digit).collect();
+    Ok(digits.trim_start_matches("127001").parse()?)
+}
+
+#[tokio::test]
+async fn most_sentinels_fail_over_from_a_master_that_they_do_not_reach() -> Test {
+    let group = manual().await?;
+    let port = |name: &str| group[name].addr().port();
+    let split = group.split(&["master", "replica-2", "sentinel-1"]);
+    let mut old = group["master"].connection().await?;
+    old.set("k", "lost").await?;
+    group.clock().advance(Duration::from_millis(29_999));
+    assert_eq!(master_of(&group, "sentinel-2").await?, port("master"));
+    group.clock().advance(Duration::from_millis(1));
+    assert_eq!(master_of(&group, "sentinel-2").await?, port("replica-1"));
+    assert_eq!(master_of(&group, "sentinel-1").await?, port("master"));
+    let mut new = group["replica-1"].connection().await?;
+    new.set("k", "kept").await?;
+    old.set("k", "lost too").await?;
+    group["replica-2"].assert_get("k", "lost too");
+    split.heal();
+    assert_eq!(master_of(&group, "sentinel-1").await?, port("replica-1"));
+    for node in ["master", "replica-2"] {
+        group[node].assert_get("k", "kept");
+    }
+    assert_eq!(
+        old.set("k", "w").await.unwrap_err().code(),
+        Some("READONLY")
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn sentinels_without_a_majority_do_nothing() -> Test {
+    let group = manual().await?;
+    let all = [
+        group.split(&["sentinel-1"]),
+        group.split(&["sentinel-2"]),
+        group.split(&["master"]),
+    ];
+    group.clock().advance(Duration::from_secs(60));
+    let mut sentinel = group["sentinel-3"].connection().await?;
+    text(&mut sentinel, "SENTINEL failover mymaster").await?;
+    for name in ["sentinel-1", "sentinel-2", "sentinel-3"] {
+        let port = group["master"].addr().port();
+        assert_eq!(master_of(&group, name).await?, port, "{name}");
+    }
+    drop(all);
+    group.clock().advance(Duration::from_secs(60));
+    group["master"].connection().await?.set("k", "v").await?;
+    group["replica-2"].assert_get("k", "v");
+    Ok(())
+}
+
+/// Only who was away is told whom to follow: a split brain that a test made stays one.
+#[tokio::test]
+async fn a_split_elsewhere_ends_no_split_brain() -> Test {
+    let group = manual().await?;
+    group.promote("replica-1");
+    group.split(&["replica-2", "sentinel-1"]).heal();
+    let mut redis = group["replica-1"].connection().await?;
+    redis.set("k", "v").await?;
+    group["replica-2"].assert_missing("k");
     Ok(())
 }

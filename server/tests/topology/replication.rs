@@ -1,26 +1,13 @@
 //! Several servers: replication that lags, links that are cut, failovers that lose the tail, crashes.
 
-use redis::{AsyncTypedCommands, RedisError, aio::ConnectionLike};
+use super::{SECOND, Test, text};
+use redis::AsyncTypedCommands;
 use redouble::{Clock, Connection, Deployment, Lag, Loss, Persistence, Server};
 use std::time::Duration;
-
-type Test = Result<(), Box<dyn std::error::Error>>;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 async fn manual(replicas: usize) -> std::io::Result<Deployment> {
     let builder = Deployment::builder().clock(Clock::Manual);
     builder.replicated(1, replicas).await
-}
-
-async fn text(redis: &mut impl ConnectionLike, line: &str) -> Result<String, RedisError> {
-    let mut words = line.split(' ');
-    let mut cmd = redis::cmd(words.next().unwrap_or_default());
-    for word in words {
-        cmd.arg(word);
-    }
-    let value: redis::Value = cmd.query_async(redis).await?;
-    Ok(format!("{value:?}"))
 }
 
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
