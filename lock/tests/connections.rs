@@ -186,8 +186,9 @@ async fn a_sentinel_client_follows_a_failover() -> Test {
     let builder = Deployment::builder().clock(Clock::Manual);
     let group = builder.sentinel(2, 3).await?;
     let urls = ["sentinel-1", "sentinel-2", "sentinel-3"].map(|name| group[name].url());
-    let client =
-        SentinelClient::build(urls.to_vec(), "mymaster", None, SentinelServerType::Master)?;
+    // As a `String`, which each set of the client's features takes.
+    let name = String::from("mymaster");
+    let client = SentinelClient::build(urls.to_vec(), name, None, SentinelServerType::Master)?;
     let locks = LockManager::builder(Sentinels(Mutex::new(client))).build();
     let lock = locks.mutex(KEY).lease(Duration::from_secs(300)).build();
     let before = lock.try_lock().await?;

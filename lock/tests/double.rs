@@ -8,19 +8,15 @@
 )]
 
 mod cancel;
+mod rig;
 
 use cancel::cancel_at;
-use redis::{
-    AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisResult,
-    aio::MultiplexedConnection,
-};
 use redouble::{
     Clock, Server,
     fault::{Delay, Disconnect, DropRequest},
 };
-use redouble_lock::{
-    BoxFuture, Connected, Connector, Guard, LockError, LockManager, LossReason, Mutex, Release,
-};
+use redouble_lock::{Guard, LockError, LockManager, LossReason, Mutex, Release};
+use rig::{KEY, LEASE, REPLY_TIMEOUT, Test, locks, pass, server};
 use std::{
     sync::{
         Arc,
@@ -28,49 +24,10 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{runtime::Handle, sync::mpsc::unbounded_channel, time::Instant};
-
-type Test = Result<(), Box<dyn std::error::Error>>;
-
-const KEY: &str = "coupon:7";
-const LEASE: Duration = Duration::from_secs(30);
-const REPLY_TIMEOUT: Duration = Duration::from_millis(500);
-
-async fn server() -> Arc<Server> {
-    let server = Server::builder().clock(Clock::Tokio).history(1_000);
-    Arc::new(server.start().await.unwrap())
-}
-
-/// Connections in process that the lock crate makes and replaces by itself.
-struct InProcess(Arc<Server>);
-
-impl Connector for InProcess {
-    type Connection = MultiplexedConnection;
-
-    fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
-        Box::pin(async {
-            let (sender, pushes) = unbounded_channel();
-            let config = AsyncConnectionConfig::new()
-                .set_response_timeout(None)
-                .set_push_sender(sender);
-            let info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3);
-            let stream = self.0.connect();
-            let made = MultiplexedConnection::new_with_config(&info, stream, config).await?;
-            Ok(Connected::new(made.0).driver(made.1).pushes(pushes))
-        })
-    }
-}
-
-fn locks(server: &Arc<Server>) -> LockManager {
-    LockManager::builder(InProcess(Arc::clone(server))).build()
-}
+use tokio::{runtime::Handle, time::Instant};
 
 fn mutex(server: &Arc<Server>) -> Mutex {
     locks(server).mutex(KEY).lease(LEASE).build()
-}
-
-async fn pass(time: Duration) {
-    tokio::time::sleep(time).await;
 }
 
 /// Tasks besides those of the server itself, of which there is one.

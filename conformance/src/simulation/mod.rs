@@ -23,6 +23,7 @@ pub use connection::Connection;
 pub use host::Host;
 pub use listener::Listener;
 pub(crate) use port::Port;
+pub use scheduler::is_playing;
 pub(crate) use scheduler::{Outside, Task};
 pub use stream::Transport;
 pub use world::{PROBE_OP, Run, RunError, run};

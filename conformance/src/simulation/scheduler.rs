@@ -9,6 +9,7 @@ use super::chance;
 use crate::scenario::Schedule;
 use std::{
     any::Any,
+    cell::Cell,
     collections::BTreeMap,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -513,7 +514,10 @@ impl Scheduler {
         self.spawner.0.thread.store(thread, Ordering::Relaxed);
         let mut cx = Context::from_waker(&slot.waker);
         let future = &mut slot.future;
-        match catch_unwind(AssertUnwindSafe(|| Pin::new(future).poll(&mut cx))) {
+        PLAYING.set(matches!(place, Place::Client(_)));
+        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(future).poll(&mut cx)));
+        PLAYING.set(false);
+        match polled {
             Ok(Poll::Pending) => {}
             Ok(Poll::Ready(())) => drop(self.tasks.remove(&id)),
             Err(panic) => match place {
@@ -526,6 +530,17 @@ impl Scheduler {
         }
         on_step(Step::Polled(place));
     }
+}
+
+thread_local! {
+    static PLAYING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the code of a subject runs on this thread now. Its panics are findings and show up in the report;
+/// a program may keep them from being printed besides.
+#[must_use]
+pub fn is_playing() -> bool {
+    PLAYING.get()
 }
 
 fn panic_message(panic: &Box<dyn Any + Send>) -> &str {
