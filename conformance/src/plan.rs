@@ -27,6 +27,8 @@ pub struct Plan {
 
 /// The seeds of the quick tier.
 pub const QUICK: u64 = 2_000;
+/// The seeds within which the quick tier has to convict a lock of its mistake.
+pub const CONVICTION: u64 = 4_000;
 /// The seeds on a real server, where a run takes seconds.
 pub const QUICK_REAL: u64 = 16;
 

@@ -1,7 +1,7 @@
 //! From seeds to verdicts: plays scenarios with a subject, has every history judged by every
 //! checker, makes what fails small, and counts what was seen.
 
-pub use crate::plan::{Plan, QUICK, QUICK_REAL};
+pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL};
 use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness},

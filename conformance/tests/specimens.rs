@@ -4,14 +4,14 @@
 use redouble_conformance::{
     backend::Double,
     history::Kind,
-    runner::{Counterexample, Plan, judge, run_trial},
+    runner::{CONVICTION, Counterexample, Plan, judge, run_trial},
     scenario::Topology,
     subject::{Expected, Promises, SEEDS, Suspect, subjects},
     verdict::claim,
 };
 
 /// The seeds within which a conviction has to succeed.
-const SEEDS_MAX: u64 = 2_000;
+const SEEDS_MAX: u64 = CONVICTION;
 
 /// What is tried: ids that begin with one of these words; everything unless told.
 fn wanted(name: &str) -> bool {
@@ -148,7 +148,7 @@ fn each_is_convicted_of_what_it_breaks() {
 #[test]
 fn the_sound_systems_are_cleared() {
     let plan = Plan {
-        seeds: 0..SEEDS_MAX / 4,
+        seeds: 0..SEEDS_MAX / 8,
         ..Plan::quick(&Double)
     };
     let mut accused = Vec::new();

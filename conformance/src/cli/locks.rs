@@ -11,7 +11,8 @@ use clap::Args;
 use redouble_conformance::{
     backend::Backend,
     report::{Group, terminal},
-    runner::{Outcome, Plan, Trial, run_trial},
+    runner::{CONVICTION, Outcome, Plan, Trial, run_trial},
+    subject::Expected,
 };
 use std::{
     io::Write,
@@ -33,7 +34,7 @@ pub(super) struct Locks {
     /// PATH), "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
     #[arg(long, value_name = "WHERE", default_value = "double")]
     backend: String,
-    /// How many seeds to try per lock [default: 2000, on a real server 16].
+    /// How many seeds to try per lock [default: 2000, up to 4000 for a conviction; on a real server 16].
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// The first seed; alone, only this one.
@@ -147,7 +148,15 @@ fn judge_all(
     let count = Some(count).filter(|_| plan.seeds.end < u64::MAX);
     let (mut trials, mut group): (Vec<Trial>, Option<Group>) = (Vec::new(), None);
     for (place, lock) in locks.iter().enumerate() {
+        let by_default = args.seeds.is_none() && args.seed.is_none() && args.time.is_none();
+        let to_convict = matches!(lock.row.expected, Expected::Convicted(_));
+        let seeds = if by_default && to_convict && args.shard.is_none() && backend.virtual_time() {
+            0..CONVICTION
+        } else {
+            plan.seeds.clone()
+        };
         let plan = Plan {
+            seeds,
             until: end.map(|end| share(end, locks.len() - place)),
             ..plan.clone()
         };

@@ -68,10 +68,7 @@ impl Specimen for CheckThenAct {
         } else {
             site.expire().await?
         };
-        if done {
-            held.set_deadline(sent + site.lease);
-        }
-        Ok(done)
+        Ok(done && held.prolong(site.host.now(), sent + site.lease))
     }
 
     async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {

@@ -64,10 +64,7 @@ impl Specimen for TokenPerObject {
     async fn extend(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
         let sent = site.host.now();
         let extended = site.extend_as(&self.token(site)).await?;
-        if extended {
-            held.set_deadline(sent + site.lease);
-        }
-        Ok(extended)
+        Ok(extended && held.prolong(site.host.now(), sent + site.lease))
     }
 
     async fn release(&self, site: &Site, _: &Held) -> Result<bool, BoxError> {

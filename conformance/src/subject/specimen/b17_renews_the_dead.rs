@@ -55,10 +55,7 @@ impl RenewsTheDead {
     async fn prolong(site: &Site, held: &Held) -> Result<bool, BoxError> {
         let sent = site.host.now();
         let extended = site.eval(EXTEND, &[&held.token, &site.lease_ms()]).await?;
-        if extended {
-            held.set_deadline(sent + site.lease);
-        }
-        Ok(extended)
+        Ok(extended && held.prolong(site.host.now(), sent + site.lease))
     }
 }
 

@@ -5,7 +5,7 @@ use super::{
     quorum::{count, who},
 };
 use crate::{
-    checker::Property::{Continuity, Exclusion, Truth},
+    checker::Property::{Exclusion, Truth},
     scenario::Topology,
     subject::{
         BoxError,
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         make: || exhibit(BadQuorum::OfAcquired),
-        expected: Convicted(&[Continuity]),
+        expected: Convicted(&[Truth]),
         summary: "Redlock that extends by a majority of the nodes that it had",
     },
 ];
@@ -102,10 +102,6 @@ impl Specimen<Quorum> for BadQuorum {
         } else {
             self.is_enough(nodes, &votes)
         };
-        let extended = enough && nodes.host.now() < until;
-        if extended {
-            held.set_deadline(until);
-        }
-        Ok(extended)
+        Ok(enough && nodes.host.now() < until && held.prolong(nodes.host.now(), until))
     }
 }
