@@ -18,7 +18,7 @@ const ROUNDS: u64 = 50;
 /// And in the recorded ones.
 const ROUNDS_RECORDED: u64 = 2;
 /// Sequences with new seeds.
-const FRESH: u64 = 200;
+const FRESH: u64 = 20;
 /// Sequences in which a wrong double is noticed.
 const WRONG: u64 = 1_000;
 /// Requests in a sequence, without those that look at the result.

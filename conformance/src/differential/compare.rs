@@ -2,6 +2,7 @@
 //! order says, as listed in `known.rs`.
 
 use super::{
+    dump,
     frame::Value,
     known::{self, How},
     sequence::{Output, Request, Step},
@@ -200,7 +201,11 @@ impl Lenience {
     fn alike(self, real: &Value, double: &Value) -> bool {
         match (real, double) {
             (Value::Scalar(kind, Some(real)), Value::Scalar(other, Some(double))) => {
-                kind == other && (real == double || self.same_time(real, double))
+                let is_dump = self.how == Some(How::Dump);
+                kind == other
+                    && (real == double
+                        || is_dump && dump::same(real, double)
+                        || self.same_time(real, double))
             }
             (Value::Group(kind, real), Value::Group(other, double)) if kind == other => {
                 let (real, double) = (self.kept(real), self.kept(double));

@@ -101,6 +101,8 @@ pub enum How {
     Unordered,
     /// Pairs of members in any order.
     Pairs,
+    /// What DUMP gives, the members of a table in any order.
+    Dump,
     /// A number that a clock moves.
     Clock {
         /// How many of it make a second.
@@ -123,6 +125,7 @@ impl fmt::Display for How {
             Self::Type => f.write_str("only the type of the reply"),
             Self::Kind => f.write_str("only the type of the reply, and whether it is empty"),
             Self::Unordered => f.write_str("in any order"),
+            Self::Dump => f.write_str("the members of a table in any order"),
             Self::Pairs => f.write_str("pairs in any order"),
             Self::Clock { .. } => f.write_str("as far apart as the clocks"),
             Self::Without(fields) => write!(f, "without {}", fields.join(", ")),
@@ -285,6 +288,7 @@ pub const LENIENT: &[Lenient] = &[
     row("unsubscribe", How::Messages, "channels have no order"),
     row("punsubscribe", How::Messages, "patterns have no order"),
     row("sunsubscribe", How::Messages, "channels have no order"),
+    row("dump", How::Dump, "big sets and hashes have no order"),
     row("hgetall", How::Pairs, "hashes have no order"),
     row("config|get", How::Pairs, "parameters have no order"),
     row("pubsub|channels", How::Unordered, "channels have no order"),

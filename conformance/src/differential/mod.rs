@@ -15,6 +15,7 @@ mod campaign;
 mod compare;
 mod corpus;
 mod coverage;
+mod dump;
 mod frame;
 mod generate;
 mod known;
