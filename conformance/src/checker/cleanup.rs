@@ -3,10 +3,11 @@
 //! may stay.
 //!
 //! Where something was wrong for a client shortly before, two request timeouts are given for it to be
-//! made good. What a dead process left behind is its lease's business.
+//! made good. What a dead process left behind is its lease's business, and so is a request that arrives
+//! more than a lease after it was sent.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{History, Moment, Troubles, What};
+use crate::history::{History, Life, Moment, Operation, Tokens, Troubles, What};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Judges P15.
@@ -31,8 +32,10 @@ impl Checker for CleanUp {
             return Finding::Unknown("there was no moment at which nobody used the lock");
         }
         let troubles = history.troubles();
+        let (tokens, operations) = (history.tokens(), history.operations());
         let left = looks.iter().find_map(|look| {
-            let left = !look.keys.is_empty() || look.subscriptions + look.tasks > 0;
+            let keys = !look.keys.is_empty() && !is_belated(history, &tokens, &operations, look);
+            let left = keys || look.subscriptions + look.tasks > 0;
             let due = due(history, &troubles, look.at.at);
             let until = lasts(history, look.at);
             (left && (due == look.at.at || due < until)).then_some((look, due, until))
@@ -78,6 +81,28 @@ fn looks(history: &History) -> Vec<Look<'_>> {
         }
     }
     looks
+}
+
+/// Whether all that stands was put there by requests that arrived more than a lease after they were sent.
+fn is_belated(
+    history: &History,
+    tokens: &Tokens<'_>,
+    operations: &[Operation],
+    look: &Look<'_>,
+) -> bool {
+    let in_time = |life: &Life<'_>| {
+        operations.iter().any(|it| {
+            let theirs = it.call.acquires() && life.owner == Some(it.actor.host);
+            let may = theirs && it.asked < life.from && life.from < it.landed();
+            may && life.from.at <= it.asked.at + history.lease
+        })
+    };
+    let mut standing = tokens
+        .lives
+        .iter()
+        .filter(|it| it.stood(look.at))
+        .peekable();
+    standing.peek().is_some() && !standing.any(in_time)
 }
 
 /// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
@@ -143,6 +168,27 @@ mod tests {
             CleanUp.check(&history(vec![used()])),
             Finding::Unknown(_)
         ));
+    }
+
+    #[test]
+    fn what_arrives_after_a_lease_is_left_to_the_next_one() {
+        // The lease is 12 s.
+        let arrives = |at| {
+            passes(vec![
+                (1, tries(1, 0)),
+                (
+                    2,
+                    What::Info {
+                        op: 1,
+                        error: "silence".into(),
+                    },
+                ),
+                (at, stores(0, "a", Some(at + 12))),
+                (at + 1, remains(&["lock"], 0, 0)),
+            ])
+        };
+        assert!(!arrives(13));
+        assert!(arrives(14));
     }
 
     #[test]
