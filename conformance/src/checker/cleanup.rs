@@ -34,7 +34,8 @@ impl Checker for CleanUp {
         let troubles = history.troubles();
         let (tokens, operations) = (history.tokens(), history.operations());
         let left = looks.iter().find_map(|look| {
-            let keys = !look.keys.is_empty() && !is_belated(history, &tokens, &operations, look);
+            let keys = !look.keys.is_empty()
+                && !is_belated(history, (&tokens, &operations, &troubles), look);
             let left = keys || look.subscriptions + look.tasks > 0;
             let due = due(history, &troubles, look.at.at);
             let until = lasts(history, look.at);
@@ -83,26 +84,23 @@ fn looks(history: &History) -> Vec<Look<'_>> {
     looks
 }
 
-/// Whether all that stands was put there by requests that arrived more than a lease after they were sent.
+/// Whether all that stands may have been put there by requests that were held up for more than a lease.
 fn is_belated(
     history: &History,
-    tokens: &Tokens<'_>,
-    operations: &[Operation],
+    (tokens, operations, troubles): (&Tokens<'_>, &[Operation], &Troubles),
     look: &Look<'_>,
 ) -> bool {
-    let in_time = |life: &Life<'_>| {
+    let may_be_late = |life: &Life<'_>| {
         operations.iter().any(|it| {
-            let theirs = it.call.acquires() && life.owner == Some(it.actor.host);
-            let may = theirs && it.asked < life.from && life.from < it.landed();
-            may && life.from.at <= it.asked.at + history.lease
+            let host = it.actor.host;
+            let theirs = it.call.acquires() && life.owner == Some(host) && life.from < it.landed();
+            let sent_by = life.from.at.checked_sub(history.lease);
+            let early = sent_by.is_some_and(|by| it.asked.at < by);
+            theirs && early && !troubles.heard_everywhere(host, it.asked.at, life.from.at)
         })
     };
-    let mut standing = tokens
-        .lives
-        .iter()
-        .filter(|it| it.stood(look.at))
-        .peekable();
-    standing.peek().is_some() && !standing.any(in_time)
+    let standing: Vec<_> = tokens.lives.iter().filter(|it| it.stood(look.at)).collect();
+    !standing.is_empty() && standing.into_iter().all(may_be_late)
 }
 
 /// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
@@ -139,7 +137,10 @@ fn lasts(history: &History, from: Moment) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::hand_made::*, scenario::Lost};
+    use crate::{
+        checker::hand_made::*,
+        scenario::{Fault, Lost},
+    };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
         let mut history = history(entries);
@@ -154,6 +155,13 @@ mod tests {
             keys: keys.iter().map(|key| key.as_bytes().to_vec()).collect(),
             subscriptions,
             tasks,
+        }
+    }
+
+    fn unknown(op: u32) -> What {
+        What::Info {
+            op,
+            error: "silence".into(),
         }
     }
 
@@ -173,22 +181,22 @@ mod tests {
     #[test]
     fn what_arrives_after_a_lease_is_left_to_the_next_one() {
         // The lease is 12 s.
-        let arrives = |at| {
-            passes(vec![
-                (1, tries(1, 0)),
-                (
-                    2,
-                    What::Info {
-                        op: 1,
-                        error: "silence".into(),
-                    },
-                ),
+        let arrives = |at, is_held_up: bool| {
+            let fault = Fault::NodePause { node: 0 };
+            let mut entries = vec![(1, tries(1, 0)), (2, unknown(1)), (2, tries(2, 0))];
+            if is_held_up {
+                entries.extend([(2, What::Strikes { fault }), (at, What::Heals { fault })]);
+            }
+            entries.extend([
                 (at, stores(0, "a", Some(at + 12))),
-                (at + 1, remains(&["lock"], 0, 0)),
-            ])
+                (at, refused(2)),
+                (at, remains(&["lock"], 0, 0)),
+            ]);
+            passes(entries)
         };
-        assert!(!arrives(13));
-        assert!(arrives(14));
+        assert!(arrives(14, true));
+        assert!(!arrives(13, true));
+        assert!(!arrives(14, false));
     }
 
     #[test]
