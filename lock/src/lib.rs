@@ -162,6 +162,7 @@ mod all;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod cancellation;
+mod caretaker;
 #[cfg(feature = "redis")]
 mod connector;
 mod counter;
