@@ -41,7 +41,8 @@
 //! | [`Latch`] | opens when a number of things are done; not a lock | 1 | 1 |
 //!
 //! The cost is in round trips, to take it and to give it back, and one more for each third of the lease with a
-//! watchdog. Kinds with numbered grants ([`FencedGuard`]) exist of all that exclude.
+//! watchdog. Numbered grants ([`FencedGuard`]) exist of all that have one holder at a time, but for several keys or
+//! locks at once.
 //!
 //! ## What they survive
 //!
@@ -143,8 +144,8 @@
 //! # }
 //! ```
 //!
-//! Events are emitted with [`tracing`]: losses and locks that cannot be released as warnings,
-//! failed requests at debug level.
+//! [`tracing`] has spans for waiting, holding and extending (`lock.wait`, `lock.hold`, `lock.renew`), and events: losses
+//! and locks that cannot be released as warnings, failed requests at debug level. [`Metrics`] are told the same to count.
 //!
 //! # Features
 //!
@@ -153,7 +154,8 @@
 //!   connect another client library.
 //! * `blocking` (default): [`blocking`], for programs without tokio. It costs nothing but its code.
 //!
-//! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts.
+//! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts; 3.2 for what counts by the server's
+//! clock (numbered grants, fair and read-write locks, semaphores), 6 for [`watch_key`](LockBuilder::watch_key).
 
 mod acquire;
 mod admission;
