@@ -216,6 +216,46 @@ async fn what_falls_due_together_begins_in_the_order_of_grants() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shorter_lease_falls_due_before_those_that_were_there() -> Test {
+    let (server, env, seen) = (server().await, Counting::default(), Seen::default());
+    let locks = client(&server, &env, &seen).await;
+    let _long = take(&locks, "long").await;
+    pass(Duration::from_secs(1)).await;
+    let short = locks.mutex("short").lease(LEASE / 30).watchdog(true);
+    let short = short.build().try_lock().await?;
+    pass(LEASE / 6).await;
+    assert!(short.is_valid());
+    assert_eq!((seen.of("short").len(), seen.of("long").len()), (15, 0));
+    assert_eq!(env.timers(), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_threads_come_and_go() -> Test {
+    let (server, env, seen) = (server().await, Counting::default(), Seen::default());
+    let locks = client(&server, &env, &seen).await;
+    let before = tasks();
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let locks = locks.clone();
+        clients.spawn(async move {
+            for _ in 0..200 {
+                let guard = take(&locks, &format!("order:{number}")).await;
+                assert_eq!(guard.release().await, Release::Released);
+            }
+        });
+    }
+    clients.join_all().await;
+    let gone = async {
+        while (env.timers(), tasks()) != (0, before) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), gone).await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_grant_that_is_lost_leaves_before_its_guard() -> Test {
     let (server, env, seen) = (server().await, Counting::default(), Seen::default());
     let locks = client(&server, &env, &seen).await;
