@@ -114,7 +114,7 @@
 //! where it does not ([`from_client`](LockManager::from_client) opens it by itself,
 //! [`with_subscriber`](LockManager::with_subscriber) takes yours). Of the waiters of one process only one is woken. A message that
 //! is lost, and other programs that use the same keys and publish nothing, cost at most
-//! [`foreign_poll`](LockBuilder::foreign_poll).
+//! [`foreign_poll`](LockBuilder::foreign_poll). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses.
 //!
 //! # Time, tasks and tests
 //!
