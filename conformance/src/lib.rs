@@ -54,6 +54,7 @@ pub mod coverage;
 pub mod differential;
 pub mod fuzzing;
 pub mod history;
+pub mod mutation;
 pub mod plan;
 mod precision;
 pub mod report;

@@ -320,6 +320,43 @@ fn try_seeds(
     Ok(())
 }
 
+/// Plays one seed after the other until the subject breaks what it promised: the seed, and what it broke.
+///
+/// # Errors
+/// If the backend is out of reach.
+pub(crate) fn accused(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    plan: &Plan,
+) -> Result<Option<(u64, Property)>, RunError> {
+    let source = Source::of(suspect.promises(), plan);
+    if source.is_empty() {
+        return Ok(None);
+    }
+    for seed in plan.seeds.clone() {
+        let scenario = source.scenario(seed);
+        let judged = judge(suspect, backend, &scenario)?;
+        let broken = broken(suspect.promises(), &scenario, &judged);
+        if let Some(property) = broken.into_iter().find(|it| plan.judges(*it)) {
+            return Ok(Some((seed, property)));
+        }
+    }
+    Ok(None)
+}
+
+/// The promised properties that a run broke.
+fn broken(promises: Promises, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
+    let nemeses = scenario.nemeses();
+    let blamed = |&(property, ref finding): &(Property, Finding)| {
+        let claim = claim(promises, &nemeses, property);
+        let witness = finding.witness()?;
+        claim
+            .blames(&judged.run.history, property, witness)
+            .then_some(property)
+    };
+    judged.findings.iter().filter_map(blamed).collect()
+}
+
 struct Played {
     scenario: Scenario,
     /// `None` if the machine spoiled all repetitions.
@@ -406,21 +443,19 @@ fn play(
 /// Counts a run; returns the promised properties that it broke.
 fn record(trial: &mut Trial, seed: u64, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
     trial.coverage.see(&judged.run.history);
-    let nemeses = scenario.nemeses();
-    let row = row_of(&nemeses);
-    let mut broken = Vec::new();
+    let row = row_of(&scenario.nemeses());
+    let mut broken = broken(trial.promises, scenario, judged);
+    broken.retain(|property| trial.plan.judges(*property));
     let asked = judged.findings.iter();
     for &(property, ref finding) in asked.filter(|(property, _)| trial.plan.judges(*property)) {
         let cell = trial.cells.entry((row, property)).or_default();
         match finding {
             Finding::Valid => cell.held += 1,
             Finding::Unknown(_) => cell.unknown += 1,
-            Finding::Violation(witness) => {
+            Finding::Violation(_) => {
                 cell.seed = cell.seed.or(Some(seed));
-                let claim = claim(trial.promises, &nemeses, property);
-                if claim.blames(&judged.run.history, property, witness) {
+                if broken.contains(&property) {
                     cell.broken += 1;
-                    broken.push(property);
                 } else {
                     cell.outside += 1;
                 }

@@ -4,6 +4,7 @@ mod commands;
 mod foreign;
 mod list;
 mod locks;
+mod mutants;
 mod progress;
 mod replay;
 mod reports;
@@ -49,6 +50,9 @@ enum Command {
     /// Compares the double with a real Redis, command by command.
     #[command(long_about = commands::HELP)]
     Commands(commands::Commands),
+    /// Makes small mistakes in the scripts of locks, and tells which of them nobody notices.
+    #[command(long_about = mutants::HELP)]
+    Mutants(mutants::Mutants),
     /// Judges a lock of another language, behind an adapter that is started as a child process.
     #[command(long_about = foreign::HELP)]
     Foreign(foreign::Foreign),
@@ -68,6 +72,7 @@ What to start with:
                                               a counterexample again, step by step
   redouble-check foreign -- python3 my_lock.py
                                               a lock of another language, through an adapter
+  redouble-check mutants --lock mutex         whether mistakes in its scripts would be noticed
 
 A line of the result, and what it says:
   ok  mutex     2000 runs    1.2 s  sound; outside its guarantee: P1 31x
@@ -90,6 +95,7 @@ pub(crate) fn run(cli: Cli, out: &mut impl Write) -> ExitCode {
         Some(Command::Locks(args)) => locks::run(&args, out),
         Some(Command::Replay(args)) => replay::run(&args, out),
         Some(Command::Commands(args)) => commands::run(&args, out),
+        Some(Command::Mutants(args)) => mutants::run(&args, out),
         Some(Command::Foreign(args)) => foreign::run(&args, out),
     };
     match outcome {

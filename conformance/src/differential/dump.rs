@@ -8,17 +8,19 @@ const HASH: u8 = 4;
 const FOOTER_LEN: usize = 10;
 const VERSION_LEN: usize = 2;
 
+/// What stands before the members of a table, the members in order of their bytes, and the version.
+type Parts<'a> = (&'a [u8], Vec<&'a [u8]>, &'a [u8]);
+
 /// Whether two texts of DUMP mean the same: byte for byte, but for the order of a table and the
 /// checksum, which depends on it.
 pub(super) fn same(real: &[u8], double: &[u8]) -> bool {
     real == double || members(real).is_some_and(|it| Some(it) == members(double))
 }
 
-/// What stands before the members of a table, the members in order of their bytes, and the version.
-fn members(dump: &[u8]) -> Option<(&[u8], Vec<&[u8]>, &[u8])> {
-    let strings = match dump.first()? {
-        &SET => 1,
-        &HASH => 2,
+fn members(dump: &[u8]) -> Option<Parts<'_>> {
+    let strings = match *dump.first()? {
+        SET => 1,
+        HASH => 2,
         _ => return None,
     };
     let (payload, footer) = dump.split_at_checked(dump.len().checked_sub(FOOTER_LEN)?)?;

@@ -1,0 +1,134 @@
+//! `redouble-check mutants`: small mistakes in the scripts of locks, and which of them nobody notices.
+
+use super::{Fallible, progress, select};
+use clap::Args;
+use redouble_conformance::{
+    backend::Double,
+    mutation::{Killed, Mutant, Script, changes, hunt, scripts},
+    report::Group,
+    runner::{Plan, QUICK},
+    subject::{Expected, Suspect},
+};
+use std::io::Write;
+
+pub(super) const HELP: &str = "\
+Makes small mistakes in the scripts of locks, and tells which of them nobody notices.
+
+A test that cannot fail is worth nothing, and so is a suite that lets a broken lock pass. Each script
+that a lock sends to its server is changed in one place (another comparison, a number that is one too
+large, a call or a condition left out ...), and scenarios are played until some property breaks. The
+lock itself is left as it is: its script is changed on its way to the embedded double.
+
+A mutant that survives shows either something that the suite does not look at, or a change that makes
+no difference. Survivors are listed with their lines.
+
+Exit code 0: enough of them were noticed (--floor). 1: too few were. 2: wrong usage, or it could not run.";
+
+#[derive(Args)]
+pub(super) struct Mutants {
+    /// Locks whose scripts are changed, `*` for anything (see --list) [default: those of redouble-lock].
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    lock: Vec<String>,
+    /// How many seeds may pass, per lock, before a mutant counts as a survivor.
+    #[arg(long, value_name = "N", default_value_t = QUICK)]
+    seeds: u64,
+    /// How many mutants are tried at the same time [default: one for each core].
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// The share that has to be noticed, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u64).range(0..=100))]
+    floor: u64,
+}
+
+pub(super) fn run(args: &Mutants, out: &mut impl Write) -> Fallible<bool> {
+    let locks = chosen(&args.lock)?;
+    let quick = Plan::quick(&Double);
+    let plan = Plan {
+        seeds: 0..args.seeds,
+        jobs: args.jobs.unwrap_or(quick.jobs),
+        ..quick
+    };
+    let scripts = scripts(&locks)?;
+    let mutants: Vec<Mutant> = (0..)
+        .zip(&scripts)
+        .flat_map(|(script, it)| {
+            let changes = changes(&it.text).into_iter();
+            changes.map(move |change| Mutant { script, change })
+        })
+        .collect();
+    if mutants.is_empty() {
+        return Err("these locks send no scripts in which there is anything to change".into());
+    }
+    writeln!(
+        out,
+        "{} mutants of {} scripts, up to {} seeds for each lock",
+        mutants.len(),
+        scripts.len(),
+        args.seeds
+    )?;
+    let count = u64::try_from(mutants.len()).unwrap_or(u64::MAX);
+    let bar = progress::bar("mutants", Some(count));
+    let found = hunt(&locks, &scripts, &mutants, &plan, &|| bar.inc(1));
+    bar.finish_and_clear();
+    let found = found?;
+    let all: Vec<_> = mutants.iter().zip(&found).collect();
+    for (place, script) in scripts.iter().enumerate() {
+        let theirs = all.iter().filter(|(mutant, _)| mutant.script == place);
+        let theirs: Vec<_> = theirs.copied().collect();
+        write_script(out, script, &theirs, &locks)?;
+    }
+    let killed = found.iter().flatten().count();
+    let percent = killed * 100 / found.len();
+    writeln!(
+        out,
+        "\n{killed} of {} mutants noticed, {percent} %",
+        found.len()
+    )?;
+    Ok(percent as u64 >= args.floor)
+}
+
+fn chosen(patterns: &[String]) -> Fallible<Vec<Box<dyn Suspect>>> {
+    let mut listed = select::locks(patterns)?;
+    if patterns.is_empty() {
+        listed.retain(|it| it.group == Group::Ours);
+    }
+    if let Some(bad) = listed.iter().find(|it| it.row.expected != Expected::Sound) {
+        let name = bad.name;
+        return Err(format!("{name} breaks its promise as it is: its mutants say nothing").into());
+    }
+    Ok(listed.into_iter().map(|it| (it.row.make)()).collect())
+}
+
+fn write_script(
+    out: &mut impl Write,
+    script: &Script,
+    mutants: &[(&Mutant, &Option<Killed>)],
+    locks: &[Box<dyn Suspect>],
+) -> Fallible<()> {
+    let killed = mutants.iter().filter(|(_, fate)| fate.is_some()).count();
+    let names: Vec<_> = script.locks.iter().map(|&at| locks[at].name()).collect();
+    writeln!(out, "\n{} ({})", script.title(), names.join(", "))?;
+    let slowest = mutants.iter().filter_map(|(_, fate)| fate.as_ref());
+    let slowest = slowest.max_by_key(|killed| killed.seed);
+    let latest = slowest.map_or_else(String::new, |it| {
+        format!(
+            ", the last one by {} of {} at seed {}",
+            it.property.id(),
+            locks[it.lock].name(),
+            it.seed
+        )
+    });
+    writeln!(out, "  {killed} of {} noticed{latest}", mutants.len())?;
+    for (mutant, _) in mutants.iter().filter(|(_, fate)| fate.is_none()) {
+        let Mutant { change, .. } = mutant;
+        let line = script.text.lines().nth(change.line - 1).unwrap_or_default();
+        writeln!(
+            out,
+            "  survives, line {}: {}\n      {}",
+            change.line,
+            change.what,
+            line.trim()
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,311 @@
+//! Small mistakes in a Lua script. Knows what tokens are, and not much of what they mean.
+
+use std::ops::Range;
+
+/// A script with a mistake in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The line of the mistake, from 1.
+    pub line: usize,
+    /// What was made of what.
+    pub what: String,
+    /// The whole text.
+    pub text: String,
+}
+
+/// What a run of a changed script may do in a loop before it is taken for endless.
+const ROUNDS_MAX: u32 = 10_000;
+
+/// Comparisons, connectives and sums, and what they are mistaken for.
+const MISTAKEN: &[(&str, &[&str])] = &[
+    ("==", &["~="]),
+    ("~=", &["=="]),
+    ("<", &["<=", ">="]),
+    ("<=", &["<", ">"]),
+    (">", &[">=", "<="]),
+    (">=", &[">", "<"]),
+    ("+", &["-"]),
+    ("-", &["+"]),
+    ("*", &["/"]),
+    ("/", &["*"]),
+    ("and", &["or"]),
+    ("or", &["and"]),
+    ("not", &[""]),
+    ("true", &["false"]),
+    ("false", &["true"]),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Name,
+    Number,
+    Text,
+    Mark,
+}
+
+#[derive(Clone, Debug)]
+struct Token {
+    kind: Kind,
+    span: Range<usize>,
+}
+
+/// Every mistake that is made in a script, one at a time, in the order of the text.
+#[must_use]
+pub fn changes(script: &str) -> Vec<Change> {
+    let tokens = tokens(script);
+    let word = |at: usize| tokens.get(at).map_or("", |it| &script[it.span.clone()]);
+    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let (said, span) = (word(at), token.span.clone());
+        let before = at.checked_sub(1).map_or("", word);
+        if token.kind == Kind::Number
+            && before != "["
+            && let Ok(number) = said.parse::<i64>()
+        {
+            edits.push((span.clone(), (number + 1).to_string()));
+        }
+        // A sign is no difference.
+        let is_sign = said == "-" && !ends_a_value(tokens.get(at.wrapping_sub(1)), before);
+        if token.kind != Kind::Text && !is_sign {
+            let known = MISTAKEN.iter().find(|(right, _)| *right == said);
+            for wrong in known.map_or(&[][..], |(_, wrong)| wrong) {
+                edits.push((span.clone(), (*wrong).to_owned()));
+            }
+        }
+        if matches!(said, "if" | "elseif") && token.kind == Kind::Name {
+            let then = (at..tokens.len()).find(|&then| word(then) == "then");
+            if let Some(then) = then {
+                let condition = tokens[at + 1].span.start..tokens[then - 1].span.end;
+                edits.push((condition.clone(), "true".to_owned()));
+                edits.push((condition, "false".to_owned()));
+            }
+        }
+        if let Some(end) = call_alone(script, &tokens, at) {
+            edits.push((span.start..end, String::new()));
+        }
+    }
+    let changes = edits.into_iter().map(|(span, wrong)| {
+        let line = 1 + script[..span.start].matches('\n').count();
+        let right = &script[span.clone()];
+        let what = match (right, &*wrong) {
+            (right, "") => format!("without `{right}`"),
+            (right, wrong) => format!("`{wrong}` for `{right}`"),
+        };
+        let text = format!("{}{wrong}{}", &script[..span.start], &script[span.end..]);
+        Change {
+            line,
+            what,
+            text: bounded(&text),
+        }
+    });
+    changes.collect()
+}
+
+/// Whether a minus behind it is a difference.
+fn ends_a_value(token: Option<&Token>, said: &str) -> bool {
+    match token.map(|it| it.kind) {
+        Some(Kind::Number | Kind::Text) => true,
+        Some(Kind::Name) => !matches!(said, "return" | "and" | "or" | "not"),
+        Some(Kind::Mark) => matches!(said, ")" | "]" | "}"),
+        None => false,
+    }
+}
+
+/// Where a call ends that is a statement of its own and fills its lines.
+fn call_alone(script: &str, tokens: &[Token], at: usize) -> Option<usize> {
+    let word = |at: usize| tokens.get(at).map_or("", |it| &script[it.span.clone()]);
+    let start = tokens[at].span.start;
+    let line = script[..start].rfind('\n').map_or(0, |end| end + 1);
+    let keywords = [
+        "return", "local", "if", "for", "end", "else", "elseif", "until", "function",
+    ];
+    if tokens[at].kind != Kind::Name
+        || keywords.contains(&word(at))
+        || !script[line..start].trim().is_empty()
+    {
+        return None;
+    }
+    let mut open = at + 1;
+    while word(open) == "." {
+        open += 2;
+    }
+    if word(open) != "(" {
+        return None;
+    }
+    let mut depth = 0_usize;
+    for (place, token) in tokens.iter().enumerate().skip(open) {
+        match word(place) {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            let rest = script[token.span.end..].lines().next().unwrap_or_default();
+            let is_alone = rest.trim().is_empty() || rest.trim().starts_with("--");
+            return is_alone.then_some(token.span.end);
+        }
+    }
+    None
+}
+
+/// The same with an end to every loop that need not have one.
+fn bounded(script: &str) -> String {
+    let mut text = script.to_owned();
+    let count = format!(
+        " if redouble_rounds > {ROUNDS_MAX} then error('endless') end \
+         redouble_rounds = redouble_rounds + 1 "
+    );
+    let (mut is_while, mut loops) = (false, Vec::new());
+    for token in tokens(script) {
+        match &script[token.span.clone()] {
+            "repeat" => loops.push(token.span.end),
+            "while" => is_while = true,
+            "do" if is_while => {
+                is_while = false;
+                loops.push(token.span.end);
+            }
+            _ => {}
+        }
+    }
+    for &at in loops.iter().rev() {
+        text.insert_str(at, &count);
+    }
+    if loops.is_empty() {
+        text
+    } else {
+        format!("local redouble_rounds = 0 {text}")
+    }
+}
+
+/// Splits a script; comments and blanks are left out.
+fn tokens(script: &str) -> Vec<Token> {
+    let bytes = script.as_bytes();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    let run = |from: usize, is: &dyn Fn(u8) -> bool| {
+        let len = bytes[from..].iter().take_while(|byte| is(**byte)).count();
+        from + len
+    };
+    while let Some(&byte) = bytes.get(at) {
+        let rest = &script[at..];
+        let (kind, end) = if byte.is_ascii_whitespace() {
+            at += 1;
+            continue;
+        } else if rest.starts_with("--[[") {
+            at = rest.find("]]").map_or(bytes.len(), |end| at + end + 2);
+            continue;
+        } else if rest.starts_with("--") {
+            at = run(at, &|byte| byte != b'\n');
+            continue;
+        } else if rest.starts_with("[[") {
+            let end = rest.find("]]").map_or(bytes.len(), |end| at + end + 2);
+            (Kind::Text, end)
+        } else if matches!(byte, b'\'' | b'"') {
+            let mut end = at + 1;
+            while end < bytes.len() && bytes[end] != byte {
+                end += if bytes[end] == b'\\' { 2 } else { 1 };
+            }
+            (Kind::Text, (end + 1).min(bytes.len()))
+        } else if byte.is_ascii_alphabetic() || byte == b'_' {
+            let end = run(at, &|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            (Kind::Name, end)
+        } else if byte.is_ascii_digit() {
+            let end = run(at, &|byte| byte.is_ascii_alphanumeric() || byte == b'.');
+            (Kind::Number, end)
+        } else {
+            let long = ["...", "==", "~=", "<=", ">=", ".."];
+            let found = long.iter().find(|mark| rest.starts_with(**mark));
+            // Whatever it is, it ends where a character ends.
+            let len = rest.chars().next().map_or(1, char::len_utf8);
+            (Kind::Mark, at + found.map_or(len, |mark| mark.len()))
+        };
+        tokens.push(Token {
+            kind,
+            span: at..end,
+        });
+        at = end;
+    }
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(script: &str) -> Vec<(usize, String)> {
+        let changes = changes(script).into_iter();
+        changes.map(|change| (change.line, change.text)).collect()
+    }
+
+    fn texts(script: &str) -> Vec<String> {
+        all(script).into_iter().map(|(_, text)| text).collect()
+    }
+
+    #[test]
+    fn comparisons_and_numbers() {
+        let found = texts("return a == 1");
+        assert_eq!(found, ["return a ~= 1", "return a == 2"]);
+        let found = texts("return x < y and not z");
+        assert_eq!(
+            found,
+            [
+                "return x <= y and not z",
+                "return x >= y and not z",
+                "return x < y or not z",
+                "return x < y and  z"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_code_stays() {
+        assert_eq!(
+            texts("-- a == 1\nreturn 'a == 1' .. \"x\\\" < 2\""),
+            [""; 0]
+        );
+        assert_eq!(texts("--[[ 1\n2 ]] return KEYS[1], -x"), [""; 0]);
+    }
+
+    #[test]
+    fn conditions_and_calls() {
+        let script = "if f(x) then\n  redis.call('DEL', g(x)) -- gone\nend";
+        assert_eq!(
+            all(script),
+            [
+                (
+                    1,
+                    "if true then\n  redis.call('DEL', g(x)) -- gone\nend".to_owned()
+                ),
+                (
+                    1,
+                    "if false then\n  redis.call('DEL', g(x)) -- gone\nend".to_owned()
+                ),
+                (2, "if f(x) then\n   -- gone\nend".to_owned()),
+            ]
+        );
+        assert_eq!(texts("local a = f(\n  b\n)\nreturn g(a)"), [""; 0]);
+    }
+
+    #[test]
+    fn a_changed_loop_has_an_end() {
+        let [change] = &changes("repeat\n until not x")[..] else {
+            panic!("one change")
+        };
+        assert!(
+            change
+                .text
+                .starts_with("local redouble_rounds = 0 repeat if redouble_rounds > ")
+        );
+        assert!(change.text.ends_with("until  x"));
+        assert_eq!((change.line, &*change.what), (2, "without `not`"));
+    }
+
+    #[test]
+    fn no_text_is_too_odd() {
+        for odd in [
+            "'", "\"\\", "[[", "--[[", "é == ü", "f(", "if", "1 -", "repeat",
+        ] {
+            let _ = changes(odd);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Mutation tests of locks: small mistakes are made in the scripts that a lock sends, one at a time, and the suite has to
+//! notice each. One that it does not notice shows what no property and no scenario looks at, or that the
+//! mistake makes no difference.
+//!
+//! The lock is left as it is. What it sends is changed on its way to the server.
+
+mod intercept;
+mod lua;
+
+use crate::{
+    backend::{Backend, Double},
+    checker::Property,
+    plan::{Plan, Source},
+    runner::accused,
+    simulation::RunError,
+    subject::Suspect,
+};
+use intercept::Intercept;
+pub use lua::{Change, changes};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+/// Seeds that are played to see which scripts a lock sends.
+const SEEN_IN: u64 = 96;
+
+/// A script, and the locks that were seen to send it.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// Its text.
+    pub text: String,
+    /// Places in the list of locks.
+    pub locks: Vec<usize>,
+}
+
+impl Script {
+    /// What its first comment says of it.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        let mut lines = self.text.lines();
+        let comment = lines.find_map(|line| line.trim().strip_prefix("--"));
+        comment.map_or("a script without a comment", |it| {
+            it.trim().trim_end_matches('.')
+        })
+    }
+}
+
+/// A script with one mistake in it.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    /// The place of its script in the list of scripts.
+    pub script: usize,
+    /// The mistake.
+    pub change: Change,
+}
+
+/// How a mutant was noticed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Killed {
+    /// The place of the lock that was accused.
+    pub lock: usize,
+    /// The seed of the scenario.
+    pub seed: u64,
+    /// What broke.
+    pub property: Property,
+}
+
+/// All scripts that some locks send, in the order of the locks and of their first use.
+///
+/// # Errors
+/// If a scenario cannot be played.
+pub fn scripts(locks: &[Box<dyn Suspect>]) -> Result<Vec<Script>, RunError> {
+    let mut scripts: Vec<Script> = Vec::new();
+    for (place, lock) in locks.iter().enumerate() {
+        for text in sent_by(&**lock)? {
+            match scripts.iter_mut().find(|script| script.text == text) {
+                Some(known) => known.locks.push(place),
+                None => scripts.push(Script {
+                    text,
+                    locks: vec![place],
+                }),
+            }
+        }
+    }
+    Ok(scripts)
+}
+
+fn sent_by(lock: &dyn Suspect) -> Result<Vec<String>, RunError> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&seen);
+    let backend = Intercept::new(Double, move |request| {
+        if let Some(text) = body(request).and_then(|body| String::from_utf8(body.clone()).ok()) {
+            let mut seen = notes.lock().unwrap_or_else(PoisonError::into_inner);
+            if !seen.contains(&text) {
+                seen.push(text);
+            }
+        }
+    });
+    let source = Source::of(lock.promises(), &Plan::quick(&backend));
+    for seed in 0..SEEN_IN {
+        lock.play(&backend, &source.scenario(seed))?;
+    }
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(std::mem::take(&mut seen))
+}
+
+/// The text of the script that a request brings.
+fn body(request: &mut [Vec<u8>]) -> Option<&mut Vec<u8>> {
+    let is = |at: usize, word: &str| {
+        let said = request.get(at);
+        said.is_some_and(|said| said.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let at = if is(0, "EVAL") {
+        1
+    } else if is(0, "SCRIPT") && is(1, "LOAD") {
+        2
+    } else {
+        return None;
+    };
+    request.get_mut(at)
+}
+
+/// Plays scenarios with each mutant until one is noticed or the seeds of the plan are used up: those of every lock that
+/// sends the script. The answers are in the order of the mutants; `progress` is told after each.
+///
+/// # Errors
+/// If a scenario cannot be played.
+pub fn hunt(
+    locks: &[Box<dyn Suspect>],
+    scripts: &[Script],
+    mutants: &[Mutant],
+    plan: &Plan,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Vec<Option<Killed>>, RunError> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut found = BTreeMap::new();
+        while let Some((place, mutant)) = {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            mutants.get(place).map(|mutant| (place, mutant))
+        } {
+            let script = &scripts[mutant.script];
+            found.insert(place, kill(locks, script, &mutant.change, plan)?);
+            progress();
+        }
+        Ok(found)
+    };
+    let found = thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        let joined = workers.into_iter().map(|worker| match worker.join() {
+            Ok(found) => found,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect::<Result<Vec<_>, RunError>>()
+    })?;
+    let found: BTreeMap<usize, Option<Killed>> = found.into_iter().flatten().collect();
+    Ok(found.into_values().collect())
+}
+
+fn kill(
+    locks: &[Box<dyn Suspect>],
+    script: &Script,
+    change: &Change,
+    plan: &Plan,
+) -> Result<Option<Killed>, RunError> {
+    for &lock in &script.locks {
+        let backend = with(script.text.clone(), change.text.clone());
+        let suspect = &*locks[lock];
+        if let Some((seed, property)) = accused(suspect, &backend, plan)? {
+            return Ok(Some(Killed {
+                lock,
+                seed,
+                property,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// The double, at which one script arrives as another.
+fn with(original: String, mutated: String) -> impl Backend {
+    let sha = |text: &str| redis::Script::new(text).get_hash().to_owned();
+    let (sent, arrives) = (sha(&original), sha(&mutated));
+    Intercept::new(Double, move |request| {
+        if let Some(body) = body(request) {
+            if *body == original.as_bytes() {
+                *body = mutated.clone().into_bytes();
+            }
+        } else if let [name, digest, ..] = request
+            && name.eq_ignore_ascii_case(b"EVALSHA")
+            && *digest == sent.as_bytes()
+        {
+            *digest = arrives.clone().into_bytes();
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::subjects;
+
+    fn lock(name: &str) -> Vec<Box<dyn Suspect>> {
+        let rows = subjects().map(|row| (row.make)());
+        rows.filter(|lock| lock.name() == name).collect()
+    }
+
+    fn fate(change: impl Fn(&str) -> String) -> Option<Killed> {
+        let locks = lock("mutex");
+        let scripts = scripts(&locks).unwrap();
+        let at = |script: &Script| script.text != change(&script.text);
+        let script = scripts.iter().position(at).unwrap();
+        let text = change(&scripts[script].text);
+        let change = Change {
+            line: 1,
+            what: String::new(),
+            text,
+        };
+        let mutants = [Mutant { script, change }];
+        let plan = Plan {
+            seeds: 0..400,
+            ..Plan::quick(&Double)
+        };
+        let [found] = &hunt(&locks, &scripts, &mutants, &plan, &|| {}).unwrap()[..] else {
+            panic!("one answer for one mutant")
+        };
+        found.clone()
+    }
+
+    #[test]
+    fn a_mistake_is_noticed_and_another_comment_is_none() {
+        let stolen = fate(|text| text.replacen("== ARGV[1]", "~= ARGV[1]", 1));
+        assert!(stolen.is_some());
+        assert_eq!(fate(|text| format!("-- Otherwise.\n{text}")), None);
+    }
+
+    #[test]
+    fn each_script_of_a_lock_is_seen_once() {
+        let locks = lock("mutex");
+        let scripts = scripts(&locks).unwrap();
+        assert!(scripts.len() >= 3, "{scripts:?}");
+        for script in &scripts {
+            assert_eq!(script.locks, [0]);
+            assert!(!changes(&script.text).is_empty(), "{}", script.title());
+        }
+    }
+}
