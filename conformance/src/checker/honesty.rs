@@ -1,6 +1,7 @@
 //! P19, truth: a result never claims more than the servers did.
 //!
 //! * A grant is returned only before its own deadline.
+//! * "Extended" only if the grant stood at some instant of the call.
 //! * "Released" only if this call removed the grant; "lost already" only if it was gone before.
 //! * "Contended" only if another grant stood, or others were queued, at some instant of the call.
 //!   Of several nodes one is enough: votes may be split.
@@ -91,6 +92,12 @@ fn dead_on_arrival(history: &History) -> Option<Witness> {
 impl Facts<'_> {
     fn lie(&self, it: &Operation) -> Option<(Vec<OpId>, String)> {
         let (actor, at) = (it.actor, seconds(it.ended.at));
+        if let (Call::Renew { grant }, Outcome::Ok) = (it.call, it.outcome) {
+            let belief = self.beliefs.iter().find(|belief| belief.grant == grant)?;
+            let says = "that its lease was extended, but the lock was gone";
+            let lied = self.was_gone(belief, it);
+            return lied.then(|| (vec![grant], format!("at {at} {actor} was told {says}")));
+        }
         if let Call::Release { grant } = it.call {
             let belief = self.beliefs.iter().find(|belief| belief.grant == grant)?;
             // An inner release removes nothing; but nor does it find the lock lost.
@@ -157,6 +164,17 @@ impl Facts<'_> {
         let theirs = theirs.filter(|life| names.contains(life.token));
         let nodes: BTreeSet<u8> = theirs.filter(by_it).map(|life| life.node).collect();
         nodes.len()
+    }
+
+    /// Whether no token of the grant stood on as many nodes as it takes, at any instant of the call.
+    fn was_gone(&self, belief: &Belief, it: &Operation) -> bool {
+        let lives = self.of_grant(belief);
+        let names: BTreeSet<_> = lives.iter().map(|life| life.token).collect();
+        let theirs = self.tokens.lives.iter();
+        let stood = theirs
+            .filter(|life| names.contains(life.token) && life.stood_within(it.asked, it.ended));
+        let nodes: BTreeSet<u8> = stood.map(|life| life.node).collect();
+        !names.is_empty() && nodes.len() < self.quorum()
     }
 
     /// Whether the one token of the grant stood on as many nodes as it takes, all the time.
@@ -254,11 +272,30 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::hand_made::*;
+    use crate::{checker::hand_made::*, history::Cause};
 
     fn lie(entries: Vec<(u64, What)>) -> Option<String> {
         let finding = Honesty.check(&history(entries));
         finding.witness().map(|witness| witness.message.clone())
+    }
+
+    #[test]
+    fn what_is_gone_cannot_be_extended() {
+        let extended_after = |gone| {
+            lie(vec![
+                (0, tries(1, 0)),
+                (1, stores(0, "a", Some(11))),
+                (2, granted(1, Some(9))),
+                (gone, empties(0, Cause::Fault)),
+                (5, renews(2, 0, 1)),
+                (6, granted(2, Some(14))),
+            ])
+        };
+        assert_eq!(extended_after(6), None);
+        assert_eq!(
+            extended_after(4).as_deref(),
+            Some("at 6.000 s c1 was told that its lease was extended, but the lock was gone")
+        );
     }
 
     #[test]

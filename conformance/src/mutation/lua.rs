@@ -62,7 +62,12 @@ pub fn changes(script: &str) -> Vec<Change> {
             && before != "["
             && let Ok(number) = said.parse::<i64>()
         {
-            edits.push((span.clone(), (number + 1).to_string()));
+            // What is answered is yes or no more often than a number.
+            let wrong = match (before, number) {
+                ("return", 1..) => 0,
+                (_, number) => number + 1,
+            };
+            edits.push((span.clone(), wrong.to_string()));
         }
         // A sign is no difference.
         let is_sign = said == "-" && !ends_a_value(tokens.get(at.wrapping_sub(1)), before);
@@ -245,6 +250,8 @@ mod tests {
     fn comparisons_and_numbers() {
         let found = texts("return a == 1");
         assert_eq!(found, ["return a ~= 1", "return a == 2"]);
+        assert_eq!(texts("return 0"), ["return 1"]);
+        assert_eq!(texts("return 1"), ["return 0"]);
         let found = texts("return x < y and not z");
         assert_eq!(
             found,

@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_mistake_is_noticed_and_another_comment_is_none() {
-        let stolen = fate(|text| text.replacen("== ARGV[1]", "~= ARGV[1]", 1));
+        let stolen = fate(|text| text.replacen("~= ARGV[1]", "== ARGV[1]", 1));
         assert!(stolen.is_some());
         assert_eq!(fate(|text| format!("-- Otherwise.\n{text}")), None);
     }
