@@ -398,7 +398,15 @@ fn play(
             spoiled: 0,
         });
     };
-    let scenario = scenario.snapped().scaled(lease_ms);
+    conclusive(suspect, backend, scenario.snapped().scaled(lease_ms))
+}
+
+/// Plays a scenario on a wall clock, again if the machine spoils it.
+fn conclusive(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    scenario: Scenario,
+) -> Result<Played, RunError> {
     let mut spoiled = 0;
     for _ in 0..REPEATS_MAX {
         let judged = judge(suspect, backend, &scenario)?;

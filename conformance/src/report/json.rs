@@ -113,6 +113,7 @@ fn fixed(runs: &FixedRuns) -> Value {
         "unsupported": lacking.collect::<Map<_, _>>(),
         "silent": runs.silent,
         "inconclusive": runs.inconclusive,
+        "repeated": runs.repeated,
         "compared": runs.compared,
         "disagreements": disagreements.collect::<Vec<_>>(),
     })

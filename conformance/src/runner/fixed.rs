@@ -1,7 +1,7 @@
 //! The fixed scenarios. On a real server each is played beside the double, and the two have to agree:
 //! what they say of a lock must not depend on what stands in for Redis.
 
-use super::{Counterexample, Judged, Plan, Played, Trial, judge, play, record};
+use super::{Counterexample, Judged, Plan, Played, Trial, conclusive, judge, play, record};
 use crate::{
     backend::{Backend, Blind, Double},
     checker::{Finding, Property},
@@ -19,8 +19,12 @@ use std::{
     thread,
 };
 
-/// How many orders of tasks have to lead to the same verdict on the double before a real server is held to it.
-const ORDERS: u64 = 3;
+/// How many orders of tasks have to lead to the same verdict on the double before a real server is held to
+/// it: else it is a matter of chance.
+const ORDERS: u64 = 8;
+
+/// How often a verdict has to be another on the real server: once may be a matter of milliseconds.
+const PLAYS: u64 = 3;
 
 /// What came of the fixed scenarios.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +40,8 @@ pub struct FixedRuns {
     /// How many show nothing on the double that the lock is to be convicted of; only such are played
     /// on a real server.
     pub silent: u64,
+    /// How many were played again on a real server, since a verdict was another there the first time.
+    pub repeated: u64,
     /// How many verdicts were compared with those of the double.
     pub compared: u64,
     /// Those that were not the same.
@@ -78,8 +84,15 @@ type Verdicts = BTreeMap<Property, bool>;
 enum Outcome {
     Unsupported(BTreeSet<Capability>),
     Silent,
-    /// With what the double says of it, where there is another backend.
-    Played(Played, Verdicts),
+    Played(Compared),
+}
+
+/// A run beside what the double says of it, where there is another backend.
+struct Compared {
+    played: Played,
+    on_double: Verdicts,
+    /// How often it was played before, to another effect.
+    repeats: u64,
 }
 
 /// Plays all fixed scenarios that are written for such a lock.
@@ -113,9 +126,7 @@ pub(super) fn play_all(
                 }
             }
             Some(Outcome::Silent) => trial.fixed.silent += 1,
-            Some(Outcome::Played(played, on_double)) => {
-                note(trial, fixed.name, scenario, played, &on_double);
-            }
+            Some(Outcome::Played(compared)) => note(trial, fixed.name, scenario, compared),
         }
     }
     Ok(())
@@ -163,18 +174,48 @@ fn one(
     if !lacking.is_empty() {
         return Ok(Outcome::Unsupported(lacking));
     }
-    let mut on_double = Verdicts::new();
-    if !backend.virtual_time() {
-        on_double = foretold(suspect, plan, scenario)?;
-        let breaks = |property: &Property| on_double.get(property) == Some(&true);
-        if let Expected::Convicted(of) = expected
-            && !of.iter().any(breaks)
-        {
-            return Ok(Outcome::Silent);
-        }
+    if backend.virtual_time() {
+        return Ok(Outcome::Played(Compared {
+            played: play(suspect, backend, scenario.clone())?,
+            on_double: Verdicts::new(),
+            repeats: 0,
+        }));
     }
-    let played = play(suspect, backend, scenario.clone())?;
-    Ok(Outcome::Played(played, on_double))
+    let on_double = foretold(suspect, plan, scenario)?;
+    let breaks = |property: &Property| on_double.get(property) == Some(&true);
+    if let Expected::Convicted(of) = expected
+        && !of.iter().any(breaks)
+    {
+        return Ok(Outcome::Silent);
+    }
+    let (mut repeats, mut spoiled) = (0, 0);
+    loop {
+        let mut played = conclusive(suspect, backend, scenario.clone())?;
+        spoiled += played.spoiled;
+        let differs = |judged: &Judged| {
+            let said = verdicts(judged, plan);
+            differing(&said, &on_double).next().is_some()
+        };
+        if repeats + 1 < PLAYS && played.judged.as_ref().is_some_and(differs) {
+            repeats += 1;
+            continue;
+        }
+        played.spoiled = spoiled;
+        return Ok(Outcome::Played(Compared {
+            played,
+            on_double,
+            repeats,
+        }));
+    }
+}
+
+/// The properties of which one says something else than the other.
+fn differing(said: &Verdicts, foretold: &Verdicts) -> impl Iterator<Item = Property> {
+    let other = |(property, broke): (&Property, &bool)| {
+        let told = foretold.get(property)?;
+        (told != broke).then_some(*property)
+    };
+    said.iter().filter_map(other)
 }
 
 /// What the double says of a scenario without looking into its servers, whatever the order of tasks.
@@ -207,32 +248,31 @@ fn verdicts(judged: &Judged, plan: &Plan) -> Verdicts {
 }
 
 /// Counts a run, and compares what it says with what the double says.
-fn note(
-    trial: &mut Trial,
-    name: &'static str,
-    scenario: &Scenario,
-    played: Played,
-    on_double: &Verdicts,
-) {
+fn note(trial: &mut Trial, name: &'static str, scenario: &Scenario, compared: Compared) {
+    let Compared {
+        played,
+        on_double,
+        repeats,
+    } = compared;
     trial.inconclusive += played.spoiled;
+    trial.fixed.repeated += repeats;
     let Some(judged) = played.judged else {
         trial.fixed.inconclusive += 1;
         return;
     };
     trial.fixed.played += 1;
-    for (property, broke) in verdicts(&judged, &trial.plan) {
-        let Some(&foretold) = on_double.get(&property) else {
-            continue;
-        };
-        trial.fixed.compared += 1;
-        if broke != foretold {
-            let witness = judged.witness(property);
-            trial.fixed.disagreements.push(Disagreement {
-                scenario: name,
-                property,
-                on_real: witness.map(|witness| witness.message.clone()),
-            });
-        }
+    let said = verdicts(&judged, &trial.plan);
+    let both = said
+        .keys()
+        .filter(|property| on_double.contains_key(property));
+    trial.fixed.compared += both.count() as u64;
+    for property in differing(&said, &on_double) {
+        let witness = judged.witness(property);
+        trial.fixed.disagreements.push(Disagreement {
+            scenario: name,
+            property,
+            on_real: witness.map(|witness| witness.message.clone()),
+        });
     }
     for property in record(trial, scenario.seed, scenario, &judged) {
         let known = trial.counterexamples.iter();

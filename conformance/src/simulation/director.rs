@@ -189,7 +189,7 @@ impl World {
             return self.spawner.stop();
         };
         let mut player = self.prober();
-        let (spawner, wait_ms) = (self.spawner.clone(), self.scenario.lease_ms * 3 / 2);
+        let (spawner, wait_ms) = (self.spawner.clone(), self.scenario.lease_ms * 2);
         let asks = Op::Acquire { mode, wait_ms };
         player.host.clone().spawn(async move {
             player.perform(PROBE_OP, asks).await;

@@ -69,6 +69,12 @@ impl Real {
         redis_server::find()?.map(Self::spawn).transpose()
     }
 
+    /// The port of the server that runs share.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.address.1
+    }
+
     /// Uses a server that is there. Only keys under a prefix of our own are touched.
     ///
     /// # Errors

@@ -66,6 +66,7 @@ fn fixed(trial: &Trial) -> Option<String> {
     for (count, what) in [
         (runs.silent, "convict it of nothing on the double"),
         (runs.inconclusive, "inconclusive"),
+        (runs.repeated, "repeated"),
         (runs.compared, "verdicts compared with the double"),
         (runs.disagreements.len() as u64, "NOT THE SAME"),
     ] {

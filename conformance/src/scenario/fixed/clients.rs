@@ -1,7 +1,26 @@
 //! Client processes are paused, die, and have wrong clocks.
 
-use super::{A, B, C, Fits::Locks, Fixed, fault, op, releases, renews, takes, tries};
-use crate::scenario::{Direction, Fault, Op};
+use super::{A, B, C, Fits::Locks, Fixed, Step, fault, op, releases, renews, takes, tries};
+use crate::{
+    history::OpId,
+    scenario::{Direction, Fault, Op},
+};
+
+/// So many requests pass, the others wait until an operation is over.
+const fn held(at: u64, to: u64, host: u8, after: u32, until: Option<OpId>) -> Step {
+    let direction = Direction::Requests;
+    fault(
+        at,
+        to,
+        Fault::Hold {
+            host,
+            node: None,
+            direction,
+            after,
+            until,
+        },
+    )
+}
 
 pub(super) const ALL: &[Fixed] = &[
     Fixed {
@@ -37,18 +56,8 @@ pub(super) const ALL: &[Fixed] = &[
         fits: Locks,
         steps: &[
             takes(0, A, 3),
-            fault(
-                1,
-                16,
-                Fault::Hold {
-                    host: A,
-                    node: None,
-                    direction: Direction::Requests,
-                    after: 1,
-                    until: Some(4),
-                },
-            ),
-            op(2, A, Op::Access),
+            held(1, 16, A, 1, Some(4)),
+            op(1, A, Op::Access),
             takes(3, B, 12),
             op(8, B, Op::Access),
             releases(11, B),
@@ -101,8 +110,9 @@ pub(super) const ALL: &[Fixed] = &[
             takes(1, B, 18),
             takes(2, C, 18),
             fault(3, 4, Fault::Crash { host: B }),
-            releases(5, A),
-            releases(11, C),
+            renews(5, A),
+            releases(10, A),
+            releases(13, C),
         ],
     },
     Fixed {
@@ -125,17 +135,7 @@ pub(super) const ALL: &[Fixed] = &[
         steps: &[
             tries(0, A),
             releases(1, A),
-            fault(
-                2,
-                16,
-                Fault::Hold {
-                    host: A,
-                    node: None,
-                    direction: Direction::Requests,
-                    after: 1,
-                    until: None,
-                },
-            ),
+            held(2, 16, A, 1, None),
             tries(3, A),
             fault(4, 5, Fault::Crash { host: A }),
             takes(5, B, 9),
@@ -185,6 +185,20 @@ pub(super) const ALL: &[Fixed] = &[
             fault(1, 8, Fault::Suspend { host: A }),
             takes(2, B, 15),
             releases(9, A),
+            releases(11, B),
+        ],
+    },
+    Fixed {
+        name: "read-held-up",
+        summary: "the read of a holder arrives between those of the next one and its write",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            held(1, 9, A, 0, None),
+            op(1, A, Op::Access),
+            takes(3, B, 12),
+            held(7, 16, B, 1, Some(2)),
+            op(7, B, Op::Access),
             releases(11, B),
         ],
     },

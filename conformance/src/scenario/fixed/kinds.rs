@@ -3,11 +3,11 @@
 use super::{
     A, B, C, D,
     Fits::{Admissions, Latches, ReadWrite, Reentrant, Semaphores},
-    Fixed, Step, fault, op, releases, renews, takes, tries,
+    Fixed, Step, fault, op, releases, renews, second, takes, tries,
 };
 use crate::{
     history::Mode,
-    scenario::{Fault, Lost, Op},
+    scenario::{Direction, Fault, Lost, Op},
 };
 
 const fn reads(at: u64, host: u8, wait: u64) -> Step {
@@ -17,6 +17,21 @@ const fn reads(at: u64, host: u8, wait: u64) -> Step {
         Op::Acquire {
             mode: Mode::Shared,
             wait_ms: wait,
+        },
+    )
+}
+
+/// Takes it as a reader if no writer has it.
+const READ: Op = Op::Try { mode: Mode::Shared };
+
+const fn apart(at: u64, to: u64, host: u8, node: u8) -> Step {
+    fault(
+        at,
+        to,
+        Fault::Partition {
+            host,
+            node: Some(node),
+            direction: None,
         },
     )
 }
@@ -123,10 +138,11 @@ pub(super) const ALL: &[Fixed] = &[
             reads(0, A, 3),
             reads(1, B, 3),
             fault(2, 3, Fault::Crash { host: A }),
-            takes(3, C, 18),
+            takes(3, C, 24),
             renews(4, B),
-            releases(8, B),
-            releases(15, C),
+            renews(8, B),
+            releases(10, B),
+            releases(16, C),
         ],
     },
     Fixed {
@@ -145,7 +161,7 @@ pub(super) const ALL: &[Fixed] = &[
     Fixed {
         name: "permits-shared",
         summary: "one and two permits are taken of three; who wants one more waits",
-        fits: Semaphores,
+        fits: Semaphores(3),
         steps: &[
             permits(0, A, 1, 3),
             permits(1, B, 2, 3),
@@ -158,7 +174,7 @@ pub(super) const ALL: &[Fixed] = &[
     Fixed {
         name: "permits-of-the-dead",
         summary: "the permits of a dead client are there again after its lease",
-        fits: Semaphores,
+        fits: Semaphores(3),
         steps: &[
             permits(0, A, 2, 3),
             fault(1, 2, Fault::Crash { host: A }),
@@ -171,7 +187,7 @@ pub(super) const ALL: &[Fixed] = &[
     Fixed {
         name: "permits-given-back-too-late",
         summary: "permits are given back when their lease is over and others have them; one more asks",
-        fits: Semaphores,
+        fits: Semaphores(3),
         steps: &[
             permits(0, A, 3, 3),
             permits(1, B, 3, 12),
@@ -240,6 +256,94 @@ pub(super) const ALL: &[Fixed] = &[
             op(4, C, Op::Admit),
             op(5, B, Op::Admit),
             op(6, D, Op::Admit),
+        ],
+    },
+    Fixed {
+        name: "writer-between-look-and-entry",
+        summary: "a reader has looked; a writer has the lock before its next message arrives",
+        fits: ReadWrite,
+        steps: &[
+            tries(0, A),
+            releases(1, A),
+            fault(
+                2,
+                7,
+                Fault::Hold {
+                    host: A,
+                    node: None,
+                    direction: Direction::Requests,
+                    after: 1,
+                    until: Some(4),
+                },
+            ),
+            reads(3, A, 1),
+            takes(4, B, 3),
+            releases(8, A),
+            releases(8, B),
+        ],
+    },
+    Fixed {
+        name: "one-reader-of-a-process-leaves",
+        summary: "two tasks of a process read, one leaves; a writer tries",
+        fits: ReadWrite,
+        steps: &[
+            reads(0, A, 3),
+            second(1, A, READ),
+            releases(2, A),
+            tries(3, B),
+            releases(4, B),
+            second(5, A, Op::Release),
+        ],
+    },
+    Fixed {
+        name: "two-permits-for-three",
+        summary: "three clients ask for one of two permits",
+        fits: Semaphores(2),
+        steps: &[
+            permits(0, A, 1, 1),
+            permits(1, B, 1, 1),
+            permits(2, C, 1, 1),
+            releases(4, A),
+            releases(4, B),
+            releases(4, C),
+        ],
+    },
+    Fixed {
+        name: "two-permits-on-nodes-apart",
+        summary: "three clients ask for one of two permits, each without another node",
+        fits: Semaphores(2),
+        steps: &[
+            apart(0, 7, A, 0),
+            apart(0, 7, B, 1),
+            apart(0, 7, C, 2),
+            permits(1, A, 1, 1),
+            permits(2, B, 1, 1),
+            permits(3, C, 1, 1),
+            releases(5, A),
+            releases(5, B),
+            releases(5, C),
+        ],
+    },
+    Fixed {
+        name: "count-between-look-and-step",
+        summary: "a client has looked at the counter; others come in before its next message arrives",
+        fits: Admissions,
+        steps: &[
+            fault(
+                0,
+                7,
+                Fault::Hold {
+                    host: A,
+                    node: None,
+                    direction: Direction::Requests,
+                    after: 1,
+                    until: Some(3),
+                },
+            ),
+            op(1, A, Op::Admit),
+            op(2, B, Op::Admit),
+            op(3, C, Op::Admit),
+            op(5, D, Op::Admit),
         ],
     },
 ];

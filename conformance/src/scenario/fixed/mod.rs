@@ -49,8 +49,8 @@ enum Fits {
     Replicated,
     /// Locks for readers and writers.
     ReadWrite,
-    /// Semaphores of three permits.
-    Semaphores,
+    /// Semaphores of so many permits.
+    Semaphores(u32),
     /// Latches.
     Latches,
     /// Counters that let the first few in.
@@ -118,7 +118,7 @@ impl Fits {
             Self::SeveralNodes => is_lock && matches!(promises.topology, Topology::Nodes(2..)),
             Self::Replicated => is_lock && matches!(promises.topology, Topology::Replicated { .. }),
             Self::ReadWrite => promises.kind == Kind::ReadWrite,
-            Self::Semaphores => promises.kind == Kind::Semaphore(3),
+            Self::Semaphores(permits) => promises.kind == Kind::Semaphore(permits),
             Self::Latches => matches!(promises.kind, Kind::Latch(_)),
             Self::Admissions => matches!(promises.kind, Kind::Admission(_)),
         }

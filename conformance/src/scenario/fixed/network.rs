@@ -1,9 +1,9 @@
 //! Messages are lost, late, or held between two others.
 
-use super::{A, B, C, Fits::Locks, Fixed, Step, fault, releases, renews, takes, tries};
+use super::{A, B, C, Fits::Locks, Fixed, Step, fault, releases, renews, second, takes, tries};
 use crate::{
     history::OpId,
-    scenario::{Direction, Fault, Lost},
+    scenario::{Direction, Fault, Lost, Op},
 };
 
 /// The next message of A ends its connection.
@@ -27,6 +27,20 @@ const fn partition(at: u64, to: u64, host: u8, direction: Option<Direction>) -> 
             host,
             node: None,
             direction,
+        },
+    )
+}
+
+/// Replies to A come more than a lease later.
+const fn slow(at: u64, to: u64) -> Step {
+    fault(
+        at,
+        to,
+        Fault::Delay {
+            host: A,
+            node: None,
+            direction: Direction::Replies,
+            by_ms: 8,
         },
     )
 }
@@ -187,7 +201,7 @@ pub(super) const ALL: &[Fixed] = &[
             takes(0, A, 3),
             cut(2, 9, Lost::Late),
             renews(3, A),
-            takes(4, B, 12),
+            takes(4, B, 5),
             releases(8, B),
             tries(10, C),
             releases(11, C),
@@ -317,6 +331,7 @@ pub(super) const ALL: &[Fixed] = &[
             gate(2, 9, A, Direction::Replies, 0, 4),
             tries(3, A),
             takes(4, B, 1),
+            releases(6, B),
             releases(8, A),
             takes(9, C, 6),
             releases(14, C),
@@ -324,25 +339,59 @@ pub(super) const ALL: &[Fixed] = &[
     },
     Fixed {
         name: "slow-replies",
-        summary: "replies to a client take half a lease longer; it asks and another one does",
+        summary: "the reply to a request for the lock takes longer than its lease",
         fits: Locks,
         steps: &[
             tries(0, A),
             releases(1, A),
-            fault(
-                2,
-                5,
-                Fault::Delay {
-                    host: A,
-                    node: None,
-                    direction: Direction::Replies,
-                    by_ms: 3,
-                },
-            ),
+            slow(2, 4),
             tries(3, A),
-            takes(8, B, 12),
-            releases(8, A),
-            releases(16, B),
+            tries(12, B),
+            releases(13, B),
+            releases(14, A),
+        ],
+    },
+    Fixed {
+        name: "slow-reply-of-renewal",
+        summary: "the reply to an extension takes longer than the lease",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            slow(2, 4),
+            renews(3, A),
+            tries(12, B),
+            releases(13, A),
+            releases(14, B),
+        ],
+    },
+    Fixed {
+        name: "late-release-beside-another-task",
+        summary: "a task loses the lock while it is cut off, and releases what another task of its process has",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            partition(1, 8, A, None),
+            second(9, A, Op::acquire(3)),
+            releases(10, A),
+            tries(11, C),
+            releases(12, C),
+            tries(17, B),
+            second(18, A, Op::Release),
+            releases(18, B),
+        ],
+    },
+    Fixed {
+        name: "trouble-in-an-earlier-grant",
+        summary: "a message is lost while a client has the lock; later it has it again, for long",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            cut(1, 5, Lost::Request),
+            releases(5, A),
+            takes(6, A, 6),
+            tries(14, B),
+            releases(15, B),
+            releases(16, A),
         ],
     },
 ];
