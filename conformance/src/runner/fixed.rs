@@ -84,7 +84,7 @@ type Verdicts = BTreeMap<Property, bool>;
 enum Outcome {
     Unsupported(BTreeSet<Capability>),
     Silent,
-    Played(Compared),
+    Played(Box<Compared>),
 }
 
 /// A run beside what the double says of it, where there is another backend.
@@ -126,7 +126,7 @@ pub(super) fn play_all(
                 }
             }
             Some(Outcome::Silent) => trial.fixed.silent += 1,
-            Some(Outcome::Played(compared)) => note(trial, fixed.name, scenario, compared),
+            Some(Outcome::Played(compared)) => note(trial, fixed.name, scenario, *compared),
         }
     }
     Ok(())
@@ -175,11 +175,11 @@ fn one(
         return Ok(Outcome::Unsupported(lacking));
     }
     if backend.virtual_time() {
-        return Ok(Outcome::Played(Compared {
+        return Ok(Outcome::Played(Box::new(Compared {
             played: play(suspect, backend, scenario.clone())?,
             on_double: Verdicts::new(),
             repeats: 0,
-        }));
+        })));
     }
     let on_double = foretold(suspect, plan, scenario)?;
     let breaks = |property: &Property| on_double.get(property) == Some(&true);
@@ -201,11 +201,11 @@ fn one(
             continue;
         }
         played.spoiled = spoiled;
-        return Ok(Outcome::Played(Compared {
+        return Ok(Outcome::Played(Box::new(Compared {
             played,
             on_double,
             repeats,
-        }));
+        })));
     }
 }
 
