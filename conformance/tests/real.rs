@@ -1,6 +1,8 @@
 //! The fixed scenarios: what locks are convicted of there and cleared of, on the double and on a real
 //! server, which have to agree.
 
+#![expect(clippy::unwrap_used, reason = "a test that fails")]
+
 use redouble_conformance::{
     backend::{Backend, Double, Real},
     checker::Property,

@@ -33,7 +33,7 @@ pub fn line(trial: &Trial, width: usize) -> String {
         says.push_str(&format!("; outside its guarantee: {}", outside.join(", ")));
     }
     if let Some(fixed) = fixed(trial) {
-        says.push_str(&fixed);
+        says.push_str(&format!("; {fixed}"));
     }
     for (count, what) in [
         (trial.unsupported, "cannot be played there"),
@@ -49,13 +49,13 @@ pub fn line(trial: &Trial, width: usize) -> String {
     )
 }
 
-/// What came of the fixed scenarios.
-fn fixed(trial: &Trial) -> Option<String> {
+/// What came of the fixed scenarios, if any were played.
+pub(super) fn fixed(trial: &Trial) -> Option<String> {
     let runs = &trial.fixed;
     if runs.there == 0 {
         return None;
     }
-    let mut text = format!("; fixed: {} of {} played", runs.played, runs.there);
+    let mut text = format!("fixed: {} of {} played", runs.played, runs.there);
     if !runs.unsupported.is_empty() {
         let lacking = runs.unsupported.iter();
         let lacking: Vec<String> = lacking
