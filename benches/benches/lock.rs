@@ -22,7 +22,9 @@ fn main() {
         .block_on(redouble::Server::start())
         .expect("a server");
     let mut connection = runtime.block_on(server.connection()).expect("a connection");
-    let locks = LockManager::new(connection.clone());
+    let mutex = LockManager::new(connection.clone())
+        .mutex("lock:bench")
+        .build();
     let mut group = criterion.benchmark_group("lock");
     group.throughput(criterion::Throughput::Elements(CYCLES as u64));
     group.bench_function("redis crate, SET NX PX and EVALSHA release", |bencher| {
@@ -35,7 +37,7 @@ fn main() {
     group.bench_function("redouble-lock, mutex", |bencher| {
         bencher.iter(|| {
             runtime
-                .block_on(mutex_cycles(&locks, CYCLES))
+                .block_on(mutex_cycles(&mutex, CYCLES))
                 .expect("a free lock")
         });
     });

@@ -17,52 +17,70 @@ const HOLD: Duration = Duration::from_micros(200);
 /// The lease of the locks that are fought for; nobody dies here.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// What a cycle of the lock crate takes, as a multiple of the raw commands on the same connection: the median of
-/// all rounds, A B A B, with the cycles per second of both.
+/// Cycles per second of one client on one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// The raw commands.
+    pub raw: f64,
+    /// A mutex of the lock crate.
+    pub mutex: f64,
+    /// The same with a watchdog.
+    pub watched: f64,
+    /// The time that the mutex takes, as a multiple of the raw commands.
+    pub over_raw: f64,
+    /// The time that it takes with a watchdog, as a multiple of without.
+    pub over_mutex: f64,
+}
+
+/// Measures what a cycle costs: the medians of all rounds, A B C A B C.
 ///
 /// # Errors
 /// When the server cannot be reached or a lock that must be free is not.
-pub fn cost(url: &str, rounds: usize, watchdog: bool) -> Result<(f64, f64, f64)> {
+pub fn cost(url: &str, rounds: usize) -> Result<Cost> {
     let runtime = one_thread()?;
     runtime.block_on(async {
         let client = redis::Client::open(url)?;
         let mut raw = client.get_multiplexed_async_connection().await?;
         let locks = LockManager::new(raw.clone());
-        let mut rates = [Vec::new(), Vec::new()];
+        let [mutex, watched] =
+            [false, true].map(|on| locks.mutex("lock:bench").watchdog(on).build());
+        let mut seen = Vec::with_capacity(rounds);
         let mut cycles = WARM;
         for round in 0..=rounds {
             let began = Instant::now();
             scripted_cycles(&mut raw, cycles).await?;
-            let theirs = cycles as f64 / began.elapsed().as_secs_f64();
+            let raw = rate(cycles, began);
             let began = Instant::now();
-            if watchdog {
-                watched_cycles(&locks, cycles).await?;
-            } else {
-                mutex_cycles(&locks, cycles).await?;
-            }
-            let ours = cycles as f64 / began.elapsed().as_secs_f64();
+            mutex_cycles(&mutex, cycles).await?;
+            let mutex = rate(cycles, began);
+            let began = Instant::now();
+            mutex_cycles(&watched, cycles).await?;
+            let watched = rate(cycles, began);
             if round == 0 {
-                cycles = (theirs as usize / 2).max(WARM);
+                cycles = (raw as usize / 2).max(WARM);
                 continue;
             }
-            rates[0].push(theirs);
-            rates[1].push(ours);
+            seen.push(Cost {
+                raw,
+                mutex,
+                watched,
+                over_raw: ratio(raw, mutex),
+                over_mutex: ratio(mutex, watched),
+            });
         }
-        let ratios: Vec<f64> = rates[0]
-            .iter()
-            .zip(&rates[1])
-            .map(|(raw, ours)| ratio(*raw, *ours))
-            .collect();
-        Ok((median(&ratios), median(&rates[0]), median(&rates[1])))
+        let middle = |of: fn(&Cost) -> f64| median(&seen.iter().map(of).collect::<Vec<_>>());
+        Ok(Cost {
+            raw: middle(|round| round.raw),
+            mutex: middle(|round| round.mutex),
+            watched: middle(|round| round.watched),
+            over_raw: middle(|round| round.over_raw),
+            over_mutex: middle(|round| round.over_mutex),
+        })
     })
 }
 
-async fn watched_cycles(locks: &LockManager, cycles: usize) -> Result<()> {
-    let mutex = locks.mutex("lock:bench").watchdog(true).build();
-    for _ in 0..cycles {
-        let _ = mutex.try_lock().await?.release().await;
-    }
-    Ok(())
+fn rate(cycles: usize, began: Instant) -> f64 {
+    cycles as f64 / began.elapsed().as_secs_f64()
 }
 
 /// A way to hand a lock over.

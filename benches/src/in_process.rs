@@ -4,7 +4,7 @@ use crate::Result;
 use crate::process::Program;
 use crate::report::{Figure, Target, Unit};
 use redis::aio::ConnectionLike;
-use redouble_lock::{LockManager, Release};
+use redouble_lock::{LockManager, Mutex, Release};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -44,12 +44,14 @@ pub fn compare(redis: &Program, rounds: usize) -> Result<Vec<Figure>> {
         async |cycles| scripted_cycles(&mut theirs, cycles).await,
         async |cycles| scripted_cycles(&mut ours, cycles).await,
     )?;
-    let (their_locks, our_locks) = (LockManager::new(theirs), LockManager::new(ours));
+    let mutex = |locks: LockManager| locks.mutex("lock:bench").build();
+    let their_mutex = mutex(LockManager::new(theirs));
+    let our_mutex = mutex(LockManager::new(ours));
     let lock_cycles = paired(
         &runtime,
         rounds,
-        async |cycles| mutex_cycles(&their_locks, cycles).await,
-        async |cycles| mutex_cycles(&our_locks, cycles).await,
+        async |cycles| mutex_cycles(&their_mutex, cycles).await,
+        async |cycles| mutex_cycles(&our_mutex, cycles).await,
     )?;
     Ok(vec![
         figure(
@@ -98,8 +100,7 @@ pub async fn scripted_cycles(connection: &mut impl ConnectionLike, cycles: usize
 ///
 /// # Errors
 /// When a request fails, or a lock that must be free is not.
-pub async fn mutex_cycles(locks: &LockManager, cycles: usize) -> Result<()> {
-    let mutex = locks.mutex("lock:bench").build();
+pub async fn mutex_cycles(mutex: &Mutex, cycles: usize) -> Result<()> {
     for _ in 0..cycles {
         let release = mutex.try_lock().await?.release().await;
         if !matches!(release, Release::Released) {

@@ -19,6 +19,8 @@ const ROUNDS: u64 = 50;
 const ROUNDS_RECORDED: u64 = 2;
 /// Sequences with new seeds.
 const FRESH: u64 = 20;
+/// Sequences that ask for what is said of the commands.
+const DESCRIBED: u64 = 8;
 /// Sequences in which a wrong double is noticed.
 const WRONG: u64 = 1_000;
 /// Requests in a sequence, without those that look at the result.
@@ -118,7 +120,8 @@ fn the_double_answers_as_a_real_server_does() {
     ));
     let known = run(&mut real, &mut double, 0, count, FINDINGS_MAX);
     let fresh = run(&mut real, &mut double, fresh, new, FINDINGS_MAX);
-    for report in [&known, &fresh] {
+    let described = describe(&mut real, &mut double);
+    for report in [&known, &fresh, &described] {
         let findings = report.findings.iter();
         let shown: Vec<String> = findings.map(ToString::to_string).collect();
         assert!(
@@ -138,6 +141,18 @@ fn the_double_answers_as_a_real_server_does() {
         known.requests + fresh.requests,
         known.tallies.len()
     ));
+}
+
+/// Asks both for all that they say of their commands, which chance asks for too seldom.
+fn describe(real: &mut Peer, double: &mut Peer) -> Report {
+    let campaign = Campaign {
+        seeds: 0..DESCRIBED,
+        requests: REQUESTS,
+        only: "command|docs".to_owned(),
+        findings_max: FINDINGS_MAX,
+    };
+    let report = campaign.run(real, double, &mut |_| {});
+    report.expect("both servers answer")
 }
 
 fn run(real: &mut Peer, double: &mut Peer, first: u64, count: u64, findings_max: usize) -> Report {

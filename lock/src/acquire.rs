@@ -2,6 +2,7 @@
 
 use crate::{
     algorithm::{Attempt, Claim},
+    caretaker::Caretaker,
     custody::Custody,
     environment::{Environment, within},
     error::{LockError, LossReason, NodeError},
@@ -42,6 +43,7 @@ pub(crate) enum Wait {
 /// is left, and what is then still open in the background.
 pub(crate) async fn acquire(
     env: &Arc<dyn Environment>,
+    caretaker: &Arc<Caretaker>,
     options: &Options,
     wait: Wait,
     claim: impl Fn(Token) -> Arc<dyn Claim>,
@@ -67,7 +69,8 @@ pub(crate) async fn acquire(
                     if let Some(waiter) = waiter.take() {
                         waiter.granted();
                     }
-                    return Guard::new(held, Arc::clone(env), options, lease, deadline).await;
+                    let env = Arc::clone(env);
+                    return Guard::new(held, env, caretaker, options, lease, deadline).await;
                 }
                 // Too late to be worth anything. What follows is a new acquisition with a token of
                 // its own, or the release of this one might hit it.
@@ -118,6 +121,7 @@ pub(crate) async fn acquire(
 /// A failure leaves the grant as it is, so that this can be tried again until its lease is over.
 pub(crate) async fn adopt(
     env: &Arc<dyn Environment>,
+    caretaker: &Arc<Caretaker>,
     options: &Options,
     parts: &Parts,
     claim: Arc<dyn Claim>,
@@ -138,7 +142,8 @@ pub(crate) async fn adopt(
     let custody = Custody::new(claim, Arc::clone(env));
     let deadline = lease.deadline(sent);
     if env.now() < deadline {
-        Guard::new(custody, Arc::clone(env), options, lease, deadline).await
+        let env = Arc::clone(env);
+        Guard::new(custody, env, caretaker, options, lease, deadline).await
     } else {
         Err(LockError::Lost(LossReason::Expired))
     }

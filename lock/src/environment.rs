@@ -5,6 +5,7 @@
 
 use std::{
     fmt,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     pin::{Pin, pin},
     sync::OnceLock,
     time::Duration,
@@ -35,6 +36,12 @@ pub trait Environment: Send + Sync + 'static {
     ///
     /// [`NoRuntime`] if there is nothing to run it on; the task is dropped.
     fn spawn(&self, task: BoxFuture<'static, ()>) -> Result<(), NoRuntime>;
+
+    /// Tells apart the runtimes on which [`spawn`](Self::spawn) starts tasks at this moment, where there are several: a
+    /// client has one task for all its watchdogs on each. Default: there is only one.
+    fn runtime(&self) -> u64 {
+        0
+    }
 
     /// Draws 128 unpredictable bits.
     fn random(&self) -> [u8; 16];
@@ -99,6 +106,15 @@ impl Environment for Tokio {
         Ok(())
     }
 
+    fn runtime(&self) -> u64 {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return 0;
+        };
+        let mut hasher = DefaultHasher::new();
+        runtime.id().hash(&mut hasher);
+        hasher.finish()
+    }
+
     fn random(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         if let Err(error) = getrandom::fill(&mut bytes) {
@@ -158,6 +174,25 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1)).await;
             assert_eq!(Tokio.now() - begun, Duration::from_millis(1));
         });
+    }
+
+    #[test]
+    fn runtimes_are_told_apart() {
+        let runtime = || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.build().unwrap()
+        };
+        let (one, other) = (runtime(), runtime());
+        let seen = || Tokio.runtime();
+        assert_eq!(
+            one.block_on(async { seen() }),
+            one.block_on(async { seen() })
+        );
+        assert_ne!(
+            one.block_on(async { seen() }),
+            other.block_on(async { seen() })
+        );
+        assert_ne!(one.block_on(async { seen() }), seen());
     }
 
     #[test]

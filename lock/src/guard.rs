@@ -3,6 +3,7 @@
 use crate::{
     algorithm::Claim,
     cancellation::CancellationToken,
+    caretaker::{Caretaker, Place},
     custody::Custody,
     environment::Environment,
     error::{LockError, LossReason, NodeError},
@@ -10,7 +11,7 @@ use crate::{
     options::Options,
     parts::Parts,
     token::{FencingToken, Token},
-    watch, watchdog,
+    watch,
 };
 use std::{
     fmt,
@@ -44,10 +45,11 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes over a grant, and starts its watchdog if there is to be one.
+    /// Takes over a grant, and has the caretaker look after it if there is to be a watchdog.
     pub(crate) async fn new(
         custody: Custody,
         env: Arc<dyn Environment>,
+        caretaker: &Arc<Caretaker>,
         options: &Options,
         lease: Lease,
         deadline: Duration,
@@ -63,12 +65,16 @@ impl Guard {
             hard_end: AtomicBool::new(false),
             span: tracing::debug_span!("lock.hold", key = %custody.claim().key().escape_ascii()),
             ended: Notify::new(),
+            place: options.watchdog.then(|| caretaker.place()),
         });
         let guard = Self { held, custody };
-        let (env, held) = (&guard.held.env, || Arc::clone(&guard.held));
-        let spawned = !options.watchdog || env.spawn(Box::pin(watchdog::watch(held()))).is_ok();
-        let watched = !options.watch_key || env.spawn(Box::pin(watch::watch(held()))).is_ok();
-        if !spawned || !watched {
+        let held = &guard.held;
+        let place = held.place.as_ref();
+        let first = lease.renew_at(deadline);
+        let extended = place.is_none_or(|place| place.take(held, first).is_ok());
+        let watch = || Box::pin(watch::watch(Arc::clone(held)));
+        let watched = !options.watch_key || held.env.spawn(watch()).is_ok();
+        if !extended || !watched {
             let _ = guard.release().await;
             return Err(LockError::NoRuntime);
         }
@@ -404,6 +410,8 @@ pub(crate) struct Held {
     hard_end: AtomicBool,
     pub(crate) span: tracing::Span,
     ended: Notify,
+    /// Where its watchdog is, if it has one.
+    place: Option<Place>,
 }
 
 impl Held {
@@ -435,6 +443,9 @@ impl Held {
     pub(crate) fn end(&self, end: Belief) -> Belief {
         let belief = self.update(|belief, now| belief.end(now, end));
         self.ended.notify_waiters();
+        if let Some(place) = &self.place {
+            place.leave();
+        }
         belief
     }
 
@@ -465,7 +476,7 @@ impl Held {
         if !matches!(before, Belief::HeldUntil(_)) {
             return seen;
         }
-        if seen == Belief::Lost(LossReason::Expired) && self.hard_end.load(Ordering::Relaxed) {
+        if seen == Belief::Lost(LossReason::Expired) && self.is_held_no_longer() {
             *belief = Belief::Lost(LossReason::MaxHold);
         }
         let after = *belief;
@@ -492,5 +503,10 @@ impl Held {
     /// Notes that the lease will end, and why.
     pub(crate) fn hold_no_longer(&self) {
         self.hard_end.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was noted.
+    pub(crate) fn is_held_no_longer(&self) -> bool {
+        self.hard_end.load(Ordering::Relaxed)
     }
 }

@@ -41,7 +41,8 @@
 //! | [`Latch`] | opens when a number of things are done; not a lock | 1 | 1 |
 //!
 //! The cost is in round trips, to take it and to give it back, and one more for each third of the lease with a
-//! watchdog. Kinds with numbered grants ([`FencedGuard`]) exist of all that exclude.
+//! watchdog. Numbered grants ([`FencedGuard`]) exist of all that have one holder at a time, but for several keys or
+//! locks at once.
 //!
 //! ## What they survive
 //!
@@ -113,7 +114,7 @@
 //! where it does not ([`from_client`](LockManager::from_client) opens it by itself,
 //! [`with_subscriber`](LockManager::with_subscriber) takes yours). Of the waiters of one process only one is woken. A message that
 //! is lost, and other programs that use the same keys and publish nothing, cost at most
-//! [`foreign_poll`](LockBuilder::foreign_poll).
+//! [`foreign_poll`](LockBuilder::foreign_poll). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses.
 //!
 //! # Time, tasks and tests
 //!
@@ -143,8 +144,8 @@
 //! # }
 //! ```
 //!
-//! Events are emitted with [`tracing`]: losses and locks that cannot be released as warnings,
-//! failed requests at debug level.
+//! [`tracing`] has spans for waiting, holding and extending (`lock.wait`, `lock.hold`, `lock.renew`), and events: losses
+//! and locks that cannot be released as warnings, failed requests at debug level. [`Metrics`] are told the same to count.
 //!
 //! # Features
 //!
@@ -153,7 +154,8 @@
 //!   connect another client library.
 //! * `blocking` (default): [`blocking`], for programs without tokio. It costs nothing but its code.
 //!
-//! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts.
+//! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts; 3.2 for what counts by the server's
+//! clock (numbered grants, fair and read-write locks, semaphores), 6 for [`watch_key`](LockBuilder::watch_key).
 
 mod acquire;
 mod admission;
@@ -162,6 +164,7 @@ mod all;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod cancellation;
+mod caretaker;
 #[cfg(feature = "redis")]
 mod connector;
 mod counter;

@@ -147,7 +147,8 @@ impl<K: Kind> Lock<K> {
         let claim = self
             .kind
             .claim(&self.core, &self.key, &self.options, parts.token);
-        let guard = adopt(self.core.node.env(), &self.options, parts, claim).await?;
+        let (env, caretaker) = (self.core.node.env(), &self.core.caretaker);
+        let guard = adopt(env, caretaker, &self.options, parts, claim).await?;
         Ok(guard.into())
     }
 
@@ -156,7 +157,8 @@ impl<K: Kind> Lock<K> {
         let span = tracing::debug_span!("lock.wait", key = %self.key.escape_ascii());
         let (env, options) = (self.core.node.env(), &self.options);
         let begun = env.now();
-        let outcome = acquire(env, options, wait, claim).instrument(span).await;
+        let granted = acquire(env, &self.core.caretaker, options, wait, claim);
+        let outcome = granted.instrument(span).await;
         let waited = env.now().saturating_sub(begun);
         options.observer.tell(|metrics| match &outcome {
             Ok(_) => metrics.granted(&self.key, waited),

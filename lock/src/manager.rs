@@ -3,6 +3,7 @@
 #[cfg(feature = "redis")]
 use crate::connector::{self, Connector};
 use crate::{
+    caretaker::Caretaker,
     environment::{Environment, Tokio},
     kind::{Exclusive, Fenced},
     node::Node,
@@ -22,6 +23,7 @@ pub struct LockManager {
 pub(crate) struct Core {
     pub(crate) node: Arc<Node>,
     pub(crate) observer: Observer,
+    pub(crate) caretaker: Arc<Caretaker>,
 }
 
 impl LockManager {
@@ -183,6 +185,7 @@ impl LockManagerBuilder {
     /// Makes the manager. Nothing is sent to Redis.
     pub fn build(self) -> LockManager {
         let core = Core {
+            caretaker: Caretaker::new(Arc::clone(&self.env)),
             node: Arc::new(Node::new(self.endpoint, self.env)),
             observer: self.observer,
         };

@@ -108,11 +108,13 @@ impl<K> LockBuilder<K> {
         self
     }
 
-    /// Sets whether a background task extends the lease as long as the guard lives. Default: no.
+    /// Sets whether the lease is extended in the background as long as the guard lives. Default: no.
     ///
-    /// The task renews after each third of the lease, and tries again after a failure until the
-    /// deadline. It ends with the guard. A guard that is leaked (`std::mem::forget`) keeps its lock
-    /// for as long as the process lives.
+    /// It is extended after each third of it, and after a failure again until the deadline. That ends with the
+    /// guard. A guard that is leaked (`std::mem::forget`) keeps its lock for as long as the process lives.
+    ///
+    /// One task with one timer does it for all guards of a manager, and ends with the last of them. It runs on the tokio
+    /// runtime that the guard was made on; there is one on each.
     pub fn watchdog(mut self, watchdog: bool) -> Self {
         self.options.watchdog = watchdog;
         self

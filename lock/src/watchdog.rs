@@ -1,4 +1,6 @@
-//! The background task that extends the lease of a guard. It belongs to one grant, and ends with it.
+//! What a watchdog does for its grant: extends the lease after each third of it, until the guard is released, the lock is
+//! lost, or it was held for long enough; and sees to it that the loss is told in time, also if nobody looks. When
+//! it does so is the matter of the [`caretaker`](crate::caretaker).
 
 use crate::{
     error::LockError,
@@ -9,38 +11,42 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tracing::Instrument as _;
 
-/// Extends the lease after each third of it, until the guard is released, the lock is lost, or it was held
-/// for long enough. Sees to it that the loss is told in time, also if nobody looks.
-pub(crate) async fn watch(held: Arc<Held>) {
-    renew(&held).await;
-    held.ended().await;
+/// How the extensions of a grant have gone lately.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Record {
+    /// In a row.
+    failures: u32,
+    retry_at: Duration,
 }
 
+/// Does what is due for a grant. Tells when to do so next, at the latest at its deadline; nothing once it has ended.
+///
 /// A failure is not a loss: until the deadline it tries again, at once after the first one and then
 /// with pauses. One silent request takes at most a sixth of the lease, so that several fit in.
-async fn renew(held: &Held) {
+pub(crate) async fn see_to(held: Arc<Held>, mut record: Record) -> Option<(Duration, Record)> {
     let validity = held.lease.validity();
     let patience = held.options.reply_timeout.min(validity / 6);
-    let mut failures = 0;
-    let mut retry_at = Duration::ZERO;
     while let Belief::HeldUntil(deadline) = held.belief() {
-        let now = held.env.now();
-        let due = held.lease.renew_at(deadline).max(retry_at);
-        if now < due {
-            // Then look again: the holder may have extended the lease itself meanwhile.
-            or_end(held, held.env.sleep_until(due)).await;
-            continue;
+        if held.is_held_no_longer() {
+            return Some((deadline, record));
         }
-        let Some(lease) = next(held, deadline, now) else {
-            return held.hold_no_longer();
+        let now = held.env.now();
+        // The holder may have extended the lease itself meanwhile.
+        let due = held.lease.renew_at(deadline).max(record.retry_at);
+        if now < due {
+            return Some((due.min(deadline), record));
+        }
+        let Some(lease) = next(&held, deadline, now) else {
+            held.hold_no_longer();
+            continue;
         };
         let renewal = held.extend(lease, now.saturating_add(patience));
         let span = tracing::debug_span!(parent: &held.span, "lock.renew");
-        match or_end(held, renewal.instrument(span)).await {
-            Some(Ok(())) if lease != held.lease => return held.hold_no_longer(),
+        match or_end(&held, renewal.instrument(span)).await {
+            Some(Ok(())) if lease != held.lease => held.hold_no_longer(),
             Some(Ok(())) => {
                 held.options.observer.renewed(held.claim.key());
-                failures = 0;
+                record.failures = 0;
             }
             Some(Err(
                 LockError::Unknown(error) | LockError::NoQuorum(error) | LockError::Redis(error),
@@ -48,16 +54,17 @@ async fn renew(held: &Held) {
                 tracing::debug!(%error, "could not extend a lease");
                 held.options.observer.failed(held.claim.key(), &error);
                 let random = retry::draw(held.env.random());
-                if failures > 0 {
-                    let pause = retry::back_off(failures, validity / 12, random);
-                    retry_at = held.env.now().saturating_add(pause);
+                if record.failures > 0 {
+                    let pause = retry::back_off(record.failures, validity / 12, random);
+                    record.retry_at = held.env.now().saturating_add(pause);
                 }
-                failures += 1;
+                record.failures += 1;
             }
             // The end; the next look tells which.
             Some(Err(_)) | None => {}
         }
     }
+    None
 }
 
 /// The lease of an extension that is sent `now`: the usual one, or a shorter one, the last, so that the lock is

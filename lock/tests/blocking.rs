@@ -107,4 +107,13 @@ fn threads_exclude_each_other_and_watchdogs_run_on() {
     assert!(guard.is_valid());
     server.pause();
     assert_eq!(guard.wait_until_lost(lease * 3), Some(LossReason::Expired));
+    server.resume();
+    let other = locks.mutex("coupon:8").watchdog(true).build();
+    let other = locks.adapt(other).lock().unwrap();
+    drop((guard, lock, locks));
+    #[cfg(target_os = "linux")]
+    assert_eq!(threads(), 1, "its watchdog goes on");
+    drop(other);
+    #[cfg(target_os = "linux")]
+    until("the thread stays", || threads() == 0);
 }

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use redouble_benches::Result;
-use redouble_benches::handover::{Way, contest, cost};
+use redouble_benches::handover::{Cost, Way, contest, cost};
 use redouble_benches::process::Program;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use std::time::Duration;
 
 /// Measures the locks of redouble-lock on a real Redis and on the double, both over loopback.
 ///
-/// First a cycle (take it, give it back) as a multiple of SET NX PX and EVALSHA on the same connection.
+/// First a cycle (take it, give it back) as a multiple of SET NX PX and EVALSHA on the same connection, and with a
+/// watchdog as a multiple of the same without.
 /// Then the hand-over: several waiters fight for one lock; from the moment at which its holder begins to give
 /// it back to the next grant. Needs Linux and release builds of both programs:
 ///
@@ -63,18 +64,22 @@ fn run(cli: &Cli) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "| one client, cycles | server | raw commands | redouble-lock | time, as a multiple |"
+        "| one client, cycles | raw commands | mutex | over raw | with a watchdog | over without |"
     )?;
-    writeln!(out, "|---|---|--:|--:|--:|")?;
+    writeln!(out, "|---|--:|--:|--:|--:|--:|")?;
     for (name, server) in &servers {
         let url = format!("redis://{}", server.addr());
-        for (what, watchdog) in [("mutex", false), ("mutex with a watchdog", true)] {
-            let (times, raw, ours) = cost(&url, usize::from(cli.rounds), watchdog)?;
-            writeln!(
-                out,
-                "| {what} | {name} | {raw:.0}/s | {ours:.0}/s | {times:.2}x |"
-            )?;
-        }
+        let Cost {
+            raw,
+            mutex,
+            watched,
+            over_raw,
+            over_mutex,
+        } = cost(&url, usize::from(cli.rounds))?;
+        writeln!(
+            out,
+            "| {name} | {raw:.0}/s | {mutex:.0}/s | {over_raw:.2}x | {watched:.0}/s | {over_mutex:.2}x |"
+        )?;
     }
     writeln!(
         out,

@@ -3,10 +3,11 @@
 //! may stay.
 //!
 //! Where something was wrong for a client shortly before, two request timeouts are given for it to be
-//! made good. What a dead process left behind is its lease's business.
+//! made good. What a dead process left behind is its lease's business, and so is a request that arrives
+//! more than a lease after it was sent.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{History, Moment, Troubles, What};
+use crate::history::{History, Life, Moment, Operation, Tokens, Troubles, What};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Judges P15.
@@ -31,8 +32,11 @@ impl Checker for CleanUp {
             return Finding::Unknown("there was no moment at which nobody used the lock");
         }
         let troubles = history.troubles();
+        let (tokens, operations) = (history.tokens(), history.operations());
         let left = looks.iter().find_map(|look| {
-            let left = !look.keys.is_empty() || look.subscriptions + look.tasks > 0;
+            let keys = !look.keys.is_empty()
+                && !is_belated(history, (&tokens, &operations, &troubles), look);
+            let left = keys || look.subscriptions + look.tasks > 0;
             let due = due(history, &troubles, look.at.at);
             let until = lasts(history, look.at);
             (left && (due == look.at.at || due < until)).then_some((look, due, until))
@@ -80,6 +84,25 @@ fn looks(history: &History) -> Vec<Look<'_>> {
     looks
 }
 
+/// Whether all that stands may have been put there by requests that were held up for more than a lease.
+fn is_belated(
+    history: &History,
+    (tokens, operations, troubles): (&Tokens<'_>, &[Operation], &Troubles),
+    look: &Look<'_>,
+) -> bool {
+    let may_be_late = |life: &Life<'_>| {
+        operations.iter().any(|it| {
+            let host = it.actor.host;
+            let theirs = it.call.acquires() && life.owner == Some(host) && life.from < it.landed();
+            let sent_by = life.from.at.checked_sub(history.lease);
+            let early = sent_by.is_some_and(|by| it.asked.at < by);
+            theirs && early && !troubles.heard_everywhere(host, it.asked.at, life.from.at)
+        })
+    };
+    let standing: Vec<_> = tokens.lives.iter().filter(|it| it.stood(look.at)).collect();
+    !standing.is_empty() && standing.into_iter().all(may_be_late)
+}
+
 /// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
 /// its time as well.
 fn due(history: &History, troubles: &Troubles, at: Duration) -> Duration {
@@ -114,7 +137,10 @@ fn lasts(history: &History, from: Moment) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::hand_made::*, scenario::Lost};
+    use crate::{
+        checker::hand_made::*,
+        scenario::{Fault, Lost},
+    };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
         let mut history = history(entries);
@@ -132,6 +158,13 @@ mod tests {
         }
     }
 
+    fn unknown(op: u32) -> What {
+        What::Info {
+            op,
+            error: "silence".into(),
+        }
+    }
+
     #[test]
     fn nothing_may_be_left() {
         let used = || (1, tries(1, 0));
@@ -143,6 +176,27 @@ mod tests {
             CleanUp.check(&history(vec![used()])),
             Finding::Unknown(_)
         ));
+    }
+
+    #[test]
+    fn what_arrives_after_a_lease_is_left_to_the_next_one() {
+        // The lease is 12 s.
+        let arrives = |at, is_held_up: bool| {
+            let fault = Fault::NodePause { node: 0 };
+            let mut entries = vec![(1, tries(1, 0)), (2, unknown(1)), (2, tries(2, 0))];
+            if is_held_up {
+                entries.extend([(2, What::Strikes { fault }), (at, What::Heals { fault })]);
+            }
+            entries.extend([
+                (at, stores(0, "a", Some(at + 12))),
+                (at, refused(2)),
+                (at, remains(&["lock"], 0, 0)),
+            ]);
+            passes(entries)
+        };
+        assert!(arrives(14, true));
+        assert!(!arrives(13, true));
+        assert!(!arrives(14, false));
     }
 
     #[test]

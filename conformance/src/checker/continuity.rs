@@ -152,7 +152,11 @@ fn put_back(history: &History) -> Option<Witness> {
     if renewals.is_empty() {
         return None;
     }
-    let beliefs = history.beliefs();
+    let (beliefs, operations, tokens) = (history.beliefs(), history.operations(), history.tokens());
+    let owns = |belief: &Belief, token: &[u8]| {
+        let mut theirs = tokens.surely_of_grant(belief, &operations);
+        theirs.any(|life| life.token == token)
+    };
     let mut gone: BTreeMap<&[u8], Gone> = BTreeMap::new();
     let mut shaken: BTreeSet<&[u8]> = BTreeSet::new();
     let mut before: &[Stored] = &[];
@@ -177,7 +181,7 @@ fn put_back(history: &History) -> Option<Witness> {
                 let by = renewals.iter().find(|renewal| {
                     let on_time = renewal.from < at && at < renewal.to;
                     let belief = beliefs.iter().find(|it| it.grant == renewal.grant);
-                    let theirs = belief.is_some_and(|it| owns(history, it, &new.token));
+                    let theirs = belief.is_some_and(|it| owns(it, &new.token));
                     on_time && theirs && renewal.actor.host == host
                 });
                 if let Some(renewal) = by {
@@ -222,23 +226,6 @@ fn renewals(history: &History) -> Vec<Renewal> {
         })
     });
     renewals.collect()
-}
-
-/// Whether a token came to the server while this grant was acquired.
-fn owns(history: &History, belief: &Belief, token: &[u8]) -> bool {
-    let mut entries = history.iter();
-    entries.any(|(at, what)| {
-        let What::Server {
-            cause: Cause::Client(host),
-            stored,
-            ..
-        } = what
-        else {
-            return false;
-        };
-        let acquired = belief.asked < at && at < belief.from && *host == belief.actor.host;
-        acquired && stored.iter().any(|it| it.token == token)
-    })
 }
 
 #[cfg(test)]

@@ -190,11 +190,12 @@ impl Facts<'_> {
         let host = it.actor.host;
         let since = it.asked.at.saturating_sub(self.history.request_timeout());
         // Of several nodes votes may have been missing.
-        if self.quorum() > 1 && !self.troubles.heard_everywhere(host, since, it.ended.at) {
+        let heard = self.troubles.heard_everywhere(host, since, it.ended.at);
+        if self.quorum() > 1 && (!heard || self.hurried(it)) {
             return true;
         }
         // What appears meanwhile is its own only if nobody else of its process can have asked for it.
-        let alone = self.troubles.heard_everywhere(host, since, it.ended.at)
+        let alone = heard
             && !self.operations.iter().any(|other| {
                 other.op != it.op
                     && other.actor.host == host
@@ -207,6 +208,13 @@ impl Facts<'_> {
         };
         let mut all = self.tokens.lives.iter().chain(&self.queued.lives);
         all.any(anothers)
+    }
+
+    /// Whether the caller was not willing to wait for as long as the slowest of several nodes may take
+    /// to answer: to connect, to be told the script, to ask, and to ask once more with what all said.
+    fn hurried(&self, it: &Operation) -> bool {
+        let trips = self.history.terms.round_trips(4);
+        matches!(it.call, Call::Acquire { wait, .. } if wait < trips)
     }
 
     /// A token that lasts longer than any lease that was asked for.

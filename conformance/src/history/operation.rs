@@ -36,6 +36,15 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// By when its requests have had their effect: they may land at any time if it was not heard out.
+    #[must_use]
+    pub fn landed(&self) -> Moment {
+        match self.outcome {
+            Outcome::Ok | Outcome::Fail(_) => self.ended,
+            Outcome::Unknown | Outcome::Cancelled | Outcome::Open => Moment::NEVER,
+        }
+    }
+
     /// Whether both were under way at some moment.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {

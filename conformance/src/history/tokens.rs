@@ -162,7 +162,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// The tokens that nobody can have put there but one acquisition: no other one of its process was
-    /// under way when they appeared, there or on another node.
+    /// under way when they appeared, there or on another node. One that was not heard out may be for ever.
     pub fn put_by(
         &self,
         it: &Operation,
@@ -173,7 +173,7 @@ impl<'a> Tokens<'a> {
             other.op != it.op && other.actor.host == it.actor.host && other.call.acquires()
         });
         let theirs: BTreeSet<&[u8]> = rivals
-            .flat_map(|rival| self.put(it.actor.host, rival.asked, rival.ended))
+            .flat_map(|rival| self.put(it.actor.host, rival.asked, rival.landed()))
             .map(|life| life.token)
             .collect();
         let put = self.put(it.actor.host, it.asked, by);
@@ -226,6 +226,32 @@ mod tests {
             (c.owner, c.gone.0.at),
             (Some(0), s(31) + Duration::from_millis(1))
         );
+    }
+
+    #[test]
+    fn what_a_rival_may_have_put_there_is_nobodys_for_sure() {
+        let put = |ends: What| {
+            let history = history(vec![
+                (0, tries(1, 0)),
+                (1, refused(1)),
+                (2, tries(2, 0)),
+                (3, ends),
+                (5, stores(0, "a", Some(10))),
+            ]);
+            let operations = history.operations();
+            let by = Moment::NEVER;
+            history
+                .tokens()
+                .put_by(&operations[0], &operations, by)
+                .count()
+        };
+        assert_eq!(put(refused(2)), 1);
+        let unknown = What::Info {
+            op: 2,
+            error: "silence".into(),
+        };
+        assert_eq!(put(unknown), 0);
+        assert_eq!(put(What::Crash { host: 0 }), 0);
     }
 
     #[test]

@@ -138,8 +138,8 @@ pub(crate) const COMMANDS: &[CommandSpec] =
         .tips(&["nondeterministic_output"])
         .since("2.6.0")
         .syntax(
-            "host port key_or_empty_string=(key | empty_string='') destination-db:integer \
-         timeout:integer [COPY]@3.0.0 [REPLACE]@3.0.0 [authentication=(AUTH password@4.0.7 | AUTH2 \
-         username_password=(username password)@6.0.0)] [KEYS key...]@3.0.6",
+            "host port:integer key_or_empty_string=(key | empty_string='') destination-db:integer \
+         timeout:integer [COPY]@3.0.0 [REPLACE]@3.0.0 [authentication=([AUTH password]@4.0.7 | [AUTH2 \
+         username_password=(username password)]@6.0.0)] [KEYS key...]@3.0.6",
         )
         .summary("Moves keys to another node of the same deployment.")];

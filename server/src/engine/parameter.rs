@@ -198,6 +198,11 @@ impl Parameter {
                 ))
             }
         };
+        // Redis reads most values as C does, up to a zero.
+        let value = match self.kind {
+            Kind::Integer(..) | Kind::Text => value,
+            Kind::Switch | Kind::Choice(_) | Kind::Memory(..) | Kind::Special(_) => c_string(value),
+        };
         match self.kind {
             Kind::Switch => match &*value.to_ascii_lowercase() {
                 b"yes" => Ok((Given::Switch(true), b"yes".to_vec())),
@@ -248,6 +253,10 @@ impl Parameter {
             Place::Immutable(_) | Place::Protected => Ok(()),
         }
     }
+}
+
+fn c_string(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// A number of bytes with an optional unit (`util.c: memtoull`).
@@ -524,7 +533,7 @@ const PARAMETERS: &[Parameter] = &[
     switch("no-appendfsync-on-rewrite", "no"),
     text("notify-keyspace-events", "").kept(
         |config| config.notify_keyspace_events.letters().into_bytes(),
-        |config, given| match Classes::parse(given.text()) {
+        |config, given| match Classes::parse(c_string(given.text())) {
             Some(classes) => { config.notify_keyspace_events = classes; Ok(()) }
             None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
         },
@@ -755,6 +764,19 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!((names.len(), count), (count, 192));
+    }
+
+    #[test]
+    fn most_values_end_at_a_zero() {
+        let set = |name: &[u8], value: &[u8]| Config::default().with(&[(name, value)]);
+        let letters = |config: Config| config.notify_keyspace_events.letters();
+        assert_eq!(
+            letters(set(b"notify-keyspace-events", b"KE\0Z").unwrap()),
+            "KE"
+        );
+        assert!(set(b"notify-keyspace-events", b"KEZ").is_err());
+        assert_eq!(set(b"maxmemory", b"1mb\0x").unwrap().maxmemory, 1 << 20);
+        assert!(set(b"hz", b"12\0").is_err());
     }
 
     #[test]
