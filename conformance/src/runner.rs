@@ -8,7 +8,7 @@ use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness},
     coverage::{Coverage, Missed},
-    history::Moment,
+    history::{History, Moment},
     plan::Source,
     precision,
     scenario::{Scenario, shrink},
@@ -58,10 +58,7 @@ pub fn judge(
     scenario: &Scenario,
 ) -> Result<Judged, RunError> {
     let run = suspect.play(backend, scenario)?;
-    let mut findings: Vec<_> = CHECKERS
-        .iter()
-        .map(|checker| (checker.property(), checker.check(&run.history)))
-        .collect();
+    let mut findings = findings(&run.history);
     if !backend.virtual_time() {
         precision::doubt(&run.history, &mut findings);
     }
@@ -75,6 +72,13 @@ pub fn judge(
         findings[0] = (Property::Conduct, Finding::Violation(witness));
     }
     Ok(Judged { run, findings })
+}
+
+/// What the checkers say of a history, in the order of their list.
+fn findings(history: &History) -> Vec<(Property, Finding)> {
+    let checkers = CHECKERS.iter();
+    let checked = checkers.map(|checker| (checker.property(), checker.check(history)));
+    checked.collect()
 }
 
 /// What a history cannot know of.

@@ -196,7 +196,7 @@ pub(super) const ALL: &[Fixed] = &[
             takes(0, A, 3),
             held(1, 9, A, 0, None),
             op(1, A, Op::Access),
-            takes(3, B, 12),
+            takes(4, B, 12),
             held(7, 16, B, 1, Some(2)),
             op(7, B, Op::Access),
             releases(11, B),
