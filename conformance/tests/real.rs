@@ -146,11 +146,16 @@ fn the_double_and_a_real_server_agree() {
     );
 }
 
-/// Plays a fixed scenario with a mutex.
+/// How often a run is repeated that the machine spoils.
+const REPEATS_MAX: usize = 10;
+
+/// Plays a fixed scenario, without a gap that says nothing of the server.
 fn played(real: &Real, suspect: &dyn Suspect, name: &str) -> Run {
     let fixed = fixed::all().find(|fixed| fixed.name == name).unwrap();
     let scenario = fixed.scenario(suspect.promises()).unwrap();
-    suspect.play(real, &scenario).unwrap()
+    let mut runs = (0..REPEATS_MAX).map(|_| suspect.play(real, &scenario).unwrap());
+    let run = runs.find(|run| run.gap <= scenario.lease() / 6);
+    run.unwrap_or_else(|| panic!("{name}: the machine is too busy"))
 }
 
 /// How an operation ended.

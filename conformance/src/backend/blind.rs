@@ -6,7 +6,7 @@ use crate::{
     simulation::Transport,
 };
 use redis::RedisConnectionInfo;
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 /// Another backend without a view of its servers, to be compared with one that has none.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,10 @@ impl Servers for Unseen {
 
     fn heal(&self, fault: Fault) {
         self.0.heal(fault);
+    }
+
+    fn gap(&self) -> Duration {
+        self.0.gap()
     }
 
     fn failure(&self) -> Option<io::Error> {

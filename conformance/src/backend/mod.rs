@@ -98,6 +98,11 @@ pub trait Servers: Send + Sync {
         let _ = fault;
     }
 
+    /// For how long a server was longest away that a fault was over for: it has to start first.
+    fn gap(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Why a fault could not be made as it should; the run then says nothing.
     fn failure(&self) -> Option<io::Error> {
         None

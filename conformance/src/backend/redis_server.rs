@@ -223,6 +223,11 @@ fn signal(_: &Child, _: bool) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Whether a server answers at this port of 127.0.0.1.
+pub(super) fn answers(port: u16) -> bool {
+    ping(port).is_ok()
+}
+
 fn ping(port: u16) -> io::Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;

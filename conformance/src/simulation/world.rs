@@ -111,7 +111,7 @@ pub fn run(
             return Err(RunError::OutOfReach(failure));
         }
         let mut history = std::mem::take(&mut *world.recorder.history());
-        let gap = *held(&world.gap);
+        let gap = (*held(&world.gap)).max(world.network.servers.gap());
         history.terms.slack = gap;
         let Ran {
             steps,

@@ -1,6 +1,9 @@
 //! Servers that are started for one run alone, since the run stops, kills or replicates them.
 
-use super::super::{Later, Servers, redis_server::CAN_PAUSE, redis_server::RedisServer};
+use super::super::{
+    Later, Servers,
+    redis_server::{self, CAN_PAUSE, RedisServer},
+};
 use crate::{
     scenario::{Fault, Scenario, Topology},
     simulation::Transport,
@@ -10,8 +13,8 @@ use std::{
     ffi::OsStr,
     io,
     sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -33,6 +36,49 @@ pub(super) struct Fleet {
     key: String,
     login: RedisConnectionInfo,
     failure: Mutex<Option<io::Error>>,
+    starts: Arc<Starts>,
+}
+
+/// How long servers took to answer that were started while the run went on.
+#[derive(Default)]
+struct Starts {
+    longest_us: AtomicU64,
+    /// Since when those are awaited that do not answer yet.
+    awaited: Mutex<Vec<Instant>>,
+}
+
+impl Starts {
+    /// Watches a server that has just been started. It is asked from a thread of its own: the run goes on.
+    fn watch(self: &Arc<Self>, port: u16) {
+        let (starts, began) = (Arc::clone(self), Instant::now());
+        starts.awaited().push(began);
+        thread::spawn(move || {
+            while !redis_server::answers(port) && began.elapsed() < SYNC_MAX {
+                thread::sleep(Duration::from_millis(1));
+            }
+            starts.note(began.elapsed());
+            let mut awaited = starts.awaited();
+            if let Some(at) = awaited.iter().position(|&since| since == began) {
+                awaited.swap_remove(at);
+            }
+        });
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, Vec<Instant>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, took: Duration) {
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.longest_us.fetch_max(took, Ordering::Relaxed);
+    }
+
+    fn longest(&self) -> Duration {
+        for since in &*self.awaited() {
+            self.note(since.elapsed());
+        }
+        Duration::from_micros(self.longest_us.load(Ordering::Relaxed))
+    }
 }
 
 struct Node {
@@ -124,6 +170,7 @@ impl Fleet {
             key,
             login,
             failure: Mutex::default(),
+            starts: Arc::default(),
         };
         if replicated {
             fleet.wait_for_replicas()?;
@@ -245,6 +292,8 @@ impl Fleet {
                     state.server.restart()?;
                     if state.pauses > 0 {
                         state.server.pause()?;
+                    } else {
+                        self.starts.watch(state.server.port());
                     }
                 }
                 Ok(())
@@ -318,6 +367,10 @@ impl Servers for Fleet {
 
     fn heal(&self, fault: Fault) {
         self.note(self.end(fault));
+    }
+
+    fn gap(&self) -> Duration {
+        self.starts.longest()
     }
 
     fn failure(&self) -> Option<io::Error> {

@@ -214,9 +214,9 @@ pub(super) const ALL: &[Fixed] = &[
             takes(0, A, 3),
             crash(1, 2, 0, false),
             crash(2, 3, 1, false),
-            tries(4, B),
-            releases(5, B),
-            releases(5, A),
+            tries(5, B),
+            releases(7, B),
+            releases(7, A),
         ],
     },
     Fixed {
