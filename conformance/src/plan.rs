@@ -19,6 +19,8 @@ pub struct Plan {
     pub faults: Vec<String>,
     /// Only these properties are judged; all if empty.
     pub properties: Vec<Property>,
+    /// Whether the fixed scenarios are played, before the seeds.
+    pub fixed: bool,
     /// No run begins later.
     pub until: Option<Instant>,
     /// A subject that should be sound is tried no further once it broke something.
@@ -48,6 +50,7 @@ impl Plan {
             jobs,
             faults: Vec::new(),
             properties: Vec::new(),
+            fixed: false,
             until: None,
             fail_fast: false,
         }

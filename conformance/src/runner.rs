@@ -1,12 +1,14 @@
 //! From seeds to verdicts: plays scenarios with a subject, has every history judged by every
 //! checker, makes what fails small, and counts what was seen.
 
+mod fixed;
+
 pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL};
 use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness},
     coverage::{Coverage, Missed},
-    history::Moment,
+    history::{History, Moment},
     plan::Source,
     precision,
     scenario::{Scenario, shrink},
@@ -14,6 +16,7 @@ use crate::{
     subject::{Expected, Promises, Suspect},
     verdict::{Cell, Claim, claim, row_of},
 };
+pub use fixed::{Disagreement, FixedRuns};
 use std::{
     collections::BTreeMap,
     ops::Range,
@@ -55,10 +58,7 @@ pub fn judge(
     scenario: &Scenario,
 ) -> Result<Judged, RunError> {
     let run = suspect.play(backend, scenario)?;
-    let mut findings: Vec<_> = CHECKERS
-        .iter()
-        .map(|checker| (checker.property(), checker.check(&run.history)))
-        .collect();
+    let mut findings = findings(&run.history);
     if !backend.virtual_time() {
         precision::doubt(&run.history, &mut findings);
     }
@@ -72,6 +72,13 @@ pub fn judge(
         findings[0] = (Property::Conduct, Finding::Violation(witness));
     }
     Ok(Judged { run, findings })
+}
+
+/// What the checkers say of a history, in the order of their list.
+fn findings(history: &History) -> Vec<(Property, Finding)> {
+    let checkers = CHECKERS.iter();
+    let checked = checkers.map(|checker| (checker.property(), checker.check(history)));
+    checked.collect()
 }
 
 /// What a history cannot know of.
@@ -98,6 +105,8 @@ pub struct Counterexample {
     pub property: Property,
     /// The seed that showed it.
     pub seed: u64,
+    /// The fixed scenario that showed it, if it was no seed.
+    pub fixed: Option<&'static str>,
     /// How many events the scenario of that seed has.
     pub events_before: usize,
     /// The small scenario.
@@ -131,6 +140,8 @@ pub struct Trial {
     pub unsupported: u64,
     /// Runs on a real server that the machine's own gaps spoiled, repetitions included.
     pub inconclusive: u64,
+    /// What came of the fixed scenarios.
+    pub fixed: FixedRuns,
     /// How long it took.
     pub elapsed: Duration,
     /// What was to be run.
@@ -184,6 +195,9 @@ impl Trial {
     #[must_use]
     pub fn as_expected(&self) -> bool {
         let broken = self.broken();
+        if !self.fixed.disagreements.is_empty() {
+            return false;
+        }
         match self.expected {
             Expected::Sound => broken.is_empty(),
             Expected::Convicted(of) => of.iter().any(|property| broken.contains(property)),
@@ -194,6 +208,7 @@ impl Trial {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self.expected {
+            _ if !self.fixed.disagreements.is_empty() => Outcome::Differs,
             _ if self.coverage.runs == 0 => Outcome::Open,
             _ if self.as_expected() => Outcome::AsExpected,
             Expected::Convicted(_) if !self.enough => Outcome::Open,
@@ -208,7 +223,7 @@ impl Trial {
             return None;
         };
         let examples = self.counterexamples.iter();
-        let seeds = examples.filter(|example| of.contains(&example.property));
+        let seeds = examples.filter(|it| it.fixed.is_none() && of.contains(&it.property));
         let first = seeds.map(|example| example.seed).min()?;
         Some(first.saturating_sub(self.plan.seeds.start) + 1)
     }
@@ -240,10 +255,14 @@ pub fn run_trial(
         counterexamples: Vec::new(),
         unsupported: 0,
         inconclusive: 0,
+        fixed: FixedRuns::default(),
         elapsed: Duration::ZERO,
         plan: plan.clone(),
         enough: plan.suffices(backend) && can_show(expected, backend, plan),
     };
+    if plan.fixed {
+        fixed::play_all(&mut trial, suspect, backend, plan, progress)?;
+    }
     if let (Expected::Convicted(of), false) = (expected, backend.virtual_time()) {
         convict_on_real(&mut trial, suspect, backend, of, plan)?;
     } else {
@@ -420,7 +439,15 @@ fn play(
             spoiled: 0,
         });
     };
-    let scenario = scenario.snapped().scaled(lease_ms);
+    conclusive(suspect, backend, scenario.snapped().scaled(lease_ms))
+}
+
+/// Plays a scenario on a wall clock, again if the machine spoils it.
+fn conclusive(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    scenario: Scenario,
+) -> Result<Played, RunError> {
     let mut spoiled = 0;
     for _ in 0..REPEATS_MAX {
         let judged = judge(suspect, backend, &scenario)?;
@@ -477,6 +504,7 @@ fn minimal(
     let mut example = Counterexample {
         property,
         seed,
+        fixed: None,
         events_before: scenario.events.len(),
         scenario: scenario.clone(),
         shrink_runs: 0,
@@ -511,10 +539,14 @@ fn convict_on_real(
     plan: &Plan,
 ) -> Result<(), RunError> {
     let source = Source::of(suspect.promises(), plan);
-    if source.is_empty() {
+    if source.is_empty() || plan.seeds.is_empty() {
         return Ok(());
     }
-    let shown = |property: &&Property| plan.judges(**property) && !property.needs_observation();
+    let convicted = trial.broken();
+    let shown = |property: &&Property| {
+        let open = !convicted.contains(property);
+        open && plan.judges(**property) && !property.needs_observation()
+    };
     for &property in of.iter().filter(shown) {
         let breaks = |scenario: &Scenario| {
             (0..3).all(|more| {
@@ -548,6 +580,7 @@ fn convict_on_real(
                 trial.counterexamples.push(Counterexample {
                     property,
                     seed,
+                    fixed: None,
                     events_before: scenario.events.len(),
                     scenario: small,
                     shrink_runs: shrunk.runs,

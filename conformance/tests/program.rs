@@ -87,6 +87,8 @@ fn help_says_what_it_is_for_and_what_to_start_with() {
         "--shard <i/n>",
         "--time <TIME>",
         "--fail-fast",
+        "--fixed",
+        "--redis-bin <PROGRAM>",
         "--json <FILE>",
         "--junit <FILE>",
         "--report <FILE>",
@@ -108,6 +110,8 @@ fn the_list_names_locks_by_groups_faults_and_properties() {
         "convicted of P1, P5",
         "faults:",
         "pause",
+        "fixed scenarios (",
+        "failover-to-a-late-replica",
         "P20",
     ] {
         assert!(list.contains(part), "{part} is missing:\n{list}");
@@ -284,6 +288,31 @@ fn a_counterexample_is_saved_and_replayed_from_its_file_and_from_a_pipe() {
 }
 
 #[test]
+fn the_fixed_scenarios_are_played_alone_and_replayed_by_their_names() {
+    let folder = Folder::new();
+    let output = folder.judge(&["--fixed", "--lock", "canary", "mutex"]);
+    let told = text(&output);
+    assert_eq!(code(&output), 0, "{told}");
+    assert!(
+        told.contains("2 locks on double, the fixed scenarios"),
+        "{told}"
+    );
+    assert!(told.contains("work-too-long, "), "{told}");
+    let json = folder.json();
+    for subject in json["subjects"].as_array().unwrap() {
+        let fixed = &subject["fixed"];
+        assert!(fixed["there"].as_u64().unwrap() > 50, "{fixed}");
+        assert_eq!(fixed["there"], fixed["played"]);
+        assert_eq!(subject["runs"], fixed["played"]);
+    }
+    for (lock, expected) in [("canary", 1), ("mutex", 0)] {
+        let args = ["replay", "--fixed", "work-too-long", "--lock", lock];
+        let output = folder.start(&args);
+        assert_eq!(code(&output), expected, "{}", text(&output));
+    }
+}
+
+#[test]
 fn what_cannot_run_says_why_and_ends_with_2() {
     let folder = Folder::new();
     for (args, says) in [
@@ -293,6 +322,18 @@ fn what_cannot_run_says_why_and_ends_with_2() {
         (&["--shard", "3/2"], "a shard is i/n"),
         (&["--time", "soon"], "a time is a number"),
         (&["--backend", "cloud"], "unknown backend \"cloud\""),
+        (
+            &["--redis-bin", "valkey-server"],
+            "goes with --backend spawn",
+        ),
+        (
+            &["--backend", "spawn", "--redis-bin", "/nowhere/redis"],
+            "cannot run /nowhere/redis",
+        ),
+        (
+            &["replay", "--fixed", "rain", "--lock", "mutex"],
+            "no scenario is called \"rain\"",
+        ),
         (
             &["--backend", "redis://127.0.0.1:1", "--lock", "mutex"],
             "redouble-check: ",

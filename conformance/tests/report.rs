@@ -78,6 +78,7 @@ fn struck() -> Trial {
         trial.counterexamples.push(Counterexample {
             property,
             seed,
+            fixed: None,
             events_before: scenario.events.len(),
             scenario,
             shrink_runs: 0,

@@ -312,10 +312,15 @@ fn a_real_server_says_what_it_cannot_do() {
         eprintln!("no redis-server: only the double was asked");
         return;
     };
-    assert!(!real.can(Capability::SeveralNodes));
+    // Its clock is the machine's, and the data of others may be on it.
+    assert!(!real.can(Capability::NodeClock) && real.can(Capability::SeveralNodes));
+    let foreign = Real::at("redis://127.0.0.1:1").unwrap();
+    for lacking in [Capability::SeveralNodes, Capability::Forgetting] {
+        assert!(!foreign.can(lacking), "{}", lacking.name());
+    }
     let plan = Plan {
         seeds: 0..2,
-        faults: vec!["eviction".to_owned()],
+        faults: vec!["node-freeze".to_owned()],
         ..Plan::quick(&real)
     };
     let trial = run_trial(

@@ -3,18 +3,20 @@
 //! A backend gives a runtime's kind of time and [`Servers`] to dial. Faults of client processes and
 //! of the network do not live here: they are made on the client side, the same for all backends.
 
+mod blind;
 mod double;
 mod real;
 pub mod redis_server;
 mod wall_clock;
 
+pub use blind::Blind;
 pub use double::Double;
 pub use real::Real;
 pub use wall_clock::WallClock;
 
 use crate::{
     history::Stored,
-    scenario::{Capability, Fault, Topology},
+    scenario::{Capability, Fault, Scenario},
     simulation::{Task, Transport},
 };
 use redis::RedisConnectionInfo;
@@ -37,8 +39,8 @@ pub trait Backend: Send + Sync {
     /// Whether it can do what a scenario needs.
     fn can(&self, capability: Capability) -> bool;
 
-    /// Prepares servers, or a key of its own, for one run.
-    fn open(&self, seed: u64, topology: Topology) -> Later<'_, io::Result<Opened>>;
+    /// Prepares servers, or a key of its own, for one run of a scenario.
+    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>>;
 }
 
 /// What a backend prepares for a run.
@@ -81,6 +83,11 @@ pub trait Servers: Send + Sync {
         0
     }
 
+    /// Whether it makes servers stand still by itself. Else that is done in the links.
+    fn pauses(&self) -> bool {
+        false
+    }
+
     /// A fault of servers begins. Only called for what the backend can do.
     fn strike(&self, fault: Fault) {
         let _ = fault;
@@ -89,6 +96,16 @@ pub trait Servers: Send + Sync {
     /// A fault of servers ends.
     fn heal(&self, fault: Fault) {
         let _ = fault;
+    }
+
+    /// For how long a server was longest away that a fault was over for: it has to start first.
+    fn gap(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Why a fault could not be made as it should; the run then says nothing.
+    fn failure(&self) -> Option<io::Error> {
+        None
     }
 }
 

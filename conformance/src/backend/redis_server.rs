@@ -2,8 +2,8 @@
 
 use std::{
     env,
-    ffi::OsStr,
-    io,
+    ffi::{OsStr, OsString},
+    fs, io,
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
@@ -58,65 +58,127 @@ pub fn find() -> io::Result<Option<PathBuf>> {
 /// A server of our own, in a directory of its own; it ends with this value.
 #[derive(Debug)]
 pub struct RedisServer {
+    program: OsString,
+    options: Vec<String>,
     child: Child,
     port: u16,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
+/// Whether a server can be made to stand still here.
+pub const CAN_PAUSE: bool = cfg!(unix);
+
 impl RedisServer {
-    /// Starts `program` on a free port of 127.0.0.1, without persistence.
+    /// Starts `program` on a free port of 127.0.0.1, without persistence unless the options say otherwise.
     ///
     /// # Errors
     /// If the program cannot be run or does not answer.
     pub fn start(program: impl AsRef<OsStr>, options: &[&str]) -> io::Result<Self> {
-        let program = program.as_ref();
-        let mut last = Self::start_once(program, options);
+        let mut server = Self::begin(program, options)?;
         for _ in 1..ATTEMPTS_MAX {
             // The port was free and may have been taken a moment later.
-            match last {
+            match server.wait() {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                other => return other,
+                outcome => return outcome.map(|()| server),
             }
-            last = Self::start_once(program, options);
+            server = Self::begin(server.program.clone(), options)?;
         }
-        last
+        server.wait().map(|()| server)
     }
 
-    fn start_once(program: &OsStr, options: &[&str]) -> io::Result<Self> {
+    /// The same, which does not wait until the server answers.
+    ///
+    /// # Errors
+    /// If the program cannot be run.
+    pub fn begin(program: impl AsRef<OsStr>, options: &[&str]) -> io::Result<Self> {
         let directory = TempDir::new()?;
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        let child = Command::new(program)
-            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .args(["--port", &port.to_string()])
-            .arg("--dir")
-            .arg(directory.path())
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| {
-                let text = format!("cannot run {}: {error}", Path::new(program).display());
-                io::Error::new(error.kind(), text)
-            })?;
-        let mut server = Self {
+        let program = program.as_ref().to_owned();
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        let child = launch(&program, port, directory.path(), &options)?;
+        Ok(Self {
+            program,
+            options,
             child,
             port,
-            _directory: directory,
-        };
+            directory,
+        })
+    }
+
+    /// Waits until it answers.
+    ///
+    /// # Errors
+    /// If it ends instead, or takes too long.
+    pub fn wait(&mut self) -> io::Result<()> {
         let began = Instant::now();
-        while let Err(error) = ping(port) {
-            let ended = server.child.try_wait()?.is_some();
+        while let Err(error) = ping(self.port) {
+            let ended = self.child.try_wait()?.is_some();
             if ended || began.elapsed() > START_MAX {
-                let text = format!(
-                    "{} does not answer on port {port}: {error}",
-                    Path::new(program).display()
-                );
+                let program = Path::new(&self.program).display();
+                let text = format!("{program} does not answer on port {}: {error}", self.port);
                 return Err(io::Error::new(error.kind(), text));
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        Ok(server)
+        Ok(())
+    }
+
+    /// Kills it, as a machine does that loses its power.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+
+    /// Removes whatever it has written to its directory.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn forget(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.directory.path())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                fs::remove_dir_all(path)?;
+            } else {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts it once more after it was killed, at the same port and with what is in its directory;
+    /// does not wait until it answers.
+    ///
+    /// # Errors
+    /// If the program cannot be run.
+    pub fn restart(&mut self) -> io::Result<()> {
+        let directory = self.directory.path();
+        self.child = launch(&self.program, self.port, directory, &self.options)?;
+        Ok(())
+    }
+
+    /// From its next start on it has these options besides.
+    pub fn add_options(&mut self, options: &[&str]) {
+        let options = options.iter().map(|&option| option.to_owned());
+        self.options.extend(options);
+    }
+
+    /// Makes it stand still, as a machine does that is suspended.
+    ///
+    /// # Errors
+    /// If there are no signals here, or the operating system refuses.
+    pub fn pause(&self) -> io::Result<()> {
+        signal(&self.child, false)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// If there are no signals here, or the operating system refuses.
+    pub fn resume(&self) -> io::Result<()> {
+        signal(&self.child, true)
     }
 
     /// The port it listens on.
@@ -130,6 +192,40 @@ impl Drop for RedisServer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn launch(program: &OsStr, port: u16, directory: &Path, options: &[String]) -> io::Result<Child> {
+    Command::new(program)
+        .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+        .args(["--port", &port.to_string()])
+        .arg("--dir")
+        .arg(directory)
+        .args(options)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| {
+            let text = format!("cannot run {}: {error}", Path::new(program).display());
+            io::Error::new(error.kind(), text)
+        })
+}
+
+#[cfg(unix)]
+fn signal(child: &Child, goes_on: bool) -> io::Result<()> {
+    use rustix::process::{Pid, Signal, kill_process};
+    let signal = if goes_on { Signal::CONT } else { Signal::STOP };
+    Ok(kill_process(Pid::from_child(child), signal)?)
+}
+
+#[cfg(not(unix))]
+fn signal(_: &Child, _: bool) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether a server answers at this port of 127.0.0.1.
+pub(super) fn answers(port: u16) -> bool {
+    ping(port).is_ok()
 }
 
 fn ping(port: u16) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Another backend on the wall clock, for clients that are processes of their own.
 
 use super::{Backend, Later, Opened};
-use crate::scenario::{Capability, Topology};
+use crate::scenario::{Capability, Scenario};
 use std::io;
 
 /// Runs what another backend offers in real time, whatever kind of time it has by itself. The clocks
@@ -37,8 +37,8 @@ impl<B: Backend> Backend for WallClock<B> {
         capability != Capability::ClientClock && self.backend.can(capability)
     }
 
-    fn open(&self, seed: u64, topology: Topology) -> Later<'_, io::Result<Opened>> {
-        self.backend.open(seed, topology)
+    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
+        self.backend.open(scenario)
     }
 }
 
@@ -59,7 +59,7 @@ impl Backend for Box<dyn Backend> {
         (**self).can(capability)
     }
 
-    fn open(&self, seed: u64, topology: Topology) -> Later<'_, io::Result<Opened>> {
-        (**self).open(seed, topology)
+    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
+        (**self).open(scenario)
     }
 }

@@ -40,10 +40,11 @@ impl Checker for Liveness {
             let (host, asked) = (waiter.actor.host, waiter.asked.at);
             let until = (asked + wait).min(waiter.ended.at).min(end);
             let from = match troubles.last(host, asked, until) {
-                Some(last) => last.saturating_add(history.request_timeout()),
-                None => asked,
+                Some(last) => Moment::at(last.saturating_add(history.request_timeout())),
+                // Who died at the same instant, but before, is no rival.
+                None => waiter.asked,
             };
-            let (from, span) = (Moment::at(from), until.checked_sub(from)?);
+            let span = until.checked_sub(from.at)?;
             let rivals = operations
                 .iter()
                 .filter(|it| acquires_within(it, from, until));

@@ -60,7 +60,7 @@ pub(super) struct Commands {
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// The real server [default: the redis-server of the PATH, or what REDOUBLE_REDIS names].
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, visible_alias = "redis-bin", value_name = "PROGRAM")]
     server: Option<PathBuf>,
     /// Where to save the differences.
     #[arg(long, value_name = "FOLDER", default_value = "target/redouble")]

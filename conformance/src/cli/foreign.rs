@@ -1,6 +1,6 @@
 //! `redouble-check foreign`: judges a lock of another language.
 
-use super::{Fallible, backend, progress, reports::Reports, select, values::duration};
+use super::{Fallible, place::Where, progress, reports::Reports, select, values::duration};
 use clap::Args;
 use redouble_conformance::{
     backend::{Backend, WallClock},
@@ -56,10 +56,8 @@ pub(super) struct Foreign {
     /// Judge only these properties, by id or name, as in P1 or "lease exclusion".
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     property: Vec<String>,
-    /// Where to run: "double" (embedded), "spawn" (starts the redis-server from the PATH),
-    /// "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
-    #[arg(long, value_name = "WHERE", default_value = "double")]
-    backend: String,
+    #[command(flatten)]
+    place: Where,
     /// Begin no run after so long, as in 90s or 15m.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
@@ -71,7 +69,7 @@ pub(super) struct Foreign {
 }
 
 pub(super) fn run(args: &Foreign, out: &mut impl Write) -> Fallible<bool> {
-    let backend = WallClock::new(backend(&args.backend)?, args.lease);
+    let backend = WallClock::new(args.place.open()?, args.lease);
     let properties = select::properties(&args.property)?;
     let faults = select::faults(&args.fault)?;
     let lock = subject::Foreign::start(&args.command).map_err(told)?;

@@ -1,7 +1,11 @@
 //! What there is to choose from.
 
 use super::select::Listed;
-use redouble_conformance::{checker::Property, report::terminal, scenario::nemesis::NEMESES};
+use redouble_conformance::{
+    checker::Property,
+    report::terminal,
+    scenario::{fixed, nemesis::NEMESES},
+};
 use std::io::{self, Write};
 
 pub(super) fn all(locks: &[Listed], out: &mut impl Write) -> io::Result<()> {
@@ -19,6 +23,14 @@ pub(super) fn all(locks: &[Listed], out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nfaults:")?;
     for nemesis in NEMESES {
         writeln!(out, "  {:18}  {}", nemesis.name(), nemesis.summary())?;
+    }
+    writeln!(
+        out,
+        "\nfixed scenarios ({}), which --backend spawn and --fixed play:",
+        fixed::all().count()
+    )?;
+    for fixed in fixed::all() {
+        writeln!(out, "  {:32}  {}", fixed.name, fixed.summary)?;
     }
     writeln!(out, "\nproperties:")?;
     for property in Property::ALL {

@@ -1,7 +1,8 @@
 //! `redouble-check`: judges locks.
 
 use super::{
-    Fallible, backend, list,
+    Fallible, list,
+    place::Where,
     progress::Bars,
     reports::{FEW, Reports},
     select::{self, Listed},
@@ -30,10 +31,11 @@ pub(super) struct Locks {
     /// Judge only these properties, by id or name, as in P1 or "lease exclusion".
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     property: Vec<String>,
-    /// Where to run: "double" (embedded, virtual time), "spawn" (starts the redis-server from the
-    /// PATH), "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
-    #[arg(long, value_name = "WHERE", default_value = "double")]
-    backend: String,
+    #[command(flatten)]
+    place: Where,
+    /// Play only the fixed scenarios, which are the same on every backend (see --list).
+    #[arg(long, conflicts_with_all = ["seeds", "seed", "shard"])]
+    fixed: bool,
     /// How many seeds to try per lock [default: 2000, up to 4000 for a conviction; on a real server 16].
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
@@ -62,12 +64,13 @@ pub(super) fn run(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
         list::all(&locks, out)?;
         return Ok(true);
     }
-    let backend = backend(&args.backend)?;
+    let backend = args.place.open()?;
     let plan = plan(args, &*backend)?;
     writeln!(out, "{}\n", introduction(&locks, &*backend, &plan, args))?;
     let trials = judge_all(&locks, &*backend, &plan, args, out)?;
     writeln!(out)?;
     for trial in &trials {
+        terminal::disagreements(out, trial)?;
         if trial.outcome() == Outcome::Differs || locks.len() <= FEW {
             terminal::counterexamples(out, trial)?;
         }
@@ -88,12 +91,14 @@ pub(super) fn run(args: &Locks, out: &mut impl Write) -> Fallible<bool> {
 fn plan(args: &Locks, backend: &dyn Backend) -> Fallible<Plan> {
     let quick = Plan::quick(backend);
     let count = match (args.seeds, args.seed, args.time) {
+        _ if args.fixed => 0,
         (Some(count), ..) => count,
         (None, Some(_), _) => 1,
         (None, None, Some(_)) => u64::MAX,
         (None, None, None) => quick.seeds.end,
     };
     let first = args.seed.unwrap_or(0);
+    let chosen = args.seed.is_some() || args.shard.is_some();
     let seeds = first..first.saturating_add(count);
     Ok(Plan {
         seeds: args
@@ -101,6 +106,7 @@ fn plan(args: &Locks, backend: &dyn Backend) -> Fallible<Plan> {
             .map_or_else(|| seeds.clone(), |shard| shard.of(&seeds)),
         faults: select::faults(&args.fault)?,
         properties: select::properties(&args.property)?,
+        fixed: args.fixed || !backend.virtual_time() && !chosen,
         fail_fast: args.fail_fast,
         ..quick
     })
@@ -108,7 +114,7 @@ fn plan(args: &Locks, backend: &dyn Backend) -> Fallible<Plan> {
 
 /// Whether less is run than what shows everything that there is to see.
 fn is_filtered(args: &Locks) -> bool {
-    let chosen = !args.lock.is_empty() || !args.fault.is_empty();
+    let chosen = !args.lock.is_empty() || !args.fault.is_empty() || args.fixed;
     let fewer = args.seeds.is_some() || args.seed.is_some() || args.shard.is_some();
     chosen || fewer || args.time.is_some() || args.fail_fast
 }
@@ -121,6 +127,11 @@ fn introduction(locks: &[Listed], backend: &dyn Backend, plan: &Plan, args: &Loc
     let seeds = match (plan.seeds.end, args.time) {
         (u64::MAX, Some(_)) => format!("seeds from {}", plan.seeds.start),
         (end, _) => format!("seeds {} to {}", plan.seeds.start, end.saturating_sub(1)),
+    };
+    let seeds = match (plan.fixed, args.fixed) {
+        (_, true) => "the fixed scenarios".to_owned(),
+        (true, false) => format!("the fixed scenarios and {seeds}"),
+        (false, false) => seeds,
     };
     let mut text = format!("{count} on {}, {seeds}", backend.name());
     if !plan.faults.is_empty() {
@@ -148,7 +159,8 @@ fn judge_all(
     let count = Some(count).filter(|_| plan.seeds.end < u64::MAX);
     let (mut trials, mut group): (Vec<Trial>, Option<Group>) = (Vec::new(), None);
     for (place, lock) in locks.iter().enumerate() {
-        let by_default = args.seeds.is_none() && args.seed.is_none() && args.time.is_none();
+        let by_default =
+            args.seeds.is_none() && args.seed.is_none() && args.time.is_none() && !args.fixed;
         let to_convict = matches!(lock.row.expected, Expected::Convicted(_));
         let seeds = if by_default && to_convict && args.shard.is_none() && backend.virtual_time() {
             0..CONVICTION

@@ -5,6 +5,7 @@ mod foreign;
 mod list;
 mod locks;
 mod mutants;
+mod place;
 mod progress;
 mod replay;
 mod reports;
@@ -12,7 +13,6 @@ mod select;
 mod values;
 
 use clap::{Parser, Subcommand};
-use redouble_conformance::backend::{Backend, Double, Real};
 use std::{
     fs,
     io::{self, Write},
@@ -67,7 +67,8 @@ What to start with:
   redouble-check --fault pause cut            only paused clients and cut connections
   redouble-check --seeds 100000 --shard 1/4   a quarter of a long run
   redouble-check --time 10m                   as many seeds as ten minutes allow
-  redouble-check --backend spawn              on a real redis-server
+  redouble-check --backend spawn              on a real redis-server, beside the double
+  redouble-check --fixed                      only the scenarios that were written by hand
   redouble-check replay target/redouble/canary-P1.json
                                               a counterexample again, step by step
   redouble-check foreign -- python3 my_lock.py
@@ -81,6 +82,10 @@ A line of the result, and what it says:
 known mistake are convicted of it. \"!!\" means that it is not, \"..\" that too little was run to tell.
 \"Outside its guarantee\" is what broke under faults that the lock never promised to bear. A conviction
 says how many seeds it took and how many steps the shortest scenario has that shows it.
+
+On a real server each lock is first tried with the fixed scenarios, which --list names: the same things
+happen there and on the double, and a verdict that is not the same is a failure. What a server cannot do
+is counted as such, and so is a run in which the machine did not let us run for too long.
 
 The HTML report has it all: open it in a browser.
 
@@ -105,16 +110,6 @@ pub(crate) fn run(cli: Cli, out: &mut impl Write) -> ExitCode {
             let _ = writeln!(io::stderr(), "redouble-check: {error}");
             ExitCode::from(2)
         }
-    }
-}
-
-fn backend(name: &str) -> Fallible<Box<dyn Backend>> {
-    match name.split_once(':') {
-        None if name == "double" => Ok(Box::new(Double)),
-        None if name == "spawn" => Ok(Box::new(Real::spawn("redis-server")?)),
-        Some(("spawn", program)) => Ok(Box::new(Real::spawn(program)?)),
-        Some(("redis", _)) => Ok(Box::new(Real::at(name)?)),
-        _ => Err(format!("unknown backend {name:?}: double, spawn or redis://HOST:PORT").into()),
     }
 }
 

@@ -1,12 +1,12 @@
 //! `redouble-check replay`: one scenario, step by step.
 
-use super::{Fallible, backend, select};
+use super::{Fallible, place::Where, select};
 use clap::Args;
 use redouble_conformance::{
     checker::{Finding, Property},
     report::{Saved, terminal},
     runner::{Judged, judge},
-    scenario::{Scenario, generate::Generator},
+    scenario::{Scenario, fixed, generate::Generator},
     subject::Suspect,
     verdict::claim,
 };
@@ -22,7 +22,7 @@ use std::{
 #[derive(Args)]
 pub(super) struct Replay {
     /// A saved scenario; - reads it from standard input.
-    #[arg(required_unless_present = "seed")]
+    #[arg(required_unless_present_any = ["seed", "fixed"])]
     file: Option<PathBuf>,
     /// The scenario of this seed instead of a file.
     #[arg(long, value_name = "S", requires = "lock", conflicts_with = "file")]
@@ -33,9 +33,11 @@ pub(super) struct Replay {
     /// The lock to play it with [default: the one in the file].
     #[arg(long, value_name = "NAME")]
     lock: Option<String>,
-    /// Where to run, as without subcommand.
-    #[arg(long, value_name = "WHERE", default_value = "double")]
-    backend: String,
+    /// A fixed scenario instead of a file, by its name (see --list).
+    #[arg(long, value_name = "NAME", requires = "lock", conflicts_with_all = ["file", "seed"])]
+    fixed: Option<String>,
+    #[command(flatten)]
+    place: Where,
 }
 
 pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
@@ -47,12 +49,15 @@ pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
         return Err("one lock is needed".into());
     };
     let suspect = (lock.row.make)();
-    let (scenario, property) = match (saved, args.seed) {
-        (Some(saved), _) => (saved.scenario, Some(saved.property)),
-        (None, Some(seed)) => (generated(&*suspect, args.fault.as_ref(), seed)?, None),
-        (None, None) => return Err("a file or a seed is needed".into()),
+    let (scenario, property) = match (saved, args.seed, &args.fixed) {
+        (Some(saved), ..) => (saved.scenario, Some(saved.property)),
+        (None, Some(seed), _) => (generated(&*suspect, args.fault.as_ref(), seed)?, None),
+        (None, None, Some(name)) => (by_name(&*suspect, name)?, None),
+        (None, None, None) => {
+            return Err("a file, a seed or a fixed scenario is needed".into());
+        }
     };
-    let backend = backend(&args.backend)?;
+    let backend = args.place.open()?;
     let scenario = backend.lease_ms().map_or_else(
         || scenario.clone(),
         |lease_ms| scenario.snapped().scaled(lease_ms),
@@ -90,6 +95,13 @@ fn generated(suspect: &dyn Suspect, fault: Option<&String>, seed: u64) -> Fallib
         return Err("this fault cannot strike there".into());
     }
     Ok(generator.scenario(seed))
+}
+
+fn by_name(suspect: &dyn Suspect, name: &str) -> Fallible<Scenario> {
+    let fixed = fixed::all().find(|fixed| fixed.name == name);
+    let fixed = fixed.ok_or_else(|| format!("no scenario is called {name:?} (see --list)"))?;
+    let scenario = fixed.scenario(suspect.promises());
+    Ok(scenario.ok_or("this scenario is not written for such a lock")?)
 }
 
 fn broken(judged: &Judged) -> impl Iterator<Item = Property> {

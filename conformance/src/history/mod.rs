@@ -81,6 +81,18 @@ pub enum Kind {
     Latch(u32),
 }
 
+impl Kind {
+    /// How all of it is taken, where it is a lock.
+    #[must_use]
+    pub const fn whole(self) -> Option<Mode> {
+        match self {
+            Self::Mutex | Self::ReadWrite => Some(Mode::Exclusive),
+            Self::Semaphore(permits) => Some(Mode::Permits(permits)),
+            Self::Admission(_) | Self::Latch(_) => None,
+        }
+    }
+}
+
 /// A request waits for its reply for a fraction of the lease.
 pub const REQUESTS_PER_LEASE: u32 = 6;
 

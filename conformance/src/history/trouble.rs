@@ -144,7 +144,8 @@ impl Diary {
                 let arrived = arrived.saturating_add(Duration::from_millis(by_ms));
                 self.add(Trouble::Messages, host, node, from, arrived);
             }
-            Fault::Partition { .. }
+            Fault::Hold { .. }
+            | Fault::Partition { .. }
             | Fault::NodePause { .. }
             | Fault::ErrorReply { .. }
             | Fault::FlushScripts { .. }

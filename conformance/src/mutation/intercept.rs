@@ -3,7 +3,7 @@
 use crate::{
     backend::{Backend, Later, Opened, Servers, View},
     differential::reply_len,
-    scenario::{Capability, Fault, Topology},
+    scenario::{Capability, Fault, Scenario},
     simulation::Transport,
 };
 use redis::RedisConnectionInfo;
@@ -12,6 +12,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -48,9 +49,9 @@ impl<B: Backend> Backend for Intercept<B> {
         self.backend.can(capability)
     }
 
-    fn open(&self, seed: u64, topology: Topology) -> Later<'_, io::Result<Opened>> {
+    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
         Box::pin(async move {
-            let opened = self.backend.open(seed, topology).await?;
+            let opened = self.backend.open(scenario).await?;
             let change = Arc::clone(&self.change);
             Ok(Opened {
                 servers: Arc::new(Intercepted {
@@ -105,12 +106,24 @@ impl Servers for Intercepted {
         self.servers.master()
     }
 
+    fn pauses(&self) -> bool {
+        self.servers.pauses()
+    }
+
     fn strike(&self, fault: Fault) {
         self.servers.strike(fault);
     }
 
     fn heal(&self, fault: Fault) {
         self.servers.heal(fault);
+    }
+
+    fn gap(&self) -> Duration {
+        self.servers.gap()
+    }
+
+    fn failure(&self) -> Option<io::Error> {
+        self.servers.failure()
     }
 }
 

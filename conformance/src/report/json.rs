@@ -3,7 +3,7 @@
 use super::{Group, Saved, fault_of, listed, verdict, without_variant};
 use crate::{
     checker::Property,
-    runner::{Outcome, Trial},
+    runner::{FixedRuns, Outcome, Trial},
     subject::Expected,
     verdict::{CALM, Cell, Claim, MIXED, claim},
 };
@@ -92,6 +92,33 @@ const fn seen(cell: &Cell) -> &'static str {
     }
 }
 
+/// What came of the fixed scenarios; null if none were played.
+fn fixed(runs: &FixedRuns) -> Value {
+    if runs.there == 0 {
+        return Value::Null;
+    }
+    let lacking = runs.unsupported.iter();
+    let lacking = lacking.map(|(need, count)| (need.name().to_owned(), json!(count)));
+    let disagreements = runs.disagreements.iter().map(|it| {
+        json!({
+            "scenario": it.scenario,
+            "property": it.property.id(),
+            "broken_on": if it.on_real.is_some() { "real" } else { "double" },
+            "message": it.on_real,
+        })
+    });
+    json!({
+        "there": runs.there,
+        "played": runs.played,
+        "unsupported": lacking.collect::<Map<_, _>>(),
+        "silent": runs.silent,
+        "inconclusive": runs.inconclusive,
+        "repeated": runs.repeated,
+        "compared": runs.compared,
+        "disagreements": disagreements.collect::<Vec<_>>(),
+    })
+}
+
 fn subject(trial: &Trial) -> Value {
     let sights = trial.coverage.sights();
     let sights = sights.map(|(name, count)| (name.to_owned(), json!(count)));
@@ -100,6 +127,7 @@ fn subject(trial: &Trial) -> Value {
             "property": example.property.id(),
             "fault": fault_of(&example.scenario),
             "seed": example.seed,
+            "fixed": example.fixed,
             "events": example.scenario.events.len(),
             "events_before": example.events_before,
             "shrink_runs": example.shrink_runs,
@@ -133,6 +161,7 @@ fn subject(trial: &Trial) -> Value {
         "grants": trial.coverage.grants,
         "unsupported": trial.unsupported,
         "inconclusive": trial.inconclusive,
+        "fixed": fixed(&trial.fixed),
         "seconds": trial.elapsed.as_secs_f64(),
         "seen_in_runs": sights.collect::<Map<_, _>>(),
         "counterexamples": examples.collect::<Vec<_>>(),

@@ -80,6 +80,19 @@ fn cases(trial: &Trial) -> Vec<Case> {
             Some(Case { name, said })
         })
         .collect();
+    if trial.fixed.compared > 0 {
+        let name = "is the same on the double".to_owned();
+        let told = trial.fixed.disagreements.iter().map(ToString::to_string);
+        let told: Vec<String> = told.collect();
+        let said = match told.len() {
+            0 => Said::Passed,
+            count => Said::Failed {
+                message: format!("{count} verdicts are not"),
+                text: told.join("\n"),
+            },
+        };
+        cases.push(Case { name, said });
+    }
     if let Expected::Convicted(of) = trial.expected {
         let ids: Vec<&str> = of.iter().map(|property| property.id()).collect();
         let said = match trial.outcome() {

@@ -21,7 +21,10 @@ use crate::{
     subject::Expected,
     verdict::{CALM, MIXED, row_of},
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// The rows of the verdict matrix, in order.
 fn rows() -> impl Iterator<Item = &'static str> {
@@ -44,6 +47,7 @@ pub fn verdict(trial: &Trial) -> String {
     match (trial.expected, trial.outcome()) {
         (Expected::Sound, Outcome::AsExpected) => "sound".to_owned(),
         (_, Outcome::Open) if trial.coverage.runs == 0 => "nothing was run".to_owned(),
+        (Expected::Sound, _) if broken.is_empty() => disagrees(trial),
         (Expected::Sound, _) => format!("BREAKS ITS PROMISE: {}", ids(&broken).join(", ")),
         (Expected::Convicted(of), Outcome::AsExpected) => {
             let (asked, more): (Vec<_>, Vec<_>) = broken.iter().partition(|it| of.contains(it));
@@ -53,11 +57,24 @@ pub fn verdict(trial: &Trial) -> String {
             };
             format!("convicted of {}{also}", ids(&asked).join(", "))
         }
+        (Expected::Convicted(_), Outcome::Differs) if !trial.fixed.disagreements.is_empty() => {
+            disagrees(trial)
+        }
         (Expected::Convicted(of), Outcome::Differs) => {
             format!("NOT CONVICTED of {}", ids(of).join(" or "))
         }
         (Expected::Convicted(_), Outcome::Open) => "not convicted in so few runs".to_owned(),
     }
+}
+
+fn disagrees(trial: &Trial) -> String {
+    let runs = trial.fixed.disagreements.iter();
+    let names: BTreeSet<&str> = runs.map(|it| it.scenario).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    format!(
+        "THE DOUBLE AND THE REAL SERVER DISAGREE: {}",
+        names.join(", ")
+    )
 }
 
 /// Something that a timeline shows at a point in time.

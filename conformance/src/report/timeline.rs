@@ -435,7 +435,9 @@ impl<'a> Drawing<'a> {
             Fault::Crash { host } => ("down", self.host(host)),
             Fault::Suspend { host } => ("paused", self.host(host)),
             Fault::Drift { host, .. } | Fault::WallClock { host, .. } => ("skew", self.host(host)),
-            Fault::Delay { host, node, .. } => ("delay", links(host, node)),
+            Fault::Delay { host, node, .. } | Fault::Hold { host, node, .. } => {
+                ("delay", links(host, node))
+            }
             Fault::Partition { host, node, .. } => ("partition", links(host, node)),
             Fault::SplitBrain { host } => ("partition", links(host, None)),
             // The connection that it strikes has a mark.

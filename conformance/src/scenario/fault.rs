@@ -1,6 +1,7 @@
 //! What can go wrong: in client processes, on their links, at the servers.
 
 use super::nemesis::DRIFT_PPM_MAX;
+use crate::history::OpId;
 use serde::{Deserialize, Serialize};
 
 /// What can go wrong.
@@ -50,6 +51,24 @@ pub enum Fault {
         /// Which way; both if not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         direction: Option<Direction>,
+    },
+    /// A gate on the link: from its beginning on so many messages pass, later ones wait for the end of
+    /// the span, or of an operation. What a client has then heard and what it has not is no matter of
+    /// time.
+    Hold {
+        /// Whose link.
+        host: u8,
+        /// To which node; to each if not said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<u8>,
+        /// Which way.
+        direction: Direction,
+        /// How many messages pass.
+        #[serde(default)]
+        after: u32,
+        /// The operation whose end opens the gate early.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<OpId>,
     },
     /// The client process dies; after the span it starts anew.
     Crash {
@@ -230,6 +249,7 @@ impl Fault {
             Self::Pause { host }
             | Self::Suspend { host }
             | Self::Delay { host, .. }
+            | Self::Hold { host, .. }
             | Self::Cut { host, .. }
             | Self::Partition { host, .. }
             | Self::Crash { host }
@@ -258,9 +278,10 @@ impl Fault {
             | Self::NodeDrift { node, .. }
             | Self::NodeFreeze { node }
             | Self::Evict { node } => Some(node),
-            Self::Delay { node, .. } | Self::Cut { node, .. } | Self::Partition { node, .. } => {
-                node.as_mut()
-            }
+            Self::Delay { node, .. }
+            | Self::Hold { node, .. }
+            | Self::Cut { node, .. }
+            | Self::Partition { node, .. } => node.as_mut(),
             Self::Pause { .. }
             | Self::Suspend { .. }
             | Self::Crash { .. }
@@ -304,8 +325,10 @@ impl Fault {
     /// The same on all links, if it is one of the network.
     #[must_use]
     pub fn on_all_links(mut self) -> Self {
-        if let Self::Delay { node, .. } | Self::Cut { node, .. } | Self::Partition { node, .. } =
-            &mut self
+        if let Self::Delay { node, .. }
+        | Self::Hold { node, .. }
+        | Self::Cut { node, .. }
+        | Self::Partition { node, .. } = &mut self
         {
             *node = None;
         }
@@ -323,6 +346,7 @@ impl Fault {
             }
             Self::Pause { .. }
             | Self::Suspend { .. }
+            | Self::Hold { .. }
             | Self::Cut { .. }
             | Self::Partition { .. }
             | Self::Crash { .. }
@@ -367,6 +391,7 @@ impl Fault {
         match self {
             Self::Pause { .. }
             | Self::Delay { .. }
+            | Self::Hold { .. }
             | Self::Cut { .. }
             | Self::Partition { .. }
             | Self::Crash { .. }
@@ -390,7 +415,7 @@ impl Fault {
         match self {
             Self::Pause { .. } => "pause",
             Self::Suspend { .. } => "suspend",
-            Self::Delay { .. } => "delay",
+            Self::Delay { .. } | Self::Hold { .. } => "delay",
             Self::Cut { .. } => "cut",
             Self::Partition { .. } => "partition",
             Self::Crash { .. } => "crash",

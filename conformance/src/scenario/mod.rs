@@ -2,6 +2,7 @@
 
 mod event;
 mod fault;
+pub mod fixed;
 pub mod generate;
 pub mod nemesis;
 mod op;

@@ -134,6 +134,15 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
             let (to, by) = (To(node), Ms(by_ms));
             write!(f, "{direction} of {client}{to} take {by} longer{span}")
         }
+        Fault::Hold {
+            node,
+            direction,
+            after,
+            ..
+        } => {
+            let (to, passed) = (To(node), Passed(after));
+            write!(f, "{direction} of {client}{to} are held{passed}{span}")
+        }
         Fault::Cut { node, lost, .. } => {
             let what = match lost {
                 Lost::Request => "its request lost",
@@ -202,6 +211,19 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
                 f,
                 "{client} alone sees a replica promoted beside its master{span}"
             )
+        }
+    }
+}
+
+/// How many messages have passed before.
+struct Passed(u32);
+
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            1 => f.write_str(" behind the next one"),
+            count => write!(f, " behind the next {count}"),
         }
     }
 }

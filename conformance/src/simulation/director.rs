@@ -3,7 +3,6 @@
 
 use super::{
     held,
-    player::whole,
     world::{PROBE_OP, World},
 };
 use crate::{
@@ -75,13 +74,19 @@ impl World {
             Fault::Crash { host } => self.crash(host),
             // Told by its own entry, if there is a message that it strikes.
             Fault::Cut { .. } => {}
-            // They lie in the links and the clocks of clients. So does a pause of a node: requests
-            // that it executed all at once when it is back could not be told apart.
+            // They lie in the links and the clocks of clients. So does a pause of a node that can be
+            // observed: requests that it executed all at once when it is back could not be told apart.
             Fault::Delay { .. }
+            | Fault::Hold { .. }
             | Fault::Partition { .. }
             | Fault::Drift { .. }
-            | Fault::WallClock { .. }
-            | Fault::NodePause { .. } => self.recorder.record(What::Strikes { fault }),
+            | Fault::WallClock { .. } => self.recorder.record(What::Strikes { fault }),
+            Fault::NodePause { .. } => {
+                self.recorder.record(What::Strikes { fault });
+                if self.network.servers.pauses() {
+                    self.network.servers.strike(fault);
+                }
+            }
             Fault::NodeCrash { .. }
             | Fault::ErrorReply { .. }
             | Fault::FlushScripts { .. }
@@ -111,10 +116,16 @@ impl World {
             Fault::Crash { host } => self.restart(host, at_ms),
             Fault::Cut { .. } => {}
             Fault::Delay { .. }
+            | Fault::Hold { .. }
             | Fault::Partition { .. }
             | Fault::Drift { .. }
-            | Fault::WallClock { .. }
-            | Fault::NodePause { .. } => self.recorder.record(What::Heals { fault }),
+            | Fault::WallClock { .. } => self.recorder.record(What::Heals { fault }),
+            Fault::NodePause { .. } => {
+                if self.network.servers.pauses() {
+                    self.network.servers.heal(fault);
+                }
+                self.recorder.record(What::Heals { fault });
+            }
             Fault::NodeCrash { .. }
             | Fault::ErrorReply { .. }
             | Fault::FlushScripts { .. }
@@ -174,11 +185,11 @@ impl World {
 
     /// Asks for the lock on a host without faults, as long as a dead holder's lease can last.
     fn probe(self: &Arc<Self>) {
-        let Some(mode) = whole(self.promises.kind) else {
+        let Some(mode) = self.promises.kind.whole() else {
             return self.spawner.stop();
         };
         let mut player = self.prober();
-        let (spawner, wait_ms) = (self.spawner.clone(), self.scenario.lease_ms * 3 / 2);
+        let (spawner, wait_ms) = (self.spawner.clone(), self.scenario.lease_ms * 2);
         let asks = Op::Acquire { mode, wait_ms };
         player.host.clone().spawn(async move {
             player.perform(PROBE_OP, asks).await;

@@ -7,6 +7,7 @@ pub(crate) mod chance;
 mod clock;
 mod connection;
 mod director;
+mod gate;
 mod host;
 mod listener;
 mod network;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     backend::Servers,
-    history::PROBE_HOST,
+    history::{OpId, PROBE_HOST},
     scenario::{Fault, Scenario, Topology},
 };
 use std::{
@@ -34,7 +34,11 @@ impl Network {
         let hosts = scenario.hosts().into_iter().chain([PROBE_HOST]);
         let nodes = scenario.topology.addresses();
         let links = hosts.flat_map(|host| (0..nodes).map(move |node| (host, node)));
-        let plan = |(host, node)| ((host, node), Arc::new(LinkPlan::of(scenario, host, node)));
+        let halts = !servers.pauses();
+        let plan = |(host, node)| {
+            let plan = LinkPlan::of(scenario, host, node, halts);
+            ((host, node), Arc::new(plan))
+        };
         Self {
             servers,
             topology: scenario.topology,
@@ -110,6 +114,11 @@ impl Network {
     /// The plan of the link to the first address: what befalls all that a client sends.
     pub(crate) fn plan(&self, host: u8) -> Option<&Arc<LinkPlan>> {
         self.plans.get(&(host, 0))
+    }
+
+    /// An operation has ended: gates that waited for that open.
+    pub(crate) fn ended(&self, op: OpId) {
+        self.plans.values().for_each(|plan| plan.ended(op));
     }
 
     /// Whether no message is under way.

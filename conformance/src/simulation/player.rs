@@ -7,7 +7,7 @@ use super::{
     world::{Watch, World},
 };
 use crate::{
-    history::{Access, Actor, CANCELLED, Call, Kind, Mode, OpId, Refusal, What},
+    history::{Access, Actor, CANCELLED, Call, OpId, Refusal, What},
     scenario::Op,
     subject::{AnyGrant, AnyLock, BoxError, Granted, NotOffered},
 };
@@ -82,6 +82,11 @@ impl Player {
 
     pub(super) async fn perform(&mut self, id: OpId, op: Op) {
         self.host.begin_event(id);
+        self.carry_out(id, op).await;
+        self.world.network.ended(id);
+    }
+
+    async fn carry_out(&mut self, id: OpId, op: Op) {
         let wait = Duration::from_millis;
         match op {
             Op::Try { mode } => self.acquire(id, Call::Try { mode }, NEVER).await,
@@ -391,14 +396,5 @@ impl<F: Future + Unpin> Future for GiveUp<F> {
         }
         self.polls = self.polls.saturating_sub(u32::from(self.polls != NEVER));
         Pin::new(&mut self.future).poll(cx).map(Some)
-    }
-}
-
-/// How the probe takes a lock of each kind: all of it.
-pub(super) const fn whole(kind: Kind) -> Option<Mode> {
-    match kind {
-        Kind::Mutex | Kind::ReadWrite => Some(Mode::Exclusive),
-        Kind::Semaphore(permits) => Some(Mode::Permits(permits)),
-        Kind::Admission(_) | Kind::Latch(_) => None,
     }
 }

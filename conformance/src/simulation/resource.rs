@@ -97,11 +97,12 @@ impl Resource {
     }
 
     async fn travel(&self, host: u8, direction: Direction) {
+        let plan = self.network.plan(host);
+        if let Some(plan) = plan {
+            plan.pass(direction, &self.recorder).await;
+        }
         let now = self.recorder.now();
-        let takes = self
-            .network
-            .plan(host)
-            .map(|plan| plan.delay(direction, now));
+        let takes = plan.map(|plan| plan.delay(direction, now));
         let due = {
             let mut state = held(&self.state);
             let way = (host, direction == Direction::Requests);

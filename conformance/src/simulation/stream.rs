@@ -4,9 +4,9 @@
 //! they travel on while the client is paused and after it died. The link knows bytes and times
 //! only, the same on every backend: what was written by one call is a message.
 
-use super::{chance, recorder::Recorder};
+use super::{chance, gate::Gate, recorder::Recorder};
 use crate::{
-    history::What,
+    history::{OpId, What},
     scenario::{Direction, Fault, Lost, Scenario},
 };
 use std::{
@@ -15,7 +15,7 @@ use std::{
     io,
     pin::{Pin, pin},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
@@ -56,6 +56,9 @@ pub(crate) struct LinkPlan {
     partitions: Vec<(Duration, Duration, Option<Direction>)>,
     /// When the server stands still: it reads nothing and writes nothing.
     halts: Vec<(Duration, Duration)>,
+    gates: Vec<Gate>,
+    /// Who waits at the gates, if there are any.
+    pipes: Mutex<Vec<Weak<Mutex<Pipe>>>>,
     /// Which of the cuts have struck; each strikes once.
     struck: Mutex<Vec<bool>>,
     /// Whatever is still under way never arrives.
@@ -67,8 +70,9 @@ pub(crate) struct LinkPlan {
 }
 
 impl LinkPlan {
-    pub(crate) fn of(scenario: &Scenario, host: u8, node: u8) -> Self {
-        let (mut delays, mut cuts) = (Vec::new(), Vec::new());
+    /// `halts_here`: a server that stands still does so in its links.
+    pub(crate) fn of(scenario: &Scenario, host: u8, node: u8, halts_here: bool) -> Self {
+        let (mut delays, mut cuts, mut gates) = (Vec::new(), Vec::new(), Vec::new());
         let (mut partitions, mut halts) = (Vec::new(), Vec::new());
         let theirs = scenario.faults().filter(|(.., fault)| {
             fault.host().is_none_or(|of| of == host) && fault.node().is_none_or(|of| of == node)
@@ -85,10 +89,14 @@ impl LinkPlan {
             } else if let Fault::Partition { direction, .. } = fault {
                 partitions.push((from, to, direction));
             } else if let Fault::NodePause { .. } = fault {
-                halts.push((from, to));
+                if halts_here {
+                    halts.push((from, to));
+                }
             } else if matches!(fault, Fault::SplitBrain { .. }) {
                 // The client comes to the other side by dialling anew.
                 cuts.push((from, to, Lost::Request));
+            } else {
+                gates.extend(Gate::of(fault, from, to));
             }
         }
         let struck = Mutex::new(vec![false; cuts.len()]);
@@ -102,6 +110,8 @@ impl LinkPlan {
             cuts,
             partitions,
             halts,
+            gates,
+            pipes: Mutex::default(),
             struck,
             forgotten: AtomicBool::new(false),
             under_way: AtomicUsize::new(0),
@@ -125,6 +135,33 @@ impl LinkPlan {
     /// theirs, but keep the lock from the probe.
     pub(crate) fn forget(&self) {
         self.forgotten.store(true, Ordering::Relaxed);
+    }
+
+    /// An operation has ended: gates that waited for that open.
+    pub(crate) fn ended(&self, op: OpId) {
+        let opened = self.gates.iter().filter(|gate| gate.ended(op)).count();
+        if opened > 0 {
+            let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+            pipes.retain(|pipe| pipe.strong_count() > 0);
+            for pipe in pipes.iter().filter_map(Weak::upgrade) {
+                lock(&pipe).wake_link();
+            }
+        }
+    }
+
+    /// The gate that holds a message sent now, and until when.
+    fn gate(&self, direction: Direction, now: Duration) -> Option<(usize, Duration)> {
+        let gates = self.gates.iter().enumerate();
+        let mut holding = gates.filter_map(|(at, gate)| Some((at, gate.holds(direction, now)?)));
+        holding.next()
+    }
+
+    /// Waits as long as a gate holds a message that is sent now.
+    pub(super) async fn pass(&self, direction: Direction, recorder: &Recorder) {
+        if let Some((gate, until)) = self.gate(direction, recorder.now()) {
+            let opening = self.gates[gate].opening();
+            let _ = tokio::time::timeout_at(recorder.instant(until), opening).await;
+        }
     }
 
     /// How long a message takes that is sent now.
@@ -303,6 +340,8 @@ impl Drop for ClientEnd {
 struct Message {
     bytes: Vec<u8>,
     due: Duration,
+    /// The gate that it waits at.
+    gate: Option<usize>,
     /// Its name in the record.
     name: usize,
 }
@@ -334,6 +373,10 @@ impl Link {
         let pipe = Arc::new(Mutex::new(Pipe::default()));
         let end = ClientEnd(Arc::clone(&pipe), Arc::clone(&plan));
         plan.ends.fetch_add(1, Ordering::Relaxed);
+        if !plan.gates.is_empty() {
+            let mut pipes = plan.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+            pipes.push(Arc::downgrade(&pipe));
+        }
         let link = Self {
             pipe,
             plan,
@@ -361,11 +404,38 @@ impl Link {
         lock(&self.pipe).end(Ended::Reset);
     }
 
-    fn due(&mut self, direction: Direction, now: Duration) -> Duration {
-        let due = self.plan.due(direction, now);
+    /// A message that is sent now.
+    fn message(&mut self, direction: Direction, now: Duration, bytes: Vec<u8>) -> Message {
+        let name = self.note(direction, &bytes);
+        let (due, gate) = match self.plan.gate(direction, now) {
+            Some((gate, until)) => (until, Some(gate)),
+            None => (self.plan.due(direction, now), None),
+        };
         let last = &mut self.last_due[direction as usize];
         *last = due.max(*last);
-        *last
+        Message {
+            bytes,
+            due: *last,
+            gate,
+            name,
+        }
+    }
+
+    /// Lets go what waits at gates that are open.
+    fn let_go(&mut self, now: Duration) {
+        if self.plan.gates.is_empty() {
+            return;
+        }
+        let queues = [&mut self.requests, &mut self.replies];
+        for (queue, last) in queues.into_iter().zip(&mut self.last_due) {
+            for message in queue {
+                let is_open = |gate: &usize| self.plan.gates[*gate].is_open();
+                if message.gate.take_if(|gate| is_open(gate)).is_some() {
+                    message.due = now;
+                    *last = now;
+                }
+            }
+        }
     }
 
     fn note(&self, direction: Direction, bytes: &[u8]) -> usize {
@@ -386,17 +456,24 @@ impl Link {
             return;
         }
         for bytes in sent {
-            let name = self.note(Direction::Requests, &bytes);
             match self.plan.cut(Direction::Requests, now) {
                 Some((Lost::Late, until)) => {
-                    let due = until;
-                    self.requests.push_back(Message { bytes, due, name });
+                    let name = self.note(Direction::Requests, &bytes);
+                    self.requests.push_back(Message {
+                        bytes,
+                        due: until,
+                        gate: None,
+                        name,
+                    });
                     return self.cut(Lost::Late);
                 }
-                Some((lost, _)) => return self.cut(lost),
+                Some((lost, _)) => {
+                    self.note(Direction::Requests, &bytes);
+                    return self.cut(lost);
+                }
                 None => {
-                    let due = self.due(Direction::Requests, now);
-                    self.requests.push_back(Message { bytes, due, name });
+                    let message = self.message(Direction::Requests, now, bytes);
+                    self.requests.push_back(message);
                 }
             }
         }
@@ -434,19 +511,19 @@ impl Link {
                 Poll::Pending => return Ok(true),
                 Poll::Ready(()) if buf.filled().is_empty() => return Ok(false),
                 Poll::Ready(()) => {
-                    let name = self.note(Direction::Replies, buf.filled());
                     if self.hang_up {
+                        self.note(Direction::Replies, buf.filled());
                         continue;
                     }
                     match self.plan.cut(Direction::Replies, now) {
-                        Some((lost, _)) => self.cut(lost),
+                        Some((lost, _)) => {
+                            self.note(Direction::Replies, buf.filled());
+                            self.cut(lost);
+                        }
                         None => {
-                            let due = self.due(Direction::Replies, now);
-                            self.replies.push_back(Message {
-                                bytes: buf.filled().to_vec(),
-                                due,
-                                name,
-                            });
+                            let bytes = buf.filled().to_vec();
+                            let message = self.message(Direction::Replies, now, bytes);
+                            self.replies.push_back(message);
                         }
                     }
                 }
@@ -519,6 +596,7 @@ impl Future for Link {
                 }
             }
             let now = link.recorder.now();
+            link.let_go(now);
             link.collect(now);
             let open = link.deliver(cx, now).and_then(|()| link.receive(cx, now));
             link.hand_over(now);

@@ -79,8 +79,8 @@ pub fn run(
     }
     let runtime = builder.build()?;
     runtime.block_on(async {
+        let opened = backend.open(scenario).await?;
         let started = Instant::now();
-        let opened = backend.open(scenario.seed, scenario.topology).await?;
         let promises = subject.promises();
         let history = History {
             kind: promises.kind,
@@ -107,8 +107,11 @@ pub fn run(
             .metrics()
             .num_alive_tasks();
         world.network.servers.clean_up().await;
+        if let Some(failure) = world.network.servers.failure() {
+            return Err(RunError::OutOfReach(failure));
+        }
         let mut history = std::mem::take(&mut *world.recorder.history());
-        let gap = *held(&world.gap);
+        let gap = (*held(&world.gap)).max(world.network.servers.gap());
         history.terms.slack = gap;
         let Ran {
             steps,

@@ -5,7 +5,7 @@ mod node;
 
 use super::{Backend, Later, Opened, Servers, View};
 use crate::{
-    scenario::{Capability, Fault, Topology},
+    scenario::{Capability, Fault, Scenario, Topology},
     simulation::{Task, Transport},
 };
 use group::Group;
@@ -37,7 +37,8 @@ impl Backend for Double {
         true
     }
 
-    fn open(&self, seed: u64, topology: Topology) -> Later<'_, io::Result<Opened>> {
+    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
+        let (seed, topology) = (scenario.seed, scenario.topology);
         Box::pin(async move {
             let login = RedisConnectionInfo::default().set_skip_set_lib_name();
             let (group, drivers) = match topology {

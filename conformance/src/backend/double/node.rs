@@ -153,6 +153,7 @@ impl DoubleNode {
             Fault::Pause { .. }
             | Fault::Suspend { .. }
             | Fault::Delay { .. }
+            | Fault::Hold { .. }
             | Fault::Cut { .. }
             | Fault::Partition { .. }
             | Fault::Crash { .. }
@@ -196,6 +197,7 @@ impl DoubleNode {
             | Fault::Pause { .. }
             | Fault::Suspend { .. }
             | Fault::Delay { .. }
+            | Fault::Hold { .. }
             | Fault::Cut { .. }
             | Fault::Partition { .. }
             | Fault::Crash { .. }

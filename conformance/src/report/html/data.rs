@@ -2,7 +2,7 @@
 
 use crate::{
     checker::Property,
-    report::{Group, Saved, fault_of, listed, rows, timeline::Timeline, verdict},
+    report::{Group, Saved, fault_of, listed, rows, terminal, timeline::Timeline, verdict},
     runner::{Counterexample, Outcome, Trial},
     scenario::nemesis::NEMESES,
     subject::Expected,
@@ -66,6 +66,7 @@ fn subject(trial: &Trial) -> Value {
         "seconds": trial.elapsed.as_secs_f64(),
         "unsupported": trial.unsupported,
         "inconclusive": trial.inconclusive,
+        "fixed": terminal::fixed(trial),
         "sights": trial.coverage.sights().map(|(_, count)| count).collect::<Vec<_>>(),
         "cells": cells(trial),
         "examples": examples.map(|example| self::example(trial, example)).collect::<Vec<_>>(),

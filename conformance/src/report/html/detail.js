@@ -29,6 +29,7 @@ function facts(subject) {
   }
   if (subject.unsupported > 0) parts.push(` ${plural(subject.unsupported, "scenario")} cannot be played there.`);
   if (subject.inconclusive > 0) parts.push(` ${plural(subject.inconclusive, "run")} spoiled by the machine and repeated.`);
+  if (subject.fixed) parts.push(` The scenarios written by hand, ${subject.fixed}.`);
   return parts.join("");
 }
 

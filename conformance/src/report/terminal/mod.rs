@@ -32,6 +32,9 @@ pub fn line(trial: &Trial, width: usize) -> String {
     } else if !outside.is_empty() {
         says.push_str(&format!("; outside its guarantee: {}", outside.join(", ")));
     }
+    if let Some(fixed) = fixed(trial) {
+        says.push_str(&format!("; {fixed}"));
+    }
     for (count, what) in [
         (trial.unsupported, "cannot be played there"),
         (trial.inconclusive, "spoiled by the machine and repeated"),
@@ -44,6 +47,45 @@ pub fn line(trial: &Trial, width: usize) -> String {
         "  {sign}  {:width$} {runs:>7} runs {seconds:>6.1} s  {says}",
         trial.name
     )
+}
+
+/// What came of the fixed scenarios, if any were played.
+pub(super) fn fixed(trial: &Trial) -> Option<String> {
+    let runs = &trial.fixed;
+    if runs.there == 0 {
+        return None;
+    }
+    let mut text = format!("fixed: {} of {} played", runs.played, runs.there);
+    if !runs.unsupported.is_empty() {
+        let lacking = runs.unsupported.iter();
+        let lacking: Vec<String> = lacking
+            .map(|(need, count)| format!("{} {count}x", need.name()))
+            .collect();
+        text.push_str(&format!(", unsupported there: {}", lacking.join(", ")));
+    }
+    for (count, what) in [
+        (runs.silent, "convict it of nothing on the double"),
+        (runs.inconclusive, "inconclusive"),
+        (runs.repeated, "repeated"),
+        (runs.compared, "verdicts compared with the double"),
+        (runs.disagreements.len() as u64, "NOT THE SAME"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    }
+    Some(text)
+}
+
+/// Writes in which fixed scenarios a real server and the double do not agree.
+///
+/// # Errors
+/// If `out` does.
+pub fn disagreements(out: &mut impl Write, trial: &Trial) -> io::Result<()> {
+    for disagreement in &trial.fixed.disagreements {
+        writeln!(out, "  {}, {disagreement}", trial.name)?;
+    }
+    Ok(())
 }
 
 /// What broke, but not within what was promised.
@@ -181,10 +223,12 @@ fn heading(out: &mut impl Write, trial: &Trial, example: &Counterexample) -> io:
     let Counterexample {
         property,
         seed,
+        fixed,
         scenario,
         judged,
         ..
     } = example;
+    let seed = fixed.map_or_else(|| format!("seed {seed}"), str::to_owned);
     let (steps, fault) = (scenario.events.len(), fault_of(scenario));
     let verb = match trial.expected {
         Expected::Convicted(_) => "is convicted of",
@@ -192,7 +236,7 @@ fn heading(out: &mut impl Write, trial: &Trial, example: &Counterexample) -> io:
     };
     writeln!(
         out,
-        "  {} {verb} {property}: seed {seed}, {steps} steps, {fault}",
+        "  {} {verb} {property}: {seed}, {steps} steps, {fault}",
         trial.name
     )?;
     match judged.witness(*property) {

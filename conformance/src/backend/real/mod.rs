@@ -1,16 +1,19 @@
 //! A real Redis, on the wall clock: one that is started for the purpose, or one that is there.
 
+mod fleet;
+
 use super::{
     Backend, Later, Opened, Servers,
     redis_server::{self, RedisServer},
 };
 use crate::{
-    scenario::{Capability, Topology},
+    scenario::{Capability, Fault, Scenario, Topology, fixed},
     simulation::Transport,
 };
+use fleet::Fleet;
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, aio::MultiplexedConnection};
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     io,
     sync::{
         Arc,
@@ -20,18 +23,21 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// The lease on a real server, in milliseconds: long against the machine's scheduling gaps, short
-/// against the patience of whoever waits.
-const LEASE_MS: u64 = 300;
-
-/// A real Redis server. A started one ends with this value.
+/// A real Redis server, or several. Started ones end with this value, or with the run that they were
+/// started for.
 pub struct Real {
     name: String,
     address: (String, u16),
     login: RedisConnectionInfo,
     prefix: String,
     runs: AtomicU64,
-    _server: Option<RedisServer>,
+    own: Option<Own>,
+}
+
+/// The program that runs here, and the server that runs share to which nothing happens.
+struct Own {
+    program: OsString,
+    _server: RedisServer,
 }
 
 impl Real {
@@ -48,7 +54,10 @@ impl Real {
             login: RedisConnectionInfo::default().set_skip_set_lib_name(),
             prefix: prefix(),
             runs: AtomicU64::new(0),
-            _server: Some(server),
+            own: Some(Own {
+                program: program.to_owned(),
+                _server: server,
+            }),
         })
     }
 
@@ -58,6 +67,12 @@ impl Real {
     /// If the server cannot be started although it is there, or is demanded and missing.
     pub fn from_environment() -> io::Result<Option<Self>> {
         redis_server::find()?.map(Self::spawn).transpose()
+    }
+
+    /// The port of the server that runs share.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.address.1
     }
 
     /// Uses a server that is there. Only keys under a prefix of our own are touched.
@@ -78,7 +93,7 @@ impl Real {
             login: info.redis_settings().clone().set_skip_set_lib_name(),
             prefix: prefix(),
             runs: AtomicU64::new(0),
-            _server: None,
+            own: None,
         })
     }
 }
@@ -101,31 +116,85 @@ impl Backend for Real {
     }
 
     fn lease_ms(&self) -> Option<u64> {
-        Some(LEASE_MS)
+        Some(fixed::LEASE_MS)
     }
 
-    // The faults of clients and of the network are made on our side; all others are still missing.
+    // The faults of clients and of the network are made on our side, those of servers only where the
+    // servers are ours. Their clocks are the machine's, and they speak for themselves.
     fn can(&self, capability: Capability) -> bool {
-        capability == Capability::ClientClock
+        match capability {
+            Capability::ClientClock => true,
+            Capability::SeveralNodes
+            | Capability::Replicas
+            | Capability::NodeCrash
+            | Capability::Forgetting => self.own.is_some(),
+            Capability::ErrorReplies | Capability::NodeClock => false,
+        }
     }
 
-    fn open(&self, _seed: u64, _: Topology) -> Later<'_, io::Result<Opened>> {
+    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
         let nth = self.runs.fetch_add(1, Ordering::Relaxed);
-        let node = RealNode {
-            key: format!("{}:{nth}", self.prefix),
-            address: self.address.clone(),
-            login: self.login.clone(),
-        };
+        let key = format!("{}:{nth}", self.prefix);
         Box::pin(async move {
-            // A server that is out of reach is no finding about a lock.
-            node.call(&redis::cmd("PING")).await.map_err(|error| {
-                io::Error::other(format!("{} does not answer: {error}", self.name))
-            })?;
+            let servers: Arc<dyn Servers> = match &self.own {
+                Some(own) if !bears_company(scenario) => {
+                    let login = self.login.clone();
+                    Arc::new(Fleet::start(&own.program, key, login, scenario)?)
+                }
+                _ => Arc::new(self.shared(key).await?),
+            };
             Ok(Opened {
-                servers: Arc::new(node),
+                servers,
                 drivers: vec![],
             })
         })
+    }
+}
+
+/// Whether it can be played on a server that other runs use at the same time.
+fn bears_company(scenario: &Scenario) -> bool {
+    let mut faults = scenario.faults();
+    scenario.topology == Topology::ONE && !faults.any(|(.., fault)| strikes_servers(fault))
+}
+
+/// Whether a fault is made at the servers.
+fn strikes_servers(fault: Fault) -> bool {
+    match fault {
+        Fault::NodePause { .. }
+        | Fault::NodeCrash { .. }
+        | Fault::ErrorReply { .. }
+        | Fault::FlushScripts { .. }
+        | Fault::NodeClock { .. }
+        | Fault::NodeDrift { .. }
+        | Fault::NodeFreeze { .. }
+        | Fault::Evict { .. }
+        | Fault::FailOver
+        | Fault::SplitBrain { .. } => true,
+        Fault::Pause { .. }
+        | Fault::Suspend { .. }
+        | Fault::Delay { .. }
+        | Fault::Hold { .. }
+        | Fault::Cut { .. }
+        | Fault::Partition { .. }
+        | Fault::Crash { .. }
+        | Fault::Drift { .. }
+        | Fault::WallClock { .. } => false,
+    }
+}
+
+impl Real {
+    /// A key of its own on the server that all share.
+    async fn shared(&self, key: String) -> io::Result<RealNode> {
+        let node = RealNode {
+            key,
+            address: self.address.clone(),
+            login: self.login.clone(),
+        };
+        // A server that is out of reach is no finding about a lock.
+        node.call(&redis::cmd("PING"))
+            .await
+            .map_err(|error| io::Error::other(format!("{} does not answer: {error}", self.name)))?;
+        Ok(node)
     }
 }
 
@@ -158,11 +227,8 @@ impl Servers for RealNode {
     }
 
     fn dial(&self, _: u8) -> Later<'_, io::Result<Box<dyn Transport>>> {
-        Box::pin(async {
-            let stream = TcpStream::connect((&*self.address.0, self.address.1)).await?;
-            stream.set_nodelay(true)?;
-            Ok(Box::new(stream) as Box<dyn Transport>)
-        })
+        let (host, port) = &self.address;
+        Box::pin(dialled(host, *port))
     }
 
     fn clean_up(&self) -> Later<'_, ()> {
@@ -171,4 +237,10 @@ impl Servers for RealNode {
             let _ = self.call(redis::cmd("DEL").arg(&self.key)).await;
         })
     }
+}
+
+async fn dialled(host: &str, port: u16) -> io::Result<Box<dyn Transport>> {
+    let stream = TcpStream::connect((host, port)).await?;
+    stream.set_nodelay(true)?;
+    Ok(Box::new(stream))
 }

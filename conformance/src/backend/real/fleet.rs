@@ -1,0 +1,380 @@
+//! Servers that are started for one run alone, since the run stops, kills or replicates them.
+
+use super::super::{
+    Later, Servers,
+    redis_server::{self, CAN_PAUSE, RedisServer},
+};
+use crate::{
+    scenario::{Fault, Scenario, Topology},
+    simulation::Transport,
+};
+use redis::{Connection, RedisConnectionInfo};
+use std::{
+    ffi::OsStr,
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long replicas may take to come to hold what their master does.
+const SYNC_MAX: Duration = Duration::from_secs(10);
+/// How long a server may take to answer an order of ours. It is next door and has nothing else to do.
+const ANSWER_MAX: Duration = Duration::from_millis(200);
+
+/// What a server that has to outlive its death writes down at once.
+const KEEPING: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
+/// Replicas are served at once.
+const REPLICATED: [&str; 4] = ["--repl-diskless-sync-delay", "0", "--hz", "100"];
+
+pub(super) struct Fleet {
+    nodes: Vec<Node>,
+    master: AtomicU8,
+    key: String,
+    login: RedisConnectionInfo,
+    failure: Mutex<Option<io::Error>>,
+    starts: Arc<Starts>,
+}
+
+/// How long servers took to answer that were started while the run went on.
+#[derive(Default)]
+struct Starts {
+    longest_us: AtomicU64,
+    /// Since when those are awaited that do not answer yet.
+    awaited: Mutex<Vec<Instant>>,
+}
+
+impl Starts {
+    /// Watches a server that has just been started. It is asked from a thread of its own: the run goes on.
+    fn watch(self: &Arc<Self>, port: u16) {
+        let (starts, began) = (Arc::clone(self), Instant::now());
+        starts.awaited().push(began);
+        thread::spawn(move || {
+            while !redis_server::answers(port) && began.elapsed() < SYNC_MAX {
+                thread::sleep(Duration::from_millis(1));
+            }
+            starts.note(began.elapsed());
+            let mut awaited = starts.awaited();
+            if let Some(at) = awaited.iter().position(|&since| since == began) {
+                awaited.swap_remove(at);
+            }
+        });
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, Vec<Instant>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, took: Duration) {
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.longest_us.fetch_max(took, Ordering::Relaxed);
+    }
+
+    fn longest(&self) -> Duration {
+        for since in &*self.awaited() {
+            self.note(since.elapsed());
+        }
+        Duration::from_micros(self.longest_us.load(Ordering::Relaxed))
+    }
+}
+
+struct Node {
+    port: u16,
+    state: Mutex<State>,
+}
+
+/// Faults of a kind may overlap: the last one to end heals.
+struct State {
+    server: RedisServer,
+    pauses: u32,
+    crashes: u32,
+}
+
+impl Node {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a connection for orders.
+    fn connection(&self) -> io::Result<Connection> {
+        let open = || {
+            let client = redis::Client::open(("127.0.0.1", self.port))?;
+            let connection = client.get_connection_with_timeout(ANSWER_MAX)?;
+            connection.set_read_timeout(Some(ANSWER_MAX))?;
+            Ok(connection)
+        };
+        open().map_err(|error: redis::RedisError| io::Error::other(error.to_string()))
+    }
+
+    /// Gives an order.
+    fn order(&self, words: &[&str]) -> io::Result<()> {
+        let (&name, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let done = redis::cmd(name)
+            .arg(arguments)
+            .exec(&mut self.connection()?);
+        done.map_err(|error| io::Error::other(format!("{}: {error}", words.join(" "))))
+    }
+
+    /// Whether INFO says this of its replication.
+    fn says(&self, what: &str) -> io::Result<bool> {
+        let mut info = redis::cmd("INFO");
+        let told: redis::RedisResult<String> =
+            info.arg("replication").query(&mut self.connection()?);
+        let told = told.map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(told.contains(what))
+    }
+}
+
+impl Fleet {
+    /// Starts the servers of a scenario.
+    pub(super) fn start(
+        program: &OsStr,
+        key: String,
+        login: RedisConnectionInfo,
+        scenario: &Scenario,
+    ) -> io::Result<Self> {
+        let mut options: Vec<&str> = Vec::new();
+        let mut faults = scenario.faults();
+        if faults.any(|(.., fault)| matches!(fault, Fault::NodeCrash { keeps: true, .. })) {
+            options.extend(KEEPING);
+        }
+        let replicated = matches!(scenario.topology, Topology::Replicated { .. });
+        if replicated {
+            options.extend(REPLICATED);
+        }
+        let mut servers = vec![RedisServer::start(program, &options)?];
+        let port = servers[0].port().to_string();
+        if replicated {
+            options.extend(["--replicaof", "127.0.0.1", &port]);
+        }
+        for _ in 1..scenario.topology.servers() {
+            servers.push(RedisServer::begin(program, &options)?);
+        }
+        for server in &mut servers {
+            server.wait()?;
+        }
+        let node = |server: RedisServer| Node {
+            port: server.port(),
+            state: Mutex::new(State {
+                server,
+                pauses: 0,
+                crashes: 0,
+            }),
+        };
+        let fleet = Self {
+            nodes: servers.into_iter().map(node).collect(),
+            master: AtomicU8::new(0),
+            key,
+            login,
+            failure: Mutex::default(),
+            starts: Arc::default(),
+        };
+        if replicated {
+            fleet.wait_for_replicas()?;
+        }
+        Ok(fleet)
+    }
+
+    fn wait_for_replicas(&self) -> io::Result<()> {
+        let began = Instant::now();
+        let (master, replicas) = self.nodes.split_first().ok_or(io::ErrorKind::NotFound)?;
+        let all = format!("connected_slaves:{}", replicas.len());
+        loop {
+            let mut synced = master.says(&all)? && !master.says("state=wait")?;
+            for replica in replicas {
+                synced &= replica.says("master_link_status:up")?;
+            }
+            if synced {
+                return Ok(());
+            }
+            if began.elapsed() > SYNC_MAX {
+                let text = "the replicas do not come to hold what their master does";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn node(&self, node: u8) -> io::Result<&Node> {
+        let node = self.nodes.get(usize::from(node));
+        node.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// The replica whose turn it is to become master.
+    fn heir(&self) -> u8 {
+        (self.master() + 1) % u8::try_from(self.nodes.len()).unwrap_or(u8::MAX)
+    }
+
+    fn note(&self, done: io::Result<()>) {
+        if let Err(error) = done {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(error);
+        }
+    }
+
+    fn begin(&self, fault: Fault) -> io::Result<()> {
+        match fault {
+            Fault::NodePause { node } => {
+                let mut state = self.node(node)?.state();
+                state.pauses += 1;
+                state.server.pause()
+            }
+            Fault::NodeCrash { node, keeps } => {
+                let mut state = self.node(node)?.state();
+                state.crashes += 1;
+                if state.crashes == 1 {
+                    state.server.kill()?;
+                }
+                if keeps { Ok(()) } else { state.server.forget() }
+            }
+            Fault::FlushScripts { node } => self.unless_down(node, &["SCRIPT", "FLUSH"]),
+            Fault::Evict { node } => self.unless_down(node, &["UNLINK", &self.key]),
+            // From here on it hears nothing.
+            Fault::FailOver => self.node(self.heir())?.order(&["REPLICAOF", "NO", "ONE"]),
+            Fault::SplitBrain { .. } => {
+                let heir = self.heir();
+                self.node(heir)?.order(&["REPLICAOF", "NO", "ONE"])?;
+                self.master.store(heir, Ordering::Relaxed);
+                Ok(())
+            }
+            Fault::Pause { .. }
+            | Fault::Suspend { .. }
+            | Fault::Delay { .. }
+            | Fault::Hold { .. }
+            | Fault::Cut { .. }
+            | Fault::Partition { .. }
+            | Fault::Crash { .. }
+            | Fault::Drift { .. }
+            | Fault::WallClock { .. }
+            | Fault::ErrorReply { .. }
+            | Fault::NodeClock { .. }
+            | Fault::NodeDrift { .. }
+            | Fault::NodeFreeze { .. } => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Who is dead or stands still has nothing to forget, or does so later: it is not asked.
+    fn unless_down(&self, node: u8, words: &[&str]) -> io::Result<()> {
+        let node = self.node(node)?;
+        let (crashes, pauses) = {
+            let state = node.state();
+            (state.crashes, state.pauses)
+        };
+        if crashes > 0 {
+            return Ok(());
+        }
+        if pauses > 0 {
+            return Err(io::Error::other(format!(
+                "{}: the server stands still",
+                words.join(" ")
+            )));
+        }
+        node.order(words)
+    }
+
+    fn end(&self, fault: Fault) -> io::Result<()> {
+        match fault {
+            Fault::NodePause { node } => {
+                let mut state = self.node(node)?.state();
+                state.pauses = state.pauses.saturating_sub(1);
+                if state.pauses == 0 && state.crashes == 0 {
+                    state.server.resume()?;
+                }
+                Ok(())
+            }
+            Fault::NodeCrash { node, .. } => {
+                let mut state = self.node(node)?.state();
+                state.crashes = state.crashes.saturating_sub(1);
+                if state.crashes == 0 {
+                    state.server.restart()?;
+                    if state.pauses > 0 {
+                        state.server.pause()?;
+                    } else {
+                        self.starts.watch(state.server.port());
+                    }
+                }
+                Ok(())
+            }
+            Fault::FailOver => {
+                let (old, new) = (self.master(), self.heir());
+                self.master.store(new, Ordering::Relaxed);
+                self.follow(old, new)
+            }
+            Fault::SplitBrain { .. } => {
+                let new = self.master();
+                let nodes = 0..u8::try_from(self.nodes.len()).unwrap_or(u8::MAX);
+                let mut others = nodes.filter(|&node| node != new);
+                others.try_for_each(|old| self.follow(old, new))
+            }
+            Fault::Pause { .. }
+            | Fault::Suspend { .. }
+            | Fault::Delay { .. }
+            | Fault::Hold { .. }
+            | Fault::Cut { .. }
+            | Fault::Partition { .. }
+            | Fault::Crash { .. }
+            | Fault::Drift { .. }
+            | Fault::WallClock { .. }
+            | Fault::ErrorReply { .. }
+            | Fault::FlushScripts { .. }
+            | Fault::Evict { .. }
+            | Fault::NodeClock { .. }
+            | Fault::NodeDrift { .. }
+            | Fault::NodeFreeze { .. } => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Ends a server, which comes back as a replica.
+    fn follow(&self, old: u8, new: u8) -> io::Result<()> {
+        let port = self.node(new)?.port.to_string();
+        let mut state = self.node(old)?.state();
+        state.server.kill()?;
+        state.server.forget()?;
+        state
+            .server
+            .add_options(&["--replicaof", "127.0.0.1", &port]);
+        state.server.restart()
+    }
+}
+
+impl Servers for Fleet {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn login(&self) -> &RedisConnectionInfo {
+        &self.login
+    }
+
+    fn dial(&self, node: u8) -> Later<'_, io::Result<Box<dyn Transport>>> {
+        Box::pin(async move { super::dialled("127.0.0.1", self.node(node)?.port).await })
+    }
+
+    fn master(&self) -> u8 {
+        self.master.load(Ordering::Relaxed)
+    }
+
+    fn pauses(&self) -> bool {
+        CAN_PAUSE
+    }
+
+    fn strike(&self, fault: Fault) {
+        self.note(self.begin(fault));
+    }
+
+    fn heal(&self, fault: Fault) {
+        self.note(self.end(fault));
+    }
+
+    fn gap(&self) -> Duration {
+        self.starts.longest()
+    }
+
+    fn failure(&self) -> Option<io::Error> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take()
+    }
+}

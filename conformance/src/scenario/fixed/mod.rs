@@ -1,0 +1,303 @@
+//! Scenarios written by hand: each is one thing that is known to go wrong with locks, at times that a
+//! wall clock can keep. They are the same on every backend, so verdicts can be compared.
+//!
+//! Times are in sixths of a lease, and nothing happens at the very end of one. What has to happen
+//! between two messages is held at a gate ([`Fault::Hold`]) and not timed.
+
+mod clients;
+mod contention;
+mod kinds;
+mod network;
+mod nodes;
+
+use super::{Event, Fault, Happening, Op, Scenario, Schedule, Topology};
+use crate::{
+    history::{Actor, Kind, Mode, OpId},
+    subject::Promises,
+};
+
+/// The lease in milliseconds: long against the gaps in which a machine does not let us run, short
+/// against the patience of whoever waits.
+pub const LEASE_MS: u64 = 360;
+
+/// In how many parts a lease is divided.
+const UNITS_PER_LEASE: u64 = 6;
+
+/// How long a message takes at most.
+const LATENCY_MS: u64 = 2;
+
+/// A scenario with a name.
+pub struct Fixed {
+    /// Its name.
+    pub name: &'static str,
+    /// What happens in it, in a few words.
+    pub summary: &'static str,
+    fits: Fits,
+    steps: &'static [Step],
+}
+
+/// Which locks a scenario is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fits {
+    /// Whatever is held by one owner at a time, or can be taken as a whole.
+    Locks,
+    /// Those of them whose holder may take them again.
+    Reentrant,
+    /// Those of them on several nodes.
+    SeveralNodes,
+    /// Those of them on a master with replicas.
+    Replicated,
+    /// Locks for readers and writers.
+    ReadWrite,
+    /// Semaphores of so many permits.
+    Semaphores(u32),
+    /// Latches.
+    Latches,
+    /// Counters that let the first few in.
+    Admissions,
+}
+
+/// Something that happens, in sixths of a lease.
+#[derive(Clone, Copy)]
+struct Step {
+    at: u64,
+    happening: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Op(Actor, Op),
+    /// With its end.
+    Fault(u64, Fault),
+}
+
+/// All of them.
+pub fn all() -> impl Iterator<Item = &'static Fixed> {
+    let lists = [
+        contention::ALL,
+        clients::ALL,
+        network::ALL,
+        nodes::ALL,
+        kinds::ALL,
+    ];
+    lists.into_iter().flatten()
+}
+
+impl Fixed {
+    /// The scenario for a lock that promises this; `None` if it is not written for such locks.
+    #[must_use]
+    pub fn scenario(&self, promises: Promises) -> Option<Scenario> {
+        if !self.fits.suits(promises) {
+            return None;
+        }
+        let nodes = promises.topology.servers();
+        let steps = (0..).zip(self.steps);
+        let there = steps.filter(|(_, step)| match step.happening {
+            What::Op(..) => true,
+            What::Fault(_, fault) => fault.node().is_none_or(|node| node < nodes),
+        });
+        let mut events: Vec<Event> = there.map(|(id, step)| step.event(id, promises)).collect();
+        events.sort_by_key(|event| event.at_ms);
+        Some(Scenario {
+            seed: 0,
+            lease_ms: LEASE_MS,
+            schedule: Schedule::Random,
+            latency_ms: LATENCY_MS,
+            topology: promises.topology,
+            events,
+        })
+    }
+}
+
+impl Fits {
+    fn suits(self, promises: Promises) -> bool {
+        let is_lock = promises.kind.whole().is_some();
+        match self {
+            Self::Locks => is_lock,
+            Self::Reentrant => is_lock && promises.reentrant,
+            Self::SeveralNodes => is_lock && matches!(promises.topology, Topology::Nodes(2..)),
+            Self::Replicated => is_lock && matches!(promises.topology, Topology::Replicated { .. }),
+            Self::ReadWrite => promises.kind == Kind::ReadWrite,
+            Self::Semaphores(permits) => promises.kind == Kind::Semaphore(permits),
+            Self::Latches => matches!(promises.kind, Kind::Latch(_)),
+            Self::Admissions => matches!(promises.kind, Kind::Admission(_)),
+        }
+    }
+}
+
+const fn ms(units: u64) -> u64 {
+    units * LEASE_MS / UNITS_PER_LEASE
+}
+
+impl Step {
+    fn event(self, id: OpId, promises: Promises) -> Event {
+        let happening = match self.happening {
+            What::Op(actor, op) => Happening::Op {
+                actor,
+                op: taking(op, promises.kind).map_ms(ms),
+            },
+            What::Fault(to, fault) => {
+                let fault = match promises.topology.addresses() {
+                    1 => fault.on_all_links(),
+                    _ => fault,
+                };
+                Happening::Fault {
+                    for_ms: ms(to.saturating_sub(self.at)),
+                    fault: fault.map_ms(ms),
+                }
+            }
+        };
+        Event {
+            id,
+            at_ms: ms(self.at),
+            happening,
+        }
+    }
+}
+
+/// Who takes a semaphore as a mutex takes all of it.
+fn taking(op: Op, kind: Kind) -> Op {
+    let all = |mode: Mode| match kind.whole() {
+        Some(whole) if mode.is_exclusive() => whole,
+        _ => mode,
+    };
+    match op {
+        Op::Try { mode } => Op::Try { mode: all(mode) },
+        Op::Acquire { mode, wait_ms } => Op::Acquire {
+            mode: all(mode),
+            wait_ms,
+        },
+        Op::Cancelled {
+            mode,
+            wait_ms,
+            polls,
+        } => Op::Cancelled {
+            mode: all(mode),
+            wait_ms,
+            polls,
+        },
+        Op::Renew
+        | Op::CancelledRenew { .. }
+        | Op::Release
+        | Op::CancelledRelease { .. }
+        | Op::Drop
+        | Op::Access
+        | Op::Admit
+        | Op::CountDown
+        | Op::Await { .. } => op,
+    }
+}
+
+// The words in which scenarios are written. Clients are called A to D.
+const A: u8 = 0;
+const B: u8 = 1;
+const C: u8 = 2;
+const D: u8 = 3;
+
+const fn op(at: u64, host: u8, op: Op) -> Step {
+    let happening = What::Op(Actor::on(host), op);
+    Step { at, happening }
+}
+
+/// The second task of a process.
+const fn second(at: u64, host: u8, op: Op) -> Step {
+    let happening = What::Op(Actor { host, task: 1 }, op);
+    Step { at, happening }
+}
+
+const fn fault(at: u64, to: u64, fault: Fault) -> Step {
+    let happening = What::Fault(to, fault);
+    Step { at, happening }
+}
+
+const fn takes(at: u64, host: u8, wait: u64) -> Step {
+    op(at, host, Op::acquire(wait))
+}
+
+const fn tries(at: u64, host: u8) -> Step {
+    op(at, host, Op::TRY)
+}
+
+const fn renews(at: u64, host: u8) -> Step {
+    op(at, host, Op::Renew)
+}
+
+const fn releases(at: u64, host: u8) -> Step {
+    op(at, host, Op::Release)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{scenario::Capability, subject::subjects};
+    use std::collections::BTreeSet;
+
+    fn played_by_anyone() -> impl Iterator<Item = (&'static Fixed, Scenario)> {
+        let promises: Vec<Promises> = subjects().map(|row| (row.make)().promises()).collect();
+        all().flat_map(move |fixed| {
+            let theirs: Vec<Scenario> = promises
+                .iter()
+                .filter_map(|promises| fixed.scenario(*promises))
+                .collect();
+            theirs.into_iter().map(move |scenario| (fixed, scenario))
+        })
+    }
+
+    #[test]
+    fn each_has_a_name_of_its_own_and_is_played_by_somebody() {
+        let names: BTreeSet<_> = all().map(|fixed| fixed.name).collect();
+        assert_eq!(names.len(), all().count());
+        assert!(names.len() >= 50, "{}", names.len());
+        let played: BTreeSet<_> = played_by_anyone().map(|(fixed, _)| fixed.name).collect();
+        assert_eq!(names, played);
+    }
+
+    #[test]
+    fn times_are_on_the_grid_and_runs_are_short() {
+        for (fixed, scenario) in played_by_anyone() {
+            assert_eq!(scenario.snapped(), scenario, "{}", fixed.name);
+            assert!(
+                scenario.end_ms() <= 4 * LEASE_MS,
+                "{}: {} ms",
+                fixed.name,
+                scenario.end_ms()
+            );
+        }
+    }
+
+    #[test]
+    fn gates_wait_for_operations_that_there_are() {
+        let mut gates = 0;
+        for (fixed, scenario) in played_by_anyone() {
+            let ids: BTreeSet<OpId> = scenario.ops().map(|(event, ..)| event.id).collect();
+            for (.., fault) in scenario.faults() {
+                if let Fault::Hold {
+                    until: Some(until), ..
+                } = fault
+                {
+                    gates += 1;
+                    assert!(ids.contains(&until), "{}: {until}", fixed.name);
+                }
+            }
+        }
+        assert!(gates > 0);
+    }
+
+    #[test]
+    fn most_kinds_of_faults_strike_somewhere() {
+        let needs: BTreeSet<Capability> = played_by_anyone()
+            .flat_map(|(_, scenario)| scenario.needs())
+            .collect();
+        for need in [
+            Capability::SeveralNodes,
+            Capability::Replicas,
+            Capability::NodeCrash,
+            Capability::Forgetting,
+            Capability::ClientClock,
+            Capability::NodeClock,
+            Capability::ErrorReplies,
+        ] {
+            assert!(needs.contains(&need), "{}", need.name());
+        }
+    }
+}

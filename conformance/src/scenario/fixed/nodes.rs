@@ -1,0 +1,294 @@
+//! Servers stand still, die, forget, and hand over to a replica.
+
+use super::{
+    A, B, C,
+    Fits::{Locks, Replicated, SeveralNodes},
+    Fixed, Step, fault, releases, renews, takes, tries,
+};
+use crate::scenario::{Fault, ServerError};
+
+const fn crash(at: u64, to: u64, node: u8, keeps: bool) -> Step {
+    fault(at, to, Fault::NodeCrash { node, keeps })
+}
+
+const fn apart(at: u64, to: u64, host: u8, node: u8) -> Step {
+    fault(
+        at,
+        to,
+        Fault::Partition {
+            host,
+            node: Some(node),
+            direction: None,
+        },
+    )
+}
+
+pub(super) const ALL: &[Fixed] = &[
+    Fixed {
+        name: "server-paused",
+        summary: "a server stands still for a moment while the lock is held and waited for",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            takes(1, B, 18),
+            fault(2, 3, Fault::NodePause { node: 0 }),
+            releases(4, A),
+            releases(8, B),
+        ],
+    },
+    Fixed {
+        name: "server-paused-past-the-lease",
+        summary: "a server stands still until the lease is over; the holder releases meanwhile",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            fault(1, 8, Fault::NodePause { node: 0 }),
+            releases(3, A),
+            takes(9, B, 9),
+            releases(13, B),
+        ],
+    },
+    Fixed {
+        name: "server-restarts-with-its-data",
+        summary: "a server dies and is back with what it had; the holder keeps the lock",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            crash(1, 2, 0, true),
+            tries(4, B),
+            releases(5, B),
+            releases(5, A),
+            takes(7, C, 9),
+            releases(14, C),
+        ],
+    },
+    Fixed {
+        name: "server-forgets",
+        summary: "a server dies and is back empty while the lock is held; another one asks",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            crash(1, 2, 0, false),
+            tries(4, B),
+            releases(5, B),
+            releases(5, A),
+            takes(7, C, 9),
+            releases(14, C),
+        ],
+    },
+    Fixed {
+        name: "key-evicted",
+        summary: "a server evicts the key while the lock is held; another one asks",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            fault(1, 1, Fault::Evict { node: 0 }),
+            tries(3, B),
+            releases(4, A),
+            releases(5, B),
+        ],
+    },
+    Fixed {
+        name: "scripts-forgotten",
+        summary: "a server forgets its scripts before an extension and before a release",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            fault(1, 1, Fault::FlushScripts { node: 0 }),
+            renews(3, A),
+            fault(4, 4, Fault::FlushScripts { node: 0 }),
+            releases(7, A),
+            tries(8, B),
+            releases(9, B),
+        ],
+    },
+    Fixed {
+        name: "server-is-loading",
+        summary: "a server answers LOADING while the holder releases",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            fault(
+                2,
+                4,
+                Fault::ErrorReply {
+                    node: 0,
+                    error: ServerError::Loading,
+                },
+            ),
+            releases(3, A),
+            takes(5, B, 12),
+            releases(11, B),
+        ],
+    },
+    Fixed {
+        name: "server-clock-ahead",
+        summary: "the clock of a server is set a lease ahead while the lock is held",
+        fits: Locks,
+        steps: &[
+            takes(0, A, 3),
+            fault(1, 1, Fault::NodeClock { node: 0, by_ms: 6 }),
+            tries(3, B),
+            releases(4, A),
+            releases(5, B),
+        ],
+    },
+    Fixed {
+        name: "one-node-away",
+        summary: "a client cannot reach one of the nodes",
+        fits: SeveralNodes,
+        steps: &[
+            apart(0, 10, A, 0),
+            takes(1, A, 6),
+            tries(3, B),
+            renews(4, A),
+            releases(7, A),
+            takes(8, B, 9),
+            releases(14, B),
+        ],
+    },
+    Fixed {
+        name: "one-node-dead",
+        summary: "one of the nodes is dead; whoever asks has the lock in turn",
+        fits: SeveralNodes,
+        steps: &[
+            crash(0, 9, 0, true),
+            takes(1, A, 6),
+            tries(3, B),
+            releases(4, A),
+            takes(5, B, 9),
+            releases(8, B),
+        ],
+    },
+    Fixed {
+        name: "another-node-away-for-each",
+        summary: "two clients miss different nodes: a majority has still to be one",
+        fits: SeveralNodes,
+        steps: &[
+            apart(0, 9, A, 0),
+            apart(0, 9, B, 1),
+            takes(1, A, 6),
+            tries(3, B),
+            releases(4, B),
+            releases(5, A),
+            takes(6, C, 9),
+            releases(8, C),
+        ],
+    },
+    Fixed {
+        name: "minority-only",
+        summary: "a client reaches one node only, gets no lock, and leaves it to another",
+        fits: SeveralNodes,
+        steps: &[
+            apart(1, 9, A, 1),
+            apart(1, 9, A, 2),
+            apart(1, 9, A, 3),
+            apart(1, 9, A, 4),
+            tries(2, A),
+            takes(4, B, 9),
+            releases(6, A),
+            releases(8, B),
+        ],
+    },
+    Fixed {
+        name: "holder-without-a-majority",
+        summary: "a holder loses most nodes and extends its lease in vain; another has it afterwards",
+        fits: SeveralNodes,
+        steps: &[
+            takes(0, A, 3),
+            apart(1, 9, A, 1),
+            apart(1, 9, A, 2),
+            apart(1, 9, A, 3),
+            apart(1, 9, A, 4),
+            renews(3, A),
+            takes(4, B, 15),
+            releases(11, B),
+            releases(11, A),
+        ],
+    },
+    Fixed {
+        name: "two-nodes-forget",
+        summary: "two nodes die one after the other and are back empty; another client asks",
+        fits: SeveralNodes,
+        steps: &[
+            takes(0, A, 3),
+            crash(1, 2, 0, false),
+            crash(2, 3, 1, false),
+            tries(5, B),
+            releases(7, B),
+            releases(7, A),
+        ],
+    },
+    Fixed {
+        name: "failover-in-time",
+        summary: "a replica that knows of the lock takes over",
+        fits: Replicated,
+        steps: &[
+            takes(0, A, 3),
+            fault(1, 2, Fault::FailOver),
+            tries(4, B),
+            releases(5, B),
+            releases(5, A),
+            takes(7, C, 9),
+            releases(13, C),
+        ],
+    },
+    Fixed {
+        name: "failover-to-a-late-replica",
+        summary: "a replica takes over that has not heard of the lock; another one asks",
+        fits: Replicated,
+        steps: &[
+            tries(0, B),
+            releases(1, B),
+            fault(2, 4, Fault::FailOver),
+            takes(3, A, 3),
+            tries(6, C),
+            releases(7, C),
+            releases(7, A),
+        ],
+    },
+    Fixed {
+        name: "split-brain",
+        summary: "one client alone sees a replica promoted beside its master",
+        fits: Replicated,
+        steps: &[
+            tries(0, B),
+            releases(1, B),
+            fault(2, 7, Fault::SplitBrain { host: B }),
+            takes(3, A, 3),
+            takes(4, B, 1),
+            releases(6, B),
+            releases(6, A),
+        ],
+    },
+    Fixed {
+        name: "each-misses-another-node",
+        summary: "three clients have the lock in turn, each without another node",
+        fits: SeveralNodes,
+        steps: &[
+            apart(0, 9, A, 0),
+            apart(0, 9, B, 2),
+            apart(0, 9, C, 1),
+            takes(1, A, 3),
+            releases(2, A),
+            takes(3, C, 3),
+            releases(4, C),
+            takes(5, B, 3),
+            releases(6, B),
+        ],
+    },
+    Fixed {
+        name: "scripts-forgotten-before",
+        summary: "a server forgets its scripts while nobody holds the lock; then it is taken again",
+        fits: Locks,
+        steps: &[
+            tries(0, A),
+            releases(1, A),
+            fault(2, 2, Fault::FlushScripts { node: 0 }),
+            takes(3, A, 6),
+            releases(5, A),
+            takes(6, B, 6),
+            releases(8, B),
+        ],
+    },
+];
