@@ -317,7 +317,7 @@ impl Drop for Runner {
             && let Ok(mut pool) = POOL.lock()
             && pool.len() < POOL_MAX
         {
-            vm.forget();
+            vm.rest();
             pool.push(vm);
         }
     }
