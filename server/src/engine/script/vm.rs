@@ -142,11 +142,14 @@ impl<H: Host> Vm<H> {
         self.usable
     }
 
-    /// Compiles a script and keeps it, unless it is there already. `sha` is its digest, 40 hexadecimal digits.
+    /// The script of this digest, if it is compiled already.
+    pub(crate) fn known(&self, sha: &str) -> Option<FunctionId> {
+        let known = self.scripts.iter().position(|script| *script.sha == *sha);
+        known.map(FunctionId)
+    }
+
+    /// Compiles a script and keeps it. `sha` is its digest, 40 hexadecimal digits.
     pub(crate) fn define(&mut self, sha: &str, body: &[u8]) -> Result<FunctionId, ErrorReply> {
-        if let Some(known) = self.scripts.iter().position(|script| *script.sha == *sha) {
-            return Ok(FunctionId(known));
-        }
         if body.first() == Some(&27) {
             let text = "ERR Error compiling script (new function): user_script:1: unexpected symbol near 'char(27)'";
             return Err(ErrorReply::new(text));
