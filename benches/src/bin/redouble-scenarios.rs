@@ -8,6 +8,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Plays scenarios of redouble-check on one thread and says how many it gets done: the whole world with real
 /// Lua, every history judged by all checkers. Seconds are those for which the thread had a core.
 #[derive(Parser)]
