@@ -103,8 +103,11 @@ fn scales(
     while power <= high {
         let us = 10_f64.powf(power);
         let at = y(us);
-        let label = span(Duration::from_micros(us as u64)).replace("000 us", " ms");
-        let label = label.replace("000 ms", " s").replace("  ", " ");
+        let label = match us {
+            ..1e3 => format!("{us:.0} us"),
+            1e3..1e6 => format!("{:.0} ms", us / 1e3),
+            _ => format!("{:.0} s", us / 1e6),
+        };
         let _ = write!(
             svg,
             "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\

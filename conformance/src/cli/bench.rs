@@ -121,7 +121,7 @@ pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
     };
     let locks = select::locks(&args.lock)?;
     let interrupted = listen_for_interrupts()?;
-    let (mut all, mut left_out): (Vec<Measured>, Vec<String>) = (Vec::new(), Vec::new());
+    let (mut all, mut left_out, mut failed) = (Vec::<Measured>::new(), Vec::new(), None);
     for lock in &locks {
         if interrupted.load(Ordering::Relaxed) {
             break;
@@ -135,12 +135,18 @@ pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
             Err(error @ (BenchError::NotALock | BenchError::Unusable { .. })) => {
                 left_out.push(format!("not measured: {}: {error}", lock.name));
             }
-            Err(error) => return Err(format!("{}: {error}", lock.name).into()),
+            Err(error) => {
+                failed = Some(format!("{}: {error}", lock.name));
+                break;
+            }
         }
     }
     show(args, &load, &all, out)?;
     for line in &left_out {
         writeln!(out, "{line}")?;
+    }
+    if let Some(error) = failed {
+        return Err(error.into()); // what was measured before is shown
     }
     if all.is_empty() {
         return Err("no lock was measured".into());
