@@ -12,6 +12,7 @@ pub mod load;
 pub mod memory;
 pub mod process;
 pub mod report;
+pub mod scenarios;
 pub mod start;
 pub mod workload;
 

@@ -48,6 +48,7 @@
 //! ```
 
 pub mod backend;
+pub mod bench;
 mod check;
 pub mod checker;
 pub mod coverage;

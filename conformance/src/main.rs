@@ -6,6 +6,9 @@ use clap::Parser;
 use redouble_conformance::simulation;
 use std::{io, panic, process::ExitCode};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |it| {

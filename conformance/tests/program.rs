@@ -339,6 +339,23 @@ fn what_cannot_run_says_why_and_ends_with_2() {
             "redouble-check: ",
         ),
         (&["replay", "missing.json"], "cannot read missing.json"),
+        (&["bench", "--backend", "cloud"], "unknown backend"),
+        (
+            &["bench", "--clients", "2", "--keys", "3"],
+            "each key needs a client",
+        ),
+        (&["bench", "--rate", "0"], "a rate per second is a number"),
+        (
+            &[
+                "bench",
+                "--backend",
+                "redis://127.0.0.1:1",
+                "--seconds",
+                "1",
+            ],
+            "mutex: ",
+        ),
+        (&["bench", "--lock", "latch"], "no lock was measured"),
         (&["replay", "--seed", "1"], "--lock"),
         (&["--nonsense"], "--nonsense"),
     ] {
@@ -351,6 +368,170 @@ fn what_cannot_run_says_why_and_ends_with_2() {
     assert_eq!(code(&output), 2);
     assert!(
         text(&output).contains("is not a saved scenario"),
+        "{}",
+        text(&output)
+    );
+}
+
+/// The percentiles of a latency in the results of a bench: as many as there should be, in order.
+fn assert_ordered(latency: &Value, count: u64) {
+    assert_eq!(latency["count"], count, "{latency}");
+    let times: Vec<u64> = ["p50", "p99", "p99_9", "max"]
+        .iter()
+        .map(|name| latency[name].as_u64().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "{latency}");
+    let curve = latency["curve"].as_array().unwrap();
+    let point = |it: &Value| (it[0].as_f64().unwrap(), it[1].as_u64().unwrap());
+    let points: Vec<_> = curve.iter().map(point).collect();
+    assert!(
+        points
+            .windows(2)
+            .all(|two| two[0].0 < two[1].0 && two[0].1 <= two[1].1),
+        "{latency}"
+    );
+    assert_eq!(points.last(), Some(&(1.0, times[3])));
+}
+
+/// What holds of any measurement of a lock, however fast it was.
+fn assert_adds_up(lock: &Value, clients: usize) {
+    let number = |name: &str| lock[name].as_u64().unwrap();
+    let of_clients = lock["cycles_of_clients"].as_array().unwrap();
+    assert_eq!(of_clients.len(), clients);
+    let cycles: u64 = of_clients.iter().map(|it| it.as_u64().unwrap()).sum();
+    assert!(cycles > 0 && cycles == number("cycles"), "{lock}");
+    let failures = lock["failures"].as_object().unwrap();
+    let failed: u64 = failures.values().map(|it| it.as_u64().unwrap()).sum();
+    assert_eq!(
+        number("asked"),
+        cycles + failed + number("unfinished"),
+        "{lock}"
+    );
+    assert!(number("unfinished") <= clients as u64, "{lock}");
+    let granted = lock["acquire_us"]["count"].as_u64().unwrap();
+    assert!((cycles..=number("asked")).contains(&granted), "{lock}");
+    assert_ordered(&lock["acquire_us"], granted);
+    let fairness = lock["fairness"].as_f64().unwrap();
+    assert!((1.0 / clients as f64..=1.0).contains(&fairness), "{lock}");
+    let seconds = lock["seconds"].as_f64().unwrap();
+    let rate = lock["cycles_per_second"].as_f64().unwrap();
+    assert!((rate * seconds - cycles as f64).abs() < 0.5, "{lock}");
+    let commands = lock["commands"].as_object().unwrap().values();
+    let commands: u64 = commands.map(|it| it.as_u64().unwrap()).sum();
+    let per_cycle = lock["commands_per_cycle"].as_f64().unwrap();
+    assert!(
+        (per_cycle * cycles as f64 - commands as f64).abs() < 0.5,
+        "{lock}"
+    );
+    assert!(per_cycle >= 2.0, "it is taken and given back: {lock}");
+}
+
+#[test]
+fn a_bench_measures_locks_and_its_figures_add_up() {
+    let folder = Folder::new();
+    let output = folder.start(&[
+        "bench",
+        "--lock",
+        "mutex",
+        "fair",
+        "semaphore",
+        "redlock-of-three",
+        "latch",
+        "--clients",
+        "4",
+        "--seconds",
+        "0.4",
+        "--json",
+        "result.json",
+        "--report",
+        "report.html",
+    ]);
+    let told = text(&output);
+    assert_eq!(code(&output), 0, "{told}");
+    for part in [
+        "cycles/s",
+        "hand-over",
+        "not measured: latch",
+        "report: report.html",
+    ] {
+        assert!(told.contains(part), "{part} is missing:\n{told}");
+    }
+    let json = folder.json();
+    assert_eq!(
+        (&json["loop"], &json["sound"]),
+        (&"closed".into(), &true.into())
+    );
+    let locks = json["locks"].as_array().unwrap();
+    let names: Vec<_> = locks
+        .iter()
+        .map(|it| it["lock"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["mutex", "fair", "semaphore", "redlock-of-three"]);
+    for lock in locks {
+        assert_adds_up(lock, 4);
+        assert_eq!(
+            (&lock["overlaps"], &lock["unserved"]),
+            (&0.into(), &0.into())
+        );
+    }
+    let handed = locks[1]["hand_over_us"]["count"].as_u64().unwrap();
+    assert!(handed > 0, "who waits is served in turn: {}", locks[1]);
+    assert_ordered(&locks[1]["hand_over_us"], handed);
+    let page = folder.read("report.html");
+    assert_eq!(page.matches("<svg").count(), 4);
+    assert!(page.contains("<th scope=\"row\">fair</th>"), "{page}");
+}
+
+#[test]
+fn an_open_loop_begins_as_many_cycles_as_it_was_told() {
+    let folder = Folder::new();
+    let output = folder.start(&[
+        "bench",
+        "--clients",
+        "2",
+        "--keys",
+        "2",
+        "--hold",
+        "1us",
+        "--rate",
+        "50",
+        "--seconds",
+        "0.5",
+        "--json",
+        "result.json",
+    ]);
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    let json = folder.json();
+    assert_eq!((&json["loop"], &json["keys"]), (&"open".into(), &2.into()));
+    let lock = &json["locks"][0];
+    assert_adds_up(lock, 2);
+    let begun = lock["asked"].as_u64().unwrap() + lock["unserved"].as_u64().unwrap();
+    // The rate times how long it ran, rounded up per client.
+    let due = 50.0 * lock["seconds"].as_f64().unwrap().min(0.5);
+    assert!(
+        (begun as f64 - due).abs() <= 2.0,
+        "{begun} of {due}: {lock}"
+    );
+}
+
+#[test]
+fn a_lock_that_two_hold_at_once_is_no_lock_however_fast() {
+    let folder = Folder::new();
+    // A mutex of the process, and each client is one of its own.
+    let output = folder.start(&[
+        "bench",
+        "--lock",
+        "B42",
+        "--clients",
+        "4",
+        "--seconds",
+        "0.5",
+        "--hold",
+        "5ms",
+    ]);
+    assert_eq!(code(&output), 1, "{}", text(&output));
+    assert!(
+        text(&output).contains("WAS HELD BY MORE"),
         "{}",
         text(&output)
     );

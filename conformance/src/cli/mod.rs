@@ -1,5 +1,6 @@
 //! The command line of the suite. It only parses, calls the library and writes.
 
+mod bench;
 mod commands;
 mod foreign;
 mod list;
@@ -56,6 +57,9 @@ enum Command {
     /// Judges a lock of another language, behind an adapter that is started as a child process.
     #[command(long_about = foreign::HELP)]
     Foreign(foreign::Foreign),
+    /// Measures locks: latency, hand-over, fairness, cost.
+    #[command(long_about = bench::HELP)]
+    Bench(bench::Bench),
 }
 
 const GUIDE: &str = "\
@@ -74,6 +78,7 @@ What to start with:
   redouble-check foreign -- python3 my_lock.py
                                               a lock of another language, through an adapter
   redouble-check mutants --lock mutex         whether mistakes in its scripts would be noticed
+  redouble-check bench --lock mutex fair      how fast locks are, and how evenly they are shared
 
 A line of the result, and what it says:
   ok  mutex     2000 runs    1.2 s  sound; outside its guarantee: P1 31x
@@ -102,6 +107,7 @@ pub(crate) fn run(cli: Cli, out: &mut impl Write) -> ExitCode {
         Some(Command::Commands(args)) => commands::run(&args, out),
         Some(Command::Mutants(args)) => mutants::run(&args, out),
         Some(Command::Foreign(args)) => foreign::run(&args, out),
+        Some(Command::Bench(args)) => bench::run(&args, out),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -29,6 +29,20 @@ pub(super) fn bar(name: &str, count: Option<u64>) -> ProgressBar {
     }
 }
 
+/// Steps of a bar for time.
+pub(super) fn steps(elapsed: Duration) -> u64 {
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A bar for something that takes so long, to be moved by [`steps`].
+pub(super) fn timer(name: &str, time: Duration) -> ProgressBar {
+    let bar = bar(name, Some(steps(time)));
+    match ProgressStyle::with_template("{msg:24} {bar:32} {percent} %, {eta} left") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
 /// A bar for all locks and, below it, one for the present lock.
 pub(super) struct Bars {
     both: MultiProgress,

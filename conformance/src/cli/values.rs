@@ -55,6 +55,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a time is a number with ms, s, m or h, as in 90s or 15m".to_owned())
 }
 
+/// A short time, which may have microseconds: `200us`, `5ms`.
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    match text.strip_suffix("us").map(str::parse) {
+        Some(Ok(micros)) => Ok(Duration::from_micros(micros)),
+        Some(Err(_)) => Err("a time in microseconds is a number with us, as in 200us".to_owned()),
+        None => duration(text),
+    }
+}
+
 /// Whether a name matches a pattern in which `*` stands for any characters and `?` for one; upper
 /// and lower case are the same.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
@@ -112,6 +121,9 @@ mod tests {
         assert_eq!(duration("90").unwrap(), Duration::from_secs(90));
         assert_eq!(duration("15m").unwrap(), Duration::from_secs(900));
         assert_eq!(duration("500ms").unwrap(), Duration::from_millis(500));
+        assert_eq!(span("200us").unwrap(), Duration::from_micros(200));
+        assert_eq!(span("5ms").unwrap(), Duration::from_millis(5));
+        assert!(span("us").is_err() && span("x").is_err());
         for wrong in [
             "",
             "m",

@@ -58,9 +58,10 @@ impl History {
     pub fn beliefs(&self) -> Vec<Belief> {
         let mut calls: BTreeMap<OpId, (Moment, Actor, Call)> = BTreeMap::new();
         let mut beliefs: Vec<Belief> = Vec::new();
-        let mut open: BTreeMap<OpId, (usize, Duration)> = BTreeMap::new();
+        // Few at a time: the grant, its place in the list, and until when it is believed in.
+        let mut open: Vec<(OpId, usize, Duration)> = Vec::new();
         for (moment, what) in self.iter() {
-            open.retain(|_, &mut (index, until)| {
+            open.retain(|&(_, index, until)| {
                 let over = until <= moment.at;
                 if over {
                     let belief: &mut Belief = &mut beliefs[index];
@@ -68,12 +69,14 @@ impl History {
                 }
                 !over
             });
-            let ended = |open: &mut BTreeMap<OpId, _>, beliefs: &mut Vec<Belief>, grant, end| {
-                if let Some((index, _)) = open.remove(&grant) {
-                    let belief: &mut Belief = &mut beliefs[index];
-                    (belief.to, belief.end) = (moment, end);
-                }
-            };
+            let ended =
+                |open: &mut Vec<(OpId, usize, _)>, beliefs: &mut Vec<Belief>, grant, end| {
+                    if let Some(at) = open.iter().position(|&(of, ..)| of == grant) {
+                        let (_, index, _) = open.swap_remove(at);
+                        let belief: &mut Belief = &mut beliefs[index];
+                        (belief.to, belief.end) = (moment, end);
+                    }
+                };
             match *what {
                 What::Invoke { op, actor, call } => {
                     calls.insert(op, (moment, actor, call));
@@ -92,14 +95,14 @@ impl History {
                     fence,
                 } => match calls.get(&op) {
                     Some(&(asked, _, Call::Renew { grant })) => {
-                        if let Some((_, until)) = open.get_mut(&grant) {
+                        if let Some((.., until)) = open.iter_mut().find(|(of, ..)| *of == grant) {
                             *until = deadline.unwrap_or(asked.at + self.lease);
                         }
                     }
                     Some(&(asked, actor, call)) => {
                         let Some(mode) = call.mode() else { continue };
                         let until = deadline.unwrap_or(asked.at + self.lease);
-                        open.insert(op, (beliefs.len(), until));
+                        open.push((op, beliefs.len(), until));
                         beliefs.push(Belief {
                             grant: op,
                             actor,
@@ -114,7 +117,8 @@ impl History {
                     None => {}
                 },
                 What::Deadline { grant, deadline } => {
-                    if let (Some((_, until)), Some(deadline)) = (open.get_mut(&grant), deadline) {
+                    let known = open.iter_mut().find(|(of, ..)| *of == grant);
+                    if let (Some((.., until)), Some(deadline)) = (known, deadline) {
                         *until = deadline;
                     }
                 }
@@ -122,8 +126,8 @@ impl History {
                 What::Crash { host } | What::Panic { host, .. } => {
                     let theirs: Vec<OpId> = open
                         .iter()
-                        .filter(|&(_, &(index, _))| beliefs[index].actor.host == host)
-                        .map(|(&grant, _)| grant)
+                        .filter(|&&(_, index, _)| beliefs[index].actor.host == host)
+                        .map(|&(grant, ..)| grant)
                         .collect();
                     for grant in theirs {
                         ended(&mut open, &mut beliefs, grant, End::Crashed);
@@ -144,7 +148,7 @@ impl History {
                 | What::Server { .. } => {}
             }
         }
-        for (index, until) in open.into_values() {
+        for (_, index, until) in open {
             (beliefs[index].to, beliefs[index].end) = (Moment::at(until), End::Open);
         }
         // A grant that was dead on arrival claims nothing; keep the span well formed.

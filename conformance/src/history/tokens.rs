@@ -56,7 +56,7 @@ impl History {
     /// The lives of all tokens of holders that were seen.
     #[must_use]
     pub fn tokens(&self) -> Tokens<'_> {
-        let mut tokens = Tokens::default();
+        let mut seen = Sight::default();
         for (at, what) in self.iter() {
             if let What::Server {
                 node,
@@ -65,19 +65,19 @@ impl History {
             } = what
             {
                 let stored = stored.iter().map(|it| (&*it.token, it.expires));
-                tokens.see(*node, at, *cause, &stored.collect::<Vec<_>>());
+                seen.see(*node, at, *cause, &stored.collect::<Vec<_>>());
             }
         }
-        for life in &mut tokens.lives {
+        for life in &mut seen.lives {
             life.expire(Moment::NEVER);
         }
-        tokens
+        Tokens { lives: seen.lives }
     }
 
     /// The lives of all tokens of waiters that were seen in queues; they have no expiry.
     #[must_use]
     pub fn queued(&self) -> Tokens<'_> {
-        let mut tokens = Tokens::default();
+        let mut seen = Sight::default();
         for (at, what) in self.iter() {
             if let What::Queue {
                 node,
@@ -86,10 +86,10 @@ impl History {
             } = what
             {
                 let waiting = waiting.iter().map(|token| (&**token, None));
-                tokens.see(*node, at, *cause, &waiting.collect::<Vec<_>>());
+                seen.see(*node, at, *cause, &waiting.collect::<Vec<_>>());
             }
         }
-        tokens
+        Tokens { lives: seen.lives }
     }
 }
 
@@ -140,21 +140,39 @@ impl<'a> Life<'a> {
     }
 }
 
-impl<'a> Tokens<'a> {
+/// Reads lives off what was seen of the nodes, in order of time.
+#[derive(Default)]
+struct Sight<'a> {
+    lives: Vec<Life<'a>>,
+    /// Those that may go on.
+    living: Vec<usize>,
+}
+
+impl<'a> Sight<'a> {
     /// A node was seen to have these tokens and no others.
     fn see(&mut self, node: u8, at: Moment, cause: Cause, shown: &[Shown<'a>]) {
-        for life in self.lives.iter_mut().filter(|life| life.node == node) {
-            life.go_on(at, cause, shown);
-        }
+        let lives = &mut self.lives;
+        self.living.retain(|&index| {
+            let life = &mut lives[index];
+            if life.node == node {
+                life.go_on(at, cause, shown);
+            }
+            life.node != node || at < life.gone.0
+        });
         for &new in shown {
-            let known =
-                |life: &Life<'_>| life.node == node && life.token == new.0 && at < life.gone.0;
-            if !self.lives.iter().any(known) {
-                self.lives.push(Life::born(node, at, cause, new));
+            let known = |index: &usize| {
+                let life = &lives[*index];
+                life.node == node && life.token == new.0
+            };
+            if !self.living.iter().any(known) {
+                self.living.push(lives.len());
+                lives.push(Life::born(node, at, cause, new));
             }
         }
     }
+}
 
+impl<'a> Tokens<'a> {
     /// The tokens that a client process put there within a span.
     pub fn put(&self, host: u8, from: Moment, to: Moment) -> impl Iterator<Item = &Life<'a>> {
         let theirs = self.lives.iter();

@@ -1,6 +1,6 @@
 //! A connection that the code under test can keep for good.
 
-use super::{host::Host, scheduler::TaskHandle};
+use super::host::{Host, Running};
 use redis::{
     Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value,
     aio::{ConnectionLike, MultiplexedConnection},
@@ -21,7 +21,7 @@ pub struct Connection {
 /// A live link; its driver ends with it, and the link closes.
 struct Dialled {
     connection: MultiplexedConnection,
-    driver: Option<TaskHandle>,
+    driver: Option<Running>,
 }
 
 impl Drop for Dialled {

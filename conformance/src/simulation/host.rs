@@ -2,17 +2,15 @@
 
 use super::{
     chance,
-    clock::{HostClock, WallClock},
     connection::Connection,
-    network::Network,
+    machine::Machine,
     port::Port,
-    recorder::Recorder,
-    scheduler::{Outside, Place, Spawner, Task, TaskHandle},
-    stream::ClientEnd,
+    scene::Scene,
+    scheduler::{Outside, Task, TaskHandle},
 };
 use crate::history::REQUESTS_PER_LEASE;
 use redis::{
-    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisError, RedisResult,
+    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, RedisResult,
     aio::MultiplexedConnection,
 };
 use std::{
@@ -21,7 +19,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    task::AbortHandle,
+    time::Instant,
+};
 
 /// A client process. Cheap to clone; all clones are the same process.
 ///
@@ -35,12 +37,32 @@ struct Inner {
     incarnation: u32,
     seed: u64,
     lease: Duration,
-    clock: HostClock,
-    wall: WallClock,
-    network: Arc<Network>,
-    recorder: Recorder,
-    spawner: Spawner,
+    ground: Ground,
     draws: Mutex<Draws>,
+}
+
+/// What a process stands on.
+enum Ground {
+    /// A scenario, which decides on time, tasks and links.
+    Scene(Scene),
+    /// The machine that we run on.
+    Machine(Machine),
+}
+
+/// A task that runs, wherever that is. Dropping the handle does nothing.
+pub(crate) enum Running {
+    Scheduled(TaskHandle),
+    Spawned(AbortHandle),
+}
+
+impl Running {
+    /// Ends the task.
+    pub(crate) fn abort(&self) {
+        match self {
+            Self::Scheduled(task) => task.abort(),
+            Self::Spawned(task) => task.abort(),
+        }
+    }
 }
 
 /// The threads of a client process, as [`Host::worker_id`] pretends.
@@ -54,30 +76,24 @@ struct Draws {
 }
 
 impl Host {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "called once, by the world that owns it all"
-    )]
-    pub(crate) fn new(
-        id: u8,
-        seed: u64,
-        lease: Duration,
-        clock: HostClock,
-        wall: WallClock,
-        network: Arc<Network>,
-        recorder: Recorder,
-        spawner: Spawner,
-    ) -> Self {
+    /// A process of a scenario.
+    pub(super) fn in_scene(id: u8, seed: u64, lease: Duration, scene: Scene) -> Self {
+        let incarnation = scene.spawner.incarnation(id);
+        Self::new(id, incarnation, seed, lease, Ground::Scene(scene))
+    }
+
+    /// A process on the machine that we run on. Its draws hang on the seed.
+    pub(super) fn on_machine(id: u8, seed: u64, lease: Duration, machine: Machine) -> Self {
+        Self::new(id, 0, seed, lease, Ground::Machine(machine))
+    }
+
+    fn new(id: u8, incarnation: u32, seed: u64, lease: Duration, ground: Ground) -> Self {
         Self(Arc::new(Inner {
             id,
-            incarnation: spawner.incarnation(id),
+            incarnation,
             seed,
             lease,
-            clock,
-            wall,
-            network,
-            recorder,
-            spawner,
+            ground,
             draws: Mutex::default(),
         }))
     }
@@ -91,13 +107,22 @@ impl Host {
     /// Reads the monotonic clock of the process. It runs on through a pause.
     #[must_use]
     pub fn now(&self) -> Duration {
-        self.0.clock.local(self.0.recorder.now())
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.now(),
+            Ground::Machine(machine) => machine.now(),
+        }
     }
 
     /// Sleeps until the process's clock shows `deadline`.
     pub fn sleep_until(&self, deadline: Duration) -> impl Future<Output = ()> + Send + use<> {
-        let at = self.0.recorder.instant(self.true_time(deadline));
-        tokio::time::sleep_until(at)
+        tokio::time::sleep_until(self.instant(deadline))
+    }
+
+    fn instant(&self, local: Duration) -> Instant {
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.instant(local),
+            Ground::Machine(machine) => machine.instant(local),
+        }
     }
 
     /// Sleeps for a duration of the process's clock.
@@ -143,14 +168,20 @@ impl Host {
     /// Reads the wall clock of the process: the time since 1970, as far as it knows.
     #[must_use]
     pub fn wall_clock(&self) -> Duration {
-        self.0.wall.at(self.0.recorder.now())
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.wall_clock(),
+            Ground::Machine(machine) => machine.wall_clock(),
+        }
     }
 
     /// The thread on which the caller runs, as a runtime with several threads numbers them: after an
     /// await it may be another one.
     #[must_use]
     pub fn worker_id(&self) -> u64 {
-        1 + self.0.spawner.thread(THREADS)
+        match &self.0.ground {
+            Ground::Scene(scene) => 1 + scene.spawner.thread(THREADS),
+            Ground::Machine(machine) => machine.thread(),
+        }
     }
 
     /// The number of the process on its machine. Processes of different machines may have the same.
@@ -162,7 +193,10 @@ impl Host {
     /// How many servers there are to connect to.
     #[must_use]
     pub fn nodes(&self) -> u8 {
-        self.0.network.addresses()
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.network.addresses(),
+            Ground::Machine(machine) => machine.addresses(),
+        }
     }
 
     /// Opens a connection to the first server that dials again when it broke or a reply timed out.
@@ -206,19 +240,13 @@ impl Host {
         node: u8,
         timeout: Duration,
     ) -> RedisResult<(MultiplexedConnection, Task)> {
-        let connect = async {
-            let end = self.wire(node).await?;
-            let config = AsyncConnectionConfig::new()
-                .set_response_timeout(Some(timeout))
-                .set_connection_timeout(None);
-            MultiplexedConnection::new_with_config(self.0.network.servers.login(), end, config)
-                .await
-        };
-        let connected = tokio::time::timeout(timeout, connect)
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(timeout))
+            .set_connection_timeout(None);
+        let connect = self.connect_as(self.login(), node, config);
+        tokio::time::timeout(timeout, connect)
             .await
-            .map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut)))?;
-        let (connection, driver) = connected?;
-        Ok((connection, Box::pin(driver)))
+            .map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut)))?
     }
 
     /// The same for a caller that keeps the time limits itself and takes pushes.
@@ -226,53 +254,72 @@ impl Host {
         &self,
         node: u8,
     ) -> RedisResult<(MultiplexedConnection, Task, UnboundedReceiver<PushInfo>)> {
-        let end = self.wire(node).await?;
         let (sender, pushes) = unbounded_channel();
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_connection_timeout(None)
             .set_push_sender(sender);
-        let login = self.0.network.servers.login().clone();
-        let login = login.set_protocol(ProtocolVersion::RESP3);
-        let (connection, driver) =
-            MultiplexedConnection::new_with_config(&login, end, config).await?;
-        Ok((connection, Box::pin(driver), pushes))
+        let login = self.login().clone().set_protocol(ProtocolVersion::RESP3);
+        let (connection, driver) = self.connect_as(&login, node, config).await?;
+        Ok((connection, driver, pushes))
     }
 
-    /// Lays a link to a server.
-    async fn wire(&self, node: u8) -> RedisResult<ClientEnd> {
-        let Inner {
-            id,
-            network,
-            recorder,
-            spawner,
-            ..
-        } = &*self.0;
-        let (end, link) = network.lay(*id, node, recorder.clone()).await?;
-        spawner.spawn(Place::Link(*id), Box::pin(link));
-        Ok(end)
+    fn login(&self) -> &RedisConnectionInfo {
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.network.servers.login(),
+            Ground::Machine(machine) => machine.login(),
+        }
+    }
+
+    async fn connect_as(
+        &self,
+        login: &RedisConnectionInfo,
+        node: u8,
+        config: AsyncConnectionConfig,
+    ) -> RedisResult<(MultiplexedConnection, Task)> {
+        match &self.0.ground {
+            Ground::Scene(scene) => {
+                let end = scene.wire(self.0.id, node).await?;
+                let (connection, driver) =
+                    MultiplexedConnection::new_with_config(login, end, config).await?;
+                Ok((connection, Box::pin(driver)))
+            }
+            Ground::Machine(machine) => {
+                let stream = machine.dial(node).await?;
+                let (connection, driver) =
+                    MultiplexedConnection::new_with_config(login, stream, config).await?;
+                Ok((connection, Box::pin(driver)))
+            }
+        }
     }
 
     /// Opens a port of this machine that leads to a server over the links of this process: for code
     /// of it that runs outside of the simulation.
     pub(crate) async fn port_to(&self, node: u8) -> io::Result<Port> {
-        let Inner {
-            id,
-            network,
-            recorder,
-            spawner,
-            ..
-        } = &*self.0;
-        Port::open(*id, node, Arc::clone(network), recorder.clone(), spawner).await
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.port_to(self.0.id, node).await,
+            Ground::Machine(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// What belongs to this process and runs outside of the simulation is paused with it.
     pub(crate) fn attach(&self, outside: Weak<dyn Outside>) {
-        self.0.spawner.attach(self.0.id, outside);
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.spawner.attach(self.0.id, outside),
+            Ground::Machine(_) => {} // never paused
+        }
     }
 
-    pub(crate) fn spawn_task(&self, task: Task) -> Option<TaskHandle> {
-        self.0.spawner.spawn_in(self.0.id, self.0.incarnation, task)
+    pub(crate) fn spawn_task(&self, task: Task) -> Option<Running> {
+        match &self.0.ground {
+            Ground::Scene(scene) => {
+                let task = scene
+                    .spawner
+                    .spawn_in(self.0.id, self.0.incarnation, task)?;
+                Some(Running::Scheduled(task))
+            }
+            Ground::Machine(machine) => Some(Running::Spawned(machine.spawn(task))),
+        }
     }
 
     pub(crate) fn begin_event(&self, event: u32) {
@@ -285,6 +332,9 @@ impl Host {
 
     /// The true time at which the process's clock shows `local`.
     pub(crate) fn true_time(&self, local: Duration) -> Duration {
-        self.0.clock.true_time(local)
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.clock.true_time(local),
+            Ground::Machine(machine) => machine.true_time(local),
+        }
     }
 }

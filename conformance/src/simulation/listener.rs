@@ -1,6 +1,6 @@
 //! A subscription that the code under test can listen to.
 
-use super::{host::Host, scheduler::TaskHandle};
+use super::host::{Host, Running};
 use redis::{PushInfo, PushKind, RedisError, RedisResult, aio::MultiplexedConnection};
 use std::{future::pending, io};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 /// dropped; when its connection breaks it falls silent.
 pub struct Listener {
     _connection: MultiplexedConnection,
-    driver: Option<TaskHandle>,
+    driver: Option<Running>,
     pushes: UnboundedReceiver<PushInfo>,
 }
 

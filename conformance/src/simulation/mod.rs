@@ -10,11 +10,13 @@ mod director;
 mod gate;
 mod host;
 mod listener;
+mod machine;
 mod network;
 mod player;
 mod port;
 mod recorder;
 mod resource;
+mod scene;
 mod scheduler;
 mod stream;
 mod world;
@@ -23,6 +25,7 @@ pub use clock::HostClock;
 pub use connection::Connection;
 pub use host::Host;
 pub use listener::Listener;
+pub(crate) use machine::Machine;
 pub(crate) use port::Port;
 pub use scheduler::is_playing;
 pub(crate) use scheduler::{Outside, Task};
@@ -31,6 +34,6 @@ pub use world::{PROBE_OP, Run, RunError, run};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

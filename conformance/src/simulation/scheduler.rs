@@ -100,7 +100,8 @@ struct State {
     closed: bool,
     woken: Vec<usize>,
     orders: Vec<Order>,
-    clients: BTreeMap<u8, ClientState>,
+    /// By their numbers.
+    clients: Clients,
     outside: BTreeMap<u8, Vec<Weak<dyn Outside>>>,
     /// Wakes the root future; `None` while it runs, since it looks again by itself.
     root: Option<Waker>,
@@ -121,6 +122,25 @@ impl State {
 struct ClientState {
     paused: u32,
     incarnation: u32,
+}
+
+/// What is known of each client process.
+struct Clients([ClientState; 1 + u8::MAX as usize]);
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self([ClientState::default(); 1 + u8::MAX as usize])
+    }
+}
+
+impl Clients {
+    fn of(&self, host: u8) -> &ClientState {
+        &self.0[usize::from(host)]
+    }
+
+    fn of_mut(&mut self, host: u8) -> &mut ClientState {
+        &mut self.0[usize::from(host)]
+    }
 }
 
 enum Order {
@@ -174,7 +194,7 @@ impl Spawner {
 
     /// The current incarnation of a client process; it grows with every death.
     pub(crate) fn incarnation(&self, host: u8) -> u32 {
-        self.0.state().clients.entry(host).or_default().incarnation
+        self.0.state().clients.of(host).incarnation
     }
 
     /// The thread that the current poll would run on, of so many.
@@ -186,7 +206,7 @@ impl Spawner {
     pub(crate) fn pause(&self, host: u8) {
         let outside = {
             let mut state = self.0.state();
-            state.clients.entry(host).or_default().paused += 1;
+            state.clients.of_mut(host).paused += 1;
             state.outside_of(host)
         };
         outside.iter().for_each(|it| it.halt());
@@ -196,7 +216,7 @@ impl Spawner {
     pub(crate) fn resume(&self, host: u8) {
         let outside = {
             let mut state = self.0.state();
-            let client = state.clients.entry(host).or_default();
+            let client = state.clients.of_mut(host);
             client.paused = client.paused.saturating_sub(1);
             if client.paused == 0 {
                 state.outside_of(host)
@@ -218,7 +238,7 @@ impl Spawner {
     pub(crate) fn kill(&self, host: u8) {
         {
             let mut state = self.0.state();
-            state.clients.entry(host).or_default().incarnation += 1;
+            state.clients.of_mut(host).incarnation += 1;
             state.orders.push(Order::Kill { host });
         }
         self.wake_root();
@@ -289,8 +309,12 @@ pub(crate) struct Scheduler {
     seed: u64,
     schedule: Schedule,
     started: Instant,
-    tasks: BTreeMap<usize, Slot>,
+    /// By their numbers, which rise.
+    tasks: Vec<Option<Slot>>,
     ready: Vec<Ready>,
+    /// Empty between turns, kept for their room.
+    woken: Vec<usize>,
+    orders: Vec<Order>,
     spawned: BTreeMap<Place, u64>,
     order: u64,
     ran: Ran,
@@ -323,8 +347,10 @@ impl Scheduler {
             seed,
             schedule,
             started,
-            tasks: BTreeMap::new(),
+            tasks: Vec::new(),
             ready: Vec::new(),
+            woken: Vec::new(),
+            orders: Vec::new(),
             spawned: BTreeMap::new(),
             order: 0,
             ran: Ran {
@@ -341,7 +367,7 @@ impl Scheduler {
         // Nobody may run any more, but dropping tasks runs their destructors: in order. What they start
         // would hold on to the world for ever.
         self.spawner.0.state().closed = true;
-        while let Some((_, slot)) = self.tasks.pop_first() {
+        for slot in std::mem::take(&mut self.tasks) {
             drop(slot);
         }
         // Tasks that never began are dropped too, but not under the lock: that wakes others.
@@ -375,43 +401,50 @@ impl Scheduler {
     /// Carries out what tasks and timers left in the shared state; true if the run is over.
     fn absorb(&mut self, cx: &Context<'_>) -> bool {
         loop {
-            let (orders, woken) = {
+            let (mut orders, mut woken) = (
+                std::mem::take(&mut self.orders),
+                std::mem::take(&mut self.woken),
+            );
+            {
                 let mut state = self.spawner.0.state();
                 if state.stopped {
                     return true;
                 }
-                state.root = None;
-                (
-                    std::mem::take(&mut state.orders),
-                    std::mem::take(&mut state.woken),
-                )
-            };
-            if orders.is_empty() && woken.is_empty() {
-                // Whatever comes after this look wakes the root.
-                let mut state = self.spawner.0.state();
                 if state.orders.is_empty() && state.woken.is_empty() {
+                    // Whatever comes after this look wakes the root.
                     state.root = Some(cx.waker().clone());
+                    drop(state);
+                    (self.orders, self.woken) = (orders, woken);
                     return false;
                 }
-                continue;
+                state.root = None;
+                std::mem::swap(&mut state.orders, &mut orders);
+                std::mem::swap(&mut state.woken, &mut woken);
             }
-            for id in woken {
-                self.enqueue(id);
+            let now = self.now();
+            for id in woken.drain(..) {
+                self.enqueue(id, now);
             }
-            for order in orders {
+            for order in orders.drain(..) {
                 match order {
-                    Order::Start { id, place, task } => self.start(id, place, task),
+                    Order::Start { id, place, task } => self.start(id, place, task, now),
                     Order::Abort { id } => {
                         self.ready.retain(|ready| ready.id != id);
-                        drop(self.tasks.remove(&id));
+                        drop(self.tasks.get_mut(id).and_then(Option::take));
                     }
                     Order::Kill { host } => self.kill(Place::Client(host)),
                 }
             }
+            (self.orders, self.woken) = (orders, woken);
         }
     }
 
-    fn start(&mut self, id: usize, place: Place, task: Task) {
+    /// The milliseconds since the start.
+    fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn start(&mut self, id: usize, place: Place, task: Task, now: u64) {
         let nth = self.spawned.entry(place).or_default();
         *nth += 1;
         let name = chance::draw([place.number(), *nth]);
@@ -430,26 +463,24 @@ impl Scheduler {
             wakes_at: 0,
             priority: chance::draw([self.seed, name]),
         };
-        self.tasks.insert(id, slot);
-        self.enqueue(id);
+        if self.tasks.len() <= id {
+            self.tasks.resize_with(id + 1, || None);
+        }
+        self.tasks[id] = Some(slot);
+        self.enqueue(id, now);
     }
 
     fn kill(&mut self, place: Place) {
         self.ready.retain(|ready| ready.place != place);
-        let dead: Vec<usize> = self
-            .tasks
-            .iter()
-            .filter(|(_, slot)| slot.place == place)
-            .map(|(&id, _)| id)
-            .collect();
-        for id in dead {
-            drop(self.tasks.remove(&id));
+        for task in &mut self.tasks {
+            if task.as_ref().is_some_and(|slot| slot.place == place) {
+                drop(task.take());
+            }
         }
     }
 
-    fn enqueue(&mut self, id: usize) {
-        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let Some(slot) = self.tasks.get_mut(&id) else {
+    fn enqueue(&mut self, id: usize, now: u64) {
+        let Some(Some(slot)) = self.tasks.get_mut(id) else {
             return;
         };
         if slot.wakes_at != now {
@@ -478,7 +509,7 @@ impl Scheduler {
 
     /// How many tasks of client processes there are.
     fn clients(&self) -> usize {
-        let places = self.tasks.values().map(|slot| slot.place);
+        let places = self.tasks.iter().flatten().map(|slot| slot.place);
         places
             .filter(|place| matches!(place, Place::Client(_)))
             .count()
@@ -488,10 +519,7 @@ impl Scheduler {
     fn pick(&mut self) -> Option<usize> {
         let state = self.spawner.0.state();
         let can_run = |place: Place| match place {
-            Place::Client(host) => state
-                .clients
-                .get(&host)
-                .is_none_or(|client| client.paused == 0),
+            Place::Client(host) => state.clients.of(host).paused == 0,
             Place::Link(_) | Place::Server(_) | Place::Director => true,
         };
         let ready = self
@@ -505,7 +533,7 @@ impl Scheduler {
     }
 
     fn step(&mut self, id: usize, on_step: &mut impl FnMut(Step<'_>)) {
-        let Some(slot) = self.tasks.get_mut(&id) else {
+        let Some(Some(slot)) = self.tasks.get_mut(id) else {
             return;
         };
         let place = slot.place;
@@ -519,7 +547,7 @@ impl Scheduler {
         PLAYING.set(false);
         match polled {
             Ok(Poll::Pending) => {}
-            Ok(Poll::Ready(())) => drop(self.tasks.remove(&id)),
+            Ok(Poll::Ready(())) => drop(self.tasks[id].take()),
             Err(panic) => match place {
                 Place::Client(host) => {
                     on_step(Step::Panicked(host, panic_message(&panic)));

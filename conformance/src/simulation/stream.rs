@@ -361,7 +361,12 @@ pub(crate) struct Link {
     /// Deliver what is on its way to the server, then close.
     hang_up: bool,
     timer: Option<Pin<Box<Sleep>>>,
+    /// What is read at once.
+    chunk: Vec<u8>,
 }
+
+/// How much is read at once.
+const CHUNK: usize = 4_096;
 
 impl Link {
     pub(crate) fn new(
@@ -389,6 +394,7 @@ impl Link {
             under_way: 0,
             hang_up: false,
             timer: None,
+            chunk: vec![0; CHUNK],
         };
         (end, link)
     }
@@ -504,9 +510,21 @@ impl Link {
 
     /// Reads what the server has written; false once it has closed.
     fn receive(&mut self, cx: &mut Context<'_>, now: Duration) -> io::Result<bool> {
-        let mut chunk = [std::mem::MaybeUninit::uninit(); 4_096];
+        // Taken out while it is filled. It was zeroed once, and need not be again for each look.
+        let mut chunk = std::mem::take(&mut self.chunk);
+        let open = self.receive_into(&mut chunk, cx, now);
+        self.chunk = chunk;
+        open
+    }
+
+    fn receive_into(
+        &mut self,
+        chunk: &mut [u8],
+        cx: &mut Context<'_>,
+        now: Duration,
+    ) -> io::Result<bool> {
         loop {
-            let mut buf = ReadBuf::uninit(&mut chunk);
+            let mut buf = ReadBuf::new(chunk);
             match Pin::new(&mut self.transport).poll_read(cx, &mut buf)? {
                 Poll::Pending => return Ok(true),
                 Poll::Ready(()) if buf.filled().is_empty() => return Ok(false),

@@ -8,6 +8,7 @@ use super::{
     player::Player,
     recorder::Recorder,
     resource::Resource,
+    scene::Scene,
     scheduler::{Place, Ran, Scheduler, Spawner, Step},
 };
 use crate::{
@@ -334,16 +335,14 @@ impl World {
 
     fn host(&self, id: u8) -> Host {
         let (clock, wall) = self.clocks[&id].clone();
-        Host::new(
-            id,
-            self.scenario.seed,
-            self.scenario.lease(),
+        let scene = Scene {
             clock,
             wall,
-            Arc::clone(&self.network),
-            self.recorder.clone(),
-            self.spawner.clone(),
-        )
+            network: Arc::clone(&self.network),
+            recorder: self.recorder.clone(),
+            spawner: self.spawner.clone(),
+        };
+        Host::in_scene(id, self.scenario.seed, self.scenario.lease(), scene)
     }
 
     /// Starts a client process with what its actors have yet to do.

@@ -295,8 +295,13 @@ impl Runner {
             .as_mut()
             .ok_or_else(|| ErrorReply::new("ERR no Lua VM"))?;
         let script = &scripts.list[index];
-        let shebang = Shebang::parse(&script.body)?;
-        let function = vm.define(&script.sha, &script.body[shebang.len..])?;
+        let function = match vm.known(&script.sha) {
+            Some(function) => function,
+            None => {
+                let shebang = Shebang::parse(&script.body)?;
+                vm.define(&script.sha, &script.body[shebang.len..])?
+            }
+        };
         if self.compiled.len() <= index {
             self.compiled.resize(index + 1, None);
         }
@@ -317,7 +322,7 @@ impl Drop for Runner {
             && let Ok(mut pool) = POOL.lock()
             && pool.len() < POOL_MAX
         {
-            vm.forget();
+            vm.rest();
             pool.push(vm);
         }
     }

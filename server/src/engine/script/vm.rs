@@ -39,6 +39,8 @@ const GC_PAUSE: std::os::raw::c_int = 1_000;
 const GC_PAUSE_TIGHT: std::os::raw::c_int = 125;
 /// The share of the memory bound from which the collector is in a hurry.
 const TIGHT_SHARE: usize = 16;
+/// Compiled scripts that a machine takes along to the next server.
+const SCRIPTS_KEPT_MAX: usize = 64;
 
 /// How a run ended.
 #[derive(Debug, PartialEq)]
@@ -140,6 +142,12 @@ impl<H: Host> Vm<H> {
         self.usable
     }
 
+    /// The script of this digest, if it is compiled already.
+    pub(crate) fn known(&self, sha: &str) -> Option<FunctionId> {
+        let known = self.scripts.iter().position(|script| *script.sha == *sha);
+        known.map(FunctionId)
+    }
+
     /// Compiles a script and keeps it. `sha` is its digest, 40 hexadecimal digits.
     pub(crate) fn define(&mut self, sha: &str, body: &[u8]) -> Result<FunctionId, ErrorReply> {
         if body.first() == Some(&27) {
@@ -185,6 +193,14 @@ impl<H: Host> Vm<H> {
     /// Drops all compiled scripts.
     pub(crate) fn forget(&mut self) {
         self.scripts.clear();
+    }
+
+    /// Gets ready for another server: what is compiled may serve there too, unless it is much.
+    pub(crate) fn rest(&mut self) {
+        let is_small = self.lua.used_memory() <= self.memory_bytes_max / TIGHT_SHARE;
+        if self.scripts.len() > SCRIPTS_KEPT_MAX || !is_small {
+            self.forget();
+        }
     }
 
     /// Runs a script: arguments `first_key..first_key + keys` of `request` are KEYS, the rest ARGV.

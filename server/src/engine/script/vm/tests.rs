@@ -160,6 +160,21 @@ fn answers_are_those_of_redis_on_a_fresh_and_on_a_used_machine() {
 }
 
 #[test]
+fn a_machine_that_rests_keeps_few_scripts_and_forgets_many() {
+    let mut vm = machine();
+    let function = vm.define(SHA, b"return 1").expect("it compiles");
+    vm.rest();
+    assert_eq!(vm.known(SHA), Some(function));
+    for nth in 1..=SCRIPTS_KEPT_MAX {
+        let sha = format!("{nth:040}");
+        assert_eq!(vm.known(&sha), None);
+        vm.define(&sha, b"return 2").expect("it compiles");
+    }
+    vm.rest();
+    assert_eq!(vm.known(SHA), None);
+}
+
+#[test]
 fn scripts_reach_the_host_and_get_their_arguments() {
     let mut vm = machine();
     let body = r#"redis.call("SET", KEYS[1], ARGV[1]) return redis.call("GET", KEYS[1])"#;

@@ -1,0 +1,75 @@
+//! `redouble-scenarios`: how many scenarios the suite plays and judges in a second of one core.
+
+use clap::Parser;
+use redouble_benches::Result;
+use redouble_benches::arithmetic::median;
+use redouble_benches::scenarios::{SHAPES, pace, subject};
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Plays scenarios of redouble-check on one thread and says how many it gets done: the whole world with real
+/// Lua, every history judged by all checkers. Seconds are those for which the thread had a core.
+#[derive(Parser)]
+#[command(name = "redouble-scenarios", version, max_term_width = 100)]
+struct Cli {
+    /// The lock that is played with, one of ours.
+    #[arg(long, value_name = "NAME", default_value = "mutex")]
+    lock: String,
+    /// Rounds, of which the median counts.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// How long each round takes, seconds.
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// End with exit code 1 when a figure is short of its target.
+    #[arg(long)]
+    check: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "redouble-scenarios: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<bool> {
+    let lock = subject(&cli.lock)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "| scenarios with {} | per core-second | lowest | highest | grants | steps | to reach |",
+        cli.lock
+    )?;
+    writeln!(out, "|---|--:|--:|--:|--:|--:|--:|")?;
+    let (mut seeds, mut enough) = (0, true);
+    for shape in SHAPES {
+        let mut rates = Vec::new();
+        let (mut grants, mut steps) = (0.0, 0.0);
+        for _ in 0..cli.rounds {
+            let round = Duration::from_secs(cli.seconds);
+            let pace = pace(shape, &*lock, &mut seeds, round)?;
+            rates.push(pace.per_second);
+            (grants, steps) = (pace.grants, pace.steps);
+        }
+        let rate = median(&rates);
+        enough &= rate >= shape.per_second_min;
+        let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let highest = rates.iter().copied().fold(0.0, f64::max);
+        writeln!(
+            out,
+            "| {} | {rate:.0} | {lowest:.0} | {highest:.0} | {grants:.0} | {steps:.0} | {:.0} |",
+            shape.title, shape.per_second_min
+        )?;
+        out.flush()?;
+    }
+    Ok(enough || !cli.check)
+}

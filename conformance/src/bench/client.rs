@@ -1,0 +1,202 @@
+//! One client: takes the lock, holds it, gives it back, and notes how that went.
+
+use super::{
+    latencies::Latencies,
+    load::{Load, Slots},
+    measured::Failure,
+    spot::{Spot, Waiting},
+};
+use crate::{
+    history::{Mode, Refusal},
+    simulation::{Host, held},
+    subject::{AnyGrant, AnyLock, BoxError, NotOffered},
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::sync::{Notify, watch};
+
+/// What a client does after it was told nothing, so that it does not spin on a server that is gone.
+const AFTER_TROUBLE: Duration = Duration::from_millis(10);
+
+/// A timer of the runtime is good to a millisecond; shorter holds are waited for awake.
+const TIMER: Duration = Duration::from_millis(2);
+
+/// What a client has noted.
+#[derive(Clone, Default)]
+pub(super) struct Tally {
+    pub(super) asked: u64,
+    pub(super) cycles: u64,
+    pub(super) acquire: Latencies,
+    pub(super) failures: BTreeMap<Failure, u64>,
+    pub(super) complaints: BTreeMap<Failure, String>,
+}
+
+impl Tally {
+    pub(super) fn fail(&mut self, how: Failure, why: String) {
+        *self.failures.entry(how).or_default() += 1;
+        self.complaints.entry(how).or_insert(why);
+    }
+}
+
+pub(super) struct Client {
+    pub(super) nth: u8,
+    pub(super) host: Host,
+    pub(super) lock: Arc<dyn AnyLock>,
+    pub(super) mode: Mode,
+    pub(super) spot: Arc<Spot>,
+    pub(super) load: Arc<Load>,
+    pub(super) tally: Arc<Mutex<Tally>>,
+}
+
+/// When a client begins its cycles.
+pub(super) struct Pace {
+    /// The start of the measurement, on the clock of all clients.
+    pub(super) start: Duration,
+    /// In an open loop: its times.
+    pub(super) slots: Option<Slots>,
+    /// Ticks at them.
+    pub(super) tick: Arc<Notify>,
+}
+
+impl Pace {
+    /// Waits for the n-th cycle; when it should begin. `None` if there is none any more.
+    async fn begin(&self, n: u64, host: &Host) -> Option<Duration> {
+        let Some(slots) = &self.slots else {
+            return Some(host.now());
+        };
+        let at = self.start + slots.nth(n)?;
+        while host.now() < at {
+            self.tick.notified().await;
+        }
+        Some(at)
+    }
+}
+
+/// What came of asking for the lock.
+type Asked = Result<(Arc<dyn AnyGrant>, Duration), (Failure, String)>;
+
+impl Client {
+    /// One cycle that nobody counts: connects, loads scripts, and shows that the lock can be had.
+    pub(super) async fn warm_up(&self) -> Result<(), String> {
+        let (grant, _) = self.acquire().await.map_err(|(_, why)| why)?;
+        match grant.release().await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("it was gone when it was given back".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Cycles until it is told to stop.
+    pub(super) async fn run(self, pace: Pace, mut over: watch::Receiver<bool>) {
+        for n in 0.. {
+            tokio::select! {
+                biased;
+                _ = over.wait_for(|it| *it) => return,
+                more = self.cycle(n, &pace) => if !more { return },
+            }
+        }
+    }
+
+    /// Whether there may be a next cycle.
+    async fn cycle(&self, n: u64, pace: &Pace) -> bool {
+        let Some(intended) = pace.begin(n, &self.host).await else {
+            return false;
+        };
+        held(&self.tally).asked += 1;
+        let waiting = self.spot.wait(self.host.now());
+        let Some(grant) = self.granted(intended, waiting).await else {
+            return true;
+        };
+        self.hold().await;
+        self.give_back(grant).await;
+        true
+    }
+
+    async fn granted(&self, intended: Duration, waiting: Waiting<'_>) -> Option<Arc<dyn AnyGrant>> {
+        match self.acquire().await {
+            Ok((grant, lease_end)) => {
+                let now = self.host.now();
+                self.spot.enter(self.nth, waiting, &grant, lease_end, now);
+                held(&self.tally).acquire.add(now.saturating_sub(intended));
+                Some(grant)
+            }
+            Err((how, why)) => {
+                drop(waiting);
+                held(&self.tally).fail(how, why);
+                if how != Failure::Contended {
+                    self.host.sleep(AFTER_TROUBLE).await;
+                }
+                None
+            }
+        }
+    }
+
+    /// Asks until it is granted or the wait is over; with the grant, when its lease ends at the earliest.
+    async fn acquire(&self) -> Asked {
+        let until = self.host.now() + self.load.wait;
+        let lease_end = self.host.now() + self.load.lease;
+        match self.lock.lock_mode(self.mode, self.load.wait).await {
+            Err(error) if error.is::<NotOffered>() => {}
+            Ok(Some(grant)) => return Ok((grant, lease_end)),
+            Ok(None) => return Err(contended()),
+            Err(error) => return Err(failed(error)),
+        }
+        // It does not wait by itself.
+        loop {
+            let lease_end = self.host.now() + self.load.lease;
+            match self.lock.try_mode(self.mode).await {
+                Ok(Some(grant)) => return Ok((grant, lease_end)),
+                Ok(None) if self.host.now() >= until => return Err(contended()),
+                Ok(None) => {}
+                Err(error) => return Err(failed(error)),
+            }
+            // Between half of it and one and a half, so that nobody keeps in step with another.
+            let [byte, ..] = self.host.random();
+            let pause = self.load.poll.mul_f64(0.5 + f64::from(byte) / 255.0);
+            self.host.sleep(pause).await;
+        }
+    }
+
+    async fn hold(&self) {
+        let until = self.host.now() + self.load.hold;
+        if self.load.hold >= TIMER {
+            self.host.sleep_until(until).await;
+        }
+        while self.host.now() < until {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn give_back(&self, grant: Arc<dyn AnyGrant>) {
+        // From here on the holder does not believe any more that it holds.
+        self.spot.leave(self.nth, self.host.now());
+        let outcome = grant.release().await;
+        let mut tally = held(&self.tally);
+        match outcome {
+            Ok(true) => tally.cycles += 1,
+            Ok(false) => {
+                let why = "it was gone when it was given back".to_owned();
+                tally.fail(Failure::Lost, why);
+            }
+            Err(error) => tally.fail(Failure::ReleaseUnknown, error.to_string()),
+        }
+    }
+}
+
+fn contended() -> (Failure, String) {
+    let why = "others held it for the whole wait".to_owned();
+    (Failure::Contended, why)
+}
+
+/// What an error says of the outcome.
+fn failed(error: BoxError) -> (Failure, String) {
+    let how = match error.downcast_ref::<Refusal>() {
+        Some(Refusal::Contended | Refusal::TimedOut) => Failure::Contended,
+        Some(Refusal::Lost | Refusal::Fenced | Refusal::Other) => Failure::Refused,
+        None => Failure::Unknown,
+    };
+    (how, error.to_string())
+}

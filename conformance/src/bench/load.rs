@@ -1,0 +1,98 @@
+//! What is asked of a lock.
+
+use std::time::Duration;
+
+/// How locks are used while they are measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// How many clients there are, each a process of its own as far as the lock can tell.
+    pub clients: u8,
+    /// How many keys they are spread over; each client stays with its key.
+    pub keys: u8,
+    /// The lease.
+    pub lease: Duration,
+    /// How long a holder holds, at least.
+    pub hold: Duration,
+    /// How long is measured.
+    pub time: Duration,
+    /// Cycles per second that all clients together begin; without it, each begins when its last is over.
+    pub rate: Option<f64>,
+    /// How long a client waits for the lock.
+    pub wait: Duration,
+    /// How often a lock is asked again that does not wait by itself.
+    pub poll: Duration,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self {
+            clients: 16,
+            keys: 1,
+            lease: Duration::from_secs(10),
+            hold: Duration::from_micros(200),
+            time: Duration::from_secs(5),
+            rate: None,
+            wait: Duration::from_secs(10),
+            poll: Duration::from_millis(5),
+        }
+    }
+}
+
+impl Load {
+    /// The times since the start at which a client is to begin, in an open loop.
+    pub(super) fn begins(&self, client: u8) -> Option<Slots> {
+        let every = 1.0 / self.rate?;
+        Some(Slots {
+            first: every * f64::from(client),
+            every: every * f64::from(self.clients),
+            until: self.time,
+        })
+    }
+}
+
+/// Equal steps of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slots {
+    first: f64,
+    every: f64,
+    until: Duration,
+}
+
+impl Slots {
+    /// The n-th, if it comes before the end.
+    pub(super) fn nth(&self, n: u64) -> Option<Duration> {
+        let at = Duration::try_from_secs_f64(self.first + self.every * n as f64).ok()?;
+        (at < self.until).then_some(at)
+    }
+
+    /// How many there are before a time.
+    pub(super) fn before(&self, at: Duration) -> u64 {
+        let steps = (at.min(self.until).as_secs_f64() - self.first) / self.every;
+        steps.ceil().max(0.0) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_take_turns_at_the_rate_of_all() {
+        let load = Load {
+            clients: 4,
+            rate: Some(100.0),
+            time: Duration::from_secs(1),
+            ..Load::default()
+        };
+        let slots: Vec<Slots> = (0..4).filter_map(|client| load.begins(client)).collect();
+        let ms = |at: Option<Duration>| at.map(|at| at.as_millis());
+        assert_eq!(ms(slots[0].nth(0)), Some(0));
+        assert_eq!(ms(slots[3].nth(0)), Some(30));
+        assert_eq!(ms(slots[1].nth(2)), Some(90));
+        assert_eq!(slots[1].nth(25), None);
+        let all: u64 = slots.iter().map(|it| it.before(load.time)).sum();
+        assert_eq!(all, 100);
+        assert_eq!(slots[3].before(Duration::from_millis(10)), 0);
+        assert!(Load::default().begins(0).is_none());
+    }
+}

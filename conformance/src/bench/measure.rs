@@ -1,0 +1,322 @@
+//! Measures one lock: opens servers, lets the clients loose, and adds up what they noted.
+
+use super::{
+    client::{Client, Pace, Tally},
+    commands,
+    latencies::Latencies,
+    load::Load,
+    measured::{Failure, Measured, Overlaps},
+    metronome::Metronome,
+    place::{Place, Servers},
+    spot::Spot,
+};
+use crate::{
+    history::{Kind, Mode, PROBE_HOST, REQUESTS_PER_LEASE},
+    simulation::{Connection, Host, Machine, chance, held},
+    subject::Suspect,
+};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use tokio::{sync::watch, task::JoinSet};
+
+/// How often it is looked whether the time is over.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long those are waited for who are just giving back, at least.
+const GRACE: Duration = Duration::from_secs(1);
+/// How many steps a search for keys that were left behind takes at most.
+const SCANS_MAX: u32 = 10_000;
+
+/// Why a lock could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A counter or a latch: nobody holds it.
+    #[error("it is no lock that somebody holds")]
+    NotALock,
+    /// There are more keys than clients, or none.
+    #[error("there has to be a client for each key, and at least one of both")]
+    NoClients,
+    /// The servers are out of reach, or fewer than the lock wants.
+    #[error("{0}")]
+    OutOfReach(#[from] io::Error),
+    /// A server does not answer.
+    #[error("the server does not answer: {0}")]
+    Silent(#[from] redis::RedisError),
+    /// A client could not take the lock although nobody else wanted it.
+    #[error("client {client} could not take it and give it back, with nobody else there: {why}")]
+    Unusable {
+        /// Which client.
+        client: u8,
+        /// What it was told.
+        why: String,
+    },
+}
+
+/// Measures a lock. `progress` is told now and then for how long; once `interrupted` is set, the
+/// measurement ends and what there is counts.
+///
+/// # Errors
+/// If it cannot be measured there.
+pub fn measure(
+    suspect: &dyn Suspect,
+    place: &Place,
+    load: &Load,
+    interrupted: &AtomicBool,
+    progress: &dyn Fn(Duration),
+) -> Result<Measured, BenchError> {
+    let (mode, capacity) = match suspect.promises().kind {
+        Kind::Mutex | Kind::ReadWrite => (Mode::Exclusive, 1),
+        Kind::Semaphore(permits) => (Mode::Permits(1), permits),
+        Kind::Admission(_) | Kind::Latch(_) => return Err(BenchError::NotALock),
+    };
+    if load.keys == 0 || load.keys > load.clients {
+        return Err(BenchError::NoClients);
+    }
+    let servers = place.open(suspect.promises().topology)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let outcome = runtime.block_on(async {
+        let mut stage = Stage::set(suspect, &servers, load, mode, capacity).await?;
+        let ran = stage.run(interrupted, progress).await?;
+        if place.is_shared() {
+            stage.clean_up().await?;
+        }
+        let name = format!("{}, Redis {}", place.name(), ran.version);
+        Ok(stage.added_up(suspect.name(), name, ran))
+    });
+    // Whatever a lock has left running ends here.
+    runtime.shutdown_timeout(GRACE);
+    outcome
+}
+
+/// All that takes part in a measurement.
+struct Stage {
+    machine: Machine,
+    load: Arc<Load>,
+    prefix: String,
+    clients: Vec<Client>,
+    tallies: Vec<Arc<Mutex<Tally>>>,
+    spots: Vec<Arc<Spot>>,
+    observers: Vec<Connection>,
+}
+
+/// How it went.
+struct Ran {
+    elapsed: Duration,
+    interrupted: bool,
+    commands: BTreeMap<String, u64>,
+    version: String,
+}
+
+impl Stage {
+    /// Opens all locks, and lets every client take its own once.
+    async fn set(
+        suspect: &dyn Suspect,
+        servers: &Servers,
+        load: &Load,
+        mode: Mode,
+        capacity: u32,
+    ) -> Result<Self, BenchError> {
+        let machine = Machine::new(servers.addresses.clone(), servers.login.clone());
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let seed = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+        let observer = machine.host(PROBE_HOST, seed, load.lease);
+        let mut observers = Vec::new();
+        for node in 0..observer.nodes() {
+            observers.push(observer.connect_to(node).await?);
+        }
+        let spots = (0..load.keys).map(|_| Arc::new(Spot::new(capacity)));
+        let mut stage = Self {
+            prefix: format!("redouble-bench:{}:{seed}", std::process::id()),
+            machine,
+            load: Arc::new(load.clone()),
+            clients: Vec::new(),
+            tallies: Vec::new(),
+            spots: spots.collect(),
+            observers,
+        };
+        for nth in 0..load.clients {
+            // A number may come twice with so many; a seed does not.
+            let seed = chance::draw([seed, u64::from(nth)]);
+            let host = stage.machine.host(nth, seed, load.lease);
+            stage.enlist(suspect, nth, host, mode).await?;
+        }
+        Ok(stage)
+    }
+
+    async fn enlist(
+        &mut self,
+        suspect: &dyn Suspect,
+        nth: u8,
+        host: Host,
+        mode: Mode,
+    ) -> Result<(), BenchError> {
+        let key = nth % self.load.keys;
+        let name = format!("{}:{key}", self.prefix);
+        let unusable = |why: String| BenchError::Unusable { client: nth, why };
+        let opened = suspect.open(&host, &name, self.load.lease).await;
+        let lock = opened.map_err(|error| unusable(error.to_string()))?;
+        let tally = Arc::new(Mutex::new(Tally::default()));
+        let client = Client {
+            nth,
+            host,
+            lock: lock.of_task().unwrap_or(lock),
+            mode,
+            spot: Arc::clone(&self.spots[usize::from(key)]),
+            load: Arc::clone(&self.load),
+            tally: Arc::clone(&tally),
+        };
+        client.warm_up().await.map_err(unusable)?;
+        self.clients.push(client);
+        self.tallies.push(tally);
+        Ok(())
+    }
+
+    /// Lets all clients loose until the time is over.
+    async fn run(
+        &mut self,
+        interrupted: &AtomicBool,
+        progress: &dyn Fn(Duration),
+    ) -> Result<Ran, BenchError> {
+        let version = match self.observers.first_mut() {
+            Some(observer) => commands::version(observer).await?,
+            None => String::new(),
+        };
+        let before = self.executed().await?;
+        let (tell, over) = watch::channel(false);
+        let start = self.machine.now();
+        let metronome = Metronome::start(&self.load, &self.machine, start);
+        let mut running = JoinSet::new();
+        let mut names = BTreeMap::new();
+        for client in std::mem::take(&mut self.clients) {
+            let nth = client.nth;
+            let pace = Pace {
+                start,
+                slots: self.load.begins(nth),
+                tick: metronome.of(nth),
+            };
+            let task = running.spawn(client.run(pace, over.clone()));
+            names.insert(task.id(), nth);
+        }
+        while self.machine.now() < start + self.load.time && !interrupted.load(Ordering::Relaxed) {
+            let left = (start + self.load.time).saturating_sub(self.machine.now());
+            tokio::time::sleep(left.min(LOOK)).await;
+            progress(self.machine.now().saturating_sub(start));
+        }
+        let elapsed = self.machine.now().saturating_sub(start);
+        tell.send_replace(true);
+        let grace = GRACE.max(self.load.lease / REQUESTS_PER_LEASE);
+        let ended = async {
+            while let Some(ended) = running.join_next_with_id().await {
+                if let Err(error) = ended
+                    && error.is_panic()
+                    && let Some(nth) = names.get(&error.id())
+                {
+                    let why = format!("client {nth} panicked");
+                    held(&self.tallies[usize::from(*nth)]).fail(Failure::Panicked, why);
+                }
+            }
+        };
+        // Who does not come to an end is cut off, and what it noted counts.
+        let _ = tokio::time::timeout(grace, ended).await;
+        running.shutdown().await;
+        let interrupted = elapsed < self.load.time;
+        let after = self.executed().await?;
+        Ok(Ran {
+            elapsed,
+            interrupted,
+            commands: commands::since(&before, after),
+            version,
+        })
+    }
+
+    /// What all servers together have executed.
+    async fn executed(&mut self) -> Result<BTreeMap<String, u64>, BenchError> {
+        let mut sum: BTreeMap<String, u64> = BTreeMap::new();
+        for observer in &mut self.observers {
+            for (name, count) in commands::executed(observer).await? {
+                *sum.entry(name).or_default() += count;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Deletes what has our prefix in its name.
+    async fn clean_up(&mut self) -> Result<(), BenchError> {
+        let pattern = format!("*{}*", self.prefix);
+        for observer in &mut self.observers {
+            let mut cursor: u64 = 0;
+            for _ in 0..SCANS_MAX {
+                let (next, keys): (u64, Vec<Vec<u8>>) = redis::cmd("SCAN")
+                    .arg(cursor)
+                    .arg("MATCH")
+                    .arg(&pattern)
+                    .arg("COUNT")
+                    .arg(1_000)
+                    .query_async(observer)
+                    .await?;
+                if !keys.is_empty() {
+                    let mut delete = redis::cmd("DEL");
+                    delete.arg(keys);
+                    delete.query_async::<()>(observer).await?;
+                }
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn added_up(&self, lock: &'static str, place: String, ran: Ran) -> Measured {
+        let mut measured = Measured {
+            lock,
+            place,
+            load: (*self.load).clone(),
+            elapsed: ran.elapsed,
+            interrupted: ran.interrupted,
+            asked: 0,
+            cycles: Vec::new(),
+            acquire: Latencies::default(),
+            hand_over: Latencies::default(),
+            overtaken: 0,
+            failures: BTreeMap::new(),
+            complaints: BTreeMap::new(),
+            unserved: 0,
+            commands: ran.commands,
+            overlaps: Overlaps::default(),
+        };
+        for (nth, tally) in (0..).zip(&self.tallies) {
+            let tally = held(tally);
+            measured.asked += tally.asked;
+            measured.cycles.push(tally.cycles);
+            measured.acquire.merge(&tally.acquire);
+            for (how, count) in &tally.failures {
+                *measured.failures.entry(*how).or_default() += count;
+            }
+            for (how, why) in &tally.complaints {
+                let first = measured.complaints.entry(*how);
+                first.or_insert_with(|| why.clone());
+            }
+            let due = self.load.begins(nth).map(|it| it.before(ran.elapsed));
+            measured.unserved += due.unwrap_or(0).saturating_sub(tally.asked);
+        }
+        for seen in self.spots.iter().map(|spot| spot.seen()) {
+            measured.hand_over.merge(&seen.hand_overs);
+            measured.overtaken += seen.overtaken;
+            measured.overlaps.count += seen.overlaps;
+            measured.overlaps.first = measured.overlaps.first.take().or(seen.first);
+        }
+        measured
+    }
+}

@@ -1,0 +1,83 @@
+//! Wakes the clients of an open loop. Timers of the runtime are good to a millisecond only, which is more than
+//! most locks take; a thread of its own sleeps to a tenth of that.
+
+use super::load::{Load, Slots};
+use crate::simulation::Machine;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// The longest sleep, so that it ends soon after it is told to.
+const NAP: Duration = Duration::from_millis(20);
+
+/// It ticks until it is dropped.
+pub(super) struct Metronome {
+    ticks: Vec<Arc<Notify>>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Metronome {
+    /// Starts it for all clients of a load that begins at `start`.
+    pub(super) fn start(load: &Load, machine: &Machine, start: Duration) -> Self {
+        let ticks: Vec<_> = (0..load.clients).map(|_| Arc::new(Notify::new())).collect();
+        let over = Arc::new(AtomicBool::new(false));
+        let slots: Option<Vec<Slots>> = (0..load.clients).map(|it| load.begins(it)).collect();
+        let thread = slots.map(|slots| {
+            let (ticks, over, machine) = (ticks.clone(), Arc::clone(&over), machine.clone());
+            thread::spawn(move || tick(&slots, &ticks, &machine, start, &over))
+        });
+        Self {
+            ticks,
+            over,
+            thread,
+        }
+    }
+
+    /// What ticks at the times of a client. A tick that nobody waits for is kept for whoever comes next,
+    /// who has to look at the time.
+    pub(super) fn of(&self, client: u8) -> Arc<Notify> {
+        Arc::clone(&self.ticks[usize::from(client)])
+    }
+}
+
+impl Drop for Metronome {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn tick(
+    slots: &[Slots],
+    ticks: &[Arc<Notify>],
+    machine: &Machine,
+    start: Duration,
+    over: &AtomicBool,
+) {
+    // Clients take turns in each round, so the times come in order.
+    for round in 0.. {
+        for (slots, tick) in slots.iter().zip(ticks) {
+            let Some(at) = slots.nth(round) else { return };
+            loop {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let left = (start + at).saturating_sub(machine.now());
+                if left.is_zero() {
+                    break;
+                }
+                thread::sleep(left.min(NAP));
+            }
+            tick.notify_one();
+        }
+    }
+}

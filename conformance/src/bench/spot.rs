@@ -1,0 +1,224 @@
+//! A key that clients fight for: who is inside, who waits, and how long it takes from one to the next.
+
+use super::latencies::Latencies;
+use crate::{simulation::held, subject::AnyGrant};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// A key. The clock is that of all clients.
+pub(super) struct Spot {
+    /// How many may be inside at once.
+    capacity: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    inside: Vec<Inside>,
+    waiting: usize,
+    /// When it was last given back while somebody waited, if nobody has been granted since.
+    freed: Option<Duration>,
+    seen: Seen,
+}
+
+/// What has happened at a key.
+#[derive(Clone, Default)]
+pub(super) struct Seen {
+    /// From giving back to the next grant of one who waited already.
+    pub(super) hand_overs: Latencies,
+    /// Grants to one who came later while another waited.
+    pub(super) overtaken: u64,
+    /// Grants while as many as may be were inside.
+    pub(super) overlaps: u64,
+    /// The first of them.
+    pub(super) first: Option<String>,
+}
+
+struct Inside {
+    client: u8,
+    since: Duration,
+    grant: Arc<dyn AnyGrant>,
+    /// Where the grant has no deadline: a lease after it was asked for.
+    lease_end: Duration,
+}
+
+impl Inside {
+    /// Until when the client may take it that it holds.
+    fn until(&self) -> Duration {
+        self.grant.deadline().unwrap_or(self.lease_end)
+    }
+}
+
+/// Somebody who waits; no longer when this is dropped.
+pub(super) struct Waiting<'a> {
+    spot: &'a Spot,
+    since: Duration,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        held(&self.spot.state).waiting -= 1;
+    }
+}
+
+impl Spot {
+    pub(super) fn new(capacity: u32) -> Self {
+        Self {
+            capacity: usize::try_from(capacity).unwrap_or(usize::MAX),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Somebody begins to wait.
+    pub(super) fn wait(&self, now: Duration) -> Waiting<'_> {
+        held(&self.state).waiting += 1;
+        Waiting {
+            spot: self,
+            since: now,
+        }
+    }
+
+    /// Somebody who waited was granted it.
+    pub(super) fn enter(
+        &self,
+        client: u8,
+        waited: Waiting<'_>,
+        grant: &Arc<dyn AnyGrant>,
+        lease_end: Duration,
+        now: Duration,
+    ) {
+        let mut state = held(&self.state);
+        let inside = state.inside.iter().filter(|it| it.until() > now);
+        if inside.clone().count() >= self.capacity {
+            let other = inside.clone().next();
+            let message = other.map(|other| {
+                let ms = |at: Duration| at.saturating_sub(other.since).as_secs_f64() * 1e3;
+                format!(
+                    "client {client} was granted it {:.3} ms after client {}, who had it for {:.0} ms",
+                    ms(now),
+                    other.client,
+                    ms(other.until())
+                )
+            });
+            state.seen.overlaps += 1;
+            state.seen.first = state.seen.first.take().or(message);
+        }
+        state.inside.push(Inside {
+            client,
+            since: now,
+            grant: Arc::clone(grant),
+            lease_end,
+        });
+        if let Some(freed) = state.freed.take() {
+            if waited.since <= freed {
+                state.seen.hand_overs.add(now.saturating_sub(freed));
+            } else {
+                state.seen.overtaken += 1;
+            }
+        }
+        drop(state);
+        drop(waited);
+    }
+
+    /// A holder begins to give back.
+    pub(super) fn leave(&self, client: u8, now: Duration) {
+        let mut state = held(&self.state);
+        state.inside.retain(|it| it.client != client);
+        state.freed = (state.waiting > 0).then_some(now);
+    }
+
+    /// What has happened so far.
+    pub(super) fn seen(&self) -> Seen {
+        held(&self.state).seen.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{backend::Later, subject::BoxError};
+
+    struct Until(Option<Duration>);
+
+    impl AnyGrant for Until {
+        fn extend(&self) -> Later<'_, Result<bool, BoxError>> {
+            unreachable!("nobody extends it")
+        }
+        fn release(self: Arc<Self>) -> Later<'static, Result<bool, BoxError>> {
+            unreachable!("nobody releases it")
+        }
+        fn deadline(&self) -> Option<Duration> {
+            self.0
+        }
+        fn lost(&self) -> Later<'_, ()> {
+            unreachable!("nobody listens")
+        }
+        fn fencing_token(&self) -> Option<u64> {
+            None
+        }
+    }
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    fn grant(until: Option<u64>) -> Arc<dyn AnyGrant> {
+        Arc::new(Until(until.map(MS)))
+    }
+
+    #[test]
+    fn two_inside_are_one_too_many_unless_the_first_is_over() {
+        let spot = Spot::new(1);
+        spot.enter(0, spot.wait(MS(0)), &grant(Some(50)), MS(0), MS(1));
+        spot.enter(1, spot.wait(MS(0)), &grant(None), MS(90), MS(20));
+        let seen = spot.seen();
+        assert_eq!(seen.overlaps, 1);
+        let first = seen.first.unwrap();
+        assert!(
+            first.contains("client 1")
+                && first.contains("after client 0")
+                && first.contains("19.000 ms"),
+            "{first}"
+        );
+        spot.leave(1, MS(30));
+        spot.enter(2, spot.wait(MS(40)), &grant(None), MS(90), MS(60));
+        assert_eq!(
+            spot.seen().overlaps,
+            1,
+            "the deadline of the first has passed"
+        );
+        spot.enter(3, spot.wait(MS(60)), &grant(None), MS(200), MS(89));
+        assert_eq!(
+            spot.seen().overlaps,
+            2,
+            "a lease without a deadline counts as well"
+        );
+        let permits = Spot::new(2);
+        permits.enter(0, permits.wait(MS(0)), &grant(None), MS(90), MS(1));
+        permits.enter(1, permits.wait(MS(0)), &grant(None), MS(90), MS(1));
+        assert_eq!(permits.seen().overlaps, 0);
+        permits.enter(2, permits.wait(MS(0)), &grant(None), MS(90), MS(1));
+        assert_eq!(permits.seen().overlaps, 1);
+    }
+
+    #[test]
+    fn a_hand_over_goes_to_one_who_waited() {
+        let spot = Spot::new(1);
+        spot.enter(0, spot.wait(MS(0)), &grant(None), MS(900), MS(1));
+        let second = spot.wait(MS(5));
+        spot.leave(0, MS(10));
+        spot.enter(1, second, &grant(None), MS(900), MS(12));
+        let seen = spot.seen();
+        assert_eq!((seen.hand_overs.count(), seen.overtaken), (1, 0));
+        assert_eq!(seen.hand_overs.longest(), Some(MS(2)));
+
+        let third = spot.wait(MS(13));
+        spot.leave(1, MS(14));
+        spot.enter(0, spot.wait(MS(15)), &grant(None), MS(900), MS(16));
+        assert_eq!(spot.seen().overtaken, 1, "who came later was first");
+        drop(third);
+        spot.leave(0, MS(20));
+        spot.enter(0, spot.wait(MS(21)), &grant(None), MS(900), MS(22));
+        assert_eq!(spot.seen().hand_overs.count(), 1, "nobody waited");
+    }
+}

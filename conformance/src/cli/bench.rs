@@ -1,0 +1,199 @@
+//! `redouble-check bench`: what locks cost and how they share, in real time.
+
+use super::{
+    Fallible, progress, select,
+    values::{duration, span},
+    write_file,
+};
+use clap::Args;
+use redouble_conformance::bench::{BenchError, Load, Measured, Place, json, measure, page, table};
+use std::{
+    io::Write,
+    path::PathBuf,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+pub(super) const HELP: &str = "\
+Measures locks in real time: how long it takes to get one, how fast it goes from hand to hand, how evenly
+clients share it, and how many commands a cycle costs.
+
+Each client takes the lock, holds it, gives it back and begins again, over connections of its own, like a
+process of its own. With --rate the cycles begin at times that are laid down beforehand, and latencies
+count from those, so a lock that falls behind cannot hide how long the others had to wait for their turn.
+
+  redouble-check bench                                     our mutex on the embedded double, over TCP
+  redouble-check bench --lock mutex fair --backend spawn   two locks, on a redis-server of their own
+  redouble-check bench --lock 'seed-A*' --clients 2        what others run (see --list)
+  redouble-check bench --rate 500 --clients 32             500 cycles a second, whatever becomes of them
+
+A line of the result:
+                    ------- acquire --------  ------ hand-over ------
+  lock   cycles/s  p50  p99  p99.9  max       p50  p99  p99.9  max      fairness  commands  failed
+acquire    from asking (with --rate: from when it was to be asked) to the grant
+hand-over  from when a holder begins to give it back to the grant of one who was waiting by then
+fairness   Jain's index over clients: 1 when all had it equally often, 1/n when one of n had it always
+commands   per cycle, as the servers count them, those within scripts included
+failed     cycles in which it was not granted in time, or gone when it was given back, or nobody knows
+
+A lock that two clients held at once is no lock, however fast: that is said loudly and ends with exit code
+1. ^C ends the measurement and shows what there is; a second ^C ends the program.
+
+Exit code 0: measured. 1: a lock was held by too many, or panicked. 2: wrong usage, or it could not run.";
+
+#[derive(Args)]
+pub(super) struct Bench {
+    /// Where to measure: "double" (embedded, over TCP), "spawn" (starts the redis-server from the PATH),
+    /// "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
+    #[arg(long, value_name = "WHERE", default_value = "double", value_parser = Place::parse)]
+    backend: Place,
+    /// Which locks, one after the other; `*` and `?` stand for any characters and for one.
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', default_value = "mutex")]
+    lock: Vec<String>,
+    /// How many clients.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=250))]
+    clients: u8,
+    /// How many keys they are spread over: client i always wants key i modulo this.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=250))]
+    keys: u8,
+    /// The lease in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(60..=3_600_000))]
+    lease: u64,
+    /// How long a holder holds, as in 200us or 5ms.
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = span)]
+    hold: Duration,
+    /// How long to measure each lock.
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
+    seconds: f64,
+    /// How many cycles all clients together begin in a second; without it, each begins when its last is over.
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
+    rate: Option<f64>,
+    /// How long a client waits for the lock.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    wait: Duration,
+    /// How often to ask again for a lock that cannot wait by itself.
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = span)]
+    poll: Duration,
+    /// Also write the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also draw them, in an HTML page.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+/// A rate that can be kept by nobody is a slip of the finger.
+const RATE_MAX: f64 = 1e6;
+const SECONDS_MAX: f64 = 86_400.0;
+
+fn positive(text: &str, most: f64, what: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    let fits = number.filter(|it| *it > 0.0 && *it <= most);
+    fits.ok_or_else(|| format!("{what} is a number above 0, at most {most}"))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    positive(text, SECONDS_MAX, "a time in seconds")
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    positive(text, RATE_MAX, "a rate per second")
+}
+
+pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
+    if args.keys > args.clients {
+        return Err("each key needs a client: --keys is at most --clients".into());
+    }
+    let load = Load {
+        clients: args.clients,
+        keys: args.keys,
+        lease: Duration::from_millis(args.lease),
+        hold: args.hold,
+        time: Duration::from_secs_f64(args.seconds),
+        rate: args.rate,
+        wait: args.wait,
+        poll: args.poll.max(Duration::from_millis(1)),
+    };
+    let locks = select::locks(&args.lock)?;
+    let interrupted = listen_for_interrupts()?;
+    let (mut all, mut left_out, mut failed) = (Vec::<Measured>::new(), Vec::new(), None);
+    for lock in &locks {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        let (suspect, bar) = ((lock.row.make)(), progress::timer(lock.name, load.time));
+        let moved = |elapsed: Duration| bar.set_position(progress::steps(elapsed));
+        let measured = measure(&*suspect, &args.backend, &load, &interrupted, &moved);
+        bar.finish_and_clear();
+        match measured {
+            Ok(measured) => all.push(measured),
+            Err(error @ (BenchError::NotALock | BenchError::Unusable { .. })) => {
+                left_out.push(format!("not measured: {}: {error}", lock.name));
+            }
+            Err(error) => {
+                failed = Some(format!("{}: {error}", lock.name));
+                break;
+            }
+        }
+    }
+    show(args, &load, &all, out)?;
+    for line in &left_out {
+        writeln!(out, "{line}")?;
+    }
+    if let Some(error) = failed {
+        return Err(error.into()); // what was measured before is shown
+    }
+    if all.is_empty() {
+        return Err("no lock was measured".into());
+    }
+    Ok(all.iter().all(Measured::is_sound))
+}
+
+fn show(args: &Bench, load: &Load, all: &[Measured], out: &mut impl Write) -> Fallible<()> {
+    let Some(first) = all.first() else {
+        return Ok(());
+    };
+    let how = load.rate.map_or_else(
+        || "closed loop".to_owned(),
+        |rate| format!("{rate} cycles/s begun"),
+    );
+    writeln!(
+        out,
+        "{}; clients: {}, keys: {}, lease: {:?}, hold: {:?}; {how}\n",
+        first.place, load.clients, load.keys, load.lease, load.hold
+    )?;
+    writeln!(out, "{}", table(all))?;
+    if let Some(path) = &args.json {
+        write_file(path, &json(all))?;
+        writeln!(out, "  json: {}", path.display())?;
+    }
+    if let Some(path) = &args.report {
+        write_file(path, &page(all))?;
+        writeln!(out, "  report: {}", path.display())?;
+    }
+    Ok(())
+}
+
+/// Set by the first ^C; the second ends the program.
+fn listen_for_interrupts() -> Fallible<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&interrupted);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    thread::spawn(move || {
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if told.swap(true, Ordering::Relaxed) {
+                    process::exit(130);
+                }
+            }
+        });
+    });
+    Ok(interrupted)
+}

@@ -1,0 +1,50 @@
+//! A scenario as what its client processes stand on: their clocks, their links, the scheduler.
+
+use super::{
+    clock::{HostClock, WallClock},
+    network::Network,
+    port::Port,
+    recorder::Recorder,
+    scheduler::{Place, Spawner},
+    stream::ClientEnd,
+};
+use std::{io, sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// What a scenario offers to one of its client processes.
+pub(super) struct Scene {
+    pub(super) clock: HostClock,
+    pub(super) wall: WallClock,
+    pub(super) network: Arc<Network>,
+    pub(super) recorder: Recorder,
+    pub(super) spawner: Spawner,
+}
+
+impl Scene {
+    pub(super) fn now(&self) -> Duration {
+        self.clock.local(self.recorder.now())
+    }
+
+    pub(super) fn wall_clock(&self) -> Duration {
+        self.wall.at(self.recorder.now())
+    }
+
+    /// When the process's clock shows `local`.
+    pub(super) fn instant(&self, local: Duration) -> Instant {
+        self.recorder.instant(self.clock.true_time(local))
+    }
+
+    /// Lays a link from a process to a server.
+    pub(super) async fn wire(&self, host: u8, node: u8) -> io::Result<ClientEnd> {
+        let recorder = self.recorder.clone();
+        let (end, link) = self.network.lay(host, node, recorder).await?;
+        self.spawner.spawn(Place::Link(host), Box::pin(link));
+        Ok(end)
+    }
+
+    /// Opens a port of this machine that leads to a server over the links of a process.
+    pub(super) async fn port_to(&self, host: u8, node: u8) -> io::Result<Port> {
+        let (network, recorder) = (Arc::clone(&self.network), self.recorder.clone());
+        Port::open(host, node, network, recorder, &self.spawner).await
+    }
+}
