@@ -52,6 +52,10 @@ pub(super) struct Bench {
     /// "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
     #[arg(long, value_name = "WHERE", default_value = "double", value_parser = Place::parse)]
     backend: Place,
+    /// With --backend spawn: what to start [default: the redis-server from the PATH], for instance
+    /// another version, or valkey-server.
+    #[arg(long, value_name = "PROGRAM")]
+    redis_bin: Option<PathBuf>,
     /// Which locks, one after the other; `*` and `?` stand for any characters and for one.
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', default_value = "mutex")]
     lock: Vec<String>,
@@ -119,6 +123,11 @@ pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
         wait: args.wait,
         poll: args.poll.max(Duration::from_millis(1)),
     };
+    let place = match (&args.redis_bin, &args.backend) {
+        (None, place) => place.clone(),
+        (Some(program), Place::Spawn(_)) => Place::Spawn(program.clone().into()),
+        (Some(_), _) => return Err("--redis-bin goes with --backend spawn".into()),
+    };
     let locks = select::locks(&args.lock)?;
     let interrupted = listen_for_interrupts()?;
     let (mut all, mut left_out, mut failed) = (Vec::<Measured>::new(), Vec::new(), None);
@@ -128,7 +137,7 @@ pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
         }
         let (suspect, bar) = ((lock.row.make)(), progress::timer(lock.name, load.time));
         let moved = |elapsed: Duration| bar.set_position(progress::steps(elapsed));
-        let measured = measure(&*suspect, &args.backend, &load, &interrupted, &moved);
+        let measured = measure(&*suspect, &place, &load, &interrupted, &moved);
         bar.finish_and_clear();
         match measured {
             Ok(measured) => all.push(measured),
