@@ -41,8 +41,8 @@
 //! | [`Latch`] | opens when a number of things are done; not a lock | 1 | 1 |
 //!
 //! The cost is in round trips, to take it and to give it back, and one more for each third of the lease with a
-//! watchdog. Numbered grants ([`FencedGuard`]) exist of all that have one holder at a time, but for several keys or
-//! locks at once.
+//! watchdog. Numbered grants ([`FencedGuard`]) exist of all that have one holder at a time; [`lock_all`] has a number for each
+//! of its locks.
 //!
 //! ## What they survive
 //!
@@ -204,8 +204,9 @@ pub use error::{LockError, LossReason, NodeError, NodeErrorKind, PartsError};
 pub use guard::{Guard, Release};
 pub use kind::{
     Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
-    FencedMutex, FencedQuorum, FencedRedlockMutex, FencedWrite, Kind, Multi, MultiLock, Mutex,
-    Permits, Quorum, Read, ReadWrite, ReadWriteLock, Redlock, RedlockMutex, Semaphore, Write,
+    FencedMulti, FencedMultiLock, FencedMutex, FencedQuorum, FencedRedlockMutex, FencedWrite, Kind,
+    Multi, MultiLock, Mutex, Permits, Quorum, Read, ReadWrite, ReadWriteLock, Redlock,
+    RedlockMutex, Semaphore, Write,
 };
 pub use latch::Latch;
 pub use lock::Lock;
