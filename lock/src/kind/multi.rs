@@ -93,8 +93,9 @@ impl LockManager {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<LockBuilder<Multi>, LockError> {
-        let (first, keys) = in_order(keys)?;
-        Ok(LockBuilder::new(self.core(), &first, Multi { keys }))
+        let keys = in_order(keys)?;
+        let first = Arc::clone(&keys);
+        Ok(LockBuilder::new(self.core(), &first[0], Multi { keys }))
     }
 
     /// Starts to build a lock on several keys whose grants are numbered. Keys that are there twice count once.
@@ -106,20 +107,27 @@ impl LockManager {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<LockBuilder<FencedMulti>, LockError> {
-        let (first, keys) = in_order(keys)?;
-        Ok(LockBuilder::new(self.core(), &first, FencedMulti { keys }))
+        let keys = in_order(keys)?;
+        let first = Arc::clone(&keys);
+        Ok(LockBuilder::new(
+            self.core(),
+            &first[0],
+            FencedMulti { keys },
+        ))
     }
 }
 
-/// Each key once, in an order that is the same for everybody, and the first one, which names the lock.
+/// Each key once, in an order that is the same for everybody. There is at least one; the first one names the lock.
 fn in_order<K: AsRef<[u8]>>(
     keys: impl IntoIterator<Item = K>,
-) -> Result<(Vec<u8>, Arc<[Vec<u8>]>), LockError> {
+) -> Result<Arc<[Vec<u8>]>, LockError> {
     let mut keys: Vec<_> = keys.into_iter().map(|key| key.as_ref().to_vec()).collect();
     keys.sort_unstable();
     keys.dedup();
-    let first = keys.first().cloned().ok_or(LockError::NothingToLock)?;
-    Ok((first, keys.into()))
+    if keys.is_empty() {
+        return Err(LockError::NothingToLock);
+    }
+    Ok(keys.into())
 }
 
 impl Kind for Multi {
