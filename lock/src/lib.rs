@@ -114,7 +114,18 @@
 //! where it does not ([`from_client`](LockManager::from_client) opens it by itself,
 //! [`with_subscriber`](LockManager::with_subscriber) takes yours). Of the waiters of one process only one is woken. A message that
 //! is lost, and other programs that use the same keys and publish nothing, cost at most
-//! [`foreign_poll`](LockBuilder::foreign_poll). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses.
+//! [`foreign_poll`](LockBuilder::foreign_poll). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses:
+//! the messages of a release arrive node by node, and who asked at the first one would find the others still taken.
+//!
+//! How long to wait, and how to pause where nothing wakes a waiter and after failures, is for the builder to say:
+//!
+//! ```
+//! # fn f(locks: redouble_lock::LockManager) {
+//! # use std::time::Duration;
+//! # let ms = Duration::from_millis;
+//! let lock = locks.mutex("order:17").wait(ms(3_000)).poll_pauses(ms(2), ms(50)).retry_pauses(ms(20), ms(500)).build();
+//! # }
+//! ```
 //!
 //! # Time, tasks and tests
 //!
