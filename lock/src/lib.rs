@@ -35,6 +35,7 @@
 //! | [`ReadWriteLock`] | one writer, or any number of readers | 1 + 1 | 1 |
 //! | [`Semaphore`] | no more permits out than there are | 1 + 1 | 1 |
 //! | [`MultiLock`] | a mutex on several keys, all or none | 1 + 1 | 1 |
+//! | [`FencedMultiLock`] | the same, and one number for all keys | 1 + 1 | 1 |
 //! | [`lock_all`] | several locks, of any kinds and nodes | 1 + 1 for each | any |
 //! | [`RedlockMutex`] | a mutex on a majority of independent nodes | 1 + 1, to all at once | N |
 //! | [`Admission`], [`Stock`] | no more than so many are let in; not a lock | 1 | 1 |
