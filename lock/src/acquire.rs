@@ -48,7 +48,7 @@ pub(crate) async fn acquire(
     wait: Wait,
     claim: impl Fn(Token) -> Arc<dyn Claim>,
 ) -> Result<Guard, LockError> {
-    let lease = options.lease(options.lease)?;
+    let lease = options.checked()?;
     let mut call = Call::new(env, options, lease, wait);
     let custody = || Custody::new(claim(Token::new(env.random())), Arc::clone(env));
     let mut held = custody();
@@ -126,7 +126,7 @@ pub(crate) async fn adopt(
     parts: &Parts,
     claim: Arc<dyn Claim>,
 ) -> Result<Guard, LockError> {
-    let lease = options.lease(options.lease)?;
+    let lease = options.checked()?;
     let until = env.now().saturating_add(options.reply_timeout);
     claim.adopt(parts.fence);
     let sent = loop {
@@ -215,11 +215,10 @@ impl<'a> Call<'a> {
         let random = retry::draw(self.env.random());
         let pause = match setback {
             Setback::Contended { holder_ttl } => {
-                let (ttl, poll) = (*holder_ttl, self.options.foreign_poll);
                 let pause = if listens {
-                    retry::listen(ttl, poll, random)
+                    retry::listen(*holder_ttl, self.options.foreign_poll, random)
                 } else {
-                    retry::recheck(self.looks, ttl, poll, random)
+                    retry::recheck(self.looks, *holder_ttl, self.options.polling(), random)
                 };
                 self.looks = self.looks.saturating_add(1);
                 (self.failures, self.last_answer) = (0, now);
@@ -251,7 +250,7 @@ impl<'a> Call<'a> {
     }
 
     fn back_off(&mut self, random: u64) -> Duration {
-        let pause = retry::back_off(self.failures, Duration::MAX, random);
+        let pause = self.options.retry.before(self.failures, random);
         self.failures = self.failures.saturating_add(1);
         pause
     }

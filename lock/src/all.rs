@@ -24,6 +24,11 @@ use std::{
 /// once. That is so among programs that agree on keys; different locks should have different keys.
 /// For several keys of one node a [`MultiLock`](crate::MultiLock) does it in one round trip.
 ///
+/// **Numbers.** There is no one number for all of them: locks are taken at different times, and nodes that share nothing have
+/// no common order. With locks whose grants are numbered, each guard has its own ([`AllGuards::guards`]), and a resource is
+/// sent that of the one lock that all who access it take. For several keys of one node a
+/// [`FencedMultiLock`](crate::FencedMultiLock) has one number.
+///
 /// The leases run from the time at which each lock was taken, so those of the first ones grow old while it waits for the others: let
 /// them be longer than `wait`, or use a [`watchdog`](crate::LockBuilder::watchdog).
 ///

@@ -49,6 +49,20 @@ pub enum LockError {
         lease: Duration,
     },
 
+    /// The pauses of [`poll_pauses`](crate::LockBuilder::poll_pauses) or
+    /// [`retry_pauses`](crate::LockBuilder::retry_pauses) are too short, too long, or the longest is shorter than the first.
+    #[error(
+        "pauses from {first:?} to {longest:?} where 1ms <= first <= longest <= {limit:?} is wanted"
+    )]
+    InvalidPauses {
+        /// The first pause.
+        first: Duration,
+        /// The longest one.
+        longest: Duration,
+        /// What the longest may be.
+        limit: Duration,
+    },
+
     /// The lock was granted, but fewer replicas than asked for confirmed that they have it; it was given back.
     #[error("{confirmed} of {wanted} replicas have the lock")]
     NotReplicated {
@@ -134,6 +148,7 @@ impl LockError {
             | Self::NoQuorum(_) => true,
             Self::Redis(error) => error.is_transient(),
             Self::InvalidLease { .. }
+            | Self::InvalidPauses { .. }
             | Self::InvalidPermits { .. }
             | Self::NothingToLock
             | Self::NotSet

@@ -10,7 +10,7 @@ mod semaphore;
 
 pub use fair::{Fair, FairMutex, FencedFair, FencedFairMutex};
 pub use fenced::{Fenced, FencedGuard, FencedMutex};
-pub use multi::{Multi, MultiLock};
+pub use multi::{FencedMulti, FencedMultiLock, Multi, MultiLock};
 pub use mutex::{Exclusive, Mutex};
 pub use read_write::{FencedWrite, Read, ReadWrite, ReadWriteLock, Write};
 pub use redlock::{FencedQuorum, FencedRedlockMutex, Quorum, Redlock, RedlockMutex};

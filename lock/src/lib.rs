@@ -35,14 +35,15 @@
 //! | [`ReadWriteLock`] | one writer, or any number of readers | 1 + 1 | 1 |
 //! | [`Semaphore`] | no more permits out than there are | 1 + 1 | 1 |
 //! | [`MultiLock`] | a mutex on several keys, all or none | 1 + 1 | 1 |
+//! | [`FencedMultiLock`] | the same, and one number for all keys | 1 + 1 | 1 |
 //! | [`lock_all`] | several locks, of any kinds and nodes | 1 + 1 for each | any |
 //! | [`RedlockMutex`] | a mutex on a majority of independent nodes | 1 + 1, to all at once | N |
 //! | [`Admission`], [`Stock`] | no more than so many are let in; not a lock | 1 | 1 |
 //! | [`Latch`] | opens when a number of things are done; not a lock | 1 | 1 |
 //!
 //! The cost is in round trips, to take it and to give it back, and one more for each third of the lease with a
-//! watchdog. Numbered grants ([`FencedGuard`]) exist of all that have one holder at a time, but for several keys or
-//! locks at once.
+//! watchdog. Numbered grants ([`FencedGuard`]) exist of all that have one holder at a time; [`lock_all`] has a number for each
+//! of its locks.
 //!
 //! ## What they survive
 //!
@@ -114,7 +115,18 @@
 //! where it does not ([`from_client`](LockManager::from_client) opens it by itself,
 //! [`with_subscriber`](LockManager::with_subscriber) takes yours). Of the waiters of one process only one is woken. A message that
 //! is lost, and other programs that use the same keys and publish nothing, cost at most
-//! [`foreign_poll`](LockBuilder::foreign_poll). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses.
+//! [`foreign_poll`](LockBuilder::foreign_poll). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses:
+//! the messages of a release arrive node by node, and who asked at the first one would find the others still taken.
+//!
+//! How long to wait, and how to pause where nothing wakes a waiter and after failures, is for the builder to say:
+//!
+//! ```
+//! # fn f(locks: redouble_lock::LockManager) {
+//! # use std::time::Duration;
+//! # let ms = Duration::from_millis;
+//! let lock = locks.mutex("order:17").wait(ms(3_000)).poll_pauses(ms(2), ms(50)).retry_pauses(ms(20), ms(500)).build();
+//! # }
+//! ```
 //!
 //! # Time, tasks and tests
 //!
@@ -204,8 +216,9 @@ pub use error::{LockError, LossReason, NodeError, NodeErrorKind, PartsError};
 pub use guard::{Guard, Release};
 pub use kind::{
     Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
-    FencedMutex, FencedQuorum, FencedRedlockMutex, FencedWrite, Kind, Multi, MultiLock, Mutex,
-    Permits, Quorum, Read, ReadWrite, ReadWriteLock, Redlock, RedlockMutex, Semaphore, Write,
+    FencedMulti, FencedMultiLock, FencedMutex, FencedQuorum, FencedRedlockMutex, FencedWrite, Kind,
+    Multi, MultiLock, Mutex, Permits, Quorum, Read, ReadWrite, ReadWriteLock, Redlock,
+    RedlockMutex, Semaphore, Write,
 };
 pub use latch::Latch;
 pub use lock::Lock;

@@ -49,7 +49,7 @@ impl<K: Kind> Lock<K> {
     ///   executed all the same, the key is removed in the background, at the latest by its TTL.
     /// * [`LockError::Redis`] if Redis could not be reached or answered with an error.
     /// * [`LockError::Lost`] if the answer came too late for this lease.
-    /// * [`LockError::InvalidLease`], [`LockError::NoRuntime`] as they say.
+    /// * [`LockError::InvalidLease`], [`LockError::InvalidPauses`], [`LockError::NoRuntime`] as they say.
     ///
     /// # Cancel safety
     ///
@@ -60,18 +60,20 @@ impl<K: Kind> Lock<K> {
         self.acquire(Wait::Not).await
     }
 
-    /// Takes the lock, and waits for as long as others hold it.
+    /// Takes the lock, and waits for as long as others hold it, or as the builder's
+    /// [`wait`](LockBuilder::wait) says.
     ///
     /// # Errors
     ///
     /// As [`try_lock`](Self::try_lock), except for contention. Failures of Redis that may pass are
-    /// waited out for one lease; [`lock_timeout`](Self::lock_timeout) sets another bound.
+    /// waited out for one lease; [`lock_timeout`](Self::lock_timeout) sets another bound. With
+    /// [`wait`](LockBuilder::wait), as [`lock_timeout`](Self::lock_timeout).
     ///
     /// # Cancel safety
     ///
     /// As [`try_lock`](Self::try_lock). A waiter has no place in a queue to lose.
     pub async fn lock(&self) -> Result<K::Guard, LockError> {
-        self.acquire(Wait::Forever).await
+        self.acquire(self.options.wait()).await
     }
 
     /// Takes the lock, and waits at most for `wait`. Returns at the latest one reply timeout after

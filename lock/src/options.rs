@@ -1,7 +1,18 @@
 //! The knobs of a lock, and the builder that all kinds share.
 
-use crate::{error::LockError, lease::Lease, manager::Core, observe::Observer};
+use crate::{
+    acquire::Wait,
+    error::LockError,
+    lease::Lease,
+    manager::Core,
+    observe::Observer,
+    retry::{LONGEST_RECHECK, Pauses},
+};
 use std::{fmt, sync::Arc, time::Duration};
+
+/// The shortest first pause, and the longest one after a failure.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// What a lock was built with.
 #[derive(Debug, Clone)]
@@ -11,7 +22,10 @@ pub(crate) struct Options {
     pub(crate) drift_ppm: u32,
     pub(crate) margin: Duration,
     pub(crate) reply_timeout: Duration,
+    pub(crate) wait: Option<Duration>,
     pub(crate) foreign_poll: Option<Duration>,
+    pub(crate) poll: Option<Pauses>,
+    pub(crate) retry: Pauses,
     pub(crate) replicas: u32,
     pub(crate) hold_at_least: Duration,
     pub(crate) max_hold: Option<Duration>,
@@ -28,7 +42,10 @@ impl Default for Options {
             drift_ppm: 10_000,
             margin: Duration::from_millis(2),
             reply_timeout: Duration::from_millis(500),
+            wait: None,
             foreign_poll: None,
+            poll: None,
+            retry: Pauses::RETRY,
             replicas: 0,
             hold_at_least: Duration::ZERO,
             max_hold: None,
@@ -40,11 +57,38 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How long a waiter counts as alive after it has asked: it asks at least every second, and each time
-    /// may take a reply timeout and be repeated once.
+    /// How long a waiter counts as alive after it has asked: it asks at least every second, or after its longest pause,
+    /// and each time may take a reply timeout and be repeated once.
     pub(crate) fn patience(&self) -> Duration {
-        let patience = Duration::from_secs(1).saturating_add(self.reply_timeout * 2);
+        let pause = self.retry.longest.max(LONGEST_RECHECK);
+        let patience = pause.saturating_add(self.reply_timeout * 2);
         patience.min(self.lease).max(Duration::from_millis(1))
+    }
+
+    /// How long a call waits that does not say so itself.
+    pub(crate) fn wait(&self) -> Wait {
+        self.wait.map_or(Wait::Forever, Wait::AtMost)
+    }
+
+    /// The pauses of a waiter that nothing wakes.
+    pub(crate) fn polling(&self) -> Pauses {
+        let by_default = || Pauses::of_a_poll(self.foreign_poll);
+        self.poll.unwrap_or_else(by_default)
+    }
+
+    /// Checks everything, and returns the lease of a new grant.
+    pub(crate) fn checked(&self) -> Result<Lease, LockError> {
+        let polling = self.poll.iter().map(|pauses| (pauses, LONGEST_RECHECK));
+        for (&Pauses { first, longest }, limit) in polling.chain([(&self.retry, LONGEST_RETRY)]) {
+            if first < SHORTEST_PAUSE || longest < first || longest > limit {
+                return Err(LockError::InvalidPauses {
+                    first,
+                    longest,
+                    limit,
+                });
+            }
+        }
+        self.lease(self.lease)
     }
 
     /// Checks a lease against the drift and the margin.
@@ -146,6 +190,38 @@ impl<K> LockBuilder<K> {
     /// returns within its own wait plus one reply timeout.
     pub fn reply_timeout(mut self, reply_timeout: Duration) -> Self {
         self.options.reply_timeout = reply_timeout.max(Duration::from_millis(1));
+        self
+    }
+
+    /// Sets for how long [`Lock::lock`](crate::Lock::lock) waits at most. Default: for as long as others hold the lock.
+    ///
+    /// It is then what [`Lock::lock_timeout`](crate::Lock::lock_timeout) is with this time, which itself goes by
+    /// its own.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = Some(wait);
+        self
+    }
+
+    /// Sets the pauses of a waiter that no message wakes: the `first` one, from which they double up to the
+    /// `longest`. Default: 5 ms, and [`foreign_poll`](Self::foreign_poll) or 100 ms.
+    ///
+    /// For connections without messages, for [`RedlockMutex`](crate::RedlockMutex), and for the time until a subscription is
+    /// confirmed. Each pause is drawn from its upper half, by the randomness of the [`Environment`](crate::Environment), and
+    /// ends soon after the holder's TTL. The first must be 1 ms or longer, the longest not shorter than that and
+    /// at most a second; otherwise each attempt to lock fails with [`LockError::InvalidPauses`], without asking Redis.
+    pub fn poll_pauses(mut self, first: Duration, longest: Duration) -> Self {
+        self.options.poll = Some(Pauses { first, longest });
+        self
+    }
+
+    /// Sets the pauses before requests that failed are repeated: the `first` one, from which they double up
+    /// to the `longest`. Default: 10 ms and 1 s.
+    ///
+    /// For calls that wait and for extensions in the background; those of a watchdog are also no longer than a twelfth of the lease. The first
+    /// failure whose outcome is not known is repeated at once all the same. A fair lock keeps a waiter's place for as long as
+    /// the longest pause. They are drawn and checked as [`poll_pauses`](Self::poll_pauses), but may be up to a minute long.
+    pub fn retry_pauses(mut self, first: Duration, longest: Duration) -> Self {
+        self.options.retry = Pauses { first, longest };
         self
     }
 

@@ -105,7 +105,8 @@ impl<K: Kind> Owner<K> {
         self.enter(Wait::Not).await
     }
 
-    /// Enters the lock, and waits for as long as other owners hold it.
+    /// Enters the lock, and waits for as long as other owners hold it, or as the lock's
+    /// [`wait`](crate::LockBuilder::wait) says.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl<K: Kind> Owner<K> {
     ///
     /// As [`Lock::lock`].
     pub async fn lock(&self) -> Result<ReentrantGuard<K>, LockError> {
-        self.enter(Wait::Forever).await
+        self.enter(self.shared.lock.options().wait()).await
     }
 
     /// Enters the lock, and waits at most for `wait`.
@@ -207,7 +208,8 @@ impl<K: Kind> Shared<K> {
                 Err(error) if error.is_retryable() && !error.is_lost() => error,
                 outcome => return outcome,
             };
-            let pause = retry::back_off(failure, Duration::MAX, retry::draw(env.random()));
+            let pauses = self.lock.options().retry;
+            let pause = pauses.before(failure, retry::draw(env.random()));
             failure = failure.saturating_add(1);
             let next = env.now().saturating_add(pause);
             if next >= end {

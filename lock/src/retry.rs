@@ -3,33 +3,64 @@
 
 use std::time::Duration;
 
-/// The first pause of a waiter, before it is known how long the holder may stay.
-const FIRST_RECHECK: Duration = Duration::from_millis(5);
-
-/// The first and the longest pause after a failure.
-const FIRST_RETRY: Duration = Duration::from_millis(10);
-const LONGEST_RETRY: Duration = Duration::from_secs(1);
+/// Waiters of a dead holder spread out over so much time after its end.
+const SPREAD: Duration = Duration::from_millis(5);
 
 /// The longest pause of a waiter that nothing wakes, unless told otherwise.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A waiter looks again at least this often, whatever it was told.
-const LONGEST_RECHECK: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_RECHECK: Duration = Duration::from_secs(1);
+
+/// Pauses that double from the first one to the longest one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pauses {
+    pub(crate) first: Duration,
+    pub(crate) longest: Duration,
+}
+
+impl Pauses {
+    /// After failures, unless told otherwise.
+    pub(crate) const RETRY: Self = Self {
+        first: Duration::from_millis(10),
+        longest: Duration::from_secs(1),
+    };
+
+    /// Of a waiter that nothing wakes, unless told otherwise.
+    pub(crate) fn of_a_poll(foreign_poll: Option<Duration>) -> Self {
+        Self {
+            first: Duration::from_millis(5),
+            longest: foreign_poll.unwrap_or(POLL).min(LONGEST_RECHECK),
+        }
+    }
+
+    /// The same, none of them longer than `longest`.
+    pub(crate) fn at_most(self, longest: Duration) -> Self {
+        Self {
+            longest: self.longest.min(longest),
+            ..self
+        }
+    }
+
+    /// The pause before attempt number `attempt` (from 0), drawn from its upper half, so that those who start
+    /// together spread out.
+    pub(crate) fn before(self, attempt: u32, random: u64) -> Duration {
+        let times = 1_u32.checked_shl(attempt).unwrap_or(u32::MAX);
+        jittered(self.first.saturating_mul(times).min(self.longest), random)
+    }
+}
 
 /// The pause before look number `look` (from 0) at a lock that another one holds.
 ///
 /// A waiter looks again at the latest when the holder's TTL ends (plus the one millisecond that
-/// Redis takes to see it), after `foreign_poll`, and after a second. The pauses double up to that
-/// and are drawn from their upper half, so that waiters that start together spread out.
+/// Redis takes to see it).
 pub(crate) fn recheck(
     look: u32,
     holder_ttl: Option<Duration>,
-    foreign_poll: Option<Duration>,
+    pauses: Pauses,
     random: u64,
 ) -> Duration {
-    let longest = foreign_poll.unwrap_or(POLL).min(LONGEST_RECHECK);
-    let pause = jittered(doubled(FIRST_RECHECK, look, longest), random);
-    not_far_past(holder_ttl, pause, random)
+    not_far_past(holder_ttl, pauses.before(look, random), random)
 }
 
 /// The pause of a waiter that a message will wake, in case that none comes.
@@ -44,25 +75,15 @@ pub(crate) fn listen(
 
 fn not_far_past(holder_ttl: Option<Duration>, pause: Duration, random: u64) -> Duration {
     match holder_ttl {
-        // Waiters of a dead holder spread out over some milliseconds after its end.
-        Some(ttl) => pause.min(ttl + Duration::from_millis(1) + jittered(FIRST_RECHECK, random)),
+        Some(ttl) => pause.min(ttl + Duration::from_millis(1) + jittered(SPREAD, random)),
         None => pause,
     }
 }
 
 /// The pause before the retry that follows failure number `failure` (from 0) in a row, never
-/// longer than `longest`.
+/// longer than `longest`, where no option says anything else.
 pub(crate) fn back_off(failure: u32, longest: Duration, random: u64) -> Duration {
-    jittered(
-        doubled(FIRST_RETRY, failure, longest.min(LONGEST_RETRY)),
-        random,
-    )
-}
-
-fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
-    first
-        .saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX))
-        .min(longest)
+    Pauses::RETRY.at_most(longest).before(failure, random)
 }
 
 /// Draws from the upper half of `pause`, and never nothing: a waiter must not spin.
@@ -86,16 +107,21 @@ mod tests {
 
     #[test]
     fn pauses_double_and_stay_in_their_upper_half() {
-        for look in 0..40 {
-            let full = FIRST_RECHECK
-                .saturating_mul(1 << look.min(10))
-                .min(UP_TO.unwrap());
-            for random in [0, 1, u64::MAX / 3, u64::MAX] {
-                let pause = recheck(look, None, UP_TO, random);
-                assert!(
-                    full / 2 <= pause && pause <= full,
-                    "{look}: {pause:?} of {full:?}"
-                );
+        let own = Pauses {
+            first: Duration::from_millis(3),
+            longest: Duration::from_millis(700),
+        };
+        for pauses in [Pauses::of_a_poll(UP_TO), Pauses::RETRY, own] {
+            for look in 0..40 {
+                let full = pauses.first * (1 << look.min(10));
+                let full = full.min(pauses.longest);
+                for random in [0, 1, u64::MAX / 3, u64::MAX] {
+                    let pause = recheck(look, None, pauses, random);
+                    assert!(
+                        full / 2 <= pause && pause <= full,
+                        "{look}: {pause:?} of {full:?}"
+                    );
+                }
             }
         }
     }
@@ -105,7 +131,7 @@ mod tests {
         let ttl = Duration::from_millis(20);
         for random in [0, 7, u64::MAX] {
             for pause in [
-                recheck(30, Some(ttl), UP_TO, random),
+                recheck(30, Some(ttl), Pauses::of_a_poll(UP_TO), random),
                 listen(Some(ttl), None, random),
             ] {
                 assert!(pause > ttl && pause <= ttl + Duration::from_millis(6));
@@ -116,10 +142,11 @@ mod tests {
     #[test]
     fn no_option_makes_a_waiter_spin_or_stall() {
         let none = Some(Duration::ZERO);
-        assert!(recheck(3, none, none, 0) >= Duration::from_millis(1));
+        let poll = |foreign_poll| Pauses::of_a_poll(foreign_poll);
+        assert!(recheck(3, none, poll(none), 0) >= Duration::from_millis(1));
         assert!(listen(none, none, 0) >= Duration::from_millis(1));
-        assert!(recheck(99, None, Some(Duration::MAX), u64::MAX) <= LONGEST_RECHECK);
+        assert!(recheck(99, None, poll(Some(Duration::MAX)), u64::MAX) <= LONGEST_RECHECK);
         assert!(listen(None, Some(Duration::MAX), u64::MAX) <= LONGEST_RECHECK);
-        assert!(back_off(99, Duration::MAX, u64::MAX) <= LONGEST_RETRY);
+        assert!(back_off(99, Duration::MAX, u64::MAX) <= Pauses::RETRY.longest);
     }
 }

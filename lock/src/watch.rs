@@ -14,7 +14,7 @@ use crate::{
     lease::{Belief, Lease},
     retry,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::Notify;
 
 /// Who is to be told of a change, by key and number.
@@ -89,7 +89,7 @@ async fn due(held: &Held, failures: u32) {
         return held.claim.changed().await;
     };
     let random = retry::draw(held.env.random());
-    let pause = retry::back_off(before, Duration::MAX, random);
+    let pause = held.options.retry.before(before, random);
     let at = held.env.now().saturating_add(pause);
     held.env.sleep_until(at).await;
 }

@@ -55,7 +55,8 @@ pub(crate) async fn see_to(held: Arc<Held>, mut record: Record) -> Option<(Durat
                 held.options.observer.failed(held.claim.key(), &error);
                 let random = retry::draw(held.env.random());
                 if record.failures > 0 {
-                    let pause = retry::back_off(record.failures, validity / 12, random);
+                    let pauses = held.options.retry.at_most(validity / 12);
+                    let pause = pauses.before(record.failures, random);
                     record.retry_at = held.env.now().saturating_add(pause);
                 }
                 record.failures += 1;

@@ -9,7 +9,10 @@
 mod rig;
 
 use redouble::{Server, fault::Disconnect};
-use redouble_lock::{LockError, LossReason, MultiLock, Release};
+use redouble_lock::{
+    FencedGuard, FencedMultiLock, FencingToken, Kind, Lock, LockError, LossReason, MultiLock,
+    Release,
+};
 use rig::{LEASE, Test, ask, keys, locks, pass, server};
 use std::{sync::Arc, time::Duration};
 
@@ -108,5 +111,86 @@ async fn extension_and_repetition() -> Test {
         (Some(LEASE * 2), Some(LEASE * 2))
     );
     assert_eq!(guard.release().await, Release::Released);
+    Ok(())
+}
+
+fn fenced(server: &Arc<Server>, keys: &[&str]) -> FencedMultiLock {
+    let lock = locks(server).fenced_multi(keys).unwrap();
+    lock.lease(LEASE).build()
+}
+
+/// Takes a lock and gives it back; its number.
+async fn number<K: Kind<Guard = FencedGuard>>(lock: &Lock<K>) -> FencingToken {
+    let guard = lock.try_lock().await.unwrap();
+    let number = guard.fencing_token();
+    assert_eq!(guard.release().await, Release::Released);
+    number
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_are_in_order_where_keys_are_shared() -> Test {
+    let server = server().await;
+    // Ahead of the server's clock, so that nothing but the counters brings order.
+    let ahead = "8000000000000000";
+    ask::<String>(&server, &["SET", "{b}:fence", ahead, "EX", "90000"]).await;
+    let alone = |key: &str| locks(&server).fenced_mutex(key).lease(LEASE).build();
+    let far = number(&fenced(&server, &["a", "b"])).await;
+    assert_eq!(far.get(), 8_000_000_000_000_001);
+    let mut last = far;
+    for keys in [&["a", "c"][..], &["c", "d", "e"], &["e"], &["f", "e", "a"]] {
+        let next = number(&fenced(&server, keys)).await;
+        assert!(next > last, "{keys:?}: {next} after {last}");
+        last = next;
+    }
+    for key in ["f", "e", "a"] {
+        assert!(number(&alone(key)).await > last, "{key}");
+    }
+    for key in ["b", "d"] {
+        assert!(number(&alone(key)).await > far, "{key}");
+    }
+    let last = number(&alone("c")).await;
+    assert!(number(&fenced(&server, &["z", "c"])).await > last);
+    assert!(number(&alone("y")).await < far, "it has met none of them");
+    let nothing = locks(&server).fenced_multi([""; 0]).unwrap_err();
+    assert_eq!(nothing, LockError::NothingToLock);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_finds_its_number_again() -> Test {
+    let server = server().await;
+    let lock = fenced(&server, &["a", "b"]);
+    let before = number(&lock).await;
+    let fault = server.inject(Disconnect::after_execution().key("b").nth(1));
+    let guard = lock.try_lock().await?;
+    assert_eq!(fault.fired(), 1);
+    let stored: String = ask(&server, &["GET", "{a}:fence"]).await;
+    assert_eq!(stored, guard.fencing_token().to_string());
+    assert_eq!(
+        guard.fencing_token().get(),
+        // No time has passed, and the second request has minted nothing.
+        before.get() + 1
+    );
+    assert_eq!(guard.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_grow_on_after_a_loss_of_counters() -> Test {
+    let server = server().await;
+    let lock = fenced(&server, &["a", "b"]);
+    let mut last = number(&lock).await;
+    for lost in [
+        &["{a}:fence"][..],
+        &["{b}:fence"],
+        &["{a}:fence", "{b}:fence"],
+    ] {
+        pass(Duration::from_millis(1)).await;
+        let words = [&["DEL"][..], lost].concat();
+        ask::<i64>(&server, &words).await;
+        let next = number(&lock).await;
+        assert!(next > last, "{lost:?}");
+        last = next;
+    }
     Ok(())
 }

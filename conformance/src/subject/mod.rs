@@ -291,6 +291,11 @@ pub const SUBJECTS: &[Row] = &[
         summary: "its lock on two keys at once",
     },
     Row {
+        make: kind::fenced_multi,
+        expected: Expected::Sound,
+        summary: "the same with numbers",
+    },
+    Row {
         make: kind::redlock,
         expected: Expected::Sound,
         summary: "its mutex on five independent nodes",

@@ -1,11 +1,27 @@
 //! Several mutexes of one node, taken by one script: all of them or none. Each is the key of an ordinary mutex.
+//!
+//! With numbers, each key also has the counter that a fenced mutex of that key has. A grant raises the counters of all its
+//! keys to one number, above each of them, in the script that takes the locks. So whatever two grants have a key in
+//! common, also one of several keys and one of that key alone, the later one found the number of the earlier
+//! one, or a higher one, at that key, and has a higher one itself. Grants without a common key are not ordered.
 
-use super::scripted::Scheme;
+use super::{beside, fenced, millis, number, scripted::Scheme};
 use crate::script::Script;
 use std::sync::LazyLock;
 
-static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/multi/acquire.lua")));
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("../script/multi/take.lua"),
+        include_str!("../script/multi/acquire.lua"),
+    ))
+});
+static ACQUIRE_FENCED: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("../script/now.lua"),
+        include_str!("../script/multi/take.lua"),
+        include_str!("../script/multi/acquire_fenced.lua"),
+    ))
+});
 static EXTEND: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../script/multi/extend.lua")));
 static RELEASE: LazyLock<Script> =
@@ -15,7 +31,7 @@ static RELEASE: LazyLock<Script> =
 pub(crate) fn scheme(keys: &[Vec<u8>]) -> Scheme {
     Scheme {
         keys: keys.to_vec(),
-        args: Vec::new(),
+        args: vec![number(keys.len() as u64)],
         locks: keys.len(),
         watched: false,
         begins_with_set: false,
@@ -23,5 +39,18 @@ pub(crate) fn scheme(keys: &[Vec<u8>]) -> Scheme {
         acquire: &ACQUIRE,
         extend: &EXTEND,
         release: &RELEASE,
+    }
+}
+
+/// The same with numbers.
+pub(crate) fn fenced_scheme(keys: &[Vec<u8>]) -> Scheme {
+    let mut scheme = scheme(keys);
+    scheme
+        .keys
+        .extend(keys.iter().map(|key| beside(key, ":fence")));
+    scheme.args.push(millis(fenced::LAST_KEPT));
+    Scheme {
+        acquire: &ACQUIRE_FENCED,
+        ..scheme
     }
 }

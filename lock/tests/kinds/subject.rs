@@ -53,7 +53,7 @@ fn build<K: Kind>(builder: LockBuilder<K>, built: Built) -> Subject {
 pub(crate) type Make = fn(&[LockManager], &str, Built) -> Subject;
 
 /// All kinds that exclude others.
-pub(crate) const KINDS: [(&str, Make); 11] = [
+pub(crate) const KINDS: [(&str, Make); 12] = [
     ("mutex", |nodes, key, built| {
         build(nodes[0].mutex(key), built)
     }),
@@ -89,6 +89,10 @@ pub(crate) const KINDS: [(&str, Make); 11] = [
     ("several keys", |nodes, key, built| {
         let keys = [format!("{{{key}}}:a"), format!("{{{key}}}:b")];
         build(nodes[0].multi(keys).unwrap(), built)
+    }),
+    ("several keys with one number", |nodes, key, built| {
+        let keys = [format!("{{{key}}}:a"), format!("{{{key}}}:b")];
+        build(nodes[0].fenced_multi(keys).unwrap(), built)
     }),
     ("Redlock", |nodes, key, built| {
         let redlock = Redlock::new(nodes.iter().cloned()).unwrap();

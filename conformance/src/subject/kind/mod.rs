@@ -19,7 +19,7 @@ pub(super) use admission::{admission, admission_by_name, admission_that_expires,
 pub(super) use fair::{fair, fenced_fair};
 pub(super) use fenced::fenced;
 pub(super) use latch::latch;
-pub(super) use multi::multi;
+pub(super) use multi::{fenced_multi, multi};
 pub(super) use mutex::{mutex, mutex_with_watchdog};
 pub(super) use read_write::{read_write, read_write_preferring};
 pub(super) use redlock::{fenced_redlock, redlock, redlock_of_three, redlock_with_watchdog};

@@ -1,6 +1,6 @@
-//! The lock on several keys, here two.
+//! The lock on several keys, here two, with and without numbers.
 
-use super::{Ours, promises, stored};
+use super::{Ours, fenced_promises, promises, stored};
 use crate::{
     backend::View,
     history::{Kind, Stored},
@@ -11,6 +11,14 @@ use std::time::Duration;
 pub(in crate::subject) fn multi() -> Box<dyn Suspect> {
     let lock = Ours::new("multi", promises(Kind::Mutex), |client, key| {
         let lock = client.locks().multi([key, &second(key)])?;
+        Ok(client.options(lock).build())
+    });
+    boxed(lock.storing(tokens))
+}
+
+pub(in crate::subject) fn fenced_multi() -> Box<dyn Suspect> {
+    let lock = Ours::new("fenced-multi", fenced_promises(), |client, key| {
+        let lock = client.locks().fenced_multi([key, &second(key)])?;
         Ok(client.options(lock).build())
     });
     boxed(lock.storing(tokens))
