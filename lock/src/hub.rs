@@ -8,7 +8,9 @@
 //! that may have been missed before. From then on it is always in one of these places:
 //!
 //! * in the hands of one waiter, which asks. An answer to a question that was asked after the wake-up came
-//!   ends it: the lock is then ours, or it was taken by somebody whose release is yet to come;
+//!   ends it: the lock is then ours, or it was taken by somebody whose release is yet to come. What comes
+//!   while that question is under way makes it ask once more;
+//! * kept by the channel for the one waiter that it names, which was refused and has not taken its seat yet;
 //! * kept by the channel as `unclaimed`, if every waiter had one already or there was none. The next waiter
 //!   that comes, or is answered, takes it.
 //!
@@ -46,6 +48,8 @@ struct Channel {
     /// In order of arrival, by numbers that no other waiter of the hub has.
     seats: BTreeMap<u64, Seat>,
     unclaimed: bool,
+    /// The latest token that was called and has no seat: of another process, or of a waiter on its way.
+    called: Option<Vec<u8>>,
     confirmed: bool,
     deserted: Arc<Notify>,
 }
@@ -53,6 +57,8 @@ struct Channel {
 struct Seat {
     token: Vec<u8>,
     woken: bool,
+    /// Woken once more since it last began to ask.
+    again: bool,
     bell: Arc<Notify>,
 }
 
@@ -65,10 +71,12 @@ impl Hub {
         let channel = channels.entry(name.clone()).or_default();
         // Drawn under the lock, so that numbers are in order.
         let number = self.number();
-        let woken = std::mem::take(&mut channel.unclaimed);
+        let called = channel.called.take_if(|called| called == token).is_some();
+        let woken = std::mem::take(&mut channel.unclaimed) || called;
         let seat = Seat {
             token: token.to_vec(),
             woken,
+            again: false,
             bell: Arc::clone(bell),
         };
         channel.seats.insert(number, seat);
@@ -177,8 +185,11 @@ impl Channel {
             self.seats.values_mut().for_each(Seat::wake);
         } else if payload.is_empty() {
             self.wake();
-        } else if let Some(seat) = self.seats.values_mut().find(|seat| seat.token == payload) {
-            seat.wake();
+        } else {
+            match self.seats.values_mut().find(|seat| seat.token == payload) {
+                Some(seat) => seat.wake(),
+                None => self.called = Some(payload.to_vec()),
+            }
         }
     }
 
@@ -192,6 +203,7 @@ impl Channel {
 
 impl Seat {
     fn wake(&mut self) {
+        self.again = self.woken;
         self.woken = true;
         self.bell.notify_one();
     }
@@ -264,7 +276,10 @@ impl Waiter {
     pub(crate) fn asks(&mut self) {
         let mut channels = self.hub.lock();
         for place in &mut self.places {
-            place.asked_awake = place.seat(&mut channels, |_, seat| seat.woken);
+            place.asked_awake = place.seat(&mut channels, |_, seat| {
+                seat.again = false;
+                seat.woken
+            });
         }
     }
 
@@ -274,7 +289,8 @@ impl Waiter {
         for place in &mut self.places {
             if std::mem::take(&mut place.asked_awake) {
                 place.seat(&mut channels, |unclaimed, seat| {
-                    seat.woken = std::mem::take(unclaimed);
+                    let again = std::mem::take(&mut seat.again);
+                    seat.woken = std::mem::take(unclaimed) || again;
                     seat.woken
                 });
             }
@@ -393,6 +409,43 @@ mod tests {
         waiter.asks();
         waiter.refused();
         assert!(!waiter.is_woken());
+    }
+
+    // A release that names its next holder overtook the refusal of that one's last question: it waited for the next
+    // look, most of a second.
+    #[test]
+    fn whoever_is_called_during_a_question_asks_again() {
+        for call in [&b"a"[..], FOR_ALL] {
+            let hub = hub();
+            let mut waiters = ["a", "b"].map(|token| join(&hub, token));
+            hub.message(NAME, FOR_ALL);
+            for waiter in &mut waiters {
+                waiter.asks();
+            }
+            hub.message(NAME, call);
+            for waiter in &mut waiters {
+                waiter.refused();
+            }
+            assert!(waiters[0].is_woken());
+            for waiter in &mut waiters {
+                waiter.asks();
+                waiter.refused();
+                waiter.asks();
+                waiter.refused();
+            }
+            assert_eq!(woken(&waiters), [false, false]);
+        }
+    }
+
+    #[test]
+    fn whoever_is_called_before_it_has_a_seat_finds_it_out() {
+        let hub = hub();
+        let _other = join(&hub, "a");
+        hub.message(NAME, b"b");
+        assert_eq!(
+            woken(&["c", "b", "b"].map(|it| join(&hub, it))),
+            [false, true, false]
+        );
     }
 
     #[test]
