@@ -19,10 +19,11 @@
 //! waiter of this process and not by all of them. A waiter may come after the confirmation although it was
 //! refused before: for what happened in between the same holds.
 //!
-//! What is not covered: messages that the network loses, holders that die, clients that publish nothing,
+//! What is not covered: a message for all that overtakes the refusals of several waiters without a seat (one
+//! of them finds it), messages that the network loses, holders that die, clients that publish nothing,
 //! and a waiter whose future nobody polls. So every waiter also asks from time to time.
 
-use crate::watch::Watchers;
+use crate::{token::Token, watch::Watchers};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -188,7 +189,8 @@ impl Channel {
         } else {
             match self.seats.values_mut().find(|seat| seat.token == payload) {
                 Some(seat) => seat.wake(),
-                None => self.called = Some(payload.to_vec()),
+                None if payload.len() <= Token::LEN => self.called = Some(payload.to_vec()),
+                None => {}
             }
         }
     }

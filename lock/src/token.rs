@@ -12,7 +12,7 @@ pub struct Token([u8; Self::LEN]);
 
 impl Token {
     /// Bytes on the wire.
-    const LEN: usize = 32;
+    pub(crate) const LEN: usize = 32;
 
     /// Makes a token of random bytes.
     pub(crate) fn new(random: [u8; 16]) -> Self {
