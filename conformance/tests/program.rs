@@ -313,6 +313,36 @@ fn the_fixed_scenarios_are_played_alone_and_replayed_by_their_names() {
 }
 
 #[test]
+fn mutants_are_noticed_or_named_and_the_floor_decides() {
+    let folder = Folder::new();
+    let hunt = |floor| {
+        let args = [
+            "mutants", "--lock", "mutex", "--seeds", "40", "--floor", floor,
+        ];
+        let output = folder.start(&args);
+        (code(&output), text(&output))
+    };
+    let (code, told) = hunt("1");
+    assert_eq!(code, 0, "{told}");
+    let last = told.lines().last().unwrap();
+    let counts: Vec<usize> = last
+        .split(' ')
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [killed, all, percent] = counts[..] else {
+        panic!("{last}")
+    };
+    assert!(0 < killed && killed < all, "{last}");
+    assert_eq!(percent, killed * 100 / all, "{last}");
+    let named = told
+        .lines()
+        .filter(|line| line.starts_with("  survives, line "))
+        .count();
+    assert_eq!(named, all - killed, "{told}");
+    assert_eq!(hunt("100"), (1, told));
+}
+
+#[test]
 fn what_cannot_run_says_why_and_ends_with_2() {
     let folder = Folder::new();
     for (args, says) in [
@@ -339,6 +369,10 @@ fn what_cannot_run_says_why_and_ends_with_2() {
             "redouble-check: ",
         ),
         (&["replay", "missing.json"], "cannot read missing.json"),
+        (
+            &["mutants", "--lock", "canary"],
+            "breaks its promise as it is",
+        ),
         (&["bench", "--backend", "cloud"], "unknown backend"),
         (
             &["bench", "--clients", "2", "--keys", "3"],
