@@ -6,6 +6,7 @@
 
 pub mod arithmetic;
 pub mod client;
+pub mod floor;
 pub mod handover;
 pub mod in_process;
 pub mod load;

@@ -45,7 +45,7 @@ pub struct Effort {
     pub seed: u64,
 }
 
-/// Measures one row on both servers, A B A B.
+/// Measures one row on both servers, A B A B, and on the one that does nothing after each, if there is one.
 ///
 /// # Errors
 /// When a server answers wrongly or not at all.
@@ -53,6 +53,7 @@ pub fn compare(
     row: &Row,
     redis: &Server,
     redouble: &Server,
+    floor: Option<&Server>,
     effort: &Effort,
 ) -> Result<Vec<Figure>> {
     // A round is as many laps as it takes.
@@ -79,11 +80,18 @@ pub fn compare(
             requests as f64
         });
     let laps = ((requests / lap_requests as f64).ceil() as usize).max(1);
-    let [mut theirs, mut ours] = [Vec::new(), Vec::new()];
+    let mut idle = match floor {
+        Some(floor) => Some(Side::new(floor, &lap.unanswered(), effort)?),
+        None => None,
+    };
+    let [mut theirs, mut ours, mut least] = [const { Vec::new() }; 3];
     for _ in 0..effort.rounds {
         let [redis, redouble] = &mut sides;
         theirs.push(redis.round(&lap, laps)?);
         ours.push(redouble.round(&lap, laps)?);
+        if let Some(idle) = &mut idle {
+            least.push(idle.round(&lap.unanswered(), laps)?);
+        }
     }
     let figure = |what, unit, value: fn(&Round) -> f64, target| Figure {
         row: row.title.to_owned(),
@@ -116,6 +124,18 @@ pub fn compare(
             Target::AtMost(bound),
         ));
     }
+    if !least.is_empty() {
+        figures.push(Figure {
+            row: format!("{}: a server that does nothing", row.title),
+            redouble: least.iter().map(|round| round.per_cpu_second).collect(),
+            ..figure(
+                "requests per CPU-second",
+                Unit::PerSecond,
+                |r| r.per_cpu_second,
+                Target::None,
+            )
+        });
+    }
     Ok(figures)
 }
 
@@ -132,6 +152,21 @@ impl Laps {
             before_all: lap.before_all.into(),
             before_each: lap.before_each.into(),
             measured: lap.measured.into(),
+        }
+    }
+
+    /// The same for a server whose answers mean nothing.
+    fn unanswered(&self) -> Self {
+        let any = |stream: &Stream| {
+            Arc::new(Stream {
+                positive: None,
+                ..stream.clone()
+            })
+        };
+        Self {
+            before_all: any(&self.before_all),
+            before_each: any(&self.before_each),
+            measured: any(&self.measured),
         }
     }
 }

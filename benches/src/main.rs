@@ -5,7 +5,7 @@ use redouble_benches::load::{self, Effort, Row};
 use redouble_benches::process::{Program, Server};
 use redouble_benches::report::Report;
 use redouble_benches::workload::Workload;
-use redouble_benches::{Result, in_process, memory, start};
+use redouble_benches::{Result, floor, in_process, memory, start};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,6 +61,13 @@ struct Cli {
     /// Seed of the keys that are drawn.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Measure as well, beside each row under load, a server that reads, answers +OK unread, and does nothing
+    /// else: what the kernel takes, and so the most that any server could reach here.
+    #[arg(long)]
+    floor: bool,
+    /// Be that server.
+    #[arg(long, hide = true)]
+    serve_floor: bool,
     /// Print a Markdown table.
     #[arg(long)]
     markdown: bool,
@@ -162,6 +169,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<Report> {
+    if cli.serve_floor {
+        floor::serve(|addr| Ok(writeln!(std::io::stdout(), "ready redis://{addr}")?))?;
+    }
     if cfg!(debug_assertions) {
         say("this is a debug build: the rows in process will be slow");
     }
@@ -185,6 +195,10 @@ fn run(cli: &Cli) -> Result<Report> {
         figures: Vec::new(),
     };
     let mut pair: Option<[Server; 2]> = None;
+    let floor = match cli.floor {
+        true => Some(Program::Floor(std::env::current_exe()?).start()?),
+        false => None,
+    };
     let chosen = Only::value_variants()
         .iter()
         .filter(|row| cli.only.is_empty() || cli.only.contains(row));
@@ -200,7 +214,7 @@ fn run(cli: &Cli) -> Result<Report> {
                     Some(pair) => pair,
                     none => none.insert([redis.start()?, redouble.start()?]),
                 };
-                load::compare(&row, redis, redouble, &effort)
+                load::compare(&row, redis, redouble, floor.as_ref(), &effort)
             }
             (Only::Start, None) => start::compare(&redis, &redouble),
             (Only::Memory, None) => memory::compare(&redis, &redouble).map(|figure| vec![figure]),

@@ -24,6 +24,8 @@ pub enum Program {
     Redis(PathBuf),
     /// `redouble serve`.
     Redouble(PathBuf),
+    /// This program, as the server that does nothing (see [`crate::floor`]).
+    Floor(PathBuf),
 }
 
 impl Program {
@@ -47,7 +49,8 @@ impl Program {
     /// When it is not there, ends, or does not answer.
     pub fn start(&self) -> Result<Server> {
         match self {
-            Self::Redouble(path) => start_redouble(path),
+            Self::Redouble(path) => start_announcing(path, &["serve", "--port", "0"]),
+            Self::Floor(path) => start_announcing(path, &["--serve-floor"]),
             Self::Redis(path) => {
                 let mut result = start_redis(path);
                 for _ in 1..PORT_ATTEMPTS {
@@ -136,10 +139,11 @@ fn start_redis(path: &Path) -> Result<Server> {
     }
 }
 
-fn start_redouble(path: &Path) -> Result<Server> {
+/// Starts a program that says where it listens once it does.
+fn start_announcing(path: &Path, args: &[&str]) -> Result<Server> {
     let mut command = Command::new(path);
     command
-        .args(["serve", "--port", "0"])
+        .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     let child = command.spawn().map_err(|error| -> Error {
@@ -165,12 +169,8 @@ fn start_redouble(path: &Path) -> Result<Server> {
         .trim_end()
         .strip_prefix("ready redis://")
         .and_then(|addr| addr.parse().ok());
-    server.addr = addr.ok_or_else(|| {
-        format!(
-            "{} serve did not say that it is ready: {line:?}",
-            path.display()
-        )
-    })?;
+    server.addr =
+        addr.ok_or_else(|| format!("{} did not say that it is ready: {line:?}", path.display()))?;
     Control::connect(server.addr)?.call(&["PING"])?;
     Ok(server)
 }

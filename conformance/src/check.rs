@@ -1,18 +1,27 @@
 //! The entry for people who check a lock of their own, from a test.
 
+#[cfg(unix)]
+use crate::subject::Plain;
 use crate::{
-    backend::{Backend, Double},
+    backend::{Backend, Double, WallClock},
     checker::Property,
     report::{Saved, html, terminal},
     runner::{Counterexample, Plan, QUICK, Trial, judge, run_trial},
     scenario::Scenario,
-    subject::{Expected, Subject, Suspect},
+    subject::{Expected, Subject, Suspect, Threads},
 };
 use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// The seeds of the quick tier for a lock in its plain form.
+#[cfg(unix)]
+const PLAIN: u64 = 200;
+
+/// The seeds of the quick tier for a lock on threads of its own.
+const THREADS: u64 = 30;
 
 /// Starts to check a lock.
 ///
@@ -41,6 +50,25 @@ impl Check {
     /// The quick tier: two thousand scenarios, some seconds. The default.
     pub fn quick(mut self) -> Self {
         self.seeds = 0..QUICK;
+        self
+    }
+
+    /// Plays the lock's code as it is, on tokio's own clock and tasks, over sockets that it dials itself: see
+    /// [`Plain`]. That takes some hundred times as long, so two hundred scenarios are played unless more
+    /// are asked for.
+    #[cfg(unix)]
+    pub fn plain(mut self) -> Self {
+        self.suspect = Box::new(Plain::from(self.suspect));
+        self.seeds = 0..PLAIN;
+        self
+    }
+
+    /// Plays code that blocks: on threads of its own, in real time, with leases of 400 ms on the double. See
+    /// [`Threads`]. Thirty scenarios are played unless more are asked for.
+    pub fn threads(mut self) -> Self {
+        self.suspect = Box::new(Threads::from(self.suspect));
+        self.backend = Box::new(WallClock::new(Double, 400));
+        self.seeds = 0..THREADS;
         self
     }
 

@@ -46,6 +46,10 @@
 //! // Panics with the property, a minimal script and a test that replays it.
 //! check(BlindDel).quick().assert_sound();
 //! ```
+//!
+//! Code that dials by itself, sleeps with `tokio::time` and starts tasks with `tokio::spawn` is played as it is by
+//! `check(..).plain()`, see [`Plain`](subject::Plain); code that blocks by `check(..).threads()`, see
+//! [`Threads`](subject::Threads).
 
 pub mod backend;
 pub mod bench;

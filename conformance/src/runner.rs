@@ -8,10 +8,10 @@ use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness},
     coverage::{Coverage, Missed},
-    history::{History, Moment},
+    history::{History, Moment, Reading},
     plan::Source,
     precision,
-    scenario::{Scenario, shrink},
+    scenario::{self, EVENTS_READABLE, Scenario, shrink},
     simulation::{Run, RunError},
     subject::{Expected, Promises, Suspect},
     verdict::{Cell, Claim, claim, row_of},
@@ -19,6 +19,7 @@ use crate::{
 pub use fixed::{Disagreement, FixedRuns};
 use std::{
     collections::BTreeMap,
+    fmt,
     ops::Range,
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -27,6 +28,8 @@ use std::{
 
 /// How often an inconclusive run on a real server is repeated.
 const REPEATS_MAX: u32 = 3;
+/// How often a scenario is played on a real server at most before what it shows there counts.
+const PLAYS: u64 = 3;
 /// Seeds between two looks at whether a conviction is complete.
 const BLOCK: u64 = 64;
 
@@ -76,8 +79,9 @@ pub fn judge(
 
 /// What the checkers say of a history, in the order of their list.
 fn findings(history: &History) -> Vec<(Property, Finding)> {
+    let reading = Reading::of(history);
     let checkers = CHECKERS.iter();
-    let checked = checkers.map(|checker| (checker.property(), checker.check(history)));
+    let checked = checkers.map(|checker| (checker.property(), checker.judge(&reading)));
     checked.collect()
 }
 
@@ -91,7 +95,8 @@ fn misconduct(run: &Run) -> Option<String> {
     } else if run.stray_tasks > 0 {
         let count = run.stray_tasks;
         Some(format!(
-            "{count} tasks were started with tokio::spawn, where no fault reaches them"
+            "{count} tasks were started with tokio::spawn, where no fault reaches them: it has to be played in \
+             its plain form"
         ))
     } else {
         None
@@ -103,7 +108,7 @@ fn misconduct(run: &Run) -> Option<String> {
 pub struct Counterexample {
     /// What broke.
     pub property: Property,
-    /// The seed that showed it.
+    /// The first seed that showed it. What was made small may be the scenario of a later one.
     pub seed: u64,
     /// The fixed scenario that showed it, if it was no seed.
     pub fixed: Option<&'static str>,
@@ -290,7 +295,7 @@ fn try_seeds(
     plan: &Plan,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(), RunError> {
-    let mut failed: BTreeMap<Property, (u64, Scenario, Judged)> = BTreeMap::new();
+    let mut failed: BTreeMap<Property, Vec<Failure>> = BTreeMap::new();
     if Source::of(suspect.promises(), plan).is_empty() {
         return Ok(()); // none of the faults can strike there
     }
@@ -315,9 +320,10 @@ fn try_seeds(
             trial.inconclusive += spoiled;
             let Some(judged) = judged else { continue };
             for property in record(trial, seed, &scenario, &judged) {
-                failed
-                    .entry(property)
-                    .or_insert_with(|| (seed, scenario.clone(), judged.clone()));
+                let failures = failed.entry(property).or_default();
+                if failures.len() < FAILURES_KEPT {
+                    failures.push((seed, scenario.clone(), judged.clone()));
+                }
             }
         }
         from = to;
@@ -332,14 +338,48 @@ fn try_seeds(
             break;
         }
     }
-    for (property, (seed, scenario, judged)) in failed {
-        let example = minimal(suspect, backend, property, seed, &scenario, judged)?;
-        trial.counterexamples.push(example);
+    for (property, failures) in failed {
+        let example = readable(suspect, backend, property, failures)?;
+        trial.counterexamples.extend(example);
     }
     Ok(())
 }
 
-/// Plays one seed after the other until the subject breaks what it promised: the seed, and what it broke.
+/// A seed, its scenario, and what it broke.
+type Failure = (u64, Scenario, Judged);
+
+/// Failures that are kept of a property, for the case that the first does not become small.
+const FAILURES_KEPT: usize = 4;
+
+/// The first failure that becomes small enough to be read, or else the smallest.
+fn readable(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    property: Property,
+    failures: Vec<Failure>,
+) -> Result<Option<Counterexample>, RunError> {
+    let mut best: Option<Counterexample> = None;
+    for (seed, scenario, judged) in failures {
+        let mut example = minimal(suspect, backend, property, seed, &scenario, judged)?;
+        if let Some(first) = &best {
+            example.seed = first.seed;
+        }
+        let size = example.scenario.events.len();
+        if best
+            .as_ref()
+            .is_none_or(|best| size < best.scenario.events.len())
+        {
+            best = Some(example);
+        }
+        if size <= EVENTS_READABLE || !backend.virtual_time() {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// Plays the fixed scenarios, where the plan says so, and then one seed after the other, until the subject breaks
+/// what it promised: in which scenario, and what it broke.
 ///
 /// # Errors
 /// If the backend is out of reach.
@@ -347,20 +387,43 @@ pub(crate) fn accused(
     suspect: &dyn Suspect,
     backend: &dyn Backend,
     plan: &Plan,
-) -> Result<Option<(u64, Property)>, RunError> {
-    let source = Source::of(suspect.promises(), plan);
+) -> Result<Option<(Scene, Property)>, RunError> {
+    let promises = suspect.promises();
+    let source = Source::of(promises, plan);
     if source.is_empty() {
         return Ok(None);
     }
-    for seed in plan.seeds.clone() {
-        let scenario = source.scenario(seed);
+    let by_hand = scenario::fixed::all().filter(|_| plan.fixed);
+    let by_hand =
+        by_hand.filter_map(|fixed| Some((Scene::Fixed(fixed.name), fixed.scenario(promises)?)));
+    let seeds = plan.seeds.clone();
+    let generated = seeds.map(|seed| (Scene::Seed(seed), source.scenario(seed)));
+    for (scene, scenario) in by_hand.chain(generated) {
         let judged = judge(suspect, backend, &scenario)?;
-        let broken = broken(suspect.promises(), &scenario, &judged);
+        let broken = broken(promises, &scenario, &judged);
         if let Some(property) = broken.into_iter().find(|it| plan.judges(*it)) {
-            return Ok(Some((seed, property)));
+            return Ok(Some((scene, property)));
         }
     }
     Ok(None)
+}
+
+/// Where a scenario comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scene {
+    /// It is a fixed one of this name.
+    Fixed(&'static str),
+    /// It is made from this seed.
+    Seed(u64),
+}
+
+impl fmt::Display for Scene {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(name) => f.write_str(name),
+            Self::Seed(seed) => write!(f, "seed {seed}"),
+        }
+    }
 }
 
 /// The promised properties that a run broke.
@@ -432,6 +495,10 @@ fn play(
     scenario: Scenario,
 ) -> Result<Played, RunError> {
     let Some(lease_ms) = backend.lease_ms() else {
+        let scenario = match suspect.lease_ms() {
+            Some(lease_ms) => scenario.scaled(lease_ms),
+            None => scenario,
+        };
         let judged = Some(judge(suspect, backend, &scenario)?);
         return Ok(Played {
             scenario,
@@ -439,7 +506,33 @@ fn play(
             spoiled: 0,
         });
     };
-    conclusive(suspect, backend, scenario.snapped().scaled(lease_ms))
+    certain(suspect, backend, &scenario.snapped().scaled(lease_ms))
+}
+
+/// Plays a scenario on a wall clock, and again when it breaks nothing but what hangs on times: the machine
+/// may have been away where no heartbeat noticed, so that stands if no play is without it.
+fn certain(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    scenario: &Scenario,
+) -> Result<Played, RunError> {
+    let is_doubtful = |played: &Played| {
+        let broken = match &played.judged {
+            Some(judged) => broken(suspect.promises(), scenario, judged),
+            None => vec![],
+        };
+        !broken.is_empty() && broken.iter().all(|it| it.hangs_on_times())
+    };
+    let mut played = conclusive(suspect, backend, scenario.clone())?;
+    for _ in 1..PLAYS {
+        if !is_doubtful(&played) {
+            break;
+        }
+        let spoiled = played.spoiled + 1;
+        played = conclusive(suspect, backend, scenario.clone())?;
+        played.spoiled += spoiled;
+    }
+    Ok(played)
 }
 
 /// Plays a scenario on a wall clock, again if the machine spoils it.

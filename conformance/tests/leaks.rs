@@ -4,6 +4,8 @@ use redouble_conformance::{
     BoxError, Host, Promises, Subject, backend::Double, scenario::generate::Generator, simulation,
     subject::Suspect,
 };
+#[cfg(unix)]
+use redouble_conformance::{simulation::RunError, subject::Plain};
 use std::{sync::Arc, time::Duration};
 
 /// A lock that everybody gets, whose grants see to their end in the background, as guards do.
@@ -71,5 +73,39 @@ fn the_world_of_a_run_ends_with_it() {
         simulation::run(Arc::clone(&subject), &Double, &scenario).expect("the double is there");
         let owners = Arc::strong_count(&kept);
         assert_eq!(owners, 2, "seed {seed}: this test's and the subject's");
+    }
+}
+
+/// How many threads and open files there are.
+#[cfg(unix)]
+fn open() -> [usize; 2] {
+    let count = |folder| std::fs::read_dir(folder).map_or(0, Iterator::count);
+    ["/proc/self/task", "/proc/self/fd"].map(count)
+}
+
+/// In their plain form processes have runtimes and sockets as well.
+#[cfg(unix)]
+#[test]
+fn so_does_that_of_a_plain_one() {
+    let kept = Arc::new(());
+    let plain = Plain::new(Clinging(Arc::clone(&kept)));
+    let generator = Generator::of(plain.promises(), None);
+    let mut before = None;
+    for seed in 0..40 {
+        let scenario = generator.scenario(seed).scaled(300);
+        let played = plain.play(&Double, &scenario);
+        if matches!(played, Err(RunError::Unsupported(_))) {
+            continue; // a wall clock that is set
+        }
+        assert!(played.is_ok(), "seed {seed}: {played:?}");
+        assert_eq!(Arc::strong_count(&kept), 2, "seed {seed}");
+        let [threads, files] = open();
+        // The other test of this program starts a thread or two at most, and opens nothing.
+        let (_, least) = *before.get_or_insert((threads, files));
+        assert!(
+            files <= least + 4,
+            "seed {seed}: {files} files, {least} before"
+        );
+        assert!(threads <= 8, "seed {seed}: {threads} threads");
     }
 }

@@ -86,7 +86,11 @@ fn verdicts_on_a_real_server_are_as_expected() {
     };
     for row in SUBJECTS {
         let trial = run(row, &real, &plan);
-        let told: Vec<_> = trial.counterexamples.iter().map(|it| it.property).collect();
+        let told = trial.counterexamples.iter().map(|it| {
+            let witness = it.judged.witness(it.property);
+            (it.property, it.seed, witness.map(|it| &it.message))
+        });
+        let told: Vec<_> = told.collect();
         assert!(
             trial.as_expected(),
             "{} on {}: {told:?}",

@@ -339,6 +339,13 @@ fn mutants_are_noticed_or_named_and_the_floor_decides() {
         .filter(|line| line.starts_with("  survives, line "))
         .count();
     assert_eq!(named, all - killed, "{told}");
+    let same = told
+        .lines()
+        .filter(|line| line.starts_with("  no difference, line "))
+        .count();
+    assert!(same > 0, "{told}");
+    let counted = format!("; {same} more make no difference");
+    assert!(told.lines().next().unwrap().ends_with(&counted), "{told}");
     assert_eq!(hunt("100"), (1, told));
 }
 

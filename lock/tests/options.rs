@@ -10,7 +10,10 @@ mod cancel;
 mod rig;
 
 use cancel::cancel_at;
-use redouble::{Deployment, Lag, fault::Disconnect};
+use redouble::{
+    Deployment, Lag,
+    fault::{Disconnect, DropReply},
+};
 use redouble_lock::{Guard, LockError, LockManager, LossReason, Metrics, Release};
 use rig::{InProcess, KEY, LEASE, Test, ask, keys, locks, pass, server};
 use std::{
@@ -43,6 +46,29 @@ async fn a_lock_is_held_at_least_so_long() -> Test {
     pass(hold).await;
     assert_eq!(guard.release().await, Release::Released);
     assert!(!server.exists(KEY), "that was long enough");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_released_over_several_connections_is_held_as_long() -> Test {
+    let server = server().await;
+    let hold = Duration::from_secs(10);
+    let lock = locks(&server).mutex(KEY).hold_at_least(hold).build();
+    // An answer that never comes: a release goes over that connection too, and over the one of the grant.
+    let silent = server.inject(DropReply::new().key(KEY).nth(1));
+    let begun = Instant::now();
+    let guard = lock.lock().await?;
+    assert_eq!(silent.fired(), 1);
+    assert_eq!(guard.release().await, Release::Released);
+    pass(Duration::from_secs(2)).await;
+    let left = server.pttl(KEY);
+    assert!(
+        left.is_some_and(|left| begun.elapsed() + left >= hold),
+        "{}",
+        server.history()
+    );
+    pass(hold).await;
+    assert!(!server.exists(KEY), "{}", server.history());
     Ok(())
 }
 

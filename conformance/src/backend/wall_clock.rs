@@ -34,7 +34,11 @@ impl<B: Backend> Backend for WallClock<B> {
     }
 
     fn can(&self, capability: Capability) -> bool {
-        capability != Capability::ClientClock && self.backend.can(capability)
+        let of_the_machine = matches!(
+            capability,
+            Capability::ClientClock | Capability::ClientWallClock
+        );
+        !of_the_machine && self.backend.can(capability)
     }
 
     fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {

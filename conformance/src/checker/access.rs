@@ -6,7 +6,7 @@
 //! together may access together, and then a counter cannot tell.
 
 use super::{Checker, Finding, Property, Witness, exclusion::get_along, seconds};
-use crate::history::{Access, Actor, History, Mode, Moment, OpId, What};
+use crate::history::{Access, Actor, History, Mode, Moment, OpId, Reading, What};
 use std::collections::BTreeMap;
 
 /// Judges P2.
@@ -27,7 +27,7 @@ impl Checker for Accesses {
         Property::Accesses
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         let (spans, counter) = spans(history);
         if spans.is_empty() {
             return Finding::Unknown("the resource was not accessed");

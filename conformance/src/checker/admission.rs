@@ -2,7 +2,7 @@
 //! for certain, then those who do not know whether they were let in can make up for it.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, History, Kind, Moment, Refusal, What};
+use crate::history::{Call, Kind, Moment, Reading, Refusal, What};
 
 /// Judges P22.
 pub struct Admission;
@@ -12,7 +12,7 @@ impl Checker for Admission {
         Property::Admission
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         let Kind::Admission(places) = history.kind else {
             return Finding::Unknown("it is no counter that lets the first in");
         };
@@ -21,9 +21,9 @@ impl Checker for Admission {
         let (mut winners, mut refused, mut unknown): (Vec<Moment>, usize, usize) =
             Default::default();
         let mut last = Moment::NEVER;
-        let calls = history.calls().into_iter();
+        let calls = history.calls().iter();
         for (op, _) in calls.filter(|(_, (.., call))| *call == Call::Admit) {
-            match ends.get(&op) {
+            match ends.get(op) {
                 Some(&(at, What::Ok { .. })) => winners.push(at),
                 Some(&(at, What::Fail { why, .. })) => {
                     // Whoever never got as far as asking is no asker.
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Actor, OpId},
+        history::{Actor, History, OpId},
     };
 
     fn told(ends: &[fn(OpId) -> What]) -> Option<String> {

@@ -2,42 +2,29 @@
 //! nothing of it remains at any server: no token, no place in a queue, no renewer that keeps it alive.
 //!
 //! Two round trips are enough where the process ran and was heard, else one lease after all was well
-//! again. A process that never runs again is left to deadlock freedom.
+//! again. A process that never runs again is left to deadlock freedom, and what keeps others out for some time at
+//! least stays for that time.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, Call, History, Life, Moment, Operation, Outcome, Tokens, Troubles};
+use crate::history::{Belief, Call, Life, Moment, Operation, Outcome, Reading};
 use std::time::Duration;
 
 /// Judges P12.
 pub struct Cancellation;
 
-struct Facts<'a> {
-    history: &'a History,
-    operations: Vec<Operation>,
-    beliefs: Vec<Belief>,
-    tokens: Tokens<'a>,
-    queued: Tokens<'a>,
-    troubles: Troubles,
-}
+struct Facts<'a>(&'a Reading<'a>);
 
 impl Checker for Cancellation {
     fn property(&self) -> Property {
         Property::Cancellation
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
-        let facts = Facts {
-            history,
-            operations: history.operations(),
-            beliefs: history.beliefs(),
-            tokens: history.tokens(),
-            queued: history.queued(),
-            troubles: history.troubles(),
-        };
-        let dropped = facts.operations.iter().filter(|it| was_dropped(it));
+        let facts = Facts(history);
+        let dropped = facts.0.operations().iter().filter(|it| was_dropped(it));
         let left = dropped.filter_map(|it| facts.left(it));
         left.min_by_key(|left| left.at)
             .map_or(Finding::Valid, Finding::Violation)
@@ -62,14 +49,14 @@ fn was_dropped(it: &Operation) -> bool {
 
 impl Facts<'_> {
     fn left(&self, it: &Operation) -> Option<Witness> {
-        let servers = 0..self.history.topology.servers();
+        let servers = 0..self.0.topology.servers();
         let left = servers.filter_map(|node| self.left_on(node, it));
         left.min_by_key(|left| left.at)
     }
 
     fn left_on(&self, node: u8, it: &Operation) -> Option<Witness> {
         let by = self.gone_by(node, it)?;
-        let end = self.history.entries.last()?.at;
+        let end = self.0.entries.last()?.at;
         if end <= by {
             return None; // the history ends before
         }
@@ -78,9 +65,9 @@ impl Facts<'_> {
         let life = match it.call.gives_back() {
             Some(grant) => self.of_grant(it, grant, by).into_iter().find(stands),
             None => {
-                let (tokens, queued) = (&self.tokens, &self.queued);
-                let put = tokens.put_by(it, &self.operations, by);
-                let mut put = put.chain(queued.put_by(it, &self.operations, by));
+                let (tokens, queued) = (self.0.tokens(), self.0.queued());
+                let put = tokens.put_by(it, self.0.operations(), by);
+                let mut put = put.chain(queued.put_by(it, self.0.operations(), by));
                 put.find(stands)
             }
         };
@@ -101,31 +88,51 @@ impl Facts<'_> {
     /// When nothing of it may be left on a node.
     fn gone_by(&self, node: u8, it: &Operation) -> Option<Duration> {
         let host = it.actor.host;
-        let soon = it.ended.at + self.history.terms.round_trips(2);
-        let since = it.asked.at.saturating_sub(self.history.request_timeout());
-        if self.troubles.heard_by(node, host, since, soon) {
+        let hold = self.0.terms.longest_hold();
+        let since = it.asked.at.saturating_sub(self.0.request_timeout());
+        let idle_since = self.last_end(host, it.asked).min(since);
+        let is_connected = self
+            .0
+            .troubles()
+            .heard_by(node, host, idle_since, it.ended.at);
+        // A connection that broke meanwhile is noticed, and what was restarted knows no scripts.
+        let trips = if is_connected { 2 } else { 4 };
+        let soon = it.ended.at + self.0.terms.round_trips(trips) + hold;
+        if self.0.troubles().heard_by(node, host, since, soon) {
             return Some(soon);
         }
-        let well = self.troubles.last(host, since, soon + self.history.lease)?;
-        let late = soon.max(well).checked_add(self.history.lease)?;
-        let late = late.checked_add(self.history.terms.round_trips(2))?;
+        let well = self.0.troubles().last(host, since, soon + self.0.lease)?;
+        let late = soon.max(well).checked_add(self.0.lease)?;
+        let late = late.checked_add(self.0.terms.round_trips(2) + hold)?;
         Some(late)
+    }
+
+    /// When an operation of a client process ended last, before a moment.
+    fn last_end(&self, host: u8, before: Moment) -> Duration {
+        let theirs = self
+            .0
+            .operations()
+            .iter()
+            .filter(|it| it.actor.host == host);
+        let ends = theirs.map(|it| it.ended).filter(|&ended| ended < before);
+        ends.max().map_or(Duration::ZERO, |last| last.at)
     }
 
     /// The tokens of a grant, unless the actor holds it by another grant as well, or again by then.
     fn of_grant(&self, it: &Operation, grant: u32, by: Moment) -> Vec<&Life<'_>> {
-        let belief = self.beliefs.iter().find(|belief| belief.grant == grant);
+        let belief = self.0.beliefs().iter().find(|belief| belief.grant == grant);
         let Some(belief) = belief.filter(|belief| !self.is_shared(belief, it, by)) else {
             return Vec::new();
         };
-        self.tokens
-            .surely_of_grant(belief, &self.operations)
+        self.0
+            .tokens()
+            .surely_of_grant(belief, self.0.operations())
             .collect()
     }
 
     fn is_shared(&self, belief: &Belief, it: &Operation, by: Moment) -> bool {
-        self.history.reentrant
-            && self.beliefs.iter().any(|other| {
+        self.0.reentrant
+            && self.0.beliefs().iter().any(|other| {
                 let theirs = other.actor == belief.actor && other.grant != belief.grant;
                 theirs && other.asked < by && it.asked < other.to
             })
@@ -240,6 +247,58 @@ mod tests {
         assert!(!given_back(dropped, done(2), 10, false));
         // Who saw it through hears what came of it.
         assert!(given_back(release, done(2), 10, false));
+    }
+
+    #[test]
+    fn what_has_to_connect_anew_takes_two_round_trips_more() {
+        let freed_at = |at, broke: bool| {
+            let invoke = What::Invoke {
+                op: 2,
+                actor: crate::history::Actor::on(0),
+                call: Call::Drop { grant: 1 },
+            };
+            let cut = What::Cut {
+                host: 0,
+                node: 0,
+                lost: Lost::Request,
+            };
+            let mut entries = vec![
+                (1, tries(1, 0)),
+                (1, stores(0, "a", Some(90))),
+                (2, granted(1, Some(61))),
+                (50, invoke),
+                (50, done(2)),
+                (at, frees(0)),
+            ];
+            entries.extend(broke.then_some((20, cut)));
+            entries.sort_by_key(|&(at, _)| at);
+            passes(entries)
+        };
+        assert!(freed_at(54, false));
+        assert!(!freed_at(55, false));
+        assert!(freed_at(58, true));
+        assert!(!freed_at(59, true));
+    }
+
+    #[test]
+    fn what_is_held_at_least_for_some_time_is_free_after_that() {
+        let freed_at = |at| {
+            let call = Call::Drop { grant: 1 };
+            let actor = crate::history::Actor::on(0);
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (1, stores(0, "a", Some(40))),
+                (2, granted(1, Some(11))),
+                (5, What::Invoke { op: 2, actor, call }),
+                (5, done(2)),
+                (at, frees(0)),
+                (100, What::Crash { host: 9 }),
+            ]);
+            history.terms.hold = s(6);
+            Cancellation.check(&history) == Finding::Valid
+        };
+        assert!(freed_at(11));
+        assert!(!freed_at(12));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! more than a lease after it was sent.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{History, Life, Moment, Operation, Tokens, Troubles, What};
+use crate::history::{History, Life, Moment, Reading, What};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Judges P15.
@@ -26,18 +26,20 @@ impl Checker for CleanUp {
         Property::CleanUp
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         let looks = looks(history);
         if looks.is_empty() {
             return Finding::Unknown("there was no moment at which nobody used the lock");
         }
-        let troubles = history.troubles();
-        let (tokens, operations) = (history.tokens(), history.operations());
         let left = looks.iter().find_map(|look| {
-            let keys = !look.keys.is_empty()
-                && !is_belated(history, (&tokens, &operations, &troubles), look);
+            let keys = !look.keys.is_empty() && !is_belated(history, look);
             let left = keys || look.subscriptions + look.tasks > 0;
-            let due = due(history, &troubles, look.at.at);
+            let due = due(history, look.at.at);
+            // What keeps others out for some time at least is still there, and so is what its lease sees to.
+            let due = match history.terms.longest_hold() {
+                Duration::ZERO => due,
+                hold => due.saturating_add(history.lease.max(hold)),
+            };
             let until = lasts(history, look.at);
             (left && (due == look.at.at || due < until)).then_some((look, due, until))
         });
@@ -85,11 +87,9 @@ fn looks(history: &History) -> Vec<Look<'_>> {
 }
 
 /// Whether all that stands may have been put there by requests that were held up for more than a lease.
-fn is_belated(
-    history: &History,
-    (tokens, operations, troubles): (&Tokens<'_>, &[Operation], &Troubles),
-    look: &Look<'_>,
-) -> bool {
+fn is_belated(history: &Reading<'_>, look: &Look<'_>) -> bool {
+    let (tokens, operations, troubles) =
+        (history.tokens(), history.operations(), history.troubles());
     let may_be_late = |life: &Life<'_>| {
         operations.iter().any(|it| {
             let host = it.actor.host;
@@ -105,7 +105,8 @@ fn is_belated(
 
 /// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
 /// its time as well.
-fn due(history: &History, troubles: &Troubles, at: Duration) -> Duration {
+fn due(history: &Reading<'_>, at: Duration) -> Duration {
+    let troubles = history.troubles();
     let grace = 2 * history.request_timeout();
     let calls = history.calls();
     let hosts: BTreeSet<u8> = calls.values().map(|(_, actor, _)| actor.host).collect();
@@ -219,6 +220,22 @@ mod tests {
         };
         assert!(left_until(12));
         assert!(!left_until(13));
+    }
+
+    #[test]
+    fn what_is_held_at_least_for_some_time_is_gone_after_a_lease() {
+        let left_until = |gone| {
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (9, remains(&["lock"], 0, 0)),
+                (gone, remains(&[], 0, 0)),
+                (50, What::Crash { host: 0 }),
+            ]);
+            (history.lease, history.terms.hold) = (s(12), s(2));
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(left_until(21));
+        assert!(!left_until(22));
     }
 
     #[test]

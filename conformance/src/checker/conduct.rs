@@ -2,7 +2,7 @@
 //! runner, since a history cannot know of them.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, History, What};
+use crate::history::{Actor, Reading, What};
 
 /// Judges P0.
 pub struct Conduct;
@@ -12,7 +12,7 @@ impl Checker for Conduct {
         Property::Conduct
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         let panic = history.iter().find_map(|(at, what)| {
             let What::Panic { host, message } = what else {
                 return None;

@@ -5,7 +5,7 @@
 //! A grant that never named a deadline has only the news of its loss to end it, and the server.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Belief, Call, Cause, History, Moment, OpId, Stored, What};
+use crate::history::{Actor, Belief, Call, Cause, Moment, OpId, Reading, Stored, What};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -19,7 +19,7 @@ impl Checker for Continuity {
         Property::Continuity
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         let ends = [revived(history), put_back(history)];
         let first = ends.into_iter().flatten().min_by_key(|found| found.at);
         first.map_or(Finding::Valid, Finding::Violation)
@@ -70,7 +70,7 @@ impl Life {
     clippy::wildcard_enum_match_arm,
     reason = "most of what happens is no matter here"
 )]
-fn revived(history: &History) -> Option<Witness> {
+fn revived(history: &Reading<'_>) -> Option<Witness> {
     let calls = history.calls();
     let mut lives: BTreeMap<OpId, Life> = BTreeMap::new();
     for (at, what) in history.iter() {
@@ -144,7 +144,7 @@ enum Gone {
 }
 
 /// The first renewal that stored anew what was gone at the only server.
-fn put_back(history: &History) -> Option<Witness> {
+fn put_back(history: &Reading<'_>) -> Option<Witness> {
     if !history.observed || history.topology.servers() != 1 {
         return None;
     }
@@ -154,7 +154,7 @@ fn put_back(history: &History) -> Option<Witness> {
     }
     let (beliefs, operations, tokens) = (history.beliefs(), history.operations(), history.tokens());
     let owns = |belief: &Belief, token: &[u8]| {
-        let mut theirs = tokens.surely_of_grant(belief, &operations);
+        let mut theirs = tokens.surely_of_grant(belief, operations);
         theirs.any(|life| life.token == token)
     };
     let mut gone: BTreeMap<&[u8], Gone> = BTreeMap::new();
@@ -211,11 +211,11 @@ struct Renewal {
 }
 
 /// All renewals that succeeded.
-fn renewals(history: &History) -> Vec<Renewal> {
+fn renewals(history: &Reading<'_>) -> Vec<Renewal> {
     let ends = history.ends();
-    let calls = history.calls().into_iter();
-    let renewals = calls.filter_map(|(op, (from, actor, call))| {
-        let (Call::Renew { grant }, Some(&(to, What::Ok { .. }))) = (call, ends.get(&op)) else {
+    let calls = history.calls().iter();
+    let renewals = calls.filter_map(|(op, &(from, actor, call))| {
+        let (Call::Renew { grant }, Some(&(to, What::Ok { .. }))) = (call, ends.get(op)) else {
             return None;
         };
         Some(Renewal {

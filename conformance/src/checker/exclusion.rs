@@ -6,7 +6,7 @@
 //! clock that runs on, protects everybody else.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, History, Mode};
+use crate::history::{Belief, Mode, Reading};
 
 /// Judges P1.
 pub struct Exclusion;
@@ -16,8 +16,8 @@ impl Checker for Exclusion {
         Property::Exclusion
     }
 
-    fn check(&self, history: &History) -> Finding {
-        let mut beliefs = history.beliefs();
+    fn judge(&self, history: &Reading<'_>) -> Finding {
+        let mut beliefs: Vec<_> = history.beliefs().iter().collect();
         beliefs.sort_by_key(|belief| belief.from);
         // Looking back only: the first overlap in time is reported.
         for (index, late) in beliefs.iter().enumerate() {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Actor, Call, Kind, What},
+        history::{Actor, Call, History, Kind, What},
     };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {

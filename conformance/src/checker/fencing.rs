@@ -7,7 +7,7 @@
 //! taking it again that the lock is lost.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, History, Moment, OpId, What};
+use crate::history::{Belief, History, Moment, OpId, Reading, What};
 use std::collections::BTreeMap;
 
 /// Judges P3.
@@ -18,7 +18,7 @@ impl Checker for Fencing {
         Property::Fencing
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         let beliefs = history.beliefs();
         let fenced = beliefs
             .iter()
@@ -27,7 +27,7 @@ impl Checker for Fencing {
         if fenced.is_empty() {
             return Finding::Unknown("no grant carries a fencing token");
         }
-        let (let_go, lost) = (let_go(history, &beliefs), lost(history));
+        let (let_go, lost) = (let_go(history, beliefs), lost(history));
         let holds = |grant: &Belief, at: Moment| {
             let over = let_go.get(&grant.grant).copied();
             grant.from < at && at < over.unwrap_or(Moment::NEVER)

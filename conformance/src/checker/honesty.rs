@@ -10,8 +10,8 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{
-        Belief, Call, Cause::Client, History, Kind, Life, Moment, OpId, Operation, Outcome,
-        Refusal, Tokens, Trouble, Troubles, What,
+        Belief, Call, Cause::Client, Kind, Life, Moment, OpId, Operation, Outcome, Reading,
+        Refusal, Trouble, What,
     },
     scenario::Topology,
 };
@@ -20,36 +20,22 @@ use std::{collections::BTreeSet, time::Duration};
 /// Judges P19.
 pub struct Honesty;
 
-struct Facts<'a> {
-    history: &'a History,
-    operations: Vec<Operation>,
-    beliefs: Vec<Belief>,
-    tokens: Tokens<'a>,
-    queued: Tokens<'a>,
-    troubles: Troubles,
-}
+struct Facts<'a>(&'a Reading<'a>);
 
 impl Checker for Honesty {
     fn property(&self) -> Property {
         Property::Honesty
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         if let Some(witness) = dead_on_arrival(history) {
             return Finding::Violation(witness);
         }
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
-        let facts = Facts {
-            history,
-            operations: history.operations(),
-            beliefs: history.beliefs(),
-            tokens: history.tokens(),
-            queued: history.queued(),
-            troubles: history.troubles(),
-        };
-        let lies = facts.operations.iter().filter_map(|it| {
+        let facts = Facts(history);
+        let lies = facts.0.operations().iter().filter_map(|it| {
             let (grants, message) = facts.lie(it)?;
             Some(Witness {
                 at: it.ended,
@@ -64,7 +50,7 @@ impl Checker for Honesty {
 }
 
 /// A grant whose deadline was over when it was returned.
-fn dead_on_arrival(history: &History) -> Option<Witness> {
+fn dead_on_arrival(history: &Reading<'_>) -> Option<Witness> {
     let calls = history.calls();
     history.iter().find_map(|(at, what)| {
         let &What::Ok {
@@ -93,17 +79,27 @@ impl Facts<'_> {
     fn lie(&self, it: &Operation) -> Option<(Vec<OpId>, String)> {
         let (actor, at) = (it.actor, seconds(it.ended.at));
         if let (Call::Renew { grant }, Outcome::Ok) = (it.call, it.outcome) {
-            let belief = self.beliefs.iter().find(|belief| belief.grant == grant)?;
+            let belief = self
+                .0
+                .beliefs()
+                .iter()
+                .find(|belief| belief.grant == grant)?;
             let says = "that its lease was extended, but the lock was gone";
             let lied = self.was_gone(belief, it);
             return lied.then(|| (vec![grant], format!("at {at} {actor} was told {says}")));
         }
         if let Call::Release { grant } = it.call {
-            let belief = self.beliefs.iter().find(|belief| belief.grant == grant)?;
+            let belief = self
+                .0
+                .beliefs()
+                .iter()
+                .find(|belief| belief.grant == grant)?;
             // An inner release removes nothing; but nor does it find the lock lost.
             let inner = self.is_shared(belief, it.asked);
             let says = match it.outcome {
-                Outcome::Ok if !inner && self.removed(belief, it) == 0 => {
+                Outcome::Ok
+                    if !inner && self.removed(belief, it) == 0 && !self.ends_later(belief, it) =>
+                {
                     "that it released the lock, but its request removed nothing"
                 }
                 Outcome::Fail(Refusal::Lost) if self.stood_throughout(belief, it) => {
@@ -135,8 +131,8 @@ impl Facts<'_> {
 
     /// Whether the actor has another grant at this moment, as those who take a lock again have.
     fn is_shared(&self, belief: &Belief, at: Moment) -> bool {
-        self.history.reentrant
-            && self.beliefs.iter().any(|other| {
+        self.0.reentrant
+            && self.0.beliefs().iter().any(|other| {
                 let theirs = other.actor == belief.actor && other.grant != belief.grant;
                 theirs && other.from < at && at < other.to
             })
@@ -144,11 +140,11 @@ impl Facts<'_> {
 
     /// The tokens of a grant: its own, or those of the grants that it was taken on top of.
     fn of_grant(&self, belief: &Belief) -> Vec<&Life<'_>> {
-        let older = self.beliefs.iter().filter(|older| {
-            self.history.reentrant && older.actor == belief.actor && older.from <= belief.from
+        let older = self.0.beliefs().iter().filter(|older| {
+            self.0.reentrant && older.actor == belief.actor && older.from <= belief.from
         });
-        let older = older.flat_map(|older| self.tokens.of_grant(older));
-        self.tokens.of_grant(belief).chain(older).collect()
+        let older = older.flat_map(|older| self.0.tokens().of_grant(older));
+        self.0.tokens().of_grant(belief).chain(older).collect()
     }
 
     /// On how many nodes a request of the process removed the grant during the call.
@@ -160,17 +156,33 @@ impl Facts<'_> {
         // Also where it was put later: a grant may grow.
         let lives = self.of_grant(belief).into_iter();
         let names: BTreeSet<_> = lives.map(|life| life.token).collect();
-        let theirs = self.tokens.lives.iter();
+        let theirs = self.0.tokens().lives.iter();
         let theirs = theirs.filter(|life| names.contains(life.token));
         let nodes: BTreeSet<u8> = theirs.filter(by_it).map(|life| life.node).collect();
         nodes.len()
+    }
+
+    /// Whether a request of the process gave the grant another end during the call, as the release of one does that keeps
+    /// others out for some time at least.
+    fn ends_later(&self, belief: &Belief, it: &Operation) -> bool {
+        let host = it.actor.host;
+        let mut changes = self
+            .of_grant(belief)
+            .into_iter()
+            .flat_map(|it| &it.expiries);
+        // What a server means by an end is not seen while its clock is bent.
+        let bent = [Trouble::ServerClock];
+        let changed = changes
+            .any(|&(at, by, _)| by == Client(host) && it.asked < at && at < it.ended)
+            || self.0.troubles().any(&bent, host, it.asked.at, it.ended.at);
+        changed && self.0.terms.hold > Duration::ZERO
     }
 
     /// Whether no token of the grant stood on as many nodes as it takes, at any instant of the call.
     fn was_gone(&self, belief: &Belief, it: &Operation) -> bool {
         let lives = self.of_grant(belief);
         let names: BTreeSet<_> = lives.iter().map(|life| life.token).collect();
-        let theirs = self.tokens.lives.iter();
+        let theirs = self.0.tokens().lives.iter();
         let stood = theirs
             .filter(|life| names.contains(life.token) && life.stood_within(it.asked, it.ended));
         let nodes: BTreeSet<u8> = stood.map(|life| life.node).collect();
@@ -181,11 +193,11 @@ impl Facts<'_> {
     fn stood_throughout(&self, belief: &Belief, it: &Operation) -> bool {
         let lives = self.of_grant(belief);
         let names: BTreeSet<_> = lives.iter().map(|life| life.token).collect();
-        let everywhere = self.tokens.lives.iter().filter(|life| {
+        let everywhere = self.0.tokens().lives.iter().filter(|life| {
             let throughout = life.from <= it.asked && it.ended < life.gone.0;
             names.contains(life.token) && throughout
         });
-        let needed = match self.history.topology {
+        let needed = match self.0.topology {
             Topology::Nodes(_) => self.quorum(),
             Topology::Replicated { replicas } => 1 + usize::from(replicas),
         };
@@ -194,7 +206,7 @@ impl Facts<'_> {
 
     /// How many nodes it takes to hold the lock.
     fn quorum(&self) -> usize {
-        match self.history.topology {
+        match self.0.topology {
             Topology::Nodes(count) => usize::from(count) / 2 + 1,
             Topology::Replicated { .. } => 1,
         }
@@ -202,19 +214,19 @@ impl Facts<'_> {
 
     /// Whether others held the lock or were queued at some instant of the call.
     fn contended(&self, it: &Operation) -> bool {
-        if matches!(self.history.kind, Kind::Admission(_) | Kind::Latch(_)) {
+        if matches!(self.0.kind, Kind::Admission(_) | Kind::Latch(_)) {
             return true;
         }
         let host = it.actor.host;
-        let since = it.asked.at.saturating_sub(self.history.request_timeout());
+        let since = it.asked.at.saturating_sub(self.0.request_timeout());
         // Of several nodes votes may have been missing.
-        let heard = self.troubles.heard_everywhere(host, since, it.ended.at);
+        let heard = self.0.troubles().heard_everywhere(host, since, it.ended.at);
         if self.quorum() > 1 && (!heard || self.hurried(it)) {
             return true;
         }
         // What appears meanwhile is its own only if nobody else of its process can have asked for it.
         let alone = heard
-            && !self.operations.iter().any(|other| {
+            && !self.0.operations().iter().any(|other| {
                 other.op != it.op
                     && other.actor.host == host
                     && other.call.acquires()
@@ -224,22 +236,22 @@ impl Facts<'_> {
             let own = alone && life.owner == Some(host) && it.asked < life.from;
             !own && life.stood_within(it.asked, it.ended)
         };
-        let mut all = self.tokens.lives.iter().chain(&self.queued.lives);
+        let mut all = self.0.tokens().lives.iter().chain(&self.0.queued().lives);
         all.any(anothers)
     }
 
     /// Whether the caller was not willing to wait for as long as the slowest of several nodes may take
     /// to answer: to connect, to be told the script, to ask, and to ask once more with what all said.
     fn hurried(&self, it: &Operation) -> bool {
-        let trips = self.history.terms.round_trips(4);
+        let trips = self.0.terms.round_trips(4);
         matches!(it.call, Call::Acquire { wait, .. } if wait < trips)
     }
 
     /// A token that lasts longer than any lease that was asked for.
     fn too_long(&self) -> Option<Witness> {
         // A clock that was bent and is straight again rounds to other milliseconds.
-        let longest = self.history.lease + self.history.terms.grain();
-        self.tokens.lives.iter().find_map(|life| {
+        let longest = self.0.lease + self.0.terms.grain();
+        self.0.tokens().lives.iter().find_map(|life| {
             let mut theirs = life.expiries.iter().filter_map(|&(at, cause, expires)| {
                 let (Client(host), true) = (cause, self.exact(life.node, at.at)) else {
                     return None;
@@ -250,7 +262,7 @@ impl Facts<'_> {
             });
             let (at, host, ttl) = theirs.next()?;
             let ttl = ttl.map_or_else(|| "no end".to_owned(), seconds);
-            let (client, lease) = (crate::history::Actor::on(host), seconds(self.history.lease));
+            let (client, lease) = (crate::history::Actor::on(host), seconds(self.0.lease));
             Some(Witness {
                 at,
                 until: None,
@@ -265,14 +277,17 @@ impl Facts<'_> {
 
     /// Whether the clock of a server showed true time.
     fn exact(&self, node: u8, at: Duration) -> bool {
-        !self.troubles.at_node(Trouble::ServerClock, node, at)
+        !self.0.troubles().at_node(Trouble::ServerClock, node, at)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::hand_made::*, history::Cause};
+    use crate::{
+        checker::hand_made::*,
+        history::{Cause, History},
+    };
 
     fn lie(entries: Vec<(u64, What)>) -> Option<String> {
         let finding = Honesty.check(&history(entries));
@@ -356,6 +371,21 @@ mod tests {
             release(vec![(12, frees(0)), (12, done(2))]).is_some(),
             "it had expired"
         );
+    }
+
+    #[test]
+    fn what_is_held_at_least_for_some_time_is_given_an_end_by_its_release() {
+        let release = |hold, kept: Option<(u64, What)>| {
+            let told = [(3, releases(2, 0, 1))].into_iter().chain(kept);
+            let mut history = history(held_by_c1(told.chain([(7, done(2))]).collect()));
+            history.terms.hold = s(hold);
+            Honesty.check(&history) == Finding::Valid
+        };
+        let kept = |host| Some((4, stores(host, "a", Some(6))));
+        assert!(release(6, kept(0)));
+        assert!(!release(0, kept(0)));
+        assert!(!release(6, kept(1)));
+        assert!(!release(6, None));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //!
 //! A count whose caller does not know may have counted, at any time from then on. That a waiter
 //! does return at 0 is judged only where nothing was in its way: no fault before its end, and time
-//! enough to hear of it.
+//! enough to hear of it. A latch that tells its waiters promised that this takes a few round trips.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Call, History, Kind, Moment, Refusal, What};
+use crate::history::{Actor, Call, History, Kind, Moment, Reading, Refusal, What};
 use std::time::Duration;
 
 /// Judges P23.
@@ -14,12 +14,15 @@ pub struct Latch;
 /// By this part of a lease a waiter has heard of the last count, if nothing is in its way.
 const HEARS: u32 = 3;
 
+/// Within so many round trips a waiter that is told has heard of it: it may have to connect and to subscribe first.
+const HEARS_IN: u32 = 8;
+
 impl Checker for Latch {
     fn property(&self) -> Property {
         Property::Latch
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         let Kind::Latch(counts) = history.kind else {
             return Finding::Unknown("it is no latch");
         };
@@ -29,6 +32,7 @@ impl Checker for Latch {
             told.early(),
             told.rose(),
             told.stuck(history),
+            told.late(history),
         ];
         let first = witnesses.into_iter().flatten().min_by_key(|it| it.at);
         first.map_or(Finding::Valid, Finding::Violation)
@@ -120,13 +124,31 @@ impl Told {
         Some(witness(at, message))
     }
 
-    fn stuck(&self, history: &History) -> Option<Witness> {
+    /// When the last count had ended.
+    fn zero(&self) -> Option<Moment> {
         let last = self.counts.checked_sub(1);
-        let &(.., zero) = last.map_or(Some(&(Actor::on(0), ZERO, ZERO)), |last| {
-            self.certain.get(last)
-        })?;
-        let calm_until = history.iter().find(|(_, what)| disturbs(what));
-        let calm_until = calm_until.map_or(Moment::NEVER, |(at, _)| at);
+        last.map_or(Some(ZERO), |last| self.certain.get(last).map(|it| it.2))
+    }
+
+    fn late(&self, history: &History) -> Option<Witness> {
+        let zero = self.zero().filter(|_| history.terms.tells)?;
+        let calm_until = calm_until(history);
+        let bound = history.terms.round_trips(HEARS_IN);
+        let late = self.at_zero.iter().find(|&&(_, from, to)| {
+            to < calm_until && to.at > zero.max(from).at.saturating_add(bound)
+        });
+        let &(actor, _, at) = late?;
+        let message = format!(
+            "{actor} was told at {} that the latch is at 0, where it had been since {}",
+            seconds(at.at),
+            seconds(zero.at)
+        );
+        Some(witness(at, message))
+    }
+
+    fn stuck(&self, history: &History) -> Option<Witness> {
+        let zero = self.zero()?;
+        let calm_until = calm_until(history);
         let patience = history.lease / HEARS;
         let stuck = self.gave_up.iter().find(|&&(_, from, to)| {
             to < calm_until && to.at >= zero.max(from).at.saturating_add(patience)
@@ -142,6 +164,12 @@ impl Told {
 }
 
 const ZERO: Moment = Moment::at(Duration::ZERO);
+
+/// When the first thing went wrong.
+fn calm_until(history: &History) -> Moment {
+    let first = history.iter().find(|(_, what)| disturbs(what));
+    first.map_or(Moment::NEVER, |(at, _)| at)
+}
 
 fn witness(at: Moment, message: String) -> Witness {
     Witness {
@@ -219,6 +247,28 @@ mod tests {
         };
         let finding = Latch.check(&history);
         finding.witness().map(|witness| witness.message.clone())
+    }
+
+    #[test]
+    fn who_is_told_hears_of_the_last_count_at_once() {
+        let told = |tells, fault: Vec<(u64, What)>| {
+            let mut entries = fault;
+            entries.extend(opened(vec![]));
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = History {
+                kind: Kind::Latch(2),
+                ..history(entries)
+            };
+            history.terms.tells = tells;
+            let late = Latch.check(&history).witness().is_some();
+            history.terms.latency = s(1);
+            assert_eq!(Latch.check(&history), Finding::Valid, "the way is long");
+            late
+        };
+        // The last count ended at 2, and the waiter heard of it at 3.
+        assert!(told(true, vec![]));
+        assert!(!told(false, vec![]));
+        assert!(!told(true, vec![(1, What::Pause { host: 3 })]));
     }
 
     fn opened(more: Vec<(u64, What)>) -> Vec<(u64, What)> {

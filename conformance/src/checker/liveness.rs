@@ -2,13 +2,16 @@
 //! within (waiters) x (lease + hand-over), whatever is wrong with others for good.
 //!
 //! Nor may a call that waits end in an error before its time, if nothing was wrong for it throughout:
-//! what a majority of servers can do does not fail because of one.
+//! what a majority of servers can do does not fail because of one. Of a lock that promises an answer no call at all
+//! may end in an error where nothing is wrong with anything.
 //!
 //! Histories rarely stop making new acquisitions, so each one that is under way meanwhile counts as a
 //! waiter that may come first, and each extension of a grant adds a lease.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, Cause, History, Moment, Operation, Outcome, Troubles};
+use crate::history::{
+    Call, Cause, History, Moment, Operation, Outcome, Reading, Refusal, Troubles,
+};
 use std::time::Duration;
 
 /// Judges P7.
@@ -18,12 +21,15 @@ pub struct Liveness;
 /// it for those who do not wait by themselves.
 const TRIES_PER_LEASE: u32 = 8;
 
+/// The most round trips of one request: to connect, and to send a script that the server does not know yet.
+const ROUND_TRIPS: u32 = 5;
+
 impl Checker for Liveness {
     fn property(&self) -> Property {
         Property::Liveness
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         let operations = history.operations();
         let troubles = history.troubles();
         let extensions = extensions(history);
@@ -60,7 +66,7 @@ impl Checker for Liveness {
         });
         let failed = operations
             .iter()
-            .find(|it| failed(history, &operations, &troubles, it));
+            .find(|it| failed(history, operations, troubles, it));
         if let Some(it) = failed {
             return Finding::Violation(Witness {
                 at: it.ended,
@@ -101,8 +107,25 @@ fn failed(
     troubles: &Troubles,
     it: &Operation,
 ) -> bool {
-    let Call::Acquire { wait, .. } = it.call else {
-        return false;
+    let early = match it.call {
+        Call::Acquire { wait, .. } => it.ended.at < it.asked.at + wait,
+        Call::Try { .. }
+        | Call::Renew { .. }
+        | Call::Release { .. }
+        | Call::Admit
+        | Call::CountDown
+        | Call::Await { .. } => true,
+        // No server is asked for an answer.
+        Call::Drop { .. } | Call::Access { .. } => return false,
+    };
+    // In a network so slow a request may take too long with nothing wrong.
+    let near = history.terms.round_trips(ROUND_TRIPS) < history.request_timeout();
+    let answers = history.terms.answers && near;
+    let waits = matches!(it.call, Call::Acquire { .. });
+    let error = match it.outcome {
+        Outcome::Unknown => waits && early || answers,
+        Outcome::Fail(Refusal::Other) => answers,
+        Outcome::Fail(_) | Outcome::Ok | Outcome::Cancelled | Outcome::Open => false,
     };
     let answered = operations.iter().filter(|other| {
         // What no server was asked for says nothing.
@@ -114,9 +137,10 @@ fn failed(
     let since = answered.map_or(Duration::ZERO, |at| {
         at.saturating_sub(history.request_timeout())
     });
-    it.outcome == Outcome::Unknown
-        && it.ended.at < it.asked.at + wait
-        && troubles.calm(it.actor.host, since, it.ended.at)
+    let host = it.actor.host;
+    let well = troubles.calm(host, since, it.ended.at)
+        && (waits && early || troubles.heard_everywhere(host, since, it.ended.at));
+    error && well
 }
 
 fn acquires_within(it: &Operation, from: Moment, until: Duration) -> bool {
@@ -124,7 +148,7 @@ fn acquires_within(it: &Operation, from: Moment, until: Duration) -> bool {
 }
 
 /// When grants were extended at a server.
-fn extensions(history: &History) -> Vec<Duration> {
+fn extensions(history: &Reading<'_>) -> Vec<Duration> {
     let tokens = history.tokens();
     let changes = tokens
         .lives
@@ -149,6 +173,35 @@ mod tests {
         history.lease = s(12);
         history.terms.wake = Some(s(2));
         Liveness.check(&history)
+    }
+
+    #[test]
+    fn where_nothing_is_wrong_every_call_has_an_answer_if_that_is_promised() {
+        let ends = |answers, end: What, fault: Option<Fault>| {
+            let mut history = history(vec![(1, tries(1, 0)), (2, end)]);
+            if let Some(fault) = fault {
+                history.entries.insert(
+                    0,
+                    crate::history::Entry {
+                        at: s(0),
+                        what: What::Strikes { fault },
+                    },
+                );
+            }
+            (history.lease, history.terms.answers) = (s(12), answers);
+            Liveness.check(&history).witness().is_none()
+        };
+        let unknown = || What::Info {
+            op: 1,
+            error: "type error".into(),
+        };
+        let (op, why) = (1, Refusal::Other);
+        assert!(!ends(true, unknown(), None));
+        assert!(!ends(true, What::Fail { op, why }, None));
+        assert!(ends(true, refused(1), None));
+        assert!(ends(false, unknown(), None));
+        let error = Fault::NodePause { node: 0 };
+        assert!(ends(true, unknown(), Some(error)));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! P14, a lost reply: when a connection breaks after an acquisition was executed and before its client
 //! hears of it, the token stands and its owner does not know. That delays the client's own retry by at
-//! most two round trips; a lock that takes its own token for another's waits for the lease to end.
+//! most two round trips, and one more if the server has to be sent the script; a lock that takes its own token for another's waits for the lease to end.
 //!
 //! A request that is still under way when its connection breaks may land at any time: that case is not
 //! judged, and neither is one in which something else goes wrong meanwhile.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{History, Life, Moment, Operation, Outcome, Refusal, Tokens, Troubles, What},
+    history::{
+        History, Life, Moment, Operation, Outcome, Reading, Refusal, Tokens, Troubles, What,
+    },
     scenario::{Lost, Topology},
 };
 use std::time::Duration;
@@ -20,7 +22,7 @@ impl Checker for LostReply {
         Property::LostReply
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
@@ -38,12 +40,9 @@ impl Checker for LostReply {
             Some((at, host))
         });
         let mut delays = cuts.filter_map(|(at, host)| {
-            let (asker, ghost) = ghost(&operations, &tokens, host, at)?;
+            let (asker, ghost) = ghost(operations, tokens, host, at)?;
             // One of several cuts has hit the retry, perhaps, or as many nodes as make a round fail.
-            let since = match history.topology {
-                Topology::Nodes(2..) => asker.asked.at,
-                Topology::Nodes(_) | Topology::Replicated { .. } => at.at,
-            };
+            let since = asker.asked.at;
             if breaks(history, host, since, at.at) > 1 {
                 return None;
             }
@@ -52,7 +51,7 @@ impl Checker for LostReply {
                 it.actor == asker.actor && it.call.acquires() && later
             });
             let mut delays = retries.filter_map(|retry| {
-                delayed(history, &troubles, ghost, retry, at).map(|by| (retry, by))
+                delayed(history, troubles, ghost, retry, at).map(|by| (retry, by))
             });
             delays.next().map(|(retry, by)| (at, retry, by))
         });
@@ -84,8 +83,13 @@ fn ghost<'a>(
         .iter()
         .filter(|it| it.actor.host == host && it.call.acquires() && it.asked < at && at < it.ended);
     let asker = askers.next().filter(|_| askers.next().is_none())?;
-    let mut ghosts = tokens.put_by(asker, operations, at);
-    let ghost = ghosts.find(|it| it.stood(at))?;
+    // What a server stores is looked at after the step in which it answers.
+    let then = Moment {
+        place: usize::MAX,
+        ..at
+    };
+    let mut ghosts = tokens.put_by(asker, operations, then);
+    let ghost = ghosts.find(|it| it.stood(then))?;
     Some((asker, ghost))
 }
 
@@ -98,12 +102,12 @@ fn breaks(history: &History, host: u8, since: Duration, to: Duration) -> usize {
     all.count()
 }
 
-/// What a retry may take: to connect and to ask. On several nodes a round that failed is given back before
-/// the next one.
+/// What a retry may take: to connect, to ask, and to ask again with a script that the server does not know yet. On
+/// several nodes a round that failed is given back before the next one.
 fn trips(history: &History) -> Duration {
     let rounds = match history.topology {
-        Topology::Nodes(2..) => 3,
-        Topology::Nodes(_) | Topology::Replicated { .. } => 2,
+        Topology::Nodes(2..) => 4,
+        Topology::Nodes(_) | Topology::Replicated { .. } => 3,
     };
     history.terms.round_trips(rounds)
 }
@@ -120,7 +124,7 @@ fn delayed(
     let by = from.at + trips(history);
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let host = retry.actor.host;
-    let stands = ghost.stood(Moment::at(by)) && ghost.from < from;
+    let stands = ghost.stood(Moment::at(by)) && ghost.from.at <= from.at;
     let waits = stands && by < retry.ended.at && troubles.heard_everywhere(host, after_the_cut, by);
     // A call that does not wait is refused at once: one that began late enough must not be.
     let late = cut.at + trips(history) <= retry.asked.at;
@@ -144,7 +148,7 @@ mod tests {
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
         let mut history = history(entries);
-        // Two round trips take 4 s.
+        // Three round trips take 6 s.
         history.terms.latency = s(1);
         LostReply.check(&history) == Finding::Valid
     }
@@ -174,8 +178,33 @@ mod tests {
                 (at, granted(1, Some(at + 9))),
             ])
         };
-        assert!(granted_at(7));
-        assert!(!granted_at(8));
+        assert!(granted_at(9));
+        assert!(!granted_at(10));
+    }
+
+    #[test]
+    fn the_second_of_two_cuts_has_hit_the_retry() {
+        assert!(passes(vec![
+            (1, waits(1, 0, 30)),
+            (2, stores(0, "a", Some(12))),
+            (2, cut()),
+            (3, cut()),
+            (19, granted(1, Some(28))),
+        ]));
+    }
+
+    #[test]
+    fn what_is_stored_may_be_seen_after_the_cut_of_that_instant() {
+        let granted_at = |at| {
+            passes(vec![
+                (1, waits(1, 0, 30)),
+                (3, cut()),
+                (3, stores(0, "a", Some(12))),
+                (at, granted(1, Some(at + 9))),
+            ])
+        };
+        assert!(granted_at(9));
+        assert!(!granted_at(10));
     }
 
     #[test]
@@ -187,7 +216,7 @@ mod tests {
                 (3, cut()),
                 (3, unknown(1)),
             ];
-            let end = vec![(8, tries(2, 0)), (9, refused(2))];
+            let end = vec![(10, tries(2, 0)), (11, refused(2))];
             passes(begin.into_iter().chain(freed).chain(end).collect())
         };
         assert!(!next(vec![]));

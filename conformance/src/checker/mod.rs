@@ -42,7 +42,7 @@ pub use timeouts::Timeouts;
 pub use truth::Truth;
 pub use wakeup::WakeUp;
 
-use crate::history::{History, Moment, OpId};
+use crate::history::{History, Moment, OpId, Reading};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -198,6 +198,33 @@ impl Property {
         }
     }
 
+    /// Whether it compares times, so that a machine that was away may break it in a lock's name.
+    #[must_use]
+    pub const fn hangs_on_times(self) -> bool {
+        match self {
+            Self::Conduct
+            | Self::Exclusion
+            | Self::Accesses
+            | Self::Fencing
+            | Self::Linearizable
+            | Self::Ownership
+            | Self::LostReply
+            | Self::Honesty
+            | Self::Truth
+            | Self::Admission
+            | Self::Latch => false,
+            Self::Progress
+            | Self::Liveness
+            | Self::Fairness
+            | Self::WakeUp
+            | Self::Renewal
+            | Self::Cancellation
+            | Self::Timeouts
+            | Self::CleanUp
+            | Self::Continuity => true,
+        }
+    }
+
     /// What holds if it holds.
     #[must_use]
     pub const fn statement(self) -> &'static str {
@@ -325,8 +352,13 @@ pub trait Checker: Sync {
     /// What it judges.
     fn property(&self) -> Property;
 
+    /// Judges a history of which everything has been read off.
+    fn judge(&self, history: &Reading<'_>) -> Finding;
+
     /// Judges a history.
-    fn check(&self, history: &History) -> Finding;
+    fn check(&self, history: &History) -> Finding {
+        self.judge(&Reading::of(history))
+    }
 }
 
 /// All judges.

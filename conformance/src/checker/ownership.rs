@@ -10,7 +10,7 @@
 //! requests before that were given up.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Belief, Cause, History, Kind, Moment, Stored, Tokens, What};
+use crate::history::{Actor, Belief, Cause, History, Kind, Moment, Reading, Stored, Tokens, What};
 use std::collections::BTreeMap;
 
 /// Judges P5.
@@ -28,7 +28,7 @@ impl Checker for Ownership {
         Property::Ownership
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
@@ -69,15 +69,15 @@ impl Checker for Ownership {
 
 /// Grants whose tokens can be told from others.
 struct Holders<'a> {
-    beliefs: Vec<Belief>,
+    beliefs: &'a [Belief],
     /// By belief.
     tokens: Vec<Option<&'a [u8]>>,
 }
 
 impl<'a> Holders<'a> {
-    fn of(history: &'a History) -> Self {
+    fn of(history: &'a Reading<'a>) -> Self {
         let (beliefs, tokens) = (history.beliefs(), history.tokens());
-        let own = beliefs.iter().map(|belief| own(&tokens, belief));
+        let own = beliefs.iter().map(|belief| own(tokens, belief));
         let tokens = own.collect();
         Self { beliefs, tokens }
     }

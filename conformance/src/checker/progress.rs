@@ -6,7 +6,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Actor, Cause, History, Moment, OpId, Stored, What},
+    history::{Actor, Cause, History, Moment, OpId, Reading, Stored, What},
     scenario::{Fault, Topology},
     simulation::PROBE_OP,
 };
@@ -29,7 +29,7 @@ impl Checker for Progress {
         Property::Progress
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         if let Some(witness) = left_behind(history) {
             return Finding::Violation(witness);
         }

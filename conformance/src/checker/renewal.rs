@@ -6,32 +6,22 @@
 //! * After a pause past the deadline nothing that the guard says precedes the loss.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, Call, Cause, End, History, Moment, Operation, Troubles, What};
+use crate::history::{Belief, Call, Cause, End, Moment, Reading, What};
 use std::time::Duration;
 
 /// Judges P11.
 pub struct Renewal;
 
-struct Facts<'a> {
-    history: &'a History,
-    beliefs: Vec<Belief>,
-    operations: Vec<Operation>,
-    troubles: Troubles,
-}
+struct Facts<'a>(&'a Reading<'a>);
 
 impl Checker for Renewal {
     fn property(&self) -> Property {
         Property::Renewal
     }
 
-    fn check(&self, history: &History) -> Finding {
-        let facts = Facts {
-            history,
-            beliefs: history.beliefs(),
-            operations: history.operations(),
-            troubles: history.troubles(),
-        };
-        let wrongs = facts.beliefs.iter().filter_map(|belief| {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
+        let facts = Facts(history);
+        let wrongs = facts.0.beliefs().iter().filter_map(|belief| {
             let (at, message) = facts
                 .lost_for_nothing(belief)
                 .or_else(|| facts.unreported(belief))
@@ -43,7 +33,7 @@ impl Checker for Renewal {
             .min_by_key(|wrong| wrong.at);
         match first {
             Some(witness) => Finding::Violation(witness),
-            None if facts.beliefs.is_empty() => Finding::Unknown("nobody was granted the lock"),
+            None if facts.0.beliefs().is_empty() => Finding::Unknown("nobody was granted the lock"),
             None => Finding::Valid,
         }
     }
@@ -63,12 +53,9 @@ impl Facts<'_> {
     fn lost_for_nothing(&self, belief: &Belief) -> Option<(Moment, String)> {
         let lost = matches!(belief.end, End::Lost | End::Deadline);
         let host = belief.actor.host;
-        let since = belief
-            .asked
-            .at
-            .saturating_sub(self.history.request_timeout());
+        let since = belief.asked.at.saturating_sub(self.0.request_timeout());
         let wrong =
-            self.history.terms.renews && lost && self.troubles.calm(host, since, belief.to.at);
+            self.0.terms.renews && lost && self.0.troubles().calm(host, since, belief.to.at);
         wrong.then(|| {
             let at = seconds(belief.to.at);
             let what = format!(
@@ -81,11 +68,11 @@ impl Facts<'_> {
 
     /// A loss of which the holder is not told in time.
     fn unreported(&self, belief: &Belief) -> Option<(Moment, String)> {
-        if !self.history.terms.signals || belief.end != End::Deadline {
+        if !self.0.terms.signals || belief.end != End::Deadline {
             return None;
         }
         let idle = self.idle_from(belief)?;
-        let told = self.history.iter().find_map(|(at, what)| {
+        let told = self.0.iter().find_map(|(at, what)| {
             let over = if let What::Lost { grant } = *what {
                 grant == belief.grant
             } else if let What::Invoke { call, .. } = *what {
@@ -97,13 +84,14 @@ impl Facts<'_> {
             };
             (over && at > belief.to).then_some(at)
         });
-        let end = self.history.entries.last().map_or(idle, |it| it.at);
+        let end = self.0.entries.last().map_or(idle, |it| it.at);
         let told = told.unwrap_or_else(|| Moment::at(end));
         let stopped = self
-            .troubles
+            .0
+            .troubles()
             .stopped_for(belief.actor.host, belief.to.at, told.at);
         let late = told.at.saturating_sub(idle).saturating_sub(stopped);
-        (late > self.history.terms.grain()).then(|| {
+        (late > self.0.terms.grain()).then(|| {
             let what = format!(
                 "{} was not told by {} that its lock was lost at {}",
                 belief.actor,
@@ -117,11 +105,17 @@ impl Facts<'_> {
     /// When the holder is first idle from its deadline on; none if it gives the grant back before.
     fn idle_from(&self, belief: &Belief) -> Option<Duration> {
         let mut idle = belief.to.at;
-        for it in self.operations.iter().filter(|it| it.actor == belief.actor) {
+        for it in self
+            .0
+            .operations()
+            .iter()
+            .filter(|it| it.actor == belief.actor)
+        {
             let stopped = self
-                .troubles
+                .0
+                .troubles()
                 .stopped_for(belief.actor.host, idle, it.asked.at);
-            let at_once = it.asked.at <= idle + stopped + self.history.terms.grain();
+            let at_once = it.asked.at <= idle + stopped + self.0.terms.grain();
             if at_once && belief.to <= it.ended {
                 if it.call.gives_back() == Some(belief.grant) {
                     return None;
@@ -134,17 +128,17 @@ impl Facts<'_> {
 
     /// A renewal or a deadline that a guard tells of after its deadline has passed in a pause.
     fn said_before_the_loss(&self, belief: &Belief) -> Option<(Moment, String)> {
-        if !self.history.terms.signals || belief.end != End::Deadline {
+        if !self.0.terms.signals || belief.end != End::Deadline {
             return None;
         }
-        let renewals = self.operations.iter().filter(|it| {
+        let renewals = self.0.operations().iter().filter(|it| {
             it.call
                 == Call::Renew {
                     grant: belief.grant,
                 }
         });
         let renewals: Vec<_> = renewals.map(|it| it.op).collect();
-        let said = self.history.iter().find(|&(at, what)| {
+        let said = self.0.iter().find(|&(at, what)| {
             let alive = if let What::Ok { op, .. } = what {
                 renewals.contains(op)
             } else if let What::Deadline {
@@ -160,7 +154,7 @@ impl Facts<'_> {
         });
         let (at, _) = said?;
         let host = belief.actor.host;
-        let paused = self.troubles.stopped_for(host, belief.to.at, at.at);
+        let paused = self.0.troubles().stopped_for(host, belief.to.at, at.at);
         (paused > Duration::ZERO).then(|| {
             let what = format!(
                 "at {} {} was told that it holds the lock, which it lost at {} in a pause",
@@ -175,26 +169,30 @@ impl Facts<'_> {
     /// A grant that is extended after it was given back. A request that was sent before that arrives
     /// within the latency where nothing is wrong.
     fn not_silent(&self) -> Option<Witness> {
-        let tokens = self.history.tokens();
-        let given_back = self.beliefs.iter().filter(|it| it.end == End::Released);
+        let tokens = self.0.tokens();
+        let given_back = self.0.beliefs().iter().filter(|it| it.end == End::Released);
         given_back
             .filter_map(|belief| {
                 let host = belief.actor.host;
-                let sent_by = self.history.terms.latency + self.history.terms.grain();
-                let theirs = tokens.surely_of_grant(belief, &self.operations);
+                let sent_by = self.0.terms.latency + self.0.terms.grain();
+                let hold = self.0.terms.longest_hold();
+                let theirs = tokens.surely_of_grant(belief, self.0.operations());
                 let mut extended = theirs.flat_map(|life| {
                     let pairs = life.expiries.windows(2);
                     pairs.filter_map(|pair| {
                         let (was, (at, cause, is)) = (pair[0].2, pair[1]);
                         let longer = was.is_some() && is.is_none_or(|is| Some(is) > was);
+                        // A release that is sent once more leaves it taken for a while, no longer than it may.
+                        let kept = is.is_some_and(|is| is <= at.at + hold) && hold > Duration::ZERO;
+                        let longer = longer && !kept;
                         (longer && cause == Cause::Client(host)).then_some(at)
                     })
                 });
                 let at = extended.find(|&at| {
                     let sent_from = at.at.saturating_sub(sent_by);
-                    let again = self.beliefs.iter().any(|other| {
+                    let again = self.0.beliefs().iter().any(|other| {
                         // Who takes it again does so under the same name.
-                        let since = match self.history.reentrant {
+                        let since = match self.0.reentrant {
                             true => other.asked,
                             false => other.from,
                         };
@@ -202,7 +200,7 @@ impl Facts<'_> {
                     });
                     sent_from > belief.to.at
                         && !again
-                        && self.troubles.heard_everywhere(host, sent_from, at.at)
+                        && self.0.troubles().heard_everywhere(host, sent_from, at.at)
                 })?;
                 let message = format!(
                     "at {} a request of {} extended the grant that it gave back at {}",
@@ -295,6 +293,23 @@ mod tests {
         };
         assert_eq!(extended(4), None, "it was under way");
         assert!(extended(5).unwrap().contains("extended the grant"));
+    }
+
+    #[test]
+    fn a_release_that_is_sent_again_leaves_it_taken_for_as_long_as_it_may() {
+        let sent_again = |hold| {
+            let mut history = history(held_by_c1(vec![
+                (4, releases(2, 0, 1)),
+                (5, stores(0, "a", Some(8))),
+                (6, stores(0, "a", Some(9))),
+                (7, done(2)),
+            ]));
+            history.terms.hold = s(hold);
+            Renewal.check(&history) == Finding::Valid
+        };
+        assert!(sent_again(3));
+        assert!(!sent_again(2));
+        assert!(!sent_again(0));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! nothing is said. The first call of a process may spend another request timeout on its connection.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, History, Operation, Outcome, Refusal, Trouble, What};
+use crate::history::{Call, History, Operation, Outcome, Reading, Refusal, Trouble, What};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Judges P13.
@@ -16,7 +16,7 @@ impl Checker for Timeouts {
         Property::Timeouts
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         if !history.terms.waits {
             return Finding::Unknown("the lock does not wait by itself");
         }
@@ -30,7 +30,7 @@ impl Checker for Timeouts {
                 return None;
             }
             let took = (to - from).saturating_sub(troubles.stopped_for(host, from, to));
-            let connects = !connected(history, &operations, it);
+            let connects = !connected(history, operations, it);
             let allowed = wait
                 + history.request_timeout() * (1 + u32::from(connects))
                 + history.terms.round_trips(0);

@@ -9,10 +9,13 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Belief, Cause, History, Moment, Stored, What},
+    history::{Belief, Cause, End, History, Moment, Reading, Stored, What},
     scenario::Topology,
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
+
+/// What the clocks of client and server may make of the time for which others are kept out, as a part of it.
+const DRIFT: u32 = 50;
 
 /// Judges P20.
 pub struct Truth;
@@ -39,26 +42,40 @@ impl Checker for Truth {
         Property::Truth
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
         let record = Record::of(history);
         let beliefs = history.beliefs();
-        let witness = beliefs
+        let held = beliefs.iter().map(|belief| held(history, belief));
+        let held: Vec<Belief> = held.collect();
+        let witness = held
             .iter()
-            .filter_map(|belief| record.ungrounded(belief, &beliefs));
+            .filter_map(|belief| record.ungrounded(belief, beliefs));
         witness
             .min_by_key(|witness| witness.at)
             .map_or(Finding::Valid, Finding::Violation)
     }
 }
 
+/// A belief with the time after it in which its grant keeps others out.
+fn held(history: &History, belief: &Belief) -> Belief {
+    let hold = history.terms.hold;
+    let hold = (hold - hold / DRIFT).saturating_sub(history.terms.grain());
+    let kept = Moment::at(belief.asked.at + hold);
+    let to = match belief.end {
+        End::Released if belief.from < belief.to => belief.to.max(kept),
+        End::Released | End::Lost | End::Crashed | End::Deadline | End::Open => belief.to,
+    };
+    Belief { to, ..*belief }
+}
+
 impl<'a> Record<'a> {
     fn of(history: &'a History) -> Self {
         let mut nodes = Vec::new();
         nodes.resize_with(usize::from(history.topology.servers()), Vec::new);
-        let mut masters = vec![(Moment::at(std::time::Duration::ZERO), 0)];
+        let mut masters = vec![(Moment::at(Duration::ZERO), 0)];
         for (since, what) in history.iter() {
             if let What::Server {
                 node,
@@ -180,7 +197,6 @@ impl<'a> Record<'a> {
 mod tests {
     use super::*;
     use crate::checker::hand_made::*;
-    use std::time::Duration;
 
     fn verdict(entries: Vec<(u64, What)>) -> Option<(Duration, Option<Duration>)> {
         let finding = Truth.check(&history(entries));
@@ -249,6 +265,25 @@ mod tests {
             (1, granted(1, Some(9))),
         ];
         assert_eq!(verdict(foreign).map(|at| at.0), Some(s(1)));
+    }
+
+    #[test]
+    fn what_is_held_at_least_for_some_time_stands_for_so_long() {
+        let given_back = |freed_at| {
+            let released = vec![(3, releases(2, 0, 1)), (freed_at, frees(0)), (9, done(2))];
+            let mut history = history(granted_until(10, released));
+            history.terms.hold = s(5);
+            Truth.check(&history).witness().map(|it| it.at.at)
+        };
+        assert_eq!(given_back(5), None);
+        assert_eq!(given_back(4), Some(s(4)));
+        // What it lost it need not keep.
+        let mut lost = history(granted_until(
+            10,
+            vec![(3, What::Lost { grant: 1 }), (3, frees(1))],
+        ));
+        lost.terms.hold = s(5);
+        assert_eq!(Truth.check(&lost), Finding::Valid);
     }
 
     fn on_three_nodes(deadline: u64, more: Vec<(u64, What)>) -> Option<Duration> {

@@ -4,10 +4,27 @@
 //! Where something was wrong for the waiter during its wait, the message that should have woken it may
 //! be lost: then the former holder's remaining TTL is its bound, and time counts from when all is well
 //! again and a request that was caught in it has timed out.
+//!
+//! A lock whose releases tell those who wait, and whose waiters know when a lease ends, promised more: where nothing is
+//! wrong for anybody, it is taken within a few round trips after it was given back or has expired. That is
+//! judged of one node alone, since of several a majority has to be free. A release that leaves a lock
+//! taken, for a while or by others, need not tell when that ends.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, History, Moment, Operation, Tokens, Troubles};
-use std::time::Duration;
+use crate::{
+    history::{Call, Cause, History, Moment, Operation, Reading, Tokens, Troubles},
+    scenario::Topology,
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Who is told may have to hand that on, and asks then: the message, a request and its reply, for each of two.
+const ROUND_TRIPS_WHEN_TOLD: u32 = 4;
+
+/// Within so many round trips a waiter is there to be told: it connects, asks, subscribes and asks again.
+const ROUND_TRIPS_TO_HEAR: u32 = 6;
+
+/// Those who wait for the end of a lease need not all ask in the same instant.
+const SPREAD: Duration = Duration::from_millis(10);
 
 /// Judges P10.
 pub struct WakeUp;
@@ -18,6 +35,8 @@ struct Free {
     to: Duration,
     /// When the former holder's lease would have ended.
     lease_end: Duration,
+    /// By whom it was freed: by a request, or by nobody as its lease ended.
+    by: Cause,
 }
 
 impl Checker for WakeUp {
@@ -25,7 +44,7 @@ impl Checker for WakeUp {
         Property::WakeUp
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         let Some(wake) = history.terms.wake else {
             return Finding::Unknown("no bound on waking up is promised");
         };
@@ -33,20 +52,26 @@ impl Checker for WakeUp {
             return Finding::Unknown("the server was not observed");
         }
         let bound = wake + history.terms.round_trips(2);
-        let (free, troubles) = (free(&history.tokens()), history.troubles());
+        let (free, troubles) = (free(history.tokens()), history.troubles());
         let operations = history.operations();
-        let slept = operations.iter().find_map(|waiter| {
-            let (from, to) = waiting(history, waiter)?;
-            let spans = free.iter().filter(|free| free.from < to && from < free.to);
-            let mut spans = spans.map(|free| {
-                let to = free.to.min(to);
-                let from = woken_by(history, &troubles, waiter, free, to).max(from);
-                (from, to)
-            });
-            let span = spans.find(|(from, to)| to.saturating_sub(*from) > bound)?;
-            Some((waiter, span))
+        let untold = operations.iter().find_map(|waiter| {
+            let span = untold(history, troubles, operations, waiter, &free)?;
+            Some((waiter, span, when_told(history)))
         });
-        let Some((waiter, (from, to))) = slept else {
+        let slept = || {
+            operations.iter().find_map(|waiter| {
+                let (from, to) = waiting(history, waiter)?;
+                let spans = free.iter().filter(|free| free.from < to && from < free.to);
+                let mut spans = spans.map(|free| {
+                    let to = free.to.min(to);
+                    let from = woken_by(history, troubles, waiter, free, to).max(from);
+                    (from, to)
+                });
+                let span = spans.find(|(from, to)| to.saturating_sub(*from) > bound)?;
+                Some((waiter, span, bound))
+            })
+        };
+        let Some((waiter, (from, to), bound)) = untold.or_else(slept) else {
             return Finding::Valid;
         };
         Finding::Violation(Witness {
@@ -74,6 +99,56 @@ fn waiting(history: &History, it: &Operation) -> Option<(Duration, Duration)> {
     Some((from, (it.asked.at + wait).min(it.ended.at).min(end)))
 }
 
+/// How long who waits may take if it knows that the lock is free.
+fn when_told(history: &History) -> Duration {
+    history.terms.round_trips(ROUND_TRIPS_WHEN_TOLD) + SPREAD
+}
+
+/// From when to when a lock was free although its waiter should have known of that.
+fn untold(
+    history: &Reading<'_>,
+    troubles: &Troubles,
+    operations: &[Operation],
+    waiter: &Operation,
+    free: &[Free],
+) -> Option<(Duration, Duration)> {
+    let alone = matches!(history.topology, Topology::Nodes(0 | 1));
+    if !history.terms.tells || !alone {
+        return None;
+    }
+    let bound = when_told(history);
+    let (_, to) = waiting(history, waiter)?;
+    let hears = waiter.asked.at + history.terms.round_trips(ROUND_TRIPS_TO_HEAR);
+    let hosts: BTreeSet<u8> = operations.iter().map(|it| it.actor.host).collect();
+    // Who goes first may yet be busy with what went wrong before.
+    let grace = 2 * history.request_timeout();
+    let since = waiter.asked.at.saturating_sub(grace);
+    let well = |by| hosts.iter().all(|&host| troubles.calm(host, since, by));
+    let known = free.iter().filter(|free| match free.by {
+        Cause::Client(_) => true,
+        Cause::Server => {
+            history.terms.hold == Duration::ZERO && !shared(history.tokens(), waiter, free)
+        }
+        Cause::Fault => false,
+    });
+    let known = known.filter(|free| hears <= free.from);
+    let mut spans = known.map(|free| (free.from, free.to.min(to)));
+    spans.find(|&(from, to)| to.saturating_sub(from) > bound && well(from + bound))
+}
+
+/// Whether somebody gave back a share while another one stood, of which nobody is told: a waiter may have been
+/// told the end of the one that is gone.
+fn shared(tokens: &Tokens<'_>, waiter: &Operation, free: &Free) -> bool {
+    let mut given_back = tokens.lives.iter().filter(|life| {
+        let (gone, by) = life.gone;
+        matches!(by, Cause::Client(_)) && waiter.asked < gone && gone.at < free.from
+    });
+    given_back.any(|life| {
+        let mut others = tokens.lives.iter().filter(|it| it.token != life.token);
+        others.any(|it| it.stood(life.gone.0))
+    })
+}
+
 /// From when on a waiter can be expected to know that the lock is free.
 fn woken_by(
     history: &History,
@@ -82,10 +157,16 @@ fn woken_by(
     free: &Free,
     to: Duration,
 ) -> Duration {
-    let last = troubles.last(waiter.actor.host, waiter.asked.at, to);
-    last.map_or(free.from, |last| {
+    let (host, since) = (waiter.actor.host, waiter.asked.at);
+    // Who is in front keeps its place for some time after its death.
+    let ahead = match history.terms.fair {
+        true => troubles.stopped_beside(host, since, to),
+        false => None,
+    };
+    let from = free.from.max(ahead.unwrap_or(Duration::ZERO));
+    troubles.last(host, since, to).map_or(from, |last| {
         let well = last.saturating_add(history.request_timeout());
-        free.from.max(free.lease_end).max(well)
+        from.max(free.lease_end).max(well)
     })
 }
 
@@ -95,16 +176,19 @@ fn free(tokens: &Tokens<'_>) -> Vec<Free> {
     lives.sort_by_key(|life| life.from);
     let mut spans = Vec::new();
     let (mut free_from, mut lease_end) = (Moment::at(Duration::ZERO), Duration::ZERO);
+    let mut by = Cause::Fault;
     for life in lives {
         if free_from < life.from {
             spans.push(Free {
                 from: free_from.at,
                 to: life.from.at,
                 lease_end,
+                by,
             });
         }
         if free_from <= life.gone.0 {
             free_from = life.gone.0;
+            by = life.gone.1;
             let last = life.expiries.last().and_then(|&(.., expires)| expires);
             lease_end = last.unwrap_or(life.gone.0.at);
         }
@@ -113,6 +197,7 @@ fn free(tokens: &Tokens<'_>) -> Vec<Free> {
         from: free_from.at,
         to: Duration::MAX,
         lease_end,
+        by,
     });
     spans
 }
@@ -120,7 +205,11 @@ fn free(tokens: &Tokens<'_>) -> Vec<Free> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{checker::hand_made::*, history::What, scenario::Lost};
+    use crate::{
+        checker::hand_made::*,
+        history::{Stored, What},
+        scenario::{Fault, Lost},
+    };
 
     fn passes(entries: Vec<(u64, What)>) -> bool {
         let mut history = history(entries);
@@ -196,6 +285,119 @@ mod tests {
         };
         assert!(passes(taken_at(14, cut())));
         assert!(!passes(taken_at(15, cut())));
+    }
+
+    /// Whether a lock passes that was given back in this way and taken at 13, where those who wait are told.
+    fn told(given_back: What, between: Vec<(u64, What)>) -> bool {
+        let mut entries = vec![
+            (0, stores(0, "a", Some(12))),
+            (1, waits_for(1)),
+            (12, given_back),
+            (13, stores(1, "b", Some(25))),
+            (13, granted(1, Some(22))),
+        ];
+        entries.extend(between);
+        entries.sort_by_key(|&(at, _)| at);
+        let mut history = history(entries);
+        history.lease = s(12);
+        history.terms.wake = Some(s(2));
+        history.terms.tells = true;
+        WakeUp.check(&history) == Finding::Valid
+    }
+
+    #[test]
+    fn who_waits_is_told_of_a_release_at_once() {
+        assert!(!told(frees(0), vec![]));
+        // Another one takes it in time.
+        let taken = vec![(12, stores(2, "c", Some(24)))];
+        assert!(told(frees(0), taken));
+    }
+
+    #[test]
+    fn who_waits_knows_when_the_lease_ends() {
+        let taken = |later_ms: u64| {
+            let mut history = history(vec![(0, stores(0, "a", Some(12))), (1, waits_for(1))]);
+            let at = s(12) + Duration::from_millis(1 + later_ms);
+            history.push(at, stores(1, "b", Some(25)));
+            history.push(at, granted(1, Some(22)));
+            history.lease = s(12);
+            (history.terms.wake, history.terms.tells) = (Some(s(2)), true);
+            WakeUp.check(&history) == Finding::Valid
+        };
+        assert!(taken(12));
+        assert!(!taken(13));
+    }
+
+    #[test]
+    fn who_gives_back_a_share_need_not_tell_when_the_others_end() {
+        let taken_late_after = |other: Option<What>| {
+            let a = stores(0, "a", Some(12));
+            let mut entries = vec![(0, a.clone()), (1, waits_for(1))];
+            entries.extend(other.map(|both| (5, both)));
+            entries.push((8, a));
+            let mut history = history(entries);
+            let at = s(12) + Duration::from_millis(99);
+            history.push(at, stores(1, "b", Some(25)));
+            history.push(at, granted(1, Some(22)));
+            history.lease = s(12);
+            (history.terms.wake, history.terms.tells) = (Some(s(2)), true);
+            WakeUp.check(&history) == Finding::Valid
+        };
+        let stored = |token: &str, until| Stored {
+            token: token.into(),
+            expires: Some(s(until)),
+        };
+        let both = What::Server {
+            node: 0,
+            cause: Cause::Client(2),
+            stored: vec![stored("a", 12), stored("c", 20)],
+        };
+        assert!(!taken_late_after(None));
+        assert!(taken_late_after(Some(both)));
+    }
+
+    #[test]
+    fn nobody_is_told_of_what_a_fault_removes_or_while_something_is_wrong() {
+        assert!(told(empties(0, Cause::Fault), vec![]));
+        let pause = vec![
+            (11, What::Pause { host: 1 }),
+            (12, What::Resume { host: 1 }),
+        ];
+        assert!(told(frees(0), pause));
+        let flush = Fault::FlushScripts { node: 0 };
+        assert!(told(frees(0), vec![(10, What::Strikes { fault: flush })]));
+    }
+
+    #[test]
+    fn who_has_just_come_need_not_hear_of_it() {
+        let mut history = history(vec![
+            (0, stores(0, "a", Some(12))),
+            (11, waits_for(1)),
+            (12, frees(0)),
+            (14, stores(1, "b", Some(26))),
+            (14, granted(1, Some(23))),
+        ]);
+        history.lease = s(12);
+        (history.terms.wake, history.terms.tells) = (Some(s(2)), true);
+        assert_ne!(WakeUp.check(&history), Finding::Valid, "a second is enough");
+        history.terms.latency = Duration::from_millis(100);
+        assert_eq!(WakeUp.check(&history), Finding::Valid);
+    }
+
+    #[test]
+    fn in_turn_time_counts_from_when_the_last_one_in_front_stopped() {
+        let taken = |at, fair| {
+            let mut entries = taken_at(at, vec![(6, What::Pause { host: 2 })]);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.lease = s(12);
+            history.terms.wake = Some(s(2));
+            history.terms.fair = fair;
+            WakeUp.check(&history) == Finding::Valid
+        };
+        assert!(taken(8, true));
+        assert!(!taken(9, true));
+        assert!(!taken(8, false));
     }
 
     #[test]

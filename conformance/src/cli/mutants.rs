@@ -4,7 +4,7 @@ use super::{Fallible, progress, select};
 use clap::Args;
 use redouble_conformance::{
     backend::Double,
-    mutation::{Killed, Mutant, Script, changes, hunt, scripts},
+    mutation::{Killed, Mutant, Script, hunt, mutants, reason, scripts, stale},
     report::Group,
     runner::{Plan, QUICK},
     subject::{Expected, Suspect},
@@ -16,11 +16,16 @@ Makes small mistakes in the scripts of locks, and tells which of them nobody not
 
 A test that cannot fail is worth nothing, and so is a suite that lets a broken lock pass. Each script
 that a lock sends to its server is changed in one place (another comparison, a number that is one too
-large, a call or a condition left out ...), and scenarios are played until some property breaks. The
-lock itself is left as it is: its script is changed on its way to the embedded double.
+large, a call or a condition left out ...), and scenarios are played until some property breaks: the
+fixed ones, then one seed after the other with each lock that sends the script. The lock itself is left
+as it is: its script is changed on its way to the embedded double.
 
 A mutant that survives shows either something that the suite does not look at, or a change that makes
-no difference. Survivors are listed with their lines.
+no difference. Survivors are listed with their lines. What is known to make no difference is listed with
+the reason and not counted; functions of a script that it does not call are not changed.
+
+That is one half of a lock. For the other, what it does in Rust between its scripts, there is
+`cargo mutants`, which .cargo/mutants.toml tells what to change and which tests to run.
 
 Exit code 0: enough of them were noticed (--floor). 1: too few were. 2: wrong usage, or it could not run.";
 
@@ -44,27 +49,34 @@ pub(super) fn run(args: &Mutants, out: &mut impl Write) -> Fallible<bool> {
     let locks = chosen(&args.lock)?;
     let quick = Plan::quick(&Double);
     let plan = Plan {
+        fixed: true,
         seeds: 0..args.seeds,
         jobs: args.jobs.unwrap_or(quick.jobs),
         ..quick
     };
     let scripts = scripts(&locks)?;
-    let mutants: Vec<Mutant> = (0..)
-        .zip(&scripts)
-        .flat_map(|(script, it)| {
-            let changes = changes(&it.text).into_iter();
-            changes.map(move |change| Mutant { script, change })
-        })
-        .collect();
+    let mutants = mutants(&scripts);
     if mutants.is_empty() {
         return Err("these locks send no scripts in which there is anything to change".into());
     }
+    let all_ours = args.lock.is_empty();
+    if let Some(stale) = stale(&scripts, &mutants, all_ours).next() {
+        return Err(
+            format!("known to make no difference, but there is no such mutant: {stale:?}").into(),
+        );
+    }
+    let (same, mutants): (Vec<_>, Vec<_>) = mutants
+        .into_iter()
+        .map(|mutant| (reason(&scripts, &mutant), mutant))
+        .partition(|(reason, _)| reason.is_some());
+    let mutants: Vec<Mutant> = mutants.into_iter().map(|(_, mutant)| mutant).collect();
     writeln!(
         out,
-        "{} mutants of {} scripts, up to {} seeds for each lock",
+        "{} mutants of {} scripts, the fixed scenarios and up to {} seeds for each lock; {} more make no difference",
         mutants.len(),
         scripts.len(),
-        args.seeds
+        args.seeds,
+        same.len(),
     )?;
     let count = u64::try_from(mutants.len()).unwrap_or(u64::MAX);
     let bar = progress::bar("mutants", Some(count));
@@ -76,9 +88,14 @@ pub(super) fn run(args: &Mutants, out: &mut impl Write) -> Fallible<bool> {
         let theirs = all.iter().filter(|(mutant, _)| mutant.script == place);
         let theirs: Vec<_> = theirs.copied().collect();
         write_script(out, script, &theirs, &locks)?;
+        let same = same.iter().filter(|(_, mutant)| mutant.script == place);
+        for (why, mutant) in same.filter_map(|(why, mutant)| Some((why.as_ref()?, mutant))) {
+            write_mutant(out, "no difference", script, mutant)?;
+            writeln!(out, "      {why}")?;
+        }
     }
     let killed = found.iter().flatten().count();
-    let percent = killed * 100 / found.len();
+    let percent = killed * 100 / found.len().max(1);
     writeln!(
         out,
         "\n{killed} of {} mutants noticed, {percent} %",
@@ -109,26 +126,35 @@ fn write_script(
     let names: Vec<_> = script.locks.iter().map(|&at| locks[at].name()).collect();
     writeln!(out, "\n{} ({})", script.title(), names.join(", "))?;
     let slowest = mutants.iter().filter_map(|(_, fate)| fate.as_ref());
-    let slowest = slowest.max_by_key(|killed| killed.seed);
+    let slowest = slowest.max_by_key(|killed| killed.scene);
     let latest = slowest.map_or_else(String::new, |it| {
         format!(
-            ", the last one by {} of {} at seed {}",
+            ", the last one by {} of {} in {}",
             it.property.id(),
             locks[it.lock].name(),
-            it.seed
+            it.scene
         )
     });
     writeln!(out, "  {killed} of {} noticed{latest}", mutants.len())?;
     for (mutant, _) in mutants.iter().filter(|(_, fate)| fate.is_none()) {
-        let Mutant { change, .. } = mutant;
-        let line = script.text.lines().nth(change.line - 1).unwrap_or_default();
-        writeln!(
-            out,
-            "  survives, line {}: {}\n      {}",
-            change.line,
-            change.what,
-            line.trim()
-        )?;
+        write_mutant(out, "survives", script, mutant)?;
     }
+    Ok(())
+}
+
+fn write_mutant(
+    out: &mut impl Write,
+    fate: &str,
+    script: &Script,
+    Mutant { change, .. }: &Mutant,
+) -> Fallible<()> {
+    let line = script.text.lines().nth(change.line - 1).unwrap_or_default();
+    writeln!(
+        out,
+        "  {fate}, line {}: {}\n      {}",
+        change.line,
+        change.what,
+        line.trim()
+    )?;
     Ok(())
 }

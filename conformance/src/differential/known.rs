@@ -77,6 +77,13 @@ pub const KNOWN: &[Known] = &[
         is_seen_in_a_transcript: false,
     },
     Known {
+        name: "stale-errno",
+        reason: "SORT in Redis looks at errno without having cleared it: once any command has read a number out of \
+                 C's range, it refuses good scores too, until another call of the system fails; the double's SORT \
+                 looks at its own scores",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
         name: "cursor",
         reason: "a SCAN cursor is a position of the double's own: where an iteration pauses, and the order of \
                  what it finds, are not Redis's; that it finds every key is",

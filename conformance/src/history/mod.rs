@@ -11,6 +11,7 @@ mod belief;
 mod event;
 mod message;
 mod operation;
+mod reading;
 mod terms;
 mod tokens;
 mod trouble;
@@ -22,6 +23,7 @@ pub use event::{
 pub(crate) use message::HEAD_MAX;
 pub use message::Message;
 pub use operation::{Operation, Outcome};
+pub use reading::Reading;
 pub use terms::Terms;
 pub use tokens::{Life, Tokens};
 pub use trouble::{Trouble, Troubles};

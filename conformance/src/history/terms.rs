@@ -13,6 +13,12 @@ pub struct Terms {
     pub waits: bool,
     /// Within which time a waiter that can be reached takes a free lock.
     pub wake: Option<Duration>,
+    /// Where nothing is wrong every call has an answer.
+    pub answers: bool,
+    /// A release tells those who wait, at once.
+    pub tells: bool,
+    /// A grant that is given back keeps others out until so much time has passed since it was asked for.
+    pub hold: Duration,
     /// Whoever asked first is granted first.
     pub fair: bool,
     /// Leases are extended in the background.
@@ -31,6 +37,9 @@ impl Terms {
         slack: Duration::ZERO,
         waits: false,
         wake: None,
+        answers: false,
+        tells: false,
+        hold: Duration::ZERO,
         fair: false,
         renews: false,
         signals: false,
@@ -40,6 +49,15 @@ impl Terms {
     #[must_use]
     pub fn grain(&self) -> Duration {
         GRAIN + self.slack
+    }
+
+    /// For how long a release may leave a lock taken, as the clocks of client and server measure it.
+    #[must_use]
+    pub fn longest_hold(&self) -> Duration {
+        if self.hold == Duration::ZERO {
+            return Duration::ZERO;
+        }
+        self.hold + self.hold / 50 + self.grain()
     }
 
     /// The longest time that so many requests take with their replies, one after the other.

@@ -2,6 +2,7 @@
 //! the servers were seen to store.
 
 use super::{Belief, Cause, History, Moment, Operation, What};
+use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
 
 /// A token on a node, from its first appearance until it is gone.
@@ -26,6 +27,8 @@ pub struct Life<'a> {
 pub struct Tokens<'a> {
     /// The lives.
     pub lives: Vec<Life<'a>>,
+    /// Whether a call asks several nodes, of which some may hear it when it is over.
+    pub several: bool,
 }
 
 /// A token with its expiry.
@@ -71,7 +74,10 @@ impl History {
         for life in &mut seen.lives {
             life.expire(Moment::NEVER);
         }
-        Tokens { lives: seen.lives }
+        Tokens {
+            lives: seen.lives,
+            several: matches!(self.topology, Topology::Nodes(2..)),
+        }
     }
 
     /// The lives of all tokens of waiters that were seen in queues; they have no expiry.
@@ -89,7 +95,10 @@ impl History {
                 seen.see(*node, at, *cause, &waiting.collect::<Vec<_>>());
             }
         }
-        Tokens { lives: seen.lives }
+        Tokens {
+            lives: seen.lives,
+            several: matches!(self.topology, Topology::Nodes(2..)),
+        }
     }
 }
 
@@ -180,7 +189,8 @@ impl<'a> Tokens<'a> {
     }
 
     /// The tokens that nobody can have put there but one acquisition: no other one of its process was
-    /// under way when they appeared, there or on another node. One that was not heard out may be for ever.
+    /// under way when they appeared, there or on another node. One that was not heard out may be for ever. Of
+    /// what appears when the acquisition is over, so may one that asked several nodes: it ends when enough have answered.
     pub fn put_by(
         &self,
         it: &Operation,
@@ -191,7 +201,11 @@ impl<'a> Tokens<'a> {
             other.op != it.op && other.actor.host == it.actor.host && other.call.acquires()
         });
         let theirs: BTreeSet<&[u8]> = rivals
-            .flat_map(|rival| self.put(it.actor.host, rival.asked, rival.landed()))
+            .flat_map(|rival| {
+                let heard_out = self.put(it.actor.host, rival.asked, rival.landed());
+                let late = self.put(it.actor.host, rival.asked.max(it.ended), Moment::NEVER);
+                heard_out.chain(late.filter(|_| self.several))
+            })
             .map(|life| life.token)
             .collect();
         let put = self.put(it.actor.host, it.asked, by);
@@ -270,6 +284,34 @@ mod tests {
         };
         assert_eq!(put(unknown), 0);
         assert_eq!(put(What::Crash { host: 0 }), 0);
+    }
+
+    #[test]
+    fn of_several_nodes_one_may_hear_a_later_call_when_that_is_over() {
+        let put = |nodes, asked_again: bool| {
+            let cancelled = What::Info {
+                op: 1,
+                error: crate::history::CANCELLED.into(),
+            };
+            let mut entries = vec![(0, tries(1, 0)), (1, cancelled)];
+            entries.extend(
+                asked_again
+                    .then(|| [(3, tries(2, 0)), (4, refused(2))])
+                    .into_iter()
+                    .flatten(),
+            );
+            entries.push((5, stores(0, "a", Some(10))));
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(nodes);
+            let operations = history.operations();
+            let tokens = history.tokens();
+            tokens
+                .put_by(&operations[0], &operations, Moment::NEVER)
+                .count()
+        };
+        assert_eq!(put(3, false), 1);
+        assert_eq!(put(3, true), 0);
+        assert_eq!(put(1, true), 1);
     }
 
     #[test]

@@ -286,6 +286,16 @@ impl Troubles {
         theirs.map(|span| span.to).max()
     }
 
+    /// When a client process other than one was stopped last in a span.
+    #[must_use]
+    pub fn stopped_beside(&self, host: u8, from: Duration, to: Duration) -> Option<Duration> {
+        let others = self.spans.iter().filter(|span| {
+            let another = span.host.is_some_and(|of| of != host);
+            span.what == Trouble::Stopped && another && from <= span.from && span.from < to
+        });
+        others.map(|span| span.from).max()
+    }
+
     /// For how long a client process did not run in a span.
     #[must_use]
     pub fn stopped_for(&self, host: u8, from: Duration, to: Duration) -> Duration {

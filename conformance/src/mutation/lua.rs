@@ -49,11 +49,13 @@ struct Token {
     span: Range<usize>,
 }
 
-/// Every mistake that is made in a script, one at a time, in the order of the text.
+/// Every mistake that is made in a script, one at a time, in the order of the text. Functions that it does not call
+/// are left as they are.
 #[must_use]
 pub fn changes(script: &str) -> Vec<Change> {
     let tokens = tokens(script);
     let word = |at: usize| tokens.get(at).map_or("", |it| &script[it.span.clone()]);
+    let idle = idle(script, &tokens);
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         let (said, span) = (word(at), token.span.clone());
@@ -89,6 +91,7 @@ pub fn changes(script: &str) -> Vec<Change> {
             edits.push((span.start..end, String::new()));
         }
     }
+    edits.retain(|(span, _)| !idle.iter().any(|idle| idle.contains(&span.start)));
     let changes = edits.into_iter().map(|(span, wrong)| {
         let line = 1 + script[..span.start].matches('\n').count();
         let right = &script[span.clone()];
@@ -104,6 +107,24 @@ pub fn changes(script: &str) -> Vec<Change> {
         }
     });
     changes.collect()
+}
+
+/// Functions that nobody calls: several scripts may begin with the same ones. They end where a line begins with `end`.
+fn idle(script: &str, tokens: &[Token]) -> Vec<Range<usize>> {
+    let word = |at: usize| tokens.get(at).map_or("", |it| &script[it.span.clone()]);
+    let mut idle = Vec::new();
+    for (at, token) in tokens.iter().enumerate() {
+        if word(at) != "local" || word(at + 1) != "function" {
+            continue;
+        }
+        let start = token.span.start;
+        let named = (0..tokens.len()).filter(|&other| word(other) == word(at + 2));
+        let end = script[start..].find("\nend");
+        if let Some(end) = end.filter(|_| named.count() == 1) {
+            idle.push(start..start + end);
+        }
+    }
+    idle
 }
 
 /// Whether a minus behind it is a difference.
@@ -305,6 +326,15 @@ mod tests {
         );
         assert!(change.text.ends_with("until  x"));
         assert_eq!((change.line, &*change.what), (2, "without `not`"));
+    }
+
+    #[test]
+    fn what_nobody_calls_is_left_alone() {
+        let script = "local function f(x)\n  return x < 1\nend\nreturn KEYS[2] == 3";
+        let lines: Vec<_> = changes(script).iter().map(|it| it.line).collect();
+        assert_eq!(lines, [4, 4]);
+        let called = script.replace("KEYS[2]", "f(2)");
+        assert!(changes(&called).iter().any(|it| it.line == 2));
     }
 
     #[test]

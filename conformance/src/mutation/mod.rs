@@ -4,6 +4,7 @@
 //!
 //! The lock is left as it is. What it sends is changed on its way to the server.
 
+mod equivalent;
 mod intercept;
 mod lua;
 
@@ -11,10 +12,11 @@ use crate::{
     backend::{Backend, Double},
     checker::Property,
     plan::{Plan, Source},
-    runner::accused,
+    runner::{Scene, accused},
     simulation::RunError,
     subject::Suspect,
 };
+pub use equivalent::{EQUIVALENTS, Equivalent, reason, stale};
 use intercept::Intercept;
 pub use lua::{Change, changes};
 use std::{
@@ -29,6 +31,9 @@ use std::{
 /// Seeds that are played to see which scripts a lock sends.
 const SEEN_IN: u64 = 96;
 
+/// So many seeds are played with one lock before it is the next one's turn.
+const ROUND: u64 = 250;
+
 /// A script, and the locks that were seen to send it.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -39,14 +44,21 @@ pub struct Script {
 }
 
 impl Script {
-    /// What its first comment says of it.
+    /// What it says of itself: the first line of the last comment that tells of a reply, or of the first comment.
     #[must_use]
     pub fn title(&self) -> &str {
-        let mut lines = self.text.lines();
-        let comment = lines.find_map(|line| line.trim().strip_prefix("--"));
-        comment.map_or("a script without a comment", |it| {
-            it.trim().trim_end_matches('.')
-        })
+        let mut blocks: Vec<Vec<&str>> = vec![Vec::new()];
+        for line in self.text.lines() {
+            match (line.strip_prefix("--"), blocks.last_mut()) {
+                (Some(comment), Some(block)) => block.push(comment.trim()),
+                (None, Some(block)) if !block.is_empty() => blocks.push(Vec::new()),
+                (..) => {}
+            }
+        }
+        let replies = |block: &&Vec<&str>| block.iter().any(|it| it.starts_with("Reply:"));
+        let block = blocks.iter().rev().find(replies).or_else(|| blocks.first());
+        let first = block.and_then(|block| block.first());
+        first.map_or("a script without a comment", |it| it.trim_end_matches('.'))
     }
 }
 
@@ -59,13 +71,23 @@ pub struct Mutant {
     pub change: Change,
 }
 
+/// All mutants of some scripts.
+#[must_use]
+pub fn mutants(scripts: &[Script]) -> Vec<Mutant> {
+    let of = |(script, it): (usize, &Script)| {
+        let changes = changes(&it.text).into_iter();
+        changes.map(move |change| Mutant { script, change })
+    };
+    scripts.iter().enumerate().flat_map(of).collect()
+}
+
 /// How a mutant was noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Killed {
     /// The place of the lock that was accused.
     pub lock: usize,
-    /// The seed of the scenario.
-    pub seed: u64,
+    /// The scenario.
+    pub scene: Scene,
     /// What broke.
     pub property: Property,
 }
@@ -168,18 +190,35 @@ fn kill(
     change: &Change,
     plan: &Plan,
 ) -> Result<Option<Killed>, RunError> {
-    for &lock in &script.locks {
-        let backend = with(script.text.clone(), change.text.clone());
-        let suspect = &*locks[lock];
-        if let Some((seed, property)) = accused(suspect, &backend, plan)? {
-            return Ok(Some(Killed {
-                lock,
-                seed,
-                property,
-            }));
+    let backend = with(script.text.clone(), change.text.clone());
+    for plan in rounds(plan) {
+        for &lock in &script.locks {
+            if let Some((scene, property)) = accused(&*locks[lock], &backend, &plan)? {
+                return Ok(Some(Killed {
+                    lock,
+                    scene,
+                    property,
+                }));
+            }
         }
     }
     Ok(None)
+}
+
+/// The plan in parts, for every lock to have its turn early: most mutants are noticed by one of them soon.
+fn rounds(plan: &Plan) -> impl Iterator<Item = Plan> {
+    let by_hand = Plan {
+        seeds: 0..0,
+        ..plan.clone()
+    };
+    let seeds = plan.seeds.clone();
+    let starts = seeds.clone().step_by(usize::try_from(ROUND).unwrap_or(1));
+    let parts = starts.map(move |from| Plan {
+        seeds: from..seeds.end.min(from + ROUND),
+        fixed: false,
+        ..plan.clone()
+    });
+    plan.fixed.then_some(by_hand).into_iter().chain(parts)
 }
 
 /// The double, at which one script arrives as another.
@@ -237,6 +276,42 @@ mod tests {
         let stolen = fate(|text| text.replacen("~= ARGV[1]", "== ARGV[1]", 1));
         assert!(stolen.is_some());
         assert_eq!(fate(|text| format!("-- Otherwise.\n{text}")), None);
+    }
+
+    #[test]
+    fn what_is_known_to_make_no_difference_is_still_there() {
+        let rows = crate::subject::SUBJECTS.iter();
+        let sound = rows.filter(|row| row.expected == crate::subject::Expected::Sound);
+        let locks: Vec<_> = sound.map(|row| (row.make)()).collect();
+        let scripts = scripts(&locks).unwrap();
+        let mutants = mutants(&scripts);
+        assert_eq!(stale(&scripts, &mutants, true).next(), None);
+        assert!(mutants.iter().any(|it| reason(&scripts, it).is_some()));
+        let without: Vec<Mutant> = mutants
+            .into_iter()
+            .filter(|it| reason(&scripts, it).is_none())
+            .collect();
+        assert_eq!(stale(&scripts, &without, false).count(), EQUIVALENTS.len());
+        assert_eq!(stale(&[], &[], true).count(), EQUIVALENTS.len());
+        assert_eq!(stale(&[], &[], false).count(), 0);
+    }
+
+    #[test]
+    fn a_script_is_called_by_what_it_says_of_its_reply() {
+        let titled = |text: &str| {
+            let text = text.to_owned();
+            let script = Script {
+                text,
+                locks: vec![],
+            };
+            script.title().to_owned()
+        };
+        assert_eq!(
+            titled("-- A clock.\nlocal x\n-- Takes it.\n-- Reply: 1.\nreturn 1"),
+            "Takes it"
+        );
+        assert_eq!(titled("-- Of no reply.\nreturn 1\n-- More."), "Of no reply");
+        assert_eq!(titled("return 1"), "a script without a comment");
     }
 
     #[test]

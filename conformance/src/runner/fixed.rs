@@ -2,7 +2,7 @@
 //! what they say of a lock must not depend on what stands in for Redis.
 
 use super::{
-    Counterexample, Judged, Plan, Played, Trial, conclusive, findings, judge, play, record,
+    Counterexample, Judged, PLAYS, Plan, Played, Trial, conclusive, findings, judge, play, record,
 };
 use crate::{
     backend::{Backend, Blind, Double},
@@ -28,9 +28,6 @@ const ORDERS: u64 = 8;
 /// A verdict that so large a part of the lease would turn, added to whatever is timed, is too close for a
 /// machine with gaps to tell.
 const CLOSE: u32 = 12;
-
-/// How often a verdict has to be another on the real server: once may be a matter of milliseconds.
-const PLAYS: u64 = 3;
 
 /// What came of the fixed scenarios.
 #[derive(Clone, Debug, Default)]
@@ -176,7 +173,8 @@ fn one(
     scenario: &Scenario,
 ) -> Result<Outcome, RunError> {
     let needs = scenario.needs().into_iter();
-    let lacking: BTreeSet<Capability> = needs.filter(|&need| !backend.can(need)).collect();
+    let can = |need| backend.can(need) && suspect.can(need);
+    let lacking: BTreeSet<Capability> = needs.filter(|&need| !can(need)).collect();
     if !lacking.is_empty() {
         return Ok(Outcome::Unsupported(lacking));
     }

@@ -223,8 +223,12 @@ pub enum Capability {
     Forgetting,
     /// To set and to bend the clock of a server.
     NodeClock,
-    /// To set and to bend the clocks of a client.
+    /// To pause a client.
+    ClientPause,
+    /// To bend the clock of a client, and to stop it.
     ClientClock,
+    /// To set the wall clock of a client.
+    ClientWallClock,
 }
 
 impl Capability {
@@ -238,7 +242,9 @@ impl Capability {
             Self::ErrorReplies => "error replies",
             Self::Forgetting => "forgetting",
             Self::NodeClock => "moving a node's clock",
+            Self::ClientPause => "pausing a client",
             Self::ClientClock => "moving a client's clock",
+            Self::ClientWallClock => "setting a client's wall clock",
         }
     }
 }
@@ -389,16 +395,15 @@ impl Fault {
     #[must_use]
     pub const fn needs(self) -> Option<Capability> {
         match self {
-            Self::Pause { .. }
-            | Self::Delay { .. }
+            Self::Delay { .. }
             | Self::Hold { .. }
             | Self::Cut { .. }
             | Self::Partition { .. }
             | Self::Crash { .. }
             | Self::NodePause { .. } => None,
-            Self::Suspend { .. } | Self::Drift { .. } | Self::WallClock { .. } => {
-                Some(Capability::ClientClock)
-            }
+            Self::Pause { .. } => Some(Capability::ClientPause),
+            Self::Suspend { .. } | Self::Drift { .. } => Some(Capability::ClientClock),
+            Self::WallClock { .. } => Some(Capability::ClientWallClock),
             Self::NodeCrash { .. } => Some(Capability::NodeCrash),
             Self::ErrorReply { .. } => Some(Capability::ErrorReplies),
             Self::FlushScripts { .. } | Self::Evict { .. } => Some(Capability::Forgetting),

@@ -13,5 +13,6 @@ mod workload;
 pub use event::{Event, Happening, Scenario, Schedule, Topology};
 pub use fault::{Capability, Direction, Fault, Lost, ServerError};
 pub use op::Op;
+pub(crate) use shrink::EVENTS_READABLE;
 pub use shrink::{Shrunk, shrink};
 pub(crate) use words::{How, Node};

@@ -6,11 +6,15 @@
 //! rest of the run as it was.
 
 use super::{Event, Happening, Scenario, Schedule, Topology};
-use crate::history::OpId;
+use crate::{history::OpId, simulation::chance};
 use std::collections::BTreeMap;
 
 /// The most runs that one shrinking may take.
 const RUNS_MAX: u32 = 3_000;
+/// Events that a reader takes in at once. What has more is tried harder.
+pub(crate) const EVENTS_READABLE: usize = 8;
+/// Other draws under which a scenario is played again that does without an event.
+const OTHER_DRAWS: u64 = 8;
 
 /// A scenario that was made small.
 #[derive(Clone, Debug)]
@@ -27,24 +31,11 @@ pub fn shrink(scenario: &Scenario, fails: impl FnMut(&Scenario) -> bool) -> Shru
         best: scenario.clone(),
         fails,
         runs: 0,
+        rounded: false,
     };
-    let mut rounded = false;
-    loop {
-        let before = search.best.clone();
-        search.drop_clients();
-        search.drop_events();
-        search.merge_nodes();
-        search.calm();
-        search.simplify_ops();
-        search.weaken();
-        // Once is enough, and rounding up would undo what compacting does.
-        if !std::mem::replace(&mut rounded, true) {
-            search.round();
-        }
-        search.compact();
-        if search.best == before || search.runs >= RUNS_MAX {
-            break;
-        }
+    search.settle();
+    while search.best.events.len() > EVENTS_READABLE && search.try_harder() {
+        search.settle();
     }
     search.renumber();
     Shrunk {
@@ -57,9 +48,61 @@ struct Search<F> {
     best: Scenario,
     fails: F,
     runs: u32,
+    /// Whether times were rounded: once is enough, and rounding up would undo what compacting does.
+    rounded: bool,
 }
 
 impl<F: FnMut(&Scenario) -> bool> Search<F> {
+    /// All passes, until none of them helps.
+    fn settle(&mut self) {
+        loop {
+            let before = self.best.clone();
+            self.drop_clients();
+            self.drop_events();
+            self.merge_nodes();
+            self.calm();
+            self.simplify_ops();
+            self.weaken();
+            if !std::mem::replace(&mut self.rounded, true) {
+                self.round();
+            }
+            self.compact();
+            if self.best == before || self.runs >= RUNS_MAX {
+                return;
+            }
+        }
+    }
+
+    /// Drops one event, or two that lie apart, under the same draws or others: whether that did it.
+    fn try_harder(&mut self) -> bool {
+        let count = self.best.events.len();
+        let pairs =
+            (0..count).flat_map(|first| (first + 1..count).map(move |second| (first, second)));
+        let singles = (0..count).map(|it| (it, it));
+        let seed = self.best.seed;
+        let draws: Vec<u64> = (1..=OTHER_DRAWS)
+            .map(|nth| chance::draw([seed, nth]))
+            .collect();
+        for (first, second) in singles.chain(pairs) {
+            let mut events = self.best.events.clone();
+            events.remove(second);
+            if first != second {
+                events.remove(first);
+            }
+            for &seed in [seed].iter().chain(&draws) {
+                let candidate = Scenario {
+                    seed,
+                    events: events.clone(),
+                    ..self.best.clone()
+                };
+                if self.offer(candidate) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
     /// Takes a candidate if it is another one and still fails.
     fn offer(&mut self, mut candidate: Scenario) -> bool {
         candidate.events.sort_by_key(|event| event.at_ms);

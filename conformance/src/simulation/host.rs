@@ -3,7 +3,7 @@
 use super::{
     chance,
     connection::Connection,
-    machine::Machine,
+    machine::{Address, Machine},
     port::Port,
     scene::Scene,
     scheduler::{Outside, Task, TaskHandle},
@@ -19,7 +19,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::{
+    net::TcpStream,
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
     task::AbortHandle,
     time::Instant,
@@ -28,7 +31,8 @@ use tokio::{
 /// A client process. Cheap to clone; all clones are the same process.
 ///
 /// A subject takes time, randomness, tasks and connections from here. What it takes from
-/// elsewhere (`Instant::now`, `tokio::spawn`) is not under the scenario's control.
+/// elsewhere (`Instant::now`, `tokio::spawn`) is not under the scenario's control, unless it is played in its
+/// plain form: see [`Plain`](crate::subject::Plain).
 #[derive(Clone)]
 pub struct Host(Arc<Inner>);
 
@@ -38,7 +42,7 @@ struct Inner {
     seed: u64,
     lease: Duration,
     ground: Ground,
-    draws: Mutex<Draws>,
+    draws: Arc<Mutex<Draws>>,
 }
 
 /// What a process stands on.
@@ -79,22 +83,44 @@ impl Host {
     /// A process of a scenario.
     pub(super) fn in_scene(id: u8, seed: u64, lease: Duration, scene: Scene) -> Self {
         let incarnation = scene.spawner.incarnation(id);
-        Self::new(id, incarnation, seed, lease, Ground::Scene(scene))
+        let ground = Ground::Scene(scene);
+        Self::new(id, incarnation, seed, lease, ground, Arc::default())
     }
 
     /// A process on the machine that we run on. Its draws hang on the seed.
     pub(super) fn on_machine(id: u8, seed: u64, lease: Duration, machine: Machine) -> Self {
-        Self::new(id, 0, seed, lease, Ground::Machine(machine))
+        let ground = Ground::Machine(machine);
+        Self::new(id, 0, seed, lease, ground, Arc::default())
     }
 
-    fn new(id: u8, incarnation: u32, seed: u64, lease: Duration, ground: Ground) -> Self {
+    /// The same process on a machine of its own: how code sees it that is led there.
+    pub(crate) fn moved_to(&self, machine: Machine) -> Self {
+        let Inner {
+            id,
+            incarnation,
+            seed,
+            lease,
+            ..
+        } = *self.0;
+        let (ground, draws) = (Ground::Machine(machine), Arc::clone(&self.0.draws));
+        Self::new(id, incarnation, seed, lease, ground, draws)
+    }
+
+    fn new(
+        id: u8,
+        incarnation: u32,
+        seed: u64,
+        lease: Duration,
+        ground: Ground,
+        draws: Arc<Mutex<Draws>>,
+    ) -> Self {
         Self(Arc::new(Inner {
             id,
             incarnation,
             seed,
             lease,
             ground,
-            draws: Mutex::default(),
+            draws,
         }))
     }
 
@@ -110,6 +136,15 @@ impl Host {
         match &self.0.ground {
             Ground::Scene(scene) => scene.now(),
             Ground::Machine(machine) => machine.now(),
+        }
+    }
+
+    /// What the clock of the process shows at an instant of tokio's.
+    #[must_use]
+    pub fn time_of(&self, instant: Instant) -> Duration {
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.time_of(instant),
+            Ground::Machine(machine) => machine.time_of(instant),
         }
     }
 
@@ -199,6 +234,21 @@ impl Host {
         }
     }
 
+    /// The URL of a server, numbered from 0, for clients that dial by themselves.
+    ///
+    /// # Errors
+    /// If there is none of this number, or none at all: the links of a simulation have no address. Whoever
+    /// dials by itself is played in its plain form, see [`Plain`](crate::subject::Plain).
+    pub fn url(&self, node: u8) -> io::Result<String> {
+        match &self.0.ground {
+            Ground::Scene(_) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "there are no sockets in this form of a simulation; play the lock in its plain form",
+            )),
+            Ground::Machine(machine) => Ok(machine.address(node)?.to_string()),
+        }
+    }
+
     /// Opens a connection to the first server that dials again when it broke or a reply timed out.
     /// Where there are replicas, it leads to the master.
     ///
@@ -264,7 +314,7 @@ impl Host {
         Ok((connection, driver, pushes))
     }
 
-    fn login(&self) -> &RedisConnectionInfo {
+    pub(super) fn login(&self) -> &RedisConnectionInfo {
         match &self.0.ground {
             Ground::Scene(scene) => scene.network.servers.login(),
             Ground::Machine(machine) => machine.login(),
@@ -284,12 +334,33 @@ impl Host {
                     MultiplexedConnection::new_with_config(login, end, config).await?;
                 Ok((connection, Box::pin(driver)))
             }
-            Ground::Machine(machine) => {
-                let stream = machine.dial(node).await?;
-                let (connection, driver) =
-                    MultiplexedConnection::new_with_config(login, stream, config).await?;
-                Ok((connection, Box::pin(driver)))
-            }
+            Ground::Machine(machine) => match machine.address(node)? {
+                Address::Tcp(host, port) => {
+                    let stream = TcpStream::connect((&**host, *port)).await?;
+                    stream.set_nodelay(true)?;
+                    let (connection, driver) =
+                        MultiplexedConnection::new_with_config(login, stream, config).await?;
+                    Ok((connection, Box::pin(driver)))
+                }
+                #[cfg(unix)]
+                Address::Unix(path) => {
+                    let stream = UnixStream::connect(path).await?;
+                    let (connection, driver) =
+                        MultiplexedConnection::new_with_config(login, stream, config).await?;
+                    Ok((connection, Box::pin(driver)))
+                }
+                #[cfg(not(unix))]
+                Address::Unix(_) => Err(io::Error::from(io::ErrorKind::Unsupported).into()),
+            },
+        }
+    }
+
+    /// The scenario that it is in, if it stands there.
+    #[cfg(unix)]
+    pub(super) fn scene(&self) -> Option<&Scene> {
+        match &self.0.ground {
+            Ground::Scene(scene) => Some(scene),
+            Ground::Machine(_) => None,
         }
     }
 
@@ -299,6 +370,14 @@ impl Host {
         match &self.0.ground {
             Ground::Scene(scene) => scene.port_to(self.0.id, node).await,
             Ground::Machine(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Says how many tasks it has elsewhere than in the scheduler, less those that it has there for their sake.
+    pub(super) fn has_elsewhere(&self, tasks: isize) {
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.spawner.has_elsewhere(self.0.id, tasks),
+            Ground::Machine(_) => {}
         }
     }
 

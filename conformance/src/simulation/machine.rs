@@ -1,42 +1,87 @@
-//! The machine that we run on as what client processes stand on: its clock, its threads, its sockets. No
-//! scenario decides anything there, and nothing is observed; locks are measured on it.
+//! A machine as what client processes stand on: a clock, a runtime, sockets. Nothing is observed there.
+//! Locks are measured on the one that we run on; unmodified code (`plain.rs`) stands on a runtime that
+//! a scenario has in its hands.
 
 use super::{clock::HostClock, host::Host, scheduler::Task};
 use redis::RedisConnectionInfo;
 use std::{
     cell::Cell,
-    io,
+    fmt, io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use tokio::{net::TcpStream, runtime::Handle, task::AbortHandle, time::Instant};
+use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
 
 /// As good as never: a hundred years.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Real time and real servers. All clients on a machine share its clock.
+/// Where a server listens.
+#[derive(Clone, Debug)]
+pub(crate) enum Address {
+    Tcp(String, u16),
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there are none"))]
+    Unix(PathBuf),
+}
+
+/// As a URL that `redis` understands.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) => write!(f, "redis://{host}:{port}/"),
+            Self::Unix(path) => write!(f, "redis+unix://{}", path.display()),
+        }
+    }
+}
+
+/// What the clocks of a machine show at first.
+pub(crate) struct Clocks {
+    /// The monotonic one.
+    pub(crate) local: Duration,
+    /// The wall clock, since 1970.
+    pub(crate) wall: Duration,
+}
+
+impl Clocks {
+    /// Those of the machine that we run on.
+    fn ours() -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            local: HostClock::ORIGIN,
+            wall: wall.unwrap_or_default(),
+        }
+    }
+}
+
+/// Clocks, a runtime, and sockets that lead to servers. All clients on a machine share its clocks.
 #[derive(Clone)]
 pub(crate) struct Machine(Arc<Inner>);
 
 struct Inner {
     started: Instant,
-    /// What the wall clock showed then, since 1970.
-    started_wall: Duration,
+    /// What was shown then.
+    clocks: Clocks,
     runtime: Handle,
-    servers: Vec<(String, u16)>,
+    servers: Vec<Address>,
     login: RedisConnectionInfo,
 }
 
 impl Machine {
     /// The machine with servers at these addresses. Tasks run on the runtime in which this is called.
     pub(crate) fn new(servers: Vec<(String, u16)>, login: RedisConnectionInfo) -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        let servers = servers.into_iter();
+        let servers = servers.map(|(host, port)| Address::Tcp(host, port));
+        Self::with(Clocks::ours(), servers.collect(), login)
+    }
+
+    /// The same with clocks that show something else. Their pace is that of the runtime.
+    pub(crate) fn with(clocks: Clocks, servers: Vec<Address>, login: RedisConnectionInfo) -> Self {
         Self(Arc::new(Inner {
             started: Instant::now(),
-            started_wall: wall.unwrap_or_default(),
+            clocks,
             runtime: Handle::current(),
             servers,
             login,
@@ -50,7 +95,12 @@ impl Machine {
 
     /// What all clocks of its processes show.
     pub(crate) fn now(&self) -> Duration {
-        HostClock::ORIGIN + self.0.started.elapsed()
+        self.0.clocks.local + self.0.started.elapsed()
+    }
+
+    /// What they show then.
+    pub(super) fn time_of(&self, instant: Instant) -> Duration {
+        self.0.clocks.local + instant.saturating_duration_since(self.0.started)
     }
 
     /// When they show `local`; far away for a time that never comes.
@@ -59,11 +109,11 @@ impl Machine {
     }
 
     pub(super) fn true_time(&self, local: Duration) -> Duration {
-        local.saturating_sub(HostClock::ORIGIN)
+        local.saturating_sub(self.0.clocks.local)
     }
 
     pub(super) fn wall_clock(&self) -> Duration {
-        self.0.started_wall + self.0.started.elapsed()
+        self.0.clocks.wall + self.0.started.elapsed()
     }
 
     pub(super) fn addresses(&self) -> u8 {
@@ -87,11 +137,9 @@ impl Machine {
         self.0.runtime.spawn(task).abort_handle()
     }
 
-    pub(super) async fn dial(&self, node: u8) -> io::Result<TcpStream> {
+    /// Where a server is.
+    pub(super) fn address(&self, node: u8) -> io::Result<&Address> {
         let server = self.0.servers.get(usize::from(node));
-        let (host, port) = server.ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let stream = TcpStream::connect((&**host, *port)).await?;
-        stream.set_nodelay(true)?;
-        Ok(stream)
+        server.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
     }
 }

@@ -7,11 +7,14 @@ pub(crate) mod chance;
 mod clock;
 mod connection;
 mod director;
+pub(crate) mod elsewhere;
 mod gate;
 mod host;
 mod listener;
 mod machine;
 mod network;
+#[cfg(unix)]
+pub(crate) mod plain;
 mod player;
 mod port;
 mod recorder;
@@ -19,6 +22,8 @@ mod resource;
 mod scene;
 mod scheduler;
 mod stream;
+pub(crate) mod threads;
+mod true_time;
 mod world;
 
 pub use clock::HostClock;

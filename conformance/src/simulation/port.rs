@@ -2,18 +2,23 @@
 //! how code that runs outside of the simulation gets to its faults.
 
 use super::{
+    held,
     network::Network,
     recorder::Recorder,
     scheduler::{Place, Spawner, TaskHandle},
     stream::ClientEnd,
 };
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
 use tokio::net::{TcpListener, TcpStream};
 
 /// An open port; it takes no more connections when it is dropped.
 pub(crate) struct Port {
     number: u16,
     acceptor: TaskHandle,
+    connections: Arc<Mutex<Vec<TaskHandle>>>,
 }
 
 impl Port {
@@ -28,25 +33,34 @@ impl Port {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let number = listener.local_addr()?.port();
         let place = Place::Link(host);
-        let connections = spawner.clone();
+        let connections: Arc<Mutex<Vec<TaskHandle>>> = Arc::default();
+        let (theirs, tasks) = (Arc::clone(&connections), spawner.clone());
         let accept = async move {
             while let Ok((stream, _)) = listener.accept().await {
                 // A server that is gone refuses: the client sees its connection end.
                 if let Ok((end, link)) = network.lay(host, node, recorder.clone()).await {
-                    connections.spawn(place, Box::pin(link));
-                    connections.spawn(place, Box::pin(carry(stream, end)));
+                    tasks.spawn(place, Box::pin(link));
+                    let carrier = tasks.spawn(place, Box::pin(carry(stream, end)));
+                    held(&theirs).push(carrier);
                 }
             }
         };
         Ok(Self {
             number,
             acceptor: spawner.spawn(place, Box::pin(accept)),
+            connections,
         })
     }
 
     /// Its number, at 127.0.0.1.
     pub(crate) const fn number(&self) -> u16 {
         self.number
+    }
+
+    /// Ends all of its connections behind what they have carried so far, and takes no more.
+    pub(crate) fn cut(&self) {
+        self.acceptor.abort();
+        held(&self.connections).drain(..).for_each(|it| it.abort());
     }
 }
 

@@ -1,6 +1,6 @@
-//! Writes the history, and is the one source of true time.
+//! Writes the history.
 
-use super::held;
+use super::{held, true_time::TrueTime};
 use crate::{
     history::{HEAD_MAX, History, Message, What},
     scenario::Direction,
@@ -13,26 +13,31 @@ use tokio::time::Instant;
 
 #[derive(Clone)]
 pub(crate) struct Recorder {
-    started: Instant,
+    time: TrueTime,
     history: Arc<Mutex<History>>,
 }
 
 impl Recorder {
-    pub(crate) fn new(started: Instant, history: History) -> Self {
+    pub(crate) fn new(time: TrueTime, history: History) -> Self {
         Self {
-            started,
+            time,
             history: Arc::new(Mutex::new(history)),
         }
     }
 
     /// True time since the start of the run.
     pub(crate) fn now(&self) -> Duration {
-        self.started.elapsed()
+        self.time.now()
+    }
+
+    /// The true time of an instant.
+    pub(crate) fn time_of(&self, instant: Instant) -> Duration {
+        self.time.of(instant)
     }
 
     /// The instant of a true time.
     pub(crate) fn instant(&self, at: Duration) -> Instant {
-        self.started + at
+        self.time.instant(at)
     }
 
     pub(crate) fn record(&self, what: What) {

@@ -29,6 +29,11 @@ impl Scene {
         self.wall.at(self.recorder.now())
     }
 
+    /// What the process's clock shows then.
+    pub(super) fn time_of(&self, instant: Instant) -> Duration {
+        self.clock.local(self.recorder.time_of(instant))
+    }
+
     /// When the process's clock shows `local`.
     pub(super) fn instant(&self, local: Duration) -> Instant {
         self.recorder.instant(self.clock.true_time(local))

@@ -5,7 +5,7 @@
 //! that is due runs together on resume); tasks of a killed host are dropped, and nothing can be
 //! spawned in its name any more. It knows nothing about locks, Redis or scenarios.
 
-use super::chance;
+use super::{chance, true_time::TrueTime};
 use crate::scenario::Schedule;
 use std::{
     any::Any,
@@ -20,8 +20,6 @@ use std::{
     },
     task::{Context, Poll, Wake, Waker},
 };
-use tokio::time::Instant;
-
 /// A spawned future.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -56,6 +54,39 @@ impl Place {
             Self::Server(node) => 0x300 + node as u64,
         }
     }
+}
+
+/// What a task of a client process wants done outside of the runtime in which it is polled: another runtime
+/// cannot run within that.
+pub(crate) struct Outing {
+    pub(crate) host: u8,
+    /// Answers with what went wrong, if the process died of it.
+    pub(crate) work: Box<dyn FnOnce() -> Option<String> + Send>,
+}
+
+/// Someone who has come back from an [`Outing`].
+pub(crate) struct Back {
+    host: u8,
+    panicked: Option<String>,
+}
+
+impl Outing {
+    /// Does it, as a part of the client process.
+    pub(crate) fn carry_out(self) -> Back {
+        PLAYING.set(true);
+        let panicked = (self.work)();
+        PLAYING.set(false);
+        let host = self.host;
+        Back { host, panicked }
+    }
+}
+
+/// Why the scheduler stands still.
+pub(crate) enum Turn {
+    /// The run is over.
+    Over(Ran),
+    /// Nothing goes on before this is done.
+    Out(Outing),
 }
 
 /// What the scheduler tells its owner.
@@ -103,6 +134,10 @@ struct State {
     /// By their numbers.
     clients: Clients,
     outside: BTreeMap<u8, Vec<Weak<dyn Outside>>>,
+    /// What is to be done next, before any other task runs.
+    out: Option<Outing>,
+    /// How many tasks of client processes run elsewhere, less those that stand for them here.
+    elsewhere: BTreeMap<u8, isize>,
     /// Wakes the root future; `None` while it runs, since it looks again by itself.
     root: Option<Waker>,
     next_id: usize,
@@ -244,6 +279,17 @@ impl Spawner {
         self.wake_root();
     }
 
+    /// Has something done right after the current step, outside of the runtime.
+    pub(crate) fn step_out(&self, outing: Outing) {
+        self.0.state().out = Some(outing);
+    }
+
+    /// Says how many tasks a client process has that are not of this scheduler, less those that it has
+    /// here for their sake.
+    pub(crate) fn has_elsewhere(&self, host: u8, tasks: isize) {
+        self.0.state().elsewhere.insert(host, tasks);
+    }
+
     /// Ends the run after the current step.
     pub(crate) fn stop(&self) {
         self.0.state().stopped = true;
@@ -308,7 +354,7 @@ pub(crate) struct Scheduler {
     spawner: Spawner,
     seed: u64,
     schedule: Schedule,
-    started: Instant,
+    time: TrueTime,
     /// By their numbers, which rise.
     tasks: Vec<Option<Slot>>,
     ready: Vec<Ready>,
@@ -317,6 +363,7 @@ pub(crate) struct Scheduler {
     orders: Vec<Order>,
     spawned: BTreeMap<Place, u64>,
     order: u64,
+    back: Option<Back>,
     ran: Ran,
 }
 
@@ -341,18 +388,19 @@ struct Ready {
 }
 
 impl Scheduler {
-    pub(crate) fn new(spawner: Spawner, seed: u64, schedule: Schedule, started: Instant) -> Self {
+    pub(crate) fn new(spawner: Spawner, seed: u64, schedule: Schedule, time: TrueTime) -> Self {
         Self {
             spawner,
             seed,
             schedule,
-            started,
+            time,
             tasks: Vec::new(),
             ready: Vec::new(),
             woken: Vec::new(),
             orders: Vec::new(),
             spawned: BTreeMap::new(),
             order: 0,
+            back: None,
             ran: Ran {
                 steps: 0,
                 last_draw: 0,
@@ -361,9 +409,18 @@ impl Scheduler {
         }
     }
 
-    /// Runs until [`Spawner::stop`], telling `on_step` of each step.
-    pub(crate) async fn run(mut self, mut on_step: impl FnMut(Step<'_>)) -> Ran {
-        let ran = std::future::poll_fn(|cx| self.turn(cx, &mut on_step)).await;
+    /// Runs until [`Spawner::stop`], telling `on_step` of each step, or until somebody has to go out.
+    pub(crate) async fn run(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Turn {
+        std::future::poll_fn(|cx| self.turn(cx, &mut on_step)).await
+    }
+
+    /// Somebody has come back.
+    pub(crate) fn take_back(&mut self, back: Back) {
+        self.back = Some(back);
+    }
+
+    /// Ends all tasks when the run is over.
+    pub(crate) fn end(mut self) {
         // Nobody may run any more, but dropping tasks runs their destructors: in order. What they start
         // would hold on to the world for ever.
         self.spawner.0.state().closed = true;
@@ -373,13 +430,19 @@ impl Scheduler {
         // Tasks that never began are dropped too, but not under the lock: that wakes others.
         let orders = std::mem::take(&mut self.spawner.0.state().orders);
         drop(orders);
-        ran
     }
 
-    fn turn(&mut self, cx: &Context<'_>, on_step: &mut impl FnMut(Step<'_>)) -> Poll<Ran> {
+    fn turn(&mut self, cx: &Context<'_>, on_step: &mut impl FnMut(Step<'_>)) -> Poll<Turn> {
+        self.time.begin_turn();
+        if let Some(Back { host, panicked }) = self.back.take() {
+            if let Some(message) = panicked {
+                self.panicked(host, &message, on_step);
+            }
+            on_step(Step::Polled(Place::Client(host)));
+        }
         for _ in 0..STEPS_PER_TURN {
-            if self.absorb(cx) {
-                return Poll::Ready(self.ran);
+            if let Some(turn) = self.absorb(cx) {
+                return Poll::Ready(turn);
             }
             let Some(id) = self.pick() else {
                 if self.ready.is_empty() {
@@ -390,7 +453,7 @@ impl Scheduler {
             self.ran.steps += 1;
             if self.ran.steps > STEPS_MAX {
                 self.ran.endless = true;
-                return Poll::Ready(self.ran);
+                return Poll::Ready(Turn::Over(self.ran));
             }
             self.step(id, on_step);
         }
@@ -398,8 +461,8 @@ impl Scheduler {
         Poll::Pending
     }
 
-    /// Carries out what tasks and timers left in the shared state; true if the run is over.
-    fn absorb(&mut self, cx: &Context<'_>) -> bool {
+    /// Carries out what tasks and timers left in the shared state, unless it cannot go on.
+    fn absorb(&mut self, cx: &Context<'_>) -> Option<Turn> {
         loop {
             let (mut orders, mut woken) = (
                 std::mem::take(&mut self.orders),
@@ -408,14 +471,17 @@ impl Scheduler {
             {
                 let mut state = self.spawner.0.state();
                 if state.stopped {
-                    return true;
+                    return Some(Turn::Over(self.ran));
+                }
+                if let Some(outing) = state.out.take() {
+                    return Some(Turn::Out(outing));
                 }
                 if state.orders.is_empty() && state.woken.is_empty() {
                     // Whatever comes after this look wakes the root.
                     state.root = Some(cx.waker().clone());
                     drop(state);
                     (self.orders, self.woken) = (orders, woken);
-                    return false;
+                    return None;
                 }
                 state.root = None;
                 std::mem::swap(&mut state.orders, &mut orders);
@@ -441,7 +507,7 @@ impl Scheduler {
 
     /// The milliseconds since the start.
     fn now(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.time.now().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn start(&mut self, id: usize, place: Place, task: Task, now: u64) {
@@ -510,9 +576,11 @@ impl Scheduler {
     /// How many tasks of client processes there are.
     fn clients(&self) -> usize {
         let places = self.tasks.iter().flatten().map(|slot| slot.place);
-        places
+        let here = places
             .filter(|place| matches!(place, Place::Client(_)))
-            .count()
+            .count();
+        let elsewhere: isize = self.spawner.0.state().elsewhere.values().sum();
+        here.saturating_add_signed(elsewhere)
     }
 
     /// Takes the next task that can run.
@@ -549,14 +617,16 @@ impl Scheduler {
             Ok(Poll::Pending) => {}
             Ok(Poll::Ready(())) => drop(self.tasks[id].take()),
             Err(panic) => match place {
-                Place::Client(host) => {
-                    on_step(Step::Panicked(host, panic_message(&panic)));
-                    self.spawner.kill(host);
-                }
+                Place::Client(host) => self.panicked(host, panic_message(&*panic), on_step),
                 Place::Link(_) | Place::Server(_) | Place::Director => resume_unwind(panic),
             },
         }
         on_step(Step::Polled(place));
+    }
+
+    fn panicked(&self, host: u8, message: &str, on_step: &mut impl FnMut(Step<'_>)) {
+        on_step(Step::Panicked(host, message));
+        self.spawner.kill(host);
     }
 }
 
@@ -571,7 +641,8 @@ pub fn is_playing() -> bool {
     PLAYING.get()
 }
 
-fn panic_message(panic: &Box<dyn Any + Send>) -> &str {
+/// What a panic has to say.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a panic")
@@ -591,13 +662,13 @@ mod tests {
             .build();
         runtime.unwrap().block_on(async {
             let (spawner, log) = (Spawner::new(), Log::default());
-            let started = Instant::now();
+            let time = TrueTime::start(true);
             for host in 0..3_u8 {
-                let log = Arc::clone(&log);
+                let (log, time) = (Arc::clone(&log), time.clone());
                 let task = async move {
                     for _ in 0..3 {
                         tokio::time::sleep(Duration::from_millis(10)).await;
-                        let now = started.elapsed().as_millis().try_into().unwrap();
+                        let now = time.now().as_millis().try_into().unwrap();
                         log.lock().unwrap().push((host, now));
                     }
                 };
@@ -615,9 +686,11 @@ mod tests {
                 director.stop();
             };
             spawner.spawn(Place::Director, Box::pin(direct));
-            let ran = Scheduler::new(spawner, seed, schedule, started)
-                .run(|_| {})
-                .await;
+            let mut scheduler = Scheduler::new(spawner, seed, schedule, time);
+            let Turn::Over(ran) = scheduler.run(|_| {}).await else {
+                panic!("nobody asked to go out");
+            };
+            scheduler.end();
             let log = log.lock().unwrap().clone();
             (log, ran)
         })

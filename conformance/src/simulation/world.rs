@@ -9,7 +9,8 @@ use super::{
     recorder::Recorder,
     resource::Resource,
     scene::Scene,
-    scheduler::{Place, Ran, Scheduler, Spawner, Step},
+    scheduler::{Place, Ran, Scheduler, Spawner, Step, Turn},
+    true_time::TrueTime,
 };
 use crate::{
     backend::{Backend, Servers},
@@ -48,8 +49,8 @@ pub enum RunError {
     /// The server or the runtime is out of reach.
     #[error("the run could not be set up: {0}")]
     OutOfReach(#[from] io::Error),
-    /// The backend cannot do what the scenario needs.
-    #[error("the backend does not support {}", .0.name())]
+    /// The backend cannot do what the scenario needs, or the form in which the subject is played.
+    #[error("{} is not supported there", .0.name())]
     Unsupported(Capability),
 }
 
@@ -68,7 +69,7 @@ pub fn run(
     if let Some(lacking) = scenario
         .needs()
         .into_iter()
-        .find(|&need| !backend.can(need))
+        .find(|&need| !backend.can(need) || !subject.can(need))
     {
         return Err(RunError::Unsupported(lacking));
     }
@@ -79,9 +80,9 @@ pub fn run(
         builder.enable_io(); // in virtual time it would only cost system calls
     }
     let runtime = builder.build()?;
-    runtime.block_on(async {
+    let (world, mut scheduler) = runtime.block_on(async {
         let opened = backend.open(scenario).await?;
-        let started = Instant::now();
+        let time = TrueTime::start(virtual_time);
         let promises = subject.promises();
         let history = History {
             kind: promises.kind,
@@ -94,7 +95,7 @@ pub fn run(
         for (node, driver) in (0..).zip(opened.drivers) {
             spawner.spawn(Place::Server(node), driver);
         }
-        let recorder = Recorder::new(started, history);
+        let recorder = Recorder::new(time.clone(), history);
         let world = World::new(subject, scenario, opened.servers, recorder, spawner.clone());
         let world = Arc::new(world);
         let director = Arc::clone(&world).direct();
@@ -102,8 +103,17 @@ pub fn run(
         if !virtual_time {
             spawner.spawn(Place::Director, Box::pin(Arc::clone(&world).heartbeat()));
         }
-        let scheduler = Scheduler::new(spawner, scenario.seed, scenario.schedule, started);
-        let ran = scheduler.run(|step| world.on_step(&step)).await;
+        let scheduler = Scheduler::new(spawner, scenario.seed, scenario.schedule, time);
+        Ok::<_, RunError>((world, scheduler))
+    })?;
+    let ran = loop {
+        match runtime.block_on(scheduler.run(|step| world.on_step(&step))) {
+            Turn::Over(ran) => break ran,
+            Turn::Out(outing) => scheduler.take_back(outing.carry_out()),
+        }
+    };
+    runtime.block_on(async {
+        scheduler.end();
         let stray_tasks = tokio::runtime::Handle::current()
             .metrics()
             .num_alive_tasks();
@@ -132,12 +142,15 @@ pub fn run(
 
 /// What the lock promised, and how slow the scenario is without any fault.
 fn terms(promises: Promises, scenario: &Scenario) -> Terms {
-    let wake = |share: u32| scenario.lease() / share.max(1);
+    let part = |share: u32| scenario.lease() / share.max(1);
     Terms {
         latency: Duration::from_millis(scenario.latency_ms),
         slack: Duration::ZERO,
         waits: promises.waits,
-        wake: promises.wake_share.map(wake),
+        wake: promises.wake_share.map(part),
+        answers: promises.answers,
+        tells: promises.tells,
+        hold: promises.hold_share.map_or(Duration::ZERO, part),
         fair: promises.fair,
         renews: promises.renews,
         signals: promises.signals,
@@ -235,6 +248,9 @@ impl World {
                     host,
                     message: message.to_owned(),
                 });
+                if host == PROBE_HOST {
+                    self.spawner.stop(); // nobody else is there any more
+                }
             }
         }
     }
@@ -313,10 +329,17 @@ impl World {
             let Some(view) = servers.view(node) else {
                 continue;
             };
-            keys.extend(view.keys());
+            keys.extend(view.keys().into_iter().filter(|key| {
+                let endless = || {
+                    let name = std::str::from_utf8(key).unwrap_or_default();
+                    view.data(name)
+                        .is_some_and(|(_, expires)| expires.is_none())
+                };
+                let stays = self.subject.outlasts(key);
+                !stays || self.subject.ends(key) && endless()
+            }));
             subscriptions += view.subscriptions();
         }
-        keys.retain(|key| !self.subject.outlasts(key));
         // Each connection has a driver, and each actor is a task that waits for the end.
         let alive = held(&self.alive);
         let actors = self.scenario.actors().into_iter();

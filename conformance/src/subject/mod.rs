@@ -3,19 +3,26 @@
 mod canary;
 mod foreign;
 mod kind;
+#[cfg(unix)]
+mod plain;
 mod promises;
+mod proxy;
 mod seed;
 mod specimen;
 mod suspect;
+mod threads;
 
 pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
 pub use foreign::{Foreign, ForeignError};
+#[cfg(unix)]
+pub use plain::Plain;
 pub use promises::{Fencing, Promises};
 pub use seed::SEEDS;
 pub use specimen::SPECIMENS;
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
+pub use threads::Threads;
 
 use crate::{
     backend::View,
@@ -185,6 +192,12 @@ pub trait Subject: Send + Sync + 'static {
         key.ends_with(b":fence")
     }
 
+    /// Whether a key that may stay has to have an end.
+    fn ends(&self, key: &[u8]) -> bool {
+        let _ = key;
+        false
+    }
+
     /// Completes when the holder is told that the grant is lost.
     fn lost(&self, grant: &Self::Grant) -> impl Future<Output = ()> + Send {
         let _ = grant;
@@ -246,6 +259,11 @@ pub const SUBJECTS: &[Row] = &[
         summary: "redouble-lock's mutex; its lease is extended in the background",
     },
     Row {
+        make: kind::mutex_that_holds,
+        expected: Expected::Sound,
+        summary: "its mutex; a grant keeps others out for a tenth of a lease at least",
+    },
+    Row {
         make: kind::fenced,
         expected: Expected::Sound,
         summary: "its mutex whose grants are numbered",
@@ -268,7 +286,7 @@ pub const SUBJECTS: &[Row] = &[
     Row {
         make: kind::fenced_fair,
         expected: Expected::Sound,
-        summary: "the same with numbers",
+        summary: "the same with numbers, and held for a tenth of a lease at least",
     },
     Row {
         make: kind::read_write,
@@ -278,12 +296,17 @@ pub const SUBJECTS: &[Row] = &[
     Row {
         make: kind::read_write_preferring,
         expected: Expected::Sound,
-        summary: "the same, whose readers make way for a writer that waits",
+        summary: "the same, whose readers make way for a writer that waits; held for a tenth of a lease at least",
     },
     Row {
         make: kind::semaphore,
         expected: Expected::Sound,
         summary: "its semaphore of three permits, taken by one to three",
+    },
+    Row {
+        make: kind::semaphore_that_holds,
+        expected: Expected::Sound,
+        summary: "the same; a grant keeps its permits for a tenth of a lease at least",
     },
     Row {
         make: kind::multi,
@@ -293,7 +316,7 @@ pub const SUBJECTS: &[Row] = &[
     Row {
         make: kind::fenced_multi,
         expected: Expected::Sound,
-        summary: "the same with numbers",
+        summary: "the same with numbers, and held for a tenth of a lease at least",
     },
     Row {
         make: kind::redlock,

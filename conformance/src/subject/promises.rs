@@ -22,6 +22,13 @@ pub struct Promises {
     pub waits: bool,
     /// A waiter that can be reached takes a free lock within this part of a lease: 12 means a twelfth.
     pub wake_share: Option<u32>,
+    /// Where nothing is wrong every call has an answer, and none an error.
+    pub answers: bool,
+    /// A release tells those who wait, and they know when a lease ends. Where nothing is wrong, a free lock is taken within
+    /// a few round trips.
+    pub tells: bool,
+    /// A grant that is given back early keeps others out until this part of a lease has passed: 12 means a twelfth.
+    pub hold_share: Option<u32>,
     /// Whoever asked first is granted first.
     pub fair: bool,
     /// Leases are extended in the background.
@@ -64,6 +71,9 @@ impl Promises {
             fencing: Fencing::None,
             waits: false,
             wake_share: None,
+            answers: false,
+            tells: false,
+            hold_share: None,
             fair: false,
             renews: false,
             signals: false,
@@ -151,6 +161,27 @@ impl Promises {
     #[must_use]
     pub const fn waiting(mut self, wake_share: Option<u32>) -> Self {
         (self.waits, self.wake_share) = (true, wake_share);
+        self
+    }
+
+    /// Where nothing is wrong every call has an answer.
+    #[must_use]
+    pub const fn answering(mut self) -> Self {
+        self.answers = true;
+        self
+    }
+
+    /// A release tells those who wait.
+    #[must_use]
+    pub const fn telling(mut self) -> Self {
+        self.tells = true;
+        self
+    }
+
+    /// A grant that is given back early keeps others out until a part of a lease has passed.
+    #[must_use]
+    pub const fn holding(mut self, hold_share: u32) -> Self {
+        self.hold_share = Some(hold_share);
         self
     }
 

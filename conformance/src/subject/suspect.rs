@@ -7,7 +7,7 @@ use super::{BoxError, Host, Promises, Subject};
 use crate::{
     backend::{Backend, Later, View},
     history::{Mode, Stored},
-    scenario::Scenario,
+    scenario::{Capability, Scenario},
     simulation::{Run, RunError},
 };
 use std::{sync::Arc, time::Duration};
@@ -37,8 +37,23 @@ pub trait Suspect: Send + Sync {
     /// Whether a key may stay when nobody uses the lock.
     fn outlasts(&self, key: &[u8]) -> bool;
 
+    /// Whether a key that may stay has to have an end.
+    fn ends(&self, key: &[u8]) -> bool;
+
     /// Whether the reads of its holders carry the fencing token, and not their writes alone.
     fn fences_reads(&self) -> bool;
+
+    /// Whether it can be put through what a scenario needs; what is missing is counted as unsupported.
+    fn can(&self, capability: Capability) -> bool {
+        let _ = capability;
+        true
+    }
+
+    /// The lease, in milliseconds, to which scenarios are scaled in virtual time; `None` to leave them
+    /// alone.
+    fn lease_ms(&self) -> Option<u64> {
+        None
+    }
 
     /// Plays a scenario with it.
     ///
@@ -123,6 +138,10 @@ impl<S: Subject> Suspect for Arc<S> {
 
     fn outlasts(&self, key: &[u8]) -> bool {
         Subject::outlasts(&**self, key)
+    }
+
+    fn ends(&self, key: &[u8]) -> bool {
+        Subject::ends(&**self, key)
     }
 
     fn fences_reads(&self) -> bool {

@@ -131,10 +131,10 @@ impl Scripted {
         }
     }
 
-    /// For how long a release that is sent now leaves the lock taken, in ms.
+    /// For how long a release that is sent now leaves the lock taken, in ms: one that is sent again as well.
     fn rest_ms(&self) -> u64 {
         let traces = self.traces();
-        let Some((_, sent)) = traces.grant.as_ref().filter(|_| traces.stands) else {
+        let Some((_, sent)) = traces.grant.as_ref() else {
             return 0;
         };
         let end = sent.saturating_add(self.hold_at_least);

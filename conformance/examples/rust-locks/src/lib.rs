@@ -1,5 +1,5 @@
-//! An example: an adapter in Rust, for locks that bring their own sockets, clocks and threads and so
-//! cannot be run within the simulation. `conformance/ADAPTER.md` describes what it speaks.
+//! An example: an adapter in Rust. `conformance/ADAPTER.md` describes what it speaks. Locks in Rust can be judged without
+//! one as well: `tests/in_process.rs` does so with the same two.
 
 use serde::{Deserialize, Serialize};
 use std::{

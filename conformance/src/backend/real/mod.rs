@@ -123,7 +123,7 @@ impl Backend for Real {
     // servers are ours. Their clocks are the machine's, and they speak for themselves.
     fn can(&self, capability: Capability) -> bool {
         match capability {
-            Capability::ClientClock => true,
+            Capability::ClientPause | Capability::ClientClock | Capability::ClientWallClock => true,
             Capability::SeveralNodes
             | Capability::Replicas
             | Capability::NodeCrash

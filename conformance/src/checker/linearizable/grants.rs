@@ -12,7 +12,7 @@
 use super::search::{Model, Span};
 use crate::{
     checker::exclusion::get_along,
-    history::{Actor, Call, History, Kind, Mode, Moment, OpId, What},
+    history::{Actor, Call, History, Kind, Mode, Moment, OpId, Reading, What},
     scenario::nemesis::DRIFT_PPM_MAX,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -70,7 +70,7 @@ pub(super) struct Held {
 }
 
 impl Grants {
-    pub(super) fn of(history: &History) -> Self {
+    pub(super) fn of(history: &Reading<'_>) -> Self {
         let ends = history.ends();
         let calls = history.calls();
         let mut index: BTreeMap<OpId, usize> = BTreeMap::new();
@@ -95,7 +95,7 @@ impl Grants {
                 needed: 0,
             });
         }
-        for (op, &(from, _, call)) in &calls {
+        for (op, &(from, _, call)) in calls {
             let (grant, deed) = match call {
                 Call::Renew { grant } => (grant, Deed::Extends),
                 Call::Release { grant } => (grant, Deed::GivesBack),
@@ -118,7 +118,7 @@ impl Grants {
                 });
             }
         }
-        for (grant, gone) in ends_of_leases(history, &calls) {
+        for (grant, gone) in ends_of_leases(history, calls) {
             if let Some(&grant) = index.get(&grant) {
                 grants[grant].gone = gone;
             }
@@ -262,8 +262,10 @@ fn ends_of_leases(
                 asked.insert(op, at);
             }
             What::Ok { op, deadline, .. } => match calls.get(&op) {
+                // It may have been extended by less than a lease: who names a deadline says so.
                 Some(&(.., Call::Renew { grant })) => {
-                    lengthen(&mut leases, grant, asked[&op].at + lasts, deadline)
+                    let until = deadline.map_or(asked[&op].at + lasts, |_| Duration::ZERO);
+                    lengthen(&mut leases, grant, until, deadline)
                 }
                 Some((.., call)) if call.acquires() => {
                     lengthen(&mut leases, op, asked[&op].at + lasts, deadline)

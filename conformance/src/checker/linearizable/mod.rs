@@ -15,7 +15,7 @@ use self::{
     search::{Outcome, search},
 };
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{History, Kind, Moment};
+use crate::history::{Kind, Moment, Reading};
 
 /// Judges P4.
 pub struct Linearizable;
@@ -28,7 +28,7 @@ impl Checker for Linearizable {
         Property::Linearizable
     }
 
-    fn check(&self, history: &History) -> Finding {
+    fn judge(&self, history: &Reading<'_>) -> Finding {
         match history.kind {
             Kind::Mutex | Kind::ReadWrite | Kind::Semaphore(_) => of_grants(&Grants::of(history)),
             Kind::Admission(size) | Kind::Latch(size) => {

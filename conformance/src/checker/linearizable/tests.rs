@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     checker::hand_made::*,
-    history::{Actor, Call, Mode, OpId, Refusal, What},
+    history::{Actor, Call, History, Mode, OpId, Refusal, What},
 };
 
 type Entries = Vec<(u64, What)>;
@@ -335,7 +335,10 @@ fn long(overlap: bool) -> History {
 
 #[test]
 fn four_hundred_operations_take_few_steps() {
-    let (sound, broken) = (Grants::of(&long(false)), Grants::of(&long(true)));
+    let (sound, broken) = (
+        Grants::of(&Reading::of(&long(false))),
+        Grants::of(&Reading::of(&long(true))),
+    );
     assert_eq!(sound.spans().len(), 400);
     assert_eq!(search(&sound, &sound.spans(), 2_000), Outcome::Explained);
     let outcome = search(&broken, &broken.spans(), 20_000);
@@ -366,10 +369,10 @@ fn a_semaphore_at_its_limit_takes_few_steps() {
     }
     let outcome = |permits| {
         let kind = Kind::Semaphore(permits);
-        let grants = Grants::of(&History {
+        let grants = Grants::of(&Reading::of(&History {
             kind,
             ..history(entries.clone())
-        });
+        }));
         assert_eq!(grants.spans().len(), 400);
         search(&grants, &grants.spans(), STEPS_MAX)
     };

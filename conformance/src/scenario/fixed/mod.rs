@@ -293,7 +293,9 @@ mod tests {
             Capability::Replicas,
             Capability::NodeCrash,
             Capability::Forgetting,
+            Capability::ClientPause,
             Capability::ClientClock,
+            Capability::ClientWallClock,
             Capability::NodeClock,
             Capability::ErrorReplies,
         ] {

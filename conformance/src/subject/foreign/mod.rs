@@ -127,12 +127,12 @@ impl Foreign {
 }
 
 /// What part of a lease an adapter may take between an answer from a server and its own.
-const REACTION: u32 = 12;
+pub(super) const REACTION: u32 = 12;
 
 /// The scenario as a lock in another process can play it: its calls cannot be cancelled at a poll, and
 /// it has no guards that could be dropped. Faults keep off the grid on which the calls lie: a lease that
 /// ends in the same millisecond as a pause says nothing about the lock.
-fn playable(scenario: &Scenario) -> Scenario {
+pub(super) fn playable(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     let aside = scenario.lease_ms / 18;
     for event in &mut scenario.events {
@@ -206,6 +206,10 @@ impl Suspect for Foreign {
 
     fn outlasts(&self, key: &[u8]) -> bool {
         key.ends_with(b":fence")
+    }
+
+    fn ends(&self, _: &[u8]) -> bool {
+        false // nothing is known of what it leaves behind
     }
 
     fn fences_reads(&self) -> bool {

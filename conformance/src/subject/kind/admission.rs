@@ -21,7 +21,7 @@ enum Form {
     Counter,
     /// A counter that expires.
     Expiring,
-    /// A counter that knows the names of who is in.
+    /// A counter that knows the names of who is in, and expires.
     Named,
     /// A stock that is filled by whoever uses it first.
     Stock,
@@ -67,7 +67,9 @@ impl Subject for OurAdmission {
     }
 
     fn promises(&self) -> Promises {
-        Promises::of(Kind::Admission(PLACES)).with_drift_ppm(DRIFT_PPM)
+        Promises::of(Kind::Admission(PLACES))
+            .with_drift_ppm(DRIFT_PPM)
+            .answering()
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Door, BoxError> {
@@ -78,7 +80,7 @@ impl Subject for OurAdmission {
         Ok(match self.0 {
             Form::Counter => Door::Anonymous(counter),
             Form::Expiring => Door::Anonymous(counter.expires(kept)),
-            Form::Named => Door::ByName(counter, host.clone()),
+            Form::Named => Door::ByName(counter.expires(kept), host.clone()),
             Form::Stock => {
                 let stock = locks.stock(key).reply_timeout(client.reply_timeout());
                 stock.fill(PLACES, kept).await?;
@@ -107,6 +109,11 @@ impl Subject for OurAdmission {
     /// What was counted stays counted.
     fn outlasts(&self, _: &[u8]) -> bool {
         true
+    }
+
+    /// Not for ever, unless it is to. Who takes from a stock that is gone leaves something that stays.
+    fn ends(&self, _: &[u8]) -> bool {
+        matches!(self.0, Form::Expiring | Form::Named)
     }
 
     /// There are no holders.

@@ -13,12 +13,18 @@ use std::time::Duration;
 pub(super) struct Client {
     host: Host,
     lease: Duration,
+    hold: Duration,
 }
 
 impl Client {
     pub(super) fn new(host: &Host, lease: Duration) -> Self {
-        let host = host.clone();
-        Self { host, lease }
+        let (host, hold) = (host.clone(), Duration::ZERO);
+        Self { host, lease, hold }
+    }
+
+    /// Grants of its locks keep others out for so long at least.
+    pub(super) fn holding(self, hold: Duration) -> Self {
+        Self { hold, ..self }
     }
 
     /// The manager of the first node.
@@ -48,6 +54,7 @@ impl Client {
         lock.lease(self.lease)
             .reply_timeout(self.reply_timeout())
             .foreign_poll(self.lease / POLLS_PER_LEASE)
+            .hold_at_least(self.hold)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The mutex that serves waiters in the order in which they came, with and without numbers. They queue
-//! in a list beside the key.
+//! in a list beside the key. The one with numbers is held at least for some time.
 
 use super::{Ours, SKIPS_PER_LEASE, fenced_promises, promises, stored};
 use crate::{
@@ -30,5 +30,5 @@ pub(in crate::subject) fn fenced_fair() -> Box<dyn Suspect> {
         let lock = client.locks().fenced_fair_mutex(key);
         Ok(client.options(lock).build())
     });
-    boxed(lock.queueing(queue))
+    boxed(lock.queueing(queue).holding())
 }

@@ -27,7 +27,9 @@ impl Subject for OurLatch {
     }
 
     fn promises(&self) -> Promises {
-        Promises::of(Kind::Latch(COUNT)).with_drift_ppm(DRIFT_PPM)
+        Promises::of(Kind::Latch(COUNT))
+            .with_drift_ppm(DRIFT_PPM)
+            .telling()
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Latch, BoxError> {
@@ -61,6 +63,11 @@ impl Subject for OurLatch {
 
     /// What was counted stays counted.
     fn outlasts(&self, _: &[u8]) -> bool {
+        true
+    }
+
+    /// Not for ever.
+    fn ends(&self, _: &[u8]) -> bool {
         true
     }
 

@@ -20,11 +20,11 @@ pub(super) use fair::{fair, fenced_fair};
 pub(super) use fenced::fenced;
 pub(super) use latch::latch;
 pub(super) use multi::{fenced_multi, multi};
-pub(super) use mutex::{mutex, mutex_with_watchdog};
+pub(super) use mutex::{mutex, mutex_that_holds, mutex_with_watchdog};
 pub(super) use read_write::{read_write, read_write_preferring};
 pub(super) use redlock::{fenced_redlock, redlock, redlock_of_three, redlock_with_watchdog};
 pub(super) use reentrant::{fenced_reentrant, reentrant};
-pub(super) use semaphore::semaphore;
+pub(super) use semaphore::{semaphore, semaphore_that_holds};
 
 use super::{BoxError, Fencing, Host, Promises, Subject};
 use crate::{
@@ -45,12 +45,17 @@ const POLLS_PER_LEASE: u32 = 12;
 /// What part of a lease it may take until those are skipped who died in front of others.
 const SKIPS_PER_LEASE: u32 = 2;
 
+/// For what part of a lease a grant keeps others out at least, where that is asked for.
+const HOLDS_PER_LEASE: u32 = 10;
+
 /// What all kinds claim that give guards.
 const fn promises(kind: Kind) -> Promises {
     Promises::of(kind)
         .with_deadline()
         .with_drift_ppm(DRIFT_PPM)
         .waiting(Some(POLLS_PER_LEASE))
+        .answering()
+        .telling()
         .signalling()
 }
 
@@ -90,6 +95,12 @@ impl<L> Ours<L> {
         self
     }
 
+    /// A kind whose grants keep others out for some time at least.
+    const fn holding(mut self) -> Self {
+        self.promises = self.promises.holding(HOLDS_PER_LEASE);
+        self
+    }
+
     /// A kind that stores who goes first.
     const fn queueing(mut self, queued: fn(&dyn View, &str) -> Vec<Vec<u8>>) -> Self {
         self.queued = queued;
@@ -97,9 +108,34 @@ impl<L> Ours<L> {
     }
 }
 
+/// A lock object of one client.
+struct Opened<L> {
+    lock: L,
+    lease: Duration,
+    hold: Duration,
+    host: Host,
+}
+
+impl<L: Takes> Opened<L> {
+    async fn take(&self, mode: Mode, wait: Option<Duration>) -> TakenBy<L> {
+        let grant = grant::granted(self.lock.take(mode, wait).await?)?;
+        let at = self.host.now();
+        Ok(grant.map(|grant| Held { grant, at }))
+    }
+}
+
+/// What came of taking it.
+type TakenBy<L> = Result<Option<Held<<L as Takes>::Grant>>, BoxError>;
+
+/// A grant, and when it was heard of.
+struct Held<G> {
+    grant: G,
+    at: Duration,
+}
+
 impl<L: Takes> Subject for Ours<L> {
-    type Lock = (L, Duration);
-    type Grant = L::Grant;
+    type Lock = Opened<L>;
+    type Grant = Held<L::Grant>;
 
     fn name(&self) -> &'static str {
         self.name
@@ -109,46 +145,54 @@ impl<L: Takes> Subject for Ours<L> {
         self.promises
     }
 
-    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Self::Lock, BoxError> {
-        let client = Client::new(host, lease);
-        Ok(((self.open)(&client, key)?, lease))
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Opened<L>, BoxError> {
+        let share = self.promises.hold_share;
+        let hold = share.map_or(Duration::ZERO, |share| lease / share.max(1));
+        let client = Client::new(host, lease).holding(hold);
+        Ok(Opened {
+            lock: (self.open)(&client, key)?,
+            lease,
+            hold,
+            host: host.clone(),
+        })
     }
 
-    fn of_task(&self, (lock, lease): &Self::Lock) -> Option<Self::Lock> {
-        Some((lock.of_task()?, *lease))
+    fn of_task(&self, opened: &Opened<L>) -> Option<Opened<L>> {
+        Some(Opened {
+            lock: opened.lock.of_task()?,
+            host: opened.host.clone(),
+            ..*opened
+        })
     }
 
-    async fn try_lock(&self, lock: &Self::Lock) -> Result<Option<L::Grant>, BoxError> {
-        self.try_mode(lock, Mode::Exclusive).await
+    async fn try_lock(&self, opened: &Opened<L>) -> TakenBy<L> {
+        self.try_mode(opened, Mode::Exclusive).await
     }
 
-    async fn try_mode(
-        &self,
-        (lock, _): &Self::Lock,
-        mode: Mode,
-    ) -> Result<Option<L::Grant>, BoxError> {
-        grant::granted(lock.take(mode, None).await?)
+    async fn try_mode(&self, opened: &Opened<L>, mode: Mode) -> TakenBy<L> {
+        opened.take(mode, None).await
     }
 
-    async fn lock_mode(
-        &self,
-        (lock, _): &Self::Lock,
-        mode: Mode,
-        wait: Duration,
-    ) -> Result<Option<L::Grant>, BoxError> {
-        grant::granted(lock.take(mode, Some(wait)).await?)
+    async fn lock_mode(&self, opened: &Opened<L>, mode: Mode, wait: Duration) -> TakenBy<L> {
+        opened.take(mode, Some(wait)).await
     }
 
-    async fn extend(&self, (_, lease): &Self::Lock, grant: &L::Grant) -> Result<bool, BoxError> {
-        match grant.guard().extend(*lease).await {
+    /// At times by half of the lease, which must not shorten it.
+    async fn extend(&self, opened: &Opened<L>, held: &Held<L::Grant>) -> Result<bool, BoxError> {
+        let parts = 1 + u32::from(opened.host.random()[0] % 2);
+        match held.grant.guard().extend(opened.lease / parts).await {
             Ok(()) => Ok(true),
             Err(error) if error.is_lost() => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn release(&self, _: &Self::Lock, grant: L::Grant) -> Result<bool, BoxError> {
-        let outcome = grant.give_back().await;
+    /// Ends when others may have it.
+    async fn release(&self, opened: &Opened<L>, held: Held<L::Grant>) -> Result<bool, BoxError> {
+        let outcome = held.grant.give_back().await;
+        if opened.hold > Duration::ZERO {
+            opened.host.sleep_until(held.at + opened.hold).await;
+        }
         let given_back = matches!(outcome, Release::Released | Release::StillHeld);
         let known = given_back || outcome == Release::AlreadyLost;
         known
@@ -156,12 +200,12 @@ impl<L: Takes> Subject for Ours<L> {
             .ok_or_else(|| format!("{outcome:?}").into())
     }
 
-    fn deadline(&self, grant: &L::Grant) -> Option<Duration> {
-        grant.guard().deadline()
+    fn deadline(&self, held: &Held<L::Grant>) -> Option<Duration> {
+        held.grant.guard().deadline()
     }
 
-    fn fencing_token(&self, grant: &L::Grant) -> Option<u64> {
-        grant.fence()
+    fn fencing_token(&self, held: &Held<L::Grant>) -> Option<u64> {
+        held.grant.fence()
     }
 
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
@@ -172,7 +216,12 @@ impl<L: Takes> Subject for Ours<L> {
         (self.queued)(view, key)
     }
 
-    async fn lost(&self, grant: &L::Grant) {
-        grant.guard().lost().await;
+    /// Counters of fencing tokens.
+    fn ends(&self, _: &[u8]) -> bool {
+        true
+    }
+
+    async fn lost(&self, held: &Held<L::Grant>) {
+        held.grant.guard().lost().await;
     }
 }

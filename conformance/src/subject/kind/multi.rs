@@ -1,4 +1,4 @@
-//! The lock on several keys, here two, with and without numbers.
+//! The lock on several keys, here two, with and without numbers. The one with numbers is held at least for some time.
 
 use super::{Ours, fenced_promises, promises, stored};
 use crate::{
@@ -21,7 +21,7 @@ pub(in crate::subject) fn fenced_multi() -> Box<dyn Suspect> {
         let lock = client.locks().fenced_multi([key, &second(key)])?;
         Ok(client.options(lock).build())
     });
-    boxed(lock.storing(tokens))
+    boxed(lock.storing(tokens).holding())
 }
 
 fn second(key: &str) -> String {

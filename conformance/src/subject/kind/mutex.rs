@@ -1,4 +1,4 @@
-//! The mutex, with and without its watchdog.
+//! The mutex, with and without its watchdog; and one that is held at least for some time.
 
 use super::{Ours, promises};
 use crate::{
@@ -20,4 +20,12 @@ pub(in crate::subject) fn mutex_with_watchdog() -> Box<dyn Suspect> {
         let lock = client.options(client.locks().mutex(key));
         Ok(lock.watchdog(true).build())
     }))
+}
+
+/// Who gives it back early keeps others out a while longer.
+pub(in crate::subject) fn mutex_that_holds() -> Box<dyn Suspect> {
+    let lock = Ours::new("mutex-holding", promises(Kind::Mutex), |client, key| {
+        Ok(client.options(client.locks().mutex(key)).build())
+    });
+    boxed(lock.holding())
 }

@@ -1,9 +1,9 @@
 //! The read-write lock, with and without preference for writers. Writers are at the key, readers in a hash
-//! beside it.
+//! beside it. The one with preference numbers its writers, and is held at least for some time.
 
 use super::{
     Ours, SKIPS_PER_LEASE,
-    grant::{Taken, Takes, take},
+    grant::{Grant, Taken, Takes, take},
     promises, stored,
 };
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     history::{Kind, Mode, Stored},
     subject::{NotOffered, Suspect, boxed},
 };
-use redouble_lock::{Guard, ReadWriteLock};
+use redouble_lock::{FencedGuard, Guard, ReadWriteLock, Release};
 use std::time::Duration;
 
 impl Takes for ReadWriteLock {
@@ -21,6 +21,50 @@ impl Takes for ReadWriteLock {
         match mode {
             Mode::Exclusive => Ok(take(self.write(), wait).await),
             Mode::Shared => Ok(take(self.read(), wait).await),
+            Mode::Permits(_) => Err(NotOffered),
+        }
+    }
+}
+
+/// The lock whose writers get numbers. Readers have none to send, so nothing is promised for the resource.
+struct Numbered(ReadWriteLock);
+
+/// A grant of it.
+enum Entry {
+    Reader(Guard),
+    Writer(FencedGuard),
+}
+
+impl Grant for Entry {
+    fn guard(&self) -> &Guard {
+        match self {
+            Self::Reader(guard) => guard,
+            Self::Writer(guard) => guard,
+        }
+    }
+
+    async fn give_back(self) -> Release {
+        match self {
+            Self::Reader(guard) => guard.release().await,
+            Self::Writer(guard) => guard.release().await,
+        }
+    }
+
+    fn fence(&self) -> Option<u64> {
+        match self {
+            Self::Reader(_) => None,
+            Self::Writer(guard) => guard.fence(),
+        }
+    }
+}
+
+impl Takes for Numbered {
+    type Grant = Entry;
+
+    async fn take(&self, mode: Mode, wait: Option<Duration>) -> Taken<Entry> {
+        match mode {
+            Mode::Exclusive => Ok(take(self.0.fenced_write(), wait).await.map(Entry::Writer)),
+            Mode::Shared => Ok(take(self.0.read(), wait).await.map(Entry::Reader)),
             Mode::Permits(_) => Err(NotOffered),
         }
     }
@@ -37,9 +81,9 @@ pub(in crate::subject) fn read_write_preferring() -> Box<dyn Suspect> {
     let promises = promises(Kind::ReadWrite).waiting(Some(SKIPS_PER_LEASE));
     let lock = Ours::new("read-write-preferring", promises, |client, key| {
         let lock = client.options(client.locks().read_write(key));
-        Ok(lock.prefer_writers(true).build())
+        Ok(Numbered(lock.prefer_writers(true).build()))
     });
-    boxed(lock.storing(tokens).queueing(writer_who_waits))
+    boxed(lock.storing(tokens).queueing(writer_who_waits).holding())
 }
 
 fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {

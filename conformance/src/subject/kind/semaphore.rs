@@ -1,4 +1,4 @@
-//! The semaphore of three permits.
+//! The semaphore of three permits; and one whose permits are held at least for some time.
 
 use super::{
     Ours,
@@ -28,11 +28,19 @@ impl Takes for Semaphore {
     }
 }
 
-pub(in crate::subject) fn semaphore() -> Box<dyn Suspect> {
+fn named(name: &'static str) -> Ours<Semaphore> {
     let promises = promises(Kind::Semaphore(PERMITS));
-    let lock = Ours::new("semaphore", promises, |client, key| {
+    let lock = Ours::new(name, promises, |client, key| {
         let lock = client.locks().semaphore(key, PERMITS);
         Ok(client.options(lock).build())
     });
-    boxed(lock.storing(stored::in_a_hash))
+    lock.storing(stored::in_a_hash)
+}
+
+pub(in crate::subject) fn semaphore() -> Box<dyn Suspect> {
+    boxed(named("semaphore"))
+}
+
+pub(in crate::subject) fn semaphore_that_holds() -> Box<dyn Suspect> {
+    boxed(named("semaphore-holding").holding())
 }

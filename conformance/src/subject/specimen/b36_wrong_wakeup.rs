@@ -60,11 +60,11 @@ const TELL_ALL: &str = "\
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('DEL', KEYS[1]) \
 redis.call('DEL', KEYS[1] .. ':signal') redis.call('RPUSH', KEYS[1] .. ':signal', 1, 2, 3, 4, 5) \
 redis.call('PEXPIRE', KEYS[1] .. ':signal', 60000) return 1";
-/// The same, for a quarter of a second.
+/// The same, for a twentieth of a second.
 const TELL_FLEETINGLY: &str = "\
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('DEL', KEYS[1]) \
 redis.call('DEL', KEYS[1] .. ':signal') redis.call('RPUSH', KEYS[1] .. ':signal', 1, 2, 3, 4, 5) \
-redis.call('PEXPIRE', KEYS[1] .. ':signal', 250) return 1";
+redis.call('PEXPIRE', KEYS[1] .. ':signal', 50) return 1";
 
 /// Waits for a signal, for so long at most; whether there was one.
 async fn signal(ears: &Site, nap: Duration) -> bool {

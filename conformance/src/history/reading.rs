@@ -1,0 +1,89 @@
+//! A history with what is read off it: once, for all judges.
+
+use super::{Actor, Belief, Call, History, Moment, OpId, Operation, Tokens, Troubles, What};
+use std::{collections::BTreeMap, ops::Deref};
+
+/// A history, and what every judge wants to know of it.
+pub struct Reading<'a> {
+    history: &'a History,
+    calls: BTreeMap<OpId, (Moment, Actor, Call)>,
+    ends: BTreeMap<OpId, (Moment, &'a What)>,
+    operations: Vec<Operation>,
+    beliefs: Vec<Belief>,
+    tokens: Tokens<'a>,
+    queued: Tokens<'a>,
+    troubles: Troubles,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads a history.
+    #[must_use]
+    pub fn of(history: &'a History) -> Self {
+        Self {
+            history,
+            calls: history.calls(),
+            ends: history.ends(),
+            operations: history.operations(),
+            beliefs: history.beliefs(),
+            tokens: history.tokens(),
+            queued: history.queued(),
+            troubles: history.troubles(),
+        }
+    }
+
+    /// The history itself.
+    #[must_use]
+    pub const fn history(&self) -> &'a History {
+        self.history
+    }
+
+    /// As [`History::calls`].
+    #[must_use]
+    pub const fn calls(&self) -> &BTreeMap<OpId, (Moment, Actor, Call)> {
+        &self.calls
+    }
+
+    /// As [`History::ends`].
+    #[must_use]
+    pub const fn ends(&self) -> &BTreeMap<OpId, (Moment, &'a What)> {
+        &self.ends
+    }
+
+    /// As [`History::operations`].
+    #[must_use]
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// As [`History::beliefs`].
+    #[must_use]
+    pub fn beliefs(&self) -> &[Belief] {
+        &self.beliefs
+    }
+
+    /// As [`History::tokens`].
+    #[must_use]
+    pub const fn tokens(&self) -> &Tokens<'a> {
+        &self.tokens
+    }
+
+    /// As [`History::queued`].
+    #[must_use]
+    pub const fn queued(&self) -> &Tokens<'a> {
+        &self.queued
+    }
+
+    /// As [`History::troubles`].
+    #[must_use]
+    pub const fn troubles(&self) -> &Troubles {
+        &self.troubles
+    }
+}
+
+impl Deref for Reading<'_> {
+    type Target = History;
+
+    fn deref(&self) -> &History {
+        self.history
+    }
+}

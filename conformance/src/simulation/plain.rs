@@ -1,0 +1,410 @@
+//! Client processes of unmodified code: whatever it calls, awaits and starts with `tokio::spawn` runs on a
+//! runtime of the process's own, whose clock is paused and moves only when it is told to.
+//!
+//! The scheduler runs such a process as it runs any task: when one of its milliseconds is over, when a
+//! call is made, when bytes have arrived. A runtime cannot run within another one, so the scheduler steps
+//! out for that ([`Outing`]): the process runs until it has come to rest, then its sockets are looked at.
+//! Nothing runs beside it, so a run follows from its seed as far as the code itself draws nothing.
+//!
+//! A pause is that it is not run; its clock shows all of it at once afterwards. A slow clock is one that
+//! is moved more slowly. At a death the sockets are cut and the runtime is dropped.
+
+mod panics;
+mod sockets;
+
+pub(crate) use panics::listen as listen_for_panics;
+
+use super::{
+    HostClock,
+    elsewhere::{Elsewhere, Order, Things},
+    held,
+    host::Host,
+    machine::{Clocks, Machine},
+    network::Network,
+    recorder::Recorder,
+    scheduler::{Outing, Place, Spawner, panic_message},
+};
+use crate::backend::Later;
+use sockets::{Carrier, Socket, Sockets};
+use std::{
+    future::Future,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    task::yield_now,
+    time::{Instant, Sleep},
+};
+
+/// The step of the clock of a process: the finest that its timers know.
+const TICK: Duration = Duration::from_millis(1);
+
+/// After so many looks at the reactor at which no call and no socket has moved it is at rest: at one of them
+/// timers and bytes wake tasks, at the next one it shows what those tasks have sent.
+const QUIET: u32 = 2;
+
+/// A process that is still busy after so many looks will always be.
+const ROUNDS_MAX: u32 = 10_000;
+
+/// How many tasks in a row run before the reactor is looked at: all that can run.
+const TASKS_PER_ROUND: u32 = 100_000;
+
+/// A client process with a runtime of its own.
+pub(crate) struct Process {
+    host: u8,
+    clock: HostClock,
+    recorder: Recorder,
+    network: Arc<Network>,
+    spawner: Spawner,
+    handle: Handle,
+    things: Arc<Mutex<Things>>,
+    /// What its clock showed at first.
+    born: Duration,
+    mail: Mutex<Mail>,
+    /// `None` when it is dead.
+    stage: Mutex<Option<Stage>>,
+    me: Weak<Self>,
+}
+
+#[derive(Default)]
+struct Mail {
+    orders: Vec<Order>,
+    /// Something has come that it should see.
+    wanted: bool,
+    /// There is nothing in it that time could move.
+    asleep: bool,
+    dead: bool,
+    driver: Option<Waker>,
+}
+
+/// What runs.
+struct Stage {
+    runtime: Runtime,
+    sockets: Sockets,
+    calls: Vec<Call>,
+    /// For how long it has lived, as far as its code knows.
+    age: Duration,
+}
+
+struct Call {
+    id: u32,
+    future: Later<'static, ()>,
+    flag: Arc<Flag>,
+}
+
+/// Raised for a call that wants to be polled. Calls are looked at in every round.
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Process {
+    /// Starts the process of a host, and gives the host as its code sees it. Its sockets lie in a folder,
+    /// under a name of their own.
+    pub(crate) fn start(host: &Host, folder: &Path, name: u32) -> io::Result<(Arc<Self>, Host)> {
+        let scene = host.scene().ok_or(io::ErrorKind::Unsupported)?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .event_interval(TASKS_PER_ROUND)
+            .build()?;
+        let handle = runtime.handle().clone();
+        let clocks = Clocks {
+            local: scene.now(),
+            wall: scene.wall_clock(),
+        };
+        let born = clocks.local;
+        let (sockets, machine) = {
+            let _inside = handle.enter();
+            let (sockets, addresses) = Sockets::listen(folder, name, &scene.network)?;
+            let login = scene.network.servers.login().clone();
+            (sockets, Machine::with(clocks, addresses, login))
+        };
+        let stage = Stage {
+            runtime,
+            sockets,
+            calls: Vec::new(),
+            age: Duration::ZERO,
+        };
+        let process = Arc::new_cyclic(|me| Self {
+            host: host.id(),
+            clock: scene.clock.clone(),
+            recorder: scene.recorder.clone(),
+            network: Arc::clone(&scene.network),
+            spawner: scene.spawner.clone(),
+            handle,
+            things: Arc::default(),
+            born,
+            mail: Mutex::default(),
+            stage: Mutex::new(Some(stage)),
+            me: me.clone(),
+        });
+        let driver = Driver {
+            process: Arc::clone(&process),
+            timer: None,
+        };
+        host.spawn_task(Box::pin(driver))
+            .ok_or(io::ErrorKind::NotConnected)?;
+        // That task is none of its own, and nobody knows how many a client library has for a connection.
+        process.spawner.has_elsewhere(process.host, -1);
+        Ok((process, host.moved_to(machine)))
+    }
+
+    /// Has it run at this instant.
+    pub(super) fn wake(&self) {
+        let driver = {
+            let mut mail = held(&self.mail);
+            mail.wanted = true;
+            mail.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Runs until it is at rest, at a time of its clock. Answers with what it died of.
+    fn run(&self, now: Duration) -> Option<String> {
+        let mut stage = held(&self.stage);
+        let stage = stage.as_mut()?;
+        let orders = std::mem::take(&mut held(&self.mail).orders);
+        panics::forget();
+        let age = whole_ticks(now.saturating_sub(self.born));
+        let ran = catch_unwind(AssertUnwindSafe(|| stage.run(age, orders, self)));
+        let died_of = match ran {
+            Ok(true) => panics::heard(),
+            Ok(false) => Some("its process does not come to rest".to_owned()),
+            Err(panic) => Some(panic_message(&*panic).to_owned()),
+        };
+        let alive = stage.runtime.metrics().num_alive_tasks();
+        let idle = alive == 0 && stage.calls.is_empty();
+        held(&self.mail).asleep = idle && !held(&self.things).holds();
+        died_of
+    }
+
+    /// Lays a link for a connection that the code has made.
+    fn connect(&self, node: u8, socket: Arc<Socket>) {
+        let (network, recorder) = (Arc::clone(&self.network), self.recorder.clone());
+        let (host, spawner, process) = (self.host, self.spawner.clone(), self.me.clone());
+        let place = Place::Link(host);
+        let carry = async move {
+            let Ok((end, link)) = network.lay(host, node, recorder).await else {
+                // A server that is gone refuses: the client sees its connection end.
+                socket.close();
+                process.upgrade().iter().for_each(|it| it.wake());
+                return;
+            };
+            spawner.spawn(place, Box::pin(link));
+            let carrier = Carrier {
+                socket,
+                end,
+                process,
+            };
+            carrier.await;
+        };
+        self.spawner.spawn(place, Box::pin(carry));
+    }
+
+    /// Its end: nothing that its code does while it is dropped gets out.
+    fn die(&self) {
+        let Some(mut stage) = held(&self.stage).take() else {
+            return;
+        };
+        let orders = {
+            let mut mail = held(&self.mail);
+            mail.dead = true;
+            std::mem::take(&mut mail.orders)
+        };
+        self.spawner.has_elsewhere(self.host, 0);
+        stage.sockets.cut();
+        let inside = self.handle.enter();
+        let things = std::mem::take(&mut *held(&self.things));
+        let calls = std::mem::take(&mut stage.calls);
+        // The process is dead: its last words do not matter.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop((orders, calls, things))));
+        drop(inside);
+        let _ = catch_unwind(AssertUnwindSafe(|| stage.runtime.shutdown_background()));
+    }
+}
+
+impl Elsewhere for Process {
+    fn things(&self) -> &Arc<Mutex<Things>> {
+        &self.things
+    }
+
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    fn order(&self, order: Order) {
+        {
+            let mut mail = held(&self.mail);
+            if mail.dead {
+                return;
+            }
+            mail.orders.push(order);
+        }
+        self.wake();
+    }
+
+    fn quit(&self) {
+        held(&self.mail).dead = true;
+        self.wake();
+    }
+}
+
+fn whole_ticks(age: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}
+
+impl Stage {
+    /// Runs at an age until it is at rest; false if it never is.
+    fn run(&mut self, age: Duration, orders: Vec<Order>, process: &Process) -> bool {
+        let ahead = age.saturating_sub(self.age);
+        self.age += ahead;
+        let Self {
+            runtime,
+            sockets,
+            calls,
+            ..
+        } = self;
+        let things = &process.things;
+        runtime.block_on(async {
+            tokio::time::advance(ahead).await; // and a look at the reactor
+            for order in orders {
+                carry_out(order, calls, things);
+            }
+            let connect = |node, socket| process.connect(node, socket);
+            let at_rest = settle(calls, things, || sockets.look(connect)).await;
+            held(things).look_at_deadlines();
+            at_rest
+        })
+    }
+}
+
+fn carry_out(order: Order, calls: &mut Vec<Call>, things: &Mutex<Things>) {
+    match order {
+        Order::Start(id, future) => {
+            let flag = Arc::new(Flag(AtomicBool::new(true)));
+            calls.push(Call { id, future, flag });
+        }
+        Order::Abandon(id) => calls.retain(|call| call.id != id),
+        Order::Forget(id) => {
+            let taken = held(things).take(id);
+            drop(taken);
+        }
+    }
+}
+
+/// Lets tasks run, looks at the reactor and polls the calls that want it, until nothing moves.
+async fn settle(
+    calls: &mut Vec<Call>,
+    things: &Mutex<Things>,
+    mut look: impl FnMut() -> bool,
+) -> bool {
+    let mut quiet = 0;
+    for _ in 0..ROUNDS_MAX {
+        let mut moved = look();
+        calls.retain_mut(|call| {
+            if !call.flag.0.swap(false, Ordering::Relaxed) {
+                return true;
+            }
+            moved = true;
+            let waker = Waker::from(Arc::clone(&call.flag));
+            let polled = call.future.as_mut().poll(&mut Context::from_waker(&waker));
+            polled.is_pending()
+        });
+        held(things).look_for_losses();
+        quiet = if moved { 0 } else { quiet + 1 };
+        if quiet == QUIET {
+            return true;
+        }
+        yield_now().await; // tasks run, timers fire, bytes are seen
+    }
+    false
+}
+
+/// The task of a process in the scheduler: has it run when it has to, and dies with it.
+struct Driver {
+    process: Arc<Process>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.process.die();
+    }
+}
+
+impl Driver {
+    /// The end of the millisecond that is under way.
+    fn next_tick(&self, now: Duration) -> Instant {
+        let process = &self.process;
+        let age = whole_ticks(now.saturating_sub(process.born)) + TICK;
+        let at = process.clock.true_time(process.born + age);
+        process.recorder.instant(at)
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let driver = &mut *self;
+        let fired = match &mut driver.timer {
+            Some(timer) => timer.as_mut().poll(cx).is_ready(),
+            None => false,
+        };
+        let process = &driver.process;
+        let (wanted, asleep) = {
+            let mut mail = held(&process.mail);
+            if mail.dead {
+                return Poll::Ready(());
+            }
+            mail.driver = Some(cx.waker().clone());
+            (std::mem::take(&mut mail.wanted), mail.asleep)
+        };
+        if !wanted && (asleep || !fired) {
+            if fired {
+                driver.timer = None;
+            }
+            return Poll::Pending;
+        }
+        let now = process.clock.local(process.recorder.now());
+        let work = {
+            let process = Arc::clone(process);
+            Box::new(move || process.run(now))
+        };
+        let host = process.host;
+        process.spawner.step_out(Outing { host, work });
+        let next = driver.next_tick(now);
+        let timer = match &mut driver.timer {
+            Some(timer) => {
+                timer.as_mut().reset(next);
+                timer
+            }
+            None => driver
+                .timer
+                .insert(Box::pin(tokio::time::sleep_until(next))),
+        };
+        if timer.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,217 @@
+//! The sockets that unmodified code dials: Unix sockets, since what is written there can be read at once.
+//! Their other ends belong to the same reactor, so one look at it shows both sides. What they hold is
+//! carried over the links of the scenario by tasks of the scheduler's.
+
+use super::Process;
+use crate::simulation::{held, machine::Address, network::Network, stream::ClientEnd};
+use std::{
+    future::Future,
+    io::{self, ErrorKind},
+    path::Path,
+    pin::Pin,
+    sync::{Arc, Mutex, Weak},
+    task::{Context, Poll, Waker},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{UnixListener, UnixStream},
+};
+
+/// How much is read at once.
+const CHUNK: usize = 4_096;
+
+/// The sockets of a client process: one that listens for each server, and those that are connected.
+pub(super) struct Sockets {
+    listeners: Vec<UnixListener>,
+    connected: Vec<Arc<Socket>>,
+    chunk: Vec<u8>,
+}
+
+/// Our side of a connection.
+pub(super) struct Socket(Mutex<Wire>);
+
+struct Wire {
+    /// `None` once one side has closed it.
+    stream: Option<UnixStream>,
+    /// Written by the client, not yet on its link.
+    sent: Vec<u8>,
+    /// Arrived over the link, not yet written to the socket, which was full.
+    arrived: Vec<u8>,
+    carrier: Option<Waker>,
+}
+
+impl Wire {
+    fn wake(&mut self) {
+        if let Some(carrier) = self.carrier.take() {
+            carrier.wake();
+        }
+    }
+
+    fn close(&mut self) {
+        self.stream = None;
+        self.wake();
+    }
+
+    /// Takes what the client has written; false if there is nothing new.
+    fn read(&mut self, chunk: &mut [u8]) -> bool {
+        let mut news = false;
+        while let Some(stream) = &self.stream {
+            match stream.try_read(chunk) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(count @ 1..) => {
+                    self.sent.extend_from_slice(&chunk[..count]);
+                    news = true;
+                }
+                Ok(0) | Err(_) => {
+                    self.stream = None;
+                    news = true;
+                }
+            }
+        }
+        news
+    }
+
+    /// Writes what has arrived, as far as there is room; whether anything was written.
+    fn write(&mut self) -> bool {
+        let mut written = 0;
+        while written < self.arrived.len()
+            && let Some(stream) = &self.stream
+        {
+            match stream.try_write(&self.arrived[written..]) {
+                Ok(count) => written += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.stream = None,
+            }
+        }
+        self.arrived.drain(..written);
+        written > 0
+    }
+}
+
+impl Sockets {
+    /// Listens in a folder for as many servers as there are addresses, on the current runtime. The name
+    /// keeps processes apart.
+    pub(super) fn listen(
+        folder: &Path,
+        name: u32,
+        network: &Network,
+    ) -> io::Result<(Self, Vec<Address>)> {
+        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        for node in 0..network.addresses() {
+            let path = folder.join(format!("{name}-{node}"));
+            listeners.push(UnixListener::bind(&path)?);
+            addresses.push(Address::Unix(path));
+        }
+        let sockets = Self {
+            listeners,
+            connected: Vec::new(),
+            chunk: vec![0; CHUNK],
+        };
+        Ok((sockets, addresses))
+    }
+
+    /// Takes what the code has written, and tells of the connections that it has made, with the numbers of
+    /// their servers. Whether there was anything.
+    pub(super) fn look(&mut self, mut made: impl FnMut(u8, Arc<Socket>)) -> bool {
+        let mut news = false;
+        let mut cx = Context::from_waker(Waker::noop()); // looked at again anyway
+        for (node, listener) in (0..).zip(&self.listeners) {
+            while let Poll::Ready(accepted) = listener.poll_accept(&mut cx) {
+                let Ok((stream, _)) = accepted else { break };
+                news = true;
+                let wire = Wire {
+                    stream: Some(stream),
+                    sent: Vec::new(),
+                    arrived: Vec::new(),
+                    carrier: None,
+                };
+                let socket = Arc::new(Socket(Mutex::new(wire)));
+                self.connected.push(Arc::clone(&socket));
+                made(node, socket);
+            }
+        }
+        let chunk = &mut self.chunk;
+        self.connected.retain(|socket| {
+            let mut wire = held(&socket.0);
+            let read = wire.read(chunk);
+            if read || !wire.arrived.is_empty() {
+                wire.wake();
+            }
+            news |= read;
+            wire.stream.is_some()
+        });
+        news
+    }
+
+    /// Ends all connections behind the bytes that were taken already.
+    pub(super) fn cut(&mut self) {
+        self.listeners.clear();
+        for socket in self.connected.drain(..) {
+            held(&socket.0).close();
+        }
+    }
+}
+
+/// Carries bytes between a socket and a link until one side has closed.
+pub(super) struct Carrier {
+    pub(super) socket: Arc<Socket>,
+    pub(super) end: ClientEnd,
+    pub(super) process: Weak<Process>,
+}
+
+impl Socket {
+    /// The server is gone, or was never there.
+    pub(super) fn close(&self) {
+        held(&self.0).close();
+    }
+}
+
+impl Future for Carrier {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self {
+            socket,
+            end,
+            process,
+        } = self.get_mut();
+        let mut wire = held(&socket.0);
+        wire.carrier = Some(cx.waker().clone());
+        let sent = std::mem::take(&mut wire.sent);
+        if !sent.is_empty()
+            && !matches!(
+                Pin::new(&mut *end).poll_write(cx, &sent),
+                Poll::Ready(Ok(_))
+            )
+        {
+            wire.close();
+        }
+        let (mut chunk, mut news) = ([0; CHUNK], false);
+        while wire.stream.is_some() {
+            news |= wire.write();
+            if !wire.arrived.is_empty() {
+                break; // looked at again when the code has read
+            }
+            let mut buf = ReadBuf::new(&mut chunk);
+            match Pin::new(&mut *end).poll_read(cx, &mut buf) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
+                    wire.arrived.extend_from_slice(buf.filled());
+                }
+                Poll::Ready(_) => {
+                    wire.close();
+                    news = true;
+                }
+            }
+        }
+        if let Some(process) = process.upgrade().filter(|_| news) {
+            process.wake();
+        }
+        match wire.stream {
+            Some(_) => Poll::Pending,
+            None => Poll::Ready(()),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Locks whose code is played as it is: it dials URLs, sleeps with `tokio::time` and starts tasks with
+//! `tokio::spawn`.
+
+use super::{AnyLock, BoxError, Host, Promises, Subject, Suspect, proxy};
+use crate::{
+    backend::{Backend, Later, View},
+    history::Stored,
+    scenario::{Capability, Scenario},
+    simulation::{self, Run, RunError, held, plain},
+};
+use std::{
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// A lock whose code is played as it is.
+///
+/// The [`Subject`] asks its [`Host`] for nothing but the [`url`](Host::url) of each server. What it calls runs
+/// on a tokio runtime that each client process of a scenario has for itself, with a paused clock that the
+/// scenario moves, millisecond by millisecond, at the pace of the process's clock. So all of this is
+/// in the scenario's hands, in virtual time:
+/// * `tokio::time`: sleeps, timeouts, intervals, [`tokio::time::Instant`];
+/// * `tokio::spawn`: tasks stand still when the process is paused and die with it;
+/// * what goes over the sockets of `redis` or another client, which dials a Unix socket.
+///
+/// Not steered is what code takes from elsewhere:
+/// * `std::time::Instant` and `SystemTime` stand practically still during a scenario, so a scenario that
+///   sets a client's wall clock is [unsupported](Capability::ClientWallClock);
+/// * whatever waits on a thread of its own (`futures_timer`, `spawn_blocking`, `std::thread`) does so in real
+///   time, while the scenario goes on. Code that blocks cannot be played like this at all;
+/// * random numbers of the operating system, and the order in which `select!` looks unless it is
+///   `biased`. A run then is not the same twice; take tokens from [`Host::random_token`] if it should be.
+///
+/// A panic is a finding, also that of a task. Tasks that are left behind are not counted (P15), since nobody knows
+/// how many a client library needs; what they do is judged. A call that is to be cancelled at its k-th poll is dropped
+/// when it has stood still k times.
+///
+/// Leases are of three seconds unless said otherwise: the time limits that clients bring along are made for
+/// something like that, and each millisecond costs.
+///
+/// ```
+/// use redis::{AsyncTypedCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};
+/// use redouble_conformance::{BoxError, Host, Promises, Subject, check};
+/// use std::time::Duration;
+/// use tokio::time::Instant;
+///
+/// /// As a program has it: a client that dials by itself, tokio's clock.
+/// struct PlainLock { client: redis::Client, host: Host, key: String, lease: Duration }
+/// struct Grant { host: Host, token: String, until: Instant }
+///
+/// struct Mine;
+/// impl Subject for Mine {
+///     type Lock = PlainLock;
+///     type Grant = Grant;
+///     fn name(&self) -> &'static str { "mine" }
+///     fn promises(&self) -> Promises { Promises::mutex_on_one_node().with_deadline().untidy() }
+///     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<PlainLock, BoxError> {
+///         let client = redis::Client::open(host.url(0)?)?;
+///         Ok(PlainLock { client, host: host.clone(), key: key.into(), lease })
+///     }
+///     async fn try_lock(&self, lock: &PlainLock) -> Result<Option<Grant>, BoxError> {
+///         let until = Instant::now() + lock.lease.mul_f64(0.98);
+///         let mut redis = lock.client.get_multiplexed_async_connection().await?;
+///         let token = lock.host.random_token();
+///         let once = SetOptions::default().conditional_set(NX).with_expiration(PX(lock.lease.as_millis() as u64));
+///         let taken = redis.set_options(&lock.key, &token, once).await?.is_some();
+///         let grant = Grant { host: lock.host.clone(), token, until };
+///         Ok(Some(grant).filter(|it| taken && Instant::now() < it.until))
+///     }
+///     async fn release(&self, lock: &PlainLock, grant: Grant) -> Result<bool, BoxError> {
+///         let mut redis = lock.client.get_multiplexed_async_connection().await?;
+///         let script = redis::Script::new(
+///             "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end");
+///         Ok(script.key(&lock.key).arg(grant.token).invoke_async::<i32>(&mut redis).await? == 1)
+///     }
+///     fn deadline(&self, grant: &Grant) -> Option<Duration> { Some(grant.host.time_of(grant.until)) }
+/// }
+///
+/// check(Mine).plain().seeds(0..40).assert_sound();
+/// ```
+#[derive(Clone)]
+pub struct Plain {
+    suspect: Arc<dyn Suspect>,
+    lease_ms: u64,
+    /// Where the sockets of a run lie.
+    site: Option<Arc<Site>>,
+}
+
+/// The lease in milliseconds to which scenarios are scaled.
+const LEASE_MS: u64 = 3_000;
+
+/// Where the sockets of a run lie, and why they could not be made.
+struct Site {
+    folder: TempDir,
+    names: AtomicU32,
+    failure: Mutex<Option<io::Error>>,
+}
+
+impl Plain {
+    /// The plain form of a lock.
+    #[must_use]
+    pub fn new(subject: impl Subject) -> Self {
+        Self::of(Arc::new(Arc::new(subject)))
+    }
+
+    /// Plays scenarios with leases of so many milliseconds.
+    #[must_use]
+    pub fn with_lease_ms(mut self, lease_ms: u64) -> Self {
+        self.lease_ms = lease_ms;
+        self
+    }
+
+    fn of(suspect: Arc<dyn Suspect>) -> Self {
+        Self {
+            suspect,
+            lease_ms: LEASE_MS,
+            site: None,
+        }
+    }
+}
+
+/// Any subject has a plain form: its host then is tokio's clock and tasks, and connections over sockets.
+impl From<Box<dyn Suspect>> for Plain {
+    fn from(suspect: Box<dyn Suspect>) -> Self {
+        Self::of(Arc::from(suspect))
+    }
+}
+
+impl Suspect for Plain {
+    fn name(&self) -> &'static str {
+        self.suspect.name()
+    }
+
+    fn promises(&self) -> Promises {
+        self.suspect.promises()
+    }
+
+    fn open<'a>(
+        &'a self,
+        host: &'a Host,
+        key: &'a str,
+        lease: Duration,
+    ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>> {
+        Box::pin(async move {
+            let site = self.site.as_deref().ok_or("it is played by nobody")?;
+            let name = site.names.fetch_add(1, Ordering::Relaxed);
+            let started = plain::Process::start(host, site.folder.path(), name);
+            let (process, inside) = started.map_err(|error| {
+                let told = error.to_string();
+                held(&site.failure).get_or_insert(error);
+                told
+            })?;
+            proxy::open(process, Arc::clone(&self.suspect), inside, key, lease).await
+        })
+    }
+
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        self.suspect.stored(view, key)
+    }
+
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        self.suspect.queued(view, key)
+    }
+
+    fn outlasts(&self, key: &[u8]) -> bool {
+        self.suspect.outlasts(key)
+    }
+
+    fn ends(&self, key: &[u8]) -> bool {
+        self.suspect.ends(key)
+    }
+
+    fn fences_reads(&self) -> bool {
+        self.suspect.fences_reads()
+    }
+
+    fn can(&self, capability: Capability) -> bool {
+        capability != Capability::ClientWallClock && self.suspect.can(capability)
+    }
+
+    fn lease_ms(&self) -> Option<u64> {
+        Some(self.lease_ms)
+    }
+
+    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
+        if !backend.virtual_time() {
+            let text = "the plain form of a lock is played in virtual time";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text).into());
+        }
+        plain::listen_for_panics();
+        let site = Arc::new(Site {
+            folder: tempfile::Builder::new().prefix("rd").tempdir()?,
+            names: AtomicU32::new(0),
+            failure: Mutex::default(),
+        });
+        let run = Self {
+            site: Some(Arc::clone(&site)),
+            ..self.clone()
+        };
+        let played = simulation::run(Arc::new(run), backend, scenario)?;
+        match held(&site.failure).take() {
+            Some(failure) => Err(failure.into()),
+            None => Ok(played),
+        }
+    }
+}

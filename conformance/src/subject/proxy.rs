@@ -1,0 +1,279 @@
+//! What a scenario has of a lock that lives elsewhere: the calls are made there, by number.
+
+use crate::{
+    backend::Later,
+    history::Mode,
+    simulation::{
+        elsewhere::{Elsewhere, Order, Told},
+        held,
+    },
+    subject::{AnyGrant, AnyLock, BoxError, Granted, Host, Suspect},
+};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+/// Opens the lock in its process. One that does not get that far ends.
+pub(super) async fn open(
+    process: Arc<dyn Elsewhere>,
+    suspect: Arc<dyn Suspect>,
+    host: Host,
+    key: &str,
+    lease: Duration,
+) -> Result<Arc<dyn AnyLock>, BoxError> {
+    let mut opening = Opening(Some(Arc::clone(&process)));
+    let (key, things) = (key.to_owned(), Arc::clone(process.things()));
+    let opened = Answer::to(&process, async move {
+        let lock = suspect.open(&host, &key, lease).await?;
+        Ok::<_, BoxError>(held(&things).keep_lock(lock))
+    });
+    let id = opened.await?;
+    opening.0 = None;
+    let named = Named { process, id };
+    Ok(Arc::new(Lock(named)))
+}
+
+/// A process without a lock as yet.
+struct Opening(Option<Arc<dyn Elsewhere>>);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if let Some(process) = &self.0 {
+            process.quit();
+        }
+    }
+}
+
+/// Something that is kept in a process. It is dropped there, when this is dropped.
+struct Named {
+    process: Arc<dyn Elsewhere>,
+    id: u64,
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        self.process.order(Order::Forget(self.id));
+    }
+}
+
+struct Lock(Named);
+
+impl Lock {
+    /// Calls the lock.
+    async fn call<T, F>(
+        &self,
+        call: impl FnOnce(Arc<dyn AnyLock>) -> F + Send + 'static,
+    ) -> Result<T, BoxError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, BoxError>> + Send,
+    {
+        let (things, id) = (Arc::clone(self.0.process.things()), self.0.id);
+        let answer = Answer::to(&self.0.process, async move {
+            let lock = held(&things).lock(id);
+            call(lock.ok_or(GONE)?).await
+        });
+        answer.await
+    }
+
+    /// Calls the lock, and keeps what it grants where it was made.
+    async fn take<F>(&self, call: impl FnOnce(Arc<dyn AnyLock>) -> F + Send + 'static) -> Granted
+    where
+        F: Future<Output = Granted> + Send,
+    {
+        let process = Arc::clone(&self.0.process);
+        let granted = self.call(|lock| async move {
+            let Some(grant) = call(lock).await? else {
+                return Ok(None);
+            };
+            let fence = grant.fencing_token();
+            let (id, told) = held(process.things()).keep_grant(grant);
+            let named = Named { process, id };
+            Ok(Some(Grant { named, told, fence }))
+        });
+        let granted = granted.await?;
+        Ok(granted.map(|grant| Arc::new(grant) as Arc<dyn AnyGrant>))
+    }
+}
+
+/// Nobody asks for what was given back.
+const GONE: &str = "it is not there any more";
+
+impl AnyLock for Lock {
+    fn of_task(&self) -> Option<Arc<dyn AnyLock>> {
+        let process = &self.0.process;
+        let lock = held(process.things()).lock(self.0.id)?;
+        let own = {
+            let _inside = process.handle().enter();
+            lock.of_task()?
+        };
+        let id = held(process.things()).keep_lock(own);
+        let process = Arc::clone(process);
+        Some(Arc::new(Self(Named { process, id })))
+    }
+
+    fn try_mode(&self, mode: Mode) -> Later<'_, Granted> {
+        Box::pin(self.take(move |lock| async move { lock.try_mode(mode).await }))
+    }
+
+    fn lock_mode(&self, mode: Mode, wait: Duration) -> Later<'_, Granted> {
+        Box::pin(self.take(move |lock| async move { lock.lock_mode(mode, wait).await }))
+    }
+
+    fn admit(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(self.call(|lock| async move { lock.admit().await }))
+    }
+
+    fn count_down(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(self.call(|lock| async move { lock.count_down().await }))
+    }
+
+    fn await_zero(&self, wait: Duration) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(self.call(move |lock| async move { lock.await_zero(wait).await }))
+    }
+}
+
+struct Grant {
+    named: Named,
+    told: Arc<Told>,
+    fence: Option<u64>,
+}
+
+impl AnyGrant for Grant {
+    fn extend(&self) -> Later<'_, Result<bool, BoxError>> {
+        let Named { process, id } = &self.named;
+        let (things, id) = (Arc::clone(process.things()), *id);
+        Box::pin(Answer::to(process, async move {
+            let grant = held(&things).grant(id).ok_or(GONE)?;
+            let extended = grant.extend().await;
+            held(&things).look_at_deadlines();
+            extended
+        }))
+    }
+
+    fn release(self: Arc<Self>) -> Later<'static, Result<bool, BoxError>> {
+        let Named { process, id } = &self.named;
+        let (things, id) = (Arc::clone(process.things()), *id);
+        let answer = Answer::to(process, async move {
+            let grant = held(&things).take_grant(id).ok_or(GONE)?;
+            grant.release().await
+        });
+        Box::pin(async move {
+            let _kept = self; // until then
+            answer.await
+        })
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.told.deadline()
+    }
+
+    fn lost(&self) -> Later<'_, ()> {
+        Box::pin(self.told.lost())
+    }
+
+    fn fencing_token(&self) -> Option<u64> {
+        self.fence
+    }
+}
+
+/// The answer to a call that is made in a process. The call begins with the first poll and is dropped
+/// with this, over there and at the same instant.
+struct Answer<T> {
+    process: Arc<dyn Elsewhere>,
+    id: u32,
+    state: State,
+    slot: Arc<Mutex<Slot<T>>>,
+}
+
+enum State {
+    New(Later<'static, ()>),
+    Asked,
+    Done,
+}
+
+struct Slot<T> {
+    value: Option<T>,
+    asker: Option<Waker>,
+}
+
+/// The call as its process polls it.
+struct Call<F: Future> {
+    call: Pin<Box<F>>,
+    slot: Arc<Mutex<Slot<F::Output>>>,
+}
+
+impl<F: Future> Future for Call<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let polled = self.call.as_mut().poll(cx);
+        let mut slot = held(&self.slot);
+        let poll = match polled {
+            Poll::Ready(value) => {
+                slot.value = Some(value);
+                Poll::Ready(())
+            }
+            Poll::Pending => Poll::Pending,
+        };
+        // Also if it is pending: whoever asks counts how often it stood still.
+        let asker = slot.asker.take();
+        drop(slot);
+        if let Some(asker) = asker {
+            asker.wake();
+        }
+        poll
+    }
+}
+
+impl<T: Send + 'static> Answer<T> {
+    fn to(process: &Arc<dyn Elsewhere>, call: impl Future<Output = T> + Send + 'static) -> Self {
+        let slot = Slot {
+            value: None,
+            asker: None,
+        };
+        let slot = Arc::new(Mutex::new(slot));
+        let call = Call {
+            call: Box::pin(call),
+            slot: Arc::clone(&slot),
+        };
+        Self {
+            process: Arc::clone(process),
+            id: held(process.things()).number_call(),
+            state: State::New(Box::pin(call)),
+            slot,
+        }
+    }
+}
+
+impl<T> Future for Answer<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let answer = &mut *self;
+        {
+            let mut slot = held(&answer.slot);
+            if let Some(value) = slot.value.take() {
+                answer.state = State::Done;
+                return Poll::Ready(value);
+            }
+            slot.asker = Some(cx.waker().clone());
+        }
+        if let State::New(call) = std::mem::replace(&mut answer.state, State::Asked) {
+            answer.process.order(Order::Start(answer.id, call));
+        }
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Answer<T> {
+    fn drop(&mut self) {
+        if matches!(self.state, State::Asked) {
+            self.process.order(Order::Abandon(self.id));
+        }
+    }
+}
