@@ -23,6 +23,9 @@ local WORK_MIN = 1000
 
 local G = {}     -- the globals
 local env = {}   -- what scripts know as _G
+-- The same for scripts that are known to assign nothing but locals, and to do no more with `redis` than to read its fields:
+-- for those nothing has to be looked up behind a read-only table.
+local plain = {}
 local locked = native.locked -- a read-only table as scripts see it -> the table behind it
 
 local function lock(target)
@@ -353,7 +356,7 @@ end
 -- Code from text. Bytecode is refused: it is not verified. No collection while parsing: the
 -- parser of Lua 5.1 does not anchor the chunk's name (CVE-2025-49844).
 
-local function compile(text, name)
+local function compile(text, name, is_plain)
   local refusal = native.refuse(text)
   if refusal then return nil, refusal end
   raw_collectgarbage("stop")
@@ -361,7 +364,7 @@ local function compile(text, name)
   raw_collectgarbage("restart")
   charge(#text)
   if not ok then return nil, native.describe(chunk) end
-  if chunk then return raw_setfenv(chunk, env) end
+  if chunk then return raw_setfenv(chunk, is_plain and plain or env) end
   return nil, problem
 end
 
@@ -588,6 +591,8 @@ G.KEYS, G.ARGV = {}, {}
 
 raw_setmetatable(G, { __index = native.missing })
 raw_setmetatable(env, { __index = G, __newindex = native.deny })
+raw_setmetatable(plain, { __index = G })
+plain.redis = native.redis
 locked[env] = G
 meta_of_globals = lock({ __index = native.missing })
 meta_of_strings = lock({ __index = G.string })
@@ -605,12 +610,45 @@ local function main()
   return value
 end
 
-local no_keys, one_key, two_keys, same_argv = {}, { "" }, { "", "" }, { "", "", "", "" }
+-- What ran last, by a way in that fills the same tables each time: as long as that goes on, all is in its place.
+local last, last_argv
+
+local function place(f, keys, argv)
+  G.KEYS, G.ARGV, plain.KEYS, plain.ARGV, script = keys, argv, keys, argv, f
+end
 
 local function enter(f, keys, argv)
-  G.KEYS, G.ARGV, script = keys, argv, f
+  place(f, keys, argv)
+  last = nil
   if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
   return raw_xpcall(main, on_error)
+end
+
+-- A way in for scripts that only read their arguments: as many as the two tables have room for, which are the same each time.
+local function again(keys, argv)
+  return function(f, key1, key2, a, b, c, d)
+    if key1 then
+      keys[1] = key1
+      if key2 then keys[2] = key2 end
+    end
+    if a then
+      argv[1] = a
+      if b then
+        argv[2] = b
+        if c then
+          argv[3] = c
+          if d then argv[4] = d end
+        end
+      end
+    end
+    if last ~= f or last_argv ~= argv then
+      place(f, keys, argv)
+      last, last_argv = f, argv
+    end
+    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
+    local ok, value = raw_xpcall(main, on_error)
+    return ok, value
+  end
 end
 
 -- No tail calls: the outermost frame is always one of these.
@@ -633,22 +671,10 @@ return {
     return ok, value
   end,
   compile = compile,
-  -- For scripts that only read their arguments: the same tables each time. At most four in ARGV.
-  again0 = function(f, a, b, c, d)
-    same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d
-    local ok, value = enter(f, no_keys, same_argv)
-    return ok, value
-  end,
-  again1 = function(f, key, a, b, c, d)
-    one_key[1] = key
-    same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d
-    local ok, value = enter(f, one_key, same_argv)
-    return ok, value
-  end,
-  again2 = function(f, key1, key2, a, b, c, d)
-    two_keys[1], two_keys[2] = key1, key2
-    same_argv[1], same_argv[2], same_argv[3], same_argv[4] = a, b, c, d
-    local ok, value = enter(f, two_keys, same_argv)
-    return ok, value
-  end,
+  -- By the number of keys, and among those by the number of other arguments.
+  again = {
+    again({}, {}), again({}, { "" }), again({}, { "", "" }), again({}, { "", "", "" }), again({}, { "", "", "", "" }),
+    again({ "" }, {}), again({ "" }, { "" }), again({ "" }, { "", "" }), again({ "" }, { "", "", "" }), again({ "" }, { "", "", "", "" }),
+    again({ "", "" }, {}), again({ "", "" }, { "" }), again({ "", "" }, { "", "" }), again({ "", "" }, { "", "", "" }), again({ "", "" }, { "", "", "", "" }),
+  },
 }

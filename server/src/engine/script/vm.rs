@@ -16,7 +16,7 @@ pub(crate) use self::entry::MemoryLimit;
 pub(crate) use self::host::{Host, Tick};
 
 use self::entry::Entries;
-use self::reuse::only_reads_arguments;
+use self::reuse::{assigns_only_locals, only_reads_arguments};
 use super::convert::c_text;
 use super::returned::to_reply;
 use super::sandbox::{
@@ -173,10 +173,10 @@ impl<H: Host> Vm<H> {
 
     /// The function of a text, or what is wrong with that, in bytes as Lua says it.
     fn compile(&self, body: &[u8]) -> Result<Function, Vec<u8>> {
-        let compiled = self
-            .lua
-            .create_string(body)
-            .and_then(|text| self.entries.compile.call((text, SCRIPT_NAME)));
+        let compiled = self.lua.create_string(body).and_then(|text| {
+            let is_plain = assigns_only_locals(body);
+            self.entries.compile.call((text, SCRIPT_NAME, is_plain))
+        });
         let compiled: mlua::Result<(Option<Function>, Option<LuaString>)> = compiled;
         match compiled {
             Ok((Some(function), _)) => Ok(function),

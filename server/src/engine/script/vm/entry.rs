@@ -6,13 +6,16 @@ use mlua::{Either, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Va
 
 /// Arguments that go over the Lua stack; more go through tables.
 const STACK_ARGS_MAX: usize = 64;
+/// Keys for which there is a way in of their own.
+const KEYS_MAX: usize = 2;
 /// Elements of ARGV up to which a script that only reads gets the same tables again.
 const SAME_ARGV_MAX: usize = 4;
 
-/// Ways in: by number of keys, with new tables or with the same ones; and with tables made here.
+/// Ways in: by number of keys, with new tables; by number of keys and others, with the same tables each
+/// time; and with tables made here.
 pub(super) struct Entries {
-    new: [Function; 3],
-    same: [Function; 3],
+    new: [Function; KEYS_MAX + 1],
+    same: Vec<Function>,
     tables: Function,
     /// Not into a script: makes one of a text.
     pub(super) compile: Function,
@@ -20,13 +23,11 @@ pub(super) struct Entries {
 
 impl Entries {
     pub(super) fn of(prelude: &Table) -> mlua::Result<Self> {
-        let named = |name: &str| -> mlua::Result<[Function; 3]> {
-            let function = |keys: u8| prelude.raw_get(format!("{name}{keys}"));
-            Ok([function(0)?, function(1)?, function(2)?])
-        };
+        let new = |keys: u8| prelude.raw_get(format!("run{keys}"));
+        let same: Table = prelude.raw_get("again")?;
         Ok(Self {
-            new: named("run")?,
-            same: named("again")?,
+            new: [new(0)?, new(1)?, new(2)?],
+            same: same.sequence_values().collect::<mlua::Result<_>>()?,
             tables: prelude.raw_get("run")?,
             compile: prelude.raw_get("compile")?,
         })
@@ -45,14 +46,25 @@ impl Entries {
         let count = request.len().saturating_sub(first_key);
         let function = &script.function;
         let limit = MemoryLimit(bytes_max);
-        if keys < self.new.len() && keys <= count && count <= STACK_ARGS_MAX {
-            let same = script.only_reads_arguments && count - keys <= SAME_ARGV_MAX;
-            let entry = if same {
-                &self.same[keys]
-            } else {
-                &self.new[keys]
-            };
+        if keys <= KEYS_MAX && keys <= count && count <= STACK_ARGS_MAX {
             let arg = |index: usize| pass(lua, request.arg(first_key + index).unwrap_or_default());
+            let others = count - keys;
+            if script.only_reads_arguments && others <= SAME_ARGV_MAX {
+                let key = |nth: usize| (nth < keys).then(|| arg(nth)).transpose();
+                let other = |nth: usize| (nth < others).then(|| arg(keys + nth)).transpose();
+                let keys_given = (key(0)?, key(1)?);
+                return self.same[keys * (SAME_ARGV_MAX + 1) + others].call((
+                    function,
+                    keys_given.0,
+                    keys_given.1,
+                    other(0)?,
+                    other(1)?,
+                    other(2)?,
+                    other(3)?,
+                    limit,
+                ));
+            }
+            let entry = &self.new[keys];
             return match count {
                 0 => entry.call((function, limit)),
                 1 => entry.call((function, arg(0)?, limit)),

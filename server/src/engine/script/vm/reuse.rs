@@ -1,21 +1,51 @@
-//! Whether a script does no more with KEYS and ARGV than to read their elements.
+//! What the text of a script shows that it does not do. The answers err towards no.
 //!
-//! Nearly all scripts do no more; for them the two tables can be filled anew instead of made anew,
-//! since nothing can have changed or kept them. The answer errs towards no.
+//! Nearly all scripts do no more with KEYS and ARGV than to read their elements; for them the two tables
+//! can be filled anew instead of made anew, since nothing can have changed or kept them. Most assign to
+//! nothing but locals; they need no read-only tables between them and what they name.
 
 /// Text in which reading and writing are not told apart here.
-const UNCLEAR: &[&[u8]] = &[b"_G", b"load", b"function", b"--", b"[[", b"[=", b"\\"];
+const UNCLEAR: &[&[u8]] = &[b"_G", b"load", b"function", b"[[", b"[=", b"\\"];
 /// Words that an expression follows.
 const BEFORE_EXPRESSION: &[&[u8]] = &[
     b"return", b"and", b"or", b"not", b"if", b"elseif", b"while", b"until", b"in",
 ];
 
+fn is_unclear(body: &[u8]) -> bool {
+    let mentions = |text: &&[u8]| body.windows(text.len()).any(|window| window == *text);
+    UNCLEAR.iter().any(mentions)
+}
+
+/// True if every `=` declares a local or stands in a table that is being made, and `redis` is named only for
+/// its fields.
+pub(crate) fn assigns_only_locals(body: &[u8]) -> bool {
+    if is_unclear(body) {
+        return false;
+    }
+    let mut tokens = Tokens { body, at: 0 };
+    let mut previous: &[u8] = b"";
+    let mut braces = 0_u32;
+    let mut declares = false;
+    while let Some(token) = tokens.next() {
+        let goes_on = token == b"," || matches!(previous, b"local" | b"for" | b",");
+        match token {
+            b"{" => braces += 1,
+            b"}" => braces = braces.saturating_sub(1),
+            // The second half of `~=`, `<=` and `>=`.
+            b"=" if matches!(previous, b"~" | b"<" | b">") => {}
+            b"=" if !declares && braces == 0 => return false,
+            b"redis" if tokens.clone().next() != Some(b".") => return false,
+            _ => {}
+        }
+        declares = matches!(token, b"local" | b"for") || declares && goes_on;
+        previous = token;
+    }
+    true
+}
+
 /// True if every mention of KEYS and ARGV is `#KEYS` or the value of `KEYS[...]`.
 pub(crate) fn only_reads_arguments(body: &[u8]) -> bool {
-    if UNCLEAR
-        .iter()
-        .any(|text| body.windows(text.len()).any(|window| window == *text))
-    {
+    if is_unclear(body) {
         return false;
     }
     let mut tokens = Tokens { body, at: 0 };
@@ -58,12 +88,17 @@ struct Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
-        let rest = &self.body[self.at..];
-        let blank = rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_whitespace() || **byte == 0x0b)
-            .count();
-        let rest = &rest[blank..];
+        let mut rest = &self.body[self.at..];
+        loop {
+            let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+            let blank = rest.iter().take_while(|byte| is_blank(byte)).count();
+            rest = &rest[blank..];
+            if !rest.starts_with(b"--") {
+                break;
+            }
+            let comment = rest.iter().take_while(|byte| **byte != b'\n').count();
+            rest = &rest[comment..];
+        }
         let first = *rest.first()?;
         let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
         let len = match first {
@@ -75,7 +110,7 @@ impl<'a> Tokens<'a> {
             _ if rest.starts_with(b"..") || rest.starts_with(b"==") => 2,
             _ => 1,
         };
-        self.at += blank + len;
+        self.at = self.body.len() - rest.len() + len;
         Some(&rest[..len])
     }
 
@@ -109,6 +144,8 @@ mod tests {
             "return {KEYS[1], ARGV[1], 'KEYS = 1'}",
             "if not ARGV[1] or ARGV[2] then return KEYS[1]..KEYS[2] end",
             "return KEYS[1]:upper()",
+            "-- Moves KEYS to ARGV = 'them\nreturn KEYS[1] -- KEYS\n",
+            "return '--' .. KEYS[1]",
         ] {
             assert!(only_reads_arguments(body.as_bytes()), "{body}");
         }
@@ -139,6 +176,47 @@ mod tests {
             "local a = {} KEYS[1] = 1",
         ] {
             assert!(!only_reads_arguments(body.as_bytes()), "{body}");
+        }
+    }
+
+    #[test]
+    fn assigning_locals_is_told_from_assigning_anything_else() {
+        for body in [
+            "return 1",
+            r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#,
+            "local a, b = 1, 2\nlocal c\nfor i = 1, 3 do local d = {x = i, [i] = 2} end return a <= b",
+            "local call = redis.call if a ~= b and a >= b then return call('x') end",
+            "for k, v in pairs({a = 1}) do redis.log(redis.LOG_NOTICE, k) end",
+            "-- x = 1\nreturn {ok = 'x = 1'}",
+            "if redis.replicate_commands then\n  redis.replicate_commands()\nend",
+            "return table.concat(KEYS, unpack(ARGV))",
+        ] {
+            assert!(assigns_only_locals(body.as_bytes()), "{body}");
+        }
+        for body in [
+            "x = 1",
+            "local x x = 1",
+            "local x\ny = 1",
+            "local x, y z, x = 1, 2",
+            "local x = 1, 2 y = 3",
+            "for i = 1, 2 do y = i end",
+            "for i = 1, 2 do end y = 1",
+            "local t = {} t.x = 1",
+            "local t = {a = 1} x = 2",
+            "redis.call = 1",
+            "redis['call'] = 1",
+            "local r = redis r.call = 1",
+            "rawset(redis, 'call', 1)",
+            "return redis",
+            "pairs(redis)",
+            "string.x = 1",
+            "KEYS = {}",
+            "x, y = 1, 2",
+            "_G.x = 1",
+            "local function f() end",
+            "for k in pairs({}) do k = 1 end",
+        ] {
+            assert!(!assigns_only_locals(body.as_bytes()), "{body}");
         }
     }
 }

@@ -189,10 +189,19 @@ fn scripts_reach_the_host_and_get_their_arguments() {
     );
     assert_eq!(ended, Ended::Reply(Reply::bulk("value")));
     assert_eq!(node.calls.len(), 2);
+    let body = r##"return {#KEYS, #ARGV, KEYS[#KEYS] or "", ARGV[#ARGV] or "", KEYS[1] or "", ARGV[1] or ""}"##;
+    let function = vm.define(SHA, body.as_bytes()).expect("it compiles");
     for (keys, args) in [
         (0, 0),
         (0, 5),
         (1, 0),
+        (1, 4),
+        (1, 1),
+        (1, 1),
+        (0, 1),
+        (2, 4),
+        (3, 1),
+        (2, 4),
         (2, 9),
         (3, 0),
         (3, 3),
@@ -200,8 +209,6 @@ fn scripts_reach_the_host_and_get_their_arguments() {
         (500, 500),
         (0, 20_000),
     ] {
-        let body = r##"return {#KEYS, #ARGV, KEYS[#KEYS] or "", ARGV[#ARGV] or "", KEYS[1] or "", ARGV[1] or ""}"##;
-        let function = vm.define(SHA, body.as_bytes()).expect("it compiles");
         let texts: Vec<String> = (0..keys + args).map(|index| format!("v{index}")).collect();
         let request = OwnedRequest::new(texts.iter().map(String::as_bytes).chain([&b"end"[..]]));
         let mut whole = OwnedRequest::new([&b"EVALSHA"[..]]);
