@@ -1,6 +1,7 @@
-//! P9, fairness: whoever got its place in the queue of a server first is granted first.
+//! P9, fairness: whoever got its place in the queue of a server first is granted first. Where writers go first: no
+//! reader that asks after a writer is granted before it.
 //!
-//! Judged for locks that promise it, from the queue as the server was seen to keep it. A waiter that
+//! Places are judged for locks that promise it, from the queue as the server was seen to keep it. A waiter that
 //! was not heard all the time from its place on, or gave up, has lost its turn. Who shares a lock with
 //! others is not judged against them.
 
@@ -22,6 +23,9 @@ impl Checker for Fairness {
     }
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
+        if history.terms.prefers_writers {
+            return passed_over(history).map_or(Finding::Valid, Finding::Violation);
+        }
         if !history.terms.fair {
             return Finding::Unknown("no order is promised");
         }
@@ -66,6 +70,48 @@ impl Checker for Fairness {
             ),
         })
     }
+}
+
+/// Round trips after which a request has surely been executed: one to connect, one to ask, one to ask again with the text of
+/// the script, and one for both clocks to agree.
+const SURELY_ASKED: u32 = 4;
+
+/// A reader who asked after a writer and was granted before it, although nothing was wrong for either and no other writer
+/// asked meanwhile: it would have the place in front.
+fn passed_over(history: &Reading<'_>) -> Option<Witness> {
+    let operations = || history.operations().iter().filter(|it| it.call.acquires());
+    let is_writer = |it: &Operation| it.call.mode().is_some_and(|mode| mode.is_exclusive());
+    let writers = operations().filter(|it| is_writer(it));
+    let troubles = history.troubles();
+    writers.flat_map(|writer| operations().map(move |reader| (writer, reader))).find_map(|(writer, reader)| {
+        let asked = writer.asked.at + history.terms.round_trips(SURELY_ASKED);
+        let known = reader.ended.at + history.terms.round_trips(1);
+        let is_later = !is_writer(reader) && reader.outcome == Outcome::Ok && asked < reader.asked.at;
+        let is_alone = || {
+            let of_its_host = |it: &Operation| it.actor.host == writer.actor.host;
+            let mut others = operations()
+                .filter(|it| (is_writer(it) || of_its_host(it)) && it.op != writer.op);
+            !others.any(|it| it.asked.at <= known && writer.asked.at <= it.landed().at)
+        };
+        let from = writer.asked.at.saturating_sub(history.request_timeout());
+        let is_calm = || {
+            let mut hosts = [writer.actor.host, reader.actor.host].into_iter();
+            hosts.all(|host| troubles.calm(host, from, known))
+        };
+        (is_later && known < writer.ended.at && is_alone() && is_calm()).then(|| Witness {
+            at: reader.ended,
+            until: None,
+            grants: vec![reader.op],
+            message: format!(
+                "{} wanted to write from {} on and {} to read from {} on, but the reader was granted the lock at {}",
+                writer.actor,
+                seconds(writer.asked.at),
+                reader.actor,
+                seconds(reader.asked.at),
+                seconds(reader.ended.at)
+            ),
+        })
+    })
 }
 
 /// Who got a place, where only one acquisition of a process can have got it.
@@ -179,6 +225,71 @@ mod tests {
         let mut late = entries(unknown);
         late.insert(0, (1, tries(1, 0)));
         assert_eq!(check(late), Finding::Valid);
+    }
+
+    fn reads(op: u32, host: u8) -> What {
+        What::Invoke {
+            op,
+            actor: crate::history::Actor { host, task: 0 },
+            call: crate::history::Call::Acquire {
+                mode: crate::history::Mode::Shared,
+                wait: s(60),
+            },
+        }
+    }
+
+    fn preferring(entries: Vec<(u64, What)>) -> Finding {
+        let mut history = history(entries);
+        history.terms.prefers_writers = true;
+        Fairness.check(&history)
+    }
+
+    #[test]
+    fn readers_make_way_for_a_writer_that_waits() {
+        let begin = || {
+            vec![
+                (1, reads(1, 0)),
+                (2, granted(1, Some(30))),
+                (3, waits(2, 1, 60)),
+            ]
+        };
+        let with = |more: Vec<(u64, What)>| preferring(begin().into_iter().chain(more).collect());
+        let (later, writes) = (
+            |at| (at, granted(3, Some(40))),
+            |at| (at, granted(2, Some(40))),
+        );
+        let finding = with(vec![(5, reads(3, 2)), later(7), writes(9)]);
+        assert_eq!(finding.witness().unwrap().grants, [3]);
+        let in_turn = with(vec![(5, reads(3, 2)), writes(7), later(9)]);
+        assert_eq!(in_turn, Finding::Valid);
+        let gave_up = with(vec![(5, reads(3, 2)), (6, refused(2)), later(7)]);
+        assert_eq!(gave_up, Finding::Valid);
+        let asked_first = preferring(vec![
+            (1, reads(3, 2)),
+            (3, waits(2, 1, 60)),
+            later(7),
+            writes(9),
+        ]);
+        assert_eq!(asked_first, Finding::Valid);
+    }
+
+    #[test]
+    fn a_writer_that_may_not_have_the_place_in_front_is_not_preferred() {
+        let all = |more: (u64, What)| {
+            let mut entries = vec![
+                (3, waits(2, 1, 60)),
+                (5, reads(3, 2)),
+                (7, granted(3, Some(40))),
+                (9, granted(2, Some(50))),
+            ];
+            let at = entries.partition_point(|(at, _)| *at <= more.0);
+            entries.insert(at, more);
+            preferring(entries)
+        };
+        assert!(all((1, reads(9, 2))).witness().is_some());
+        assert_eq!(all((4, waits(9, 2, 60))), Finding::Valid);
+        assert_eq!(all((4, reads(9, 1))), Finding::Valid);
+        assert_eq!(all((6, What::Pause { host: 1 })), Finding::Valid);
     }
 
     #[test]

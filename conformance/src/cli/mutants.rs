@@ -18,7 +18,8 @@ A test that cannot fail is worth nothing, and so is a suite that lets a broken l
 that a lock sends to its server is changed in one place (another comparison, a number that is one too
 large, a call or a condition left out ...), and scenarios are played until some property breaks: the
 fixed ones, then one seed after the other with each lock that sends the script. The lock itself is left
-as it is: its script is changed on its way to the embedded double.
+as it is: its script is changed on its way to the embedded double. A mistake in a part that several
+scripts begin with is one mistake, in all of them.
 
 A mutant that survives shows either something that the suite does not look at, or a change that makes
 no difference. Survivors are listed with their lines. What is known to make no difference is listed with
@@ -85,10 +86,11 @@ pub(super) fn run(args: &Mutants, out: &mut impl Write) -> Fallible<bool> {
     let found = found?;
     let all: Vec<_> = mutants.iter().zip(&found).collect();
     for (place, script) in scripts.iter().enumerate() {
-        let theirs = all.iter().filter(|(mutant, _)| mutant.script == place);
+        let is_theirs = |mutant: &Mutant| mutant.first().is_some_and(|(first, _)| first == place);
+        let theirs = all.iter().filter(|(mutant, _)| is_theirs(mutant));
         let theirs: Vec<_> = theirs.copied().collect();
         write_script(out, script, &theirs, &locks)?;
-        let same = same.iter().filter(|(_, mutant)| mutant.script == place);
+        let same = same.iter().filter(|(_, mutant)| is_theirs(mutant));
         for (why, mutant) in same.filter_map(|(why, mutant)| Some((why.as_ref()?, mutant))) {
             write_mutant(out, "no difference", script, mutant)?;
             writeln!(out, "      {why}")?;
@@ -146,12 +148,19 @@ fn write_mutant(
     out: &mut impl Write,
     fate: &str,
     script: &Script,
-    Mutant { change, .. }: &Mutant,
+    mutant: &Mutant,
 ) -> Fallible<()> {
+    let Some((_, change)) = mutant.first() else {
+        return Ok(());
+    };
     let line = script.text.lines().nth(change.line - 1).unwrap_or_default();
+    let others = match mutant.changes.len() {
+        0 | 1 => String::new(),
+        count => format!(" (in {count} scripts)"),
+    };
     writeln!(
         out,
-        "  {fate}, line {}: {}\n      {}",
+        "  {fate}, line {}: {}{others}\n      {}",
         change.line,
         change.what,
         line.trim()

@@ -21,6 +21,8 @@ pub struct Terms {
     pub hold: Duration,
     /// Whoever asked first is granted first.
     pub fair: bool,
+    /// Readers who come later make way for a writer that waits.
+    pub prefers_writers: bool,
     /// Leases are extended in the background.
     pub renews: bool,
     /// A holder is told of the loss of its grant, by its deadline.
@@ -41,6 +43,7 @@ impl Terms {
         tells: false,
         hold: Duration::ZERO,
         fair: false,
+        prefers_writers: false,
         renews: false,
         signals: false,
     };

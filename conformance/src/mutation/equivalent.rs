@@ -1,7 +1,7 @@
 //! Changes of our scripts that make no difference: each with the reason why nobody can notice it. They are shown
 //! as such and not counted. An entry that fits no mutant any more is an error, so the list cannot outlive the scripts.
 
-use super::{Mutant, Script};
+use super::{Change, Mutant, Script};
 
 /// A change that makes no difference.
 #[derive(Debug, PartialEq, Eq)]
@@ -109,78 +109,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         LONG_AGO,
     ),
     same(
-        "Gives back permits",
-        "local mine, others, sum = nil, {}, 0",
-        "`1` for `0`",
-        UNASKED,
-    ),
-    same(
-        "Gives back permits",
-        "sum = sum + weight",
-        "`-` for `+`",
-        UNASKED,
-    ),
-    same(
-        "Gives back permits",
-        "others[#others + 1] = {deadline, weight}",
-        "`-` for `+`",
-        UNASKED,
-    ),
-    same(
-        "Gives back permits",
-        "others[#others + 1] = {deadline, weight}",
-        "`2` for `1`",
-        UNASKED,
-    ),
-    same(
-        "Extends permits",
-        "local mine, others, sum = nil, {}, 0",
-        "`1` for `0`",
-        UNASKED,
-    ),
-    same(
-        "Extends permits",
-        "sum = sum + weight",
-        "`-` for `+`",
-        UNASKED,
-    ),
-    same(
-        "Extends permits",
-        "others[#others + 1] = {deadline, weight}",
-        "`-` for `+`",
-        UNASKED,
-    ),
-    same(
-        "Extends permits",
-        "others[#others + 1] = {deadline, weight}",
-        "`2` for `1`",
-        UNASKED,
-    ),
-    same(
-        "Takes all of several locks or none. Some",
-        "local mine = 0",
-        "`1` for `0`",
-        UNASKED,
-    ),
-    same(
-        "Takes all of several locks or none. Some",
-        "mine = mine + 1",
-        "`-` for `+`",
-        UNASKED,
-    ),
-    same(
-        "Takes all of several locks or none. Some",
-        "mine = mine + 1",
-        "`2` for `1`",
-        UNASKED,
-    ),
-    same(
-        "Takes all of several locks or none. Some",
-        "return nil, mine == tonumber(ARGV[3])",
-        "`~=` for `==`",
-        UNASKED,
-    ),
-    same(
         "Takes permits",
         "return -1",
         "`2` for `1`",
@@ -204,8 +132,35 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "`2` for `1`",
         "it is asked whether the field is there, and never what is in it",
     ),
+    same(
+        "",
+        "local fence = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])",
+        "`2` for `1`",
+        GROWS,
+    ),
+    same(
+        "",
+        "local fence = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])",
+        "`1000001` for `1000000`",
+        GROWS,
+    ),
+    same(
+        "",
+        "if again and last then",
+        "`false` for `again and last`",
+        UNHEARD,
+    ),
+    same("", "if last then", "`false` for `last`", UNHEARD),
+    same(
+        "",
+        "return grant(4, tonumber(ARGV[4]), true)",
+        "`false` for `true`",
+        UNHEARD,
+    ),
 ];
 
+const GROWS: &str = "numbers have to grow, by however much";
+const UNHEARD: &str = "of the first number nobody has heard: a larger one does as well";
 const BY_EFFECTS: &str = "since Redis 5 a script is replicated by its effects unless it asks for something else, \
                           and Redis 7 knows nothing else: the call changes nothing";
 const SAME_END: &str = "what has just as long to live is given the end that it has";
@@ -213,8 +168,6 @@ const ENDS_NOW: &str = "PEXPIRE with 0 removes the key as DEL does";
 
 const FOUND: &str = "what SET has just put there is found to be ours, with the whole lease, and the answer is the same";
 const LONG_AGO: &str = "the other number is a time since 1970 and greater than both";
-const UNASKED: &str =
-    "this script asks for the first thing only that the function tells, and this is not it";
 const ONCE: &str = "a token is in the queue once at most: it is removed before it is put there";
 
 const fn same(
@@ -232,37 +185,42 @@ const fn same(
 }
 
 impl Equivalent {
-    fn fits(&self, script: &Script, mutant: &Mutant) -> bool {
-        let line = script.text.lines().nth(mutant.change.line - 1);
+    fn fits(&self, script: &Script, change: &Change) -> bool {
+        let line = script.text.lines().nth(change.line - 1);
         script.title().starts_with(self.title)
             && line.is_some_and(|line| line.trim() == self.line)
-            && mutant.change.what == self.what
+            && change.what == self.what
     }
+}
+
+/// Those that say together why a mutant makes no difference: one for each script that it is in. None if one is missing.
+fn known(scripts: &[Script], mutant: &Mutant) -> Option<Vec<&'static Equivalent>> {
+    let of = |(script, change): &(usize, Change)| {
+        let script = scripts.get(*script)?;
+        EQUIVALENTS.iter().find(|it| it.fits(script, change))
+    };
+    mutant.changes.iter().map(of).collect()
 }
 
 /// Why a mutant makes no difference, if that is known.
 #[must_use]
 pub fn reason(scripts: &[Script], mutant: &Mutant) -> Option<&'static str> {
-    let script = scripts.get(mutant.script)?;
-    let known = EQUIVALENTS.iter().find(|it| it.fits(script, mutant));
-    known.map(|it| it.why)
+    known(scripts, mutant)?.first().map(|it| it.why)
 }
 
-/// Those that fit none of the mutants. If there are `all` scripts of ours; else only those whose script is there.
+/// Those that excuse none of the mutants. If there are `all` scripts of ours; else only those whose script is there.
 pub fn stale<'a>(
     scripts: &'a [Script],
     mutants: &'a [Mutant],
     all: bool,
 ) -> impl Iterator<Item = &'static Equivalent> + 'a {
+    let excused = mutants.iter().filter_map(|it| known(scripts, it)).flatten();
+    let used: Vec<&Equivalent> = excused.collect();
     EQUIVALENTS.iter().filter(move |known| {
         let is_there = |script: &Script| {
             let mut lines = script.text.lines();
             script.title().starts_with(known.title) && lines.any(|it| it.trim() == known.line)
         };
-        let fits = |mutant: &Mutant| {
-            let script = scripts.get(mutant.script);
-            script.is_some_and(|script| known.fits(script, mutant))
-        };
-        (all || scripts.iter().any(is_there)) && !mutants.iter().any(fits)
+        (all || scripts.iter().any(is_there)) && !used.contains(known)
     })
 }

@@ -7,6 +7,8 @@ use std::ops::Range;
 pub struct Change {
     /// The line of the mistake, from 1.
     pub line: usize,
+    /// Where in the script it begins, bytes from 0.
+    pub at: usize,
     /// What was made of what.
     pub what: String,
     /// The whole text.
@@ -102,11 +104,34 @@ pub fn changes(script: &str) -> Vec<Change> {
         let text = format!("{}{wrong}{}", &script[..span.start], &script[span.end..]);
         Change {
             line,
+            at: span.start,
             what,
             text: bounded(&text),
         }
     });
     changes.collect()
+}
+
+/// The parts that a script is put together of: each begins with a comment at the start of a line.
+#[must_use]
+pub fn parts(script: &str) -> Vec<Range<usize>> {
+    let mut starts = vec![0];
+    let (mut at, mut in_comment) = (0, true);
+    for line in script.split_inclusive('\n') {
+        let is_comment = line.starts_with("--");
+        if is_comment && !in_comment {
+            starts.push(at);
+        }
+        in_comment = is_comment;
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).copied().chain([script.len()]);
+    starts
+        .iter()
+        .copied()
+        .zip(ends)
+        .map(|(start, end)| start..end)
+        .collect()
 }
 
 /// Functions that nobody calls: several scripts may begin with the same ones. They end where a line begins with `end`.
@@ -335,6 +360,23 @@ mod tests {
         assert_eq!(lines, [4, 4]);
         let called = script.replace("KEYS[2]", "f(2)");
         assert!(changes(&called).iter().any(|it| it.line == 2));
+    }
+
+    #[test]
+    fn a_part_begins_with_its_comment() {
+        let of = |script: &'static str| -> Vec<&str> {
+            parts(script).into_iter().map(|it| &script[it]).collect()
+        };
+        let (clock, lock) = (
+            "-- A clock.\n-- Of ms.\nlocal x\n",
+            "-- A lock.\nif x then\n  -- Why.\n  y()\nend\n",
+        );
+        assert_eq!(
+            of("-- A clock.\n-- Of ms.\nlocal x\n-- A lock.\nif x then\n  -- Why.\n  y()\nend\n"),
+            [clock, lock]
+        );
+        assert_eq!(of("return 1"), ["return 1"]);
+        assert_eq!(of(""), [""]);
     }
 
     #[test]

@@ -18,9 +18,9 @@ use crate::{
 };
 pub use equivalent::{EQUIVALENTS, Equivalent, reason, stale};
 use intercept::Intercept;
-pub use lua::{Change, changes};
+pub use lua::{Change, changes, parts};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -62,23 +62,46 @@ impl Script {
     }
 }
 
-/// A script with one mistake in it.
+/// One mistake. Made in a part that several scripts have, it is in all of those that use it.
 #[derive(Clone, Debug)]
 pub struct Mutant {
-    /// The place of its script in the list of scripts.
-    pub script: usize,
-    /// The mistake.
-    pub change: Change,
+    /// The places of the scripts in the list of scripts, each with what the mistake makes of it. Never empty.
+    pub changes: Vec<(usize, Change)>,
+}
+
+impl Mutant {
+    /// The script under which it is listed, and the mistake there.
+    #[must_use]
+    pub fn first(&self) -> Option<(usize, &Change)> {
+        self.changes
+            .first()
+            .map(|(script, change)| (*script, change))
+    }
 }
 
 /// All mutants of some scripts.
 #[must_use]
 pub fn mutants(scripts: &[Script]) -> Vec<Mutant> {
-    let of = |(script, it): (usize, &Script)| {
-        let changes = changes(&it.text).into_iter();
-        changes.map(move |change| Mutant { script, change })
-    };
-    scripts.iter().enumerate().flat_map(of).collect()
+    let mut mutants: Vec<Mutant> = Vec::new();
+    let mut known: BTreeMap<(&str, usize, String), usize> = BTreeMap::new();
+    for (place, script) in scripts.iter().enumerate() {
+        let parts = parts(&script.text);
+        for change in changes(&script.text) {
+            let part = parts.iter().find(|part| part.contains(&change.at));
+            let part = part.cloned().unwrap_or_default();
+            let key = (
+                &script.text[part.clone()],
+                change.at - part.start,
+                change.what.clone(),
+            );
+            let mutant = *known.entry(key).or_insert_with(|| {
+                mutants.push(Mutant { changes: vec![] });
+                mutants.len() - 1
+            });
+            mutants[mutant].changes.push((place, change));
+        }
+    }
+    mutants
 }
 
 /// How a mutant was noticed.
@@ -166,8 +189,7 @@ pub fn hunt(
             let place = next.fetch_add(1, Ordering::Relaxed);
             mutants.get(place).map(|mutant| (place, mutant))
         } {
-            let script = &scripts[mutant.script];
-            found.insert(place, kill(locks, script, &mutant.change, plan)?);
+            found.insert(place, kill(locks, scripts, mutant, plan)?);
             progress();
         }
         Ok(found)
@@ -186,13 +208,19 @@ pub fn hunt(
 
 fn kill(
     locks: &[Box<dyn Suspect>],
-    script: &Script,
-    change: &Change,
+    scripts: &[Script],
+    mutant: &Mutant,
     plan: &Plan,
 ) -> Result<Option<Killed>, RunError> {
-    let backend = with(script.text.clone(), change.text.clone());
+    let changed = mutant.changes.iter();
+    let backend = with(changed.map(|(script, change)| (&*scripts[*script].text, &*change.text)));
+    let senders = mutant
+        .changes
+        .iter()
+        .flat_map(|(script, _)| &scripts[*script].locks);
+    let senders: BTreeSet<usize> = senders.copied().collect();
     for plan in rounds(plan) {
-        for &lock in &script.locks {
+        for &lock in &senders {
             if let Some((scene, property)) = accused(&*locks[lock], &backend, &plan)? {
                 return Ok(Some(Killed {
                     lock,
@@ -221,20 +249,24 @@ fn rounds(plan: &Plan) -> impl Iterator<Item = Plan> {
     plan.fixed.then_some(by_hand).into_iter().chain(parts)
 }
 
-/// The double, at which one script arrives as another.
-fn with(original: String, mutated: String) -> impl Backend {
-    let sha = |text: &str| redis::Script::new(text).get_hash().to_owned();
-    let (sent, arrives) = (sha(&original), sha(&mutated));
+/// The double, at which some scripts arrive as others.
+fn with<'a>(changed: impl Iterator<Item = (&'a str, &'a str)>) -> impl Backend {
+    let sha = |text: &str| redis::Script::new(text).get_hash().as_bytes().to_vec();
+    let (mut bodies, mut digests) = (BTreeMap::new(), BTreeMap::new());
+    for (original, mutated) in changed {
+        bodies.insert(original.as_bytes().to_vec(), mutated.as_bytes().to_vec());
+        digests.insert(sha(original), sha(mutated));
+    }
     Intercept::new(Double, move |request| {
         if let Some(body) = body(request) {
-            if *body == original.as_bytes() {
-                *body = mutated.clone().into_bytes();
+            if let Some(mutated) = bodies.get(body) {
+                body.clone_from(mutated);
             }
         } else if let [name, digest, ..] = request
             && name.eq_ignore_ascii_case(b"EVALSHA")
-            && *digest == sent.as_bytes()
+            && let Some(mutated) = digests.get(digest)
         {
-            *digest = arrives.clone().into_bytes();
+            digest.clone_from(mutated);
         }
     })
 }
@@ -257,10 +289,12 @@ mod tests {
         let text = change(&scripts[script].text);
         let change = Change {
             line: 1,
+            at: 0,
             what: String::new(),
             text,
         };
-        let mutants = [Mutant { script, change }];
+        let changes = vec![(script, change)];
+        let mutants = [Mutant { changes }];
         let plan = Plan {
             seeds: 0..400,
             ..Plan::quick(&Double)
@@ -294,6 +328,31 @@ mod tests {
         assert_eq!(stale(&scripts, &without, false).count(), EQUIVALENTS.len());
         assert_eq!(stale(&[], &[], true).count(), EQUIVALENTS.len());
         assert_eq!(stale(&[], &[], false).count(), 0);
+    }
+
+    #[test]
+    fn a_mistake_in_a_part_of_several_scripts_is_one_mistake() {
+        let script = |text: &str| Script {
+            text: text.to_owned(),
+            locks: vec![],
+        };
+        let clock = "-- A clock.\nlocal function now()\n  return 1\nend\n";
+        let own = |own: &str| script(&format!("{clock}-- {own}.\nif now() > 2 then\nend\n"));
+        let scripts = [own("Takes"), own("Gives"), script("-- Else.\nreturn 1")];
+        let mutants = mutants(&scripts);
+        let shared: Vec<&Mutant> = mutants.iter().filter(|it| it.changes.len() == 2).collect();
+        let [shared] = &shared[..] else {
+            panic!("{shared:?}")
+        };
+        assert!(shared.changes.iter().all(|(_, change)| change.line == 3));
+        assert_eq!(shared.first().map(|(script, _)| script), Some(0));
+        let of = |place: usize| {
+            let of = mutants
+                .iter()
+                .filter(|it| it.first().is_some_and(|(first, _)| first == place));
+            of.count()
+        };
+        assert_eq!((of(0), of(1), of(2)), (6, 5, 1));
     }
 
     #[test]

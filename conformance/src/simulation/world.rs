@@ -152,6 +152,7 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
         tells: promises.tells,
         hold: promises.hold_share.map_or(Duration::ZERO, part),
         fair: promises.fair,
+        prefers_writers: promises.prefers_writers,
         renews: promises.renews,
         signals: promises.signals,
     }

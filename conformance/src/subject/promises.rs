@@ -31,6 +31,8 @@ pub struct Promises {
     pub hold_share: Option<u32>,
     /// Whoever asked first is granted first.
     pub fair: bool,
+    /// Readers who come later make way for a writer that waits.
+    pub prefers_writers: bool,
     /// Leases are extended in the background.
     pub renews: bool,
     /// A holder is told of the loss of its grant, by its deadline.
@@ -75,6 +77,7 @@ impl Promises {
             tells: false,
             hold_share: None,
             fair: false,
+            prefers_writers: false,
             renews: false,
             signals: false,
             survives_failover: false,
@@ -189,6 +192,13 @@ impl Promises {
     #[must_use]
     pub const fn fair(mut self) -> Self {
         self.fair = true;
+        self
+    }
+
+    /// Readers who come later make way for a writer that waits.
+    #[must_use]
+    pub const fn preferring_writers(mut self) -> Self {
+        self.prefers_writers = true;
         self
     }
 

@@ -90,6 +90,20 @@ pub(super) const ALL: &[Fixed] = &[
         ],
     },
     Fixed {
+        name: "reply-of-acquire-after-asking-again",
+        summary: "a request for the lock is executed, and nothing is heard of it until its client has asked again",
+        fits: Locks,
+        steps: &[
+            tries(0, A),
+            releases(1, A),
+            partition(2, 5, A, Some(Direction::Replies)),
+            takes(3, A, 12),
+            takes(6, B, 18),
+            releases(11, A),
+            releases(13, B),
+        ],
+    },
+    Fixed {
         name: "reply-of-try-lost",
         summary: "a request for the lock is executed, the reply is lost; another one asks",
         fits: Locks,

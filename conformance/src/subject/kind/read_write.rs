@@ -79,6 +79,7 @@ pub(in crate::subject) fn read_write() -> Box<dyn Suspect> {
 
 pub(in crate::subject) fn read_write_preferring() -> Box<dyn Suspect> {
     let promises = promises(Kind::ReadWrite).waiting(Some(SKIPS_PER_LEASE));
+    let promises = promises.preferring_writers();
     let lock = Ours::new("read-write-preferring", promises, |client, key| {
         let lock = client.options(client.locks().read_write(key));
         Ok(Numbered(lock.prefer_writers(true).build()))
