@@ -4,11 +4,15 @@
 //!
 //! Where something was wrong for a client shortly before, two request timeouts are given for it to be
 //! made good. What a dead process left behind is its lease's business, and so is a request that arrives
-//! more than a lease after it was sent.
+//! more than a lease after it was sent. But whoever takes the lock next, and was not hindered, clears away what is
+//! over.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{History, Life, Moment, Reading, What};
-use std::{collections::BTreeSet, time::Duration};
+use crate::history::{Actor, Cause, History, Life, Moment, Reading, Stored, What};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Judges P15.
 pub struct CleanUp;
@@ -27,6 +31,9 @@ impl Checker for CleanUp {
     }
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
+        if let Some(witness) = stepped_over(history) {
+            return Finding::Violation(witness);
+        }
         let looks = looks(history);
         if looks.is_empty() {
             return Finding::Unknown("there was no moment at which nobody used the lock");
@@ -62,6 +69,45 @@ impl Checker for CleanUp {
             ),
         })
     }
+}
+
+/// A token whose time was over when somebody else took the lock, and which was left where it was: where the key lives as
+/// long as anybody uses it, such tokens would become ever more.
+fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
+    let mut before: BTreeMap<u8, &[Stored]> = BTreeMap::new();
+    history.iter().find_map(|(at, what)| {
+        let What::Server {
+            node,
+            cause,
+            stored,
+        } = what
+        else {
+            return None;
+        };
+        let known = before.insert(*node, stored).unwrap_or_default();
+        let Cause::Client(host) = *cause else {
+            return None;
+        };
+        let is_over = |it: &&Stored| {
+            let over = it.expires.map(|expires| expires.saturating_add(history.terms.grain()));
+            over.is_some_and(|over| over < at.at && history.troubles().calm(host, over, at.at))
+        };
+        let mut taken = stored.iter().filter(|it| !is_over(it));
+        taken.find(|it| !known.iter().any(|other| other.token == it.token))?;
+        let left = stored.iter().find(is_over)?;
+        Some(Witness {
+            at,
+            until: None,
+            grants: vec![],
+            message: format!(
+                "{} took the lock at {} and left the token {} there, whose time had been over since {}",
+                Actor::on(host),
+                seconds(at.at),
+                left.token.escape_ascii(),
+                seconds(left.expires.unwrap_or_default())
+            ),
+        })
+    })
 }
 
 fn looks(history: &History) -> Vec<Look<'_>> {
@@ -198,6 +244,43 @@ mod tests {
         assert!(arrives(14, true));
         assert!(!arrives(13, true));
         assert!(!arrives(14, false));
+    }
+
+    #[test]
+    fn whoever_takes_it_clears_away_what_is_over() {
+        let server = |host, tokens: &[(&str, u64)]| What::Server {
+            node: 0,
+            cause: Cause::Client(host),
+            stored: tokens
+                .iter()
+                .map(|&(token, expires)| Stored {
+                    token: token.as_bytes().to_vec(),
+                    expires: Some(s(expires)),
+                })
+                .collect(),
+        };
+        let passes = |entries: Vec<(u64, What)>| {
+            let finding = CleanUp.check(&history(entries));
+            finding.witness().is_none()
+        };
+        let first = || (1, server(0, &[("a", 9)]));
+        assert!(passes(vec![first(), (10, server(1, &[("b", 20)]))]));
+        assert!(!passes(vec![
+            first(),
+            (10, server(1, &[("a", 9), ("b", 20)]))
+        ]));
+        assert!(passes(vec![
+            first(),
+            (8, server(1, &[("a", 9), ("b", 20)]))
+        ]));
+        // Nobody has taken it.
+        assert!(passes(vec![first(), (10, server(1, &[("a", 9)]))]));
+        let fault = Fault::NodeDrift { node: 0, ppm: 500 };
+        assert!(passes(vec![
+            first(),
+            (2, What::Strikes { fault }),
+            (10, server(1, &[("a", 9), ("b", 20)]))
+        ]));
     }
 
     #[test]

@@ -144,6 +144,32 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "`1000001` for `1000000`",
         GROWS,
     ),
+    same("", "if tonumber(ARGV[2]) > 0 then", "`1` for `0`", A_MS),
+    same(
+        "",
+        "if held and tonumber(ARGV[2]) > 0 then",
+        "`1` for `0`",
+        A_MS,
+    ),
+    same("", "elseif tonumber(ARGV[2]) > 0 then", "`1` for `0`", A_MS),
+    same(
+        "Takes a lock and mints",
+        "if ttl < tonumber(ARGV[2]) then",
+        "`true` for `ttl < tonumber(ARGV[2])`",
+        NOT_EXTENDED,
+    ),
+    same(
+        "Takes a write lock",
+        "if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then",
+        "`true` for `redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2])`",
+        NOT_EXTENDED,
+    ),
+    same(
+        "",
+        "table.sort(others, function(a, b) return a[1] < b[1] end)",
+        "`<=` for `<`",
+        "whose time ends at the same moment is the same",
+    ),
     same(
         "",
         "if again and last then",
@@ -159,6 +185,9 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
 ];
 
+const A_MS: &str = "a lock that shall stay taken for one more millisecond: the clocks of client and server agree on no less";
+const NOT_EXTENDED: &str =
+    "who asks again for the same grant has not extended it meanwhile, so it has no longer to live";
 const GROWS: &str = "numbers have to grow, by however much";
 const UNHEARD: &str = "of the first number nobody has heard: a larger one does as well";
 const BY_EFFECTS: &str = "since Redis 5 a script is replicated by its effects unless it asks for something else, \

@@ -185,6 +185,18 @@ pub(super) const ALL: &[Fixed] = &[
         ],
     },
     Fixed {
+        name: "permits-whose-lease-ends-first",
+        summary: "of two who have permits one has them longer, so it is the end of the other that is waited for",
+        fits: Semaphores(3),
+        steps: &[
+            permits(0, A, 1, 3),
+            permits(1, B, 2, 3),
+            renews(4, B),
+            permits(5, C, 1, 15),
+            releases(11, C),
+        ],
+    },
+    Fixed {
         name: "permits-given-back-too-late",
         summary: "permits are given back when their lease is over and others have them; one more asks",
         fits: Semaphores(3),
