@@ -1,5 +1,5 @@
-//! P0, conduct: a panic of the code under test is a finding. Stray tasks are counted by the
-//! runner, since a history cannot know of them.
+//! P0, conduct: a panic of the code under test is a finding, and so is a script of its own that makes no sense to
+//! Lua. Stray tasks are counted by the runner, since a history cannot know of them.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Actor, Reading, What};
@@ -20,7 +20,7 @@ impl Checker for Conduct {
             Some((at, Actor::on(*host), message))
         });
         let Some((at, client, message)) = panic else {
-            return Finding::Valid;
+            return fails(history).map_or(Finding::Valid, Finding::Violation);
         };
         Finding::Violation(Witness {
             at,
@@ -31,10 +31,67 @@ impl Checker for Conduct {
     }
 }
 
+/// What the server says of a script that is wrong in itself, whatever was done to the server: Lua's own errors begin with
+/// the name that it gives to scripts, and are not followed by a place in it as those of commands are.
+const NONSENSE: [&str; 2] = [
+    " user_script:",
+    "Lua redis lib command arguments must be strings or integers",
+];
+
+/// Whether an error says that a script is wrong in itself.
+pub(crate) fn is_nonsense(error: &str) -> bool {
+    NONSENSE.iter().any(|text| error.contains(text))
+}
+
+/// A call that ended with an error which no fault can have made.
+fn fails(history: &Reading<'_>) -> Option<Witness> {
+    history.iter().find_map(|(at, what)| {
+        let What::Info { op, error } = what else {
+            return None;
+        };
+        let (_, actor, _) = history
+            .calls()
+            .get(op)
+            .copied()
+            .filter(|_| is_nonsense(error))?;
+        Some(Witness {
+            at,
+            until: None,
+            grants: vec![],
+            message: format!(
+                "{actor} sent a script that failed at {}: {error}",
+                seconds(at.at)
+            ),
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::checker::hand_made::*;
+
+    #[test]
+    fn a_script_that_fails_in_itself_is_a_finding() {
+        let told = |error: &str| {
+            let info = What::Info {
+                op: 1,
+                error: error.into(),
+            };
+            let finding = Conduct.check(&history(vec![(0, tries(1, 0)), (1, info)]));
+            finding.witness().is_some()
+        };
+        assert!(told(
+            "ResponseError: user_script:3: attempt to compare nil with number script: a, on @user_script:3."
+        ));
+        assert!(told(
+            "Lua redis lib command arguments must be strings or integers script: a, on @user_script:3."
+        ));
+        assert!(!told(
+            "ReadOnly: You can't write against a read only replica. script: a, on @user_script:3."
+        ));
+        assert!(!told("timed out"));
+    }
 
     #[test]
     fn a_panic_is_a_finding() {

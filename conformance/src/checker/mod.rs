@@ -26,6 +26,7 @@ pub use admission::Admission;
 pub use cancellation::Cancellation;
 pub use cleanup::CleanUp;
 pub use conduct::Conduct;
+pub(crate) use conduct::is_nonsense;
 pub use continuity::Continuity;
 pub use exclusion::Exclusion;
 pub use fairness::Fairness;

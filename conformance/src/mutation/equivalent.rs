@@ -179,6 +179,36 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     same("", "if last then", "`false` for `last`", UNHEARD),
     same(
         "",
+        "if redis.call('PTTL', KEYS[2]) < deadline - now then",
+        "`<=` for `<`",
+        SAME_END,
+    ),
+    same(
+        "",
+        "if redis.call('PTTL', KEYS[1]) < deadline - now then",
+        "`<=` for `<`",
+        SAME_END,
+    ),
+    same(
+        "Takes a write lock",
+        "if tonumber(ARGV[3]) > 0 and (not waits or waits == ARGV[1]) then",
+        "`1` for `0`",
+        "it is 0 or more than a second",
+    ),
+    same(
+        "Gives back a read lock",
+        "if not last then",
+        "`true` for `not last`",
+        IN_VAIN,
+    ),
+    same(
+        "Gives back a write lock",
+        "if held or waited then",
+        "`true` for `held or waited`",
+        IN_VAIN,
+    ),
+    same(
+        "",
         "return grant(4, tonumber(ARGV[4]), true)",
         "`false` for `true`",
         UNHEARD,
@@ -188,6 +218,7 @@ pub const EQUIVALENTS: &[Equivalent] = &[
 const A_MS: &str = "a lock that shall stay taken for one more millisecond: the clocks of client and server agree on no less";
 const NOT_EXTENDED: &str =
     "who asks again for the same grant has not extended it meanwhile, so it has no longer to live";
+const IN_VAIN: &str = "who waits is told once more, and asks in vain";
 const GROWS: &str = "numbers have to grow, by however much";
 const UNHEARD: &str = "of the first number nobody has heard: a larger one does as well";
 const BY_EFFECTS: &str = "since Redis 5 a script is replicated by its effects unless it asks for something else, \

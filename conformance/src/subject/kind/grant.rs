@@ -1,11 +1,12 @@
 //! How locks of any kind are taken, and what their guards have in common.
 
 use crate::{
+    checker::is_nonsense,
     history::Mode,
     subject::{BoxError, NotOffered, Refusal},
 };
 use redouble_lock::{FencedGuard, Guard, Kind, Lock, LockError, ReentrantGuard, Release};
-use std::{future::Future, time::Duration};
+use std::{error::Error, future::Future, time::Duration};
 
 /// A lock object that gives guards.
 pub(super) trait Takes: Sized + Send + Sync + 'static {
@@ -109,12 +110,25 @@ pub(super) fn granted<G>(outcome: Result<G, LockError>) -> Result<Option<G>, Box
 
 /// Why a lock was not granted, or that this is not known.
 pub(super) fn refused(error: LockError) -> BoxError {
+    let words = words(&error);
     if error.is_lost() {
         Refusal::Lost.into()
-    } else if error.is_unknown() {
-        error.into()
+    } else if error.is_unknown() || is_nonsense(&words) {
+        words.into()
     } else {
         // Never sent, or refused, or given back: a definite no.
         Refusal::Other.into()
     }
+}
+
+/// What an error says, and what it says of its causes.
+fn words(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        words.push_str(": ");
+        words.push_str(&error.to_string());
+        cause = error.source();
+    }
+    words
 }
