@@ -3,9 +3,15 @@
 //! Judged for locks that promise it, from the queue as the server was seen to keep it. A waiter that
 //! was not heard all the time from its place on, or gave up, has lost its turn. Who shares a lock with
 //! others is not judged against them.
+//!
+//! Whoever has waited for some round trips with nothing wrong has a place, whatever the queue shows: who calls only
+//! then is granted later.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Moment, Operation, Outcome, Reading};
+use crate::history::{Call, Moment, Operation, Outcome, Reading};
+
+/// To connect, to send a script that the server does not know yet, to ask.
+const ROUND_TRIPS_TO_A_PLACE: u32 = 5;
 
 /// Judges P9.
 pub struct Fairness;
@@ -30,10 +36,25 @@ impl Checker for Fairness {
         }
         let operations = history.operations();
         let placed = placed(history, operations);
+        let troubles = history.troubles();
+        if let Some((first, winner)) = passed_by(history, operations) {
+            return Finding::Violation(Witness {
+                at: winner.ended,
+                until: None,
+                grants: vec![winner.op],
+                message: format!(
+                    "{} had been waiting since {} when {} asked at {}, but the latter was granted the lock at {}",
+                    first.actor,
+                    seconds(first.asked.at),
+                    winner.actor,
+                    seconds(winner.asked.at),
+                    seconds(winner.ended.at)
+                ),
+            });
+        }
         if placed.is_empty() {
             return Finding::Unknown("nobody was queued");
         }
-        let troubles = history.troubles();
         let overtaken = placed.iter().find_map(|first| {
             let later = placed.iter().filter(|other| first.since < other.since);
             let mut later = later.filter(|other| other.it.outcome == Outcome::Ok);
@@ -66,6 +87,29 @@ impl Checker for Fairness {
             ),
         })
     }
+}
+
+/// One who waited, and one who called later than it takes to get a place and was granted the lock before.
+fn passed_by<'a>(
+    history: &Reading<'_>,
+    operations: &'a [Operation],
+) -> Option<(&'a Operation, &'a Operation)> {
+    let troubles = history.troubles();
+    let takes_place = history.terms.round_trips(ROUND_TRIPS_TO_A_PLACE);
+    let waits =
+        |it: &&Operation| matches!(it.call, Call::Acquire { mode, .. } if mode.is_exclusive());
+    operations.iter().filter(waits).find_map(|first| {
+        let since = first.asked.at;
+        let winner = operations.iter().find(|it| {
+            let takes = it.call.mode().is_some_and(|mode| mode.is_exclusive());
+            let won = takes && it.outcome == Outcome::Ok && it.actor != first.actor;
+            let known = it.ended.at + history.terms.round_trips(1);
+            won && since + takes_place < it.asked.at
+                && known < first.ended.at
+                && troubles.calm(first.actor.host, since, known)
+        })?;
+        Some((first, winner))
+    })
 }
 
 /// Who got a place, where only one acquisition of a process can have got it.
@@ -159,7 +203,7 @@ mod tests {
         let waits_in_another_task = What::Invoke {
             op: 3,
             actor: crate::history::Actor { host: 0, task: 1 },
-            call: crate::history::Call::Acquire {
+            call: Call::Acquire {
                 mode: crate::history::Mode::Exclusive,
                 wait: s(60),
             },
@@ -179,6 +223,21 @@ mod tests {
         let mut late = entries(unknown);
         late.insert(0, (1, tries(1, 0)));
         assert_eq!(check(late), Finding::Valid);
+    }
+
+    #[test]
+    fn who_has_waited_for_long_comes_first_whatever_the_queue_shows() {
+        let passed_by = |asked, more: Vec<(u64, What)>| {
+            let begin = vec![(1, waits(1, 0, 60)), (asked, waits(2, 1, 60))];
+            let end = vec![(9, granted(2, Some(19))), (29, granted(1, Some(39)))];
+            check(begin.into_iter().chain(more).chain(end).collect())
+                .witness()
+                .is_some()
+        };
+        assert!(passed_by(2, vec![]));
+        assert!(!passed_by(1, vec![]));
+        let slept = vec![(5, What::Pause { host: 0 }), (6, What::Resume { host: 0 })];
+        assert!(!passed_by(2, slept));
     }
 
     #[test]

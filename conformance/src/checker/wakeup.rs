@@ -12,7 +12,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Call, Cause, History, Moment, Operation, Reading, Tokens, Troubles},
+    history::{Call, Cause, History, Life, Moment, Operation, Reading, Tokens, Troubles},
     scenario::Topology,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -127,7 +127,8 @@ fn untold(
     let known = free.iter().filter(|free| match free.by {
         Cause::Client(_) => true,
         Cause::Server => {
-            history.terms.hold == Duration::ZERO && !shared(history.tokens(), waiter, free)
+            let tokens = history.tokens();
+            !shared(tokens, waiter, free) && !hastened(tokens, waiter, free)
         }
         Cause::Fault => false,
     });
@@ -147,6 +148,17 @@ fn shared(tokens: &Tokens<'_>, waiter: &Operation, free: &Free) -> bool {
         let mut others = tokens.lives.iter().filter(|it| it.token != life.token);
         others.any(|it| it.stood(life.gone.0))
     })
+}
+
+/// Whether a holder brought its end forward while somebody waited, as a release does that leaves a lock taken for a
+/// while: the waiter may have been told of a later one.
+fn hastened(tokens: &Tokens<'_>, waiter: &Operation, free: &Free) -> bool {
+    let ends = |life: &Life<'_>| {
+        let steps = life.expiries.windows(2);
+        let mut sooner = steps.filter(|step| step[1].2 < step[0].2);
+        sooner.any(|step| waiter.asked < step[1].0 && step[1].0.at <= free.from)
+    };
+    tokens.lives.iter().any(ends)
 }
 
 /// From when on a waiter can be expected to know that the lock is free.
@@ -326,6 +338,26 @@ mod tests {
         };
         assert!(taken(12));
         assert!(!taken(13));
+    }
+
+    #[test]
+    fn who_waits_need_not_know_that_an_end_was_brought_forward() {
+        let taken_late = |ends: [u64; 2]| {
+            let mut history = history(vec![
+                (0, stores(0, "a", Some(ends[0]))),
+                (1, waits_for(1)),
+                (5, stores(0, "a", Some(ends[1]))),
+            ]);
+            let at = s(ends[1]) + Duration::from_millis(99);
+            history.push(at, stores(1, "b", Some(25)));
+            history.push(at, granted(1, Some(22)));
+            history.lease = s(12);
+            (history.terms.wake, history.terms.tells) = (Some(s(2)), true);
+            history.terms.hold = s(1);
+            WakeUp.check(&history) != Finding::Valid
+        };
+        assert!(!taken_late([12, 6]));
+        assert!(taken_late([6, 12]), "a lease that was extended");
     }
 
     #[test]

@@ -27,6 +27,11 @@ impl Client {
         Self { hold, ..self }
     }
 
+    /// Which client process it is.
+    pub(super) fn number(&self) -> u8 {
+        self.host.id()
+    }
+
     /// The manager of the first node.
     pub(super) fn locks(&self) -> LockManager {
         self.locks_on(0)
