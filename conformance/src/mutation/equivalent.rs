@@ -156,11 +156,12 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "`2` for `1`",
         UNASKED,
     ),
+    same("Takes permits", "return -1", "`2` for `1`", NEGATIVE),
     same(
-        "Takes permits",
+        "Takes all of several locks",
         "return -1",
         "`2` for `1`",
-        "whatever is negative says that the time is not known",
+        NEGATIVE,
     ),
     same(
         "",
@@ -219,7 +220,7 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "Takes all of several locks",
-        "wait = (ttl < 0 or wait == -1) and -1 or math.max(wait or 0, ttl)",
+        "wait = math.max(wait or 0, ttl)",
         "`1` for `0`",
         SPREAD,
     ),
@@ -302,6 +303,7 @@ const UNASKED: &str =
     "this script asks for the first thing only that the function tells, and this is not it";
 const ONCE: &str = "a token is in the queue once at most: it is removed before it is put there";
 
+const NEGATIVE: &str = "whatever is negative says that the time is not known";
 const HIGHER: &str = "the number is higher than it need be, and the next one is higher still: numbers that nobody is told of are \
                       passed over at any time";
 const SPREAD: &str =

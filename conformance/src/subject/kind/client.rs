@@ -49,6 +49,11 @@ impl Client {
             .build()
     }
 
+    /// So long is a part of the lease.
+    pub(super) fn part_of_lease(&self, share: u32) -> Duration {
+        self.lease / share
+    }
+
     /// How long a request may take.
     pub(super) fn reply_timeout(&self) -> Duration {
         self.host.request_timeout()

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     backend::View,
     history::{Kind, Mode, Stored},
-    subject::{Fencing, NotOffered, Suspect, boxed},
+    subject::{Fencing, NotOffered, Promises, Suspect, boxed},
 };
 use redouble_lock::{Kind as LockKind, Lock, LockError};
 use std::{collections::BTreeMap, time::Duration};
@@ -66,20 +66,33 @@ impl<K: LockKind<Guard: Grant>> Takes for Striped<K> {
     }
 }
 
+/// Waiters look again less often than elsewhere, so it shows whether they are told.
+const LOOKS_PER_LEASE: u32 = 4;
+
+const fn striped() -> Promises {
+    promises(Kind::ReadWrite).waiting(Some(LOOKS_PER_LEASE))
+}
+
+fn poll(client: &Client) -> Duration {
+    client.part_of_lease(LOOKS_PER_LEASE)
+}
+
 pub(in crate::subject) fn multi() -> Box<dyn Suspect> {
-    let lock = Ours::new("multi", promises(Kind::ReadWrite), |client, key| {
+    let lock = Ours::new("multi", striped(), |client, key| {
         Striped::new(client, key, |keys| {
-            Ok(client.options(client.locks().multi(keys)?).build())
+            let lock = client.options(client.locks().multi(keys)?);
+            Ok(lock.foreign_poll(poll(client)).build())
         })
     });
     boxed(lock.storing(tokens))
 }
 
 pub(in crate::subject) fn fenced_multi() -> Box<dyn Suspect> {
-    let promises = promises(Kind::ReadWrite).with_fencing(Fencing::Lasting);
+    let promises = striped().with_fencing(Fencing::Lasting);
     let lock = Ours::new("fenced-multi", promises, |client, key| {
         Striped::new(client, key, |keys| {
-            Ok(client.options(client.locks().fenced_multi(keys)?).build())
+            let lock = client.options(client.locks().fenced_multi(keys)?);
+            Ok(lock.foreign_poll(poll(client)).build())
         })
     });
     boxed(lock.storing(tokens).holding())

@@ -1,14 +1,17 @@
 -- Takes all of several locks or none. Some or all may already be ours.
 -- KEYS the locks, ARGV[3] of them   ARGV[1] the token   ARGV[2] the lease in ms
 -- Returns the longest remaining TTL in ms of those that others hold, -1 if one has none, and takes nothing;
--- else nothing.
+-- else takes all and returns nothing.
 local function take()
   local wait
   for i = 1, tonumber(ARGV[3]) do
     local holder = redis.call('GET', KEYS[i])
     if holder and holder ~= ARGV[1] then
       local ttl = redis.call('PTTL', KEYS[i])
-      wait = (ttl < 0 or wait == -1) and -1 or math.max(wait or 0, ttl)
+      if ttl < 0 then
+        return -1
+      end
+      wait = math.max(wait or 0, ttl)
     end
   end
   if wait then
