@@ -230,8 +230,6 @@ pub(super) const ALL: &[Fixed] = &[
             fault(1, 1, Fault::Evict { node: 0 }),
             renews(4, A),
             releases(5, A),
-            takes(7, B, 3),
-            releases(8, B),
         ],
     },
     Fixed {

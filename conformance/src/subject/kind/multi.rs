@@ -67,7 +67,7 @@ impl<K: LockKind<Guard: Grant>> Takes for Striped<K> {
 }
 
 /// Waiters look again less often than elsewhere, so it shows whether they are told.
-const LOOKS_PER_LEASE: u32 = 4;
+const LOOKS_PER_LEASE: u32 = 2;
 
 const fn striped() -> Promises {
     promises(Kind::ReadWrite).waiting(Some(LOOKS_PER_LEASE))
