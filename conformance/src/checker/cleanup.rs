@@ -3,12 +3,15 @@
 //! may stay.
 //!
 //! Where something was wrong for a client shortly before, two request timeouts are given for it to be
-//! made good. What a dead process left behind is its lease's business, and so is a request that arrives
+//! made good. What a dead process left behind is its lease's business if it has an end, and so is a request that arrives
 //! more than a lease after it was sent. But whoever takes the lock next, and was not hindered, clears away what is
 //! over.
+//!
+//! Where waiters are served in order, who has been dead for more than a lease makes room in the queue for whoever comes
+//! next, and who was granted the lock waits no more.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Cause, History, Life, Moment, Reading, Stored, What};
+use crate::history::{Actor, Cause, History, Life, Moment, Reading, Stored, Trouble, What};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -31,7 +34,7 @@ impl Checker for CleanUp {
     }
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
-        if let Some(witness) = stepped_over(history) {
+        if let Some(witness) = stepped_over(history).or_else(|| in_the_queue(history)) {
             return Finding::Violation(witness);
         }
         let looks = looks(history);
@@ -117,19 +120,83 @@ fn looks(history: &History) -> Vec<Look<'_>> {
         dead |= matches!(what, What::Crash { .. } | What::Panic { .. });
         if let What::Remains {
             keys,
+            endless,
             subscriptions,
             tasks,
         } = what
         {
             looks.push(Look {
                 at,
-                keys: if dead { &[] } else { keys },
+                keys: if dead { endless } else { keys },
                 subscriptions: *subscriptions,
                 tasks: *tasks,
             });
         }
     }
     looks
+}
+
+/// Somebody who is in the queue and should not be.
+fn in_the_queue(history: &Reading<'_>) -> Option<Witness> {
+    if !history.terms.fair {
+        return None;
+    }
+    let dead = || {
+        let (at, host) = dead_in_the_queue(history)?;
+        let says = "was still in the queue when another got a place, dead for more than a lease";
+        Some((at, host, says))
+    };
+    let holder = || {
+        let (at, host) = holder_in_the_queue(history)?;
+        Some((at, host, "was granted the lock and stayed in the queue"))
+    };
+    let (at, host, says) = dead().or_else(holder)?;
+    Some(Witness {
+        at,
+        until: None,
+        grants: vec![],
+        message: format!("at {} {} {says}", seconds(at.at), Actor::on(host)),
+    })
+}
+
+/// When somebody got a place in a queue in which there was one who had died long before, and who that was.
+fn dead_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
+    let (queued, troubles) = (history.queued(), history.troubles());
+    // What had been sent when its process died has arrived, and whoever hears of its death knows the time.
+    let late = history.lease + history.terms.round_trips(1);
+    let died = |host: u8, from: Moment| {
+        let crashed = history.iter().filter(move |&(at, what)| {
+            matches!(what, What::Crash { host: of } if *of == host) && from < at
+        });
+        crashed.map(|(at, _)| at.at).next()
+    };
+    let wrong = [Trouble::Messages, Trouble::ServerClock];
+    queued.lives.iter().find_map(|dead| {
+        let host = dead.owner?;
+        let by = died(host, dead.from)?.saturating_add(late);
+        let newcomer = queued.lives.iter().find(|it| {
+            let comes = it.owner.is_some_and(|of| of != host) && by < it.from.at;
+            let meets = it.node == dead.node && it.from < dead.gone.0;
+            comes && meets && !troubles.any(&wrong, host, dead.from.at, it.from.at)
+        })?;
+        Some((newcomer.from, host))
+    })
+}
+
+/// When somebody was told of a grant while it was in the queue, and who that was.
+fn holder_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
+    let (tokens, queued) = (history.tokens(), history.queued());
+    history.beliefs().iter().find_map(|belief| {
+        let mut theirs = tokens.of_grant(belief);
+        let waits = theirs.any(|held| {
+            let mut places = queued.lives.iter();
+            places.any(|place| {
+                let same = place.token == held.token && place.node == held.node;
+                same && place.from < belief.from && belief.from < place.gone.0
+            })
+        });
+        waits.then_some((belief.from, belief.actor.host))
+    })
 }
 
 /// Whether all that stands may have been put there by requests that were held up for more than a lease.
@@ -186,6 +253,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
+        history::Cause,
         scenario::{Fault, Lost},
     };
 
@@ -200,6 +268,7 @@ mod tests {
     fn remains(keys: &[&str], subscriptions: usize, tasks: usize) -> What {
         What::Remains {
             keys: keys.iter().map(|key| key.as_bytes().to_vec()).collect(),
+            endless: vec![],
             subscriptions,
             tasks,
         }
@@ -333,5 +402,60 @@ mod tests {
         };
         assert!(crashed(remains(&["lock"], 0, 0)));
         assert!(!crashed(remains(&["lock"], 0, 1)));
+        let without_an_end = What::Remains {
+            keys: vec![b"lock".to_vec()],
+            endless: vec![b"lock".to_vec()],
+            subscriptions: 0,
+            tasks: 0,
+        };
+        assert!(!crashed(without_an_end));
+    }
+
+    fn queue(host: u8, waiting: &[&str]) -> What {
+        What::Queue {
+            node: 0,
+            cause: Cause::Client(host),
+            waiting: waiting.iter().map(|it| it.as_bytes().to_vec()).collect(),
+        }
+    }
+
+    fn in_order(entries: Vec<(u64, What)>) -> bool {
+        let mut history = history(entries);
+        (history.lease, history.terms.fair) = (s(12), true);
+        in_the_queue(&Reading::of(&history)).is_none()
+    }
+
+    #[test]
+    fn the_dead_make_room_for_whoever_comes_next() {
+        let next = |at, more: Vec<(u64, What)>, waiting: &[&str]| {
+            let begin = vec![
+                (1, waits(1, 0, 60)),
+                (2, queue(0, &["a"])),
+                (3, What::Crash { host: 0 }),
+            ];
+            let end = vec![(at, waits(2, 1, 60)), (at, queue(1, waiting))];
+            in_order(begin.into_iter().chain(more).chain(end).collect())
+        };
+        assert!(next(15, vec![], &["a", "b"]));
+        assert!(!next(16, vec![], &["a", "b"]));
+        assert!(next(16, vec![], &["b"]));
+        let fault = Fault::NodePause { node: 0 };
+        let paused = vec![(4, What::Strikes { fault }), (5, What::Heals { fault })];
+        assert!(next(16, paused, &["a", "b"]));
+    }
+
+    #[test]
+    fn who_was_granted_the_lock_has_left_the_queue() {
+        let granted_with = |then: &[&str]| {
+            in_order(vec![
+                (1, waits(1, 0, 60)),
+                (2, queue(0, &["a", "b"])),
+                (3, stores(0, "a", Some(15))),
+                (3, queue(0, then)),
+                (4, granted(1, Some(14))),
+            ])
+        };
+        assert!(granted_with(&["b"]));
+        assert!(!granted_with(&["a", "b"]));
     }
 }

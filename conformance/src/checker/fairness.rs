@@ -4,9 +4,15 @@
 //! Places are judged for locks that promise it, from the queue as the server was seen to keep it. A waiter that
 //! was not heard all the time from its place on, or gave up, has lost its turn. Who shares a lock with
 //! others is not judged against them.
+//!
+//! Whoever has waited for some round trips with nothing wrong has a place, whatever the queue shows: who calls only
+//! then is granted later.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Moment, Operation, Outcome, Reading};
+use crate::history::{Call, Moment, Operation, Outcome, Reading};
+
+/// To connect, to send a script that the server does not know yet, to ask.
+const ROUND_TRIPS_TO_A_PLACE: u32 = 5;
 
 /// Judges P9.
 pub struct Fairness;
@@ -34,10 +40,25 @@ impl Checker for Fairness {
         }
         let operations = history.operations();
         let placed = placed(history, operations);
+        let troubles = history.troubles();
+        if let Some((first, winner)) = passed_by(history, operations) {
+            return Finding::Violation(Witness {
+                at: winner.ended,
+                until: None,
+                grants: vec![winner.op],
+                message: format!(
+                    "{} had been waiting since {} when {} asked at {}, but the latter was granted the lock at {}",
+                    first.actor,
+                    seconds(first.asked.at),
+                    winner.actor,
+                    seconds(winner.asked.at),
+                    seconds(winner.ended.at)
+                ),
+            });
+        }
         if placed.is_empty() {
             return Finding::Unknown("nobody was queued");
         }
-        let troubles = history.troubles();
         let overtaken = placed.iter().find_map(|first| {
             let later = placed.iter().filter(|other| first.since < other.since);
             let mut later = later.filter(|other| other.it.outcome == Outcome::Ok);
@@ -114,6 +135,29 @@ fn passed_over(history: &Reading<'_>) -> Option<Witness> {
     })
 }
 
+/// One who waited, and one who called later than it takes to get a place and was granted the lock before.
+fn passed_by<'a>(
+    history: &Reading<'_>,
+    operations: &'a [Operation],
+) -> Option<(&'a Operation, &'a Operation)> {
+    let troubles = history.troubles();
+    let takes_place = history.terms.round_trips(ROUND_TRIPS_TO_A_PLACE);
+    let waits =
+        |it: &&Operation| matches!(it.call, Call::Acquire { mode, .. } if mode.is_exclusive());
+    operations.iter().filter(waits).find_map(|first| {
+        let since = first.asked.at;
+        let winner = operations.iter().find(|it| {
+            let takes = it.call.mode().is_some_and(|mode| mode.is_exclusive());
+            let won = takes && it.outcome == Outcome::Ok && it.actor != first.actor;
+            let known = it.ended.at.saturating_add(history.terms.round_trips(1));
+            won && since + takes_place < it.asked.at
+                && known < first.ended.at
+                && troubles.calm(first.actor.host, since, known)
+        })?;
+        Some((first, winner))
+    })
+}
+
 /// Who got a place, where only one acquisition of a process can have got it.
 fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<'a>> {
     let queued = history.queued();
@@ -159,6 +203,8 @@ mod tests {
     fn check(entries: Vec<(u64, What)>) -> Finding {
         let mut history = history(entries);
         history.terms.fair = true;
+        // Five round trips take 10 s.
+        history.terms.latency = s(1);
         Fairness.check(&history)
     }
 
@@ -205,7 +251,7 @@ mod tests {
         let waits_in_another_task = What::Invoke {
             op: 3,
             actor: crate::history::Actor { host: 0, task: 1 },
-            call: crate::history::Call::Acquire {
+            call: Call::Acquire {
                 mode: crate::history::Mode::Exclusive,
                 wait: s(60),
             },
@@ -231,7 +277,7 @@ mod tests {
         What::Invoke {
             op,
             actor: crate::history::Actor { host, task: 0 },
-            call: crate::history::Call::Acquire {
+            call: Call::Acquire {
                 mode: crate::history::Mode::Shared,
                 wait: s(60),
             },
@@ -290,6 +336,21 @@ mod tests {
         assert_eq!(all((4, waits(9, 2, 60))), Finding::Valid);
         assert_eq!(all((4, reads(9, 1))), Finding::Valid);
         assert_eq!(all((6, What::Pause { host: 1 })), Finding::Valid);
+    }
+
+    #[test]
+    fn who_has_waited_for_long_comes_first_whatever_the_queue_shows() {
+        let passed_by = |asked, more: Vec<(u64, What)>| {
+            let begin = vec![(1, waits(1, 0, 60)), (asked, waits(2, 1, 60))];
+            let end = vec![(13, granted(2, Some(22))), (29, granted(1, Some(39)))];
+            check(begin.into_iter().chain(more).chain(end).collect())
+                .witness()
+                .is_some()
+        };
+        assert!(passed_by(12, vec![]));
+        assert!(!passed_by(11, vec![]));
+        let slept = vec![(5, What::Pause { host: 0 }), (6, What::Resume { host: 0 })];
+        assert!(!passed_by(12, slept));
     }
 
     #[test]

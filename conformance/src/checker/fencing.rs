@@ -4,10 +4,10 @@
 //! Grants that were asked for at the same time are in no order, whatever the order of their
 //! replies. A holder whose deadline has passed cannot know whether it still holds at the server, so
 //! taking the lock again may give it the same token or a higher one; so may one that finds out by
-//! taking it again that the lock is lost.
+//! taking it again that the lock is lost. Those who share a lock with each other exclude nobody by their order, and have none.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, History, Moment, OpId, Reading, What};
+use crate::history::{Belief, History, Mode, Moment, OpId, Reading, What};
 use std::collections::BTreeMap;
 
 /// Judges P3.
@@ -38,7 +38,8 @@ impl Checker for Fencing {
                 .iter()
                 .any(|held| theirs(held) && holds(held, late.asked));
             let foe = fenced.iter().find(|&&(early, had)| {
-                let order = early.from < late.asked;
+                let apart = early.mode != Mode::Shared || late.mode != Mode::Shared;
+                let order = apart && early.from < late.asked;
                 let right = if !(theirs(early) && again) {
                     had < got
                 } else if holds(early, late.asked)
@@ -148,6 +149,27 @@ mod tests {
         assert_eq!(verdict(one_after_the_other(7, 8), false), None);
         assert_eq!(verdict(one_after_the_other(7, 7), false), Some(vec![1, 3]));
         assert_eq!(verdict(one_after_the_other(7, 6), false), Some(vec![1, 3]));
+    }
+
+    #[test]
+    fn readers_are_in_order_with_writers_alone() {
+        let asks = |op, host, mode| What::Invoke {
+            op,
+            actor: crate::history::Actor::on(host),
+            call: crate::history::Call::Try { mode },
+        };
+        let falls = |first, second| {
+            let entries = vec![
+                (0, asks(1, 0, first)),
+                (1, fenced(1, 9, 7)),
+                (3, asks(2, 1, second)),
+                (4, fenced(2, 12, 6)),
+            ];
+            verdict(entries, false).is_some()
+        };
+        assert!(!falls(Mode::Shared, Mode::Shared));
+        assert!(falls(Mode::Shared, Mode::Exclusive));
+        assert!(falls(Mode::Exclusive, Mode::Shared));
     }
 
     #[test]

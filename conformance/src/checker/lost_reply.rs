@@ -8,7 +8,7 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{
-        History, Life, Moment, Operation, Outcome, Reading, Refusal, Tokens, Troubles, What,
+        Call, History, Life, Moment, Operation, Outcome, Reading, Refusal, Tokens, Troubles, What,
     },
     scenario::{Lost, Topology},
 };
@@ -39,13 +39,30 @@ impl Checker for LostReply {
             };
             Some((at, host))
         });
-        let mut delays = cuts.filter_map(|(at, host)| {
+        let ghosts = cuts.filter_map(|(at, host)| {
             let (asker, ghost) = ghost(operations, tokens, host, at)?;
             // One of several cuts has hit the retry, perhaps, or as many nodes as make a round fail.
-            let since = asker.asked.at;
-            if breaks(history, host, since, at.at) > 1 {
-                return None;
-            }
+            let alone = breaks(history, host, asker.asked.at, at.at) <= 1;
+            alone.then_some((at, asker, ghost))
+        });
+        let ghosts: Vec<_> = ghosts.collect();
+        let failed = ghosts
+            .iter()
+            .find(|(at, asker, _)| gives_up(history, troubles, asker, *at));
+        if let Some((at, asker, _)) = failed {
+            return Finding::Violation(Witness {
+                at: asker.ended,
+                until: None,
+                grants: vec![],
+                message: format!(
+                    "the reply to {} was lost at {}, and at {} the call ended in an error with time left to ask again",
+                    asker.actor,
+                    seconds(at.at),
+                    seconds(asker.ended.at)
+                ),
+            });
+        }
+        let mut delays = ghosts.into_iter().filter_map(|(at, asker, ghost)| {
             let retries = operations.iter().filter(|it| {
                 let later = it.op == asker.op || it.asked > asker.asked;
                 it.actor == asker.actor && it.call.acquires() && later
@@ -91,6 +108,26 @@ fn ghost<'a>(
     let mut ghosts = tokens.put_by(asker, operations, then);
     let ghost = ghosts.find(|it| it.stood(then))?;
     Some((asker, ghost))
+}
+
+/// Whether a call ended in an error after its reply was lost, although nothing else was wrong and there was time to ask
+/// again. Of a lock on one server that promises an answer.
+fn gives_up(history: &History, troubles: &Troubles, asker: &Operation, cut: Moment) -> bool {
+    let alone = matches!(history.topology, Topology::Nodes(0 | 1));
+    let error = matches!(
+        asker.outcome,
+        Outcome::Unknown | Outcome::Fail(Refusal::Other)
+    );
+    let wait = if let Call::Acquire { wait, .. } = asker.call {
+        wait
+    } else {
+        Duration::ZERO
+    };
+    let (host, until) = (asker.actor.host, asker.asked.at + wait);
+    let in_time = cut.at + trips(history) < until + history.request_timeout();
+    let after_the_cut = cut.at + Duration::from_nanos(1);
+    let well = || troubles.calm(host, after_the_cut, asker.ended.at);
+    history.terms.answers && alone && error && in_time && well()
 }
 
 /// How many connections of a process broke in a span.
@@ -183,6 +220,26 @@ mod tests {
     }
 
     #[test]
+    fn a_call_with_time_left_asks_again() {
+        let ends = |with: What, more: Vec<(u64, What)>| {
+            let begin = vec![
+                (1, waits(1, 0, 30)),
+                (2, stores(0, "a", Some(12))),
+                (3, cut()),
+            ];
+            let entries = begin.into_iter().chain(more).chain([(5, with)]);
+            let mut history = history(entries.collect());
+            (history.terms.latency, history.terms.answers) = (s(1), true);
+            LostReply.check(&history) == Finding::Valid
+        };
+        assert!(ends(granted(1, Some(12)), vec![]));
+        assert!(!ends(unknown(1), vec![]));
+        assert!(ends(unknown(1), vec![(4, cut())]));
+        let why = Refusal::Other;
+        assert!(!ends(What::Fail { op: 1, why }, vec![]));
+    }
+
+    #[test]
     fn the_second_of_two_cuts_has_hit_the_retry() {
         assert!(passes(vec![
             (1, waits(1, 0, 30)),
@@ -226,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_another_task_may_have_put_there_is_no_ghost() {
-        let call = crate::history::Call::Try {
+        let call = Call::Try {
             mode: crate::history::Mode::Exclusive,
         };
         let actor = crate::history::Actor { host: 0, task: 1 };

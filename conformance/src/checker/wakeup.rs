@@ -12,7 +12,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Call, Cause, History, Moment, Operation, Reading, Tokens, Troubles},
+    history::{Call, Cause, History, Life, Moment, Operation, Reading, Tokens, Troubles},
     scenario::Topology,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -127,7 +127,7 @@ fn untold(
     let known = free.iter().filter(|free| match free.by {
         Cause::Client(_) => true,
         Cause::Server => {
-            history.terms.hold == Duration::ZERO && !shared(history.tokens(), waiter, free)
+            !shared(history.tokens(), waiter, free) && !hastened(history, operations, waiter, free)
         }
         Cause::Fault => false,
     });
@@ -147,6 +147,28 @@ fn shared(tokens: &Tokens<'_>, waiter: &Operation, free: &Free) -> bool {
         let mut others = tokens.lives.iter().filter(|it| it.token != life.token);
         others.any(|it| it.stood(life.gone.0))
     })
+}
+
+/// Whether a holder brought its end forward while somebody waited, as a release does that leaves a lock taken for a
+/// while: the waiter may have been told of a later one, or in a queue whoever was in front of it.
+fn hastened(
+    history: &Reading<'_>,
+    operations: &[Operation],
+    waiter: &Operation,
+    free: &Free,
+) -> bool {
+    let in_a_queue = !history.queued().lives.is_empty();
+    let waits = |at: Moment| {
+        let may_count = |it: &Operation| in_a_queue || it.op == waiter.op;
+        let mut others = operations.iter().filter(|it| it.call.acquires());
+        others.any(|it| may_count(it) && it.asked < at && at < it.ended)
+    };
+    let ends = |life: &Life<'_>| {
+        let steps = life.expiries.windows(2);
+        let mut sooner = steps.filter(|step| step[1].2 < step[0].2);
+        sooner.any(|step| step[1].0.at <= free.from && waits(step[1].0))
+    };
+    history.tokens().lives.iter().any(ends)
 }
 
 /// From when on a waiter can be expected to know that the lock is free.
@@ -326,6 +348,39 @@ mod tests {
         };
         assert!(taken(12));
         assert!(!taken(13));
+    }
+
+    #[test]
+    fn who_waits_need_not_know_that_an_end_was_brought_forward() {
+        let taken_late = |ends: [u64; 2], asked, queued| {
+            let mut entries = vec![
+                (0, stores(0, "a", Some(ends[0]))),
+                (1, waits(2, 2, 50)),
+                (4, stores(0, "a", Some(ends[1]))),
+                (asked, waits_for(1)),
+            ];
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            if queued {
+                let what = What::Queue {
+                    node: 0,
+                    cause: Cause::Client(2),
+                    waiting: vec![b"c".to_vec()],
+                };
+                history.push(s(5), what);
+            }
+            let at = s(ends[1]) + Duration::from_millis(99);
+            history.push(at, stores(1, "b", Some(25)));
+            history.push(at, granted(1, Some(22)));
+            history.lease = s(12);
+            (history.terms.wake, history.terms.tells) = (Some(s(2)), true);
+            history.terms.hold = s(1);
+            WakeUp.check(&history) != Finding::Valid
+        };
+        assert!(!taken_late([12, 6], 1, false));
+        assert!(taken_late([6, 12], 1, false), "a lease that was extended");
+        assert!(taken_late([12, 6], 5, false), "it came later");
+        assert!(!taken_late([12, 6], 5, true), "behind one who was there");
     }
 
     #[test]

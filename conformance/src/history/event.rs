@@ -359,6 +359,8 @@ pub enum What {
     Remains {
         /// Keys of any node, those left out that may stay.
         keys: Vec<Vec<u8>>,
+        /// Those of them that have no end although the lock gives each key one.
+        endless: Vec<Vec<u8>>,
         /// Channels and patterns that are still listened to.
         subscriptions: usize,
         /// Tasks of client processes that still run, the drivers of open connections left out.

@@ -108,11 +108,12 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "`1` for `0`",
         LONG_AGO,
     ),
+    same("Takes permits", "return -1", "`2` for `1`", NEGATIVE),
     same(
-        "Takes permits",
+        "Takes all of several locks",
         "return -1",
         "`2` for `1`",
-        "whatever is negative says that the time is not known",
+        NEGATIVE,
     ),
     same(
         "",
@@ -125,6 +126,115 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "redis.call('LREM', KEYS[2], 0, ARGV[1])",
         "`1` for `0`",
         ONCE,
+    ),
+    same(
+        "",
+        "local fence = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])",
+        "`2` for `1`",
+        HIGHER,
+    ),
+    same(
+        "",
+        "local fence = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])",
+        "`1000001` for `1000000`",
+        HIGHER,
+    ),
+    same(
+        "",
+        "if again and last then",
+        "`false` for `again and last`",
+        HIGHER,
+    ),
+    same(
+        "",
+        "return grant(4, tonumber(ARGV[4]), true)",
+        "`false` for `true`",
+        HIGHER,
+    ),
+    same("", "local highest = 0", "`1` for `0`", LONG_AGO),
+    same(
+        "",
+        "highest = math.max(highest, tonumber(redis.call('GET', KEYS[i]) or 0))",
+        "`1` for `0`",
+        LONG_AGO,
+    ),
+    same(
+        "",
+        "local fence = math.max(highest + 1, time[1] * 1000000 + time[2])",
+        "`2` for `1`",
+        HIGHER,
+    ),
+    same(
+        "",
+        "local fence = math.max(highest + 1, time[1] * 1000000 + time[2])",
+        "`1000001` for `1000000`",
+        HIGHER,
+    ),
+    same(
+        "Takes all of several locks",
+        "wait = math.max(wait or 0, ttl)",
+        "`1` for `0`",
+        SPREAD,
+    ),
+    same(
+        "Takes a lock that may already be ours, or a place",
+        "return time[1] * 1000 + math.floor(time[2] / 1000)",
+        "`1001` for `1000`",
+        TOLERATED,
+    ),
+    same(
+        "Takes a lock that may already be ours, or a place",
+        "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
+        "`~=` for `==`",
+        NO_CLAIM,
+    ),
+    same(
+        "Takes a lock that may already be ours, or a place",
+        "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
+        "`1` for `0`",
+        NO_CLAIM,
+    ),
+    same(
+        "Takes a lock that may already be ours, or a place",
+        "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
+        "`true` for `redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0`",
+        NO_CLAIM,
+    ),
+    same(
+        "Takes a lock that may already be ours, or a place",
+        "if tonumber(waiters[i + 1]) < now then",
+        "`<=` for `<`",
+        MILLISECOND,
+    ),
+    same(
+        "Takes a lock that may already be ours, or a place",
+        "local dead = first and first ~= ARGV[1] and (not alive or tonumber(alive) < now)",
+        "`<=` for `<`",
+        MILLISECOND,
+    ),
+    same(
+        "Takes a lock that may already be ours, or a place",
+        "redis.call('LREM', KEYS[2], 0, ARGV[1])",
+        "without `redis.call('LREM', KEYS[2], 0, ARGV[1])`",
+        "who is in the list is in the hash as well: both are put there, removed and kept together",
+    ),
+    same(
+        "Takes a lock that may already be ours, or a place",
+        "for i = 2, 3 do",
+        "`4` for `3`",
+        "the last number is kept for a day, and it does no harm to keep it for longer",
+    ),
+    same(
+        "Gives back a lock that is still ours, or a place",
+        "if held or waited and redis.call('EXISTS', KEYS[1]) == 0 then",
+        "`true` for `held or waited and redis.call('EXISTS', KEYS[1]) == 0`",
+        ONE_MORE_LOOK,
+    ),
+    same(
+        "Gives back a lock that is still ours, or a place",
+        "if held or waited and redis.call('EXISTS', KEYS[1]) == 0 then",
+        "`or` for `and`",
+        ONE_MORE_LOOK,
     ),
     same(
         "Takes one off",
@@ -229,6 +339,19 @@ const ENDS_NOW: &str = "PEXPIRE with 0 removes the key as DEL does";
 const FOUND: &str = "what SET has just put there is found to be ours, with the whole lease, and the answer is the same";
 const LONG_AGO: &str = "the other number is a time since 1970 and greater than both";
 const ONCE: &str = "a token is in the queue once at most: it is removed before it is put there";
+
+const NEGATIVE: &str = "whatever is negative says that the time is not known";
+const HIGHER: &str = "the number is higher than it need be, and the next one is higher still: numbers that nobody is told of are \
+                      passed over at any time";
+const SPREAD: &str =
+    "who is told a time asks up to five milliseconds after it, or it would meet all others";
+const TOLERATED: &str = "a server's clock may be wrong by far more than a thousandth, see the drift that is allowed for";
+const NO_CLAIM: &str = "who has not asked for so long has no claim to its place, and those who wait look again within a second: \
+                        whoever looks next takes it away";
+const MILLISECOND: &str =
+    "how long a request takes is not known to the millisecond, and nobody asks so late";
+const ONE_MORE_LOOK: &str =
+    "a message more than needed: who is told looks, and is refused as before";
 
 const fn same(
     title: &'static str,

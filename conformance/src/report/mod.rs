@@ -184,6 +184,7 @@ fn notes(history: &History) -> Vec<Note> {
                 keys,
                 subscriptions,
                 tasks,
+                ..
             } => {
                 let names = keys.iter().map(|key| key.escape_ascii().to_string());
                 let names: Vec<String> = names.collect();

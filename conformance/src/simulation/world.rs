@@ -325,20 +325,26 @@ impl World {
         if !done || !servers.observes() || !self.network.is_still() {
             return;
         }
-        let (mut keys, mut subscriptions) = (BTreeSet::new(), 0);
+        let (mut keys, mut endless) = (BTreeSet::new(), BTreeSet::new());
+        let mut subscriptions = 0;
         for node in 0..self.scenario.topology.servers() {
             let Some(view) = servers.view(node) else {
                 continue;
             };
-            keys.extend(view.keys().into_iter().filter(|key| {
-                let endless = || {
-                    let name = std::str::from_utf8(key).unwrap_or_default();
-                    view.data(name)
-                        .is_some_and(|(_, expires)| expires.is_none())
+            for key in view.keys() {
+                let name = std::str::from_utf8(&key).unwrap_or_default();
+                let has_no_end = || {
+                    let data = view.data(name);
+                    data.is_some_and(|(_, expires)| expires.is_none())
                 };
-                let stays = self.subject.outlasts(key);
-                !stays || self.subject.ends(key) && endless()
-            }));
+                let is_endless = self.subject.ends(&key) && has_no_end();
+                if is_endless {
+                    endless.insert(key.clone());
+                }
+                if is_endless || !self.subject.outlasts(&key) {
+                    keys.insert(key);
+                }
+            }
             subscriptions += view.subscriptions();
         }
         // Each connection has a driver, and each actor is a task that waits for the end.
@@ -347,6 +353,7 @@ impl World {
         let actors = actors.filter(|actor| alive.contains(&actor.host)).count();
         let remains = What::Remains {
             keys: keys.into_iter().collect(),
+            endless: endless.into_iter().collect(),
             subscriptions,
             tasks: clients().saturating_sub(self.network.ends() + actors),
         };

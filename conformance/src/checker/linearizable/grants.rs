@@ -58,6 +58,8 @@ pub(super) struct State {
     pub(super) held: Vec<Held>,
     /// The highest fencing token, and whose it is.
     mark: Option<(u64, Actor)>,
+    /// The highest one of those who shared it with nobody: readers are in no order among themselves.
+    alone: Option<u64>,
     /// A grant of the owner of the mark is gone that it did not give back.
     lapsed: bool,
 }
@@ -164,6 +166,9 @@ impl Grants {
             if state.mark.is_none_or(|(mark, _)| mark < fence) {
                 (state.mark, state.lapsed) = (Some((fence, new.actor)), false);
             }
+            if new.mode != Mode::Shared {
+                state.alone = state.alone.max(Some(fence));
+            }
         }
         state.held.push(Held {
             grant: taken,
@@ -193,6 +198,9 @@ impl Grants {
         if let Some(outer) = mine.find_map(|grant| grant.fence) {
             return outer == fence;
         }
+        if new.mode == Mode::Shared {
+            return state.alone.is_none_or(|alone| alone < fence);
+        }
         state.mark.is_none_or(|(mark, of)| {
             let again = self.reentrant && state.lapsed && of == new.actor;
             mark < fence || (again && mark == fence)
@@ -207,6 +215,7 @@ impl Model for Grants {
         State {
             held: Vec::new(),
             mark: None,
+            alone: None,
             lapsed: false,
         }
     }

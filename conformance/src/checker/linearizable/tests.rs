@@ -234,6 +234,27 @@ fn readers_share_and_writers_do_not() {
 }
 
 #[test]
+fn tokens_of_readers_rise_above_those_of_writers_alone() {
+    let one_after_the_other = |modes: [Mode; 2]| {
+        let history = History {
+            kind: Kind::ReadWrite,
+            ..history(vec![
+                (0, takes(1, 0, modes[0])),
+                (1, fenced(1, 9, 8)),
+                (2, releases(2, 0, 1)),
+                (2, done(2)),
+                (3, takes(3, 1, modes[1])),
+                (4, fenced(3, 12, 7)),
+            ])
+        };
+        broken(&history).is_some()
+    };
+    assert!(!one_after_the_other([Mode::Shared, Mode::Shared]));
+    assert!(one_after_the_other([Mode::Shared, Mode::Exclusive]));
+    assert!(one_after_the_other([Mode::Exclusive, Mode::Shared]));
+}
+
+#[test]
 fn permits_are_counted_by_weight() {
     let permits = |weights: &[u32]| {
         let modes: Vec<Mode> = weights.iter().map(|&count| Mode::Permits(count)).collect();

@@ -13,7 +13,7 @@ mod nodes;
 use super::{Event, Fault, Happening, Op, Scenario, Schedule, Topology};
 use crate::{
     history::{Actor, Kind, Mode, OpId},
-    subject::Promises,
+    subject::{Fencing, Promises},
 };
 
 /// The lease in milliseconds: long against the gaps in which a machine does not let us run, short
@@ -49,6 +49,10 @@ enum Fits {
     Replicated,
     /// Locks for readers and writers.
     ReadWrite,
+    /// Those whose waiters are served in order.
+    Fair,
+    /// Those with fencing tokens.
+    Fenced,
     /// Semaphores of so many permits.
     Semaphores(u32),
     /// Latches.
@@ -117,6 +121,8 @@ impl Fits {
             Self::Reentrant => is_lock && promises.reentrant,
             Self::SeveralNodes => is_lock && matches!(promises.topology, Topology::Nodes(2..)),
             Self::Replicated => is_lock && matches!(promises.topology, Topology::Replicated { .. }),
+            Self::Fair => is_lock && promises.fair,
+            Self::Fenced => is_lock && promises.fencing != Fencing::None,
             Self::ReadWrite => promises.kind == Kind::ReadWrite,
             Self::Semaphores(permits) => promises.kind == Kind::Semaphore(permits),
             Self::Latches => matches!(promises.kind, Kind::Latch(_)),

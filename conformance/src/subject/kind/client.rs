@@ -27,6 +27,11 @@ impl Client {
         Self { hold, ..self }
     }
 
+    /// Which client process it is.
+    pub(super) fn number(&self) -> u8 {
+        self.host.id()
+    }
+
     /// The manager of the first node.
     pub(super) fn locks(&self) -> LockManager {
         self.locks_on(0)
@@ -42,6 +47,11 @@ impl Client {
         LockManager::builder(Dialler { host, node })
             .environment(Simulated(self.host.clone()))
             .build()
+    }
+
+    /// So long is a part of the lease.
+    pub(super) fn part_of_lease(&self, share: u32) -> Duration {
+        self.lease / share
     }
 
     /// How long a request may take.

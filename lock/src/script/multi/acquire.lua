@@ -3,5 +3,4 @@
 -- Reply: OK if all of them hold the token now, for at least the lease;
 --        else the longest remaining TTL in ms of those that others hold, -1 if one has none.
 -- Redis 2.6.12 or later.
-local wait = take()
-return wait or redis.status_reply('OK')
+return take() or redis.status_reply('OK')

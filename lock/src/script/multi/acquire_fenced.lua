@@ -1,5 +1,5 @@
--- Takes all of several locks or none, and mints one number for all of them; or finds that they are ours already, with
--- the number of then. Follows now.lua and take.lua.
+-- Takes all of several locks or none, and mints one number for all of them. Some or all may already be ours; the number is
+-- a new one all the same, as nobody was told the one of then. Follows now.lua and take.lua.
 -- KEYS the locks, ARGV[3] of them, and then for each of them its last number
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[4] for how many ms the last numbers are kept after a grant
 -- Reply: [OK, number] if all of them hold the token now, for at least the lease;
@@ -7,19 +7,14 @@
 -- The number is above the last one of each key, and becomes the last one of all: so it is above that of every grant
 -- before that had one of them. It is at least the server's time in microseconds, so it grows on where they were lost.
 -- Redis 3.2 or later.
-local wait, again = take()
+local wait = take()
 if wait then
   return wait
 end
 local count = tonumber(ARGV[3])
-local lowest, highest
+local highest = 0
 for i = count + 1, 2 * count do
-  local last = tonumber(redis.call('GET', KEYS[i]) or 0)
-  lowest = math.min(lowest or last, last)
-  highest = math.max(highest or last, last)
-end
-if again and lowest == highest and highest > 0 then
-  return {redis.status_reply('OK'), highest}
+  highest = math.max(highest, tonumber(redis.call('GET', KEYS[i]) or 0))
 end
 local time = redis.call('TIME')
 local fence = math.max(highest + 1, time[1] * 1000000 + time[2])

@@ -1,17 +1,17 @@
 -- Takes all of several locks or none. Some or all may already be ours.
 -- KEYS the locks, ARGV[3] of them   ARGV[1] the token   ARGV[2] the lease in ms
 -- Returns the longest remaining TTL in ms of those that others hold, -1 if one has none, and takes nothing;
--- else nothing, and whether all of them were ours before.
+-- else takes all and returns nothing.
 local function take()
   local wait
-  local mine = 0
   for i = 1, tonumber(ARGV[3]) do
     local holder = redis.call('GET', KEYS[i])
-    if holder == ARGV[1] then
-      mine = mine + 1
-    elseif holder then
+    if holder and holder ~= ARGV[1] then
       local ttl = redis.call('PTTL', KEYS[i])
-      wait = (ttl < 0 or wait == -1) and -1 or math.max(wait or 0, ttl)
+      if ttl < 0 then
+        return -1
+      end
+      wait = math.max(wait or 0, ttl)
     end
   end
   if wait then
@@ -22,5 +22,4 @@ local function take()
       redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
     end
   end
-  return nil, mine == tonumber(ARGV[3])
 end
