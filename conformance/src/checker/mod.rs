@@ -450,6 +450,7 @@ pub(crate) mod hand_made {
             op,
             deadline: deadline.map(s),
             fence: None,
+            number: None,
         }
     }
 

@@ -154,6 +154,8 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
         fair: promises.fair,
         renews: promises.renews,
         signals: promises.signals,
+        set_up: promises.set_up,
+        anew: promises.anew,
     }
 }
 
@@ -389,6 +391,7 @@ impl World {
                 lock: Arc::clone(&lock),
                 own: OnceCell::new(),
                 grants: Vec::new(),
+                name: None,
             };
             host.spawn(player.play(events));
         }
@@ -403,6 +406,7 @@ impl World {
             lock: Arc::default(),
             own: OnceCell::new(),
             grants: Vec::new(),
+            name: None,
         }
     }
 

@@ -31,6 +31,7 @@ fn fenced(op: OpId, deadline: u64, fence: u64) -> What {
         op,
         deadline: Some(s(deadline)),
         fence: Some(fence),
+        number: None,
     }
 }
 
