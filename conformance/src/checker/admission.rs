@@ -30,8 +30,23 @@ impl Checker for Admission {
             let of_names = forgotten(&asked, |_, _| false);
             of_names.or_else(|| of_all(&asked, places, open_from(history)))
         };
+        let witness = witness.or_else(|| kept(history, places));
         witness.map_or(Finding::Valid, Finding::Violation)
     }
+}
+
+/// A server that keeps more names of those who are in than may be in.
+fn kept(history: &Reading<'_>, places: usize) -> Option<Witness> {
+    history.iter().find_map(|(at, what)| {
+        let What::Queue { waiting, .. } = what else {
+            return None;
+        };
+        let (names, since) = (waiting.len(), seconds(at.at));
+        let message = format!(
+            "at {since} a server had {names} names of those who are in, {places} being all that may"
+        );
+        (names > places).then(|| witness(at, message))
+    })
 }
 
 /// A call of somebody who asks to be let in.
@@ -42,6 +57,8 @@ struct Asked {
     /// Its end; without an answer it may have its effect at any time.
     to: Moment,
     told: Told,
+    /// It may have been sent twice, and one of them may be under way for as long as it likes.
+    astray: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +73,7 @@ enum Told {
 fn asked(history: &Reading<'_>) -> Vec<Asked> {
     let ends = history.ends();
     let calls = history.calls().iter();
-    let asked = calls.filter_map(|(&op, &(from, _, call))| {
+    let asked = calls.filter_map(|(&op, &(from, actor, call))| {
         let name = match call {
             Call::AdmitAgain { of } => of,
             _ if call == Call::Admit => op,
@@ -68,12 +85,14 @@ fn asked(history: &Reading<'_>) -> Vec<Asked> {
             Some((_, What::Fail { .. })) => return None,
             _ => (Moment::NEVER, Told::Nothing),
         };
+        let heard = history.troubles().heard(actor.host, from.at, to.at);
         Some(Asked {
             op,
             name,
             from,
             to,
             told,
+            astray: told == Told::Nothing || !heard,
         })
     });
     asked.collect()
@@ -179,7 +198,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Actor, History, OpId},
+        history::{Actor, Cause, History, OpId, Terms},
     };
 
     fn told(ends: &[fn(OpId) -> What]) -> Option<String> {
@@ -234,6 +253,107 @@ mod tests {
         );
         assert!(told(&[refused]).is_some());
         assert!(told(&[unsure, refused, refused]).is_some());
+    }
+
+    fn calls(op: OpId, call: Call) -> What {
+        let actor = Actor::on(u8::try_from(op).unwrap());
+        What::Invoke { op, actor, call }
+    }
+
+    fn placed(op: OpId, number: u32) -> What {
+        What::Ok {
+            op,
+            deadline: None,
+            fence: None,
+            number: Some(number),
+        }
+    }
+
+    fn broken(entries: Vec<(u64, What)>, terms: impl Fn(&mut Terms)) -> Option<String> {
+        let mut history = History {
+            kind: Kind::Admission(2),
+            ..history(entries)
+        };
+        terms(&mut history.terms);
+        let finding = Admission.check(&history);
+        finding.witness().map(|witness| witness.message.clone())
+    }
+
+    #[test]
+    fn a_name_counts_once_and_is_told_the_same() {
+        let asked = |again: What| {
+            let entries = vec![
+                (1, calls(1, Call::Admit)),
+                (1, placed(1, 1)),
+                (2, calls(2, Call::AdmitAgain { of: 1 })),
+                (2, again),
+                (3, calls(3, Call::Admit)),
+                (3, placed(3, 2)),
+                (4, calls(4, Call::Admit)),
+                (4, refused(4)),
+            ];
+            broken(entries, |_| {})
+        };
+        assert_eq!(asked(placed(2, 1)), None);
+        assert_eq!(asked(unsure(2)), None);
+        assert_eq!(
+            asked(placed(2, 2)).as_deref(),
+            Some("who was told to be in as number 1 was told at 2.000 s to be in as number 2")
+        );
+        assert_eq!(
+            asked(refused(2)).as_deref(),
+            Some("who was told to be in as number 1 was told at 2.000 s to be out")
+        );
+        // Who is refused may ask again, and does not count as another asker.
+        let out = |again: What| {
+            let entries = vec![
+                (1, calls(1, Call::Admit)),
+                (1, refused(1)),
+                (2, calls(2, Call::AdmitAgain { of: 1 })),
+                (2, again),
+            ];
+            broken(entries, |_| {})
+        };
+        assert_eq!(out(placed(2, 1)), None);
+        assert!(out(refused(2)).is_some_and(|it| it.starts_with("1 asked for 2 places")));
+    }
+
+    #[test]
+    fn what_is_not_set_up_has_no_places() {
+        let asked = |set_up: What| {
+            let entries = vec![
+                (1, calls(1, Call::Admit)),
+                (1, refused(1)),
+                (2, calls(2, Call::SetUp)),
+                (2, set_up),
+                (3, calls(3, Call::Admit)),
+                (3, refused(3)),
+            ];
+            broken(entries, |terms| terms.set_up = true)
+        };
+        assert_eq!(asked(unsure(2)), None);
+        assert_eq!(
+            asked(done(2)).as_deref(),
+            Some("1 asked for 2 places: 0 were let in and 0 do not know")
+        );
+        assert!(asked(refused(2)).is_some());
+    }
+
+    #[test]
+    fn a_server_keeps_no_names_of_those_who_are_out() {
+        let keeps = |names: &[&str]| {
+            let queue = What::Queue {
+                node: 0,
+                cause: Cause::Client(0),
+                waiting: names.iter().map(|name| name.as_bytes().to_vec()).collect(),
+            };
+            broken(vec![(1, queue)], |_| {})
+        };
+        assert_eq!(keeps(&["a", "b"]), None);
+        assert_eq!(
+            keeps(&["a", "b", "c"]).as_deref(),
+            Some("at 1.000 s a server had 3 names of those who are in, 2 being all that may")
+        );
     }
 
     #[test]

@@ -119,7 +119,7 @@ mod tests {
             op,
             deadline: Some(s(deadline)),
             fence: Some(fence),
-        number: None,
+            number: None,
         }
     }
 

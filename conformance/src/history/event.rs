@@ -368,7 +368,7 @@ pub enum What {
         node: u8,
         /// Who caused the change.
         cause: Cause,
-        /// The tokens of those who wait, the next one first.
+        /// The tokens of those who wait, the next one first; of a counter, the names of those who are in.
         waiting: Vec<Vec<u8>>,
     },
     /// All calls have returned, nobody holds anything, nothing is under way: what there is now is

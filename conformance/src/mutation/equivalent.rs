@@ -198,12 +198,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "`1` for `0`",
         ONCE,
     ),
-    same(
-        "Takes one off",
-        "redis.call('HSET', KEYS[1], 'done:' .. ARGV[1], 1)",
-        "`2` for `1`",
-        "it is asked whether the field is there, and never what is in it",
-    ),
 ];
 
 const BY_EFFECTS: &str = "since Redis 5 a script is replicated by its effects unless it asks for something else, \

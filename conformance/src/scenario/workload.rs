@@ -170,14 +170,17 @@ impl Workload {
         }
     }
 
-    /// What is done once a round. Where something is to be set up, most begin with that, and some do it again.
+    /// What is done once a round. Where something is to be set up, most begin with that, or nobody does; and
+    /// some do it later.
     fn spaced(&self, cycles: &[Cycle], op: impl Fn(&Cycle) -> Op) -> Vec<(u64, Op)> {
         let (mut at, mut ops) = (0, Vec::new());
+        let first = self.cycles.first().and_then(|cycles| cycles.first());
+        let early = first.is_some_and(|first| first.mode.is_multiple_of(2));
         for (nth, cycle) in cycles.iter().enumerate() {
             at += cycle.gap;
             let sets_up = match nth {
-                0 => !cycle.hold.is_multiple_of(3),
-                _ => cycle.hold.is_multiple_of(6),
+                0 => early && !cycle.hold.is_multiple_of(3),
+                _ => cycle.hold.is_multiple_of(if early { 6 } else { 3 }),
             };
             if self.set_up && sets_up {
                 ops.push((at, Op::SetUp));

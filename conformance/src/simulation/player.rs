@@ -110,7 +110,8 @@ impl Player {
             Op::CancelledRelease { polls } => self.release(id, polls).await,
             Op::Drop => self.drop_guard(id),
             Op::Access => self.access(id).await,
-            Op::SetUp => self.ask(id, Call::SetUp).await,
+            Op::SetUp if self.world.promises.set_up => self.ask(id, Call::SetUp).await,
+            Op::SetUp => {}
             Op::Admit => {
                 self.name = Some(id);
                 self.ask(id, Call::Admit).await;

@@ -206,7 +206,7 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// Who waits for the lock according to a node, the next one first: a token per waiter. For locks
-    /// that keep a queue.
+    /// that keep a queue. For counters that keep them: the names of those who are in.
     fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         let _ = (view, key);
         Vec::new()
@@ -398,12 +398,12 @@ pub const SUBJECTS: &[Row] = &[
     Row {
         make: kind::admission_by_name,
         expected: Expected::Sound,
-        summary: "its counter that lets the first two in and counts each name once",
+        summary: "its counter that lets the first one in and counts each name once",
     },
     Row {
         make: kind::admission_by_name_that_expires,
         expected: Expected::Sound,
-        summary: "the same, which begins anew after a lease",
+        summary: "the same for two, which begins anew after a lease",
     },
     Row {
         make: kind::stock,

@@ -43,8 +43,8 @@ impl Rounds<'_> {
     /// Whether a round may begin between two calls.
     fn begins_between(&self, first: &Asked, later: &Asked) -> bool {
         self.asked.iter().any(|it| {
-            let begins = matches!(it.told, Told::In(None | Some(1)) | Told::Nothing);
-            begins && it.op != first.op && first.from < it.to && it.from < later.to
+            let begins = matches!(it.told, Told::In(None | Some(1))) && first.from < it.to;
+            (begins && it.op != first.op || it.astray) && it.from < later.to
         })
     }
 
@@ -58,7 +58,8 @@ impl Rounds<'_> {
             };
             let since = it.from.at.saturating_sub(self.life + self.leeway);
             let others = self.asked.iter().filter(|other| {
-                other.op != it.op && since <= other.to.at && other.from < it.to
+                let lately = since <= other.to.at || other.astray;
+                other.op != it.op && lately && other.from < it.to
             });
             let (mut taken, mut perhaps) = (BTreeSet::new(), 0);
             for other in others {
@@ -66,9 +67,9 @@ impl Rounds<'_> {
                     Told::In(Some(place)) if usize::try_from(place).is_ok_and(|it| it <= needed) => {
                         taken.insert(place);
                     }
-                    Told::In(None) | Told::Nothing => perhaps += 1,
-                    Told::In(Some(_)) | Told::Out => {}
+                    Told::In(_) | Told::Out | Told::Nothing => {}
                 }
+                perhaps += usize::from(other.astray || other.told == Told::In(None));
             }
             (taken.len() + perhaps < needed).then(|| {
                 let (at, taken) = (seconds(it.to.at), taken.len());
@@ -120,5 +121,181 @@ impl Rounds<'_> {
             later.to,
             format!("who was let in at {at} was given the place of another"),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        checker::{Admission, Checker, hand_made::*},
+        history::{Actor, Call, History, Kind, OpId, What},
+        scenario::{Fault, Lost},
+    };
+
+    /// What somebody is told: a place, or that it is out, or nothing.
+    enum Told {
+        In(u32),
+        Out,
+        Nothing,
+    }
+    use Told::{In, Nothing, Out};
+
+    /// A counter of two places that lives for 10 s: who asks when, under the name of which call, and what it is told at once.
+    fn entries(asked: Vec<(u64, Option<OpId>, Told)>) -> Vec<(u64, What)> {
+        let calls = (1..).zip(asked).flat_map(|(op, (at, of, told))| {
+            let call = of.map_or(Call::Admit, |of| Call::AdmitAgain { of });
+            let actor = Actor::on(u8::try_from(op).unwrap());
+            let end = match told {
+                In(number) => What::Ok {
+                    op,
+                    deadline: None,
+                    fence: None,
+                    number: Some(number),
+                },
+                Out => refused(op),
+                Nothing => What::Info {
+                    op,
+                    error: "timed out".into(),
+                },
+            };
+            [(at, What::Invoke { op, actor, call }), (at, end)]
+        });
+        calls.collect()
+    }
+
+    fn judged(entries: Vec<(u64, What)>) -> Option<String> {
+        let mut history = History {
+            kind: Kind::Admission(2),
+            ..history(entries)
+        };
+        history.terms.anew = true;
+        let finding = Admission.check(&history);
+        finding.witness().map(|witness| witness.message.clone())
+    }
+
+    fn broken(asked: Vec<(u64, Option<OpId>, Told)>) -> Option<String> {
+        judged(entries(asked))
+    }
+
+    #[test]
+    fn a_round_that_ends_in_time_passes() {
+        let rounds = vec![
+            (0, None, In(1)),
+            (4, None, In(2)),
+            (9, None, Out),
+            (11, None, In(1)),
+            (12, None, In(2)),
+            (12, None, Out),
+            (23, None, In(1)),
+        ];
+        assert_eq!(broken(rounds), None);
+    }
+
+    #[test]
+    fn a_round_that_does_not_end_is_caught() {
+        let late = |told| broken(vec![(0, None, In(1)), (4, None, In(2)), (12, None, told)]);
+        assert_eq!(
+            late(Out).as_deref(),
+            Some(
+                "who was told at 12.000 s that 2 places are taken has seen a round in which 1 were, and 0 do not know"
+            )
+        );
+        assert!(late(In(3)).is_some());
+        assert_eq!(late(In(1)), None);
+        let unsure = vec![(0, None, In(1)), (4, None, In(2)), (5, None, Nothing)];
+        let unsure = unsure.into_iter().chain([(12, None, Out)]);
+        assert_eq!(broken(unsure.collect()), None);
+    }
+
+    #[test]
+    fn one_that_was_refused_too_early_is_caught() {
+        assert!(broken(vec![(0, None, In(1)), (1, None, Out)]).is_some());
+        assert_eq!(
+            broken(vec![(0, None, In(1)), (0, None, Nothing), (1, None, Out)]),
+            None
+        );
+        assert!(broken(vec![(0, None, In(2))]).is_some());
+    }
+
+    #[test]
+    fn a_round_that_ends_too_early_is_caught() {
+        let again = |at| broken(vec![(0, None, In(1)), (at, None, In(1))]);
+        assert_eq!(again(10), None);
+        assert_eq!(
+            again(9).as_deref(),
+            Some("at 9.000 s the counter began anew, less than a lease after it had begun")
+        );
+    }
+
+    #[test]
+    fn a_place_is_given_once_a_round() {
+        let twice = |between| {
+            let asked = vec![
+                (0, None, In(1)),
+                (9, None, In(2)),
+                between,
+                (11, None, In(2)),
+            ];
+            broken(asked)
+        };
+        assert_eq!(
+            twice((10, Some(2), In(2))).as_deref(),
+            Some("who was let in at 11.000 s was given the place of another")
+        );
+        assert_eq!(twice((10, None, In(1))), None);
+        assert_eq!(twice((10, None, Nothing)), None);
+    }
+
+    #[test]
+    fn a_name_keeps_its_place_for_a_round() {
+        let again = |between, at, told| {
+            broken(vec![
+                (0, None, In(1)),
+                (5, None, In(2)),
+                between,
+                (at, Some(2), told),
+            ])
+        };
+        let nobody = || (9, None, Out);
+        assert_eq!(again(nobody(), 9, In(2)), None);
+        assert_eq!(
+            again(nobody(), 9, Out).as_deref(),
+            Some("who was told to be in as number 2 was told at 9.000 s to be out")
+        );
+        assert_eq!(again(nobody(), 11, In(1)), None);
+        assert_eq!(again((11, None, In(1)), 12, In(2)), None);
+    }
+
+    #[test]
+    fn what_went_astray_may_take_a_place_later() {
+        let late = |lost| {
+            let mut entries = entries(vec![(0, None, In(1)), (11, None, In(2))]);
+            entries.insert(
+                1,
+                (
+                    0,
+                    What::Cut {
+                        host: 1,
+                        node: 0,
+                        lost,
+                    },
+                ),
+            );
+            judged(entries)
+        };
+        assert_eq!(late(Lost::Late), None);
+        let calm = entries(vec![(0, None, In(1)), (11, None, In(2))]);
+        assert!(judged(calm).is_some());
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_bent_clock() {
+        let fault = Fault::NodeClock {
+            node: 0,
+            by_ms: -3_000,
+        };
+        let mut late = entries(vec![(0, None, In(1)), (4, None, In(2)), (12, None, Out)]);
+        late.insert(2, (1, What::Strikes { fault }));
+        assert_eq!(judged(late), None);
     }
 }

@@ -161,7 +161,13 @@ impl Model for Counter {
 
     fn step(&self, &state: &State, op: usize, by: Moment) -> Option<State> {
         let is_set_up = state.is_set_up || self.perhaps < by;
-        let (counted, set_up) = (state.counted, State { is_set_up: true, ..state });
+        let (counted, set_up) = (
+            state.counted,
+            State {
+                is_set_up: true,
+                ..state
+            },
+        );
         match self.ops[op].deed {
             Deed::Counts(number) => {
                 let next = counted + 1;

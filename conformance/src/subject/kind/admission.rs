@@ -1,6 +1,11 @@
-//! What lets the first two in: the counter in its forms, and the stock.
+//! What lets the first few in: the counter in its forms, and the stock.
 
-use super::{DRIFT_PPM, client::Client, grant::refused};
+use super::{
+    DRIFT_PPM,
+    client::Client,
+    grant::refused,
+    stored::{self, beside},
+};
 use crate::{
     backend::View,
     history::{Kind, OpId, Stored},
@@ -27,6 +32,15 @@ enum Form {
     NamedExpiring,
     /// A stock.
     Stock,
+}
+
+impl Form {
+    const fn places(self) -> u32 {
+        match self {
+            Self::Counter | Self::Expiring | Self::NamedExpiring | Self::Stock => PLACES,
+            Self::Named => 1,
+        }
+    }
 }
 
 /// An admission counter under test.
@@ -74,7 +88,7 @@ impl Subject for OurAdmission {
     }
 
     fn promises(&self) -> Promises {
-        let counter = Promises::of(Kind::Admission(PLACES))
+        let counter = Promises::of(Kind::Admission(self.0.places()))
             .with_drift_ppm(DRIFT_PPM)
             .answering();
         match self.0 {
@@ -89,7 +103,7 @@ impl Subject for OurAdmission {
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Door, BoxError> {
         let client = Client::new(host, lease);
         let locks = client.locks();
-        let counter = locks.admission(key, PLACES);
+        let counter = locks.admission(key, self.0.places());
         let counter = counter.reply_timeout(client.reply_timeout());
         Ok(match self.0 {
             Form::Counter => Door::Anonymous(counter),
@@ -138,6 +152,14 @@ impl Subject for OurAdmission {
     /// Not for ever, unless it is to. Who takes from a stock that is gone leaves something that stays.
     fn ends(&self, _: &[u8]) -> bool {
         matches!(self.0, Form::Expiring | Form::NamedExpiring)
+    }
+
+    /// Who is in.
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        match self.0 {
+            Form::Named | Form::NamedExpiring => stored::in_order(view, &beside(key, ":admitted")),
+            Form::Counter | Form::Expiring | Form::Stock => Vec::new(),
+        }
     }
 
     /// There are no holders.

@@ -4,9 +4,7 @@ use super::{DRIFT_PPM, client::Client, grant::refused};
 use crate::{
     backend::View,
     history::{Kind, Stored},
-    subject::{
-        BoxError, Counted, Host, NotOffered, Promises, Refusal, Subject, Suspect, boxed,
-    },
+    subject::{BoxError, Counted, Host, NotOffered, Promises, Refusal, Subject, Suspect, boxed},
 };
 use redouble_lock::{Latch, LockError};
 use std::time::Duration;
@@ -31,6 +29,7 @@ impl Subject for OurLatch {
     fn promises(&self) -> Promises {
         Promises::of(Kind::Latch(COUNT))
             .with_drift_ppm(DRIFT_PPM)
+            .answering()
             .telling()
             .to_be_set_up()
     }
