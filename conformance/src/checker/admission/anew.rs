@@ -229,21 +229,16 @@ mod tests {
 
     #[test]
     fn a_place_is_given_once_a_round() {
-        let twice = |between| {
-            let asked = vec![
-                (0, None, In(1)),
-                (9, None, In(2)),
-                between,
-                (11, None, In(2)),
-            ];
-            broken(asked)
+        let twice = |at, between, again| {
+            let asked = vec![(0, None, In(1)), (at, None, In(2)), between];
+            broken(asked.into_iter().chain([(again, None, In(2))]).collect())
         };
         assert_eq!(
-            twice((10, Some(2), In(2))).as_deref(),
-            Some("who was let in at 11.000 s was given the place of another")
+            twice(4, (5, Some(2), In(2)), 8).as_deref(),
+            Some("who was let in at 8.000 s was given the place of another")
         );
-        assert_eq!(twice((10, None, In(1))), None);
-        assert_eq!(twice((10, None, Nothing)), None);
+        assert_eq!(twice(4, (5, None, Nothing), 8), None);
+        assert_eq!(twice(9, (10, None, In(1)), 11), None);
     }
 
     #[test]
