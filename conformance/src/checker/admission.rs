@@ -74,10 +74,12 @@ fn asked(history: &Reading<'_>) -> Vec<Asked> {
     let ends = history.ends();
     let calls = history.calls().iter();
     let asked = calls.filter_map(|(&op, &(from, actor, call))| {
-        let name = match call {
-            Call::AdmitAgain { of } => of,
-            _ if call == Call::Admit => op,
-            _ => return None,
+        let name = if let Call::AdmitAgain { of } = call {
+            of
+        } else if call == Call::Admit {
+            op
+        } else {
+            return None;
         };
         let (to, told) = match ends.get(&op) {
             Some(&(at, &What::Ok { number, .. })) => (at, Told::In(number)),
@@ -106,12 +108,8 @@ fn open_from(history: &Reading<'_>) -> Moment {
     let calls = history.calls();
     let ends = history.ends().iter().filter(|(op, (_, end))| {
         let sets_up = calls.get(op).is_some_and(|&(.., call)| call == Call::SetUp);
-        let known = match end {
-            What::Ok { .. } => true,
-            What::Fail { why, .. } => *why == Refusal::Contended,
-            _ => false,
-        };
-        sets_up && known
+        let before = matches!(end, What::Fail { why, .. } if *why == Refusal::Contended);
+        sets_up && (before || matches!(end, What::Ok { .. }))
     });
     ends.map(|(_, &(at, _))| at).min().unwrap_or(Moment::NEVER)
 }
