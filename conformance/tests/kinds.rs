@@ -2,7 +2,7 @@
 
 use redouble_conformance::{
     backend::Double,
-    history::{Call, What},
+    history::{Call, Kind, What},
     scenario::generate::Generator,
     subject::{Expected, SUBJECTS},
 };
@@ -17,7 +17,9 @@ const fn name(call: Call) -> &'static str {
         Call::Release { .. } => "release",
         Call::Drop { .. } => "drop",
         Call::Access { .. } => "access",
+        Call::SetUp => "set up",
         Call::Admit => "admit",
+        Call::AdmitAgain { .. } => "admit again",
         Call::CountDown => "count down",
         Call::Await { .. } => "await",
     }
@@ -51,10 +53,15 @@ fn each_kind_says_yes_and_no_to_all_that_it_offers() {
         }
         let name = suspect.name();
         let asked: Vec<&str> = told.keys().copied().collect();
-        let offered: &[&str] = match told.contains_key("admit") {
-            true => &["admit"],
-            false if told.contains_key("await") => &["await", "count down"],
-            false => &["access", "acquire", "drop", "release", "renew", "try"],
+        let promises = suspect.promises();
+        let offered: &[&str] = match promises.kind {
+            Kind::Admission(_) if promises.set_up => &["admit", "set up"],
+            Kind::Admission(_) if promises.named => &["admit", "admit again"],
+            Kind::Admission(_) => &["admit"],
+            Kind::Latch(_) => &["await", "count down", "set up"],
+            Kind::Mutex | Kind::ReadWrite | Kind::Semaphore(_) => {
+                &["access", "acquire", "drop", "release", "renew", "try"]
+            }
         };
         assert_eq!(asked, offered, "{name}");
         for (call, (yes, no)) in told {

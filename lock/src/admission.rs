@@ -78,7 +78,8 @@ impl LockManager {
 
 impl Admission {
     /// Lets the counter expire so long after the first one was let in. **After that as many are let in once
-    /// more.** Default: never; then somebody has to delete the key.
+    /// more.** Default: never; then somebody has to delete the key. A request that is under way for longer than that takes
+    /// a place of those who come later.
     #[must_use]
     pub fn expires(mut self, expires: Duration) -> Self {
         self.expires = Some(expires.max(Duration::from_millis(1)));
@@ -132,7 +133,8 @@ impl Admission {
     pub async fn enter_as(&self, name: impl AsRef<[u8]>) -> Result<Option<u32>, LockError> {
         let limit = number(self.limit.into());
         let args = [self.lifetime(), name.as_ref().to_vec(), limit];
-        self.place(&self.counter.run_safely(&ENTER_AS, &args).await?)
+        let (reply, _) = self.counter.run_safely(&ENTER_AS, &args).await?;
+        self.place(&reply)
     }
 
     fn place(&self, reply: &Reply) -> Result<Option<u32>, LockError> {

@@ -59,22 +59,25 @@ impl Counter {
         self.node.run(&line, script, call, until).await
     }
 
-    /// Runs a script that may be executed twice without harm, and repeats it once if its outcome is not known.
+    /// Runs a script that may be executed twice without harm, and repeats it once if its outcome is not known. If it was
+    /// repeated, the error of the first request comes with the answer: that one may still be under way.
     pub(crate) async fn run_safely(
         &self,
         script: &Script,
         args: &[Vec<u8>],
-    ) -> Result<Reply, LockError> {
+    ) -> Result<(Reply, Option<LockError>), LockError> {
         let until = self.until();
         let first = match self.run_until(script, args, until).await {
             Err(error) if error.is_unknown() => error,
-            outcome => return outcome.map_err(failed),
+            outcome => return outcome.map(|reply| (reply, None)).map_err(failed),
         };
         if self.node.env().now() >= until {
             return Err(failed(first));
         }
-        let second = self.run_until(script, args, until).await;
-        second.map_err(|_| failed(first))
+        match self.run_until(script, args, until).await {
+            Ok(reply) => Ok((reply, Some(failed(first)))),
+            Err(_) => Err(failed(first)),
+        }
     }
 }
 

@@ -106,11 +106,12 @@ impl Latch {
     /// The count may then be set or not; setting it again does no harm.
     pub async fn set_count(&self, count: u32) -> Result<bool, LockError> {
         let args = [self.token(), number(count.into()), millis(self.keep)];
-        let reply = self.counter.run_safely(&SET, &args).await?;
+        let (reply, _) = self.counter.run_safely(&SET, &args).await?;
         Ok(integer(&reply)? == 1)
     }
 
-    /// Takes one off the count. Returns what is left of it; nothing if it was zero before, and so did not count.
+    /// Takes one off the count. Returns what this call has left of it, so that just one is told of 0; nothing if it was zero
+    /// before, and so did not count.
     ///
     /// A call that is made again counts again; only its own repetitions do not.
     ///
@@ -124,10 +125,13 @@ impl Latch {
     /// Not cancel safe: it may have been counted or not.
     pub async fn count_down(&self) -> Result<Option<u32>, LockError> {
         let args = [self.token()];
-        let reply = self.counter.run_safely(&COUNT_DOWN, &args).await?;
+        let (reply, astray) = self.counter.run_safely(&COUNT_DOWN, &args).await?;
         match integer(&reply)? {
             ZERO_BEFORE => Ok(None),
-            left => u32::try_from(left).map(Some).map_err(|_| LockError::NotSet),
+            // A first request that is under way may yet find a latch.
+            left => u32::try_from(left)
+                .map(Some)
+                .map_err(|_| astray.unwrap_or(LockError::NotSet)),
         }
     }
 

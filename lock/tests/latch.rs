@@ -8,7 +8,10 @@
 
 mod rig;
 
-use redouble::{Server, fault::Disconnect};
+use redouble::{
+    Server,
+    fault::{Disconnect, Gate, Hold},
+};
 use redouble_lock::{Latch, LockError};
 use rig::{KEY, Test, ask, keys, locks, pass, server};
 use std::{sync::Arc, time::Duration};
@@ -107,6 +110,41 @@ async fn the_last_count_counts_though_it_was_repeated() -> Test {
     assert_eq!(latch.count_down().await?, Some(0), "{}", server.history());
     assert_eq!(fault.fired(), 1);
     assert_eq!(latch.count_down().await?, None);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn just_one_is_told_that_it_was_the_last() -> Test {
+    let server = server().await;
+    let (mine, another) = (latch(&server), locks(&server).latch(KEY));
+    assert!(mine.set_count(3).await?);
+    assert_eq!(mine.count_down().await?, Some(2)); // the script is known from here on
+    let gate = Gate::new();
+    let _lost = server.inject(Disconnect::after_execution().key(KEY).nth(1));
+    // It was executed; its repetition comes after the other one's count.
+    let _held = server.inject(Hold::request(&gate).key(KEY).nth(2));
+    let (first, last) = tokio::join!(mine.count_down(), async {
+        while gate.waiting() == 0 {
+            pass(Duration::from_millis(1)).await;
+        }
+        let last = another.count_down().await;
+        gate.open();
+        last
+    });
+    assert_eq!((first?, last?), (Some(1), Some(0)), "{}", server.history());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_yet_count_is_not_told_that_there_is_no_latch() -> Test {
+    let server = server().await;
+    let latch = latch(&server);
+    let error = latch.count_down().await.unwrap_err();
+    assert!(matches!(error, LockError::NotSet), "{error:?}");
+    let fault = server.inject(Disconnect::before_execution().key(KEY).nth(1));
+    let error = latch.count_down().await.unwrap_err();
+    assert_eq!(fault.fired(), 1);
+    assert!(error.is_unknown(), "{error:?}");
     Ok(())
 }
 

@@ -1,8 +1,14 @@
 //! P22, admission: of those who ask no more than N are let in; and if not all of N places are taken
-//! for certain, then those who do not know whether they were let in can make up for it.
+//! for certain, then those who do not know whether they were let in can make up for it. Who asks again
+//! under the same name is told the same, and counts once.
+//!
+//! A counter that begins anew does so when the life of its first one is over, and not before: `anew`.
+
+mod anew;
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, Kind, Moment, Reading, Refusal, What};
+use crate::history::{Call, Kind, Moment, OpId, Reading, Refusal, What};
+use std::collections::BTreeMap;
 
 /// Judges P22.
 pub struct Admission;
@@ -16,50 +22,172 @@ impl Checker for Admission {
         let Kind::Admission(places) = history.kind else {
             return Finding::Unknown("it is no counter that lets the first in");
         };
+        let asked = asked(history);
         let places = usize::try_from(places).unwrap_or(usize::MAX);
-        let ends = history.ends();
-        let (mut winners, mut refused, mut unknown): (Vec<Moment>, usize, usize) =
-            Default::default();
-        let mut last = Moment::NEVER;
-        let calls = history.calls().iter();
-        for (op, _) in calls.filter(|(_, (.., call))| *call == Call::Admit) {
-            match ends.get(op) {
-                Some(&(at, What::Ok { .. })) => winners.push(at),
-                Some(&(at, What::Fail { why, .. })) => {
-                    // Whoever never got as far as asking is no asker.
-                    if *why != Refusal::Other {
-                        refused += 1;
-                        last = at;
-                    }
-                }
-                _ => unknown += 1,
+        let witness = if history.terms.anew {
+            anew::judge(history, &asked, places)
+        } else {
+            let of_names = forgotten(&asked, |_, _| false);
+            of_names.or_else(|| of_all(&asked, places, open_from(history)))
+        };
+        let witness = witness.or_else(|| kept(history, places));
+        witness.map_or(Finding::Valid, Finding::Violation)
+    }
+}
+
+/// A server that keeps more names of those who are in than may be in.
+fn kept(history: &Reading<'_>, places: usize) -> Option<Witness> {
+    history.iter().find_map(|(at, what)| {
+        let What::Queue { waiting, .. } = what else {
+            return None;
+        };
+        let (names, since) = (waiting.len(), seconds(at.at));
+        let message = format!(
+            "at {since} a server had {names} names of those who are in, {places} being all that may"
+        );
+        (names > places).then(|| witness(at, message))
+    })
+}
+
+/// A call of somebody who asks to be let in.
+struct Asked {
+    op: OpId,
+    name: OpId,
+    from: Moment,
+    /// Its end; without an answer it may have its effect at any time.
+    to: Moment,
+    told: Told,
+    /// It may have been sent twice, and one of them may be under way for as long as it likes.
+    astray: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// It is in, perhaps as this one.
+    In(Option<u32>),
+    Out,
+    Nothing,
+}
+
+/// Everybody who asked, in the order of the calls. Whoever never got as far as asking is no asker.
+fn asked(history: &Reading<'_>) -> Vec<Asked> {
+    let ends = history.ends();
+    let calls = history.calls().iter();
+    let asked = calls.filter_map(|(&op, &(from, actor, call))| {
+        let name = if let Call::AdmitAgain { of } = call {
+            of
+        } else if call == Call::Admit {
+            op
+        } else {
+            return None;
+        };
+        let (to, told) = match ends.get(&op) {
+            Some(&(at, &What::Ok { number, .. })) => (at, Told::In(number)),
+            Some(&(at, &What::Fail { why, .. })) if why != Refusal::Other => (at, Told::Out),
+            Some((_, What::Fail { .. })) => return None,
+            _ => (Moment::NEVER, Told::Nothing),
+        };
+        let heard = history.troubles().heard(actor.host, from.at, to.at);
+        Some(Asked {
+            op,
+            name,
+            from,
+            to,
+            told,
+            astray: told == Told::Nothing || !heard,
+        })
+    });
+    asked.collect()
+}
+
+/// From when on there are places for sure.
+fn open_from(history: &Reading<'_>) -> Moment {
+    if !history.terms.set_up {
+        return Moment::at(std::time::Duration::ZERO);
+    }
+    let calls = history.calls();
+    let ends = history.ends().iter().filter(|(op, (_, end))| {
+        let sets_up = calls.get(op).is_some_and(|&(.., call)| call == Call::SetUp);
+        let before = matches!(end, What::Fail { why, .. } if *why == Refusal::Contended);
+        sets_up && (before || matches!(end, What::Ok { .. }))
+    });
+    ends.map(|(_, &(at, _))| at).min().unwrap_or(Moment::NEVER)
+}
+
+/// Too many who are let in, or too few.
+fn of_all(asked: &[Asked], places: usize, open: Moment) -> Option<Witness> {
+    let (mut winners, mut perhaps) = (BTreeMap::new(), BTreeMap::new());
+    let mut refused = BTreeMap::new();
+    for it in asked {
+        match it.told {
+            Told::In(_) => {
+                let first = winners.entry(it.name).or_insert(it.to);
+                *first = it.to.min(*first);
             }
+            Told::Out if open < it.from => drop(refused.insert(it.name, it.to)),
+            Told::Out => {}
+            Told::Nothing => drop(perhaps.insert(it.name, it.to)),
         }
-        winners.sort_unstable();
-        if let Some(&at) = winners.get(places) {
-            return Finding::Violation(Witness {
-                at,
-                until: None,
-                grants: vec![],
-                message: format!(
-                    "at {} one more was let in, {places} being all that may",
-                    seconds(at.at)
-                ),
-            });
-        }
-        let (certain, askers) = (winners.len(), winners.len() + refused + unknown);
-        if certain + unknown < places.min(askers) {
-            return Finding::Violation(Witness {
-                at: last,
-                until: None,
-                grants: vec![],
-                message: format!(
-                    "{askers} asked for {places} places: {certain} were let in and {unknown} \
-                     do not know"
-                ),
-            });
-        }
-        Finding::Valid
+    }
+    perhaps.retain(|name, _| !winners.contains_key(name));
+    refused.retain(|name, _| !winners.contains_key(name) && !perhaps.contains_key(name));
+    let mut ends: Vec<Moment> = winners.into_values().collect();
+    ends.sort_unstable();
+    if let Some(&at) = ends.get(places) {
+        let at_time = seconds(at.at);
+        return Some(witness(
+            at,
+            format!("at {at_time} one more was let in, {places} being all that may"),
+        ));
+    }
+    let (certain, unknown) = (ends.len(), perhaps.len());
+    let askers = certain + unknown + refused.len();
+    let last = refused.into_values().max().unwrap_or(Moment::NEVER);
+    (certain + unknown < places.min(askers)).then(|| {
+        witness(
+            last,
+            format!(
+                "{askers} asked for {places} places: {certain} were let in and {unknown} do not \
+                 know"
+            ),
+        )
+    })
+}
+
+/// Somebody who is in and is told something else when it asks again, although the counter has not begun anew in between.
+fn forgotten(asked: &[Asked], anew: impl Fn(&Asked, &Asked) -> bool) -> Option<Witness> {
+    let pairs = asked.iter().flat_map(|first| {
+        let again = asked.iter();
+        let again = again.filter(|it| it.name == first.name && first.to < it.from);
+        again.map(move |again| (first, again))
+    });
+    let mut pairs = pairs.filter(|(first, again)| {
+        let (is_in, told) = (matches!(first.told, Told::In(_)), again.told);
+        is_in && told != Told::Nothing && told != first.told
+    });
+    let (first, again) = pairs.find(|(first, again)| !anew(first, again))?;
+    let at = seconds(again.to.at);
+    let told = |told| match told {
+        Told::In(Some(place)) => format!("in as number {place}"),
+        Told::In(None) => "in".to_owned(),
+        Told::Out | Told::Nothing => "out".to_owned(),
+    };
+    Some(witness(
+        again.to,
+        format!(
+            "who was told to be {} was told at {at} to be {}",
+            told(first.told),
+            told(again.told)
+        ),
+    ))
+}
+
+const fn witness(at: Moment, message: String) -> Witness {
+    Witness {
+        at,
+        until: None,
+        grants: vec![],
+        message,
     }
 }
 
@@ -68,7 +196,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Actor, History, OpId},
+        history::{Actor, Cause, History, OpId, Terms},
     };
 
     fn told(ends: &[fn(OpId) -> What]) -> Option<String> {
@@ -123,6 +251,107 @@ mod tests {
         );
         assert!(told(&[refused]).is_some());
         assert!(told(&[unsure, refused, refused]).is_some());
+    }
+
+    fn calls(op: OpId, call: Call) -> What {
+        let actor = Actor::on(u8::try_from(op).unwrap());
+        What::Invoke { op, actor, call }
+    }
+
+    fn placed(op: OpId, number: u32) -> What {
+        What::Ok {
+            op,
+            deadline: None,
+            fence: None,
+            number: Some(number),
+        }
+    }
+
+    fn broken(entries: Vec<(u64, What)>, terms: impl Fn(&mut Terms)) -> Option<String> {
+        let mut history = History {
+            kind: Kind::Admission(2),
+            ..history(entries)
+        };
+        terms(&mut history.terms);
+        let finding = Admission.check(&history);
+        finding.witness().map(|witness| witness.message.clone())
+    }
+
+    #[test]
+    fn a_name_counts_once_and_is_told_the_same() {
+        let asked = |again: What| {
+            let entries = vec![
+                (1, calls(1, Call::Admit)),
+                (1, placed(1, 1)),
+                (2, calls(2, Call::AdmitAgain { of: 1 })),
+                (2, again),
+                (3, calls(3, Call::Admit)),
+                (3, placed(3, 2)),
+                (4, calls(4, Call::Admit)),
+                (4, refused(4)),
+            ];
+            broken(entries, |_| {})
+        };
+        assert_eq!(asked(placed(2, 1)), None);
+        assert_eq!(asked(unsure(2)), None);
+        assert_eq!(
+            asked(placed(2, 2)).as_deref(),
+            Some("who was told to be in as number 1 was told at 2.000 s to be in as number 2")
+        );
+        assert_eq!(
+            asked(refused(2)).as_deref(),
+            Some("who was told to be in as number 1 was told at 2.000 s to be out")
+        );
+        // Who is refused may ask again, and does not count as another asker.
+        let out = |again: What| {
+            let entries = vec![
+                (1, calls(1, Call::Admit)),
+                (1, refused(1)),
+                (2, calls(2, Call::AdmitAgain { of: 1 })),
+                (2, again),
+            ];
+            broken(entries, |_| {})
+        };
+        assert_eq!(out(placed(2, 1)), None);
+        assert!(out(refused(2)).is_some_and(|it| it.starts_with("1 asked for 2 places")));
+    }
+
+    #[test]
+    fn what_is_not_set_up_has_no_places() {
+        let asked = |set_up: What| {
+            let entries = vec![
+                (1, calls(1, Call::Admit)),
+                (1, refused(1)),
+                (2, calls(2, Call::SetUp)),
+                (2, set_up),
+                (3, calls(3, Call::Admit)),
+                (3, refused(3)),
+            ];
+            broken(entries, |terms| terms.set_up = true)
+        };
+        assert_eq!(asked(unsure(2)), None);
+        assert_eq!(
+            asked(done(2)).as_deref(),
+            Some("1 asked for 2 places: 0 were let in and 0 do not know")
+        );
+        assert!(asked(refused(2)).is_some());
+    }
+
+    #[test]
+    fn a_server_keeps_no_names_of_those_who_are_out() {
+        let keeps = |names: &[&str]| {
+            let queue = What::Queue {
+                node: 0,
+                cause: Cause::Client(0),
+                waiting: names.iter().map(|name| name.as_bytes().to_vec()).collect(),
+            };
+            broken(vec![(1, queue)], |_| {})
+        };
+        assert_eq!(keeps(&["a", "b"]), None);
+        assert_eq!(
+            keeps(&["a", "b", "c"]).as_deref(),
+            Some("at 1.000 s a server had 3 names of those who are in, 2 being all that may")
+        );
     }
 
     #[test]

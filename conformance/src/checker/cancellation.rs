@@ -41,7 +41,9 @@ fn was_dropped(it: &Operation) -> bool {
         // A grant whose renewal is cancelled is still held.
         Call::Renew { .. }
         | Call::Access { .. }
+        | Call::SetUp
         | Call::Admit
+        | Call::AdmitAgain { .. }
         | Call::CountDown
         | Call::Await { .. } => false,
     }

@@ -120,6 +120,7 @@ mod tests {
             op,
             deadline: Some(s(deadline)),
             fence: Some(fence),
+            number: None,
         }
     }
 

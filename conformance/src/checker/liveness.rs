@@ -112,7 +112,9 @@ fn failed(
         Call::Try { .. }
         | Call::Renew { .. }
         | Call::Release { .. }
+        | Call::SetUp
         | Call::Admit
+        | Call::AdmitAgain { .. }
         | Call::CountDown
         | Call::Await { .. } => true,
         // No server is asked for an answer.

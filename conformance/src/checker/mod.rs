@@ -287,7 +287,8 @@ impl Property {
                 "after its deadline or the news of its loss nothing revives a grant"
             }
             Self::Admission => {
-                "no more than N are let in, and with those who do not know not fewer, if as many ask"
+                "no more than N are let in, and with those who do not know not fewer, if as many ask; \
+                 who asks again is told the same; what begins anew does so in time"
             }
             Self::Latch => {
                 "the count of a latch neither rises nor passes 0, and waiters return exactly at 0"
@@ -451,6 +452,7 @@ pub(crate) mod hand_made {
             op,
             deadline: deadline.map(s),
             fence: None,
+            number: None,
         }
     }
 

@@ -63,7 +63,9 @@ fn patience(call: Call) -> Option<Duration> {
         Call::Try { .. }
         | Call::Renew { .. }
         | Call::Release { .. }
+        | Call::SetUp
         | Call::Admit
+        | Call::AdmitAgain { .. }
         | Call::CountDown => Some(Duration::ZERO),
         // Dropping does not take time, and the resource is not the lock's.
         Call::Drop { .. } | Call::Access { .. } => None,

@@ -93,6 +93,7 @@ impl History {
                     op,
                     deadline,
                     fence,
+                    ..
                 } => match calls.get(&op) {
                     Some(&(asked, _, Call::Renew { grant })) => {
                         if let Some((.., until)) = open.iter_mut().find(|(of, ..)| *of == grant) {

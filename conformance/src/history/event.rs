@@ -103,8 +103,15 @@ pub enum Call {
         /// The grant under which it is done.
         grant: OpId,
     },
-    /// Ask to be among the first N.
+    /// Set a latch or a stock up.
+    SetUp,
+    /// Ask to be among the first N, under a name of its own.
     Admit,
+    /// Ask for the same under the name of an earlier call.
+    AdmitAgain {
+        /// The call that was the first under this name.
+        of: OpId,
+    },
     /// Count a latch down by one.
     CountDown,
     /// Wait until a latch stands at 0.
@@ -124,7 +131,9 @@ impl Call {
             | Self::Release { .. }
             | Self::Drop { .. }
             | Self::Access { .. }
+            | Self::SetUp
             | Self::Admit
+            | Self::AdmitAgain { .. }
             | Self::CountDown
             | Self::Await { .. } => None,
         }
@@ -140,7 +149,11 @@ impl Call {
     #[must_use]
     pub const fn refusal(self) -> Refusal {
         match self {
-            Self::Try { .. } | Self::Admit | Self::CountDown => Refusal::Contended,
+            Self::Try { .. }
+            | Self::SetUp
+            | Self::Admit
+            | Self::AdmitAgain { .. }
+            | Self::CountDown => Refusal::Contended,
             Self::Acquire { .. } | Self::Await { .. } => Refusal::TimedOut,
             Self::Renew { .. } | Self::Release { .. } | Self::Drop { .. } => Refusal::Lost,
             Self::Access { .. } => Refusal::Fenced,
@@ -156,7 +169,9 @@ impl Call {
             | Self::Acquire { .. }
             | Self::Renew { .. }
             | Self::Access { .. }
+            | Self::SetUp
             | Self::Admit
+            | Self::AdmitAgain { .. }
             | Self::CountDown
             | Self::Await { .. } => None,
         }
@@ -168,13 +183,13 @@ impl Call {
 /// A subject returns it as an error to say that it knows: all other errors mean that it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Another holds the lock; the places are taken.
+    /// Another holds the lock; the places are taken; another has set it up.
     #[error("held by another")]
     Contended,
     /// Another held the lock for the whole wait.
     #[error("held by others for the whole wait")]
     TimedOut,
-    /// The grant was gone already; or its lease was over before it arrived.
+    /// The grant was gone already; or its lease was over before it arrived; or the latch is not set up.
     #[error("the lease is lost")]
     Lost,
     /// The resource knows of a later grant.
@@ -258,6 +273,8 @@ pub enum What {
         deadline: Option<Duration>,
         /// For grants: their fencing token, where the lock has them.
         fence: Option<u64>,
+        /// For what was counted: which one it was, from 1, where callers are told.
+        number: Option<u32>,
     },
     /// An operation has definitely not happened.
     Fail {
@@ -351,7 +368,7 @@ pub enum What {
         node: u8,
         /// Who caused the change.
         cause: Cause,
-        /// The tokens of those who wait, the next one first.
+        /// The tokens of those who wait, the next one first; of a counter, the names of those who are in.
         waiting: Vec<Vec<u8>>,
     },
     /// All calls have returned, nobody holds anything, nothing is under way: what there is now is

@@ -27,6 +27,10 @@ pub struct Terms {
     pub renews: bool,
     /// A holder is told of the loss of its grant, by its deadline.
     pub signals: bool,
+    /// It is nothing before somebody has set it up.
+    pub set_up: bool,
+    /// A counter ends a lease after it has let the first one in, and then begins anew.
+    pub anew: bool,
 }
 
 /// Timers fire and keys expire in whole milliseconds.
@@ -46,6 +50,8 @@ impl Terms {
         prefers_writers: false,
         renews: false,
         signals: false,
+        set_up: false,
+        anew: false,
     };
 
     /// How late something may be seen that is on time.

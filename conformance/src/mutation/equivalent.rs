@@ -178,12 +178,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "Takes a lock that may already be ours, or a place",
-        "return time[1] * 1000 + math.floor(time[2] / 1000)",
-        "`1001` for `1000`",
-        TOLERATED,
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
         "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
         "`~=` for `==`",
         NO_CLAIM,
@@ -236,24 +230,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "`or` for `and`",
         ONE_MORE_LOOK,
     ),
-    same(
-        "Takes one off",
-        "redis.call('HSET', KEYS[1], 'done:' .. ARGV[1], 1)",
-        "`2` for `1`",
-        "it is asked whether the field is there, and never what is in it",
-    ),
-    same(
-        "",
-        "local fence = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])",
-        "`2` for `1`",
-        GROWS,
-    ),
-    same(
-        "",
-        "local fence = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])",
-        "`1000001` for `1000000`",
-        GROWS,
-    ),
     same("", "if tonumber(ARGV[2]) > 0 then", "`1` for `0`", A_MS),
     same(
         "",
@@ -263,28 +239,10 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same("", "elseif tonumber(ARGV[2]) > 0 then", "`1` for `0`", A_MS),
     same(
-        "Takes a lock and mints",
-        "if ttl < tonumber(ARGV[2]) then",
-        "`true` for `ttl < tonumber(ARGV[2])`",
-        NOT_EXTENDED,
-    ),
-    same(
-        "Takes a write lock",
-        "if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then",
-        "`true` for `redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2])`",
-        NOT_EXTENDED,
-    ),
-    same(
         "",
         "table.sort(others, function(a, b) return a[1] < b[1] end)",
         "`<=` for `<`",
         "whose time ends at the same moment is the same",
-    ),
-    same(
-        "",
-        "if again and last then",
-        "`false` for `again and last`",
-        UNHEARD,
     ),
     same("", "if last then", "`false` for `last`", UNHEARD),
     same(
@@ -317,19 +275,10 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "`true` for `held or waited`",
         IN_VAIN,
     ),
-    same(
-        "",
-        "return grant(4, tonumber(ARGV[4]), true)",
-        "`false` for `true`",
-        UNHEARD,
-    ),
 ];
 
 const A_MS: &str = "a lock that shall stay taken for one more millisecond: the clocks of client and server agree on no less";
-const NOT_EXTENDED: &str =
-    "who asks again for the same grant has not extended it meanwhile, so it has no longer to live";
 const IN_VAIN: &str = "who waits is told once more, and asks in vain";
-const GROWS: &str = "numbers have to grow, by however much";
 const UNHEARD: &str = "of the first number nobody has heard: a larger one does as well";
 const BY_EFFECTS: &str = "since Redis 5 a script is replicated by its effects unless it asks for something else, \
                           and Redis 7 knows nothing else: the call changes nothing";
@@ -345,7 +294,6 @@ const HIGHER: &str = "the number is higher than it need be, and the next one is 
                       passed over at any time";
 const SPREAD: &str =
     "who is told a time asks up to five milliseconds after it, or it would meet all others";
-const TOLERATED: &str = "a server's clock may be wrong by far more than a thousandth, see the drift that is allowed for";
 const NO_CLAIM: &str = "who has not asked for so long has no claim to its place, and those who wait look again within a second: \
                         whoever looks next takes it away";
 const MILLISECOND: &str =

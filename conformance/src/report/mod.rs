@@ -240,7 +240,9 @@ fn asks(call: Call) -> String {
         Call::Release { .. } => "release ...".to_owned(),
         Call::Drop { .. } => "drops the guard".to_owned(),
         Call::Access { .. } => "access the resource ...".to_owned(),
+        Call::SetUp => "set it up ...".to_owned(),
         Call::Admit => "ask to be admitted ...".to_owned(),
+        Call::AdmitAgain { .. } => "ask again to be admitted ...".to_owned(),
         Call::CountDown => "count down ...".to_owned(),
         Call::Await { wait } => format!("await zero, wait {} ...", time(wait)),
     }
@@ -254,7 +256,8 @@ fn done(call: Call, deadline: Option<Duration>) -> String {
         Call::Release { .. } => "released",
         Call::Drop { .. } => "dropped",
         Call::Access { .. } => "accessed",
-        Call::Admit => "ADMITTED",
+        Call::SetUp => "set up",
+        Call::Admit | Call::AdmitAgain { .. } => "ADMITTED",
         Call::CountDown => "counted",
         Call::Await { .. } => "at zero",
     };
@@ -272,7 +275,9 @@ const fn refused(call: Call, why: Refusal) -> &'static str {
         Call::Renew { .. } => "not renewed",
         Call::Release { .. } | Call::Drop { .. } => "was not held any more",
         Call::Access { .. } => "refused by the resource",
-        Call::Admit => "not admitted",
+        Call::SetUp => "was set up before",
+        Call::Admit | Call::AdmitAgain { .. } => "not admitted",
+        Call::CountDown if matches!(why, Refusal::Lost) => "not set up",
         Call::CountDown => "not counted",
         Call::Await { .. } => "not at zero in time",
     }

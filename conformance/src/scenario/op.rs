@@ -50,8 +50,12 @@ pub enum Op {
     Drop,
     /// Reads the protected resource and writes it, unless the lease is about to end.
     Access,
+    /// Sets a latch or a stock up.
+    SetUp,
     /// Asks to be among the first N.
     Admit,
+    /// Asks for the same once more, under the name under which it asked last. Skipped if it did not.
+    AdmitAgain,
     /// Counts a latch down by one.
     CountDown,
     /// Waits until a latch stands at 0.
@@ -89,7 +93,9 @@ impl Op {
             | Self::CancelledRelease { .. }
             | Self::Drop
             | Self::Access
+            | Self::SetUp
             | Self::Admit
+            | Self::AdmitAgain
             | Self::CountDown
             | Self::Await { .. } => None,
         }
@@ -130,9 +136,11 @@ impl Op {
             | Self::Renew
             | Self::Release
             | Self::Access
+            | Self::SetUp
             | Self::Admit
             | Self::CountDown
             | Self::Await { .. } => vec![],
+            Self::AdmitAgain => vec![Self::Admit],
         }
     }
 }

@@ -95,7 +95,9 @@ impl fmt::Display for Op {
             }
             Self::Drop => f.write_str("drops its guard"),
             Self::Access => f.write_str("accesses the resource"),
+            Self::SetUp => f.write_str("sets it up"),
             Self::Admit => f.write_str("asks to be admitted"),
+            Self::AdmitAgain => f.write_str("asks again to be admitted"),
             Self::CountDown => f.write_str("counts down"),
             Self::Await { wait_ms } => write!(f, "awaits zero, up to {}", Ms(wait_ms)),
         }

@@ -12,6 +12,10 @@ use proptest::{collection::vec, prelude::*};
 #[derive(Clone, Debug)]
 pub(super) struct Workload {
     kind: Kind,
+    /// Somebody has to set it up.
+    set_up: bool,
+    /// Who asks says who it is.
+    named: bool,
     /// Whether holders mostly go to the resource.
     visits: bool,
     cycles: Vec<Vec<Cycle>>,
@@ -54,12 +58,14 @@ enum Extra {
 const ROUNDS: std::ops::Range<usize> = 2..6;
 
 pub(super) fn of(promises: Promises, overwork: bool) -> impl Strategy<Value = Workload> {
-    let kind = promises.kind;
+    let (kind, set_up, named) = (promises.kind, promises.set_up, promises.named);
     let workload = move |visits| {
         let cycle = cycle(promises.reentrant, overwork, visits);
         let cycles = vec(vec(cycle, ROUNDS), usize::from(HOSTS_MAX) + 1);
         cycles.prop_map(move |cycles| Workload {
             kind,
+            set_up,
+            named,
             visits,
             cycles,
         })
@@ -151,17 +157,37 @@ impl Workload {
         let cycles = self.cycles.get(nth).unwrap_or(&none);
         match self.kind {
             Kind::Mutex | Kind::ReadWrite | Kind::Semaphore(_) => self.holds(cycles, kept),
-            Kind::Admission(_) => {
-                let asks = |_: &Cycle| Op::Admit;
-                spaced(cycles, asks)
-            }
-            Kind::Latch(_) => spaced(cycles, |cycle| match cycle.mode % 4 {
+            Kind::Admission(_) => self.spaced(cycles, |cycle| match cycle.mode % 3 {
+                0 if self.named => Op::AdmitAgain,
+                _ => Op::Admit,
+            }),
+            Kind::Latch(_) => self.spaced(cycles, |cycle| match cycle.mode % 4 {
                 0 => Op::Await {
                     wait_ms: cycle.waits(),
                 },
                 _ => Op::CountDown,
             }),
         }
+    }
+
+    /// What is done once a round. Where something is to be set up, most begin with that, or nobody does; and
+    /// some do it later.
+    fn spaced(&self, cycles: &[Cycle], op: impl Fn(&Cycle) -> Op) -> Vec<(u64, Op)> {
+        let (mut at, mut ops) = (0, Vec::new());
+        let first = self.cycles.first().and_then(|cycles| cycles.first());
+        let early = first.is_some_and(|first| first.mode.is_multiple_of(2));
+        for (nth, cycle) in cycles.iter().enumerate() {
+            at += cycle.gap;
+            let sets_up = match nth {
+                0 => early && !cycle.hold.is_multiple_of(3),
+                _ => cycle.hold.is_multiple_of(if early { 6 } else { 3 }),
+            };
+            if self.set_up && sets_up {
+                ops.push((at, Op::SetUp));
+            }
+            ops.push((at, op(cycle)));
+        }
+        ops
     }
 
     fn holds(&self, cycles: &[Cycle], kept: bool) -> Vec<(u64, Op)> {
@@ -197,13 +223,4 @@ impl Workload {
         }
         ops
     }
-}
-
-fn spaced(cycles: &[Cycle], op: impl Fn(&Cycle) -> Op) -> Vec<(u64, Op)> {
-    let mut at = 0;
-    let ops = cycles.iter().map(|cycle| {
-        at += cycle.gap;
-        (at, op(cycle))
-    });
-    ops.collect()
 }

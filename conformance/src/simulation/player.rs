@@ -9,7 +9,7 @@ use super::{
 use crate::{
     history::{Access, Actor, CANCELLED, Call, OpId, Refusal, What},
     scenario::Op,
-    subject::{AnyGrant, AnyLock, BoxError, Granted, NotOffered},
+    subject::{AnyGrant, AnyLock, BoxError, Counted, Granted, NotOffered},
 };
 use std::{
     future::Future,
@@ -32,6 +32,8 @@ pub(super) struct Player {
     pub(super) own: OnceCell<Arc<dyn AnyLock>>,
     /// What the actor holds, the latest grant last.
     pub(super) grants: Vec<Held>,
+    /// The latest call under a name of its own.
+    pub(super) name: Option<OpId>,
 }
 
 pub(super) struct Held {
@@ -108,7 +110,17 @@ impl Player {
             Op::CancelledRelease { polls } => self.release(id, polls).await,
             Op::Drop => self.drop_guard(id),
             Op::Access => self.access(id).await,
-            Op::Admit => self.ask(id, Call::Admit).await,
+            Op::SetUp if self.world.promises.set_up => self.ask(id, Call::SetUp).await,
+            Op::SetUp => {}
+            Op::Admit => {
+                self.name = Some(id);
+                self.ask(id, Call::Admit).await;
+            }
+            Op::AdmitAgain => {
+                if let Some(of) = self.name {
+                    self.ask(id, Call::AdmitAgain { of }).await;
+                }
+            }
             Op::CountDown => self.ask(id, Call::CountDown).await,
             Op::Await { wait_ms } => {
                 let wait = wait(wait_ms);
@@ -127,10 +139,15 @@ impl Player {
     }
 
     fn ok(&self, op: OpId) {
+        self.ok_as(op, None);
+    }
+
+    fn ok_as(&self, op: OpId, number: Option<u32>) {
         self.record(What::Ok {
             op,
             deadline: None,
             fence: None,
+            number,
         });
     }
 
@@ -179,6 +196,7 @@ impl Player {
             op,
             deadline,
             fence: grant.fencing_token(),
+            number: None,
         });
         let watch = Watch {
             host: self.actor.host,
@@ -252,6 +270,7 @@ impl Player {
                     op,
                     deadline: deadline.map(|deadline| self.host.true_time(deadline)),
                     fence: None,
+                    number: None,
                 });
             }
             Ok(false) => self.failed(op, Ok(Refusal::Lost)),
@@ -335,16 +354,21 @@ impl Player {
         let asked = async {
             let lock = self.opened().await?;
             if let Call::Await { wait } = call {
-                lock.await_zero(wait).await
+                lock.await_zero(wait).await.map(Counted::from)
+            } else if call == Call::SetUp {
+                lock.set_up().await.map(Counted::from)
             } else if call == Call::CountDown {
-                lock.count_down().await
+                lock.count_one().await
+            } else if let Call::AdmitAgain { of } = call {
+                lock.admit_as(of).await
             } else {
-                lock.admit().await
+                lock.admit_as(op).await
             }
         };
         match asked.await {
-            Ok(true) => self.ok(op),
-            Ok(false) => self.failed(op, Ok(call.refusal())),
+            Ok(Counted::Yes) => self.ok(op),
+            Ok(Counted::As(number)) => self.ok_as(op, Some(number)),
+            Ok(Counted::Not) => self.failed(op, Ok(call.refusal())),
             Err(error) => self.failed(op, Err(error)),
         }
     }

@@ -155,6 +155,8 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
         prefers_writers: promises.prefers_writers,
         renews: promises.renews,
         signals: promises.signals,
+        set_up: promises.set_up,
+        anew: promises.anew,
     }
 }
 
@@ -397,6 +399,7 @@ impl World {
                 lock: Arc::clone(&lock),
                 own: OnceCell::new(),
                 grants: Vec::new(),
+                name: None,
             };
             host.spawn(player.play(events));
         }
@@ -411,6 +414,7 @@ impl World {
             lock: Arc::default(),
             own: OnceCell::new(),
             grants: Vec::new(),
+            name: None,
         }
     }
 

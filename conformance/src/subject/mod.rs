@@ -27,7 +27,7 @@ pub use threads::Threads;
 use crate::{
     backend::View,
     checker::Property,
-    history::{Mode, Stored},
+    history::{Mode, OpId, Stored},
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -152,10 +152,35 @@ pub trait Subject: Send + Sync + 'static {
         true
     }
 
+    /// Sets a latch or a stock up; whether it was not before.
+    fn set_up(&self, lock: &Self::Lock) -> impl Future<Output = Result<bool, BoxError>> + Send {
+        let _ = lock;
+        async { Err(NotOffered.into()) }
+    }
+
+    /// Asks to be among the first N under a name, which counts once where names do; the suite calls this.
+    fn admit_as(
+        &self,
+        lock: &Self::Lock,
+        name: OpId,
+    ) -> impl Future<Output = Result<Counted, BoxError>> + Send {
+        let _ = name;
+        async { Ok(self.admit(lock).await?.into()) }
+    }
+
     /// Asks to be among the first N; whether that was granted.
     fn admit(&self, lock: &Self::Lock) -> impl Future<Output = Result<bool, BoxError>> + Send {
         let _ = lock;
         async { Err(NotOffered.into()) }
+    }
+
+    /// Counts a latch down, and says which count it was; the suite calls this. A latch that is not set up is
+    /// [`Refusal::Lost`].
+    fn count_one(
+        &self,
+        lock: &Self::Lock,
+    ) -> impl Future<Output = Result<Counted, BoxError>> + Send {
+        async { Ok(self.count_down(lock).await?.into()) }
     }
 
     /// Counts a latch down; whether that counted, which it does not at 0.
@@ -181,7 +206,7 @@ pub trait Subject: Send + Sync + 'static {
     }
 
     /// Who waits for the lock according to a node, the next one first: a token per waiter. For locks
-    /// that keep a queue.
+    /// that keep a queue. For counters that keep them: the names of those who are in.
     fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         let _ = (view, key);
         Vec::new()
@@ -202,6 +227,23 @@ pub trait Subject: Send + Sync + 'static {
     fn lost(&self, grant: &Self::Grant) -> impl Future<Output = ()> + Send {
         let _ = grant;
         std::future::pending()
+    }
+}
+
+/// What whoever is counted is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// It was not counted.
+    Not,
+    /// It was counted.
+    Yes,
+    /// It was counted as this one, from 1.
+    As(u32),
+}
+
+impl From<bool> for Counted {
+    fn from(counted: bool) -> Self {
+        if counted { Self::Yes } else { Self::Not }
     }
 }
 
@@ -351,12 +393,17 @@ pub const SUBJECTS: &[Row] = &[
     Row {
         make: kind::admission_that_expires,
         expected: Expected::Sound,
-        summary: "the same, with a key that expires",
+        summary: "the same, which begins anew after a lease",
     },
     Row {
         make: kind::admission_by_name,
         expected: Expected::Sound,
-        summary: "the same, which counts each name once",
+        summary: "its counter that lets the first one in and counts each name once",
+    },
+    Row {
+        make: kind::admission_by_name_that_expires,
+        expected: Expected::Sound,
+        summary: "the same for two, which begins anew after a lease",
     },
     Row {
         make: kind::stock,

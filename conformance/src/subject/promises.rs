@@ -45,6 +45,12 @@ pub struct Promises {
     pub survives_amnesia: bool,
     /// Accesses of the resource are said never to interleave, also without fencing tokens.
     pub guards_resource: bool,
+    /// It is nothing before somebody has set it up: a latch, a stock.
+    pub set_up: bool,
+    /// Who asks a counter says who it is, and counts once however often it asks.
+    pub named: bool,
+    /// A counter ends a lease after it has let the first one in, and then begins anew.
+    pub anew: bool,
 }
 
 /// What the fencing tokens of a lock are good for.
@@ -84,6 +90,9 @@ impl Promises {
             tidy: true,
             survives_amnesia: false,
             guards_resource: false,
+            set_up: false,
+            named: false,
+            anew: false,
         }
     }
 
@@ -206,6 +215,27 @@ impl Promises {
     #[must_use]
     pub const fn renewing(mut self) -> Self {
         self.renews = true;
+        self
+    }
+
+    /// It is nothing before somebody has set it up.
+    #[must_use]
+    pub const fn to_be_set_up(mut self) -> Self {
+        self.set_up = true;
+        self
+    }
+
+    /// Who asks a counter says who it is, and counts once.
+    #[must_use]
+    pub const fn naming(mut self) -> Self {
+        self.named = true;
+        self
+    }
+
+    /// A counter begins anew, a lease after it has let the first one in.
+    #[must_use]
+    pub const fn beginning_anew(mut self) -> Self {
+        self.anew = true;
         self
     }
 

@@ -2,12 +2,12 @@
 
 use crate::{
     backend::Later,
-    history::Mode,
+    history::{Mode, OpId},
     simulation::{
         elsewhere::{Elsewhere, Order, Told},
         held,
     },
-    subject::{AnyGrant, AnyLock, BoxError, Granted, Host, Suspect},
+    subject::{AnyGrant, AnyLock, BoxError, Counted, Granted, Host, Suspect},
 };
 use std::{
     future::Future,
@@ -124,12 +124,16 @@ impl AnyLock for Lock {
         Box::pin(self.take(move |lock| async move { lock.lock_mode(mode, wait).await }))
     }
 
-    fn admit(&self) -> Later<'_, Result<bool, BoxError>> {
-        Box::pin(self.call(|lock| async move { lock.admit().await }))
+    fn set_up(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(self.call(|lock| async move { lock.set_up().await }))
     }
 
-    fn count_down(&self) -> Later<'_, Result<bool, BoxError>> {
-        Box::pin(self.call(|lock| async move { lock.count_down().await }))
+    fn admit_as(&self, name: OpId) -> Later<'_, Result<Counted, BoxError>> {
+        Box::pin(self.call(move |lock| async move { lock.admit_as(name).await }))
+    }
+
+    fn count_one(&self) -> Later<'_, Result<Counted, BoxError>> {
+        Box::pin(self.call(|lock| async move { lock.count_one().await }))
     }
 
     fn await_zero(&self, wait: Duration) -> Later<'_, Result<bool, BoxError>> {

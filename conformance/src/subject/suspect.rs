@@ -3,10 +3,10 @@
 //! The world that plays scenarios is compiled once, for boxes; each subject costs the few
 //! functions below.
 
-use super::{BoxError, Host, Promises, Subject};
+use super::{BoxError, Counted, Host, Promises, Subject};
 use crate::{
     backend::{Backend, Later, View},
-    history::{Mode, Stored},
+    history::{Mode, OpId, Stored},
     scenario::{Capability, Scenario},
     simulation::{Run, RunError},
 };
@@ -73,10 +73,12 @@ pub trait AnyLock: Send + Sync {
     fn try_mode(&self, mode: Mode) -> Later<'_, Granted>;
     /// [`Subject::lock_mode`].
     fn lock_mode(&self, mode: Mode, wait: Duration) -> Later<'_, Granted>;
-    /// [`Subject::admit`].
-    fn admit(&self) -> Later<'_, Result<bool, BoxError>>;
-    /// [`Subject::count_down`].
-    fn count_down(&self) -> Later<'_, Result<bool, BoxError>>;
+    /// [`Subject::set_up`].
+    fn set_up(&self) -> Later<'_, Result<bool, BoxError>>;
+    /// [`Subject::admit_as`].
+    fn admit_as(&self, name: OpId) -> Later<'_, Result<Counted, BoxError>>;
+    /// [`Subject::count_one`].
+    fn count_one(&self) -> Later<'_, Result<Counted, BoxError>>;
     /// [`Subject::await_zero`].
     fn await_zero(&self, wait: Duration) -> Later<'_, Result<bool, BoxError>>;
 }
@@ -181,12 +183,16 @@ impl<S: Subject> AnyLock for Lock<S> {
         Box::pin(async move { self.granted(self.subject.lock_mode(&self.lock, mode, wait).await) })
     }
 
-    fn admit(&self) -> Later<'_, Result<bool, BoxError>> {
-        Box::pin(self.subject.admit(&self.lock))
+    fn set_up(&self) -> Later<'_, Result<bool, BoxError>> {
+        Box::pin(self.subject.set_up(&self.lock))
     }
 
-    fn count_down(&self) -> Later<'_, Result<bool, BoxError>> {
-        Box::pin(self.subject.count_down(&self.lock))
+    fn admit_as(&self, name: OpId) -> Later<'_, Result<Counted, BoxError>> {
+        Box::pin(self.subject.admit_as(&self.lock, name))
+    }
+
+    fn count_one(&self) -> Later<'_, Result<Counted, BoxError>> {
+        Box::pin(self.subject.count_one(&self.lock))
     }
 
     fn await_zero(&self, wait: Duration) -> Later<'_, Result<bool, BoxError>> {

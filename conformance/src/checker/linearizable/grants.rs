@@ -105,7 +105,9 @@ impl Grants {
                 | Call::Acquire { .. }
                 | Call::Drop { .. }
                 | Call::Access { .. }
+                | Call::SetUp
                 | Call::Admit
+                | Call::AdmitAgain { .. }
                 | Call::CountDown
                 | Call::Await { .. } => continue,
             };

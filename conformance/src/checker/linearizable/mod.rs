@@ -10,7 +10,7 @@ mod grants;
 mod search;
 
 use self::{
-    counter::Counter,
+    counter::{Counter, State},
     grants::{Deed, Grants},
     search::{Outcome, search},
 };
@@ -31,6 +31,9 @@ impl Checker for Linearizable {
     fn judge(&self, history: &Reading<'_>) -> Finding {
         match history.kind {
             Kind::Mutex | Kind::ReadWrite | Kind::Semaphore(_) => of_grants(&Grants::of(history)),
+            Kind::Admission(_) if history.terms.anew => {
+                Finding::Unknown("it begins anew, at times that nobody is told")
+            }
             Kind::Admission(size) | Kind::Latch(size) => {
                 of_counts(&Counter::of(history, size), size)
             }
@@ -77,15 +80,19 @@ fn of_grants(grants: &Grants) -> Finding {
 }
 
 fn of_counts(counter: &Counter, size: u32) -> Finding {
-    let (counted, op) = match search(counter, &counter.spans(), STEPS_MAX) {
+    let (State { counted, .. }, op) = match search(counter, &counter.spans(), STEPS_MAX) {
         Outcome::Explained => return Finding::Valid,
         Outcome::GivenUp => return GIVEN_UP,
         Outcome::Stuck { state, op } => (state, op),
     };
     let op = counter.op(op);
     let told = match op.deed {
-        counter::Deed::Counts => "it was counted",
+        counter::Deed::Counts(Some(number)) => &format!("it was counted as number {number}"),
+        counter::Deed::Counts(None) => "it was counted",
         counter::Deed::SeesTheEnd => "all had been counted",
+        counter::Deed::SetsUp => "it has set it up",
+        counter::Deed::FindsSetUp => "it had been set up before",
+        counter::Deed::FindsNothing => "it is not set up",
     };
     let at = op.span.to.unwrap_or(Moment::NEVER);
     Finding::Violation(Witness {

@@ -31,6 +31,7 @@ fn fenced(op: OpId, deadline: u64, fence: u64) -> What {
         op,
         deadline: Some(s(deadline)),
         fence: Some(fence),
+        number: None,
     }
 }
 
@@ -324,6 +325,145 @@ fn a_latch_opens_once() {
     let unknown = (count, 0, 0, unsure as fn(_) -> _);
     assert!(latch(&[one, unknown, (wait, 3, 4, done), (count, 5, 6, done)]).is_some());
     assert_eq!(latch(&[one, unknown, (count, 5, 6, done)]), None);
+}
+
+fn as_number(op: OpId, number: u32) -> What {
+    What::Ok {
+        op,
+        deadline: None,
+        fence: None,
+        number: Some(number),
+    }
+}
+
+fn unset(op: OpId) -> What {
+    let why = Refusal::Lost;
+    What::Fail { op, why }
+}
+
+#[test]
+fn who_is_told_a_number_was_counted_as_that() {
+    let count = Call::CountDown;
+    let latch = |ops: &[Asked]| counted(Kind::Latch(2), ops);
+    let (first, second): (fn(_) -> _, fn(_) -> _) = (|op| as_number(op, 1), |op| as_number(op, 2));
+    assert_eq!(latch(&[(count, 0, 1, first), (count, 2, 3, second)]), None);
+    assert_eq!(latch(&[(count, 0, 3, second), (count, 1, 2, first)]), None);
+    let message = latch(&[(count, 0, 1, first), (count, 2, 3, first)]).unwrap();
+    assert!(message.contains("it was counted as number 1"), "{message}");
+    assert!(latch(&[(count, 0, 1, second)]).is_some());
+    assert_eq!(latch(&[(count, 0, 1, unsure), (count, 2, 3, second)]), None);
+}
+
+/// As `counted`, of what has to be set up.
+fn set_up(kind: Kind, ops: &[Asked]) -> Option<String> {
+    let mut entries = Vec::new();
+    for (op, &(call, from, to, end)) in (1..).zip(ops) {
+        let actor = Actor::on(u8::try_from(op).unwrap());
+        entries.push((from, What::Invoke { op, actor, call }));
+        entries.push((to, end(op)));
+    }
+    entries.sort_by_key(|&(at, _)| at);
+    let mut history = History {
+        kind,
+        ..history(entries)
+    };
+    history.terms.set_up = true;
+    broken(&history)
+}
+
+#[test]
+fn a_latch_is_set_once_and_counts_from_then_on() {
+    let (set, count) = (Call::SetUp, Call::CountDown);
+    let latch = |ops: &[Asked]| set_up(Kind::Latch(2), ops);
+    let yes = done as fn(_) -> _;
+    assert_eq!(
+        latch(&[(count, 0, 1, unset), (set, 2, 3, yes), (count, 4, 5, yes)]),
+        None
+    );
+    assert_eq!(latch(&[(set, 0, 1, yes), (set, 2, 3, refused)]), None);
+    assert_eq!(latch(&[(set, 0, 1, unsure), (set, 2, 3, refused)]), None);
+    assert_eq!(
+        latch(&[
+            (set, 0, 1, unsure),
+            (count, 2, 3, unset),
+            (count, 4, 5, yes)
+        ]),
+        None
+    );
+    let wrong: &[(&[Asked], &str)] = &[
+        (&[(set, 0, 1, yes), (set, 2, 3, yes)], "it has set it up"),
+        (&[(set, 0, 1, refused)], "it had been set up before"),
+        (&[(count, 0, 1, yes)], "it was counted"),
+        (&[(count, 0, 1, refused)], "all had been counted"),
+        (
+            &[(set, 0, 1, yes), (count, 2, 3, unset)],
+            "it is not set up",
+        ),
+        (
+            &[
+                (set, 0, 1, unsure),
+                (count, 2, 3, yes),
+                (count, 4, 5, unset),
+            ],
+            "it is not set up",
+        ),
+    ];
+    for (ops, told) in wrong {
+        let message = latch(ops).unwrap();
+        assert!(message.contains(told), "{message}");
+    }
+}
+
+#[test]
+fn nothing_is_taken_from_a_stock_before_it_is_filled() {
+    let (fill, take) = (Call::SetUp, Call::Admit);
+    let stock = |ops: &[Asked]| set_up(Kind::Admission(1), ops);
+    let yes = done as fn(_) -> _;
+    let before = (take, 0, 1, refused as fn(_) -> _);
+    assert_eq!(
+        stock(&[
+            before,
+            (fill, 2, 3, yes),
+            (take, 4, 5, yes),
+            (take, 6, 7, refused)
+        ]),
+        None
+    );
+    assert!(stock(&[before, (fill, 2, 3, refused)]).is_some());
+    assert!(stock(&[(fill, 0, 1, yes), (take, 2, 3, refused)]).is_some());
+    assert!(stock(&[(take, 0, 1, yes), (fill, 2, 3, yes)]).is_some());
+}
+
+#[test]
+fn a_name_is_counted_once() {
+    let (ask, again) = (Call::Admit, Call::AdmitAgain { of: 1 });
+    let counter = |ops: &[Asked]| counted(Kind::Admission(2), ops);
+    let (yes, first): (fn(_) -> _, fn(_) -> _) = (done, |op| as_number(op, 1));
+    let full = (ask, 6, 7, refused as fn(_) -> _);
+    assert_eq!(
+        counter(&[(ask, 0, 1, yes), (again, 2, 3, yes), (ask, 4, 5, yes), full]),
+        None
+    );
+    assert!(counter(&[(ask, 0, 1, yes), (again, 2, 3, yes), full]).is_some());
+    // It was counted the first time or the second, and not both times.
+    let late = [
+        (ask, 0, 1, unsure as fn(_) -> _),
+        (again, 2, 3, first),
+        (ask, 4, 5, yes),
+        full,
+    ];
+    assert_eq!(counter(&late), None);
+    assert!(counter(&[(ask, 0, 1, unsure), (again, 2, 3, yes), full]).is_some());
+}
+
+#[test]
+fn of_what_begins_anew_nothing_is_said() {
+    let mut history = History {
+        kind: Kind::Admission(2),
+        ..history(vec![])
+    };
+    history.terms.anew = true;
+    assert!(matches!(Linearizable.check(&history), Finding::Unknown(_)));
 }
 
 /// Eight who pass a lock on, two hundred times.

@@ -59,6 +59,10 @@ enum Fits {
     Latches,
     /// Counters that let the first few in.
     Admissions,
+    /// Those of them that are asked under a name.
+    Named,
+    /// Those of them that have to be set up.
+    Stocks,
 }
 
 /// Something that happens, in sixths of a lease.
@@ -116,6 +120,7 @@ impl Fixed {
 impl Fits {
     fn suits(self, promises: Promises) -> bool {
         let is_lock = promises.kind.whole().is_some();
+        let is_counter = matches!(promises.kind, Kind::Admission(_));
         match self {
             Self::Locks => is_lock,
             Self::Reentrant => is_lock && promises.reentrant,
@@ -126,7 +131,9 @@ impl Fits {
             Self::ReadWrite => promises.kind == Kind::ReadWrite,
             Self::Semaphores(permits) => promises.kind == Kind::Semaphore(permits),
             Self::Latches => matches!(promises.kind, Kind::Latch(_)),
-            Self::Admissions => matches!(promises.kind, Kind::Admission(_)),
+            Self::Admissions => is_counter,
+            Self::Named => is_counter && promises.named,
+            Self::Stocks => is_counter && promises.set_up,
         }
     }
 }
@@ -188,7 +195,9 @@ fn taking(op: Op, kind: Kind) -> Op {
         | Op::CancelledRelease { .. }
         | Op::Drop
         | Op::Access
+        | Op::SetUp
         | Op::Admit
+        | Op::AdmitAgain
         | Op::CountDown
         | Op::Await { .. } => op,
     }

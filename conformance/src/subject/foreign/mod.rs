@@ -10,10 +10,10 @@ mod protocol;
 mod rehearsal;
 mod system;
 
-use super::{AnyGrant, AnyLock, BoxError, Granted, Host, NotOffered, Promises, Suspect};
+use super::{AnyGrant, AnyLock, BoxError, Counted, Granted, Host, NotOffered, Promises, Suspect};
 use crate::{
     backend::{Backend, Later, View},
-    history::{Mode, Stored},
+    history::{Mode, OpId, Stored},
     scenario::{Fault, Happening, Op as Step, Scenario},
     simulation::{self, Port, Run, RunError},
 };
@@ -361,11 +361,15 @@ impl AnyLock for Task {
         })
     }
 
-    fn admit(&self) -> Later<'_, Result<bool, BoxError>> {
+    fn set_up(&self) -> Later<'_, Result<bool, BoxError>> {
         Box::pin(async { Err(NotOffered.into()) })
     }
 
-    fn count_down(&self) -> Later<'_, Result<bool, BoxError>> {
+    fn admit_as(&self, _: OpId) -> Later<'_, Result<Counted, BoxError>> {
+        Box::pin(async { Err(NotOffered.into()) })
+    }
+
+    fn count_one(&self) -> Later<'_, Result<Counted, BoxError>> {
         Box::pin(async { Err(NotOffered.into()) })
     }
 

@@ -1,17 +1,22 @@
-//! What lets the first two in: the counter in its forms, and the stock.
+//! What lets the first few in: the counter in its forms, and the stock.
 
-use super::{DRIFT_PPM, client::Client, grant::refused};
+use super::{
+    DRIFT_PPM,
+    client::Client,
+    grant::refused,
+    stored::{self, beside},
+};
 use crate::{
     backend::View,
-    history::{Kind, Stored},
-    subject::{BoxError, Host, NotOffered, Promises, Subject, Suspect, boxed},
+    history::{Kind, OpId, Stored},
+    subject::{BoxError, Counted, Host, NotOffered, Promises, Subject, Suspect, boxed},
 };
 use redouble_lock::{Admission, Stock};
 use std::time::Duration;
 
 const PLACES: u32 = 2;
 
-/// How many leases a key stays that expires: longer than any scenario.
+/// How many leases a stock is kept: longer than any scenario.
 const KEPT_LEASES: u32 = 100;
 
 /// How places are asked for.
@@ -21,10 +26,21 @@ enum Form {
     Counter,
     /// A counter that expires.
     Expiring,
-    /// A counter that knows the names of who is in, and expires.
+    /// A counter that knows the names of who is in, and stays.
     Named,
-    /// A stock that is filled by whoever uses it first.
+    /// A counter that knows the names of who is in, and expires.
+    NamedExpiring,
+    /// A stock.
     Stock,
+}
+
+impl Form {
+    const fn places(self) -> u32 {
+        match self {
+            Self::Counter | Self::Expiring | Self::NamedExpiring | Self::Stock => PLACES,
+            Self::Named => 1,
+        }
+    }
 }
 
 /// An admission counter under test.
@@ -42,6 +58,10 @@ pub(in crate::subject) fn admission_by_name() -> Box<dyn Suspect> {
     boxed(OurAdmission(Form::Named))
 }
 
+pub(in crate::subject) fn admission_by_name_that_expires() -> Box<dyn Suspect> {
+    boxed(OurAdmission(Form::NamedExpiring))
+}
+
 pub(in crate::subject) fn stock() -> Box<dyn Suspect> {
     boxed(OurAdmission(Form::Stock))
 }
@@ -49,8 +69,8 @@ pub(in crate::subject) fn stock() -> Box<dyn Suspect> {
 /// What a client process asks.
 enum Door {
     Anonymous(Admission),
-    ByName(Admission, Host),
-    Stock(Stock),
+    ByName(Admission),
+    Stock(Stock, Duration),
 }
 
 impl Subject for OurAdmission {
@@ -62,29 +82,37 @@ impl Subject for OurAdmission {
             Form::Counter => "admission",
             Form::Expiring => "admission-expiring",
             Form::Named => "admission-named",
+            Form::NamedExpiring => "admission-named-expiring",
             Form::Stock => "stock",
         }
     }
 
     fn promises(&self) -> Promises {
-        Promises::of(Kind::Admission(PLACES))
+        let counter = Promises::of(Kind::Admission(self.0.places()))
             .with_drift_ppm(DRIFT_PPM)
-            .answering()
+            .answering();
+        match self.0 {
+            Form::Counter => counter,
+            Form::Expiring => counter.beginning_anew(),
+            Form::Named => counter.naming(),
+            Form::NamedExpiring => counter.naming().beginning_anew(),
+            Form::Stock => counter.to_be_set_up(),
+        }
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Door, BoxError> {
         let client = Client::new(host, lease);
-        let (locks, kept) = (client.locks(), lease * KEPT_LEASES);
-        let counter = locks.admission(key, PLACES);
+        let locks = client.locks();
+        let counter = locks.admission(key, self.0.places());
         let counter = counter.reply_timeout(client.reply_timeout());
         Ok(match self.0 {
             Form::Counter => Door::Anonymous(counter),
-            Form::Expiring => Door::Anonymous(counter.expires(kept)),
-            Form::Named => Door::ByName(counter.expires(kept), host.clone()),
+            Form::Expiring => Door::Anonymous(counter.expires(lease)),
+            Form::Named => Door::ByName(counter),
+            Form::NamedExpiring => Door::ByName(counter.expires(lease)),
             Form::Stock => {
                 let stock = locks.stock(key).reply_timeout(client.reply_timeout());
-                stock.fill(PLACES, kept).await?;
-                Door::Stock(stock)
+                Door::Stock(stock, lease * KEPT_LEASES)
             }
         })
     }
@@ -97,13 +125,23 @@ impl Subject for OurAdmission {
         Err(NotOffered.into())
     }
 
-    async fn admit(&self, door: &Door) -> Result<bool, BoxError> {
+    async fn set_up(&self, door: &Door) -> Result<bool, BoxError> {
+        match door {
+            Door::Stock(stock, kept) => stock.fill(PLACES, *kept).await.map_err(refused),
+            Door::Anonymous(_) | Door::ByName(_) => Err(NotOffered.into()),
+        }
+    }
+
+    async fn admit_as(&self, door: &Door, name: OpId) -> Result<Counted, BoxError> {
         let place = match door {
             Door::Anonymous(counter) => counter.enter().await,
-            Door::ByName(counter, host) => counter.enter_as(host.random_token()).await,
-            Door::Stock(stock) => stock.take().await,
+            Door::ByName(counter) => counter.enter_as(name.to_string()).await,
+            Door::Stock(stock, _) => {
+                let left = stock.take().await;
+                left.map(|left| left.map(|left| PLACES.saturating_sub(left)))
+            }
         };
-        Ok(place.map_err(refused)?.is_some())
+        Ok(place.map_err(refused)?.map_or(Counted::Not, Counted::As))
     }
 
     /// What was counted stays counted.
@@ -113,7 +151,15 @@ impl Subject for OurAdmission {
 
     /// Not for ever, unless it is to. Who takes from a stock that is gone leaves something that stays.
     fn ends(&self, _: &[u8]) -> bool {
-        matches!(self.0, Form::Expiring | Form::Named)
+        matches!(self.0, Form::Expiring | Form::NamedExpiring)
+    }
+
+    /// Who is in.
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        match self.0 {
+            Form::Named | Form::NamedExpiring => stored::in_order(view, &beside(key, ":admitted")),
+            Form::Counter | Form::Expiring | Form::Stock => Vec::new(),
+        }
     }
 
     /// There are no holders.

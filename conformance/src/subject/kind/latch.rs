@@ -1,12 +1,12 @@
-//! The latch of three counts. Whoever uses it first sets it.
+//! The latch of three counts.
 
 use super::{DRIFT_PPM, client::Client, grant::refused};
 use crate::{
     backend::View,
     history::{Kind, Stored},
-    subject::{BoxError, Host, NotOffered, Promises, Subject, Suspect, boxed},
+    subject::{BoxError, Counted, Host, NotOffered, Promises, Refusal, Subject, Suspect, boxed},
 };
-use redouble_lock::Latch;
+use redouble_lock::{Latch, LockError};
 use std::time::Duration;
 
 const COUNT: u32 = 3;
@@ -29,15 +29,15 @@ impl Subject for OurLatch {
     fn promises(&self) -> Promises {
         Promises::of(Kind::Latch(COUNT))
             .with_drift_ppm(DRIFT_PPM)
+            .answering()
             .telling()
+            .to_be_set_up()
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Latch, BoxError> {
         let client = Client::new(host, lease);
         let latch = client.locks().latch(key);
-        let latch = latch.reply_timeout(client.reply_timeout());
-        latch.set_count(COUNT).await?;
-        Ok(latch)
+        Ok(latch.reply_timeout(client.reply_timeout()))
     }
 
     async fn try_lock(&self, _: &Latch) -> Result<Option<()>, BoxError> {
@@ -48,9 +48,17 @@ impl Subject for OurLatch {
         Err(NotOffered.into())
     }
 
-    async fn count_down(&self, latch: &Latch) -> Result<bool, BoxError> {
-        let left = latch.count_down().await.map_err(refused)?;
-        Ok(left.is_some())
+    async fn set_up(&self, latch: &Latch) -> Result<bool, BoxError> {
+        latch.set_count(COUNT).await.map_err(refused)
+    }
+
+    async fn count_one(&self, latch: &Latch) -> Result<Counted, BoxError> {
+        match latch.count_down().await {
+            Ok(Some(left)) => Ok(Counted::As(COUNT.saturating_sub(left))),
+            Ok(None) => Ok(Counted::Not),
+            Err(LockError::NotSet) => Err(Refusal::Lost.into()),
+            Err(error) => Err(refused(error)),
+        }
     }
 
     async fn await_zero(&self, latch: &Latch, wait: Duration) -> Result<bool, BoxError> {

@@ -15,7 +15,9 @@ mod reentrant;
 mod semaphore;
 mod stored;
 
-pub(super) use admission::{admission, admission_by_name, admission_that_expires, stock};
+pub(super) use admission::{
+    admission, admission_by_name, admission_by_name_that_expires, admission_that_expires, stock,
+};
 pub(super) use fair::{fair, fenced_fair};
 pub(super) use fenced::fenced;
 pub(super) use latch::latch;

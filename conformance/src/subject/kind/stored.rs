@@ -31,6 +31,20 @@ pub(super) fn in_a_hash(view: &dyn View, key: &str) -> Vec<Stored> {
     stored
 }
 
+/// The fields of a hash, by the number that is their value.
+pub(super) fn in_order(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+    let Some((Data::Hash(places), _)) = view.data(key) else {
+        return Vec::new();
+    };
+    let number = |place: &[u8]| std::str::from_utf8(place).ok()?.parse::<u64>().ok();
+    let mut names: Vec<_> = places
+        .iter()
+        .map(|(name, place)| (number(place), name.to_vec()))
+        .collect();
+    names.sort_unstable();
+    names.into_iter().map(|(_, name)| name).collect()
+}
+
 /// The elements of a list.
 pub(super) fn in_a_list(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     let Some((Data::List(elements), _)) = view.data(key) else {

@@ -16,7 +16,7 @@ if place == 1 and ARGV[1] ~= '0' then
   redis.call('PEXPIRE', KEYS[1], ARGV[1])
 end
 local ttl = redis.call('PTTL', KEYS[1])
-if ttl > 0 then
+if ttl ~= -1 then
   redis.call('PEXPIRE', KEYS[2], ttl)
 end
 return place

@@ -3,7 +3,7 @@
 -- Reply: 1 if it is filled now, 0 if it was before.
 -- Redis 2.6.12 or later.
 local left = redis.call('GET', KEYS[1])
-if left and (tonumber(left) >= 0 or redis.call('PTTL', KEYS[1]) >= 0) then
+if left and (left:sub(1, 1) ~= '-' or redis.call('PTTL', KEYS[1]) ~= -1) then
   return 0
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

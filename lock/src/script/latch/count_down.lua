@@ -1,17 +1,21 @@
 -- Takes one off the count of a latch, once per token, and never below zero.
 -- KEYS[1] the latch   ARGV[1] the token
--- Reply: the count that is left, -1 if the latch is not set, -2 if the count was zero before.
+-- Reply: the count that this token has left, -1 if the latch is not set, -2 if the count was zero before.
 -- Redis 2.6.0 or later.
-local count = tonumber(redis.call('HGET', KEYS[1], 'count') or -1)
-if redis.call('HEXISTS', KEYS[1], 'done:' .. ARGV[1]) == 1 then
-  return count
+local left = redis.call('HGET', KEYS[1], 'done:' .. ARGV[1])
+if left then
+  return tonumber(left)
 end
-if count <= 0 then
-  return count == 0 and -2 or -1
+local count = redis.call('HGET', KEYS[1], 'count')
+if not count then
+  return -1
 end
-redis.call('HSET', KEYS[1], 'done:' .. ARGV[1], 1)
-count = redis.call('HINCRBY', KEYS[1], 'count', -1)
-if count == 0 then
+if count == '0' then
+  return -2
+end
+left = redis.call('HINCRBY', KEYS[1], 'count', -1)
+redis.call('HSET', KEYS[1], 'done:' .. ARGV[1], left)
+if left == 0 then
   redis.pcall('PUBLISH', KEYS[1] .. ':released', 'all')
 end
-return count
+return left

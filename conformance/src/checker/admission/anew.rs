@@ -1,0 +1,296 @@
+//! Counters that begin anew. Rounds are not told of, but places are: each round lasts as long as it should,
+//! counted from its place 1. So who is told of places that are taken needs others who took them, no longer ago than that; and
+//! two that have the same place are of two rounds.
+
+use super::{Asked, Told, Witness, forgotten, witness};
+use crate::{
+    checker::seconds,
+    history::{Call, Moment, Reading, Trouble},
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// Judges a counter that begins anew a lease after it has let the first one in. Where the clock of the server is bent nothing
+/// is said.
+pub(super) fn judge(history: &Reading<'_>, asked: &[Asked], places: usize) -> Option<Witness> {
+    let over = history.entries.last().map_or(Duration::ZERO, |it| it.at);
+    let clock = [Trouble::ServerClock]; // everybody's
+    if history.troubles().any(&clock, 0, Duration::ZERO, over) {
+        return None;
+    }
+    let rounds = Rounds {
+        asked,
+        life: history.lease,
+        leeway: history.lease / 50 + history.terms.grain(),
+    };
+    let fresh = |it: &&Asked| {
+        let calls = history.calls();
+        calls.get(&it.op).is_some_and(|it| it.2 == Call::Admit)
+    };
+    rounds
+        .unbacked(places)
+        .or_else(|| rounds.too_soon(fresh))
+        .or_else(|| rounds.twice())
+        .or_else(|| forgotten(asked, |first, again| rounds.begins_between(first, again)))
+}
+
+struct Rounds<'a> {
+    asked: &'a [Asked],
+    life: Duration,
+    leeway: Duration,
+}
+
+impl Rounds<'_> {
+    /// Whether a round may begin between two calls.
+    fn begins_between(&self, first: &Asked, later: &Asked) -> bool {
+        self.asked.iter().any(|it| {
+            let begins = matches!(it.told, Told::In(None | Some(1))) && first.from < it.to;
+            (begins && it.op != first.op || it.astray) && it.from < later.to
+        })
+    }
+
+    /// Somebody who was told of places that nobody can have taken.
+    fn unbacked(&self, places: usize) -> Option<Witness> {
+        self.asked.iter().find_map(|it| {
+            let needed = match it.told {
+                Told::In(Some(place)) => usize::try_from(place).ok()?.checked_sub(1)?,
+                Told::Out => places,
+                Told::In(None) | Told::Nothing => return None,
+            };
+            let since = it.from.at.saturating_sub(self.life + self.leeway);
+            let others = self.asked.iter().filter(|other| {
+                let lately = since <= other.to.at || other.astray;
+                other.op != it.op && lately && other.from < it.to
+            });
+            let (mut taken, mut perhaps) = (BTreeSet::new(), 0);
+            for other in others {
+                match other.told {
+                    Told::In(Some(place)) if usize::try_from(place).is_ok_and(|it| it <= needed) => {
+                        taken.insert(place);
+                    }
+                    Told::In(_) | Told::Out | Told::Nothing => {}
+                }
+                perhaps += usize::from(other.astray || other.told == Told::In(None));
+            }
+            (taken.len() + perhaps < needed).then(|| {
+                let (at, taken) = (seconds(it.to.at), taken.len());
+                let message = format!(
+                    "who was told at {at} that {needed} places are taken has seen a round in which {taken} \
+                     were, and {perhaps} do not know"
+                );
+                witness(it.to, message)
+            })
+        })
+    }
+
+    /// Two that were the first one, with less than the life of a round between them.
+    fn too_soon(&self, fresh: impl Fn(&&Asked) -> bool) -> Option<Witness> {
+        let firsts = self.asked.iter().filter(fresh);
+        let firsts: Vec<_> = firsts.filter(|it| it.told == Told::In(Some(1))).collect();
+        let apart = |one: &Asked, other: &Asked| {
+            let (early, late) = (one.from.min(other.from), one.to.max(other.to));
+            late.at.saturating_sub(early.at) + self.leeway
+        };
+        let mut pairs = (1..firsts.len()).flat_map(|later| {
+            let earlier = firsts[..later].iter().copied();
+            let later = firsts[later];
+            earlier.map(move |earlier| (earlier, later))
+        });
+        let (_, later) = pairs.find(|(earlier, later)| apart(earlier, later) < self.life)?;
+        let at: Moment = later.to;
+        let message = format!(
+            "at {} the counter began anew, less than a lease after it had begun",
+            seconds(at.at)
+        );
+        Some(witness(at, message))
+    }
+
+    /// Two that have one place, and nobody began a round in between.
+    fn twice(&self) -> Option<Witness> {
+        let pairs = self.asked.iter().flat_map(|first| {
+            let later = self.asked.iter().filter(|it| first.from < it.from);
+            later.map(move |later| (first, later))
+        });
+        let mut pairs = pairs.filter(|(first, later)| {
+            first.name != later.name
+                && matches!(first.told, Told::In(Some(_)))
+                && first.told == later.told
+        });
+        let (_, later) = pairs.find(|(first, later)| !self.begins_between(first, later))?;
+        let at = seconds(later.to.at);
+        Some(witness(
+            later.to,
+            format!("who was let in at {at} was given the place of another"),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        checker::{Admission, Checker, hand_made::*},
+        history::{Actor, Call, History, Kind, OpId, What},
+        scenario::{Fault, Lost},
+    };
+
+    /// What somebody is told: a place, or that it is out, or nothing.
+    enum Told {
+        In(u32),
+        Out,
+        Nothing,
+    }
+    use Told::{In, Nothing, Out};
+
+    /// A counter of two places that lives for 10 s: who asks when, under the name of which call, and what it is told at once.
+    fn entries(asked: Vec<(u64, Option<OpId>, Told)>) -> Vec<(u64, What)> {
+        let calls = (1..).zip(asked).flat_map(|(op, (at, of, told))| {
+            let call = of.map_or(Call::Admit, |of| Call::AdmitAgain { of });
+            let actor = Actor::on(u8::try_from(op).unwrap());
+            let end = match told {
+                In(number) => What::Ok {
+                    op,
+                    deadline: None,
+                    fence: None,
+                    number: Some(number),
+                },
+                Out => refused(op),
+                Nothing => What::Info {
+                    op,
+                    error: "timed out".into(),
+                },
+            };
+            [(at, What::Invoke { op, actor, call }), (at, end)]
+        });
+        calls.collect()
+    }
+
+    fn judged(entries: Vec<(u64, What)>) -> Option<String> {
+        let mut history = History {
+            kind: Kind::Admission(2),
+            ..history(entries)
+        };
+        history.terms.anew = true;
+        let finding = Admission.check(&history);
+        finding.witness().map(|witness| witness.message.clone())
+    }
+
+    fn broken(asked: Vec<(u64, Option<OpId>, Told)>) -> Option<String> {
+        judged(entries(asked))
+    }
+
+    #[test]
+    fn a_round_that_ends_in_time_passes() {
+        let rounds = vec![
+            (0, None, In(1)),
+            (4, None, In(2)),
+            (9, None, Out),
+            (11, None, In(1)),
+            (12, None, In(2)),
+            (12, None, Out),
+            (23, None, In(1)),
+        ];
+        assert_eq!(broken(rounds), None);
+    }
+
+    #[test]
+    fn a_round_that_does_not_end_is_caught() {
+        let late = |told| broken(vec![(0, None, In(1)), (4, None, In(2)), (12, None, told)]);
+        assert_eq!(
+            late(Out).as_deref(),
+            Some(
+                "who was told at 12.000 s that 2 places are taken has seen a round in which 1 were, and 0 do not know"
+            )
+        );
+        assert!(late(In(3)).is_some());
+        assert_eq!(late(In(1)), None);
+        let unsure = vec![(0, None, In(1)), (4, None, In(2)), (5, None, Nothing)];
+        let unsure = unsure.into_iter().chain([(12, None, Out)]);
+        assert_eq!(broken(unsure.collect()), None);
+    }
+
+    #[test]
+    fn one_that_was_refused_too_early_is_caught() {
+        assert!(broken(vec![(0, None, In(1)), (1, None, Out)]).is_some());
+        assert_eq!(
+            broken(vec![(0, None, In(1)), (0, None, Nothing), (1, None, Out)]),
+            None
+        );
+        assert!(broken(vec![(0, None, In(2))]).is_some());
+    }
+
+    #[test]
+    fn a_round_that_ends_too_early_is_caught() {
+        let again = |at| broken(vec![(0, None, In(1)), (at, None, In(1))]);
+        assert_eq!(again(10), None);
+        assert_eq!(
+            again(9).as_deref(),
+            Some("at 9.000 s the counter began anew, less than a lease after it had begun")
+        );
+    }
+
+    #[test]
+    fn a_place_is_given_once_a_round() {
+        let twice = |at, between, again| {
+            let asked = vec![(0, None, In(1)), (at, None, In(2)), between];
+            broken(asked.into_iter().chain([(again, None, In(2))]).collect())
+        };
+        assert_eq!(
+            twice(4, (5, Some(2), In(2)), 8).as_deref(),
+            Some("who was let in at 8.000 s was given the place of another")
+        );
+        assert_eq!(twice(4, (5, None, Nothing), 8), None);
+        assert_eq!(twice(9, (10, None, In(1)), 11), None);
+    }
+
+    #[test]
+    fn a_name_keeps_its_place_for_a_round() {
+        let again = |between, at, told| {
+            broken(vec![
+                (0, None, In(1)),
+                (5, None, In(2)),
+                between,
+                (at, Some(2), told),
+            ])
+        };
+        let nobody = || (9, None, Out);
+        assert_eq!(again(nobody(), 9, In(2)), None);
+        assert_eq!(
+            again(nobody(), 9, Out).as_deref(),
+            Some("who was told to be in as number 2 was told at 9.000 s to be out")
+        );
+        assert_eq!(again(nobody(), 11, In(1)), None);
+        assert_eq!(again((11, None, In(1)), 12, In(2)), None);
+    }
+
+    #[test]
+    fn what_went_astray_may_take_a_place_later() {
+        let late = |lost| {
+            let mut entries = entries(vec![(0, None, In(1)), (11, None, In(2))]);
+            entries.insert(
+                1,
+                (
+                    0,
+                    What::Cut {
+                        host: 1,
+                        node: 0,
+                        lost,
+                    },
+                ),
+            );
+            judged(entries)
+        };
+        assert_eq!(late(Lost::Late), None);
+        let calm = entries(vec![(0, None, In(1)), (11, None, In(2))]);
+        assert!(judged(calm).is_some());
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_bent_clock() {
+        let fault = Fault::NodeClock {
+            node: 0,
+            by_ms: -3_000,
+        };
+        let mut late = entries(vec![(0, None, In(1)), (4, None, In(2)), (12, None, Out)]);
+        late.insert(2, (1, What::Strikes { fault }));
+        assert_eq!(judged(late), None);
+    }
+}
