@@ -232,24 +232,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "Takes a lock that may already be ours, or a place",
-        "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
-        "`~=` for `==`",
-        NO_CLAIM,
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
-        "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
-        "`1` for `0`",
-        NO_CLAIM,
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
-        "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
-        "`true` for `redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0`",
-        NO_CLAIM,
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
         "if tonumber(waiters[i + 1]) < now then",
         "`<=` for `<`",
         MILLISECOND,
@@ -309,8 +291,6 @@ const HIGHER: &str = "the number is higher than it need be, and the next one is 
 const SPREAD: &str =
     "who is told a time asks up to five milliseconds after it, or it would meet all others";
 const TOLERATED: &str = "a server's clock may be wrong by far more than a thousandth, see the drift that is allowed for";
-const NO_CLAIM: &str = "who has not asked for so long has no claim to its place, and those who wait look again within a second: \
-                        whoever looks next takes it away";
 const MILLISECOND: &str =
     "how long a request takes is not known to the millisecond, and nobody asks so late";
 const ONE_MORE_LOOK: &str =
