@@ -178,24 +178,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "Takes a lock that may already be ours, or a place",
-        "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
-        "`~=` for `==`",
-        NO_CLAIM,
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
-        "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
-        "`1` for `0`",
-        NO_CLAIM,
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
-        "if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then",
-        "`true` for `redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0`",
-        NO_CLAIM,
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
         "if tonumber(waiters[i + 1]) < now then",
         "`<=` for `<`",
         MILLISECOND,
@@ -294,8 +276,6 @@ const HIGHER: &str = "the number is higher than it need be, and the next one is 
                       passed over at any time";
 const SPREAD: &str =
     "who is told a time asks up to five milliseconds after it, or it would meet all others";
-const NO_CLAIM: &str = "who has not asked for so long has no claim to its place, and those who wait look again within a second: \
-                        whoever looks next takes it away";
 const MILLISECOND: &str =
     "how long a request takes is not known to the millisecond, and nobody asks so late";
 const ONE_MORE_LOOK: &str =

@@ -19,13 +19,12 @@ local function leave(token)
   redis.call('LREM', KEYS[2], 0, token)
   redis.call('HDEL', KEYS[3], token)
 end
-if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then
-  -- Who is new sees to those who died anywhere in the queue.
-  local waiters = redis.call('HGETALL', KEYS[3])
-  for i = 1, #waiters, 2 do
-    if tonumber(waiters[i + 1]) < now then
-      leave(waiters[i])
-    end
+local is_new = redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0
+-- Who is new sees to those who died anywhere in the queue.
+local waiters = is_new and redis.call('HGETALL', KEYS[3]) or {}
+for i = 1, #waiters, 2 do
+  if tonumber(waiters[i + 1]) < now then
+    leave(waiters[i])
   end
 end
 local first
@@ -42,7 +41,7 @@ if not holder and (not first or first == ARGV[1]) then
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   return grant(4, tonumber(ARGV[4]), false)
 end
-if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 0 then
+if is_new then
   redis.call('LREM', KEYS[2], 0, ARGV[1])
   redis.call('RPUSH', KEYS[2], ARGV[1])
 end
