@@ -10,6 +10,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Call, Moment, Operation, Outcome, Reading};
+use std::time::Duration;
 
 /// To connect, to send a script that the server does not know yet, to ask.
 const ROUND_TRIPS_TO_A_PLACE: u32 = 5;
@@ -30,7 +31,7 @@ impl Checker for Fairness {
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
         if history.terms.prefers_writers {
-            return passed_over(history).map_or(Finding::Valid, Finding::Violation);
+            return passed_by(history).map_or(Finding::Valid, Finding::Violation);
         }
         if !history.terms.fair {
             return Finding::Unknown("no order is promised");
@@ -38,24 +39,11 @@ impl Checker for Fairness {
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
-        let operations = history.operations();
-        let placed = placed(history, operations);
-        let troubles = history.troubles();
-        if let Some((first, winner)) = passed_by(history, operations) {
-            return Finding::Violation(Witness {
-                at: winner.ended,
-                until: None,
-                grants: vec![winner.op],
-                message: format!(
-                    "{} had been waiting since {} when {} asked at {}, but the latter was granted the lock at {}",
-                    first.actor,
-                    seconds(first.asked.at),
-                    winner.actor,
-                    seconds(winner.asked.at),
-                    seconds(winner.ended.at)
-                ),
-            });
+        if let Some(witness) = passed_by(history) {
+            return Finding::Violation(witness);
         }
+        let placed = placed(history, history.operations());
+        let troubles = history.troubles();
         if placed.is_empty() {
             return Finding::Unknown("nobody was queued");
         }
@@ -66,9 +54,7 @@ impl Checker for Fairness {
                 // Replies may overtake each other, grants may not.
                 let known = winner.it.ended.at + history.terms.round_trips(1);
                 let (host, since) = (first.it.actor.host, first.it.asked.at);
-                let exclusive = [first, winner]
-                    .iter()
-                    .any(|it| it.it.call.mode().is_some_and(|mode| mode.is_exclusive()));
+                let exclusive = [first, winner].iter().any(|it| is_exclusive(it.it));
                 exclusive && known < first.it.ended.at && troubles.heard(host, since, known)
             })?;
             Some((first, winner))
@@ -93,69 +79,56 @@ impl Checker for Fairness {
     }
 }
 
-/// Round trips after which a request has surely been executed: one to connect, one to ask, one to ask again with the text of
-/// the script, and one for both clocks to agree.
-const SURELY_ASKED: u32 = 4;
+fn is_exclusive(it: &Operation) -> bool {
+    it.call.mode().is_some_and(|mode| mode.is_exclusive())
+}
 
-/// A reader who asked after a writer and was granted before it, although nothing was wrong for either and no other writer
-/// asked meanwhile: it would have the place in front.
-fn passed_over(history: &Reading<'_>) -> Option<Witness> {
-    let operations = || history.operations().iter().filter(|it| it.call.acquires());
-    let is_writer = |it: &Operation| it.call.mode().is_some_and(|mode| mode.is_exclusive());
-    let writers = operations().filter(|it| is_writer(it));
-    let troubles = history.troubles();
-    writers.flat_map(|writer| operations().map(move |reader| (writer, reader))).find_map(|(writer, reader)| {
-        let asked = writer.asked.at + history.terms.round_trips(SURELY_ASKED);
-        let known = reader.ended.at + history.terms.round_trips(1);
-        let is_later = !is_writer(reader) && reader.outcome == Outcome::Ok && asked < reader.asked.at;
-        let is_alone = || {
-            let of_its_host = |it: &Operation| it.actor.host == writer.actor.host;
-            let mut others = operations()
-                .filter(|it| (is_writer(it) || of_its_host(it)) && it.op != writer.op);
-            !others.any(|it| it.asked.at <= known && writer.asked.at <= it.landed().at)
-        };
-        let from = writer.asked.at.saturating_sub(history.request_timeout());
-        let is_calm = || {
-            let mut hosts = [writer.actor.host, reader.actor.host].into_iter();
-            hosts.all(|host| troubles.calm(host, from, known))
-        };
-        (is_later && known < writer.ended.at && is_alone() && is_calm()).then(|| Witness {
-            at: reader.ended,
-            until: None,
-            grants: vec![reader.op],
-            message: format!(
-                "{} wanted to write from {} on and {} to read from {} on, but the reader was granted the lock at {}",
-                writer.actor,
-                seconds(writer.asked.at),
-                reader.actor,
-                seconds(reader.asked.at),
-                seconds(reader.ended.at)
-            ),
-        })
+/// One who waited, and one who called later than it takes to get a place and was granted the lock before. Where writers go
+/// first, those are a writer and a reader.
+fn passed_by(history: &Reading<'_>) -> Option<Witness> {
+    let takes_place = history.terms.round_trips(ROUND_TRIPS_TO_A_PLACE);
+    let waits = |it: &&Operation| matches!(it.call, Call::Acquire { .. }) && is_exclusive(it);
+    let operations = history.operations().iter();
+    let (first, winner) = operations.clone().filter(waits).find_map(|first| {
+        let since = first.asked.at;
+        let winner = operations.clone().find(|it| {
+            let won = it.call.acquires() && it.outcome == Outcome::Ok && it.actor != first.actor;
+            let known = it.ended.at.saturating_add(history.terms.round_trips(1));
+            let makes_way = match history.terms.prefers_writers {
+                true => !is_exclusive(it) && is_in_front(history, first, known),
+                false => is_exclusive(it),
+            };
+            won && makes_way
+                && since + takes_place < it.asked.at
+                && known < first.ended.at
+                && history.troubles().calm(first.actor.host, since, known)
+        })?;
+        Some((first, winner))
+    })?;
+    Some(Witness {
+        at: winner.ended,
+        until: None,
+        grants: vec![winner.op],
+        message: format!(
+            "{} had been waiting since {} when {} asked at {}, but the latter was granted the lock at {}",
+            first.actor,
+            seconds(first.asked.at),
+            winner.actor,
+            seconds(winner.asked.at),
+            seconds(winner.ended.at)
+        ),
     })
 }
 
-/// One who waited, and one who called later than it takes to get a place and was granted the lock before.
-fn passed_by<'a>(
-    history: &Reading<'_>,
-    operations: &'a [Operation],
-) -> Option<(&'a Operation, &'a Operation)> {
-    let troubles = history.troubles();
-    let takes_place = history.terms.round_trips(ROUND_TRIPS_TO_A_PLACE);
-    let waits =
-        |it: &&Operation| matches!(it.call, Call::Acquire { mode, .. } if mode.is_exclusive());
-    operations.iter().filter(waits).find_map(|first| {
-        let since = first.asked.at;
-        let winner = operations.iter().find(|it| {
-            let takes = it.call.mode().is_some_and(|mode| mode.is_exclusive());
-            let won = takes && it.outcome == Outcome::Ok && it.actor != first.actor;
-            let known = it.ended.at.saturating_add(history.terms.round_trips(1));
-            won && since + takes_place < it.asked.at
-                && known < first.ended.at
-                && troubles.calm(first.actor.host, since, known)
-        })?;
-        Some((first, winner))
-    })
+/// Whether a writer surely has the one place in front: until then no other one asks, and nobody of its own process, who
+/// would be asked for first.
+fn is_in_front(history: &Reading<'_>, writer: &Operation, until: Duration) -> bool {
+    let operations = history.operations().iter();
+    let mut others = operations.filter(|it| {
+        let rivals = is_exclusive(it) || it.actor.host == writer.actor.host;
+        it.call.acquires() && it.op != writer.op && rivals
+    });
+    !others.any(|it| it.asked.at <= until && writer.asked.at <= it.landed().at)
 }
 
 /// Who got a place, where only one acquisition of a process can have got it.
