@@ -46,12 +46,16 @@ impl Checker for CleanUp {
             let left = keys || look.subscriptions + look.tasks > 0;
             let due = due(history, look.at.at);
             // What keeps others out for some time at least is still there, and so is what its lease sees to.
-            let due = match history.terms.longest_hold() {
-                Duration::ZERO => due,
-                hold => due.saturating_add(history.lease.max(hold)),
+            let (due, on_time) = match history.terms.longest_hold() {
+                Duration::ZERO => (due, true),
+                hold => {
+                    let due = due.saturating_add(history.lease.max(hold));
+                    let clock = [Trouble::ServerClock]; // everybody's
+                    (due, !history.troubles().any(&clock, 0, look.at.at, due))
+                }
             };
             let until = lasts(history, look.at);
-            (left && (due == look.at.at || due < until)).then_some((look, due, until))
+            (left && on_time && (due == look.at.at || due < until)).then_some((look, due, until))
         });
         let Some((look, due, until)) = left else {
             return Finding::Valid;
@@ -376,18 +380,24 @@ mod tests {
 
     #[test]
     fn what_is_held_at_least_for_some_time_is_gone_after_a_lease() {
-        let left_until = |gone| {
-            let mut history = history(vec![
+        let left_until = |gone, is_slow| {
+            let mut entries = vec![
                 (1, tries(1, 0)),
                 (9, remains(&["lock"], 0, 0)),
                 (gone, remains(&[], 0, 0)),
                 (50, What::Crash { host: 0 }),
-            ]);
+            ];
+            if is_slow {
+                let fault = Fault::NodeDrift { node: 0, ppm: -1 };
+                entries.insert(2, (10, What::Strikes { fault }));
+            }
+            let mut history = history(entries);
             (history.lease, history.terms.hold) = (s(12), s(2));
             CleanUp.check(&history) == Finding::Valid
         };
-        assert!(left_until(21));
-        assert!(!left_until(22));
+        assert!(left_until(21, false));
+        assert!(!left_until(22, false));
+        assert!(left_until(22, true), "by a clock that is slow");
     }
 
     #[test]

@@ -171,7 +171,12 @@ impl Facts<'_> {
     fn not_silent(&self) -> Option<Witness> {
         let tokens = self.0.tokens();
         let given_back = self.0.beliefs().iter().filter(|it| it.end == End::Released);
+        let extended = |belief: &&Belief| {
+            let mut lives = tokens.of_grant(belief);
+            lives.any(|life| life.expiries.len() > 1)
+        };
         given_back
+            .filter(extended)
             .filter_map(|belief| {
                 let host = belief.actor.host;
                 let sent_by = self.0.terms.latency + self.0.terms.grain();

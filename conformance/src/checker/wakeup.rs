@@ -15,7 +15,7 @@ use crate::{
     history::{Call, Cause, History, Life, Moment, Operation, Reading, Tokens, Troubles},
     scenario::Topology,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 /// Who is told may have to hand that on, and asks then: the message, a request and its reply, for each of two.
 const ROUND_TRIPS_WHEN_TOLD: u32 = 4;
@@ -119,21 +119,27 @@ fn untold(
     let bound = when_told(history);
     let (_, to) = waiting(history, waiter)?;
     let hears = waiter.asked.at + history.terms.round_trips(ROUND_TRIPS_TO_HEAR);
-    let hosts: BTreeSet<u8> = operations.iter().map(|it| it.actor.host).collect();
     // Who goes first may yet be busy with what went wrong before.
     let grace = 2 * history.request_timeout();
     let since = waiter.asked.at.saturating_sub(grace);
-    let well = |by| hosts.iter().all(|&host| troubles.calm(host, since, by));
-    let known = free.iter().filter(|free| match free.by {
+    let well = |by| {
+        let mut hosts = operations.iter().map(|it| it.actor.host);
+        hosts.all(|host| troubles.calm(host, since, by))
+    };
+    // Few are free for so long: the rest is asked of those alone.
+    let long = free.iter().filter(|free| {
+        let to = free.to.min(to);
+        hears <= free.from && to.saturating_sub(free.from) > bound
+    });
+    let known = long.filter(|free| match free.by {
         Cause::Client(_) => true,
         Cause::Server => {
             !shared(history.tokens(), waiter, free) && !hastened(history, operations, waiter, free)
         }
         Cause::Fault => false,
     });
-    let known = known.filter(|free| hears <= free.from);
     let mut spans = known.map(|free| (free.from, free.to.min(to)));
-    spans.find(|&(from, to)| to.saturating_sub(from) > bound && well(from + bound))
+    spans.find(|&(from, _)| well(from + bound))
 }
 
 /// Whether somebody gave back a share while another one stood, of which nobody is told: a waiter may have been
