@@ -50,8 +50,9 @@ impl Checker for CleanUp {
                 Duration::ZERO => (due, true),
                 hold => {
                     let due = due.saturating_add(history.lease.max(hold));
-                    let clock = [Trouble::ServerClock]; // everybody's
-                    (due, !history.troubles().any(&clock, 0, look.at.at, due))
+                    // A server that is slow, or down, lets nothing expire in time.
+                    let wrong = [Trouble::ServerClock, Trouble::Messages];
+                    (due, !history.troubles().any(&wrong, 0, look.at.at, due))
                 }
             };
             let until = lasts(history, look.at);

@@ -62,7 +62,10 @@ impl Checker for LostReply {
                 ),
             });
         }
-        let mut delays = ghosts.into_iter().filter_map(|(at, asker, ghost)| {
+        let ghosts = ghosts
+            .into_iter()
+            .filter(|(.., ghost)| !is_kept(history, ghost));
+        let mut delays = ghosts.filter_map(|(at, asker, ghost)| {
             let retries = operations.iter().filter(|it| {
                 let later = it.op == asker.op || it.asked > asker.asked;
                 it.actor == asker.actor && it.call.acquires() && later
@@ -87,6 +90,12 @@ impl Checker for LostReply {
             ),
         })
     }
+}
+
+/// Whether a token was given back to stay for a while, which keeps its own process out as well.
+fn is_kept(history: &History, life: &Life<'_>) -> bool {
+    let mut steps = life.expiries.windows(2);
+    history.terms.hold > Duration::ZERO && steps.any(|step| step[1].2 < step[0].2)
 }
 
 /// The acquisition whose reply was lost, and its token, if there is just one that it can be.
@@ -203,6 +212,27 @@ mod tests {
             op,
             error: "connection reset".into(),
         }
+    }
+
+    #[test]
+    fn what_was_given_back_to_stay_for_a_while_is_no_ghost() {
+        let kept_out = |hold| {
+            let mut history = history(vec![
+                (1, waits(1, 0, 30)),
+                (2, stores(0, "a", Some(30))),
+                (3, cut()),
+                (4, granted(1, Some(28))),
+                (5, releases(2, 0, 1)),
+                (6, stores(0, "a", Some(20))),
+                (6, done(2)),
+                (7, tries(3, 0)),
+                (15, refused(3)),
+            ]);
+            (history.terms.latency, history.terms.hold) = (s(1), s(hold));
+            LostReply.check(&history) == Finding::Valid
+        };
+        assert!(kept_out(18));
+        assert!(!kept_out(0));
     }
 
     #[test]
