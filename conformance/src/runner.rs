@@ -685,3 +685,6 @@ fn convict_on_real(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -230,7 +230,10 @@ impl Property {
     #[must_use]
     pub const fn statement(self) -> &'static str {
         match self {
-            Self::Conduct => "the lock neither panics nor starts tasks behind the suite's back",
+            Self::Conduct => {
+                "the lock neither panics, nor starts tasks behind the suite's back, nor sends a script that \
+                 fails in itself"
+            }
             Self::Exclusion => {
                 "no two owners believe at the same time that they hold the lock; belief ends with \
                  release, loss signal, crash or the holder's own deadline"
@@ -257,7 +260,10 @@ impl Property {
                 "a waiter for whom nothing is wrong is granted within a lease and a hand-over for \
                  each one who waits"
             }
-            Self::Fairness => "whoever was queued first, and stayed there, is granted first",
+            Self::Fairness => {
+                "whoever was queued first, and stayed there, is granted first; where writers go first, readers \
+                 who ask later make way for one that waits"
+            }
             Self::WakeUp => {
                 "a free lock does not stay free while a living waiter that can be reached wants it"
             }
@@ -270,11 +276,12 @@ impl Property {
             }
             Self::Timeouts => "a call ends after the wait it was given, plus one request timeout",
             Self::LostReply => {
-                "a lost reply delays its client's own retry by at most two round trips"
+                "a lost reply delays its client's own retry by no more than it takes to connect and to ask \
+                 again, and ends no call with time left"
             }
             Self::CleanUp => {
                 "when all calls have returned and all bytes have arrived there are no keys, \
-                 subscriptions or tasks left"
+                 subscriptions or tasks left; whoever takes a lock clears away what is over"
             }
             Self::Honesty => {
                 "a result never claims more than the servers did: granted, released, lost already, \

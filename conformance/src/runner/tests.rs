@@ -1,0 +1,127 @@
+//! What is made of accusations on a wall clock.
+
+use super::*;
+use crate::{
+    backend::{Later, View, WallClock},
+    checker::hand_made::{granted, history, tries, waits},
+    history::{Refusal, Stored, What},
+    scenario::{Schedule, Topology},
+    simulation::Host,
+    subject::{AnyLock, BoxError},
+};
+use std::sync::{Arc, atomic::AtomicU32};
+
+/// A suspect that is not played: its first runs are all the same, those behind them are without fault.
+struct Recorded {
+    entries: Vec<(u64, What)>,
+    times: u32,
+    plays: AtomicU32,
+}
+
+impl Suspect for Recorded {
+    fn name(&self) -> &'static str {
+        "recorded"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline().waiting(None)
+    }
+
+    fn open<'a>(
+        &'a self,
+        _: &'a Host,
+        _: &'a str,
+        _: Duration,
+    ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>> {
+        Box::pin(async { Err("it is not played".into()) })
+    }
+
+    fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
+        Vec::new()
+    }
+
+    fn queued(&self, _: &dyn View, _: &str) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    fn outlasts(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn ends(&self, _: &[u8]) -> bool {
+        false
+    }
+
+    fn fences_reads(&self) -> bool {
+        false
+    }
+
+    fn play(&self, _: &dyn Backend, _: &Scenario) -> Result<Run, RunError> {
+        let nth = self.plays.fetch_add(1, Ordering::Relaxed);
+        let entries = if nth < self.times {
+            self.entries.clone()
+        } else {
+            vec![]
+        };
+        let mut history = history(entries);
+        history.terms.waits = true;
+        Ok(Run {
+            history,
+            steps: 1,
+            last_draw: 0,
+            endless: false,
+            stray_tasks: 0,
+            gap: Duration::ZERO,
+        })
+    }
+}
+
+/// What it is accused of, and how many plays were spoiled.
+fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
+    let suspect = Recorded {
+        entries: entries.to_vec(),
+        times,
+        plays: AtomicU32::new(0),
+    };
+    let scenario = Scenario {
+        seed: 0,
+        lease_ms: 10_000,
+        schedule: Schedule::Random,
+        latency_ms: 2,
+        topology: Topology::ONE,
+        events: vec![],
+    };
+    let backend = WallClock::new(Double, 10_000);
+    let played = certain(&suspect, &backend, &scenario).unwrap();
+    let judged = played.judged.unwrap();
+    (
+        broken(suspect.promises(), &scenario, &judged),
+        played.spoiled,
+    )
+}
+
+#[test]
+fn what_hangs_on_times_has_to_be_seen_in_every_play() {
+    // A call that was to wait for 5 s tells of an error after 39 s.
+    let error = What::Fail {
+        op: 1,
+        why: Refusal::Other,
+    };
+    let late = [(1, waits(1, 0, 5)), (40, error)];
+    assert_eq!(accused_of(&late, 1), (vec![], 1));
+    assert_eq!(accused_of(&late, 2), (vec![], 2));
+    assert_eq!(accused_of(&late, 3), (vec![Property::Timeouts], 2));
+}
+
+#[test]
+fn two_holders_at_once_are_seen_once() {
+    let both = [
+        (1, tries(1, 0)),
+        (1, granted(1, Some(30))),
+        (2, tries(2, 1)),
+        (2, granted(2, Some(31))),
+    ];
+    let (broken, spoiled) = accused_of(&both, 1);
+    assert!(broken.contains(&Property::Exclusion), "{broken:?}");
+    assert_eq!(spoiled, 0);
+}
