@@ -224,7 +224,8 @@ impl Guard {
         outcome
     }
 
-    async fn give_back(&self) -> Release {
+    /// As [`Guard::release`], of a grant that other guards may share; nobody is told of it.
+    pub(crate) async fn give_back(&self) -> Release {
         let held = &self.held;
         held.end(Belief::Released);
         let claim = self.custody.claim();

@@ -250,18 +250,20 @@ pub struct ReentrantGuard<K: Kind> {
 impl<K: Kind> ReentrantGuard<K> {
     /// Leaves this level, and gives the lock back if it was the last one.
     ///
-    /// [`Release::StillHeld`] says that other levels remain, and does not ask Redis;
-    /// [`Release::AlreadyLost`] that the grant is lost, whatever remains of its levels.
+    /// [`Release::StillHeld`] says that other levels remain, and does not ask Redis. Once the grant is lost its levels
+    /// are so together: whichever leaves first gives back what Redis may still keep of it.
     ///
     /// # Cancel safety
     ///
     /// As [`Guard::release`].
     pub async fn release(self) -> Release {
         let valid = (*self.grant).as_ref().is_valid();
+        if !valid && Arc::strong_count(&self.grant) > 1 {
+            return (*self.grant).as_ref().give_back().await;
+        }
         match Arc::into_inner(self.grant) {
             Some(guard) => guard.into().release().await,
-            None if valid => Release::StillHeld,
-            None => Release::AlreadyLost,
+            None => Release::StillHeld,
         }
     }
 }

@@ -68,6 +68,21 @@ async fn re_entry_gives_the_whole_lease_and_never_shortens_it() -> Test {
     Ok(())
 }
 
+/// An inner release said that the lock was gone, because its deadline was over, while Redis still had it.
+#[tokio::test(start_paused = true)]
+async fn whoever_leaves_first_after_the_deadline_gives_back_what_is_left() -> Test {
+    let server = server().await;
+    let owner = owner(&server);
+    let (outer, inner) = (owner.lock().await?, owner.lock().await?);
+    pass(outer.remaining()).await;
+    assert_eq!(owner.levels(), 0);
+    assert!(server.exists(KEY));
+    assert_eq!(inner.release().await, Release::Released);
+    assert!(!server.exists(KEY));
+    assert_eq!(outer.release().await, Release::AlreadyLost);
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_loss_of_the_grant_is_the_loss_of_all_its_guards() -> Test {
     let server = server().await;

@@ -192,7 +192,8 @@ fn dead_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
 fn holder_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
     let (tokens, queued) = (history.tokens(), history.queued());
     history.beliefs().iter().find_map(|belief| {
-        let mut theirs = tokens.of_grant(belief);
+        // Another task of the process may wait, or have left a request that comes late.
+        let mut theirs = tokens.surely_of_grant(belief, history.operations());
         let waits = theirs.any(|held| {
             let mut places = queued.lives.iter();
             places.any(|place| {
@@ -468,5 +469,25 @@ mod tests {
         };
         assert!(granted_with(&["b"]));
         assert!(!granted_with(&["a", "b"]));
+    }
+
+    /// Seed 5839 of `fair` under `cut`: a request of another task of the process, executed late, took a place.
+    #[test]
+    fn a_place_of_another_task_accuses_nobody() {
+        assert!(in_order(vec![
+            (1, waits(1, 0, 60)),
+            (1, waits(2, 0, 60)),
+            (2, queue(0, &["a", "b"])),
+            (3, stores(0, "b", Some(15))),
+            (3, queue(0, &["a"])),
+            (3, granted(2, Some(14))),
+            (4, releases(3, 0, 2)),
+            (4, frees(0)),
+            (4, done(3)),
+            (5, queue(0, &["a", "b"])),
+            (6, stores(0, "a", Some(18))),
+            (6, queue(0, &["b"])),
+            (6, granted(1, Some(17))),
+        ]));
     }
 }
