@@ -49,7 +49,7 @@ impl Checker for CleanUp {
             let (due, on_time) = match history.terms.longest_hold() {
                 Duration::ZERO => (due, true),
                 hold => {
-                    let due = due.saturating_add(history.lease.max(hold));
+                    let due = due.saturating_add(history.lease.max(hold) + history.terms.grain());
                     // A server that is slow, or down, lets nothing expire in time.
                     let wrong = [Trouble::ServerClock, Trouble::Messages];
                     (due, !history.troubles().any(&wrong, 0, look.at.at, due))

@@ -160,6 +160,7 @@ mod tests {
     use crate::{
         checker::hand_made::*,
         history::{Cause, What},
+        scenario::Lost,
     };
 
     fn queue(host: u8, waiting: &[&str]) -> What {
@@ -324,6 +325,35 @@ mod tests {
         assert!(!passed_by(11, vec![]));
         let slept = vec![(5, What::Pause { host: 0 }), (6, What::Resume { host: 0 })];
         assert!(!passed_by(12, slept));
+    }
+
+    /// Seed 4390 of `fenced-fair` under `cut`: a request of an earlier call, executed late, took a place.
+    #[test]
+    fn a_place_of_an_earlier_call_is_not_that_of_the_next() {
+        let left_by = |lost| {
+            let cut = What::Cut {
+                host: 1,
+                node: 0,
+                lost,
+            };
+            check(vec![
+                (0, tries(9, 1)),
+                (0, cut),
+                (0, stores(1, "b", Some(10))),
+                (1, granted(9, Some(9))),
+                (2, waits(2, 1, 60)),
+                (2, waits(8, 1, 60)),
+                (3, queue(1, &["c"])),
+                (4, waits(1, 0, 60)),
+                (4, queue(0, &["c", "a"])),
+                (5, refused(8)),
+                (6, queue(1, &["c", "a", "b"])),
+                (9, granted(2, Some(20))),
+                (19, granted(1, Some(30))),
+            ])
+        };
+        assert_eq!(left_by(Lost::Late), Finding::Valid);
+        assert!(left_by(Lost::Reply).witness().is_some());
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! Where something was wrong for the waiter during its wait, the message that should have woken it may
 //! be lost: then the former holder's remaining TTL is its bound, and time counts from when all is well
-//! again and a request that was caught in it has timed out.
+//! again and a request that was caught in it has timed out. Where waiters are served in order, so is time given to each of
+//! the others for whom something is wrong.
 //!
 //! A lock whose releases tell those who wait, and whose waiters know when a lease ends, promised more: where nothing is
 //! wrong for anybody, it is taken within a few round trips after it was given back or has expired. That is
@@ -15,7 +16,7 @@ use crate::{
     history::{Call, Cause, History, Life, Moment, Operation, Reading, Tokens, Troubles},
     scenario::Topology,
 };
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Who is told may have to hand that on, and asks then: the message, a request and its reply, for each of two.
 const ROUND_TRIPS_WHEN_TOLD: u32 = 4;
@@ -62,12 +63,16 @@ impl Checker for WakeUp {
             operations.iter().find_map(|waiter| {
                 let (from, to) = waiting(history, waiter)?;
                 let spans = free.iter().filter(|free| free.from < to && from < free.to);
-                let mut spans = spans.map(|free| {
+                let mut spans = spans.filter_map(|free| {
                     let to = free.to.min(to);
                     let from = woken_by(history, troubles, waiter, free, to).max(from);
-                    (from, to)
+                    // Few sleep for so long: who is in front is asked for those alone.
+                    let slept = to.saturating_sub(from);
+                    let bound =
+                        (slept > bound).then(|| bound * turns(history, waiter, from, to))?;
+                    (slept > bound).then_some(((from, to), bound))
                 });
-                let span = spans.find(|(from, to)| to.saturating_sub(*from) > bound)?;
+                let (span, bound) = spans.next()?;
                 Some((waiter, span, bound))
             })
         };
@@ -134,7 +139,8 @@ fn untold(
     let known = long.filter(|free| match free.by {
         Cause::Client(_) => true,
         Cause::Server => {
-            !shared(history.tokens(), waiter, free) && !hastened(history, operations, waiter, free)
+            !shared(history, operations, waiter, free)
+                && !hastened(history, operations, waiter, free)
         }
         Cause::Fault => false,
     });
@@ -142,15 +148,29 @@ fn untold(
     spans.find(|&(from, _)| well(from + bound))
 }
 
-/// Whether somebody gave back a share while another one stood, of which nobody is told: a waiter may have been
-/// told the end of the one that is gone.
-fn shared(tokens: &Tokens<'_>, waiter: &Operation, free: &Free) -> bool {
-    let mut given_back = tokens.lives.iter().filter(|life| {
+/// Whether somebody gave back a share while another one stood, of which nobody is told: the waiter, or whoever goes before
+/// it, may have been told the end of the one that is gone.
+fn shared(
+    history: &Reading<'_>,
+    operations: &[Operation],
+    waiter: &Operation,
+    free: &Free,
+) -> bool {
+    let lives = &history.tokens().lives;
+    let goes_first = |it: &Operation| {
+        let writes = it.call.mode().is_some_and(|mode| mode.is_exclusive());
+        it.op == waiter.op || history.terms.fair || history.terms.prefers_writers && writes
+    };
+    let asks = operations.iter().filter(|it| it.call.acquires());
+    let in_front: Vec<_> = asks.filter(|it| goes_first(it)).collect();
+    let mut given_back = lives.iter().filter(|life| {
         let (gone, by) = life.gone;
-        matches!(by, Cause::Client(_)) && waiter.asked < gone && gone.at < free.from
+        let waits = |it: &&Operation| it.asked < gone && free.from <= it.ended.at;
+        let by_hand = matches!(by, Cause::Client(_)) && gone.at < free.from;
+        by_hand && in_front.iter().any(|it| waits(&it))
     });
     given_back.any(|life| {
-        let mut others = tokens.lives.iter().filter(|it| it.token != life.token);
+        let mut others = lives.iter().filter(|it| it.token != life.token);
         others.any(|it| it.stood(life.gone.0))
     })
 }
@@ -198,6 +218,22 @@ fn woken_by(
     })
 }
 
+/// How many have to be waited for: whoever may be in front in a queue and is hindered keeps its place for as long as a
+/// waiter may take.
+fn turns(history: &Reading<'_>, waiter: &Operation, from: Duration, to: Duration) -> u32 {
+    if !history.terms.fair {
+        return 1;
+    }
+    let hosts: BTreeSet<u8> = history
+        .operations()
+        .iter()
+        .map(|it| it.actor.host)
+        .collect();
+    let others = hosts.into_iter().filter(|host| *host != waiter.actor.host);
+    let hindered = others.filter(|host| !history.troubles().heard(*host, from, to));
+    u32::try_from(hindered.count()).unwrap_or(u32::MAX).max(1)
+}
+
 /// The spans in which no token stands anywhere.
 fn free(tokens: &Tokens<'_>) -> Vec<Free> {
     let mut lives: Vec<_> = tokens.lives.iter().collect();
@@ -235,7 +271,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Stored, What},
+        history::{Actor, Mode, Stored, What},
         scenario::{Fault, Lost},
     };
 
@@ -313,6 +349,31 @@ mod tests {
         };
         assert!(passes(taken_at(14, cut())));
         assert!(!passes(taken_at(15, cut())));
+    }
+
+    /// Seed 1983 of `fenced-fair` under `delay`: two who were in front in the queue had slow links.
+    #[test]
+    fn each_one_in_front_who_is_hindered_takes_its_time() {
+        let taken = |at: u64, is_fair| {
+            let cut = |host| What::Cut {
+                host,
+                node: 0,
+                lost: Lost::Late,
+            };
+            let others = vec![
+                (1, waits(2, 2, 50)),
+                (1, waits(3, 3, 50)),
+                (5, cut(2)),
+                (5, cut(3)),
+            ];
+            let mut history = history(taken_at(at, others));
+            history.lease = s(12);
+            (history.terms.wake, history.terms.fair) = (Some(s(2)), is_fair);
+            WakeUp.check(&history) == Finding::Valid
+        };
+        assert!(taken(9, true));
+        assert!(!taken(10, true));
+        assert!(!taken(9, false));
     }
 
     /// Whether a lock passes that was given back in this way and taken at 13, where those who wait are told.
@@ -408,6 +469,39 @@ mod tests {
             token: token.into(),
             expires: Some(s(until)),
         };
+        // Seed 598 of `read-write-preferring` under `overwork`: the writer in front was told, the reader came later.
+        let behind = |prefers_writers| {
+            let both = vec![stored("a", 12), stored("c", 20)];
+            let server = |stored| What::Server {
+                node: 0,
+                cause: Cause::Client(2),
+                stored,
+            };
+            let reads = What::Invoke {
+                op: 1,
+                actor: Actor::on(1),
+                call: Call::Acquire {
+                    mode: Mode::Shared,
+                    wait: s(50),
+                },
+            };
+            let mut history = history(vec![
+                (0, server(both)),
+                (1, waits(2, 3, 50)),
+                (5, server(vec![stored("a", 12)])),
+                (6, reads),
+            ]);
+            let at = s(12) + Duration::from_millis(99);
+            history.push(at, stores(3, "b", Some(25)));
+            history.push(at, granted(2, Some(22)));
+            history.lease = s(12);
+            (history.terms.wake, history.terms.tells) = (Some(s(2)), true);
+            history.terms.prefers_writers = prefers_writers;
+            let late = WakeUp.check(&history);
+            late.witness().map(|it| it.message.contains("c2 waited"))
+        };
+        assert_eq!(behind(true), None);
+        assert_eq!(behind(false), Some(true));
         let both = What::Server {
             node: 0,
             cause: Cause::Client(2),

@@ -1,6 +1,7 @@
 //! Operations with their ends: read off a history.
 
 use super::{Actor, CANCELLED, Call, History, Moment, OpId, Refusal, What};
+use crate::scenario::Lost;
 use std::collections::BTreeMap;
 
 /// How an operation ended, as far as its caller knows.
@@ -33,15 +34,21 @@ pub struct Operation {
     pub ended: Moment,
     /// How it ended.
     pub outcome: Outcome,
+    /// A connection broke meanwhile whose request was still under way.
+    pub left_behind: bool,
 }
 
 impl Operation {
-    /// By when its requests have had their effect: they may land at any time if it was not heard out.
+    /// By when its requests have had their effect: they may land at any time if it was not heard out, or left one behind.
     #[must_use]
     pub fn landed(&self) -> Moment {
         match self.outcome {
-            Outcome::Ok | Outcome::Fail(_) => self.ended,
-            Outcome::Unknown | Outcome::Cancelled | Outcome::Open => Moment::NEVER,
+            Outcome::Ok | Outcome::Fail(_) if !self.left_behind => self.ended,
+            Outcome::Ok
+            | Outcome::Fail(_)
+            | Outcome::Unknown
+            | Outcome::Cancelled
+            | Outcome::Open => Moment::NEVER,
         }
     }
 
@@ -69,6 +76,7 @@ impl History {
                         asked: at,
                         ended: Moment::NEVER,
                         outcome: Outcome::Open,
+                        left_behind: false,
                     });
                     continue;
                 }
@@ -82,6 +90,16 @@ impl History {
                     for index in dead {
                         operations[index].ended = at;
                         open.remove(&operations[index].op);
+                    }
+                    continue;
+                }
+                What::Cut {
+                    host,
+                    lost: Lost::Late,
+                    ..
+                } => {
+                    for &index in open.values() {
+                        operations[index].left_behind |= operations[index].actor.host == host;
                     }
                     continue;
                 }

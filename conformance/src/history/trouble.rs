@@ -126,7 +126,8 @@ impl Diary {
             What::Strikes { fault } if fault.is_instant() => self.span(fault, at, at),
             What::Strikes { fault } => self.open.push((fault, at)),
             What::Heals { fault } => {
-                let begun = self.open.iter().position(|&(of, _)| of == fault);
+                // Of several of a kind the one that began last ends first: together they last from the first to the last.
+                let begun = self.open.iter().rposition(|&(of, _)| of == fault);
                 if let Some(begun) = begun {
                     let (_, from) = self.open.remove(begun);
                     self.span(fault, from, at);
@@ -326,6 +327,20 @@ mod tests {
         assert!(troubles.calm(0, s(6), s(9)));
         assert!(!troubles.heard(1, s(20), s(30)), "the dead stay dead");
         assert_eq!(troubles.last(0, s(2), s(3)), Some(s(5)));
+    }
+
+    /// Seed 10449 of `reentrant` under `node-pause`: a second pause of the same node within the first.
+    #[test]
+    fn faults_of_a_kind_last_together_until_the_last_end() {
+        let fault = Fault::NodePause { node: 0 };
+        let history = history(vec![
+            (1, What::Strikes { fault }),
+            (5, What::Strikes { fault }),
+            (6, What::Heals { fault }),
+            (9, What::Heals { fault }),
+        ]);
+        let last = history.troubles().last(0, s(2), s(3));
+        assert!(last.is_some_and(|last| last >= s(9)));
     }
 
     #[test]
