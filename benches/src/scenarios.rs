@@ -51,7 +51,7 @@ pub const SHAPES: [Shape; 2] = [
 impl Shape {
     /// The scenario of a seed: in each round all clients ask within a few milliseconds.
     #[must_use]
-    pub fn scenario(&self, seed: u64) -> Scenario {
+    pub fn scenario(&self, seed: u64, topology: Topology) -> Scenario {
         let mut events = Vec::new();
         for cycle in 0..self.cycles {
             for host in 0..self.clients {
@@ -73,7 +73,7 @@ impl Shape {
             lease_ms: LEASE_MS,
             schedule: Schedule::Random,
             latency_ms: 2,
-            topology: Topology::ONE,
+            topology,
             events: events
                 .map(|(id, (at_ms, happening))| Event {
                     id,
@@ -116,7 +116,8 @@ pub fn pace(shape: Shape, lock: &dyn Suspect, seeds: &mut u64, time: Duration) -
     let (began, spent) = (Instant::now(), cpu());
     let (mut scenarios, mut grants, mut steps) = (0, 0, 0);
     while began.elapsed() < time {
-        let judged = judge(lock, &Double, &shape.scenario(*seeds))?;
+        let scenario = shape.scenario(*seeds, lock.promises().topology);
+        let judged = judge(lock, &Double, &scenario)?;
         let broken = judged
             .findings
             .iter()
@@ -158,16 +159,17 @@ mod tests {
     #[test]
     fn scenarios_are_what_their_titles_say() {
         let [contended, small] = SHAPES;
-        assert_eq!(contended.scenario(1).actors().len(), 3);
-        assert_eq!(contended.scenario(1).events.len(), 60);
-        assert_eq!(small.scenario(1).events.len(), 20);
+        assert_eq!(contended.scenario(1, Topology::ONE).actors().len(), 3);
+        assert_eq!(contended.scenario(1, Topology::ONE).events.len(), 60);
+        assert_eq!(small.scenario(1, Topology::ONE).events.len(), 20);
     }
 
     #[test]
     fn everybody_gets_the_lock_each_time() {
         let lock = subject("mutex").expect("it is ours");
         for shape in SHAPES {
-            let judged = judge(&*lock, &Double, &shape.scenario(7)).expect("it can be played");
+            let judged = judge(&*lock, &Double, &shape.scenario(7, Topology::ONE))
+                .expect("it can be played");
             let wanted = usize::from(shape.clients) * shape.cycles as usize;
             // The probe at the end has it once more.
             assert_eq!(judged.run.history.beliefs().len(), wanted + 1, "{shape:?}");

@@ -163,6 +163,9 @@ async fn an_operator_sees_who_holds_a_lock_and_takes_it_away() -> Test {
     assert_eq!(lock.try_lock().await?.release().await, Release::Released);
     pass(LEASE).await;
     assert_eq!(keys(&server).await, ["{coupon:7}:fence"]);
+    // The last number is kept for a day.
+    let kept = server.pttl("{coupon:7}:fence").unwrap();
+    assert!(kept > Duration::from_secs(23 * 3_600), "{kept:?}");
     Ok(())
 }
 
@@ -180,13 +183,15 @@ async fn metadata_goes_with_locks_of_all_kinds() -> Test {
     let room = locks.semaphore("seats", 3).metadata("one").build();
     let fair = locks.fair_mutex("fair").metadata("fair").build();
     let multi = locks.multi(["a{x}", "b{x}"])?.metadata("multi").build();
+    let mutex = locks.mutex("mutex").metadata("mutex").build();
     let guards = [
+        mutex.try_lock().await?,
         room.permits(1)?.try_lock().await?,
         room.permits(1)?.try_lock().await?,
         fair.try_lock().await?,
         multi.try_lock().await?,
     ];
-    assert_eq!(metadata().await, 4);
+    assert_eq!(metadata().await, 5);
     for guard in guards {
         guard.extend(LEASE * 2).await?;
         assert_eq!(guard.release().await, Release::Released);
@@ -255,6 +260,7 @@ async fn an_adoption_that_is_cancelled_or_fails_leaves_the_grant() -> Test {
     let server = server().await;
     let lock = locks(&server).mutex(KEY).lease(LEASE).build();
     let parts = lock.try_lock().await?.into_parts()?;
+    assert_eq!(parts.fencing_token(), None);
     for polls in 0.. {
         let lock = locks(&server).mutex(KEY).lease(LEASE).build();
         let done = cancel_at(polls, lock.adopt(&parts)).await;

@@ -268,6 +268,29 @@ async fn an_extension_needs_a_quorum_and_its_failure_forfeits_nothing() -> Test 
     Ok(())
 }
 
+/// A lease ran out although a majority could have extended it: the extension waited for a silent node while another one
+/// became free.
+#[tokio::test(start_paused = true)]
+async fn an_extension_counts_a_node_that_becomes_free_meanwhile() -> Test {
+    let servers = servers(3).await;
+    let _: String = ask(&servers[0], &["SET", KEY, "other", "PX", "60000"]).await;
+    let patient = redlock(&servers).node_timeout(REPLY_TIMEOUT);
+    let guard = patient.mutex(KEY).lease(LEASE).build().try_lock().await?;
+    assert_eq!(held(&servers, &guard), 2);
+    servers[1].pause();
+    let begun = Instant::now();
+    let freed = async {
+        pass(REPLY_TIMEOUT / 10).await;
+        ask::<i64>(&servers[0], &["DEL", KEY]).await
+    };
+    let (extended, _) = tokio::join!(guard.extend(LEASE * 2), freed);
+    extended?;
+    assert!(begun.elapsed() < REPLY_TIMEOUT, "{:?}", begun.elapsed());
+    servers[1].resume();
+    assert_eq!(guard.release().await, Release::Released);
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_too_many_nodes_forgot_is_lost() -> Test {
     let servers = servers(5).await;

@@ -141,7 +141,13 @@ fn failed(
     });
     let host = it.actor.host;
     let well = troubles.calm(host, since, it.ended.at)
-        && (waits && early || troubles.heard_everywhere(host, since, it.ended.at));
+        && (waits && early || troubles.heard_everywhere(host, since, it.ended.at))
+        // A grant may stand on a bare majority, of which none must have forgotten it.
+        && it.call.of_grant().is_none_or(|grant| {
+            let taken = operations.iter().find(|other| other.op == grant);
+            let since = taken.map_or(Duration::ZERO, |it| it.asked.at);
+            troubles.calm_everywhere(host, since, it.ended.at)
+        });
     error && well
 }
 
@@ -175,6 +181,28 @@ mod tests {
         history.lease = s(12);
         history.terms.wake = Some(s(2));
         Liveness.check(&history)
+    }
+
+    /// Seed 10021 of `redlock-of-three` under `eviction`: one of the two nodes that the grant stood on forgot it.
+    #[test]
+    fn a_grant_that_a_node_forgot_need_not_be_extended() {
+        let renewed = |fault: Option<Fault>| {
+            let strikes = fault.map(|fault| (2, What::Strikes { fault }));
+            let told = (
+                4,
+                What::Fail {
+                    op: 2,
+                    why: Refusal::Other,
+                },
+            );
+            let begin = [(1, tries(1, 0)), (2, granted(1, Some(11)))];
+            let end = [(3, renews(2, 0, 1)), told];
+            let mut history = history(begin.into_iter().chain(strikes).chain(end).collect());
+            (history.topology, history.terms.answers) = (Topology::Nodes(3), true);
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(renewed(None));
+        assert!(!renewed(Some(Fault::Evict { node: 1 })));
     }
 
     #[test]

@@ -160,6 +160,15 @@ impl Call {
         }
     }
 
+    /// The grant that it extends, or gives back.
+    #[must_use]
+    pub const fn of_grant(self) -> Option<OpId> {
+        if let Self::Renew { grant } = self {
+            return Some(grant);
+        }
+        self.gives_back()
+    }
+
     /// The grant that it gives back, however.
     #[must_use]
     pub const fn gives_back(self) -> Option<OpId> {

@@ -256,7 +256,19 @@ impl Troubles {
         self.struck(&[Trouble::Stopped, Trouble::Messages], host, from, to) == 0
     }
 
-    /// The same of one node alone: whether there was nothing wrong between the process and it.
+    /// Whether nothing at all was wrong for a client process, nor with any node.
+    #[must_use]
+    pub fn calm_everywhere(&self, host: u8, from: Duration, to: Duration) -> bool {
+        let anything = [
+            Trouble::Stopped,
+            Trouble::Messages,
+            Trouble::ClientClock,
+            Trouble::ServerClock,
+        ];
+        self.struck(&anything, host, from, to) == 0
+    }
+
+    /// As [`Self::heard`], of one node alone: whether there was nothing wrong between the process and it.
     #[must_use]
     pub fn heard_by(&self, node: u8, host: u8, from: Duration, to: Duration) -> bool {
         !self.spans.iter().any(|span| {

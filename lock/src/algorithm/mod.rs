@@ -130,5 +130,6 @@ mod tests {
         assert_eq!(beside(b"order:17", ":fence"), b"{order:17}:fence");
         assert_eq!(beside(b"a:{order}:17", ":fence"), b"a:{order}:17:fence");
         assert_eq!(beside(b"{}x", ":fence"), b"{{}x}:fence");
+        assert_eq!(beside(b"a}b", ":fence"), b"{a}b}:fence");
     }
 }

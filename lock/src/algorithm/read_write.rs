@@ -63,8 +63,6 @@ pub(crate) fn write(key: &[u8], goes_first: Option<Duration>, fenced: bool) -> S
     Scheme {
         keys,
         args: vec![goes_first.map_or_else(|| number(0), millis), millis(kept)],
-        locks: 1,
-        watched: false,
         begins_with_set: false,
         queues: goes_first.is_some(),
         acquire: &WRITE,

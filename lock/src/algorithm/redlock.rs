@@ -42,6 +42,8 @@ struct Shared {
     state: Mutex<State>,
     /// True from the moment at which the lock is given back: from then on no node is asked any more.
     closed: Signal,
+    /// Raised when a node has the lock that did not have it before.
+    grown: Signal,
 }
 
 #[derive(Default)]
@@ -66,6 +68,7 @@ impl Redlock {
             node_timeout,
             state: Mutex::default(),
             closed: Signal::default(),
+            grown: Signal::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -225,11 +228,11 @@ impl Shared {
     async fn grow_until_complete(&self, mut asked: Asked<Attempt>, lease: Lease, sent: Duration) {
         let end = lease.deadline(sent);
         for failure in 0.. {
-            while within(&*self.env, end, asked.next())
-                .await
-                .flatten()
-                .is_some()
-            {}
+            while let Some(attempt) = within(&*self.env, end, asked.next()).await.flatten() {
+                if matches!(attempt, Attempt::Granted { .. }) {
+                    self.grown.raise();
+                }
+            }
             let random = retry::draw(self.env.random());
             let pause = retry::back_off(failure, Duration::MAX, random);
             let next = self.env.now().saturating_add(pause);
@@ -306,14 +309,22 @@ impl Claim for Redlock {
     ) -> BoxFuture<'_, Result<Option<Duration>, NodeError>> {
         Box::pin(async move {
             let shared = &self.shared;
-            let sent = shared.env.now();
-            let limit = shared.limit(until);
-            let standing = shared.nodes.iter().filter(|node| node.may_stand()).cloned();
-            let asked = standing.map(|node| -> BoxFuture<'static, Answer> {
-                Box::pin(async move { Ok(node.extend(lease, limit).await?.is_some()) })
-            });
-            let mut asked = asked.collect();
-            let tally = shared.tally(&mut asked, shared.quorum()).await;
+            let (sent, asked, tally) = loop {
+                let (sent, grown) = (shared.env.now(), shared.grown.count());
+                let limit = shared.limit(until);
+                let standing = shared.nodes.iter().filter(|node| node.may_stand()).cloned();
+                let asked = standing.map(|node| -> BoxFuture<'static, Answer> {
+                    Box::pin(async move { Ok(node.extend(lease, limit).await?.is_some()) })
+                });
+                let mut asked = asked.collect();
+                let tally = tokio::select! {
+                    biased;
+                    tally = shared.tally(&mut asked, shared.quorum()) => tally,
+                    // With one node more there may be a quorum, whoever is silent.
+                    () = shared.grown.after(grown) => continue,
+                };
+                break (sent, asked, tally);
+            };
             if tally.yes >= shared.quorum() {
                 shared.finish(asked);
                 shared.grow(Asked::default(), lease, sent);

@@ -10,6 +10,15 @@ pub(crate) struct Args<'a> {
     at: usize,
 }
 
+/// A text as an integer.
+#[inline]
+pub(crate) fn integer_of(text: &[u8]) -> Result<i64, CommandError> {
+    let Some(number) = parse_integer(text) else {
+        return Err(CommandError::NotInteger);
+    };
+    Ok(number)
+}
+
 impl<'a> Args<'a> {
     pub(crate) fn new(request: Request<'a>, at: usize) -> Self {
         Self { request, at }
@@ -41,12 +50,15 @@ impl<'a> Args<'a> {
     /// # Errors
     /// A syntax error at the end; where the arity rules that out, it is never seen.
     pub(crate) fn required(&mut self) -> Result<&'a [u8], CommandError> {
-        self.next().ok_or(CommandError::Syntax)
+        let Some(arg) = self.next() else {
+            return Err(CommandError::Syntax);
+        };
+        Ok(arg)
     }
 
     /// The next argument as an integer.
     pub(crate) fn integer(&mut self) -> Result<i64, CommandError> {
-        parse_integer(self.required()?).ok_or(CommandError::NotInteger)
+        integer_of(self.required()?)
     }
 
     /// The next argument as an integer within bounds (`object.c: getRangeLongFromObjectOrReply`).

@@ -346,7 +346,7 @@ fn unblock(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             ));
         }
     };
-    let id = parse_integer(id).ok_or(CommandError::NotInteger)?;
+    let id = super::integer_of(id)?;
     // Whoever waits for the end of a pause goes on waiting; 7.0.15 dies of it.
     let is_it = |session: &&Session| i64::try_from(session.conn.client_id()) == Ok(id);
     let found = ctx.state.sessions.iter().find(is_it);

@@ -62,7 +62,7 @@ fn restore_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if !options.replace && ctx.find_for_read(key).is_some() {
         return Err(text("BUSYKEY Target key name already exists."));
     }
-    let ttl = crate::resp::parse_integer(ttl).ok_or(CommandError::NotInteger)?;
+    let ttl = super::integer_of(ttl)?;
     if ttl < 0 {
         return Err(text("ERR Invalid TTL value, must be >= 0"));
     }

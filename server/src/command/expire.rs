@@ -3,7 +3,7 @@
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{Class, Ctx, UnixMillis};
-use crate::resp::{Reply, parse_integer};
+use crate::resp::Reply;
 
 /// `expire.c: checkAlreadyExpired`.
 pub(super) fn already_expired(ctx: &Ctx<'_>, deadline: UnixMillis) -> bool {
@@ -81,7 +81,7 @@ fn expire_in(
 ) -> CommandResult {
     let (key, value) = (args.required()?, args.required()?);
     let condition = Condition::parse(args)?;
-    let value = parse_integer(value).ok_or(CommandError::NotInteger)?;
+    let value = super::integer_of(value)?;
     let deadline =
         absolute_deadline(value, is_seconds, is_absolute, ctx.now_millis()).ok_or_else(|| {
             CommandError::InvalidExpire {

@@ -74,8 +74,8 @@ fn migrate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (host, port, key) = (args.required()?, args.required()?, args.required()?);
     let (db, timeout) = (args.required()?, args.required()?);
     let options = Options::parse(args, key)?;
-    let timeout = parse_integer(timeout).ok_or(CommandError::NotInteger)?;
-    let target_db = parse_integer(db).ok_or(CommandError::NotInteger)?;
+    let timeout = super::integer_of(timeout)?;
+    let target_db = super::integer_of(db)?;
     let keys = options.keys.unwrap_or_else(|| vec![key]);
     let keys: Vec<Blob> = keys
         .into_iter()

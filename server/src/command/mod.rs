@@ -37,7 +37,7 @@ mod syntax;
 mod tracking;
 mod transaction;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, integer_of};
 pub(crate) use error::CommandError;
 use error::{UnknownCommand, UnknownSubcommand};
 pub(crate) use spec::{CommandSpec, Flags, Group};

@@ -2,9 +2,9 @@
 
 use super::expire::{absolute_deadline, already_expired};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError};
+use super::{Args, CommandError, integer_of};
 use crate::engine::{Class, Ctx, Form, Ttl, UnixMillis, Value};
-use crate::resp::{Blob, LongDouble, Reply, parse_integer};
+use crate::resp::{Blob, LongDouble, Reply};
 
 /// How SET and GETEX give an expiry.
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ struct Expiry<'a> {
 impl Expiry<'_> {
     /// `t_string.c: getExpireMillisecondsOrReply`.
     fn deadline(self, ctx: &Ctx<'_>, command: &str) -> Result<UnixMillis, CommandError> {
-        let value = parse_integer(self.value).ok_or(CommandError::NotInteger)?;
+        let value = integer_of(self.value)?;
         let invalid = || CommandError::InvalidExpire {
             command: command.to_owned(),
         };
@@ -209,7 +209,7 @@ fn psetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn add(ctx: &mut Ctx<'_>, key: &[u8], by: i64) -> CommandResult {
     let sum = |value: i64| value.checked_add(by).ok_or(CommandError::Overflow);
     if let Some(value) = ctx.write::<Blob>(key)? {
-        let next = sum(parse_integer(value).ok_or(CommandError::NotInteger)?)?;
+        let next = sum(integer_of(value)?)?;
         *value = Blob::from_integer(next);
         ctx.set_form(key, Form::Natural);
         ctx.touched(key);

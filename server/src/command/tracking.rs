@@ -6,7 +6,7 @@ use super::client::{OWN, everybody, row};
 use super::spec::{CommandResult, CommandSpec};
 use super::{Args, CommandError};
 use crate::engine::{ConnId, Ctx, TrackingChoice, TrackingMode};
-use crate::resp::{Blob, ErrorReply, Reply, parse_integer};
+use crate::resp::{Blob, ErrorReply, Reply};
 use std::collections::BTreeSet;
 
 fn refused(text: &'static str) -> CommandError {
@@ -95,7 +95,7 @@ impl<'a> Options<'a> {
 
 /// The connection with this number.
 fn client(ctx: &Ctx<'_>, id: &[u8]) -> Result<ConnId, CommandError> {
-    let id = parse_integer(id).ok_or(CommandError::NotInteger)?;
+    let id = super::integer_of(id)?;
     let all = everybody(ctx).into_iter().map(|session| session.conn);
     let mut fitting = all.filter(|conn| i64::try_from(conn.client_id()) == Ok(id));
     let text = "ERR The client ID you want redirect to does not exist";

@@ -243,12 +243,13 @@ impl Decoder {
                     }
                 }
                 State::Header { missing } => {
-                    let len = match self.short_length() {
-                        Some(len) => i64::from(len),
-                        None => match self.length(limits)? {
-                            Some(len) => len,
-                            None => return Ok(None),
-                        },
+                    let missing = self.short_args(missing);
+                    if missing == 0 {
+                        return Ok(Some(self.hand_out()));
+                    }
+                    self.state = State::Header { missing };
+                    let Some(len) = self.length(limits)? else {
+                        return Ok(None);
                     };
                     if len > UNAUTHENTICATED_BULK_MAX && !limits.authenticated {
                         return Err(ProtocolError::Text("unauthenticated bulk length"));
@@ -271,14 +272,20 @@ impl Decoder {
                             missing: missing - 1,
                         };
                     } else {
-                        self.state = State::Done;
-                        return Ok(Some(Request {
-                            bytes: &self.buf[self.base..self.pos],
-                            spans: &self.spans,
-                        }));
+                        return Ok(Some(self.hand_out()));
                     }
                 }
             }
+        }
+    }
+
+    /// The current request, which is whole.
+    #[inline]
+    fn hand_out(&mut self) -> Request<'_> {
+        self.state = State::Done;
+        Request {
+            bytes: &self.buf[self.base..self.pos],
+            spans: &self.spans,
         }
     }
 
@@ -299,20 +306,39 @@ impl Decoder {
         }
     }
 
-    /// Reads the header of an argument of at most 99 bytes, if it is there and well formed.
+    /// Reads arguments of at most 99 bytes for as long as they are there, whole and well formed. Says how many are
+    /// missing after that.
     #[inline]
-    fn short_length(&mut self) -> Option<u32> {
-        let digit = |byte: u8| u32::from(byte - b'0');
-        let (len, header) = match *self.buf.get(self.pos..)? {
-            [b'$', ones @ b'0'..=b'9', b'\r', _, ..] => (digit(ones), 4),
-            [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] => {
-                (digit(tens) * 10 + digit(ones), 5)
-            }
-            _ => return None,
-        };
-        self.pos += header;
-        self.scanned = 0;
-        Some(len)
+    fn short_args(&mut self, mut missing: u32) -> u32 {
+        let digit = |byte: u8| usize::from(byte - b'0');
+        let mut rest = self.buf.get(self.pos..).unwrap_or_default();
+        let mut at = self.pos - self.base;
+        while missing > 0 {
+            let (len, header) = match *rest {
+                [b'$', ones @ b'0'..=b'9', b'\r', _, ..] => (digit(ones), 4),
+                [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] => {
+                    (digit(tens) * 10 + digit(ones), 5)
+                }
+                _ => break,
+            };
+            let Some(behind) = rest.get(header + len + 2..) else {
+                break;
+            };
+            let Ok(begins) = u32::try_from(at + header) else {
+                break;
+            };
+            self.spans.push(Span {
+                at: begins,
+                len: len as u32,
+            });
+            at += header + len + 2;
+            rest = behind;
+            missing -= 1;
+        }
+        if self.base + at > self.pos {
+            (self.pos, self.scanned) = (self.base + at, 0);
+        }
+        missing
     }
 
     /// Reads the header of any argument; `None` until it has come whole.
