@@ -12,11 +12,12 @@ mod rig;
 use cancel::cancel_at;
 use redouble::{
     Server,
-    fault::{Delay, Disconnect},
+    fault::{AnswerError, Delay, Disconnect},
 };
 use redouble_lock::{Guard, LockError, LossReason, Redlock, RedlockMutex, Release};
 use rig::{KEY, LEASE, REPLY_TIMEOUT, Test, ask, keys, locks, pass, server};
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -175,6 +176,130 @@ async fn votes_that_are_split_are_given_back() -> Test {
         servers[0].history()
     );
     assert_eq!(held(&servers, &guard), 5);
+    Ok(())
+}
+
+/// Gives the lock to somebody else on these nodes.
+async fn take_away(servers: &[Arc<Server>]) {
+    for server in servers {
+        let _: String = ask(server, &["SET", KEY, "other", "PX", "60000"]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn enough_refusals_are_an_answer_whoever_is_silent() -> Test {
+    let servers = servers(3).await;
+    take_away(&servers[..2]).await;
+    servers[2].pause();
+    let begun = Instant::now();
+    let error = mutex(&servers).try_lock().await.unwrap_err();
+    assert_eq!(error, LockError::Contended);
+    assert!(begun.elapsed() < NODE_TIMEOUT, "{:?}", begun.elapsed());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn slower_votes_are_waited_for_as_long_as_they_may_decide() -> Test {
+    let servers = servers(5).await;
+    take_away(&servers[..2]).await;
+    let slow = NODE_TIMEOUT / 4;
+    let slow_down = |server: &Arc<Server>| server.inject(Delay::request(slow).key(KEY));
+    let _slow: Vec<_> = servers[3..].iter().map(slow_down).collect();
+    let begun = Instant::now();
+    let guard = mutex(&servers).try_lock().await?;
+    assert!(begun.elapsed() >= slow && held(&servers, &guard) == 3);
+    guard.extend(LEASE * 2).await?;
+    assert_eq!(guard.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_at_too_many_nodes_is_not_called_contended() -> Test {
+    let servers = servers(5).await;
+    take_away(&servers[..1]).await;
+    let fail = |server: &Arc<Server>| server.inject(AnswerError::readonly());
+    let _failing: Vec<_> = servers[1..4].iter().map(fail).collect();
+    let error = mutex(&servers).try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum(_)), "{error:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_round_has_a_token_of_its_own() -> Test {
+    let servers = servers(3).await;
+    take_away(&servers[..2]).await;
+    let error = mutex(&servers).lock_timeout(LEASE).await.unwrap_err();
+    assert!(matches!(error, LockError::TimedOut { .. }), "{error:?}");
+    let history = servers[2].history();
+    let requests = history.entries().filter_map(|it| it.request.as_request());
+    let scripts = requests.filter(|it| it.arg(3) == Some(KEY.as_bytes()));
+    let tokens: BTreeSet<_> = scripts.map(|it| it.arg(4).unwrap().to_vec()).collect();
+    assert!(tokens.len() > 1, "{history}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_tells_what_most_of_the_nodes_said() -> Test {
+    for (gone, silent, expected) in [(0, 1, Some(true)), (2, 0, Some(false)), (1, 1, None)] {
+        let servers = servers(3).await;
+        let guard = mutex(&servers).try_lock().await?;
+        assert_eq!(guard.key(), KEY.as_bytes());
+        for server in &servers[..gone] {
+            let _: i64 = ask(server, &["DEL", KEY]).await;
+        }
+        servers[3 - silent..].iter().for_each(|it| it.pause());
+        let told = match guard.release().await {
+            Release::Released => Some(true),
+            Release::AlreadyLost => Some(false),
+            _ => None,
+        };
+        assert_eq!(told, expected, "gone at {gone}, {silent} silent");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_may_stand_on_a_quorum_is_not_lost() -> Test {
+    let servers = servers(5).await;
+    let guard = mutex(&servers).try_lock().await?;
+    take_away(&servers[..2]).await;
+    servers[2].pause();
+    let error = guard.extend(LEASE).await.unwrap_err();
+    assert!(matches!(error, LockError::NoQuorum(_)), "{error:?}");
+    assert!(guard.is_valid());
+    servers[2].resume();
+    guard.extend(LEASE).await?;
+    assert_eq!(guard.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_to_give_back_what_all_have_forgotten() -> Test {
+    let servers = servers(3).await;
+    let guard = mutex(&servers).try_lock().await?;
+    take_away(&servers).await;
+    let lost = LockError::Lost(LossReason::Gone);
+    assert_eq!(guard.extend(LEASE).await, Err(lost));
+    servers.iter().for_each(|server| server.pause());
+    let begun = Instant::now();
+    assert_eq!(guard.release().await, Release::AlreadyLost);
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_on_several_nodes_goes_to_another_process() -> Test {
+    let servers = servers(3).await;
+    let lock = redlock(&servers).fenced_mutex(KEY).lease(LEASE).build();
+    let guard = lock.try_lock().await?;
+    let number = guard.fencing_token();
+    let parts = Guard::from(guard).into_parts()?;
+    let other = redlock(&servers).fenced_mutex(KEY).lease(LEASE).build();
+    let adopted = other.adopt(&parts).await?;
+    assert_eq!(adopted.fencing_token(), number);
+    adopted.extend(LEASE * 2).await?;
+    assert_eq!(Guard::from(adopted).release().await, Release::Released);
+    assert!(servers.iter().all(|server| !server.exists(KEY)));
     Ok(())
 }
 
