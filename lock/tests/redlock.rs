@@ -273,6 +273,30 @@ async fn a_grant_that_may_stand_on_a_quorum_is_not_lost() -> Test {
     Ok(())
 }
 
+/// A key stood until its lease was over: the answer to an extension, sent before, was taken for that of the request that
+/// asked a node for the lock again.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_just_asked_again_is_given_back_too() -> Test {
+    let servers = servers(3).await;
+    let guard = mutex(&servers).try_lock().await?;
+    // By then all nodes know the scripts.
+    guard.extend(LEASE).await?;
+    pass(NODE_TIMEOUT).await;
+    let _: i64 = ask(&servers[0], &["DEL", KEY]).await;
+    // Its answers take 60 ms. That to the first extension says that it has forgotten the lock; the third has it asked for
+    // the lock again; then the answer to the second comes.
+    let _slow = servers[0].inject(Delay::reply(Duration::from_millis(60)).key(KEY));
+    for pause in [30, 40, 40] {
+        guard.extend(LEASE).await?;
+        pass(Duration::from_millis(pause)).await;
+    }
+    assert!(servers[0].exists(KEY));
+    assert_eq!(guard.release().await, Release::Released);
+    pass(LEASE / 2).await;
+    assert!(all_free(&servers).await);
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_is_asked_to_give_back_what_all_have_forgotten() -> Test {
     let servers = servers(3).await;

@@ -89,7 +89,7 @@ struct Traces {
     /// It was refused, and waits in a queue.
     waits: bool,
     /// Connections on which an acquire was sent that is not known to be over: it may have been
-    /// executed, and may yet be. Any later answer on the same line proves that it is over.
+    /// executed, and may yet be. The answer to a later acquire, or to a release, on the same line proves that it is over.
     unsettled: Vec<Arc<Line>>,
     longest_lease: Duration,
     fence: Option<FencingToken>,
@@ -257,9 +257,8 @@ impl Claim for Scripted {
             let sent = self.node.env().now();
             let reply = self.node.run(&line, self.scheme.extend, call, until).await;
             let extended = flag(reply?)?;
-            let mut traces = self.traces();
-            traces.is_over(&line);
-            traces.stands &= extended;
+            // It proves no acquire to be over: it may have been sent before that.
+            self.traces().stands &= extended;
             Ok(extended.then_some(sent))
         })
     }
