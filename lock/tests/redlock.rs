@@ -214,6 +214,21 @@ async fn slower_votes_are_waited_for_as_long_as_they_may_decide() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_a_little_slower_than_the_quorum_is_waited_for() -> Test {
+    let servers = servers(3).await;
+    let millis = Duration::from_millis;
+    let slow_down = |(server, by): (&Arc<Server>, u64)| {
+        server.inject(Delay::reply(millis(by)).key(KEY).nth(2)) // behind NOSCRIPT
+    };
+    let _slow: Vec<_> = servers.iter().zip([50, 50, 80]).map(slow_down).collect();
+    let begun = Instant::now();
+    let guard = mutex(&servers).try_lock().await?;
+    assert!(begun.elapsed() >= millis(80), "{:?}", begun.elapsed());
+    assert_eq!(guard.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_fails_at_too_many_nodes_is_not_called_contended() -> Test {
     let servers = servers(5).await;
     take_away(&servers[..1]).await;

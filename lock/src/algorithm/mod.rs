@@ -80,9 +80,7 @@ pub(crate) trait Claim: Send + Sync + 'static {
     }
 
     /// The fencing token of the grant, where the algorithm mints them.
-    fn fence(&self) -> Option<FencingToken> {
-        None
-    }
+    fn fence(&self) -> Option<FencingToken>;
 }
 
 /// The outcome of asking for a lock.
@@ -130,6 +128,6 @@ mod tests {
         assert_eq!(beside(b"order:17", ":fence"), b"{order:17}:fence");
         assert_eq!(beside(b"a:{order}:17", ":fence"), b"a:{order}:17:fence");
         assert_eq!(beside(b"{}x", ":fence"), b"{{}x}:fence");
-        assert_eq!(beside(b"a}b", ":fence"), b"{a}b}:fence");
+        assert_eq!(beside(b"ab}c", ":fence"), b"{ab}c}:fence");
     }
 }
