@@ -7,7 +7,8 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, Call, Cause, End, Moment, Reading, Trouble, What};
-use std::time::Duration;
+use crate::scenario::Topology;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Judges P11.
 pub struct Renewal;
@@ -49,6 +50,25 @@ fn witness(belief: &Belief, at: Moment, message: String) -> Witness {
 }
 
 impl Facts<'_> {
+    /// Whether a majority of the nodes could be had by a grant: whatever was wrong was elsewhere, and nobody else stood there.
+    fn has_a_majority(&self, belief: &Belief) -> bool {
+        let (tokens, troubles) = (self.0.tokens(), self.0.troubles());
+        let Topology::Nodes(nodes @ 2..) = self.0.topology else {
+            return true;
+        };
+        let own: BTreeSet<_> = tokens.of_grant(belief).map(|life| life.token).collect();
+        let host = belief.actor.host;
+        let free = (0..nodes).filter(|&node| {
+            let mut others = tokens
+                .lives
+                .iter()
+                .filter(|life| life.node == node && !own.contains(life.token));
+            troubles.heard_by(node, host, belief.from.at, belief.to.at)
+                && !others.any(|life| life.stood_within(belief.from, belief.to))
+        });
+        free.count() > usize::from(nodes) / 2
+    }
+
     /// A loss although nothing was wrong.
     fn lost_for_nothing(&self, belief: &Belief) -> Option<(Moment, String)> {
         let lost = matches!(belief.end, End::Lost | End::Deadline);
@@ -56,7 +76,7 @@ impl Facts<'_> {
         let since = belief.asked.at.saturating_sub(self.0.request_timeout());
         let wrong =
             self.0.terms.renews && lost && self.0.troubles().calm(host, since, belief.to.at);
-        wrong.then(|| {
+        (wrong && self.has_a_majority(belief)).then(|| {
             let at = seconds(belief.to.at);
             let what = format!(
                 "{} lost the lock at {at} although nothing was wrong",
@@ -243,6 +263,33 @@ mod tests {
             (3, granted(1, Some(11))),
         ];
         held.into_iter().chain(more).collect()
+    }
+
+    /// Seed 12710 of `redlock-watchdog` under `partition`: somebody else asked one node again and again, another was cut off.
+    #[test]
+    fn a_majority_that_another_stands_in_the_way_of_is_none() {
+        let lost_beside = |others: Vec<(u64, What)>| {
+            let mut entries = vec![
+                (1, tries(1, 0)),
+                (1, stores_on(0, 0, "a", Some(11))),
+                (1, stores_on(1, 0, "a", Some(11))),
+                (2, granted(1, Some(10))),
+            ];
+            entries.extend(others);
+            entries.push((10, What::Lost { grant: 1 }));
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            (history.terms.renews, history.terms.signals) = (true, true);
+            Renewal.check(&history).witness().is_some()
+        };
+        let cut = || What::Strikes {
+            fault: Fault::NodePause { node: 0 },
+        };
+        let other = || stores_on(2, 1, "b", Some(14));
+        assert!(lost_beside(vec![]));
+        assert!(lost_beside(vec![(4, cut())]));
+        assert!(lost_beside(vec![(4, other())]));
+        assert!(!lost_beside(vec![(4, other()), (5, cut())]));
     }
 
     fn told_at(at: u64) -> (u64, What) {
