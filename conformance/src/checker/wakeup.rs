@@ -165,9 +165,9 @@ fn shared(
     let in_front: Vec<_> = asks.filter(|it| goes_first(it)).collect();
     let mut given_back = lives.iter().filter(|life| {
         let (gone, by) = life.gone;
-        let waits = |it: &&Operation| it.asked < gone && free.from <= it.ended.at;
         let by_hand = matches!(by, Cause::Client(_)) && gone.at < free.from;
-        by_hand && in_front.iter().any(|it| waits(&it))
+        let mut waiters = in_front.iter();
+        by_hand && waiters.any(|it| it.asked < gone && free.from <= it.ended.at)
     });
     given_back.any(|life| {
         let mut others = lives.iter().filter(|it| it.token != life.token);
