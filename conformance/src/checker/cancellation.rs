@@ -1,12 +1,13 @@
 //! P12, cancellation: when a caller drops an acquisition or a release before its end, or drops a guard,
 //! nothing of it remains at any server: no token, no place in a queue, no renewer that keeps it alive.
 //!
-//! Two round trips are enough where the process ran and was heard, else one lease after all was well
-//! again. A process that never runs again is left to deadlock freedom, and what keeps others out for some time at
+//! Two round trips are enough where the process ran and was heard, three if several nodes are asked; else one lease after
+//! all was well again. A process that never runs again is left to deadlock freedom, and what keeps others out for some time at
 //! least stays for that time.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, Call, Life, Moment, Operation, Outcome, Reading};
+use crate::scenario::Topology;
 use std::time::Duration;
 
 /// Judges P12.
@@ -99,6 +100,9 @@ impl Facts<'_> {
             .heard_by(node, host, idle_since, it.ended.at);
         // A connection that broke meanwhile is noticed, and what was restarted knows no scripts.
         let trips = if is_connected { 2 } else { 4 };
+        // One of several may yet have a request under way that the others have answered.
+        let several = matches!(self.0.topology, Topology::Nodes(2..));
+        let trips = trips + u32::from(several);
         let soon = it.ended.at + self.0.terms.round_trips(trips) + hold;
         if self.0.troubles().heard_by(node, host, since, soon) {
             return Some(soon);

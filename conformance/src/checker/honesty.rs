@@ -249,9 +249,14 @@ impl Facts<'_> {
     }
 
     /// Whether the caller was not willing to wait for as long as the slowest of several nodes may take
-    /// to answer: to connect, to be told the script, to ask, and to ask once more with what all said.
+    /// to answer: to connect, to be told the script, to ask, and to ask once more with what all said; and to have a number
+    /// stored, by a script that it has to be told as well.
     fn hurried(&self, it: &Operation) -> bool {
-        let trips = self.0.terms.round_trips(4);
+        let trips = match self.0.topology {
+            Topology::Nodes(2..) => 6,
+            Topology::Nodes(_) | Topology::Replicated { .. } => 4,
+        };
+        let trips = self.0.terms.round_trips(trips);
         matches!(it.call, Call::Acquire { wait, .. } if wait < trips)
     }
 

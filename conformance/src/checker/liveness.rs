@@ -141,7 +141,7 @@ fn failed(
     });
     let host = it.actor.host;
     let well = troubles.calm(host, since, it.ended.at)
-        && (waits && early || troubles.heard_everywhere(host, since, it.ended.at))
+        && (waits && early || troubles.calm_everywhere(host, since, it.ended.at))
         // A grant may stand on a bare majority, of which none must have forgotten it.
         && it.call.of_grant().is_none_or(|grant| {
             let taken = operations.iter().find(|other| other.op == grant);

@@ -163,7 +163,7 @@ impl Shared {
             }
         }
         if granted < quorum {
-            return if failed > spare || ttls.is_empty() {
+            return if ttls.is_empty() {
                 Attempt::Failed(self.no_quorum(granted, cause))
             } else {
                 // As soon as so many of the others are gone.
