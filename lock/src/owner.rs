@@ -255,7 +255,7 @@ impl<K: Kind> ReentrantGuard<K> {
     ///
     /// # Cancel safety
     ///
-    /// As [`Guard::release`].
+    /// As [`Guard::release`]; of a lost grant with other levels the release is left to whoever leaves last.
     pub async fn release(self) -> Release {
         let valid = (*self.grant).as_ref().is_valid();
         if !valid && Arc::strong_count(&self.grant) > 1 {

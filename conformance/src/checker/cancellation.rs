@@ -183,6 +183,25 @@ mod tests {
         assert!(!freed_at(8));
     }
 
+    /// Seed 5948 of `fenced-redlock`: its number was still on the way to the slowest node.
+    #[test]
+    fn of_several_nodes_one_may_have_a_request_more_under_way() {
+        let freed_at = |at, nodes| {
+            let mut history = history(vec![
+                (1, waits(1, 0, 9)),
+                (2, stores(0, "a", Some(12))),
+                (3, cancelled(1)),
+                (at, frees(0)),
+                (50, What::Crash { host: 9 }),
+            ]);
+            (history.terms.latency, history.topology) = (s(1), Topology::Nodes(nodes));
+            Cancellation.check(&history) == Finding::Valid
+        };
+        assert!(!freed_at(9, 1));
+        assert!(freed_at(9, 3));
+        assert!(!freed_at(10, 3));
+    }
+
     #[test]
     fn what_another_task_or_a_later_call_put_there_is_not_its_own() {
         assert!(passes(vec![

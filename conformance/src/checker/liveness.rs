@@ -205,6 +205,22 @@ mod tests {
         assert!(!renewed(Some(Fault::Evict { node: 1 })));
     }
 
+    /// Seed 7161 of `fenced-redlock` under `eviction`: a node forgot its vote before the number was stored there.
+    #[test]
+    fn a_vote_that_a_node_forgot_may_be_missed() {
+        let tried = |fault: Option<Fault>| {
+            let strikes = fault.map(|fault| (2, What::Strikes { fault }));
+            let why = Refusal::Other;
+            let told = (3, What::Fail { op: 1, why });
+            let begin = [(1, tries(1, 0))].into_iter().chain(strikes);
+            let mut history = history(begin.chain([told]).collect());
+            (history.topology, history.terms.answers) = (Topology::Nodes(3), true);
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(tried(None));
+        assert!(!tried(Some(Fault::Evict { node: 1 })));
+    }
+
     #[test]
     fn where_nothing_is_wrong_every_call_has_an_answer_if_that_is_promised() {
         let ends = |answers, end: What, fault: Option<Fault>| {

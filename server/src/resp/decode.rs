@@ -194,14 +194,11 @@ impl Decoder {
             match self.state {
                 State::Done => self.finish(),
                 State::Again => {
-                    self.state = State::Done;
                     if self.spans.is_empty() {
+                        self.state = State::Done;
                         return Ok(self.inline.as_request());
                     }
-                    return Ok(Some(Request {
-                        bytes: &self.buf[self.base..self.pos],
-                        spans: &self.spans,
-                    }));
+                    return Ok(Some(self.hand_out()));
                 }
                 State::Start => {
                     let Some(&first) = self.buf.get(self.pos) else {
