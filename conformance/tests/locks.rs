@@ -14,6 +14,10 @@ use redouble_conformance::{
 };
 use std::time::Duration;
 
+/// That of the program: a scenario allocates much and keeps little.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn run(row: &Row, backend: &dyn Backend, plan: &Plan) -> Trial {
     let suspect = (row.make)();
     run_trial(&*suspect, row.expected, backend, plan, &|_| {}).expect("the backend is there")

@@ -10,6 +10,10 @@ use redouble_conformance::{
     verdict::claim,
 };
 
+/// That of the program: a scenario allocates much and keeps little.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The seeds within which a conviction has to succeed.
 const SEEDS_MAX: u64 = CONVICTION;
 

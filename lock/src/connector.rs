@@ -236,7 +236,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Wire for Connection<C> {
     fn call(&self, command: Command) -> BoxFuture<'static, Result<Reply, NodeError>> {
         let mut connection = self.0.clone();
         Box::pin(async move {
-            let mut packed = redis::Cmd::new();
+            let mut packed = redis::Cmd::with_capacity(command.len(), command.size_bytes());
             for arg in command.args() {
                 packed.arg(arg);
             }

@@ -14,6 +14,9 @@ use std::{
     time::Duration,
 };
 
+/// Digits of a number of keys.
+const DIGITS_MAX: usize = 20;
+
 /// One Redis node, as the locks see it.
 ///
 /// A connection on which an answer stayed out is *suspect*: RESP has no request numbers, so a later
@@ -94,17 +97,19 @@ impl Node {
         call: Call,
         until: Duration,
     ) -> Result<Reply, NodeError> {
-        let command = |command: Command| {
-            let command = command.arg(call.keys.len().to_string());
-            call.keys
-                .iter()
-                .chain(&call.args)
-                .fold(command, Command::arg)
+        let command = |name: &str, script: &str| {
+            let args = || call.keys.iter().chain(&call.args);
+            let bytes = args().map(Vec::len).sum::<usize>() + name.len() + script.len();
+            let command = Command::with_capacity(3 + args().count(), bytes + DIGITS_MAX)
+                .arg(name)
+                .arg(script)
+                .arg(call.keys.len().to_string());
+            args().fold(command, Command::arg)
         };
-        let by_digest = command(Command::new("EVALSHA").arg(&script.sha));
+        let by_digest = command("EVALSHA", &script.sha);
         match self.call(line, by_digest, until).await {
             Err(error) if is_noscript(&error) => {
-                let by_text = command(Command::new("EVAL").arg(script.text));
+                let by_text = command("EVAL", script.text);
                 self.call(line, by_text, until).await
             }
             answer => answer,

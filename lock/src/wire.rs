@@ -105,6 +105,32 @@ impl Command {
         self
     }
 
+    /// One with room for so many arguments and bytes.
+    pub(crate) fn with_capacity(args: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            ends: Vec::with_capacity(args),
+        }
+    }
+
+    /// How many arguments there are, its name among them.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is not even a name.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// How long its arguments are together.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Iterates over the name and the arguments.
     pub fn args(&self) -> impl Iterator<Item = &[u8]> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
@@ -147,6 +173,7 @@ mod tests {
     fn a_command_keeps_its_arguments_apart() {
         let command = Command::new("SET").arg("k").arg("").arg(b"v\0");
         let args: Vec<_> = command.args().collect();
+        assert_eq!((command.len(), command.size_bytes()), (4, 6));
         assert_eq!(args, [&b"SET"[..], b"k", b"", b"v\0"]);
     }
 }

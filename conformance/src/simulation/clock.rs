@@ -75,7 +75,11 @@ impl HostClock {
     #[must_use]
     pub fn local(&self, true_time: Duration) -> Duration {
         let piece = self.piece(|piece| piece.true_from <= true_time);
-        let elapsed = nanos(true_time.saturating_sub(piece.true_from));
+        let elapsed = true_time.saturating_sub(piece.true_from);
+        if piece.rate_ppm == 0 {
+            return piece.local_from + elapsed; // most clocks are exact, and all are read often
+        }
+        let elapsed = nanos(elapsed);
         piece.local_from + duration(elapsed * (PPM + i128::from(piece.rate_ppm)) / PPM)
     }
 
@@ -84,7 +88,11 @@ impl HostClock {
     pub fn true_time(&self, local: Duration) -> Duration {
         // The clock has shown it before a standstill at just that time.
         let piece = self.piece(|piece| piece.local_from < local);
-        let elapsed = nanos(local.saturating_sub(piece.local_from));
+        let elapsed = local.saturating_sub(piece.local_from);
+        if piece.rate_ppm == 0 {
+            return piece.true_from + elapsed;
+        }
+        let elapsed = nanos(elapsed);
         let rate = PPM + i128::from(piece.rate_ppm);
         if rate == 0 {
             return Duration::MAX;

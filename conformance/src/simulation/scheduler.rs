@@ -377,6 +377,8 @@ struct Slot {
     /// Wake-ups at `wakes_at`, so that a draw can name its purpose by time.
     wakes: u64,
     wakes_at: u64,
+    /// Drawn for the last of them.
+    drawn: u64,
     priority: u64,
 }
 
@@ -507,7 +509,8 @@ impl Scheduler {
 
     /// The milliseconds since the start.
     fn now(&self) -> u64 {
-        u64::try_from(self.time.now().as_millis()).unwrap_or(u64::MAX)
+        let now = self.time.now();
+        now.as_secs() * 1_000 + u64::from(now.subsec_millis())
     }
 
     fn start(&mut self, id: usize, place: Place, task: Task, now: u64) {
@@ -527,6 +530,7 @@ impl Scheduler {
             handle,
             wakes: 0,
             wakes_at: 0,
+            drawn: 0,
             priority: chance::draw([self.seed, name]),
         };
         if self.tasks.len() <= id {
@@ -554,13 +558,13 @@ impl Scheduler {
         }
         slot.wakes += 1;
         self.order += 1;
+        slot.drawn = chance::draw([self.seed, slot.name, now, slot.wakes]);
         let rank = match self.schedule {
             Schedule::Fifo => 0,
-            Schedule::Random => chance::draw([self.seed, slot.name, now, slot.wakes]),
+            Schedule::Random => slot.drawn,
             Schedule::Pct => {
-                let drawn = chance::draw([self.seed, slot.name, now, slot.wakes]);
-                if drawn.is_multiple_of(16) {
-                    slot.priority = drawn;
+                if slot.drawn.is_multiple_of(16) {
+                    slot.priority = slot.drawn;
                 }
                 slot.priority
             }
@@ -606,8 +610,7 @@ impl Scheduler {
         };
         let place = slot.place;
         slot.handle.queued.store(false, Ordering::Relaxed);
-        let thread = chance::draw([self.seed, slot.name, slot.wakes_at, slot.wakes]);
-        self.spawner.0.thread.store(thread, Ordering::Relaxed);
+        self.spawner.0.thread.store(slot.drawn, Ordering::Relaxed);
         let mut cx = Context::from_waker(&slot.waker);
         let future = &mut slot.future;
         PLAYING.set(matches!(place, Place::Client(_)));
