@@ -8,6 +8,9 @@ use std::time::Duration;
 
 const PPM: i128 = 1_000_000;
 
+/// How far a clock can be followed: 584 years.
+const LONGEST: Duration = Duration::from_nanos(u64::MAX);
+
 /// A host's monotonic clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostClock {
@@ -77,7 +80,8 @@ impl HostClock {
         let piece = self.piece(|piece| piece.true_from <= true_time);
         let elapsed = true_time.saturating_sub(piece.true_from);
         if piece.rate_ppm == 0 {
-            return piece.local_from + elapsed; // most clocks are exact, and all are read often
+            // Most clocks are exact, and all are read often.
+            return piece.local_from + elapsed.min(LONGEST);
         }
         let elapsed = nanos(elapsed);
         piece.local_from + duration(elapsed * (PPM + i128::from(piece.rate_ppm)) / PPM)
@@ -90,7 +94,7 @@ impl HostClock {
         let piece = self.piece(|piece| piece.local_from < local);
         let elapsed = local.saturating_sub(piece.local_from);
         if piece.rate_ppm == 0 {
-            return piece.true_from + elapsed;
+            return piece.true_from + elapsed.min(LONGEST);
         }
         let elapsed = nanos(elapsed);
         let rate = PPM + i128::from(piece.rate_ppm);
@@ -187,6 +191,18 @@ mod tests {
         assert_eq!(clock.local(S(45)), HostClock::ORIGIN + S(15));
         assert_eq!(clock.true_time(HostClock::ORIGIN + S(10)), S(10));
         assert_eq!(clock.true_time(HostClock::ORIGIN + S(12)), S(42));
+    }
+
+    #[test]
+    fn what_never_comes_is_far_off_on_every_clock() {
+        // Who sleeps until then adds it to an instant, which has a bound of its own.
+        for spans in [&[][..], &[(S(0), S(9), 3)], &[(S(0), S(1 << 40), 3)]] {
+            let clock = HostClock::drifting(spans);
+            let far = clock.true_time(Duration::MAX);
+            assert!(far > S(1 << 30), "{far:?}");
+            assert!(clock.local(Duration::MAX) > S(1 << 30));
+            assert!(std::time::Instant::now().checked_add(far).is_some());
+        }
     }
 
     #[test]
