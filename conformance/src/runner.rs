@@ -30,8 +30,11 @@ use std::{
 const REPEATS_MAX: u32 = 3;
 /// How often a scenario is played on a real server at most before what it shows there counts.
 const PLAYS: u64 = 3;
-/// Seeds between two looks at whether a conviction is complete.
-const BLOCK: u64 = 64;
+/// Seeds before the first look at whether a conviction is complete. Whatever the machine: what else is found
+/// shall not depend on its cores.
+const BLOCK_MIN: u64 = 32;
+/// Seeds between two later looks at most: each block is twice the one before it.
+const BLOCK_MAX: u64 = 256;
 
 /// A run with what the checkers found.
 #[derive(Clone, Debug)]
@@ -299,14 +302,14 @@ fn try_seeds(
     if Source::of(suspect.promises(), plan).is_empty() {
         return Ok(()); // none of the faults can strike there
     }
-    let mut from = plan.seeds.start;
+    let (mut from, mut block) = (plan.seeds.start, BLOCK_MIN);
     while from < plan.seeds.end {
         if plan.is_over() {
             trial.enough = false;
             break;
         }
-        let block = BLOCK.saturating_mul(plan.jobs as u64);
         let to = plan.seeds.end.min(from.saturating_add(block));
+        block = BLOCK_MAX.min(2 * block);
         for (seed, outcome) in play_block(suspect, backend, plan, from..to, progress) {
             let Some(Played {
                 scenario,

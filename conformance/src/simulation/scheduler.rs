@@ -352,19 +352,35 @@ impl Wake for TaskWaker {
 /// The root future's state.
 pub(crate) struct Scheduler {
     spawner: Spawner,
-    seed: u64,
-    schedule: Schedule,
     time: TrueTime,
     /// By their numbers, which rise.
     tasks: Vec<Option<Slot>>,
-    ready: Vec<Ready>,
-    /// Empty between turns, kept for their room.
-    woken: Vec<usize>,
+    queue: Queue,
+    /// Empty between turns, kept for its room.
     orders: Vec<Order>,
     spawned: BTreeMap<Place, u64>,
-    order: u64,
     back: Option<Back>,
-    ran: Ran,
+    steps: u64,
+}
+
+/// Who was woken and is to be polled, in an order drawn from the seed.
+struct Queue {
+    seed: u64,
+    schedule: Schedule,
+    ready: Vec<Ready>,
+    /// How many have been put in.
+    entered: u64,
+    last_draw: u64,
+}
+
+/// What a look at the shared state gives.
+enum Next {
+    /// This task can run.
+    Task(usize),
+    /// Nobody can.
+    Nobody,
+    /// It cannot go on.
+    Turn(Turn),
 }
 
 struct Slot {
@@ -393,21 +409,19 @@ impl Scheduler {
     pub(crate) fn new(spawner: Spawner, seed: u64, schedule: Schedule, time: TrueTime) -> Self {
         Self {
             spawner,
-            seed,
-            schedule,
             time,
             tasks: Vec::new(),
-            ready: Vec::new(),
-            woken: Vec::new(),
+            queue: Queue {
+                seed,
+                schedule,
+                ready: Vec::new(),
+                entered: 0,
+                last_draw: 0,
+            },
             orders: Vec::new(),
             spawned: BTreeMap::new(),
-            order: 0,
             back: None,
-            ran: Ran {
-                steps: 0,
-                last_draw: 0,
-                endless: false,
-            },
+            steps: 0,
         }
     }
 
@@ -443,19 +457,19 @@ impl Scheduler {
             on_step(Step::Polled(Place::Client(host)));
         }
         for _ in 0..STEPS_PER_TURN {
-            if let Some(turn) = self.absorb(cx) {
-                return Poll::Ready(turn);
-            }
-            let Some(id) = self.pick() else {
-                if self.ready.is_empty() {
-                    on_step(Step::Still(&|| self.clients()));
+            let id = match self.next(cx) {
+                Next::Task(id) => id,
+                Next::Turn(turn) => return Poll::Ready(turn),
+                Next::Nobody => {
+                    if self.queue.ready.is_empty() {
+                        on_step(Step::Still(&|| self.clients()));
+                    }
+                    return Poll::Pending;
                 }
-                return Poll::Pending;
             };
-            self.ran.steps += 1;
-            if self.ran.steps > STEPS_MAX {
-                self.ran.endless = true;
-                return Poll::Ready(Turn::Over(self.ran));
+            self.steps += 1;
+            if self.steps > STEPS_MAX {
+                return Poll::Ready(self.over(true));
             }
             self.step(id, on_step);
         }
@@ -463,48 +477,59 @@ impl Scheduler {
         Poll::Pending
     }
 
-    /// Carries out what tasks and timers left in the shared state, unless it cannot go on.
-    fn absorb(&mut self, cx: &Context<'_>) -> Option<Turn> {
+    /// Carries out what tasks and timers left in the shared state, and takes the next task that can run.
+    fn next(&mut self, cx: &Context<'_>) -> Next {
+        let now = self.now();
         loop {
-            let (mut orders, mut woken) = (
-                std::mem::take(&mut self.orders),
-                std::mem::take(&mut self.woken),
-            );
+            let mut orders = std::mem::take(&mut self.orders);
             {
                 let mut state = self.spawner.0.state();
+                // It runs: nobody has to wake it.
+                state.root = None;
                 if state.stopped {
-                    return Some(Turn::Over(self.ran));
+                    return Next::Turn(self.over(false));
                 }
                 if let Some(outing) = state.out.take() {
-                    return Some(Turn::Out(outing));
+                    return Next::Turn(Turn::Out(outing));
                 }
-                if state.orders.is_empty() && state.woken.is_empty() {
-                    // Whatever comes after this look wakes the root.
-                    state.root = Some(cx.waker().clone());
-                    drop(state);
-                    (self.orders, self.woken) = (orders, woken);
-                    return None;
+                for id in state.woken.drain(..) {
+                    if let Some(Some(slot)) = self.tasks.get_mut(id) {
+                        self.queue.enqueue(id, slot, now);
+                    }
                 }
-                state.root = None;
+                if state.orders.is_empty() {
+                    self.orders = orders;
+                    let picked = self.queue.pick(&state.clients);
+                    if picked.is_none() {
+                        // Whatever comes after this look wakes the root.
+                        state.root = Some(cx.waker().clone());
+                    }
+                    return picked.map_or(Next::Nobody, Next::Task);
+                }
                 std::mem::swap(&mut state.orders, &mut orders);
-                std::mem::swap(&mut state.woken, &mut woken);
             }
-            let now = self.now();
-            for id in woken.drain(..) {
-                self.enqueue(id, now);
-            }
+            // Tasks that are dropped wake others: not under the lock.
             for order in orders.drain(..) {
                 match order {
                     Order::Start { id, place, task } => self.start(id, place, task, now),
                     Order::Abort { id } => {
-                        self.ready.retain(|ready| ready.id != id);
+                        self.queue.ready.retain(|ready| ready.id != id);
                         drop(self.tasks.get_mut(id).and_then(Option::take));
                     }
                     Order::Kill { host } => self.kill(Place::Client(host)),
                 }
             }
-            (self.orders, self.woken) = (orders, woken);
+            self.orders = orders;
         }
+    }
+
+    /// How it ended.
+    const fn over(&self, endless: bool) -> Turn {
+        Turn::Over(Ran {
+            steps: self.steps,
+            last_draw: self.queue.last_draw,
+            endless,
+        })
     }
 
     /// The milliseconds since the start.
@@ -522,7 +547,7 @@ impl Scheduler {
             queued: AtomicBool::new(true),
             shared: Arc::clone(&self.spawner.0),
         });
-        let slot = Slot {
+        let mut slot = Slot {
             place,
             name,
             future: tokio::task::coop::unconstrained(task),
@@ -531,50 +556,22 @@ impl Scheduler {
             wakes: 0,
             wakes_at: 0,
             drawn: 0,
-            priority: chance::draw([self.seed, name]),
+            priority: chance::draw([self.queue.seed, name]),
         };
         if self.tasks.len() <= id {
             self.tasks.resize_with(id + 1, || None);
         }
+        self.queue.enqueue(id, &mut slot, now);
         self.tasks[id] = Some(slot);
-        self.enqueue(id, now);
     }
 
     fn kill(&mut self, place: Place) {
-        self.ready.retain(|ready| ready.place != place);
+        self.queue.ready.retain(|ready| ready.place != place);
         for task in &mut self.tasks {
             if task.as_ref().is_some_and(|slot| slot.place == place) {
                 drop(task.take());
             }
         }
-    }
-
-    fn enqueue(&mut self, id: usize, now: u64) {
-        let Some(Some(slot)) = self.tasks.get_mut(id) else {
-            return;
-        };
-        if slot.wakes_at != now {
-            (slot.wakes_at, slot.wakes) = (now, 0);
-        }
-        slot.wakes += 1;
-        self.order += 1;
-        slot.drawn = chance::draw([self.seed, slot.name, now, slot.wakes]);
-        let rank = match self.schedule {
-            Schedule::Fifo => 0,
-            Schedule::Random => slot.drawn,
-            Schedule::Pct => {
-                if slot.drawn.is_multiple_of(16) {
-                    slot.priority = slot.drawn;
-                }
-                slot.priority
-            }
-        };
-        self.ran.last_draw = rank;
-        self.ready.push(Ready {
-            rank: (rank, self.order),
-            id,
-            place: slot.place,
-        });
     }
 
     /// How many tasks of client processes there are.
@@ -585,23 +582,6 @@ impl Scheduler {
             .count();
         let elsewhere: isize = self.spawner.0.state().elsewhere.values().sum();
         here.saturating_add_signed(elsewhere)
-    }
-
-    /// Takes the next task that can run.
-    fn pick(&mut self) -> Option<usize> {
-        let state = self.spawner.0.state();
-        let can_run = |place: Place| match place {
-            Place::Client(host) => state.clients.of(host).paused == 0,
-            Place::Link(_) | Place::Server(_) | Place::Director => true,
-        };
-        let ready = self
-            .ready
-            .iter()
-            .enumerate()
-            .filter(|(_, ready)| can_run(ready.place));
-        let (at, _) = ready.min_by_key(|(_, ready)| ready.rank)?;
-        drop(state);
-        Some(self.ready.swap_remove(at).id)
     }
 
     fn step(&mut self, id: usize, on_step: &mut impl FnMut(Step<'_>)) {
@@ -630,6 +610,46 @@ impl Scheduler {
     fn panicked(&self, host: u8, message: &str, on_step: &mut impl FnMut(Step<'_>)) {
         on_step(Step::Panicked(host, message));
         self.spawner.kill(host);
+    }
+}
+
+impl Queue {
+    /// A task was woken, or is new.
+    fn enqueue(&mut self, id: usize, slot: &mut Slot, now: u64) {
+        if slot.wakes_at != now {
+            (slot.wakes_at, slot.wakes) = (now, 0);
+        }
+        slot.wakes += 1;
+        slot.drawn = chance::draw([self.seed, slot.name, now, slot.wakes]);
+        let rank = match self.schedule {
+            Schedule::Fifo => 0,
+            Schedule::Random => slot.drawn,
+            Schedule::Pct => {
+                if slot.drawn.is_multiple_of(16) {
+                    slot.priority = slot.drawn;
+                }
+                slot.priority
+            }
+        };
+        self.entered += 1;
+        self.last_draw = rank;
+        self.ready.push(Ready {
+            rank: (rank, self.entered),
+            id,
+            place: slot.place,
+        });
+    }
+
+    /// Takes out the next task that can run.
+    fn pick(&mut self, clients: &Clients) -> Option<usize> {
+        let can_run = |place: Place| match place {
+            Place::Client(host) => clients.of(host).paused == 0,
+            Place::Link(_) | Place::Server(_) | Place::Director => true,
+        };
+        let ready = self.ready.iter().enumerate();
+        let ready = ready.filter(|(_, ready)| can_run(ready.place));
+        let (at, _) = ready.min_by_key(|(_, ready)| ready.rank)?;
+        Some(self.ready.swap_remove(at).id)
     }
 }
 
