@@ -3,11 +3,16 @@
 
 use redouble_conformance::{
     backend::Double,
+    checker::Property,
     history::Kind,
     runner::{CONVICTION, Counterexample, Plan, judge, run_trial},
     scenario::Topology,
-    subject::{Expected, Promises, SEEDS, Suspect, subjects},
+    subject::{Expected, Promises, Row, SEEDS, Suspect, subjects},
     verdict::claim,
+};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
 };
 
 /// That of the program: a scenario allocates much and keeps little.
@@ -85,67 +90,74 @@ fn own_example(
     None
 }
 
-#[test]
-fn each_is_convicted_of_what_it_breaks() {
-    let plan = Plan {
-        seeds: 0..SEEDS_MAX,
-        ..Plan::quick(&Double)
-    };
-    let mut at_large = Vec::new();
-    for row in subjects() {
-        let suspect = (row.make)();
-        let Expected::Convicted(of) = row.expected else {
-            continue;
-        };
-        if !wanted(suspect.name()) {
-            continue;
-        }
-        let mut trial = run_trial(&*suspect, row.expected, &Double, &plan, &|_| {})
-            .expect("the double is there");
-        for it in &mut trial.counterexamples {
-            if of.contains(&it.property) && proves_nothing(it, suspect.promises()) {
-                let own = own_example(&*suspect, row.expected, it);
-                *it = own.unwrap_or_else(|| it.clone());
-            }
-        }
-        let told: Vec<String> = trial
-            .counterexamples
-            .iter()
-            .map(|it| {
-                let steps = it.scenario.events.len();
-                let twin = if proves_nothing(it, suspect.promises()) {
-                    " (so does its twin)"
-                } else {
-                    ""
-                };
-                format!(
-                    "{} seed {} in {steps} events{twin}",
-                    it.property.id(),
-                    it.seed
-                )
-            })
-            .collect();
-        eprintln!("{:10} {}", trial.name, told.join(", "));
-        if std::env::var("SPECIMENS").is_ok() {
-            let asked = trial.counterexamples.iter();
-            for it in asked.filter(|it| of.contains(&it.property)) {
-                let message = it.judged.witness(it.property).map(|it| &*it.message);
-                eprintln!("  {}: {}", it.property.id(), message.unwrap_or_default());
-                eprintln!("{}", it.scenario.to_json());
-            }
-        }
-        let convicts = |it: &&Counterexample| !proves_nothing(it, suspect.promises());
-        let proven: Vec<_> = trial
-            .counterexamples
-            .iter()
-            .filter(convicts)
-            .map(|it| it.property)
-            .collect();
-        let missed: Vec<_> = of.iter().filter(|it| !proven.contains(it)).collect();
-        if !missed.is_empty() {
-            at_large.push((trial.name, missed));
+/// Tries one, says of what it was convicted, and returns what it was not convicted of.
+fn missed(row: &Row, of: &'static [Property], plan: &Plan) -> Vec<Property> {
+    let suspect = (row.make)();
+    let mut trial =
+        run_trial(&*suspect, row.expected, &Double, plan, &|_| {}).expect("the double is there");
+    for it in &mut trial.counterexamples {
+        if of.contains(&it.property) && proves_nothing(it, suspect.promises()) {
+            let own = own_example(&*suspect, row.expected, it);
+            *it = own.unwrap_or_else(|| it.clone());
         }
     }
+    let (mut told, mut proven) = (Vec::new(), Vec::new());
+    for it in &trial.counterexamples {
+        let (id, seed, steps) = (it.property.id(), it.seed, it.scenario.events.len());
+        if proves_nothing(it, suspect.promises()) {
+            told.push(format!(
+                "{id} seed {seed} in {steps} events (so does its twin)"
+            ));
+        } else {
+            told.push(format!("{id} seed {seed} in {steps} events"));
+            proven.push(it.property);
+        }
+    }
+    eprintln!("{:10} {}", trial.name, told.join(", "));
+    if std::env::var("SPECIMENS").is_ok() {
+        let asked = trial.counterexamples.iter();
+        for it in asked.filter(|it| of.contains(&it.property)) {
+            let message = it.judged.witness(it.property).map(|it| &*it.message);
+            eprintln!("  {}: {}", it.property.id(), message.unwrap_or_default());
+            eprintln!("{}", it.scenario.to_json());
+        }
+    }
+    let missed = of.iter().filter(|it| !proven.contains(it));
+    missed.copied().collect()
+}
+
+#[test]
+fn each_is_convicted_of_what_it_breaks() {
+    let quick = Plan::quick(&Double);
+    // As many at a time as there are cores, instead of one on all of them: much of a conviction is shrinking.
+    let plan = Plan {
+        seeds: 0..SEEDS_MAX,
+        jobs: 1,
+        ..quick
+    };
+    let rows: Vec<&Row> = subjects()
+        .filter(|row| wanted((row.make)().name()))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut at_large = Vec::new();
+        while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Expected::Convicted(of) = row.expected {
+                let missed = missed(row, of, &plan);
+                if !missed.is_empty() {
+                    at_large.push(((row.make)().name(), missed));
+                }
+            }
+        }
+        at_large
+    };
+    let at_large: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..quick.jobs).map(|_| scope.spawn(work)).collect();
+        let joined = workers
+            .into_iter()
+            .flat_map(|it| it.join().expect("it ran"));
+        joined.collect()
+    });
     assert!(at_large.is_empty(), "not convicted: {at_large:?}");
 }
 
@@ -156,7 +168,7 @@ fn the_sound_systems_are_cleared() {
         ..Plan::quick(&Double)
     };
     let mut accused = Vec::new();
-    let sound = |row: &&redouble_conformance::subject::Row| row.expected == Expected::Sound;
+    let sound = |row: &&Row| row.expected == Expected::Sound;
     for row in SEEDS.iter().copied().flatten().filter(sound) {
         let suspect = (row.make)();
         if !wanted(suspect.name()) {
