@@ -1,11 +1,18 @@
-//! The release script through the engine: what a call of Lua costs, and a lock cycle with it.
+//! The release script through the engine: what a call of Lua costs, and a lock cycle with it. And the same script in
+//! mlua alone, which is the least that it can cost: no table of commands, no sandbox, no bounds, a map for a keyspace.
 
 use criterion::Criterion;
+use mlua::{Function, Lua, LuaString, Value};
 use redouble::engine::{Config, ConnId, Desk as _, Engine, Outcome, UnixMicros};
 use redouble::resp::{OwnedRequest, Reply};
 use redouble_benches::RELEASE;
 use redouble_benches::workload::{key, token};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 struct Bench {
     engine: Engine,
@@ -29,6 +36,57 @@ impl Bench {
             Outcome::Reply(reply) => reply,
             Outcome::Parked | Outcome::Silent => panic!("there must be a reply"),
         }
+    }
+}
+
+/// The script in mlua, and what it looks for.
+struct Bare {
+    release: Function,
+    held: Arc<Mutex<HashMap<Vec<u8>, Vec<u8>>>>,
+    _lua: Lua,
+}
+
+impl Bare {
+    fn new() -> mlua::Result<Self> {
+        let (lua, held) = (Lua::new(), Arc::new(Mutex::new(HashMap::new())));
+        let keyspace: Arc<Mutex<HashMap<Vec<u8>, Vec<u8>>>> = Arc::clone(&held);
+        let call = move |lua: &Lua, (name, key): (LuaString, LuaString)| {
+            let mut keyspace = keyspace.lock().expect("nobody panicked");
+            if name.as_bytes().eq_ignore_ascii_case(b"get") {
+                return match keyspace.get(&*key.as_bytes()) {
+                    Some(token) => lua.create_string(token).map(Value::String),
+                    None => Ok(Value::Boolean(false)),
+                };
+            }
+            let removed = keyspace.remove(&*key.as_bytes());
+            Ok(Value::Integer(removed.is_some().into()))
+        };
+        let redis = lua.create_table()?;
+        redis.raw_set("call", lua.create_function(call)?)?;
+        lua.globals().raw_set("redis", redis)?;
+        lua.globals().raw_set("KEYS", lua.create_table()?)?;
+        lua.globals().raw_set("ARGV", lua.create_table()?)?;
+        let script: Function = lua.load(RELEASE).into_function()?;
+        let enter = "local script = ... \
+            return function(key, token) KEYS[1] = key ARGV[1] = token return script() end";
+        let release = lua.load(enter).call(script)?;
+        Ok(Self {
+            release,
+            held,
+            _lua: lua,
+        })
+    }
+
+    fn hold(&self, key: &[u8], token: &[u8]) {
+        let mut held = self.held.lock().expect("nobody panicked");
+        held.insert(key.to_vec(), token.to_vec());
+    }
+
+    fn run(&self, key: &[u8], token: &[u8]) -> i64 {
+        let text = |bytes| str::from_utf8(bytes).expect("ASCII");
+        self.release
+            .call((text(key), text(token)))
+            .expect("it runs")
     }
 }
 
@@ -62,5 +120,15 @@ fn main() {
             });
         });
     }
+    let bare = Bare::new().expect("plain Lua");
+    criterion.bench_function("script/release in mlua alone, not held", |bencher| {
+        bencher.iter(|| assert_eq!(bare.run(&key, &token), 0));
+    });
+    criterion.bench_function("script/release in mlua alone, held", |bencher| {
+        bencher.iter(|| {
+            bare.hold(&key, &token);
+            assert_eq!(bare.run(&key, &token), 1);
+        });
+    });
     criterion.final_summary();
 }

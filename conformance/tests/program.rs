@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::{
     fs,
-    io::Write,
+    io::{self, Write},
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -97,6 +97,21 @@ fn help_says_what_it_is_for_and_what_to_start_with() {
     ] {
         assert!(help.contains(part), "{part} is missing:\n{help}");
     }
+}
+
+#[test]
+fn nothing_is_said_when_nobody_reads_on() {
+    let (reader, writer) = io::pipe().unwrap();
+    drop(reader);
+    let ended = Command::new(env!("CARGO_BIN_EXE_redouble-check"))
+        .arg("--list")
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+    assert_eq!(ended.status.code(), Some(2), "it is not told to the end");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod values;
 
 use clap::{Parser, Subcommand};
 use std::{
+    error::Error,
     fs,
     io::{self, Write},
     path::Path,
@@ -97,7 +98,7 @@ The HTML report has it all: open it in a browser.
 Exit code 0: all verdicts as expected. 1: at least one is not. 2: wrong usage, or it could not run.";
 
 /// Wrong usage or a missing environment: exit code 2.
-type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+type Fallible<T> = Result<T, Box<dyn Error>>;
 
 pub(crate) fn run(cli: Cli, out: &mut impl Write) -> ExitCode {
     let outcome = match cli.command {
@@ -113,10 +114,18 @@ pub(crate) fn run(cli: Cli, out: &mut impl Write) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "redouble-check: {error}");
+            if !is_closed_pipe(&*error) {
+                let _ = writeln!(io::stderr(), "redouble-check: {error}");
+            }
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether nobody reads on, as when `head` has seen enough.
+fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn write_file(path: &Path, text: &str) -> Fallible<()> {

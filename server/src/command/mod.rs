@@ -71,11 +71,9 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     scripting::COMMANDS,
 ];
 
-/// The longest name in the table; longer ones need no lookup.
-const NAME_BYTES_MAX: usize = 24;
 /// Places in the index, a power of two well above the number of rows.
-const INDEX_SIZE: usize = 1 << (32 - INDEX_SHIFT);
-const INDEX_SHIFT: u32 = 22;
+const INDEX_SIZE: usize = 1 << (64 - INDEX_SHIFT);
+const INDEX_SHIFT: u32 = 54;
 
 /// A row with its number: commands and subcommands are counted through, in the order of the table.
 #[derive(Clone, Copy, Debug)]
@@ -125,32 +123,60 @@ pub(crate) fn count() -> usize {
     FULL_NAMES.len()
 }
 
-/// Rows by a hash of their names that does not see case; open addressing.
-static INDEX: LazyLock<Box<[Option<Entry>; INDEX_SIZE]>> = LazyLock::new(|| {
+/// A row as the index has it.
+#[derive(Clone, Copy)]
+struct Place {
+    length: usize,
+    word: u64,
+    /// Nothing else of this length has this word.
+    sure: bool,
+    entry: Entry,
+}
+
+/// Rows by their lengths and words; open addressing.
+static INDEX: LazyLock<Box<[Option<Place>; INDEX_SIZE]>> = LazyLock::new(|| {
     let mut index = Box::new([None; INDEX_SIZE]);
     let mut number = 0;
     for spec in rows() {
-        let mut at = hash_name(spec.name.as_bytes());
+        let (length, word) = (spec.name.len(), word(spec.name.as_bytes()));
+        let mut at = place(length, word);
         while index[at].is_some() {
             at = (at + 1) % INDEX_SIZE;
         }
-        index[at] = Some(Entry { spec, number });
+        // Only a letter has no other counterpart than its other case.
+        let letters = spec.name.bytes().all(|byte| byte.is_ascii_alphabetic());
+        index[at] = Some(Place {
+            length,
+            word,
+            sure: letters && length <= WORD_BYTES,
+            entry: Entry { spec, number },
+        });
         number += 1 + spec.subcommands.len() as u16;
     }
     index
 });
 
-/// A hash of the length and of three letters, in any case.
+const WORD_BYTES: usize = 8;
+
+/// The first and the last four bytes of a name, which may overlap, or up to three; as if in lower case.
 #[inline]
-fn hash_name(name: &[u8]) -> usize {
-    let letter = |at: usize| u32::from(name.get(at).map_or(0, |byte| byte | 0x20));
-    let (first, middle, last) = (
-        letter(0),
-        letter(name.len() / 2),
-        letter(name.len().wrapping_sub(1)),
-    );
-    let mixed = first | middle << 8 | last << 16 | (name.len() as u32) << 24;
-    (mixed.wrapping_mul(0x9e37_79b1) >> INDEX_SHIFT) as usize
+fn word(name: &[u8]) -> u64 {
+    let (first, last) = match (name.first_chunk(), name.last_chunk()) {
+        (Some(first), Some(last)) => (u32::from_le_bytes(*first), u32::from_le_bytes(*last)),
+        _ => {
+            let byte = |at: usize| name.get(at).copied().map_or(0, u32::from);
+            let last = byte(name.len().wrapping_sub(1));
+            (byte(0) | byte(name.len() / 2) << 8, last)
+        }
+    };
+    u64::from_le_bytes([b' '; WORD_BYTES]) | u64::from(first) | u64::from(last) << 32
+}
+
+/// Where the search for a name begins.
+#[inline]
+fn place(length: usize, word: u64) -> usize {
+    let mixed = (word ^ length as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> INDEX_SHIFT) as usize
 }
 
 /// Every row of the table.
@@ -167,14 +193,14 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
 /// The same with its number.
 #[inline]
 pub(crate) fn find_entry(name: &[u8]) -> Option<Entry> {
-    if name.len() > NAME_BYTES_MAX {
-        return None;
-    }
-    let mut at = hash_name(name);
-    while let Some(entry) = INDEX[at] {
-        let known = entry.spec.name;
-        if known.len() == name.len() && name.eq_ignore_ascii_case(known.as_bytes()) {
-            return Some(entry);
+    let word = word(name);
+    let mut at = place(name.len(), word);
+    while let Some(known) = &INDEX[at] {
+        if known.length == name.len() && known.word == word {
+            let spelled = known.entry.spec.name.as_bytes();
+            if known.sure || name.eq_ignore_ascii_case(spelled) {
+                return Some(known.entry);
+            }
         }
         at = (at + 1) % INDEX_SIZE;
     }
@@ -271,6 +297,7 @@ pub(crate) fn unknown_subcommand(command: &CommandSpec, name: &[u8]) -> CommandE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn rows_are_complete_and_single() {
@@ -281,14 +308,38 @@ mod tests {
         assert_eq!(names.len(), count, "two rows of one name");
         for row in rows().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
             assert!(
-                row.name.len() <= NAME_BYTES_MAX
-                    && !row.name.contains(|c: char| c.is_ascii_uppercase()),
+                !row.name.contains(|c: char| c.is_ascii_uppercase()),
                 "{}",
                 row.name
             );
             assert!(!row.summary.is_empty(), "{} has no summary", row.name);
             assert!(row.arity != 0, "{} has no arity", row.name);
         }
+    }
+
+    #[test]
+    fn a_name_is_found_in_any_case_and_nothing_else_is() {
+        let known: HashSet<&str> = rows().map(|row| row.name).collect();
+        let mut found = 0;
+        for row in rows() {
+            let upper = row.name.to_ascii_uppercase().into_bytes();
+            let mut tried = vec![Vec::new(), upper[1..].to_vec(), [&*upper, b"x"].concat()];
+            for at in 0..upper.len() {
+                tried.extend((0..=u8::MAX).map(|byte| {
+                    let mut other = upper.clone();
+                    other[at] = byte;
+                    other
+                }));
+            }
+            for name in tried {
+                let spelled = String::from_utf8_lossy(&name).to_ascii_lowercase();
+                let wanted = known.get(&*spelled);
+                let spec = find(&name);
+                assert_eq!(spec.map(|it| it.name), wanted.copied(), "{spelled:?}");
+                found += usize::from(spec.is_some());
+            }
+        }
+        assert!(found > 2 * known.len(), "{found}");
     }
 
     #[test]
