@@ -75,14 +75,6 @@ impl RedisServer {
     /// If the program cannot be run or does not answer.
     pub fn start(program: impl AsRef<OsStr>, options: &[&str]) -> io::Result<Self> {
         let mut server = Self::begin(program, options)?;
-        for _ in 1..ATTEMPTS_MAX {
-            // The port was free and may have been taken a moment later.
-            match server.wait() {
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-                outcome => return outcome.map(|()| server),
-            }
-            server = Self::begin(server.program.clone(), options)?;
-        }
         server.wait().map(|()| server)
     }
 
@@ -91,8 +83,11 @@ impl RedisServer {
     /// # Errors
     /// If the program cannot be run.
     pub fn begin(program: impl AsRef<OsStr>, options: &[&str]) -> io::Result<Self> {
+        Self::begin_at(free_port()?, program, options)
+    }
+
+    fn begin_at(port: u16, program: impl AsRef<OsStr>, options: &[&str]) -> io::Result<Self> {
         let directory = TempDir::new()?;
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let program = program.as_ref().to_owned();
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         let child = launch(&program, port, directory.path(), &options)?;
@@ -105,15 +100,19 @@ impl RedisServer {
         })
     }
 
-    /// Waits until it answers.
+    /// Waits until it answers. Its port was free and may have been taken a moment later: then it takes another.
     ///
     /// # Errors
     /// If it ends instead, or takes too long.
     pub fn wait(&mut self) -> io::Result<()> {
-        let began = Instant::now();
-        while let Err(error) = ping(self.port) {
+        let (mut began, mut attempts) = (Instant::now(), 1);
+        while let Err(error) = self.answer() {
             let ended = self.child.try_wait()?.is_some();
-            if ended || began.elapsed() > START_MAX {
+            if ended && attempts < ATTEMPTS_MAX {
+                self.port = free_port()?;
+                self.restart()?;
+                (began, attempts) = (Instant::now(), attempts + 1);
+            } else if ended || began.elapsed() > START_MAX {
                 let program = Path::new(&self.program).display();
                 let text = format!("{program} does not answer on port {}: {error}", self.port);
                 return Err(io::Error::new(error.kind(), text));
@@ -121,6 +120,15 @@ impl RedisServer {
             std::thread::sleep(Duration::from_millis(2));
         }
         Ok(())
+    }
+
+    /// Whether it answers itself, and not another server that has the port: it is asked for its directory.
+    fn answer(&self) -> io::Result<()> {
+        let directory = fs::canonicalize(self.directory.path())?;
+        let directory = directory.to_string_lossy();
+        let length = directory.len();
+        let told = format!("+PONG\r\n*2\r\n$3\r\ndir\r\n${length}\r\n{directory}\r\n");
+        ask(self.port, "PING\r\nCONFIG GET dir\r\n", &told)
     }
 
     /// Kills it, as a machine does that loses its power.
@@ -194,6 +202,12 @@ impl Drop for RedisServer {
     }
 }
 
+fn free_port() -> io::Result<u16> {
+    TcpListener::bind(("127.0.0.1", 0))?
+        .local_addr()
+        .map(|it| it.port())
+}
+
 fn launch(program: &OsStr, port: u16, directory: &Path, options: &[String]) -> io::Result<Child> {
     Command::new(program)
         .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
@@ -225,18 +239,58 @@ fn signal(_: &Child, _: bool) -> io::Result<()> {
 
 /// Whether a server answers at this port of 127.0.0.1.
 pub(super) fn answers(port: u16) -> bool {
-    ping(port).is_ok()
+    ask(port, "PING\r\n", "+PONG\r\n").is_ok()
 }
 
-fn ping(port: u16) -> io::Result<()> {
+/// Asks a server at this port of 127.0.0.1; an error unless it answers so.
+fn ask(port: u16, requests: &str, wanted: &str) -> io::Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    stream.write_all(b"PING\r\n")?;
-    let mut answer = [0; 7];
+    stream.write_all(requests.as_bytes())?;
+    let mut answer = vec![0; wanted.len()];
     stream.read_exact(&mut answer)?;
-    if answer == *b"+PONG\r\n" {
+    if answer == wanted.as_bytes() {
         Ok(())
     } else {
         Err(io::ErrorKind::InvalidData.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server on a port that somebody else has.
+    fn begun_at(taken: u16) -> Option<RedisServer> {
+        let Some(program) = find().unwrap() else {
+            eprintln!("no redis-server: none is started");
+            return None;
+        };
+        Some(RedisServer::begin_at(taken, program, &[]).unwrap())
+    }
+
+    #[test]
+    fn a_port_that_another_server_has_is_left_to_it() {
+        let other = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let taken = other.local_addr().unwrap().port();
+        // It hangs up on everybody.
+        std::thread::spawn(move || other.incoming().for_each(drop));
+        let Some(mut first) = begun_at(taken) else {
+            return;
+        };
+        first.wait().unwrap();
+        assert_ne!(first.port(), taken);
+        // One that answers PING itself.
+        let mut second = begun_at(first.port()).unwrap();
+        second.wait().unwrap();
+        assert_ne!(second.port(), first.port());
+        assert!(answers(first.port()) && answers(second.port()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_program_that_is_no_server_is_an_error() {
+        let cannot = RedisServer::start("/bin/false", &[]).unwrap_err();
+        assert!(cannot.to_string().contains("does not answer"), "{cannot}");
     }
 }
