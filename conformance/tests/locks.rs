@@ -78,6 +78,27 @@ fn the_canary_is_convicted_soon_and_its_counterexample_is_small() {
 }
 
 #[test]
+fn what_is_found_does_not_depend_on_the_number_of_threads() {
+    let mut rows = SUBJECTS.iter();
+    let canary = rows.find(|row| (row.make)().name() == "canary").unwrap();
+    let found = |jobs| {
+        let plan = Plan {
+            jobs,
+            ..Plan::quick(&Double)
+        };
+        let trial = run(canary, &Double, &plan);
+        let examples = trial.counterexamples.into_iter();
+        let examples: Vec<_> = examples
+            .map(|it| (it.property, it.seed, it.scenario.to_json()))
+            .collect();
+        (trial.coverage.runs, examples)
+    };
+    let alone = found(1);
+    assert!(!alone.1.is_empty());
+    assert_eq!(found(3), alone);
+}
+
+#[test]
 fn verdicts_on_a_real_server_are_as_expected() {
     let Some(real) = Real::from_environment().unwrap() else {
         eprintln!("no redis-server: only the double was asked");

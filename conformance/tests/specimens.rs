@@ -138,6 +138,7 @@ fn each_is_convicted_of_what_it_breaks() {
     let rows: Vec<&Row> = subjects()
         .filter(|row| wanted((row.make)().name()))
         .collect();
+    assert!(!rows.is_empty(), "SPECIMENS names none");
     let next = AtomicUsize::new(0);
     let work = || {
         let mut at_large = Vec::new();

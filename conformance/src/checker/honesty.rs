@@ -75,6 +75,18 @@ fn dead_on_arrival(history: &Reading<'_>) -> Option<Witness> {
     })
 }
 
+/// On how many nodes.
+fn nodes<'a>(lives: impl Iterator<Item = &'a Life<'a>>) -> usize {
+    let nodes: BTreeSet<u8> = lives.map(|life| life.node).collect();
+    nodes.len()
+}
+
+/// Whether it was removed before its time was over.
+fn cut_short(life: &&Life<'_>) -> bool {
+    let (gone, _) = life.gone;
+    life.expiry(gone).is_none_or(|ends| gone.at < ends)
+}
+
 impl Facts<'_> {
     fn lie(&self, it: &Operation) -> Option<(Vec<OpId>, String)> {
         let (actor, at) = (it.actor, seconds(it.ended.at));
@@ -98,7 +110,9 @@ impl Facts<'_> {
             let inner = self.is_shared(belief, it.asked);
             let says = match it.outcome {
                 Outcome::Ok
-                    if !inner && self.removed(belief, it) == 0 && !self.ends_later(belief, it) =>
+                    if !inner
+                        && nodes(self.removed(belief, it)) == 0
+                        && !self.ends_later(belief, it) =>
                 {
                     "that it released the lock, but its request removed nothing"
                 }
@@ -108,7 +122,7 @@ impl Facts<'_> {
                 Outcome::Fail(Refusal::Lost)
                     if !inner
                         && self.names(belief).len() == 1
-                        && self.removed(belief, it) >= self.quorum() =>
+                        && nodes(self.removed(belief, it).filter(cut_short)) >= self.quorum() =>
                 {
                     "that the lock was lost already, but its own request had removed it"
                 }
@@ -155,18 +169,16 @@ impl Facts<'_> {
         lives.map(|life| life.token).collect()
     }
 
-    /// On how many nodes a request of the process removed the grant during the call.
-    fn removed(&self, belief: &Belief, it: &Operation) -> usize {
-        let by_it = |life: &&Life<'_>| {
-            let (gone, by) = life.gone;
-            by == Client(it.actor.host) && it.asked < gone && gone < it.ended
-        };
+    /// What a request of the process removed of the grant during the call.
+    fn removed(&self, belief: &Belief, it: &Operation) -> impl Iterator<Item = &Life<'_>> {
+        let (host, from, to) = (it.actor.host, it.asked, it.ended);
         // Also where it was put later: a grant may grow.
         let names = self.names(belief);
         let theirs = self.0.tokens().lives.iter();
-        let theirs = theirs.filter(|life| names.contains(life.token));
-        let nodes: BTreeSet<u8> = theirs.filter(by_it).map(|life| life.node).collect();
-        nodes.len()
+        theirs.filter(move |life| {
+            let (gone, by) = life.gone;
+            names.contains(life.token) && by == Client(host) && from < gone && gone < to
+        })
     }
 
     /// Whether a request of the process gave the grant another end during the call, as the release of one does that keeps
@@ -410,6 +422,8 @@ mod tests {
         assert!(release(3, vec![(4, lost(2))]).is_some());
         let own = release(3, vec![(4, frees(0)), (5, lost(2))]);
         assert!(own.unwrap().contains("its own request had removed it"));
+        // Seed 10603 of `read-write` under `node-drift`: what it clears away had just ended.
+        assert_eq!(release(9, vec![(10, frees(0)), (11, lost(2))]), None);
         // Seed 15477 of `semaphore` under `overwork`: two tasks of a process ask at once, and one of them releases.
         let both = |token: &str| stores(0, token, Some(10));
         let beside = lie(vec![
