@@ -118,13 +118,15 @@ impl Node {
         done.map_err(|error| io::Error::other(format!("{}: {error}", words.join(" "))))
     }
 
-    /// Whether INFO says this of its replication.
-    fn says(&self, what: &str) -> io::Result<bool> {
-        let mut info = redis::cmd("INFO");
-        let told: redis::RedisResult<String> =
-            info.arg("replication").query(&mut self.connection()?);
-        let told = told.map_err(|error| io::Error::other(error.to_string()))?;
-        Ok(told.contains(what))
+    /// Whether so many replicas tell soon that they have heard a message that is published here.
+    fn reaches(&self, replicas: usize) -> io::Result<bool> {
+        let patience = (ANSWER_MAX / 2).as_millis().to_string();
+        let mut heard = redis::pipe();
+        heard.cmd("PUBLISH").arg("replicated").arg("").ignore();
+        heard.cmd("WAIT").arg(replicas).arg(patience);
+        let heard: redis::RedisResult<(usize,)> = heard.query(&mut self.connection()?);
+        let (heard,) = heard.map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(heard >= replicas)
     }
 }
 
@@ -178,24 +180,21 @@ impl Fleet {
         Ok(fleet)
     }
 
+    /// Waits until all replicas tell that they have heard a second message. The first may have been in what
+    /// they were given when they came, up to a second before they are sent what comes after it.
     fn wait_for_replicas(&self) -> io::Result<()> {
         let began = Instant::now();
         let (master, replicas) = self.nodes.split_first().ok_or(io::ErrorKind::NotFound)?;
-        let all = format!("connected_slaves:{}", replicas.len());
-        loop {
-            let mut synced = master.says(&all)? && !master.says("state=wait")?;
-            for replica in replicas {
-                synced &= replica.says("master_link_status:up")?;
-            }
-            if synced {
-                return Ok(());
-            }
-            if began.elapsed() > SYNC_MAX {
+        let mut heard = 0;
+        while heard < 2 {
+            if master.reaches(replicas.len())? {
+                heard += 1;
+            } else if began.elapsed() > SYNC_MAX {
                 let text = "the replicas do not come to hold what their master does";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
-            thread::sleep(Duration::from_millis(5));
         }
+        Ok(())
     }
 
     fn node(&self, node: u8) -> io::Result<&Node> {
