@@ -11,7 +11,7 @@
 //! next, and who was granted the lock waits no more.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Cause, History, Life, Moment, Reading, Stored, Trouble, What};
+use crate::history::{Actor, Cause, History, Moment, Reading, Stored, Trouble, What};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -207,21 +207,9 @@ fn holder_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
 
 /// Whether all that stands may have been put there by requests that were held up for more than a lease.
 fn is_belated(history: &Reading<'_>, look: &Look<'_>) -> bool {
-    let (tokens, operations, troubles) =
-        (history.tokens(), history.operations(), history.troubles());
-    let may_be_late = |life: &Life<'_>| {
-        operations.iter().any(|it| {
-            let host = it.actor.host;
-            // Of several nodes one may carry it out when the others have long decided it.
-            let open = tokens.several || life.from < it.landed();
-            let theirs = it.call.acquires() && life.owner == Some(host) && open;
-            let sent_by = life.from.at.checked_sub(history.lease);
-            let early = sent_by.is_some_and(|by| it.asked.at < by);
-            theirs && early && !troubles.heard_everywhere(host, it.asked.at, life.from.at)
-        })
-    };
-    let standing: Vec<_> = tokens.lives.iter().filter(|it| it.stood(look.at)).collect();
-    !standing.is_empty() && standing.into_iter().all(may_be_late)
+    let standing = history.tokens().lives.iter();
+    let mut standing = standing.filter(|it| it.stood(look.at)).peekable();
+    standing.peek().is_some() && standing.all(|life| history.is_belated(life))
 }
 
 /// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given

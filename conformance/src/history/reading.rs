@@ -1,6 +1,6 @@
 //! A history with what is read off it: once, for all judges.
 
-use super::{Actor, Belief, Call, History, Moment, OpId, Operation, Tokens, Troubles, What};
+use super::{Actor, Belief, Call, History, Life, Moment, OpId, Operation, Tokens, Troubles, What};
 use std::{collections::BTreeMap, ops::Deref};
 
 /// A history, and what every judge wants to know of it.
@@ -77,6 +77,21 @@ impl<'a> Reading<'a> {
     #[must_use]
     pub const fn troubles(&self) -> &Troubles {
         &self.troubles
+    }
+
+    /// Whether a token may have been put there by a request that was held up for more than a lease.
+    #[must_use]
+    pub fn is_belated(&self, life: &Life<'_>) -> bool {
+        self.operations.iter().any(|it| {
+            let host = it.actor.host;
+            // Of several nodes one may carry it out when the others have long decided it.
+            let open = self.tokens.several || life.from < it.landed();
+            let theirs = it.call.acquires() && life.owner == Some(host) && open;
+            let sent_by = life.from.at.checked_sub(self.lease);
+            let early = sent_by.is_some_and(|by| it.asked.at < by);
+            let heard = |at| self.troubles.heard_everywhere(host, it.asked.at, at);
+            theirs && early && !heard(life.from.at)
+        })
     }
 }
 
