@@ -18,7 +18,7 @@ fn change<T>(
     } else {
         let mut hash = Hash::default();
         let result = change(&mut hash, limits)?;
-        ctx.add(key, Value::Hash(Box::new(hash)));
+        ctx.add(key, Value::Hash(hash));
         result
     };
     ctx.replies_here();

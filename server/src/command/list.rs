@@ -27,7 +27,7 @@ fn push(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -
         args.rest()
             .for_each(|element| list.push(end, Blob::new(element)));
         let len = list.len();
-        ctx.add(key, Value::List(Box::new(list)));
+        ctx.add(key, Value::List(list));
         len
     };
     ctx.replies_here();

@@ -206,7 +206,7 @@ fn move_element(
         list.push(to, element.clone());
         ctx.touched(destination);
     } else {
-        let list = Box::new(List::from_iter([element.clone()]));
+        let list = List::from_iter([element.clone()]);
         ctx.set_found(None, destination, Value::List(list), Ttl::Clear);
     }
     ctx.notify(Class::List, push_event(to), destination);

@@ -231,7 +231,7 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
     let len = found.len();
     if len > 0 {
         let list: List = found.into_iter().map(Option::unwrap_or_default).collect();
-        ctx.set(destination, Value::List(Box::new(list)), Ttl::Clear);
+        ctx.set(destination, Value::List(list), Ttl::Clear);
         ctx.notify(Class::List, "sortstore", destination);
     } else if ctx.delete(destination) {
         ctx.notify(Class::Generic, "del", destination);

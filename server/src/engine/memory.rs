@@ -72,7 +72,7 @@ fn value_bytes(value: &Value, form: Form, samples: usize, config: &Config) -> us
             "embstr" => allocated(OBJECT + EMBEDDED_HEADER + text.len() + 1),
             _ => OBJECT + string(text.len(), false),
         },
-        Value::Hash(hash) => match &**hash {
+        Value::Hash(hash) => match hash {
             Hash::Small(pairs) => {
                 let entries = pairs.iter().flat_map(|(field, value)| [field, value]);
                 OBJECT + allocated(listpack_bytes(entries))
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(bytes("l", text("x".repeat(1000))), 1072);
         let list = ["a", "b", "c", "1", "2", "300"];
         let list = list.into_iter().map(Blob::from).collect();
-        assert_eq!(bytes("li", Value::List(Box::new(list))), 160);
+        assert_eq!(bytes("li", Value::List(list)), 160);
         let hash = |value: &str| {
             let limits = super::super::value::HashLimits {
                 entries: 512,
@@ -203,7 +203,7 @@ mod tests {
             };
             let mut hash = Hash::default();
             hash.set(b"f", Blob::from(value), limits);
-            Value::Hash(Box::new(hash))
+            Value::Hash(hash)
         };
         assert_eq!(bytes("h", hash("v")), 64);
         assert_eq!(bytes("hb", hash(&"x".repeat(100))), 280);

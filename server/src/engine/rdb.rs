@@ -67,7 +67,7 @@ pub(crate) fn dump(value: &Value, config: &Config) -> Vec<u8> {
             writer.out.push(STRING);
             writer.string(string);
         }
-        Value::Hash(hash) => match &**hash {
+        Value::Hash(hash) => match hash {
             Hash::Small(pairs) => {
                 let entries = pairs.iter().flat_map(|(field, value)| [field, value]);
                 writer.out.push(HASH_LISTPACK);
@@ -296,7 +296,7 @@ impl<'a> Reader<'a> {
         for _ in 0..count {
             list.push(super::value::End::Tail, self.string()?);
         }
-        (!list.is_empty()).then(|| Value::List(Box::new(list)))
+        (!list.is_empty()).then(|| Value::List(list))
     }
 
     fn list(&mut self) -> Option<Value> {
@@ -314,7 +314,7 @@ impl<'a> Reader<'a> {
                 list.push(super::value::End::Tail, element);
             }
         }
-        (!list.is_empty()).then(|| Value::List(Box::new(list)))
+        (!list.is_empty()).then(|| Value::List(list))
     }
 
     fn hash(&mut self, config: &Config) -> Option<Value> {
@@ -351,7 +351,7 @@ fn hash_value(pairs: Vec<(Blob, Blob)>, is_small: bool, config: &Config) -> Opti
     if pairs.is_empty() {
         return None;
     }
-    Hash::from_pairs(pairs, is_small, config.seed).map(|hash| Value::Hash(Box::new(hash)))
+    Hash::from_pairs(pairs, is_small, config.seed).map(Value::Hash)
 }
 
 #[cfg(test)]
@@ -365,7 +365,7 @@ mod tests {
 
     fn list(count: usize, bytes: usize) -> Value {
         let elements = (0..count).map(|i| Blob::from(format!("{i:0bytes$}")));
-        Value::List(Box::new(elements.collect()))
+        Value::List(elements.collect())
     }
 
     #[test]
@@ -405,12 +405,12 @@ mod tests {
             for i in 0..count {
                 hash.set(format!("f{i}").as_bytes(), Blob::from_integer(i), limits);
             }
-            let value = Value::Hash(Box::new(hash.clone()));
+            let value = Value::Hash(hash.clone());
             let Value::Hash(back) = round_trip(&value, &config) else {
                 panic!("a hash");
             };
             assert!(hash.iter().eq(back.iter()));
-            assert_eq!(matches!(*back, Hash::Small(_)), count <= 512);
+            assert_eq!(matches!(back, Hash::Small(_)), count <= 512);
         }
     }
 

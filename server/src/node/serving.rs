@@ -123,9 +123,9 @@ impl Shared {
                     }
                 } else {
                     // The ordinary case: replies are gathered and written at once.
-                    match site.run(desk, request) {
+                    match &site.run(desk, request) {
                         Outcome::Reply(reply) => {
-                            encode(&reply, desk.protocol(conn), replies);
+                            encode(reply, desk.protocol(conn), replies);
                             if replies.len() > OUTPUT_BYTES_MAX {
                                 flow = Flow::Blocked;
                             }
@@ -333,8 +333,8 @@ impl Site<'_> {
         request: Request<'_>,
         parked: &mut Option<OwnedRequest>,
     ) -> Flow {
-        match self.run(desk, request) {
-            Outcome::Reply(reply) => self.answer(desk, request, &reply),
+        match &self.run(desk, request) {
+            Outcome::Reply(reply) => self.answer(desk, request, reply),
             Outcome::Parked => {
                 *parked = Some(request.to_owned());
                 Flow::Blocked

@@ -189,29 +189,42 @@ impl Decoder {
     ///
     /// # Errors
     /// On malformed input; the decoder is then of no further use.
+    #[inline]
     pub fn next(&mut self, limits: &Limits) -> Result<Option<Request<'_>>, ProtocolError> {
+        Ok(if self.advance(limits)? {
+            self.current()
+        } else {
+            None
+        })
+    }
+
+    /// The request that was found last.
+    #[inline]
+    fn current(&self) -> Option<Request<'_>> {
+        if self.spans.is_empty() {
+            return self.inline.as_request();
+        }
+        Some(Request {
+            bytes: &self.buf[self.base..self.pos],
+            spans: &self.spans,
+        })
+    }
+
+    /// Looks for the next complete request; false if more bytes are needed.
+    fn advance(&mut self, limits: &Limits) -> Result<bool, ProtocolError> {
         loop {
             match self.state {
                 State::Done => self.finish(),
-                State::Again => {
-                    if self.spans.is_empty() {
-                        self.state = State::Done;
-                        return Ok(self.inline.as_request());
-                    }
-                    return Ok(Some(self.hand_out()));
-                }
+                State::Again => break,
                 State::Start => {
                     let Some(&first) = self.buf.get(self.pos) else {
-                        return Ok(None);
+                        return Ok(false);
                     };
                     if first != b'*' {
                         match self.inline(limits)? {
-                            None => return Ok(None),
+                            None => return Ok(false),
                             Some(false) => self.finish(),
-                            Some(true) => {
-                                self.state = State::Done;
-                                return Ok(self.inline.as_request());
-                            }
+                            Some(true) => break,
                         }
                         continue;
                     }
@@ -226,7 +239,7 @@ impl Decoder {
                         continue;
                     }
                     let Some(line) = self.line("too big mbulk count string", limits)? else {
-                        return Ok(None);
+                        return Ok(false);
                     };
                     let count = super::parse_integer(&self.buf[line.0 + 1..line.1])
                         .filter(|count| *count <= i64::from(i32::MAX))
@@ -242,11 +255,11 @@ impl Decoder {
                 State::Header { missing } => {
                     let missing = self.short_args(missing);
                     if missing == 0 {
-                        return Ok(Some(self.hand_out()));
+                        break;
                     }
                     self.state = State::Header { missing };
                     let Some(len) = self.length(limits)? else {
-                        return Ok(None);
+                        return Ok(false);
                     };
                     if len > UNAUTHENTICATED_BULK_MAX && !limits.authenticated {
                         return Err(ProtocolError::Text("unauthenticated bulk length"));
@@ -258,7 +271,7 @@ impl Decoder {
                 State::Body { missing, len } => {
                     let end = self.pos + len as usize + 2;
                     if self.buf.len() < end {
-                        return self.wait(limits);
+                        return self.wait(limits).map(|()| false);
                     }
                     let at = u32::try_from(self.pos - self.base)
                         .map_err(|_| ProtocolError::BufferLimit)?;
@@ -269,21 +282,13 @@ impl Decoder {
                             missing: missing - 1,
                         };
                     } else {
-                        return Ok(Some(self.hand_out()));
+                        break;
                     }
                 }
             }
         }
-    }
-
-    /// The current request, which is whole.
-    #[inline]
-    fn hand_out(&mut self) -> Request<'_> {
         self.state = State::Done;
-        Request {
-            bytes: &self.buf[self.base..self.pos],
-            spans: &self.spans,
-        }
+        Ok(true)
     }
 
     /// Makes the current request's bytes free.
@@ -295,12 +300,12 @@ impl Decoder {
         self.state = State::Start;
     }
 
-    fn wait<T>(&self, limits: &Limits) -> Result<Option<T>, ProtocolError> {
+    /// Whether there is room for the rest of the current request.
+    fn wait(&self, limits: &Limits) -> Result<(), ProtocolError> {
         if self.buf.len() - self.base > limits.buffer_bytes_max {
-            Err(ProtocolError::BufferLimit)
-        } else {
-            Ok(None)
+            return Err(ProtocolError::BufferLimit);
         }
+        Ok(())
     }
 
     /// Reads arguments of at most 99 bytes for as long as they are there, whole and well formed. Says how many are
@@ -368,7 +373,7 @@ impl Decoder {
         }
         if !is_found || end + 1 == self.buf.len() {
             self.scanned = end - self.pos;
-            return self.wait(limits);
+            return self.wait(limits).map(|()| None);
         }
         let line = (self.pos, end);
         self.pos = end + 2;
@@ -397,7 +402,7 @@ impl Decoder {
         }
         if !is_found {
             self.scanned = newline - self.pos;
-            return self.wait(limits);
+            return self.wait(limits).map(|()| None);
         }
         let line = &self.buf[self.pos..newline];
         let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -37,7 +37,7 @@ pub(crate) fn encoding(value: &Value, form: Form) -> &'static str {
             "embstr"
         }
         Value::String(_) => "raw",
-        Value::Hash(hash) => match &**hash {
+        Value::Hash(hash) => match hash {
             Hash::Small(_) => "listpack",
             Hash::Big(_) => "hashtable",
         },

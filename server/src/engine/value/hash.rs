@@ -20,7 +20,7 @@ pub(crate) struct HashLimits {
 #[derive(Clone, Debug)]
 pub(crate) enum Hash {
     Small(Vec<(Blob, Blob)>),
-    Big(IndexMap<Blob, Blob, FixedState>),
+    Big(Box<IndexMap<Blob, Blob, FixedState>>),
 }
 
 impl Default for Hash {
@@ -62,7 +62,13 @@ impl Hash {
                 let is_new = known.is_none();
                 match known {
                     Some((_, old)) => *old = value,
-                    None => pairs.push((Blob::new(field), value)),
+                    None => {
+                        if pairs.is_empty() {
+                            // Most hashes of a lock have one field.
+                            pairs.reserve_exact(1);
+                        }
+                        pairs.push((Blob::new(field), value));
+                    }
                 }
                 if pairs.len() > limits.entries {
                     self.grow(limits.seed);
@@ -85,7 +91,7 @@ impl Hash {
             let hasher = FixedState::with_seed(seed);
             let mut map = IndexMap::with_capacity_and_hasher(pairs.len() + 1, hasher);
             map.extend(pairs.drain(..));
-            *self = Self::Big(map);
+            *self = Self::Big(Box::new(map));
         }
     }
 
@@ -100,7 +106,7 @@ impl Hash {
         Some(if is_small {
             Self::Small(map.into_iter().collect())
         } else {
-            Self::Big(map)
+            Self::Big(Box::new(map))
         })
     }
 

@@ -26,6 +26,10 @@ impl List {
 
     #[inline]
     pub(crate) fn push(&mut self, end: End, element: Blob) {
+        if self.0.capacity() == 0 {
+            // Most lists are short; a deque would begin with four.
+            self.0.reserve_exact(2);
+        }
         match end {
             End::Head => self.0.push_front(element),
             End::Tail => self.0.push_back(element),

@@ -15,8 +15,8 @@ use crate::resp::Blob;
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     String(Blob),
-    Hash(Box<Hash>),
-    List(Box<List>),
+    Hash(Hash),
+    List(List),
 }
 
 /// The types of values.
