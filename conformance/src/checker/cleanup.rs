@@ -50,9 +50,10 @@ impl Checker for CleanUp {
                 Duration::ZERO => (due, true),
                 hold => {
                     let due = due.saturating_add(history.lease.max(hold) + history.terms.grain());
-                    // A server that is slow, or down, lets nothing expire in time.
+                    // A server that is slow or down, or was set back since the lease began, lets nothing expire in time.
                     let wrong = [Trouble::ServerClock, Trouble::Messages];
-                    (due, !history.troubles().any(&wrong, 0, look.at.at, due))
+                    let begun = look.at.at.saturating_sub(history.lease.max(hold));
+                    (due, !history.troubles().any(&wrong, 0, begun, due))
                 }
             };
             let until = lasts(history, look.at);
@@ -394,23 +395,38 @@ mod tests {
 
     #[test]
     fn what_is_held_at_least_for_some_time_is_gone_after_a_lease() {
-        let left_until = |gone, is_slow| {
-            let mut entries = vec![(1, tries(1, 0)), (9, remains(&["lock"], 0, 0))];
-            if is_slow {
-                let fault = Fault::NodeDrift { node: 0, ppm: -1 };
-                entries.push((10, What::Strikes { fault }));
-            }
+        let left_until = |gone, wrong: Option<(u64, Fault)>| {
+            let mut entries = vec![(5, tries(1, 0)), (20, remains(&["lock"], 0, 0))];
+            entries.extend(wrong.map(|(at, fault)| (at, What::Strikes { fault })));
+            entries.sort_by_key(|&(at, _)| at);
             let mut history = history(entries);
             history.push(gone, remains(&[], 0, 0));
-            history.push(s(50), What::Crash { host: 0 });
+            history.push(s(60), What::Crash { host: 0 });
             (history.lease, history.terms.hold) = (s(12), s(2));
             CleanUp.check(&history) == Finding::Valid
         };
-        // What ends at 21 s is there until then: seed 1984 of `semaphore-holding`.
+        // What ends at 32 s is there until then: seed 1984 of `semaphore-holding`.
         let just = Duration::from_millis(1);
-        assert!(left_until(s(21) + just, false));
-        assert!(!left_until(s(21) + just * 3, false));
-        assert!(left_until(s(22), true), "by a clock that is slow");
+        assert!(left_until(s(32) + just, None));
+        assert!(!left_until(s(32) + just * 3, None));
+        let slow = Fault::NodeDrift { node: 0, ppm: -1 };
+        assert!(
+            left_until(s(33), Some((21, slow))),
+            "by a clock that is slow"
+        );
+        // Seed 10195 of the same under `node-clock-back`.
+        let back = Fault::NodeClock {
+            node: 0,
+            by_ms: -1_000,
+        };
+        assert!(
+            left_until(s(33), Some((8, back))),
+            "by one that was set back"
+        );
+        assert!(
+            !left_until(s(33), Some((7, back))),
+            "before the lease began"
+        );
     }
 
     #[test]
