@@ -120,7 +120,7 @@ impl Node {
 
     /// Whether so many replicas tell soon that they have heard a message that is published here.
     fn reaches(&self, replicas: usize) -> io::Result<bool> {
-        let patience = (ANSWER_MAX / 2).as_millis().to_string();
+        let patience = (ANSWER_MAX / 8).as_millis().to_string();
         let mut heard = redis::pipe();
         heard.cmd("PUBLISH").arg("replicated").arg("").ignore();
         heard.cmd("WAIT").arg(replicas).arg(patience);
