@@ -51,9 +51,10 @@ impl Checker for CleanUp {
                 hold => {
                     let due = due.saturating_add(history.lease.max(hold) + history.terms.grain());
                     // A server that is slow or down, or was set back since the lease began, lets nothing expire in time.
-                    let wrong = [Trouble::ServerClock, Trouble::Messages];
                     let begun = look.at.at.saturating_sub(history.lease.max(hold));
-                    (due, !history.troubles().any(&wrong, 0, begun, due))
+                    let wrong = |what, from| history.troubles().any(&[what], 0, from, due);
+                    let clock = wrong(Trouble::ServerClock, begun);
+                    (due, !clock && !wrong(Trouble::Messages, look.at.at))
                 }
             };
             let until = lasts(history, look.at);
@@ -427,6 +428,9 @@ mod tests {
             !left_until(s(33), Some((7, back))),
             "before the lease began"
         );
+        let flush = Fault::FlushScripts { node: 0 };
+        assert!(left_until(s(33), Some((21, flush))), "by one that refuses");
+        assert!(!left_until(s(33), Some((8, flush))), "that was long over");
     }
 
     #[test]

@@ -300,7 +300,7 @@ impl Decoder {
         self.state = State::Start;
     }
 
-    /// Whether there is room for the rest of the current request.
+    /// An error if there is no room for the rest of the current request.
     fn wait(&self, limits: &Limits) -> Result<(), ProtocolError> {
         if self.buf.len() - self.base > limits.buffer_bytes_max {
             return Err(ProtocolError::BufferLimit);
