@@ -200,6 +200,24 @@ async fn metadata_goes_with_locks_of_all_kinds() -> Test {
     Ok(())
 }
 
+/// Nobody gives back what is known to be lost, so this was left until its own end.
+#[tokio::test(start_paused = true)]
+async fn metadata_goes_when_the_lock_is_found_gone() -> Test {
+    let server = server().await;
+    let lock = locks(&server).mutex(KEY).metadata("me").build();
+    let guard = lock.try_lock().await?;
+    assert_eq!(keys(&server).await.len(), 2);
+    server.evict(KEY);
+    assert!(
+        guard
+            .extend(LEASE)
+            .await
+            .is_err_and(|error| error.is_lost())
+    );
+    assert_eq!(keys(&server).await, [""; 0]);
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_foreign_lock_has_a_holder_too() -> Test {
     let server = server().await;

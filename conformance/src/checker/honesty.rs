@@ -1,7 +1,8 @@
 //! P19, truth: a result never claims more than the servers did.
 //!
 //! * A grant is returned only before its own deadline.
-//! * "Extended" only if the grant stood at some instant of the call.
+//! * "Extended" only if the grant stood at some instant of the call; "lost" only if it did not stand all the time, or its
+//!   own deadline was over.
 //! * "Released" only if this call removed the grant; "lost already" only if it was gone before.
 //! * "Contended" only if another grant stood, or others were queued, at some instant of the call.
 //!   Of several nodes one is enough: votes may be split.
@@ -10,7 +11,7 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{
-        Belief, Call, Cause::Client, Kind, Life, Moment, OpId, Operation, Outcome, Reading,
+        Belief, Call, Cause::Client, End, Kind, Life, Moment, OpId, Operation, Outcome, Reading,
         Refusal, Trouble, What,
     },
     scenario::Topology,
@@ -98,6 +99,16 @@ impl Facts<'_> {
                 .find(|belief| belief.grant == grant)?;
             let says = "that its lease was extended, but the lock was gone";
             let lied = self.was_gone(belief, it);
+            return lied.then(|| (vec![grant], format!("at {at} {actor} was told {says}")));
+        }
+        if let (Call::Renew { grant }, Outcome::Fail(Refusal::Lost)) = (it.call, it.outcome) {
+            let mut beliefs = self.0.beliefs().iter();
+            let belief = beliefs.find(|belief| belief.grant == grant)?;
+            let says = "that the lock was lost, but it stood all the time";
+            // Whoever was told before, or sees its own deadline pass, does not ask any server.
+            let told = belief.end == End::Lost && belief.to < it.asked;
+            let asked = !told && (belief.end != End::Deadline || it.ended < belief.to);
+            let lied = asked && self.stood_throughout(belief, it);
             return lied.then(|| (vec![grant], format!("at {at} {actor} was told {says}")));
         }
         if let Call::Release { grant } = it.call {
@@ -363,6 +374,34 @@ mod tests {
     fn lost(op: OpId) -> What {
         let why = Refusal::Lost;
         What::Fail { op, why }
+    }
+
+    #[test]
+    fn a_grant_that_stands_is_not_lost_when_it_is_extended() {
+        let renewed = |at, more: Vec<(u64, What)>| {
+            let renewal = [(at, renews(2, 0, 1)), (at, lost(2))];
+            lie(held_by_c1(renewal.into_iter().chain(more).collect()))
+        };
+        assert_eq!(
+            renewed(5, vec![]).as_deref(),
+            Some("at 5.000 s c1 was told that the lock was lost, but it stood all the time")
+        );
+        assert_eq!(renewed(9, vec![]), None, "its own deadline was over");
+        let told = vec![(3, What::Lost { grant: 1 })];
+        assert_eq!(
+            lie(held_by_c1(
+                told.into_iter()
+                    .chain([(5, renews(2, 0, 1)), (5, lost(2))])
+                    .collect()
+            )),
+            None
+        );
+        let gone = [
+            (5, renews(2, 0, 1)),
+            (6, empties(0, Cause::Fault)),
+            (7, lost(2)),
+        ];
+        assert_eq!(lie(held_by_c1(gone.into())), None);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! Nor may a call that waits end in an error before its time, if nothing was wrong for it throughout:
 //! what a majority of servers can do does not fail because of one. Of a lock that promises an answer no call at all
-//! may end in an error where nothing is wrong with anything.
+//! may end in an error where nothing is wrong with anything; nor may the extension of what most servers have lost since: they
+//! say so.
 //!
 //! Histories rarely stop making new acquisitions, so each one that is under way meanwhile counts as a
 //! waiter that may come first, and each extension of a grant adds a lease.
@@ -12,7 +13,8 @@ use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
     Call, Cause, History, Moment, Operation, Outcome, Reading, Refusal, Troubles,
 };
-use std::time::Duration;
+use crate::scenario::Topology;
+use std::{collections::BTreeSet, time::Duration};
 
 /// Judges P7.
 pub struct Liveness;
@@ -45,7 +47,7 @@ impl Checker for Liveness {
             };
             let (host, asked) = (waiter.actor.host, waiter.asked.at);
             let until = (asked + wait).min(waiter.ended.at).min(end);
-            let from = match troubles.last(host, asked, until) {
+            let from = match troubles.last_without_majority(host, asked, until) {
                 Some(last) => Moment::at(last.saturating_add(history.request_timeout())),
                 // Who died at the same instant, but before, is no rival.
                 None => waiter.asked,
@@ -66,7 +68,7 @@ impl Checker for Liveness {
         });
         let failed = operations
             .iter()
-            .find(|it| failed(history, operations, troubles, it));
+            .find(|it| failed(history, operations, troubles, it) || unsaid(history, it));
         if let Some(it) = failed {
             return Finding::Violation(Witness {
                 at: it.ended,
@@ -151,6 +153,39 @@ fn failed(
     error && well
 }
 
+/// Whether an extension ended in an error although every server was heard, and so many of them had nothing left of the grant
+/// that no majority remained.
+fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
+    let Call::Renew { grant } = it.call else {
+        return false;
+    };
+    let error = matches!(it.outcome, Outcome::Unknown | Outcome::Fail(Refusal::Other));
+    if !(error && history.terms.answers && history.observed) {
+        return false;
+    }
+    let Some(belief) = history.beliefs().iter().find(|it| it.grant == grant) else {
+        return false;
+    };
+    let servers = match history.topology {
+        Topology::Nodes(count) => u32::from(count),
+        Topology::Replicated { .. } => 1,
+    };
+    let tokens = history.tokens();
+    let names: BTreeSet<_> = tokens.of_grant(belief).map(|life| life.token).collect();
+    let left = tokens
+        .lives
+        .iter()
+        .filter(|life| names.contains(life.token) && life.stood_within(it.asked, it.ended));
+    let left: BTreeSet<u8> = left.map(|life| life.node).collect();
+    // What was not answered once may count as there for ever.
+    let since = belief.asked.at.saturating_sub(history.request_timeout());
+    !names.is_empty()
+        && u32::try_from(left.len()).is_ok_and(|left| 2 * left <= servers)
+        && history
+            .troubles()
+            .heard_everywhere(it.actor.host, since, it.ended.at)
+}
+
 fn acquires_within(it: &Operation, from: Moment, until: Duration) -> bool {
     it.call.acquires() && it.asked.at <= until && from <= it.ended
 }
@@ -203,6 +238,49 @@ mod tests {
         };
         assert!(renewed(None));
         assert!(!renewed(Some(Fault::Evict { node: 1 })));
+    }
+
+    #[test]
+    fn what_most_servers_have_lost_is_said_to_be_lost() {
+        let renewed = |forget: &[u8], more: Option<Fault>, answers| {
+            let stored = (0..3).map(|node| (1, stores_on(node, 0, "a", Some(11))));
+            let forget = forget.iter().map(|&node| {
+                let (cause, stored) = (Cause::Fault, vec![]);
+                (
+                    3,
+                    What::Server {
+                        node,
+                        cause,
+                        stored,
+                    },
+                )
+            });
+            let more = more.map(|fault| (3, What::Strikes { fault }));
+            let told = (
+                5,
+                What::Info {
+                    op: 2,
+                    error: "no quorum".into(),
+                },
+            );
+            let begin = [(1, tries(1, 0))].into_iter().chain(stored);
+            let end = [(4, renews(2, 0, 1)), told];
+            let struck = (
+                3,
+                What::Strikes {
+                    fault: Fault::Evict { node: 0 },
+                },
+            );
+            let begin = begin.chain([(2, granted(1, Some(10))), struck]);
+            let mut history = history(begin.chain(forget).chain(more).chain(end).collect());
+            (history.topology, history.terms.answers) = (Topology::Nodes(3), answers);
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(renewed(&[0, 1], None, true));
+        assert!(!renewed(&[0], None, true), "a majority is left");
+        assert!(!renewed(&[0, 1], None, false), "no answer is promised");
+        let silent = Fault::NodePause { node: 2 };
+        assert!(!renewed(&[0, 1], Some(silent), true));
     }
 
     /// Seed 7161 of `fenced-redlock` under `eviction`: a node forgot its vote before the number was stored there.
@@ -291,6 +369,24 @@ mod tests {
         };
         assert_eq!(paused(0), Finding::Valid);
         assert!(paused(1).witness().is_some());
+    }
+
+    #[test]
+    fn a_waiter_is_granted_by_the_nodes_that_are_there() {
+        let granted_at = |at, struck: &[u8]| {
+            let crash = |&node| What::Strikes {
+                fault: Fault::NodeCrash { node, keeps: true },
+            };
+            let dead = struck.iter().map(crash).map(|it| (0, it));
+            let told = [(1, waits(1, 0, 60)), (at, granted(1, Some(at + 11)))];
+            let mut history = history(dead.chain(told).collect());
+            (history.lease, history.topology) = (s(12), Topology::Nodes(3));
+            history.terms.wake = Some(s(2));
+            Liveness.check(&history).witness().is_none()
+        };
+        assert!(granted_at(17, &[1]));
+        assert!(!granted_at(18, &[1]));
+        assert!(granted_at(18, &[1, 2]));
     }
 
     #[test]

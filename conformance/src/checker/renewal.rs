@@ -3,6 +3,7 @@
 //! * A lock that extends leases in the background loses none while nothing is wrong for its holder.
 //! * After a release no request of the holder extends the grant at a server.
 //! * A loss is reported by the deadline: at once if the holder is idle then, else as soon as it is.
+//! * Where that is promised, a loss is reported as soon as others have taken the grant away at the server.
 //! * After a pause past the deadline nothing that the guard says precedes the loss.
 
 use super::{Checker, Finding, Property, Witness, seconds};
@@ -15,6 +16,10 @@ pub struct Renewal;
 
 struct Facts<'a>(&'a Reading<'a>);
 
+/// Round trips until whoever is told of a change knows what it was: to hear of it, and to ask by a script that the server does
+/// not know yet.
+const NOTICE: u32 = 3;
+
 impl Checker for Renewal {
     fn property(&self) -> Property {
         Property::Renewal
@@ -26,6 +31,7 @@ impl Checker for Renewal {
             let (at, message) = facts
                 .lost_for_nothing(belief)
                 .or_else(|| facts.unreported(belief))
+                .or_else(|| facts.unnoticed(belief))
                 .or_else(|| facts.said_before_the_loss(belief))?;
             Some(witness(belief, at, message))
         });
@@ -50,8 +56,9 @@ fn witness(belief: &Belief, at: Moment, message: String) -> Witness {
 }
 
 impl Facts<'_> {
-    /// Whether a majority of the nodes could be had by a grant: whatever was wrong was elsewhere, and nobody else stood there.
-    fn has_a_majority(&self, belief: &Belief) -> bool {
+    /// Whether a grant could be kept from one moment to another: a majority of the nodes could be had, and nobody else stood
+    /// there.
+    fn has_a_majority(&self, belief: &Belief, from: Moment, to: Moment) -> bool {
         let (tokens, troubles) = (self.0.tokens(), self.0.troubles());
         let Topology::Nodes(nodes @ 2..) = self.0.topology else {
             return true;
@@ -63,20 +70,38 @@ impl Facts<'_> {
                 .lives
                 .iter()
                 .filter(|life| life.node == node && !own.contains(life.token));
-            troubles.heard_by(node, host, belief.from.at, belief.to.at)
-                && !others.any(|life| life.stood_within(belief.from, belief.to))
+            troubles.heard_by(node, host, from.at, to.at)
+                && !others.any(|life| life.stood_within(from, to))
         });
         free.count() > usize::from(nodes) / 2
+    }
+
+    /// Whether a grant could be kept all the time. A node that was missing is asked again and again: a lease later it is one
+    /// of those who have it.
+    fn could_be_kept(&self, belief: &Belief, since: Duration) -> bool {
+        let (lease, troubles) = (self.0.lease, self.0.troubles());
+        let host = belief.actor.host;
+        let others = self.0.tokens().lives.iter().map(|life| life.from.at);
+        let others = others.filter(|&at| since <= at && at < belief.to.at);
+        let begun = troubles.begun_within(host, since, belief.to.at);
+        let mut moments = begun.chain(others).chain([belief.to.at]);
+        moments.all(|to| {
+            let from = to.saturating_sub(lease).max(since);
+            let (first, last) = (
+                Moment::at(from).max(belief.from),
+                Moment::at(to).min(belief.to),
+            );
+            troubles.calm(host, from, to)
+                && (last < first || self.has_a_majority(belief, first, last))
+        })
     }
 
     /// A loss although nothing was wrong.
     fn lost_for_nothing(&self, belief: &Belief) -> Option<(Moment, String)> {
         let lost = matches!(belief.end, End::Lost | End::Deadline);
-        let host = belief.actor.host;
         let since = belief.asked.at.saturating_sub(self.0.request_timeout());
-        let wrong =
-            self.0.terms.renews && lost && self.0.troubles().calm(host, since, belief.to.at);
-        (wrong && self.has_a_majority(belief)).then(|| {
+        let wrong = self.0.terms.renews && lost && self.could_be_kept(belief, since);
+        wrong.then(|| {
             let at = seconds(belief.to.at);
             let what = format!(
                 "{} lost the lock at {at} although nothing was wrong",
@@ -91,7 +116,7 @@ impl Facts<'_> {
         if !self.0.terms.signals || belief.end != End::Deadline {
             return None;
         }
-        let idle = self.idle_from(belief)?;
+        let idle = self.idle_from(belief, belief.to)?;
         let told = self.0.iter().find_map(|(at, what)| {
             let over = if let What::Lost { grant } = *what {
                 grant == belief.grant
@@ -122,9 +147,42 @@ impl Facts<'_> {
         })
     }
 
-    /// When the holder is first idle from its deadline on; none if it gives the grant back before.
-    fn idle_from(&self, belief: &Belief) -> Option<Duration> {
-        let mut idle = belief.to.at;
+    /// A grant that was taken away by others, of which its holder knows nothing when it should have heard of it and have asked.
+    fn unnoticed(&self, belief: &Belief) -> Option<(Moment, String)> {
+        if !self.0.terms.notices {
+            return None;
+        }
+        let host = belief.actor.host;
+        let bound = self.0.terms.round_trips(NOTICE);
+        let tokens = self.0.tokens();
+        let taken = tokens
+            .surely_of_grant(belief, self.0.operations())
+            .map(|life| life.gone)
+            .filter(|&(gone, by)| {
+                let theirs = by == Cause::Fault || matches!(by, Cause::Client(of) if of != host);
+                theirs && belief.from < gone && gone < belief.to
+            });
+        let (gone, _) = taken.min_by_key(|&(gone, _)| gone)?;
+        let known_by = self.idle_from(belief, Moment::at(gone.at + bound))?;
+        let since = belief
+            .asked
+            .at
+            .min(gone.at.saturating_sub(self.0.request_timeout()));
+        let wrong = known_by < belief.to.at && self.0.troubles().heard(host, since, known_by);
+        wrong.then(|| {
+            let what = format!(
+                "{} was not told by {} that its lock had been taken away at {}",
+                belief.actor,
+                seconds(known_by),
+                seconds(gone.at)
+            );
+            (Moment::at(known_by), what)
+        })
+    }
+
+    /// When the holder is first idle from a moment on; none if it gives the grant back before.
+    fn idle_from(&self, belief: &Belief, from: Moment) -> Option<Duration> {
+        let mut idle = from.at;
         for it in self
             .0
             .operations()
@@ -136,7 +194,7 @@ impl Facts<'_> {
                 .troubles()
                 .stopped_for(belief.actor.host, idle, it.asked.at);
             let at_once = it.asked.at <= idle + stopped + self.0.terms.grain();
-            if at_once && belief.to <= it.ended {
+            if at_once && from <= it.ended {
                 if it.call.gives_back() == Some(belief.grant) {
                     return None;
                 }
@@ -292,6 +350,33 @@ mod tests {
         assert!(!lost_beside(vec![(4, other()), (5, cut())]));
     }
 
+    #[test]
+    fn a_node_that_was_missing_is_asked_again_within_a_lease() {
+        let fault = |node| Fault::NodePause { node };
+        let lost_with_another_missing_from = |begun| {
+            let mut entries = vec![
+                (0, What::Strikes { fault: fault(0) }),
+                (1, tries(1, 0)),
+                (1, stores_on(1, 0, "a", Some(11))),
+                (1, stores_on(2, 0, "a", Some(11))),
+                (2, granted(1, Some(10))),
+                (3, What::Heals { fault: fault(0) }),
+                (begun, What::Strikes { fault: fault(1) }),
+            ];
+            let deadline = Some(s(29));
+            let extended = What::Deadline { grant: 1, deadline };
+            entries.extend([(4, extended), (29, What::Lost { grant: 1 })]);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            (history.terms.renews, history.terms.signals) = (true, true);
+            Renewal.check(&history).witness().is_some()
+        };
+        assert!(!lost_with_another_missing_from(2));
+        assert!(!lost_with_another_missing_from(13));
+        assert!(lost_with_another_missing_from(14));
+    }
+
     fn told_at(at: u64) -> (u64, What) {
         (at, What::Lost { grant: 1 })
     }
@@ -336,6 +421,45 @@ mod tests {
             (14, releases(3, 0, 1)),
         ];
         assert_eq!(wrong(false, held_by_c1(given_back)), None);
+    }
+
+    #[test]
+    fn who_is_promised_it_hears_at_once_of_what_others_take_away() {
+        let told_when_taken = |notices, at, cause, more: Option<(u64, What)>| {
+            let taken = vec![(4, empties(0, cause)), told_at(at)];
+            let entries = held_by_c1(more.into_iter().chain(taken).collect());
+            let mut history = history(entries);
+            history.terms.latency = Duration::from_millis(300);
+            (history.terms.notices, history.terms.signals) = (notices, true);
+            Renewal.check(&history) == Finding::Valid
+        };
+        assert!(told_when_taken(true, 5, Cause::Fault, None));
+        assert!(!told_when_taken(true, 6, Cause::Fault, None));
+        assert!(!told_when_taken(true, 6, Cause::Client(1), None));
+        assert!(told_when_taken(false, 6, Cause::Fault, None));
+        assert!(told_when_taken(true, 6, Cause::Client(0), None));
+        let busy = |ended| {
+            let access = What::Invoke {
+                op: 2,
+                actor: crate::history::Actor::on(0),
+                call: Call::Access { grant: 1 },
+            };
+            let entries = vec![
+                (3, access),
+                (4, empties(0, Cause::Fault)),
+                (ended, done(2)),
+                told_at(7),
+            ];
+            let mut history = history(held_by_c1(entries));
+            history.terms.notices = true;
+            Renewal.check(&history) == Finding::Valid
+        };
+        assert!(busy(7), "it was at work");
+        assert!(!busy(6));
+        let silent = What::Strikes {
+            fault: Fault::NodePause { node: 0 },
+        };
+        assert!(told_when_taken(true, 6, Cause::Fault, Some((3, silent))));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Terms {
     pub renews: bool,
     /// A holder is told of the loss of its grant, by its deadline.
     pub signals: bool,
+    /// It is told at once when others take its grant away at the server.
+    pub notices: bool,
     /// It is nothing before somebody has set it up.
     pub set_up: bool,
     /// A counter ends a lease after it has let the first one in, and then begins anew.
@@ -50,6 +52,7 @@ impl Terms {
         prefers_writers: false,
         renews: false,
         signals: false,
+        notices: false,
         set_up: false,
         anew: false,
     };

@@ -299,6 +299,42 @@ impl Troubles {
         theirs.map(|span| span.to).max()
     }
 
+    /// When it was last, in a span, that a client process could not have a majority of the nodes: perhaps after the
+    /// span, perhaps never. A majority need not be the same one all the time.
+    #[must_use]
+    pub fn last_without_majority(
+        &self,
+        host: u8,
+        from: Duration,
+        to: Duration,
+    ) -> Option<Duration> {
+        let anything = [
+            Trouble::Stopped,
+            Trouble::Messages,
+            Trouble::ClientClock,
+            Trouble::ServerClock,
+        ];
+        // Such a time ends when something ends that is part of it.
+        let theirs = self.spans.iter();
+        let theirs = theirs.filter(|span| span.concerns(host) && span.overlaps(from, to));
+        let ends = theirs.map(|span| span.to);
+        ends.filter(|&end| self.any(&anything, host, end, end))
+            .max()
+    }
+
+    /// The moments in a span at which something begins to be wrong for a client process.
+    pub fn begun_within(
+        &self,
+        host: u8,
+        from: Duration,
+        to: Duration,
+    ) -> impl Iterator<Item = Duration> {
+        let theirs = self.spans.iter().filter(move |span| span.concerns(host));
+        theirs
+            .map(|span| span.from)
+            .filter(move |&begun| from <= begun && begun <= to)
+    }
+
     /// When a client process other than one was stopped last in a span.
     #[must_use]
     pub fn stopped_beside(&self, host: u8, from: Duration, to: Duration) -> Option<Duration> {
@@ -369,6 +405,29 @@ mod tests {
         assert!(history.troubles().heard_by(1, 0, s(0), s(2)));
         history.push(s(1), crash(2));
         assert!(!history.troubles().heard(0, s(0), s(2)));
+    }
+
+    #[test]
+    fn a_majority_may_be_another_one_each_time() {
+        let fault = |node| Fault::NodePause { node };
+        let paused = |node, from, to| {
+            let fault = fault(node);
+            [(from, What::Strikes { fault }), (to, What::Heals { fault })]
+        };
+        let last = |spans: [[(u64, What); 2]; 2]| {
+            let mut entries: Vec<_> = spans.into_iter().flatten().collect();
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            let last = history.troubles().last_without_majority(0, s(0), s(9));
+            last.map(|last| last.as_secs())
+        };
+        assert_eq!(last([paused(0, 1, 3), paused(1, 4, 8)]), None);
+        assert_eq!(last([paused(0, 1, 5), paused(1, 4, 8)]), Some(5));
+        assert_eq!(last([paused(0, 1, 7), paused(1, 4, 5)]), Some(5));
+        let begun = |troubles: Troubles| troubles.begun_within(0, s(2), s(9)).collect::<Vec<_>>();
+        let history = history(paused(0, 1, 3).into_iter().chain(paused(1, 4, 8)).collect());
+        assert_eq!(begun(history.troubles()), [s(4)]);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use super::{Change, Mutant, Script};
 /// A change that makes no difference.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Equivalent {
-    /// What the script says of itself, or the beginning of that; empty for every script that has the line.
+    /// What the script says of itself, or a script that it is put around, or the beginning of that; empty for every
+    /// script that has the line.
     pub title: &'static str,
     /// The changed line as it should be, without the blanks around it.
     pub line: &'static str,
@@ -298,7 +299,7 @@ const fn same(
 impl Equivalent {
     fn fits(&self, script: &Script, change: &Change) -> bool {
         let line = script.text.lines().nth(change.line - 1);
-        script.title().starts_with(self.title)
+        script.says(self.title)
             && line.is_some_and(|line| line.trim() == self.line)
             && change.what == self.what
     }
@@ -330,7 +331,7 @@ pub fn stale<'a>(
     EQUIVALENTS.iter().filter(move |known| {
         let is_there = |script: &Script| {
             let mut lines = script.text.lines();
-            script.title().starts_with(known.title) && lines.any(|it| it.trim() == known.line)
+            script.says(known.title) && lines.any(|it| it.trim() == known.line)
         };
         (all || scripts.iter().any(is_there)) && !used.contains(known)
     })

@@ -44,6 +44,16 @@ pub struct Script {
 }
 
 impl Script {
+    /// Whether it says this of itself, or a script does that it is put around, or begins with this.
+    fn says(&self, title: &str) -> bool {
+        let mut lines = self.text.lines();
+        title.is_empty()
+            || lines.any(|line| {
+                line.strip_prefix("-- ")
+                    .is_some_and(|it| it.starts_with(title))
+            })
+    }
+
     /// What it says of itself: the first line of the last comment that tells of a reply, or of the first comment.
     #[must_use]
     pub fn title(&self) -> &str {

@@ -155,6 +155,7 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
         prefers_writers: promises.prefers_writers,
         renews: promises.renews,
         signals: promises.signals,
+        notices: promises.notices,
         set_up: promises.set_up,
         anew: promises.anew,
     }

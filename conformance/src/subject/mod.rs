@@ -306,9 +306,19 @@ pub const SUBJECTS: &[Row] = &[
         summary: "its mutex; a grant keeps others out for a tenth of a lease at least",
     },
     Row {
+        make: kind::mutex_that_watches,
+        expected: Expected::Sound,
+        summary: "its mutex, which watches its key and leaves word beside it who holds it",
+    },
+    Row {
         make: kind::fenced,
         expected: Expected::Sound,
         summary: "its mutex whose grants are numbered",
+    },
+    Row {
+        make: kind::fenced_handed_on,
+        expected: Expected::Sound,
+        summary: "the same, each of whose grants another object takes over before it is used",
     },
     Row {
         make: kind::reentrant,
@@ -379,6 +389,11 @@ pub const SUBJECTS: &[Row] = &[
         make: kind::fenced_redlock,
         expected: Expected::Sound,
         summary: "the same on three, with numbers",
+    },
+    Row {
+        make: kind::redlock_handed_on,
+        expected: Expected::Sound,
+        summary: "the same, each of whose grants another object takes over before it is used",
     },
     Row {
         make: kind::latch,

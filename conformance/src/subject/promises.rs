@@ -37,6 +37,8 @@ pub struct Promises {
     pub renews: bool,
     /// A holder is told of the loss of its grant, by its deadline.
     pub signals: bool,
+    /// A holder is told at once when others take its grant away at the server, and not at its deadline only.
+    pub notices: bool,
     /// A failover to a replica is said to lose no grant.
     pub survives_failover: bool,
     /// What is dropped or fails half-way is undone, long before its lease would have ended.
@@ -86,6 +88,7 @@ impl Promises {
             prefers_writers: false,
             renews: false,
             signals: false,
+            notices: false,
             survives_failover: false,
             tidy: true,
             survives_amnesia: false,
@@ -243,6 +246,13 @@ impl Promises {
     #[must_use]
     pub const fn signalling(mut self) -> Self {
         self.signals = true;
+        self
+    }
+
+    /// A holder is told at once when others take its grant away at the server.
+    #[must_use]
+    pub const fn noticing(mut self) -> Self {
+        self.notices = true;
         self
     }
 }

@@ -18,7 +18,8 @@ use std::{io, sync::Arc};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Double;
 
-const KEY: &str = "lock";
+/// Names of locks, in turn: without and with a hash tag, by which further keys get their names.
+const KEYS: [&str; 2] = ["lock", "{lock}"];
 
 impl Backend for Double {
     fn name(&self) -> String {
@@ -46,7 +47,11 @@ impl Backend for Double {
                 Topology::Replicated { replicas } => Group::replicated(seed, replicas)?,
             };
             Ok(Opened {
-                servers: Arc::new(Doubles { group, login }),
+                servers: Arc::new(Doubles {
+                    group,
+                    login,
+                    key: KEYS[usize::from(seed % 2 == 1)],
+                }),
                 drivers,
             })
         })
@@ -70,6 +75,7 @@ fn independent(seed: u64, count: u8) -> io::Result<(Group, Vec<Task>)> {
 struct Doubles {
     group: Group,
     login: RedisConnectionInfo,
+    key: &'static str,
 }
 
 impl Doubles {
@@ -80,7 +86,7 @@ impl Doubles {
 
 impl Servers for Doubles {
     fn key(&self) -> &str {
-        KEY
+        self.key
     }
 
     fn login(&self) -> &RedisConnectionInfo {
@@ -110,7 +116,7 @@ impl Servers for Doubles {
         match fault.node() {
             Some(node) => {
                 if let Some(node) = self.node(node) {
-                    node.strike(fault, KEY);
+                    node.strike(fault, self.key);
                 }
             }
             None => self.group.strike(fault),

@@ -23,6 +23,15 @@ const fn apart(at: u64, to: u64, host: u8, node: u8) -> Step {
     )
 }
 
+const fn refuses(at: u64, to: u64, node: u8) -> Step {
+    let error = ServerError::Loading;
+    fault(at, to, Fault::ErrorReply { node, error })
+}
+
+const fn forgets(at: u64, node: u8) -> Step {
+    fault(at, at, Fault::Evict { node })
+}
+
 pub(super) const ALL: &[Fixed] = &[
     Fixed {
         name: "server-paused",
@@ -289,6 +298,80 @@ pub(super) const ALL: &[Fixed] = &[
             releases(5, A),
             takes(6, B, 6),
             releases(8, B),
+        ],
+    },
+    Fixed {
+        name: "minority-dead-for-long",
+        summary: "as many nodes are dead as a majority can do without; two clients have the lock in turn all the same",
+        fits: SeveralNodes,
+        steps: &[
+            crash(0, 20, 0, true),
+            crash(0, 20, 3, true),
+            takes(1, A, 15),
+            tries(3, B),
+            releases(4, A),
+            takes(5, B, 15),
+            releases(8, B),
+        ],
+    },
+    Fixed {
+        name: "minority-answers-errors",
+        summary: "as many nodes answer errors as a majority can do without, while one holds the lock and two wait",
+        fits: SeveralNodes,
+        steps: &[
+            refuses(0, 20, 0),
+            refuses(0, 20, 3),
+            takes(1, A, 15),
+            takes(2, B, 15),
+            tries(3, C),
+            tries(4, C),
+            releases(5, A),
+            releases(8, B),
+        ],
+    },
+    Fixed {
+        name: "another-node-away-later",
+        summary: "a node is away when the lock is taken, and another one when that is back; a watchdog keeps the lock",
+        fits: SeveralNodes,
+        steps: &[
+            apart(0, 2, A, 0),
+            apart(0, 2, A, 3),
+            takes(1, A, 3),
+            apart(9, 20, A, 1),
+            apart(9, 20, A, 4),
+            releases(18, A),
+            takes(19, B, 9),
+            releases(20, B),
+        ],
+    },
+    Fixed {
+        name: "most-nodes-forget",
+        summary: "most nodes evict the key before an extension: the lock is lost, and its holder is told that",
+        fits: SeveralNodes,
+        steps: &[
+            takes(0, A, 3),
+            forgets(1, 0),
+            forgets(1, 1),
+            forgets(1, 3),
+            renews(3, A),
+            tries(4, B),
+            releases(5, B),
+            releases(5, A),
+        ],
+    },
+    Fixed {
+        name: "one-node-forgets-another-is-away",
+        summary: "too few nodes confirm an extension, and one of the others cannot be asked: nobody knows that the lock is lost",
+        fits: SeveralNodes,
+        steps: &[
+            takes(0, A, 3),
+            forgets(1, 0),
+            forgets(1, 3),
+            apart(2, 5, A, 1),
+            renews(3, A),
+            tries(6, B),
+            releases(7, A),
+            releases(7, B),
         ],
     },
 ];

@@ -27,6 +27,11 @@ impl Client {
         Self { hold, ..self }
     }
 
+    /// The client process.
+    pub(super) fn host(&self) -> &Host {
+        &self.host
+    }
+
     /// Which client process it is.
     pub(super) fn number(&self) -> u8 {
         self.host.id()

@@ -12,7 +12,7 @@ const fn on(nodes: u8) -> Promises {
     promises(Kind::Mutex).on(Topology::Nodes(nodes))
 }
 
-fn nodes(client: &Client) -> Result<Redlock, LockError> {
+pub(super) fn nodes(client: &Client) -> Result<Redlock, LockError> {
     let nodes = Redlock::new(client.all())?;
     // The scenarios' network may be slow.
     Ok(nodes.node_timeout(client.reply_timeout()))

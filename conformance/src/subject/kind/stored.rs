@@ -9,9 +9,13 @@ pub(super) fn at_the_key(view: &dyn View, key: &str) -> Vec<Stored> {
     view.string(key).into_iter().collect()
 }
 
-/// The name of a further key of a lock.
+/// The name of a further key of a lock: in the same slot of a cluster, by the hash tag of the lock's own name if it has one.
 pub(super) fn beside(key: &str, suffix: &str) -> String {
-    format!("{{{key}}}{suffix}")
+    if key.starts_with('{') {
+        format!("{key}{suffix}")
+    } else {
+        format!("{{{key}}}{suffix}")
+    }
 }
 
 /// A token per field of a hash, whose value begins with its deadline in milliseconds of the server.

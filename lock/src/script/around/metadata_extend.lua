@@ -1,4 +1,4 @@
--- Around the script that extends a lock: what its holder says of itself lasts as long.
+-- Around the script that extends a lock: what its holder says of itself lasts as long, and is gone when the lock is.
 -- The last of KEYS: where that is; the last of ARGV: what it is. The script itself gets all but these.
 -- Reply: that of the script.
 -- Redis 2.6.12 or later, or what the script needs.
@@ -12,5 +12,7 @@ end
 local reply = inner(but_last(KEYS), but_last(ARGV))
 if reply == 1 and redis.call('PTTL', KEYS[#KEYS]) < tonumber(ARGV[2]) then
   redis.call('SET', KEYS[#KEYS], ARGV[#ARGV], 'PX', ARGV[2])
+elseif reply == 0 then
+  redis.call('DEL', KEYS[#KEYS])
 end
 return reply

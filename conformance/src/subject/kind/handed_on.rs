@@ -1,0 +1,103 @@
+//! Locks whose grants change hands: whoever takes one takes it apart at once, and another lock object, over connections of its
+//! own, goes on with what the parts say. Between the two nobody is responsible for the grant: what is given up there is left to
+//! the end of its lease.
+
+use super::{
+    DRIFT_PPM, Ours,
+    client::Client,
+    grant::{Grant, Taken, Takes, take},
+    redlock,
+};
+use crate::{
+    history::{Kind, Mode},
+    scenario::Topology,
+    subject::{Fencing, Host, NotOffered, Promises, Suspect, boxed},
+};
+use redouble_lock::{Guard, Kind as LockKind, Lock, LockError, LossReason, Parts};
+use std::time::Duration;
+
+/// How often a handing over is tried in a lease.
+const TRIES_PER_LEASE: u32 = 12;
+
+/// A lock object that takes, and one that goes on.
+struct HandedOn<K: LockKind> {
+    from: Lock<K>,
+    to: Lock<K>,
+    host: Host,
+    pause: Duration,
+}
+
+impl<K: LockKind> HandedOn<K> {
+    fn new(client: &Client, from: Lock<K>, to: Lock<K>) -> Self {
+        let (host, pause) = (client.host().clone(), client.part_of_lease(TRIES_PER_LEASE));
+        Self {
+            from,
+            to,
+            host,
+            pause,
+        }
+    }
+}
+
+impl<K: LockKind<Guard: Grant + Into<Guard>>> HandedOn<K> {
+    /// Tries for as long as the grant may be there.
+    async fn hand_over(&self, guard: K::Guard) -> Result<K::Guard, LockError> {
+        let text = guard.into().into_parts()?.to_string();
+        let parts: Parts = text.parse().map_err(|_| LockError::OtherLock)?;
+        let end = self.host.now() + parts.remaining();
+        loop {
+            match self.to.adopt(&parts).await {
+                Err(error) if error.is_lost() => return Err(error),
+                Err(_) if self.host.now() < end => {
+                    self.host.sleep_until(self.host.now() + self.pause).await;
+                }
+                Err(_) => return Err(LockError::Lost(LossReason::Expired)),
+                Ok(guard) => return Ok(guard),
+            }
+        }
+    }
+}
+
+impl<K: LockKind<Guard: Grant + Into<Guard>>> Takes for HandedOn<K> {
+    type Grant = K::Guard;
+
+    async fn take(&self, mode: Mode, wait: Option<Duration>) -> Taken<K::Guard> {
+        match mode {
+            Mode::Exclusive => Ok(match take(&self.from, wait).await {
+                Ok(guard) => self.hand_over(guard).await,
+                Err(error) => Err(error),
+            }),
+            Mode::Shared | Mode::Permits(_) => Err(NotOffered),
+        }
+    }
+}
+
+/// Who hands a grant over takes longer than it was to wait.
+const fn promises() -> Promises {
+    Promises::of(Kind::Mutex)
+        .with_deadline()
+        .with_drift_ppm(DRIFT_PPM)
+        .with_fencing(Fencing::Lasting)
+        .answering()
+        .signalling()
+        .untidy()
+}
+
+pub(in crate::subject) fn fenced_handed_on() -> Box<dyn Suspect> {
+    boxed(Ours::new("fenced-handed-on", promises(), |client, key| {
+        let lock = || client.options(client.locks().fenced_mutex(key)).build();
+        Ok(HandedOn::new(client, lock(), lock()))
+    }))
+}
+
+pub(in crate::subject) fn redlock_handed_on() -> Box<dyn Suspect> {
+    let promises = promises().on(Topology::Nodes(3));
+    boxed(Ours::new("redlock-handed-on", promises, |client, key| {
+        let lock = || -> Result<_, LockError> {
+            Ok(client
+                .options(redlock::nodes(client)?.fenced_mutex(key))
+                .build())
+        };
+        Ok(HandedOn::new(client, lock()?, lock()?))
+    }))
+}
