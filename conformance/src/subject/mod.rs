@@ -308,7 +308,12 @@ pub const SUBJECTS: &[Row] = &[
     Row {
         make: kind::mutex_that_watches,
         expected: Expected::Sound,
-        summary: "its mutex, which watches its key and leaves word beside it who holds it",
+        summary: "its mutex, whose holder is told at once what others do to the key",
+    },
+    Row {
+        make: kind::mutex_with_metadata,
+        expected: Expected::Sound,
+        summary: "its mutex, with metadata of its holder beside the key",
     },
     Row {
         make: kind::fenced,

@@ -24,7 +24,9 @@ pub(super) use fenced::fenced;
 pub(super) use handed_on::{fenced_handed_on, redlock_handed_on};
 pub(super) use latch::latch;
 pub(super) use multi::{fenced_multi, multi};
-pub(super) use mutex::{mutex, mutex_that_holds, mutex_that_watches, mutex_with_watchdog};
+pub(super) use mutex::{
+    mutex, mutex_that_holds, mutex_that_watches, mutex_with_metadata, mutex_with_watchdog,
+};
 pub(super) use read_write::{read_write, read_write_preferring};
 pub(super) use redlock::{fenced_redlock, redlock, redlock_of_three, redlock_with_watchdog};
 pub(super) use reentrant::{fenced_reentrant, reentrant};

@@ -1,4 +1,4 @@
-//! The mutex, with and without its watchdog; one that is held at least for some time; and one that watches its key and leaves
+//! The mutex, with and without its watchdog; one that is held at least for some time; one that watches its key and leaves
 //! word beside it.
 
 use super::{Ours, promises, stored};
@@ -32,35 +32,34 @@ pub(in crate::subject) fn mutex_that_holds() -> Box<dyn Suspect> {
     boxed(lock.holding())
 }
 
-/// What its holders leave word of.
-const WORD: &[u8] = b"me";
-
-/// Its holder hears at once of what others do to the key, and what it says of itself stands beside the key for as long.
+/// Its holder hears at once of what others do to the key.
 pub(in crate::subject) fn mutex_that_watches() -> Box<dyn Suspect> {
     let promises = promises(Kind::Mutex).noticing();
-    let lock = Ours::new("mutex-watching", promises, |client, key| {
+    boxed(Ours::new("mutex-watching", promises, |client, key| {
         let lock = client.options(client.locks().mutex(key));
-        Ok(lock.watch_key(true).metadata(WORD).build())
-    });
-    boxed(lock.storing(with_word))
+        Ok(lock.watch_key(true).build())
+    }))
 }
 
-/// The token at the key, until the first of the two ends; another one if its holder's word is not there.
-fn with_word(view: &dyn View, key: &str) -> Vec<Stored> {
-    let said = |held: Stored| {
-        let holder = [b":holder:", &*held.token].concat();
-        let place = String::from_utf8(holder).ok();
-        let said = place.and_then(|place| view.string(&stored::beside(key, &place)));
-        match said.filter(|said| said.token == WORD) {
-            Some(said) => Stored {
-                expires: said.expires.min(held.expires),
-                ..held
-            },
-            None => Stored {
-                token: [b"unsaid:", &*held.token].concat(),
-                ..held
-            },
-        }
-    };
-    view.string(key).map(said).into_iter().collect()
+/// What its holder says of itself stands beside the key for as long.
+pub(in crate::subject) fn mutex_with_metadata() -> Box<dyn Suspect> {
+    let lock = Ours::new("mutex-metadata", promises(Kind::Mutex), |client, key| {
+        let lock = client.options(client.locks().mutex(key));
+        Ok(lock.metadata(METADATA).build())
+    });
+    boxed(lock.storing(with_metadata))
+}
+
+const METADATA: &[u8] = b"me";
+
+/// The token at the key, until the first of the two ends; none if nothing is said of its holder.
+fn with_metadata(view: &dyn View, key: &str) -> Vec<Stored> {
+    let held = view.string(key).and_then(|held| {
+        let suffix = [b":holder:", &*held.token].concat();
+        let place = stored::beside(key, &String::from_utf8(suffix).ok()?);
+        let said = view.string(&place).filter(|it| it.token == METADATA)?;
+        let expires = said.expires.min(held.expires);
+        Some(Stored { expires, ..held })
+    });
+    held.into_iter().collect()
 }
