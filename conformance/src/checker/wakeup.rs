@@ -212,7 +212,8 @@ fn woken_by(
         false => None,
     };
     let from = free.from.max(ahead.unwrap_or(Duration::ZERO));
-    troubles.last(host, since, to).map_or(from, |last| {
+    let last = troubles.last_without_majority(host, since, to);
+    last.map_or(from, |last| {
         let well = last.saturating_add(history.request_timeout());
         from.max(free.lease_end).max(well)
     })
@@ -318,6 +319,25 @@ mod tests {
         };
         assert!(expired(14));
         assert!(!expired(15));
+    }
+
+    #[test]
+    fn a_silent_minority_keeps_nobody_waiting() {
+        let taken_with = |silent: &[u8]| {
+            let pause = |&node: &u8| {
+                let fault = Fault::NodePause { node };
+                (3, What::Strikes { fault })
+            };
+            let mut entries = taken_at(9, silent.iter().map(pause).collect());
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            (history.lease, history.terms.wake) = (s(12), Some(s(2)));
+            history.topology = Topology::Nodes(3);
+            WakeUp.check(&history) == Finding::Valid
+        };
+        assert!(!taken_with(&[]));
+        assert!(!taken_with(&[1]));
+        assert!(taken_with(&[1, 2]));
     }
 
     #[test]

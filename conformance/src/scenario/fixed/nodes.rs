@@ -340,6 +340,19 @@ pub(super) const ALL: &[Fixed] = &[
         ],
     },
     Fixed {
+        name: "minority-silent-for-a-waiter",
+        summary: "as many nodes are silent for a waiter as a majority can do without; it has the lock soon after it is free",
+        fits: SeveralNodes,
+        steps: &[
+            apart(0, 20, B, 0),
+            apart(0, 20, B, 3),
+            takes(1, A, 3),
+            takes(2, B, 15),
+            releases(5, A),
+            releases(12, B),
+        ],
+    },
+    Fixed {
         name: "another-node-away-later",
         summary: "a node is away when the lock is taken, and another one when that is back; a watchdog keeps the lock",
         fits: SeveralNodes,
