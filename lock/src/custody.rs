@@ -24,6 +24,7 @@ impl Custody {
     /// Ends the duty: somebody else has it now.
     pub(crate) fn hand_over(&mut self) {
         self.handed_over = true;
+        self.claim.let_go();
     }
 
     pub(crate) fn claim(&self) -> &Arc<dyn Claim> {

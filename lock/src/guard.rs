@@ -168,8 +168,8 @@ impl Guard {
     }
 
     /// Takes the guard apart, so that another process can go on holding the lock: [`Lock::adopt`](crate::Lock::adopt).
-    /// Nothing is released and nothing extended any more; unless somebody adopts it, the lock stands until its lease is
-    /// over.
+    /// Nothing is released, extended or asked for any more; unless somebody adopts it, the lock stands until its lease is
+    /// over. Of several nodes, one that was asked before and has not answered may yet grant it.
     ///
     /// # Errors
     ///

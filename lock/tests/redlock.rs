@@ -157,6 +157,21 @@ async fn nobody_is_asked_after_the_release() -> Test {
     Ok(())
 }
 
+/// Who had taken the lock went on asking the missing node for it when another object had given it back.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_asked_for_a_grant_that_was_handed_over() -> Test {
+    let servers = servers(3).await;
+    let lock = mutex(&servers);
+    let rule = servers[2].inject(AnswerError::loading());
+    let parts = lock.try_lock().await?.into_parts()?;
+    let guard = mutex(&servers).adopt(&parts).await?;
+    assert_eq!(guard.release().await, Release::Released);
+    drop(rule);
+    pass(LEASE / 2).await;
+    assert!(all_free(&servers).await);
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn votes_that_are_split_are_given_back() -> Test {
     let servers = servers(5).await;

@@ -54,6 +54,9 @@ pub(crate) trait Claim: Send + Sync + 'static {
     /// Takes over a grant that another process was given. Nothing is asked; the next thing is to extend it.
     fn adopt(&self, fence: Option<FencingToken>);
 
+    /// Leaves the grant to another process: from here nothing more is sent for it.
+    fn let_go(&self) {}
+
     /// Waits until `replicas` replicas have the grant, for some part of the time that is left. Returns how many have.
     fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>>;
 

@@ -40,7 +40,7 @@ struct Shared {
     fenced: bool,
     node_timeout: Duration,
     state: Mutex<State>,
-    /// True from the moment at which the lock is given back: from then on no node is asked any more.
+    /// True from the moment at which the lock is given back or handed over: from then on no node is asked any more.
     closed: Signal,
     /// Raised when a node has the lock that did not have it before.
     grown: Signal,
@@ -378,6 +378,10 @@ impl Claim for Redlock {
     fn adopt(&self, fence: Option<FencingToken>) {
         self.shared.nodes.iter().for_each(|node| node.adopt(None));
         self.shared.state().fence = fence;
+    }
+
+    fn let_go(&self) {
+        self.shared.close();
     }
 
     fn changed(&self) -> BoxFuture<'_, ()> {
