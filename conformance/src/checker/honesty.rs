@@ -108,7 +108,12 @@ impl Facts<'_> {
             // Whoever was told before, or sees its own deadline pass, does not ask any server.
             let told = belief.end == End::Lost && belief.to < it.asked;
             let asked = !told && (belief.end != End::Deadline || it.ended < belief.to);
-            let lied = asked && self.stood_throughout(belief, it);
+            // Of several nodes, one that granted it later than the others cannot vouch for the time before.
+            let since = match self.0.topology {
+                Topology::Nodes(2..) => belief.from,
+                Topology::Nodes(_) | Topology::Replicated { .. } => it.asked,
+            };
+            let lied = asked && self.stood_throughout(belief, since, it.ended);
             return lied.then(|| (vec![grant], format!("at {at} {actor} was told {says}")));
         }
         if let Call::Release { grant } = it.call {
@@ -127,7 +132,9 @@ impl Facts<'_> {
                 {
                     "that it released the lock, but its request removed nothing"
                 }
-                Outcome::Fail(Refusal::Lost) if self.stood_throughout(belief, it) => {
+                Outcome::Fail(Refusal::Lost)
+                    if self.stood_throughout(belief, it.asked, it.ended) =>
+                {
                     "that the lock was lost already, but it stood all the time"
                 }
                 Outcome::Fail(Refusal::Lost)
@@ -222,10 +229,10 @@ impl Facts<'_> {
     }
 
     /// Whether the one token of the grant stood on as many nodes as it takes, all the time.
-    fn stood_throughout(&self, belief: &Belief, it: &Operation) -> bool {
+    fn stood_throughout(&self, belief: &Belief, since: Moment, until: Moment) -> bool {
         let names = self.names(belief);
         let everywhere = self.0.tokens().lives.iter().filter(|life| {
-            let throughout = life.from <= it.asked && it.ended < life.gone.0;
+            let throughout = life.from <= since && until < life.gone.0;
             names.contains(life.token) && throughout
         });
         let needed = match self.0.topology {
@@ -402,6 +409,29 @@ mod tests {
             (7, lost(2)),
         ];
         assert_eq!(lie(held_by_c1(gone.into())), None);
+    }
+
+    /// Seed 632 of `redlock-handed-on` under `node-amnesia`, with a lock that does not wait for slower nodes.
+    #[test]
+    fn a_node_that_granted_it_later_vouches_for_nothing() {
+        let lost_with = |late| {
+            let mut entries = vec![
+                (0, tries(1, 0)),
+                (0, stores_on(0, 0, "a", Some(10))),
+                (0, stores_on(1, 0, "a", Some(10))),
+                (late, stores_on(2, 0, "a", Some(10))),
+                (1, granted(1, Some(9))),
+                (3, empties(1, Cause::Fault)),
+                (4, renews(2, 0, 1)),
+                (5, lost(2)),
+            ];
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            Honesty.check(&history).witness().is_some()
+        };
+        assert!(lost_with(0));
+        assert!(!lost_with(2));
     }
 
     #[test]
