@@ -45,6 +45,12 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "",
+        "if reply == 1 and redis.call('PTTL', KEYS[#KEYS]) < tonumber(ARGV[2]) then",
+        "`<=` for `<`",
+        SAME_END,
+    ),
+    same(
+        "",
         "if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then",
         "`<=` for `<`",
         SAME_END,

@@ -323,7 +323,7 @@ pub const SUBJECTS: &[Row] = &[
     Row {
         make: kind::fenced_handed_on,
         expected: Expected::Sound,
-        summary: "the same, each of whose grants another object takes over before it is used",
+        summary: "the same with metadata, each of whose grants another object takes over before it is used",
     },
     Row {
         make: kind::reentrant,
@@ -368,7 +368,7 @@ pub const SUBJECTS: &[Row] = &[
     Row {
         make: kind::multi,
         expected: Expected::Sound,
-        summary: "its lock on two keys at once",
+        summary: "its lock on several keys at once, with metadata of its holder",
     },
     Row {
         make: kind::fenced_multi,

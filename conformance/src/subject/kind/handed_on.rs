@@ -6,7 +6,7 @@ use super::{
     DRIFT_PPM, Ours,
     client::Client,
     grant::{Grant, Taken, Takes, take},
-    redlock,
+    redlock, stored,
 };
 use crate::{
     history::{Kind, Mode},
@@ -84,10 +84,14 @@ const fn promises() -> Promises {
 }
 
 pub(in crate::subject) fn fenced_handed_on() -> Box<dyn Suspect> {
-    boxed(Ours::new("fenced-handed-on", promises(), |client, key| {
-        let lock = || client.options(client.locks().fenced_mutex(key)).build();
+    let lock = Ours::new("fenced-handed-on", promises(), |client, key| {
+        let lock = || {
+            let lock = client.options(client.locks().fenced_mutex(key));
+            lock.metadata(stored::METADATA).build()
+        };
         Ok(HandedOn::new(client, lock(), lock()))
-    }))
+    });
+    boxed(lock.storing(stored::with_metadata))
 }
 
 pub(in crate::subject) fn redlock_handed_on() -> Box<dyn Suspect> {

@@ -1,6 +1,6 @@
 //! The lock on several keys, with and without numbers, played as a read-write lock: a reader takes one key of its own, a
 //! writer takes all of them. So locks on one key and on many contend, and some of the keys are held by others than the rest.
-//! The one with numbers is held at least for some time.
+//! The one with numbers is held at least for some time, the other one has metadata.
 
 use super::{
     Ours,
@@ -81,6 +81,7 @@ pub(in crate::subject) fn multi() -> Box<dyn Suspect> {
     let lock = Ours::new("multi", striped(), |client, key| {
         Striped::new(client, key, |keys| {
             let lock = client.options(client.locks().multi(keys)?);
+            let lock = lock.metadata(stored::METADATA);
             Ok(lock.foreign_poll(poll(client)).build())
         })
     });

@@ -3,8 +3,7 @@
 
 use super::{Ours, promises, stored};
 use crate::{
-    backend::View,
-    history::{Kind, Stored},
+    history::Kind,
     subject::{Suspect, boxed},
 };
 
@@ -45,21 +44,7 @@ pub(in crate::subject) fn mutex_that_watches() -> Box<dyn Suspect> {
 pub(in crate::subject) fn mutex_with_metadata() -> Box<dyn Suspect> {
     let lock = Ours::new("mutex-metadata", promises(Kind::Mutex), |client, key| {
         let lock = client.options(client.locks().mutex(key));
-        Ok(lock.metadata(METADATA).build())
+        Ok(lock.metadata(stored::METADATA).build())
     });
-    boxed(lock.storing(with_metadata))
-}
-
-const METADATA: &[u8] = b"me";
-
-/// The token at the key, until the first of the two ends; none if nothing is said of its holder.
-fn with_metadata(view: &dyn View, key: &str) -> Vec<Stored> {
-    let held = view.string(key).and_then(|held| {
-        let suffix = [b":holder:", &*held.token].concat();
-        let place = stored::beside(key, &String::from_utf8(suffix).ok()?);
-        let said = view.string(&place).filter(|it| it.token == METADATA)?;
-        let expires = said.expires.min(held.expires);
-        Some(Stored { expires, ..held })
-    });
-    held.into_iter().collect()
+    boxed(lock.storing(stored::with_metadata))
 }

@@ -9,6 +9,21 @@ pub(super) fn at_the_key(view: &dyn View, key: &str) -> Vec<Stored> {
     view.string(key).into_iter().collect()
 }
 
+/// What holders say of themselves.
+pub(super) const METADATA: &[u8] = b"me";
+
+/// The token at the key, until it or what its holder says of itself ends; none if nothing is said.
+pub(super) fn with_metadata(view: &dyn View, key: &str) -> Vec<Stored> {
+    let held = view.string(key).and_then(|held| {
+        let suffix = [b":holder:", &*held.token].concat();
+        let place = beside(key, &String::from_utf8(suffix).ok()?);
+        let said = view.string(&place).filter(|it| it.token == METADATA)?;
+        let expires = said.expires.min(held.expires);
+        Some(Stored { expires, ..held })
+    });
+    held.into_iter().collect()
+}
+
 /// The name of a further key of a lock: in the same slot of a cluster, by the hash tag of the lock's own name if it has one.
 pub(super) fn beside(key: &str, suffix: &str) -> String {
     if key.starts_with('{') {
