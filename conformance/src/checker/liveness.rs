@@ -11,7 +11,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Call, Cause, History, Moment, Operation, Outcome, Reading, Refusal, Troubles,
+    Call, Cause, History, Life, Moment, Operation, Outcome, Reading, Refusal, Troubles,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
@@ -153,34 +153,41 @@ fn failed(
     error && well
 }
 
-/// Whether an extension ended in an error although every server was heard, and so many of them had nothing left of the grant
-/// that no majority remained.
+/// Whether an extension ended in an error although every server was heard, and so many of them had nothing left of a grant that
+/// all of them once had that no majority remained. Those that were missing before are being asked again, so their
+/// answers are open; and so it is at any time with who extends in the background.
 fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
     let Call::Renew { grant } = it.call else {
         return false;
     };
     let error = matches!(it.outcome, Outcome::Unknown | Outcome::Fail(Refusal::Other));
-    if !(error && history.terms.answers && history.observed) {
+    let terms = &history.terms;
+    if !(error && terms.answers && history.observed) || terms.renews {
         return false;
     }
     let Some(belief) = history.beliefs().iter().find(|it| it.grant == grant) else {
         return false;
     };
     let servers = match history.topology {
-        Topology::Nodes(count) => u32::from(count),
+        Topology::Nodes(count) => usize::from(count),
         Topology::Replicated { .. } => 1,
     };
     let tokens = history.tokens();
     let names: BTreeSet<_> = tokens.of_grant(belief).map(|life| life.token).collect();
-    let left = tokens
-        .lives
-        .iter()
-        .filter(|life| names.contains(life.token) && life.stood_within(it.asked, it.ended));
-    let left: BTreeSet<u8> = left.map(|life| life.node).collect();
+    let nodes = |stood: &dyn Fn(&Life<'_>) -> bool| {
+        let lives = tokens.lives.iter();
+        let stood = lives.filter(|life| names.contains(life.token) && stood(life));
+        stood.map(|life| life.node).collect::<BTreeSet<u8>>().len()
+    };
+    let confirmed = history.operations().iter().filter(|other| {
+        let confirms = other.op == grant || other.call == it.call;
+        confirms && other.outcome == Outcome::Ok && other.ended <= it.asked
+    });
+    let confirmed = confirmed.map(|other| other.ended).max();
     // What was not answered once may count as there for ever.
     let since = belief.asked.at.saturating_sub(history.request_timeout());
-    !names.is_empty()
-        && u32::try_from(left.len()).is_ok_and(|left| 2 * left <= servers)
+    confirmed.is_some_and(|at| nodes(&|life| life.stood(at)) == servers)
+        && 2 * nodes(&|life| life.stood_within(it.asked, it.ended)) <= servers
         && history
             .troubles()
             .heard_everywhere(it.actor.host, since, it.ended.at)
@@ -240,47 +247,37 @@ mod tests {
         assert!(!renewed(Some(Fault::Evict { node: 1 })));
     }
 
+    /// Seed 1329 of `redlock-of-three` under `eviction`: a node that had refused was being asked again.
     #[test]
     fn what_most_servers_have_lost_is_said_to_be_lost() {
-        let renewed = |forget: &[u8], more: Option<Fault>, answers| {
-            let stored = (0..3).map(|node| (1, stores_on(node, 0, "a", Some(11))));
-            let forget = forget.iter().map(|&node| {
-                let (cause, stored) = (Cause::Fault, vec![]);
-                (
-                    3,
-                    What::Server {
-                        node,
-                        cause,
-                        stored,
-                    },
-                )
-            });
+        let renewed = |had: u8, forget: &[u8], more: Option<Fault>, (answers, in_background)| {
+            let stored = (0..had).map(|node| (1, stores_on(node, 0, "a", Some(11))));
+            let forget = forget.iter().map(|&node| (3, empties(node, Cause::Fault)));
             let more = more.map(|fault| (3, What::Strikes { fault }));
-            let told = (
-                5,
-                What::Info {
-                    op: 2,
-                    error: "no quorum".into(),
-                },
-            );
-            let begin = [(1, tries(1, 0))].into_iter().chain(stored);
-            let end = [(4, renews(2, 0, 1)), told];
+            let error = "no quorum".to_owned();
+            let told = (5, What::Info { op: 2, error });
             let struck = (
                 3,
                 What::Strikes {
                     fault: Fault::Evict { node: 0 },
                 },
             );
+            let begin = [(1, tries(1, 0))].into_iter().chain(stored);
             let begin = begin.chain([(2, granted(1, Some(10))), struck]);
+            let end = [(4, renews(2, 0, 1)), told];
             let mut history = history(begin.chain(forget).chain(more).chain(end).collect());
-            (history.topology, history.terms.answers) = (Topology::Nodes(3), answers);
+            history.topology = Topology::Nodes(3);
+            (history.terms.answers, history.terms.renews) = (answers, in_background);
             Liveness.check(&history).witness().is_some()
         };
-        assert!(renewed(&[0, 1], None, true));
-        assert!(!renewed(&[0], None, true), "a majority is left");
-        assert!(!renewed(&[0, 1], None, false), "no answer is promised");
+        let promised = (true, false);
+        assert!(renewed(3, &[0, 1], None, promised));
+        assert!(!renewed(3, &[0], None, promised), "a majority is left");
+        assert!(!renewed(3, &[0, 1], None, (false, false)));
+        assert!(!renewed(3, &[0, 1], None, (true, true)));
+        assert!(!renewed(2, &[0, 1], None, promised), "one is asked again");
         let silent = Fault::NodePause { node: 2 };
-        assert!(!renewed(&[0, 1], Some(silent), true));
+        assert!(!renewed(3, &[0, 1], Some(silent), promised));
     }
 
     /// Seed 7161 of `fenced-redlock` under `eviction`: a node forgot its vote before the number was stored there.
