@@ -108,6 +108,10 @@ impl Facts<'_> {
             // Whoever was told before, or sees its own deadline pass, does not ask any server.
             let told = belief.end == End::Lost && belief.to < it.asked;
             let asked = !told && (belief.end != End::Deadline || it.ended < belief.to);
+            // By a clock of its own that was bent it may have passed.
+            let (bent, host) = ([Trouble::ClientClock], actor.host);
+            let (from, to) = (belief.asked.at, it.ended.at);
+            let asked = asked && !self.0.troubles().any(&bent, host, from, to);
             // Of several nodes, one that granted it later than the others cannot vouch for the time before.
             let since = match self.0.topology {
                 Topology::Nodes(2..) => belief.from,
@@ -387,13 +391,19 @@ mod tests {
     fn a_grant_that_stands_is_not_lost_when_it_is_extended() {
         let renewed = |at, more: Vec<(u64, What)>| {
             let renewal = [(at, renews(2, 0, 1)), (at, lost(2))];
-            lie(held_by_c1(renewal.into_iter().chain(more).collect()))
+            lie(held_by_c1(more.into_iter().chain(renewal).collect()))
         };
         assert_eq!(
             renewed(5, vec![]).as_deref(),
             Some("at 5.000 s c1 was told that the lock was lost, but it stood all the time")
         );
         assert_eq!(renewed(9, vec![]), None, "its own deadline was over");
+        // Seed 99 of `seed-A1` under `drift-beyond`.
+        let fault = crate::scenario::Fault::Drift {
+            host: 0,
+            ppm: 200_000,
+        };
+        assert_eq!(renewed(5, vec![(2, What::Strikes { fault })]), None);
         let told = vec![(3, What::Lost { grant: 1 })];
         assert_eq!(
             lie(held_by_c1(

@@ -18,8 +18,8 @@ use std::{io, sync::Arc};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Double;
 
-/// Names of locks, in turn: without and with a hash tag, by which further keys get their names.
-const KEYS: [&str; 2] = ["lock", "{lock}"];
+/// Names of locks, in turn: further keys get their names by the hash tag, if there is one and not just braces.
+const KEYS: [&str; 4] = ["lock", "{lock}", "{}lock", "lo}ck"];
 
 impl Backend for Double {
     fn name(&self) -> String {
@@ -50,7 +50,7 @@ impl Backend for Double {
                 servers: Arc::new(Doubles {
                     group,
                     login,
-                    key: KEYS[usize::from(seed % 2 == 1)],
+                    key: KEYS[(seed % 4) as usize],
                 }),
                 drivers,
             })

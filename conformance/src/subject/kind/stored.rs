@@ -26,10 +26,12 @@ pub(super) fn with_metadata(view: &dyn View, key: &str) -> Vec<Stored> {
 
 /// The name of a further key of a lock: in the same slot of a cluster, by the hash tag of the lock's own name if it has one.
 pub(super) fn beside(key: &str, suffix: &str) -> String {
-    if key.starts_with('{') {
-        format!("{key}{suffix}")
-    } else {
-        format!("{{{key}}}{suffix}")
+    let tag = key
+        .split_once('{')
+        .and_then(|(_, rest)| rest.split_once('}'));
+    match tag {
+        Some((tag, _)) if !tag.is_empty() => format!("{key}{suffix}"),
+        Some(_) | None => format!("{{{key}}}{suffix}"),
     }
 }
 
