@@ -81,10 +81,10 @@ impl Facts<'_> {
     fn could_be_kept(&self, belief: &Belief, since: Duration) -> bool {
         let (lease, troubles) = (self.0.lease, self.0.troubles());
         let host = belief.actor.host;
-        let others = self.0.tokens().lives.iter().map(|life| life.from.at);
-        let others = others.filter(|&at| since <= at && at < belief.to.at);
+        let appeared = self.0.tokens().lives.iter().map(|life| life.from.at);
+        let appeared = appeared.filter(|&at| since <= at && at < belief.to.at);
         let begun = troubles.begun_within(host, since, belief.to.at);
-        let mut moments = begun.chain(others).chain([belief.to.at]);
+        let mut moments = begun.chain(appeared).chain([since, belief.to.at]);
         moments.all(|to| {
             let from = to.saturating_sub(lease).max(since);
             let (first, last) = (
@@ -375,6 +375,25 @@ mod tests {
         assert!(!lost_with_another_missing_from(2));
         assert!(!lost_with_another_missing_from(13));
         assert!(lost_with_another_missing_from(14));
+    }
+
+    #[test]
+    fn what_was_wrong_when_it_was_asked_for_counts_for_all_of_it() {
+        let lost_after = |ended| {
+            let fault = Fault::NodePause { node: 0 };
+            let before = [(0, What::Strikes { fault }), (ended, What::Heals { fault })];
+            let deadline = Some(s(29));
+            let extended = (4, What::Deadline { grant: 1, deadline });
+            let mut entries = held_by_c1(vec![extended, told_at(29)]);
+            entries.extend(before);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.terms.renews = true;
+            Renewal.check(&history).witness().is_some()
+        };
+        // It was asked for at 2; a request may take 2.
+        assert!(!lost_after(1));
+        assert!(!lost_after(3));
     }
 
     fn told_at(at: u64) -> (u64, What) {

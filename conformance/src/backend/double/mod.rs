@@ -50,7 +50,7 @@ impl Backend for Double {
                 servers: Arc::new(Doubles {
                     group,
                     login,
-                    key: KEYS[(seed % 4) as usize],
+                    key: KEYS[(seed % KEYS.len() as u64) as usize],
                 }),
                 drivers,
             })

@@ -1,5 +1,5 @@
-//! The mutex, with and without its watchdog; one that is held at least for some time; one that watches its key and leaves
-//! word beside it.
+//! The mutex, with and without its watchdog; one that is held at least for some time; one that watches its key; and one
+//! with metadata beside it.
 
 use super::{Ours, promises, stored};
 use crate::{
