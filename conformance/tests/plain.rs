@@ -423,6 +423,51 @@ impl Subject for Ticking {
     }
 }
 
+/// Sleeps with `tokio::time` before it asks.
+struct Sleeping;
+
+impl Subject for Sleeping {
+    type Lock = ();
+    type Grant = ();
+
+    fn name(&self) -> &'static str {
+        "sleeping"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+    }
+
+    async fn open(&self, _: &Host, _: &str, _: Duration) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    async fn try_lock(&self, (): &()) -> Result<Option<()>, BoxError> {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Ok(None)
+    }
+
+    async fn release(&self, (): &(), (): ()) -> Result<bool, BoxError> {
+        Ok(true)
+    }
+}
+
+#[test]
+fn what_is_to_be_played_in_its_plain_form_is_told_so_elsewhere() {
+    let said = |subject: &dyn Suspect| {
+        let judged = judge(subject, &Double, &struck(None)).expect("the double is there");
+        let (property, finding) = &judged.findings[0];
+        assert_eq!(*property, Property::Conduct);
+        finding.witness().expect("it is accused").message.clone()
+    };
+    let strays = said(&Arc::new(Ticking::default()));
+    assert!(strays.contains("plain form"), "{strays}");
+    let sleeps = said(&Arc::new(Sleeping));
+    assert!(sleeps.contains("Host::sleep"), "{sleeps}");
+    let plain = judge(&Plain::new(Sleeping), &Double, &struck(None)).expect("the double is there");
+    assert!(plain.findings[0].1.witness().is_none());
+}
+
 /// Client 0 opens its lock at 0 s and uses it again at 9 s; in between it meets with a fault for 2 s.
 fn struck(fault: Option<Fault>) -> Scenario {
     let op = |at_ms, op| {

@@ -29,7 +29,7 @@ impl Server {
     }
 
     /// Starts a server with other settings. [`Clock::Tokio`] is refused: there
-    /// is no runtime to follow.
+    /// is no runtime to follow. What [`Clock::External`] makes due is done when a request meets it.
     ///
     /// # Errors
     /// When the port cannot be bound.

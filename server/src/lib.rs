@@ -53,7 +53,7 @@ pub use inspect::{ClockControl, Data, Database, Diagnosis, LazyExpiry, Snapshot,
 #[cfg(feature = "tls")]
 pub use net::ClientCertificates;
 #[cfg(feature = "net")]
-pub use net::{Clock, Driver, InProcess};
+pub use net::{Clock, Driver, InProcess, TimeSource};
 #[cfg(feature = "redis")]
 pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]

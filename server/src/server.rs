@@ -7,7 +7,7 @@ use crate::fault::{MessageRule, Rule};
 use crate::history::HISTORY_MAX;
 use crate::injected::Injected;
 use crate::listen::{Listening, Wanted};
-use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, TrueTime};
+use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, TimeSource, TrueTime};
 use crate::node::Shared;
 use crate::order::{Desk, Orders};
 use std::io;
@@ -20,6 +20,8 @@ pub struct ServerBuilder {
     pub(crate) wanted: Wanted,
     clock: Clock,
     epoch: UnixMicros,
+    /// What an external clock follows.
+    source: Option<Arc<dyn TimeSource>>,
     time: Option<Arc<TrueTime>>,
     history_max: usize,
     persistence: Persistence,
@@ -35,6 +37,7 @@ impl Default for ServerBuilder {
             wanted: Wanted::default(),
             clock: Clock::System,
             epoch: EPOCH,
+            source: None,
             time: None,
             history_max: 0,
             persistence: Persistence::None,
@@ -52,7 +55,16 @@ impl ServerBuilder {
         self
     }
 
-    /// What a manual or tokio clock shows at the start. 2024-01-01 unless set.
+    /// Follows the time of a simulation; the clock is then [`Clock::External`]. Whoever has a scheduler and timers
+    /// of its own also wants to poll the timer of the server: see [`build`](Self::build).
+    #[must_use]
+    pub fn time_source(mut self, source: Arc<dyn TimeSource>) -> Self {
+        self.clock = Clock::External;
+        self.source = Some(source);
+        self
+    }
+
+    /// What a manual, tokio or external clock shows at the start. 2024-01-01 unless set.
     #[must_use]
     pub fn starting_at(mut self, time: UnixMillis) -> Self {
         self.epoch = time.micros();
@@ -231,13 +243,16 @@ impl ServerBuilder {
         if self.desk == Desk::Open {
             self.keep_history();
         }
-        let time = match self.time {
-            Some(time) => time,
-            None => Arc::new(TrueTime::new(self.clock, self.epoch)?),
+        let time = match (self.time, self.source) {
+            (Some(time), _) => time,
+            (None, Some(source)) if self.clock == Clock::External => {
+                Arc::new(TrueTime::external(source, self.epoch))
+            }
+            (None, _) => Arc::new(TrueTime::new(self.clock, self.epoch)?),
         };
         let clock = time.source.mode();
-        // A paused tokio clock times out every request on a real socket: most such servers need none.
-        let is_lazy = clock == Clock::Tokio;
+        // Time that waits for nobody times out every request on a real socket: most such servers need none.
+        let is_lazy = matches!(clock, Clock::Tokio | Clock::External);
         let listening = self.wanted.bind(is_lazy, &mut self.config)?;
         let is_known = listening.is_known;
         let shared = Shared::new(self.config, self.history_max, time.source.now())

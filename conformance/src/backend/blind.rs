@@ -6,6 +6,7 @@ use crate::{
     simulation::Transport,
 };
 use redis::RedisConnectionInfo;
+use redouble::TimeSource;
 use std::{io, sync::Arc, time::Duration};
 
 /// Another backend without a view of its servers, to be compared with one that has none.
@@ -29,9 +30,13 @@ impl<B: Backend> Backend for Blind<B> {
         self.0.can(capability)
     }
 
-    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
+    fn open<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+        time: Arc<dyn TimeSource>,
+    ) -> Later<'a, io::Result<Opened>> {
         Box::pin(async move {
-            let Opened { servers, drivers } = self.0.open(scenario).await?;
+            let Opened { servers, drivers } = self.0.open(scenario, time).await?;
             let servers = Arc::new(Unseen(servers));
             Ok(Opened { servers, drivers })
         })

@@ -20,6 +20,7 @@ use crate::{
     simulation::{Task, Transport},
 };
 use redis::RedisConnectionInfo;
+use redouble::TimeSource;
 use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
 
 /// A boxed future.
@@ -39,8 +40,13 @@ pub trait Backend: Send + Sync {
     /// Whether it can do what a scenario needs.
     fn can(&self, capability: Capability) -> bool;
 
-    /// Prepares servers, or a key of its own, for one run of a scenario.
-    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>>;
+    /// Prepares servers, or a key of its own, for one run of a scenario. Servers whose clock is ours follow `time`,
+    /// the true time of the run.
+    fn open<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+        time: Arc<dyn TimeSource>,
+    ) -> Later<'a, io::Result<Opened>>;
 }
 
 /// What a backend prepares for a run.

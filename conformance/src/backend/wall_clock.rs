@@ -2,7 +2,8 @@
 
 use super::{Backend, Later, Opened};
 use crate::scenario::{Capability, Scenario};
-use std::io;
+use redouble::TimeSource;
+use std::{io, sync::Arc};
 
 /// Runs what another backend offers in real time, whatever kind of time it has by itself. The clocks
 /// of clients cannot be moved: they are the machine's.
@@ -41,8 +42,12 @@ impl<B: Backend> Backend for WallClock<B> {
         !of_the_machine && self.backend.can(capability)
     }
 
-    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
-        self.backend.open(scenario)
+    fn open<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+        time: Arc<dyn TimeSource>,
+    ) -> Later<'a, io::Result<Opened>> {
+        self.backend.open(scenario, time)
     }
 }
 
@@ -63,7 +68,11 @@ impl Backend for Box<dyn Backend> {
         (**self).can(capability)
     }
 
-    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
-        (**self).open(scenario)
+    fn open<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+        time: Arc<dyn TimeSource>,
+    ) -> Later<'a, io::Result<Opened>> {
+        (**self).open(scenario, time)
     }
 }

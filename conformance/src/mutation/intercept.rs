@@ -7,6 +7,7 @@ use crate::{
     simulation::Transport,
 };
 use redis::RedisConnectionInfo;
+use redouble::TimeSource;
 use std::{
     io,
     pin::Pin,
@@ -49,9 +50,13 @@ impl<B: Backend> Backend for Intercept<B> {
         self.backend.can(capability)
     }
 
-    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
+    fn open<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+        time: Arc<dyn TimeSource>,
+    ) -> Later<'a, io::Result<Opened>> {
         Box::pin(async move {
-            let opened = self.backend.open(scenario).await?;
+            let opened = self.backend.open(scenario, time).await?;
             let change = Arc::clone(&self.change);
             Ok(Opened {
                 servers: Arc::new(Intercepted {

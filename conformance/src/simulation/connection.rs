@@ -5,7 +5,7 @@ use redis::{
     Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value,
     aio::{ConnectionLike, MultiplexedConnection},
 };
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, io, sync::Arc, time::Duration};
 use tokio::sync::Mutex;
 
 /// A `redis` connection of a [`Host`]. Clones share one link; after an error that leaves the link
@@ -49,11 +49,18 @@ impl Connection {
         if let Some(dialled) = &*current {
             return Ok(Arc::clone(dialled));
         }
-        let (connection, driver) = self.host.dial(self.node, self.patience).await?;
+        let dialling = self.host.dial(self.node);
+        let (connection, driver) = self.in_time(dialling).await?;
         let driver = self.host.spawn_task(driver);
         let dialled = Arc::new(Dialled { connection, driver });
         *current = Some(Arc::clone(&dialled));
         Ok(dialled)
+    }
+
+    /// A reply that comes in time.
+    async fn in_time<T>(&self, reply: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+        let reply = self.host.timeout(self.patience, reply).await;
+        reply.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
     }
 
     async fn replace_if_in_doubt(&self, dialled: &Arc<Dialled>, error: &RedisError) {
@@ -73,7 +80,8 @@ impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
             let dialled = self.dialled().await?;
-            let reply = dialled.connection.clone().send_packed_command(cmd).await;
+            let mut connection = dialled.connection.clone();
+            let reply = self.in_time(connection.send_packed_command(cmd)).await;
             if let Err(error) = &reply {
                 self.replace_if_in_doubt(&dialled, error).await;
             }
@@ -90,9 +98,8 @@ impl ConnectionLike for Connection {
         Box::pin(async move {
             let dialled = self.dialled().await?;
             let mut connection = dialled.connection.clone();
-            let reply = connection
-                .send_packed_commands(pipeline, offset, count)
-                .await;
+            let replies = connection.send_packed_commands(pipeline, offset, count);
+            let reply = self.in_time(replies).await;
             if let Err(error) = &reply {
                 self.replace_if_in_doubt(&dialled, error).await;
             }

@@ -10,7 +10,6 @@ use crate::{
     scenario::{Fault, Op, Scenario, Topology},
 };
 use std::{sync::Arc, time::Duration};
-use tokio::time::Instant;
 
 /// A change of the world.
 #[derive(Clone, Copy)]
@@ -58,10 +57,9 @@ impl World {
     }
 
     async fn until(&self, at_ms: u64) {
-        let at = self.recorder.instant(Duration::from_millis(at_ms));
-        if Instant::now() < at {
-            tokio::time::sleep_until(at).await;
-        }
+        self.recorder
+            .sleep_until(Duration::from_millis(at_ms))
+            .await;
     }
 
     fn strike(&self, fault: Fault) {

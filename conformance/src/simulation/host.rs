@@ -10,7 +10,7 @@ use super::{
 };
 use crate::history::REQUESTS_PER_LEASE;
 use redis::{
-    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisError, RedisResult,
+    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisResult,
     aio::MultiplexedConnection,
 };
 use std::{
@@ -140,23 +140,38 @@ impl Host {
     }
 
     /// What the clock of the process shows at an instant of tokio's.
+    ///
+    /// # Panics
+    /// In virtual time, which is not tokio's, unless the lock is played in its plain form: see
+    /// [`Plain`](crate::subject::Plain).
     #[must_use]
     pub fn time_of(&self, instant: Instant) -> Duration {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.time_of(instant),
+            Ground::Scene(scene) => scene.time_of(instant).expect(
+                "tokio's clock is not the simulation's: take time from the host, or play the lock in its plain form",
+            ),
             Ground::Machine(machine) => machine.time_of(instant),
         }
     }
 
     /// Sleeps until the process's clock shows `deadline`.
     pub fn sleep_until(&self, deadline: Duration) -> impl Future<Output = ()> + Send + use<> {
-        tokio::time::sleep_until(self.instant(deadline))
+        match &self.0.ground {
+            Ground::Scene(scene) => scene.sleep_until(deadline),
+            Ground::Machine(machine) => machine.sleep_until(deadline),
+        }
     }
 
-    fn instant(&self, local: Duration) -> Instant {
-        match &self.0.ground {
-            Ground::Scene(scene) => scene.instant(local),
-            Ground::Machine(machine) => machine.instant(local),
+    /// Waits for a future, but no longer than that on the process's clock.
+    pub(super) async fn timeout<T>(
+        &self,
+        limit: Duration,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
+        tokio::select! {
+            biased;
+            outcome = future => Some(outcome),
+            () = self.sleep(limit) => None,
         }
     }
 
@@ -284,22 +299,15 @@ impl Host {
         self.0.lease / REQUESTS_PER_LEASE
     }
 
-    /// Dials once. The driver must be polled for anything to happen.
-    pub(crate) async fn dial(
-        &self,
-        node: u8,
-        timeout: Duration,
-    ) -> RedisResult<(MultiplexedConnection, Task)> {
+    /// Dials once. The driver must be polled for anything to happen, and the caller keeps the time limits.
+    pub(super) async fn dial(&self, node: u8) -> RedisResult<(MultiplexedConnection, Task)> {
         let config = AsyncConnectionConfig::new()
-            .set_response_timeout(Some(timeout))
+            .set_response_timeout(None)
             .set_connection_timeout(None);
-        let connect = self.connect_as(self.login(), node, config);
-        tokio::time::timeout(timeout, connect)
-            .await
-            .map_err(|_| RedisError::from(io::Error::from(io::ErrorKind::TimedOut)))?
+        self.connect_as(self.login(), node, config).await
     }
 
-    /// The same for a caller that keeps the time limits itself and takes pushes.
+    /// The same for a caller that takes pushes.
     pub(crate) async fn dial_resp3(
         &self,
         node: u8,

@@ -2,7 +2,12 @@
 //! Locks are measured on the one that we run on; unmodified code (`plain.rs`) stands on a runtime that
 //! a scenario has in its hands.
 
-use super::{clock::HostClock, host::Host, scheduler::Task};
+use super::{
+    clock::HostClock,
+    host::Host,
+    scheduler::Task,
+    true_time::{Sleep, TrueTime},
+};
 use redis::RedisConnectionInfo;
 use std::{
     cell::Cell,
@@ -15,9 +20,6 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
-
-/// As good as never: a hundred years.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Where a server listens.
 #[derive(Clone, Debug)]
@@ -103,9 +105,9 @@ impl Machine {
         self.0.clocks.local + instant.saturating_duration_since(self.0.started)
     }
 
-    /// When they show `local`; far away for a time that never comes.
-    pub(crate) fn instant(&self, local: Duration) -> Instant {
-        self.0.started + self.true_time(local).min(NEVER)
+    /// Completes when they show `local`.
+    pub(super) fn sleep_until(&self, local: Duration) -> Sleep {
+        TrueTime::Real(self.0.started).sleep_until(self.true_time(local))
     }
 
     pub(super) fn true_time(&self, local: Duration) -> Duration {

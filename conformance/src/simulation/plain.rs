@@ -23,6 +23,7 @@ use super::{
     network::Network,
     recorder::Recorder,
     scheduler::{Outing, Place, Spawner, panic_message},
+    true_time::Sleep,
 };
 use crate::backend::Later;
 use sockets::{Carrier, Socket, Sockets};
@@ -42,7 +43,6 @@ use std::{
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     task::yield_now,
-    time::{Instant, Sleep},
 };
 
 /// The step of the clock of a process: the finest that its timers know.
@@ -342,7 +342,7 @@ async fn settle(
 /// The task of a process in the scheduler: has it run when it has to, and dies with it.
 struct Driver {
     process: Arc<Process>,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Option<Sleep>,
 }
 
 impl Drop for Driver {
@@ -353,11 +353,11 @@ impl Drop for Driver {
 
 impl Driver {
     /// The end of the millisecond that is under way.
-    fn next_tick(&self, now: Duration) -> Instant {
+    fn next_tick(&self, now: Duration) -> Sleep {
         let process = &self.process;
         let age = whole_ticks(now.saturating_sub(process.born)) + TICK;
         let at = process.clock.true_time(process.born + age);
-        process.recorder.instant(at)
+        process.recorder.sleep_until(at)
     }
 }
 
@@ -367,7 +367,7 @@ impl Future for Driver {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let driver = &mut *self;
         let fired = match &mut driver.timer {
-            Some(timer) => timer.as_mut().poll(cx).is_ready(),
+            Some(timer) => Pin::new(timer).poll(cx).is_ready(),
             None => false,
         };
         let process = &driver.process;
@@ -393,16 +393,8 @@ impl Future for Driver {
         let host = process.host;
         process.spawner.step_out(Outing { host, work });
         let next = driver.next_tick(now);
-        let timer = match &mut driver.timer {
-            Some(timer) => {
-                timer.as_mut().reset(next);
-                timer
-            }
-            None => driver
-                .timer
-                .insert(Box::pin(tokio::time::sleep_until(next))),
-        };
-        if timer.as_mut().poll(cx).is_ready() {
+        let timer = driver.timer.insert(next);
+        if Pin::new(timer).poll(cx).is_ready() {
             cx.waker().wake_by_ref();
         }
         Poll::Pending

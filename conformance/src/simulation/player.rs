@@ -18,7 +18,7 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::{sync::OnceCell, time::Instant};
+use tokio::sync::OnceCell;
 
 /// The lock object of a client process, shared by its tasks; made by the first that needs it.
 pub(super) type SharedLock = Arc<OnceCell<Arc<dyn AnyLock>>>;
@@ -56,8 +56,7 @@ const THINKS: u32 = 6;
 impl Player {
     pub(super) async fn play(mut self, events: Vec<(OpId, u64, Op)>) {
         for (id, at_ms, op) in events {
-            let at = self.world.recorder.instant(Duration::from_millis(at_ms));
-            self.idle_until(Some(at)).await;
+            self.idle_until(Some(Duration::from_millis(at_ms))).await;
             self.perform(id, op).await;
         }
         if self.grants.is_empty() {
@@ -67,19 +66,26 @@ impl Player {
     }
 
     /// Waits, listening for the loss of grants that are held.
-    async fn idle_until(&mut self, at: Option<Instant>) {
+    async fn idle_until(&mut self, at: Option<Duration>) {
         while self.grants.iter().any(|held| !held.lost) {
             let lost = tokio::select! {
                 biased;
                 lost = first_lost(&self.grants) => lost,
-                () = elapse(at) => return,
+                () = self.elapse(at) => return,
             };
             for held in self.grants.iter_mut().filter(|held| held.id == lost) {
                 held.lost = true;
             }
             self.record(What::Lost { grant: lost });
         }
-        elapse(at).await;
+        self.elapse(at).await;
+    }
+
+    async fn elapse(&self, at: Option<Duration>) {
+        match at {
+            Some(at) => self.world.recorder.sleep_until(at).await,
+            None => std::future::pending().await,
+        }
     }
 
     pub(super) async fn perform(&mut self, id: OpId, op: Op) {
@@ -386,14 +392,6 @@ fn first_lost(grants: &[Held]) -> impl Future<Output = OpId> + Send {
         let lost = lost.find_map(|(id, lost)| lost.as_mut().poll(cx).is_ready().then_some(*id));
         lost.map_or(Poll::Pending, Poll::Ready)
     })
-}
-
-async fn elapse(at: Option<Instant>) {
-    match at {
-        Some(at) if Instant::now() >= at => {}
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Waits for a future, and drops it at its k-th poll, if it gets there.

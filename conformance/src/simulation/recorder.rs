@@ -1,6 +1,9 @@
 //! Writes the history.
 
-use super::{held, true_time::TrueTime};
+use super::{
+    held,
+    true_time::{Sleep, TrueTime},
+};
 use crate::{
     history::{HEAD_MAX, History, Message, What},
     scenario::Direction,
@@ -30,14 +33,14 @@ impl Recorder {
         self.time.now()
     }
 
-    /// The true time of an instant.
-    pub(crate) fn time_of(&self, instant: Instant) -> Duration {
+    /// The true time of an instant of tokio's, where time is tokio's.
+    pub(crate) fn time_of(&self, instant: Instant) -> Option<Duration> {
         self.time.of(instant)
     }
 
-    /// The instant of a true time.
-    pub(crate) fn instant(&self, at: Duration) -> Instant {
-        self.time.instant(at)
+    /// Completes at a true time.
+    pub(crate) fn sleep_until(&self, at: Duration) -> Sleep {
+        self.time.sleep_until(at)
     }
 
     pub(crate) fn record(&self, what: What) {

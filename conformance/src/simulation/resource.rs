@@ -111,7 +111,7 @@ impl Resource {
             *last
         };
         if due > now {
-            tokio::time::sleep_until(self.recorder.instant(due)).await;
+            self.recorder.sleep_until(due).await;
         }
     }
 

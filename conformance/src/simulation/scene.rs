@@ -7,6 +7,7 @@ use super::{
     recorder::Recorder,
     scheduler::{Place, Spawner},
     stream::ClientEnd,
+    true_time::Sleep,
 };
 use std::{io, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -29,14 +30,15 @@ impl Scene {
         self.wall.at(self.recorder.now())
     }
 
-    /// What the process's clock shows then.
-    pub(super) fn time_of(&self, instant: Instant) -> Duration {
-        self.clock.local(self.recorder.time_of(instant))
+    /// What the process's clock shows then, where time is tokio's.
+    pub(super) fn time_of(&self, instant: Instant) -> Option<Duration> {
+        let at = self.recorder.time_of(instant)?;
+        Some(self.clock.local(at))
     }
 
-    /// When the process's clock shows `local`.
-    pub(super) fn instant(&self, local: Duration) -> Instant {
-        self.recorder.instant(self.clock.true_time(local))
+    /// Completes when the process's clock shows `local`.
+    pub(super) fn sleep_until(&self, local: Duration) -> Sleep {
+        self.recorder.sleep_until(self.clock.true_time(local))
     }
 
     /// Lays a link from a process to a server.

@@ -1,6 +1,6 @@
 //! The scheduler: one future that polls all others, one at a time, in an order drawn from the seed.
 //!
-//! It runs as the root future of a tokio runtime, paused for virtual time or not. Every task
+//! In virtual time it runs by itself; on a wall clock it is the root future of a tokio runtime. Every task
 //! belongs to a [`Place`]. Tasks of a paused host are not polled (their timers still fire, so all
 //! that is due runs together on resume); tasks of a killed host are dropped, and nothing can be
 //! spawned in its name any more. It knows nothing about locks, Redis or scenarios.
@@ -79,6 +79,16 @@ impl Outing {
         let host = self.host;
         Back { host, panicked }
     }
+}
+
+/// Why some steps have come to an end.
+enum Rest {
+    /// It cannot go on.
+    Turn(Turn),
+    /// It can: somebody is ready.
+    Busy,
+    /// Nobody can run.
+    Still,
 }
 
 /// Why the scheduler stands still.
@@ -425,9 +435,32 @@ impl Scheduler {
         }
     }
 
-    /// Runs until [`Spawner::stop`], telling `on_step` of each step, or until somebody has to go out.
+    /// Runs until [`Spawner::stop`], telling `on_step` of each step, or until somebody has to go out. For real
+    /// time: whoever waits for sockets and timers of tokio's is woken by those.
     pub(crate) async fn run(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Turn {
-        std::future::poll_fn(|cx| self.turn(cx, &mut on_step)).await
+        std::future::poll_fn(|cx| match self.turns(cx, STEPS_PER_TURN, &mut on_step) {
+            Rest::Turn(turn) => Poll::Ready(turn),
+            Rest::Busy => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Rest::Still => Poll::Pending,
+        })
+        .await
+    }
+
+    /// The same in virtual time, which passes when nobody can run. Nobody else can wake anybody: when nothing is
+    /// due either, it is over.
+    pub(crate) fn run_alone(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Turn {
+        let cx = Context::from_waker(Waker::noop());
+        loop {
+            match self.turns(&cx, u32::MAX, &mut on_step) {
+                Rest::Turn(turn) => return turn,
+                Rest::Busy => {}
+                Rest::Still if self.time.pass() => {}
+                Rest::Still => return self.over(false),
+            }
+        }
     }
 
     /// Somebody has come back.
@@ -448,33 +481,32 @@ impl Scheduler {
         drop(orders);
     }
 
-    fn turn(&mut self, cx: &Context<'_>, on_step: &mut impl FnMut(Step<'_>)) -> Poll<Turn> {
-        self.time.begin_turn();
+    /// So many steps at most.
+    fn turns(&mut self, cx: &Context<'_>, steps: u32, on_step: &mut impl FnMut(Step<'_>)) -> Rest {
         if let Some(Back { host, panicked }) = self.back.take() {
             if let Some(message) = panicked {
                 self.panicked(host, &message, on_step);
             }
             on_step(Step::Polled(Place::Client(host)));
         }
-        for _ in 0..STEPS_PER_TURN {
+        for _ in 0..steps {
             let id = match self.next(cx) {
                 Next::Task(id) => id,
-                Next::Turn(turn) => return Poll::Ready(turn),
+                Next::Turn(turn) => return Rest::Turn(turn),
                 Next::Nobody => {
                     if self.queue.ready.is_empty() {
                         on_step(Step::Still(&|| self.clients()));
                     }
-                    return Poll::Pending;
+                    return Rest::Still;
                 }
             };
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Poll::Ready(self.over(true));
+                return Rest::Turn(self.over(true));
             }
             self.step(id, on_step);
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        Rest::Busy
     }
 
     /// Carries out what tasks and timers left in the shared state, and takes the next task that can run.
@@ -679,44 +711,39 @@ mod tests {
     type Log = Arc<Mutex<Vec<(u8, u64)>>>;
 
     fn play(seed: u64, schedule: Schedule, paused: bool) -> (Vec<(u8, u64)>, Ran) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
-        runtime.unwrap().block_on(async {
-            let (spawner, log) = (Spawner::new(), Log::default());
-            let time = TrueTime::start(true);
-            for host in 0..3_u8 {
-                let (log, time) = (Arc::clone(&log), time.clone());
-                let task = async move {
-                    for _ in 0..3 {
-                        tokio::time::sleep(Duration::from_millis(10)).await;
-                        let now = time.now().as_millis().try_into().unwrap();
-                        log.lock().unwrap().push((host, now));
-                    }
-                };
-                spawner.spawn(Place::Client(host), Box::pin(task));
-            }
-            let director = spawner.clone();
-            let direct = async move {
-                if paused {
-                    director.pause(0);
-                    director.kill(1);
+        const MS: fn(u64) -> Duration = Duration::from_millis;
+        let (spawner, log) = (Spawner::new(), Log::default());
+        let time = TrueTime::start(true);
+        for host in 0..3_u8 {
+            let (log, time) = (Arc::clone(&log), time.clone());
+            let task = async move {
+                for _ in 0..3 {
+                    time.sleep_until(time.now() + MS(10)).await;
+                    let now = time.now().as_millis().try_into().unwrap();
+                    log.lock().unwrap().push((host, now));
                 }
-                tokio::time::sleep(Duration::from_millis(25)).await;
-                director.resume(0);
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                director.stop();
             };
-            spawner.spawn(Place::Director, Box::pin(direct));
-            let mut scheduler = Scheduler::new(spawner, seed, schedule, time);
-            let Turn::Over(ran) = scheduler.run(|_| {}).await else {
-                panic!("nobody asked to go out");
-            };
-            scheduler.end();
-            let log = log.lock().unwrap().clone();
-            (log, ran)
-        })
+            spawner.spawn(Place::Client(host), Box::pin(task));
+        }
+        let (director, clock) = (spawner.clone(), time.clone());
+        let direct = async move {
+            if paused {
+                director.pause(0);
+                director.kill(1);
+            }
+            clock.sleep_until(MS(25)).await;
+            director.resume(0);
+            clock.sleep_until(MS(75)).await;
+            director.stop();
+        };
+        spawner.spawn(Place::Director, Box::pin(direct));
+        let mut scheduler = Scheduler::new(spawner, seed, schedule, time);
+        let Turn::Over(ran) = scheduler.run_alone(|_| {}) else {
+            panic!("nobody asked to go out");
+        };
+        scheduler.end();
+        let log = log.lock().unwrap().clone();
+        (log, ran)
     }
 
     #[test]

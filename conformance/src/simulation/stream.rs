@@ -4,7 +4,7 @@
 //! they travel on while the client is paused and after it died. The link knows bytes and times
 //! only, the same on every backend: what was written by one call is a message.
 
-use super::{chance, gate::Gate, recorder::Recorder};
+use super::{chance, gate::Gate, recorder::Recorder, true_time::Sleep};
 use crate::{
     history::{OpId, What},
     scenario::{Direction, Fault, Lost, Scenario},
@@ -13,7 +13,7 @@ use std::{
     collections::VecDeque,
     future::Future,
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -21,10 +21,7 @@ use std::{
     task::{Context, Poll, Waker},
     time::Duration,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep},
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Remembers that bytes have reached a server since somebody last looked.
 #[derive(Clone)]
@@ -159,8 +156,11 @@ impl LinkPlan {
     /// Waits as long as a gate holds a message that is sent now.
     pub(super) async fn pass(&self, direction: Direction, recorder: &Recorder) {
         if let Some((gate, until)) = self.gate(direction, recorder.now()) {
-            let opening = self.gates[gate].opening();
-            let _ = tokio::time::timeout_at(recorder.instant(until), opening).await;
+            tokio::select! {
+                biased;
+                () = self.gates[gate].opening() => {}
+                () = recorder.sleep_until(until) => {}
+            }
         }
     }
 
@@ -360,7 +360,8 @@ pub(crate) struct Link {
     under_way: usize,
     /// Deliver what is on its way to the server, then close.
     hang_up: bool,
-    timer: Option<Pin<Box<Sleep>>>,
+    /// Wakes it when the next message is due.
+    timer: Option<(Duration, Sleep)>,
     /// What is read at once.
     chunk: Vec<u8>,
 }
@@ -570,15 +571,12 @@ impl Link {
             self.timer = None;
             return Poll::Pending;
         };
-        let deadline: Instant = self.recorder.instant(due);
-        match &mut self.timer {
-            Some(timer) if timer.deadline() == deadline => {}
-            Some(timer) => timer.as_mut().reset(deadline),
-            None => self.timer = Some(Box::pin(tokio::time::sleep_until(deadline))),
-        }
-        self.timer
-            .as_mut()
-            .map_or(Poll::Pending, |timer| pin!(timer).poll(cx))
+        let timer = match self.timer.take() {
+            Some(timer) if timer.0 == due => timer,
+            _ => (due, self.recorder.sleep_until(due)),
+        };
+        let (_, sleep) = self.timer.insert(timer);
+        Pin::new(sleep).poll(cx)
     }
 }
 

@@ -75,14 +75,16 @@ pub fn run(
     }
     let virtual_time = backend.virtual_time();
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_time().start_paused(virtual_time);
     if !virtual_time {
-        builder.enable_io(); // in virtual time it would only cost system calls
+        builder.enable_all(); // virtual time is none of tokio's
     }
     let runtime = builder.build()?;
     let (world, mut scheduler) = runtime.block_on(async {
-        let opened = backend.open(scenario).await?;
-        let time = TrueTime::start(virtual_time);
+        let mut time = TrueTime::start(virtual_time);
+        let opened = backend.open(scenario, Arc::new(time.clone())).await?;
+        if !virtual_time {
+            time = TrueTime::start(false); // to start servers takes its time
+        }
         let promises = subject.promises();
         let history = History {
             kind: promises.kind,
@@ -107,7 +109,14 @@ pub fn run(
         Ok::<_, RunError>((world, scheduler))
     })?;
     let ran = loop {
-        match runtime.block_on(scheduler.run(|step| world.on_step(&step))) {
+        let on_step = |step: Step<'_>| world.on_step(&step);
+        let turn = if virtual_time {
+            let _context = runtime.enter();
+            scheduler.run_alone(on_step)
+        } else {
+            runtime.block_on(scheduler.run(on_step))
+        };
+        match turn {
             Turn::Over(ran) => break ran,
             Turn::Out(outing) => scheduler.take_back(outing.carry_out()),
         }
@@ -138,6 +147,18 @@ pub fn run(
             gap,
         })
     })
+}
+
+/// What tokio says of timers where time is not tokio's, with what to do about it.
+fn advised(message: &str) -> String {
+    if message.contains("timers are disabled") {
+        format!(
+            "{message} In a simulation time is the host's (Host::sleep, Host::now); code that sleeps with tokio::time is \
+             played in its plain form."
+        )
+    } else {
+        message.to_owned()
+    }
 }
 
 /// What the lock promised, and how slow the scenario is without any fault.
@@ -250,7 +271,7 @@ impl World {
                 held(&self.watches).retain(|watch| watch.host != host);
                 self.recorder.record(What::Panic {
                     host,
-                    message: message.to_owned(),
+                    message: advised(message),
                 });
                 if host == PROBE_HOST {
                     self.spawner.stop(); // nobody else is there any more

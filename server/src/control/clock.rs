@@ -115,6 +115,7 @@ fn state(hub: &Hub) -> Reply {
         Clock::System => "system",
         Clock::Manual => "manual",
         Clock::Tokio => "tokio",
+        Clock::External => "external",
     };
     let pair = |name: &'static str, value| (Reply::bulk(name), value);
     Reply::Map(vec![

@@ -210,6 +210,7 @@ impl fmt::Display for Diagnosis {
             Clock::System => "system",
             Clock::Manual => "manual",
             Clock::Tokio => "tokio",
+            Clock::External => "external",
         };
         write!(f, "the {clock} clock shows {} ms", self.now.millis().0)?;
         if self.offset_us != 0 {

@@ -17,9 +17,9 @@ mod unix;
 #[cfg(feature = "redis")]
 mod connection;
 
-pub use clock::Clock;
 pub(crate) use clock::EPOCH;
 use clock::Source;
+pub use clock::{Clock, TimeSource};
 #[cfg(feature = "redis")]
 pub use connection::{Connection, Spawn};
 pub use driver::Driver;

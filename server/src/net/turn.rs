@@ -6,7 +6,7 @@
 //! over, again until there is nothing more; then comes the node with the earliest deadline, of
 //! several that one which was made first.
 
-use super::{Clock, Hub, Source};
+use super::{Clock, Hub, Source, TimeSource};
 use crate::engine::UnixMicros;
 use crate::node::{Node, Shared};
 use std::fmt::Debug;
@@ -46,12 +46,20 @@ struct Members {
 
 impl TrueTime {
     /// # Errors
-    /// For [`Clock::Tokio`] outside of a runtime.
+    /// For [`Clock::Tokio`] outside of a runtime, and for [`Clock::External`].
     pub(crate) fn new(clock: Clock, epoch: UnixMicros) -> io::Result<Self> {
-        Ok(Self {
-            source: Source::new(clock, epoch)?,
+        Ok(Self::of(Source::new(clock, epoch)?))
+    }
+
+    pub(crate) fn external(source: Arc<dyn TimeSource>, epoch: UnixMicros) -> Self {
+        Self::of(Source::external(source, epoch))
+    }
+
+    fn of(source: Source) -> Self {
+        Self {
+            source,
             members: Mutex::default(),
-        })
+        }
     }
 
     /// From now on the server moves with the others.

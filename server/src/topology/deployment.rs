@@ -91,7 +91,8 @@ impl DeploymentBuilder {
     }
 
     /// Starts masters, each with so many replicas that hold a copy of what it holds. All of them serve
-    /// the ports that ROLE and INFO tell of, except with [`Clock::Tokio`], where ports are only names.
+    /// the ports that ROLE and INFO tell of, except with [`Clock::Tokio`] and
+    /// [`Clock::External`], where ports are only names.
     ///
     /// # Errors
     /// When a port cannot be bound.

@@ -2,7 +2,7 @@
 
 use super::node::{DoubleNode, Holds};
 use crate::{scenario::Fault, simulation::Task};
-use redouble::{Clock, Deployment, Lag, Loss, Server};
+use redouble::{Deployment, Lag, Loss, Server, TimeSource};
 use std::{
     io,
     sync::{
@@ -37,8 +37,12 @@ impl Group {
         Self::of(&holder, count, None)
     }
 
-    pub(super) fn replicated(seed: u64, replicas: u8) -> io::Result<(Self, Vec<Task>)> {
-        let server = Server::builder().clock(Clock::Tokio).seed(seed);
+    pub(super) fn replicated(
+        seed: u64,
+        replicas: u8,
+        time: Arc<dyn TimeSource>,
+    ) -> io::Result<(Self, Vec<Task>)> {
+        let server = Server::builder().time_source(time).seed(seed);
         let builder = Deployment::builder().servers(server);
         let (deployment, drivers) = builder.build_replicated(1, usize::from(replicas))?;
         let deployment = Arc::new(deployment);

@@ -11,7 +11,7 @@ use crate::{
 use group::Group;
 use node::DoubleNode;
 use redis::RedisConnectionInfo;
-use redouble::{Clock, Server};
+use redouble::{Server, TimeSource};
 use std::{io, sync::Arc};
 
 /// Fresh doubles for every run.
@@ -38,13 +38,17 @@ impl Backend for Double {
         true
     }
 
-    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
+    fn open<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+        time: Arc<dyn TimeSource>,
+    ) -> Later<'a, io::Result<Opened>> {
         let (seed, topology) = (scenario.seed, scenario.topology);
         Box::pin(async move {
             let login = RedisConnectionInfo::default().set_skip_set_lib_name();
             let (group, drivers) = match topology {
-                Topology::Nodes(count) => independent(seed, count.max(1))?,
-                Topology::Replicated { replicas } => Group::replicated(seed, replicas)?,
+                Topology::Nodes(count) => independent(seed, count.max(1), &time)?,
+                Topology::Replicated { replicas } => Group::replicated(seed, replicas, time)?,
             };
             Ok(Opened {
                 servers: Arc::new(Doubles {
@@ -58,14 +62,14 @@ impl Backend for Double {
     }
 }
 
-/// Servers that know nothing of each other. Each has its own source of time, which is tokio's for
-/// all of them: that is cheaper than sharing one.
-fn independent(seed: u64, count: u8) -> io::Result<(Group, Vec<Task>)> {
+/// Servers that know nothing of each other, but for the time that all of them follow.
+fn independent(seed: u64, count: u8, time: &Arc<dyn TimeSource>) -> io::Result<(Group, Vec<Task>)> {
     let mut nodes = Vec::with_capacity(usize::from(count));
     let mut drivers: Vec<Task> = Vec::with_capacity(usize::from(count));
     for place in 0..count {
         let seed = seed.wrapping_add(u64::from(place) << 56);
-        let (server, driver) = Server::builder().clock(Clock::Tokio).seed(seed).build()?;
+        let server = Server::builder().time_source(Arc::clone(time)).seed(seed);
+        let (server, driver) = server.build()?;
         nodes.push(server);
         drivers.push(Box::pin(driver));
     }

@@ -12,6 +12,7 @@ use crate::{
 };
 use fleet::Fleet;
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, aio::MultiplexedConnection};
+use redouble::TimeSource;
 use std::{
     ffi::{OsStr, OsString},
     io,
@@ -132,7 +133,11 @@ impl Backend for Real {
         }
     }
 
-    fn open<'a>(&'a self, scenario: &'a Scenario) -> Later<'a, io::Result<Opened>> {
+    fn open<'a>(
+        &'a self,
+        scenario: &'a Scenario,
+        _: Arc<dyn TimeSource>,
+    ) -> Later<'a, io::Result<Opened>> {
         let nth = self.runs.fetch_add(1, Ordering::Relaxed);
         let key = format!("{}:{nth}", self.prefix);
         Box::pin(async move {
