@@ -511,7 +511,7 @@ impl Scheduler {
 
     /// Carries out what tasks and timers left in the shared state, and takes the next task that can run.
     fn next(&mut self, cx: &Context<'_>) -> Next {
-        let now = self.now();
+        let now = self.time.now_ms();
         loop {
             let mut orders = std::mem::take(&mut self.orders);
             {
@@ -562,12 +562,6 @@ impl Scheduler {
             last_draw: self.queue.last_draw,
             endless,
         })
-    }
-
-    /// The milliseconds since the start.
-    fn now(&self) -> u64 {
-        let now = self.time.now();
-        now.as_secs() * 1_000 + u64::from(now.subsec_millis())
     }
 
     fn start(&mut self, id: usize, place: Place, task: Task, now: u64) {

@@ -18,7 +18,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -346,6 +346,35 @@ struct Message {
     name: usize,
 }
 
+/// Wakes a link that there is something to read. Not while it writes itself: it reads afterwards anyway.
+struct Bell {
+    link: Waker,
+    muffled: AtomicBool,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.muffled.load(Ordering::Relaxed) {
+            self.link.wake_by_ref();
+        }
+    }
+}
+
+impl Bell {
+    fn of(link: &Waker) -> (Arc<Self>, Waker) {
+        let bell = Arc::new(Self {
+            link: link.clone(),
+            muffled: AtomicBool::new(false),
+        });
+        let waker = Waker::from(Arc::clone(&bell));
+        (bell, waker)
+    }
+}
+
 /// The task of a link: carries bytes between a client's end and the server's transport.
 pub(crate) struct Link {
     pipe: Arc<Mutex<Pipe>>,
@@ -360,6 +389,8 @@ pub(crate) struct Link {
     under_way: usize,
     /// Deliver what is on its way to the server, then close.
     hang_up: bool,
+    /// Wakes it when there is something to read.
+    bell: Option<(Arc<Bell>, Waker)>,
     /// Wakes it when the next message is due.
     timer: Option<(Duration, Sleep)>,
     /// What is read at once.
@@ -394,6 +425,7 @@ impl Link {
             last_due: [Duration::ZERO; 2],
             under_way: 0,
             hang_up: false,
+            bell: None,
             timer: None,
             chunk: vec![0; CHUNK],
         };
@@ -484,6 +516,19 @@ impl Link {
                 }
             }
         }
+    }
+
+    /// Hands due requests to the server and reads what it has written; false once it has closed.
+    fn exchange(&mut self, cx: &mut Context<'_>, now: Duration) -> io::Result<bool> {
+        let bell = self.bell.take();
+        let bell = bell.filter(|(bell, _)| bell.link.will_wake(cx.waker()));
+        let (bell, waker) = bell.unwrap_or_else(|| Bell::of(cx.waker()));
+        bell.muffled.store(true, Ordering::Relaxed);
+        let delivered = self.deliver(cx, now);
+        bell.muffled.store(false, Ordering::Relaxed);
+        let open = delivered.and_then(|()| self.receive(&mut Context::from_waker(&waker), now));
+        self.bell = Some((bell, waker));
+        open
     }
 
     /// Hands due requests to the server; an error means that it is gone.
@@ -614,7 +659,7 @@ impl Future for Link {
             let now = link.recorder.now();
             link.let_go(now);
             link.collect(now);
-            let open = link.deliver(cx, now).and_then(|()| link.receive(cx, now));
+            let open = link.exchange(cx, now);
             link.hand_over(now);
             if link.hang_up && link.requests.is_empty() {
                 let _ = Pin::new(&mut link.transport).poll_shutdown(cx);

@@ -41,6 +41,14 @@ impl TrueTime {
         }
     }
 
+    /// The same in whole milliseconds.
+    pub(crate) fn now_ms(&self) -> u64 {
+        match self {
+            Self::Virtual(time) => time.now_ms(),
+            Self::Real(started) => u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
     /// Completes at a true time. Timers know milliseconds: it may be that much later.
     pub(crate) fn sleep_until(&self, at: Duration) -> Sleep {
         match self {
