@@ -208,7 +208,9 @@ impl Facts<'_> {
     fn ends_later(&self, belief: &Belief, it: &Operation) -> bool {
         let host = it.actor.host;
         let lives = self.of_grant(belief);
-        let soon = it.asked.at + self.0.terms.longest_hold();
+        // A process that does not run sends its request so much later.
+        let stood = (self.0.troubles()).stopped_for(host, it.asked.at, it.ended.at);
+        let soon = it.asked.at + stood + self.0.terms.longest_hold();
         let ends_soon = lives.iter().any(|life| {
             let ends = life.expiry(it.asked);
             life.stood_within(it.asked, it.ended) && ends.is_some_and(|ends| ends <= soon)
@@ -488,6 +490,23 @@ mod tests {
         assert!(!release(6, None));
         // Seed 810 of `semaphore-holding` under `suspend`: it ends then anyway.
         assert!(release(7, None));
+    }
+
+    #[test]
+    fn who_does_not_run_gives_it_an_end_later() {
+        // Seed 13407 of `fenced-fair` under `suspend`: when it runs again its lease ends as soon as what it promised.
+        let release = |runs_again| {
+            let pause = [
+                (3, What::Pause { host: 0 }),
+                (runs_again, What::Resume { host: 0 }),
+            ];
+            let told = [(3, releases(2, 0, 1))].into_iter().chain(pause);
+            let mut history = history(held_by_c1(told.chain([(8, done(2))]).collect()));
+            history.terms.hold = s(4);
+            Honesty.check(&history) == Finding::Valid
+        };
+        assert!(release(6));
+        assert!(!release(4));
     }
 
     #[test]
