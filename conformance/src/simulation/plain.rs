@@ -2,9 +2,8 @@
 //! runtime of the process's own, whose clock is paused and moves only when it is told to.
 //!
 //! The scheduler runs such a process as it runs any task: when one of its milliseconds is over, when a
-//! call is made, when bytes have arrived. A runtime cannot run within another one, so the scheduler steps
-//! out for that ([`Outing`]): the process runs until it has come to rest, then its sockets are looked at.
-//! Nothing runs beside it, so a run follows from its seed as far as the code itself draws nothing.
+//! call is made, when bytes have arrived. The process then runs until it has come to rest and its sockets
+//! have been looked at. Nothing runs beside it, so a run follows from its seed as far as the code itself draws nothing.
 //!
 //! A pause is that it is not run; its clock shows all of it at once afterwards. A slow clock is one that
 //! is moved more slowly. At a death the sockets are cut and the runtime is dropped.
@@ -22,7 +21,7 @@ use super::{
     machine::{Clocks, Machine},
     network::Network,
     recorder::Recorder,
-    scheduler::{Outing, Place, Spawner, panic_message},
+    scheduler::{Place, Spawner, panic_message},
     true_time::Sleep,
 };
 use crate::backend::Later;
@@ -30,7 +29,7 @@ use sockets::{Carrier, Socket, Sockets};
 use std::{
     future::Future,
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
     pin::Pin,
     sync::{
@@ -386,12 +385,9 @@ impl Future for Driver {
             return Poll::Pending;
         }
         let now = process.clock.local(process.recorder.now());
-        let work = {
-            let process = Arc::clone(process);
-            Box::new(move || process.run(now))
-        };
-        let host = process.host;
-        process.spawner.step_out(Outing { host, work });
+        if let Some(died_of) = process.run(now) {
+            resume_unwind(Box::new(died_of)); // for the scheduler
+        }
         let next = driver.next_tick(now);
         let timer = driver.timer.insert(next);
         if Pin::new(timer).poll(cx).is_ready() {

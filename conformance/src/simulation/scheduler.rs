@@ -56,47 +56,14 @@ impl Place {
     }
 }
 
-/// What a task of a client process wants done outside of the runtime in which it is polled: another runtime
-/// cannot run within that.
-pub(crate) struct Outing {
-    pub(crate) host: u8,
-    /// Answers with what went wrong, if the process died of it.
-    pub(crate) work: Box<dyn FnOnce() -> Option<String> + Send>,
-}
-
-/// Someone who has come back from an [`Outing`].
-pub(crate) struct Back {
-    host: u8,
-    panicked: Option<String>,
-}
-
-impl Outing {
-    /// Does it, as a part of the client process.
-    pub(crate) fn carry_out(self) -> Back {
-        PLAYING.set(true);
-        let panicked = (self.work)();
-        PLAYING.set(false);
-        let host = self.host;
-        Back { host, panicked }
-    }
-}
-
 /// Why some steps have come to an end.
 enum Rest {
-    /// It cannot go on.
-    Turn(Turn),
-    /// It can: somebody is ready.
+    /// The run is over.
+    Over(Ran),
+    /// Somebody is ready.
     Busy,
     /// Nobody can run.
     Still,
-}
-
-/// Why the scheduler stands still.
-pub(crate) enum Turn {
-    /// The run is over.
-    Over(Ran),
-    /// Nothing goes on before this is done.
-    Out(Outing),
 }
 
 /// What the scheduler tells its owner.
@@ -144,8 +111,6 @@ struct State {
     /// By their numbers.
     clients: Clients,
     outside: BTreeMap<u8, Vec<Weak<dyn Outside>>>,
-    /// What is to be done next, before any other task runs.
-    out: Option<Outing>,
     /// How many tasks of client processes run elsewhere, less those that stand for them here.
     elsewhere: BTreeMap<u8, isize>,
     /// Wakes the root future; `None` while it runs, since it looks again by itself.
@@ -289,11 +254,6 @@ impl Spawner {
         self.wake_root();
     }
 
-    /// Has something done right after the current step, outside of the runtime.
-    pub(crate) fn step_out(&self, outing: Outing) {
-        self.0.state().out = Some(outing);
-    }
-
     /// Says how many tasks a client process has that are not of this scheduler, less those that it has
     /// here for their sake.
     pub(crate) fn has_elsewhere(&self, host: u8, tasks: isize) {
@@ -369,7 +329,6 @@ pub(crate) struct Scheduler {
     /// Empty between turns, kept for its room.
     orders: Vec<Order>,
     spawned: BTreeMap<Place, u64>,
-    back: Option<Back>,
     steps: u64,
 }
 
@@ -389,8 +348,8 @@ enum Next {
     Task(usize),
     /// Nobody can.
     Nobody,
-    /// It cannot go on.
-    Turn(Turn),
+    /// The run is over.
+    Over(Ran),
 }
 
 struct Slot {
@@ -430,16 +389,14 @@ impl Scheduler {
             },
             orders: Vec::new(),
             spawned: BTreeMap::new(),
-            back: None,
             steps: 0,
         }
     }
 
-    /// Runs until [`Spawner::stop`], telling `on_step` of each step, or until somebody has to go out. For real
-    /// time: whoever waits for sockets and timers of tokio's is woken by those.
-    pub(crate) async fn run(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Turn {
+    /// Runs until [`Spawner::stop`], telling `on_step` of each step. For real time: whoever waits for sockets and timers of tokio's is woken by those.
+    pub(crate) async fn run(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Ran {
         std::future::poll_fn(|cx| match self.turns(cx, STEPS_PER_TURN, &mut on_step) {
-            Rest::Turn(turn) => Poll::Ready(turn),
+            Rest::Over(ran) => Poll::Ready(ran),
             Rest::Busy => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -451,21 +408,16 @@ impl Scheduler {
 
     /// The same in virtual time, which passes when nobody can run. Nobody else can wake anybody: when nothing is
     /// due either, it is over.
-    pub(crate) fn run_alone(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Turn {
+    pub(crate) fn run_alone(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Ran {
         let cx = Context::from_waker(Waker::noop());
         loop {
             match self.turns(&cx, u32::MAX, &mut on_step) {
-                Rest::Turn(turn) => return turn,
+                Rest::Over(ran) => return ran,
                 Rest::Busy => {}
                 Rest::Still if self.time.pass() => {}
                 Rest::Still => return self.over(false),
             }
         }
-    }
-
-    /// Somebody has come back.
-    pub(crate) fn take_back(&mut self, back: Back) {
-        self.back = Some(back);
     }
 
     /// Ends all tasks when the run is over.
@@ -483,16 +435,10 @@ impl Scheduler {
 
     /// So many steps at most.
     fn turns(&mut self, cx: &Context<'_>, steps: u32, on_step: &mut impl FnMut(Step<'_>)) -> Rest {
-        if let Some(Back { host, panicked }) = self.back.take() {
-            if let Some(message) = panicked {
-                self.panicked(host, &message, on_step);
-            }
-            on_step(Step::Polled(Place::Client(host)));
-        }
         for _ in 0..steps {
             let id = match self.next(cx) {
                 Next::Task(id) => id,
-                Next::Turn(turn) => return Rest::Turn(turn),
+                Next::Over(ran) => return Rest::Over(ran),
                 Next::Nobody => {
                     if self.queue.ready.is_empty() {
                         on_step(Step::Still(&|| self.clients()));
@@ -502,7 +448,7 @@ impl Scheduler {
             };
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Rest::Turn(self.over(true));
+                return Rest::Over(self.over(true));
             }
             self.step(id, on_step);
         }
@@ -519,10 +465,7 @@ impl Scheduler {
                 // It runs: nobody has to wake it.
                 state.root = None;
                 if state.stopped {
-                    return Next::Turn(self.over(false));
-                }
-                if let Some(outing) = state.out.take() {
-                    return Next::Turn(Turn::Out(outing));
+                    return Next::Over(self.over(false));
                 }
                 for id in state.woken.drain(..) {
                     if let Some(Some(slot)) = self.tasks.get_mut(id) {
@@ -556,12 +499,12 @@ impl Scheduler {
     }
 
     /// How it ended.
-    const fn over(&self, endless: bool) -> Turn {
-        Turn::Over(Ran {
+    const fn over(&self, endless: bool) -> Ran {
+        Ran {
             steps: self.steps,
             last_draw: self.queue.last_draw,
             endless,
-        })
+        }
     }
 
     fn start(&mut self, id: usize, place: Place, task: Task, now: u64) {
@@ -732,9 +675,7 @@ mod tests {
         };
         spawner.spawn(Place::Director, Box::pin(direct));
         let mut scheduler = Scheduler::new(spawner, seed, schedule, time);
-        let Turn::Over(ran) = scheduler.run_alone(|_| {}) else {
-            panic!("nobody asked to go out");
-        };
+        let ran = scheduler.run_alone(|_| {});
         scheduler.end();
         let log = log.lock().unwrap().clone();
         (log, ran)

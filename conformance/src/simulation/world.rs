@@ -9,7 +9,7 @@ use super::{
     recorder::Recorder,
     resource::Resource,
     scene::Scene,
-    scheduler::{Place, Ran, Scheduler, Spawner, Step, Turn},
+    scheduler::{Place, Ran, Scheduler, Spawner, Step},
     true_time::TrueTime,
 };
 use crate::{
@@ -108,18 +108,12 @@ pub fn run(
         let scheduler = Scheduler::new(spawner, scenario.seed, scenario.schedule, time);
         Ok::<_, RunError>((world, scheduler))
     })?;
-    let ran = loop {
-        let on_step = |step: Step<'_>| world.on_step(&step);
-        let turn = if virtual_time {
-            let _context = runtime.enter();
-            scheduler.run_alone(on_step)
-        } else {
-            runtime.block_on(scheduler.run(on_step))
-        };
-        match turn {
-            Turn::Over(ran) => break ran,
-            Turn::Out(outing) => scheduler.take_back(outing.carry_out()),
-        }
+    let on_step = |step: Step<'_>| world.on_step(&step);
+    let ran = if virtual_time {
+        let _context = runtime.enter(); // within it processes may have runtimes of their own
+        scheduler.run_alone(on_step)
+    } else {
+        runtime.block_on(scheduler.run(on_step))
     };
     runtime.block_on(async {
         scheduler.end();
