@@ -7,7 +7,8 @@
 //! say so.
 //!
 //! Histories rarely stop making new acquisitions, so each one that is under way meanwhile counts as a
-//! waiter that may come first, and each extension of a grant adds a lease.
+//! waiter that may come first, and each extension of a grant adds a lease; so does what one of several servers carries out when
+//! the call that asked for it is long over.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
@@ -34,7 +35,7 @@ impl Checker for Liveness {
     fn judge(&self, history: &Reading<'_>) -> Finding {
         let operations = history.operations();
         let troubles = history.troubles();
-        let extensions = extensions(history);
+        let prolonged: Vec<_> = extensions(history).chain(late(history)).collect();
         let end = history.entries.last().map_or(Duration::ZERO, |it| it.at);
         let terms = &history.terms;
         let hand_over = terms.wake.unwrap_or(history.lease / TRIES_PER_LEASE)
@@ -57,12 +58,10 @@ impl Checker for Liveness {
                 .iter()
                 .filter(|it| acquires_within(it, from, until));
             let waiters = u32::try_from(rivals.count()).unwrap_or(u32::MAX).max(1);
-            let extended = extensions
-                .iter()
-                .filter(|&&at| from.at <= at && at <= until);
-            let extended = u32::try_from(extended.count()).unwrap_or(u32::MAX);
+            let prolonged = prolonged.iter().filter(|&&at| from.at <= at && at <= until);
+            let prolonged = u32::try_from(prolonged.count()).unwrap_or(u32::MAX);
             let bound = (history.lease + hand_over).saturating_mul(waiters)
-                + history.lease.saturating_mul(extended);
+                + history.lease.saturating_mul(prolonged);
             patient += u32::from(waiter.outcome == Outcome::Ok || span > bound);
             (span > bound).then_some((waiter, from.at, bound, waiters))
         });
@@ -200,14 +199,27 @@ fn acquires_within(it: &Operation, from: Moment, until: Duration) -> bool {
 }
 
 /// When grants were extended at a server.
-fn extensions(history: &Reading<'_>) -> Vec<Duration> {
-    let tokens = history.tokens();
-    let changes = tokens
-        .lives
-        .iter()
-        .flat_map(|life| life.expiries.iter().skip(1));
+fn extensions<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = Duration> + 'a {
+    let lives = history.tokens().lives.iter();
+    let changes = lives.flat_map(|life| life.expiries.iter().skip(1));
     let theirs = changes.filter(|(_, cause, _)| matches!(cause, Cause::Client(_)));
-    theirs.map(|(at, ..)| at.at).collect()
+    theirs.map(|(at, ..)| at.at)
+}
+
+/// When one of several servers carried out a request that nobody waited for any more: from then on it stands in the way there.
+fn late<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = Duration> + 'a {
+    let patience = history.request_timeout();
+    let awaited = move |life: &Life<'_>| {
+        history.operations().iter().any(|it| {
+            let theirs = it.call.acquires() && Some(it.actor.host) == life.owner;
+            let over = it.ended.at.saturating_add(patience);
+            theirs && it.asked <= life.from && life.from.at <= over
+        })
+    };
+    let tokens = history.tokens();
+    let lives = tokens.lives.iter().filter(|_| tokens.several);
+    let late = lives.filter(move |life| life.owner.is_some() && !awaited(life));
+    late.map(|life| life.from.at)
 }
 
 #[cfg(test)]
@@ -391,6 +403,29 @@ mod tests {
         assert!(granted_at(17, &[1]));
         assert!(!granted_at(18, &[1]));
         assert!(granted_at(18, &[1, 2]));
+    }
+
+    /// Seed 10951 of `redlock-of-three` and `fenced-redlock` under `node-pause`: a paused node carried out the try of a grant 25 s
+    /// later, and the next one to be paused was of the two that were free.
+    #[test]
+    fn what_a_server_carries_out_when_the_call_is_long_over_adds_a_lease() {
+        let stored_at = |at, nodes| {
+            let mut entries = vec![
+                (0, tries(2, 1)),
+                (1, granted(2, Some(12))),
+                (1, waits(1, 0, 60)),
+                (at, stores_on(2, 1, "b", Some(at + 12))),
+                (29, granted(1, Some(40))),
+            ];
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            (history.lease, history.topology) = (s(12), Topology::Nodes(nodes));
+            history.terms.wake = Some(s(2));
+            Liveness.check(&history).witness().is_none()
+        };
+        assert!(stored_at(9, 3));
+        assert!(!stored_at(9, 1), "the only one holds it up for all");
+        assert!(!stored_at(1, 3), "it was awaited");
     }
 
     #[test]

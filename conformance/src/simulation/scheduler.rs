@@ -698,6 +698,15 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_what_never_comes_holds_up_nobody() {
+        let spawner = Spawner::new();
+        spawner.spawn(Place::Director, Box::pin(std::future::pending()));
+        let time = TrueTime::start(true);
+        let ran = Scheduler::new(spawner, 1, Schedule::Fifo, time).run_alone(|_| {});
+        assert_eq!((ran.steps, ran.endless), (1, false));
+    }
+
+    #[test]
     fn a_paused_host_catches_up_and_a_killed_one_is_silent() {
         let (log, _) = play(1, Schedule::Fifo, true);
         let of = |host| {
