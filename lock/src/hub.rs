@@ -12,15 +12,17 @@
 //!   while that question is under way makes it ask once more;
 //! * kept by the channel for the one waiter that it names, which was refused and has not taken its seat yet;
 //! * kept by the channel as `unclaimed`, if every waiter had one already or there was none. The next waiter
-//!   that comes, or is answered, takes it.
+//!   that comes, or is answered, takes it; unless its question was asked later, which ends it.
+//!
+//! What comes and what is asked is numbered in one order, so that what is later can be told. A message for all is remembered
+//! by its number: whoever comes and was refused by an earlier question is woken.
 //!
 //! A waiter that leaves without an answer (cancelled, timed out, Redis failed) hands its wake-up on, in
 //! [`Drop`]. So while a waiter is left, a lock that became free after the confirmation is asked for, by one
 //! waiter of this process and not by all of them. A waiter may come after the confirmation although it was
 //! refused before: for what happened in between the same holds.
 //!
-//! What is not covered: a message for all that overtakes the refusals of several waiters without a seat (one
-//! of them finds it), messages that the network loses, holders that die, clients that publish nothing,
+//! What is not covered: messages that the network loses, holders that die, clients that publish nothing,
 //! and a waiter whose future nobody polls. So every waiter also asks from time to time.
 
 use crate::{token::Token, watch::Watchers};
@@ -41,14 +43,17 @@ const FOR_ALL: &[u8] = b"all";
 pub(crate) struct Hub {
     channels: Mutex<BTreeMap<Vec<u8>, Channel>>,
     watchers: Mutex<Watchers>,
-    arrivals: AtomicU64,
+    numbers: AtomicU64,
 }
 
 #[derive(Default)]
 struct Channel {
     /// In order of arrival, by numbers that no other waiter of the hub has.
     seats: BTreeMap<u64, Seat>,
-    unclaimed: bool,
+    /// The number of the latest wake-up that nobody could take.
+    unclaimed: Option<u64>,
+    /// The number of the latest message for all.
+    for_all: Option<u64>,
     /// The latest token that was called and has no seat: of another process, or of a waiter on its way.
     called: Option<Vec<u8>>,
     confirmed: bool,
@@ -57,6 +62,8 @@ struct Channel {
 
 struct Seat {
     token: Vec<u8>,
+    /// The number of its latest question.
+    asked: u64,
     woken: bool,
     /// Woken once more since it last began to ask.
     again: bool,
@@ -64,18 +71,21 @@ struct Seat {
 }
 
 impl Hub {
-    /// Adds a waiter. The second value is true if it is the first one of its channel, which then needs
-    /// somebody who subscribes.
-    fn join(&self, name: Vec<u8>, token: &[u8], bell: &Arc<Notify>) -> (Place, bool) {
+    /// Adds a waiter whose question of that number was refused. The second value is true if the channel is new,
+    /// which then needs somebody who subscribes.
+    fn join(&self, name: Vec<u8>, token: &[u8], asked: u64, bell: &Arc<Notify>) -> (Place, bool) {
         let mut channels = self.lock();
         let is_new = !channels.contains_key(&name);
         let channel = channels.entry(name.clone()).or_default();
         // Drawn under the lock, so that numbers are in order.
         let number = self.number();
         let called = channel.called.take_if(|called| called == token).is_some();
-        let woken = std::mem::take(&mut channel.unclaimed) || called;
+        let came = [channel.unclaimed.take(), channel.for_all];
+        let missed = came.into_iter().flatten().any(|came| asked < came);
+        let woken = missed || called;
         let seat = Seat {
             token: token.to_vec(),
+            asked,
             woken,
             again: false,
             bell: Arc::clone(bell),
@@ -93,7 +103,7 @@ impl Hub {
     /// whose token it names, if that is here.
     pub(crate) fn message(&self, name: &[u8], payload: &[u8]) {
         if let Some(channel) = self.lock().get_mut(name) {
-            channel.message(payload);
+            channel.message(payload, self.number());
         }
     }
 
@@ -101,7 +111,7 @@ impl Hub {
     pub(crate) fn confirm(&self, name: &[u8]) {
         if let Some(channel) = self.lock().get_mut(name) {
             channel.confirmed = true;
-            channel.wake();
+            channel.wake(self.number());
         }
     }
 
@@ -169,9 +179,9 @@ impl Hub {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that nobody else has.
+    /// The next number: of a waiter, a wake-up or a question.
     pub(crate) fn number(&self) -> u64 {
-        self.arrivals.fetch_add(1, Ordering::Relaxed)
+        self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Channels> {
@@ -180,12 +190,12 @@ impl Hub {
 }
 
 impl Channel {
-    fn message(&mut self, payload: &[u8]) {
+    fn message(&mut self, payload: &[u8], number: u64) {
         if payload == FOR_ALL {
-            self.unclaimed = true;
+            self.for_all = Some(number);
             self.seats.values_mut().for_each(Seat::wake);
         } else if payload.is_empty() {
-            self.wake();
+            self.wake(number);
         } else {
             match self.seats.values_mut().find(|seat| seat.token == payload) {
                 Some(seat) => seat.wake(),
@@ -195,10 +205,10 @@ impl Channel {
         }
     }
 
-    fn wake(&mut self) {
+    fn wake(&mut self, number: u64) {
         match self.seats.values_mut().find(|seat| !seat.woken) {
             Some(seat) => seat.wake(),
-            None => self.unclaimed = true,
+            None => self.unclaimed = Some(number),
         }
     }
 }
@@ -227,17 +237,18 @@ struct Place {
 }
 
 impl Waiter {
-    /// Takes places on channels. `first` is called for each channel where it is the first waiter, which then
-    /// needs somebody who subscribes.
+    /// Takes places on channels, after the question of that number was refused. `first` is called for each channel
+    /// where it is the first waiter, which then needs somebody who subscribes.
     pub(crate) fn new(
         hub: &Arc<Hub>,
         channels: impl Iterator<Item = Vec<u8>>,
         token: &[u8],
+        asked: u64,
         mut first: impl FnMut(&[u8]),
     ) -> Self {
         let bell = Arc::new(Notify::new());
         let join = |channel: Vec<u8>| {
-            let (place, is_new) = hub.join(channel, token, &bell);
+            let (place, is_new) = hub.join(channel, token, asked, &bell);
             if is_new {
                 first(&place.channel);
             }
@@ -277,9 +288,10 @@ impl Waiter {
     /// Notes that a question is about to be sent.
     pub(crate) fn asks(&mut self) {
         let mut channels = self.hub.lock();
+        let asked = self.hub.number();
         for place in &mut self.places {
             place.asked_awake = place.seat(&mut channels, |_, seat| {
-                seat.again = false;
+                (seat.asked, seat.again) = (asked, false);
                 seat.woken
             });
         }
@@ -292,7 +304,8 @@ impl Waiter {
             if std::mem::take(&mut place.asked_awake) {
                 place.seat(&mut channels, |unclaimed, seat| {
                     let again = std::mem::take(&mut seat.again);
-                    seat.woken = std::mem::take(unclaimed) || again;
+                    let came = unclaimed.take();
+                    seat.woken = again || came.is_some_and(|came| seat.asked < came);
                     seat.woken
                 });
             }
@@ -314,7 +327,7 @@ impl Place {
     fn seat(
         &self,
         channels: &mut Channels,
-        look: impl FnOnce(&mut bool, &mut Seat) -> bool,
+        look: impl FnOnce(&mut Option<u64>, &mut Seat) -> bool,
     ) -> bool {
         let Some(channel) = channels.get_mut(&self.channel) else {
             return false;
@@ -334,7 +347,7 @@ impl Drop for Waiter {
             // Nothing, if the channel was abandoned and another one has its name.
             if let Some(seat) = channel.seats.remove(&place.number) {
                 if seat.woken {
-                    channel.wake();
+                    channel.wake(self.hub.number());
                 }
                 if channel.seats.is_empty() {
                     channel.deserted.notify_one();
@@ -355,7 +368,13 @@ mod tests {
     }
 
     fn join(hub: &Arc<Hub>, token: &str) -> Waiter {
-        Waiter::new(hub, [NAME.to_vec()].into_iter(), token.as_bytes(), |_| {})
+        refused(hub, token, 0)
+    }
+
+    /// A waiter whose question of that number was refused.
+    fn refused(hub: &Arc<Hub>, token: &str, asked: u64) -> Waiter {
+        let channels = [NAME.to_vec()].into_iter();
+        Waiter::new(hub, channels, token.as_bytes(), asked, |_| {})
     }
 
     fn woken(waiters: &[Waiter]) -> Vec<bool> {
@@ -451,6 +470,37 @@ mod tests {
     }
 
     #[test]
+    fn a_message_for_all_wakes_everybody_who_was_refused_before_it() {
+        let hub = hub();
+        let _first = join(&hub, "a");
+        let (before, also_before) = (hub.number(), hub.number());
+        hub.message(NAME, FOR_ALL);
+        let after = hub.number();
+        let seats = [before, also_before, after].map(|asked| refused(&hub, "late", asked));
+        assert_eq!(woken(&seats), [true, true, false]);
+    }
+
+    #[test]
+    fn a_wake_up_that_nobody_could_take_is_ended_by_a_later_question() {
+        let hub = hub();
+        let mut first = join(&hub, "a");
+        hub.message(NAME, b"");
+        hub.message(NAME, b"");
+        first.asks();
+        first.refused();
+        assert!(!first.is_woken(), "asked after both");
+        let before = hub.number();
+        first.asks();
+        hub.message(NAME, b"");
+        hub.message(NAME, b"");
+        let after = hub.number();
+        let seats = [after, before].map(|asked| refused(&hub, "late", asked));
+        assert_eq!(woken(&seats), [false, false], "the first one ended it");
+        hub.message(NAME, b"");
+        assert_eq!(woken(&seats), [true, false]);
+    }
+
+    #[test]
     fn whoever_leaves_without_an_answer_hands_its_wake_up_on() {
         let hub = hub();
         let (first, second) = (join(&hub, "a"), join(&hub, "b"));
@@ -476,9 +526,9 @@ mod tests {
         let hub = hub();
         let mut new = Vec::new();
         let channels = || [NAME.to_vec(), b"other".to_vec()].into_iter();
-        let first = Waiter::new(&hub, channels(), b"a", |name| new.push(name.to_vec()));
+        let first = Waiter::new(&hub, channels(), b"a", 0, |name| new.push(name.to_vec()));
         assert_eq!(new, channels().collect::<Vec<_>>());
-        drop(Waiter::new(&hub, channels(), b"b", |_| {
+        drop(Waiter::new(&hub, channels(), b"b", 0, |_| {
             panic!("there is one")
         }));
         assert!(!hub.close_if_deserted(NAME) && !hub.interrupt_if_deserted(NAME));

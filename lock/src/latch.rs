@@ -176,6 +176,7 @@ impl Latch {
         let end = begun.saturating_add(wait);
         let mut waiter: Option<Waiter> = None;
         for look in 0.. {
+            let asked = self.counter.node.hub.number();
             waiter.as_mut().map(Waiter::asks);
             let error = match self.look().await {
                 Ok(Some(reply)) if integer(&reply)? == 0 => return Ok(()),
@@ -192,7 +193,7 @@ impl Latch {
                 return Err(error.map_or(LockError::TimedOut { waited }, LockError::Redis));
             }
             if waiter.is_none() && error.is_none() {
-                waiter = self.listen();
+                waiter = self.listen(asked);
             }
             let random = retry::draw(env.random());
             let pause = match &waiter {
@@ -210,11 +211,11 @@ impl Latch {
         Ok(())
     }
 
-    /// Takes a seat among those who are told when it is zero.
-    fn listen(&self) -> Option<Waiter> {
+    /// Takes a seat among those who are told when it is zero, after the question with that number.
+    fn listen(&self, asked: u64) -> Option<Waiter> {
         let channel = [self.counter.key(), b":released"].concat();
         let (node, timeout) = (&self.counter.node, self.counter.reply_timeout);
-        node.wait_for([channel].into_iter(), &self.token(), timeout)
+        node.wait_for([channel].into_iter(), &self.token(), asked, timeout)
     }
 }
 

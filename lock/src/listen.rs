@@ -81,18 +81,20 @@ impl Ear {
 }
 
 impl Node {
-    /// Takes a seat among those who wait on `channels`; nothing where no message can arrive.
+    /// Takes a seat among those who wait on `channels`, after the question with the number `asked` was refused; nothing
+    /// where no message can arrive.
     pub(crate) fn wait_for(
         self: &Arc<Self>,
         channels: impl Iterator<Item = Vec<u8>>,
         token: &[u8],
+        asked: u64,
         reply_timeout: Duration,
     ) -> Option<Waiter> {
         if self.ear.is_deaf() && !self.current().is_some_and(|line| line.hears()) {
             return None;
         }
         let mut runs = true;
-        let waiter = Waiter::new(&self.hub, channels, token, |channel| {
+        let waiter = Waiter::new(&self.hub, channels, token, asked, |channel| {
             let keeper = Keeper {
                 node: Arc::clone(self),
                 channel: channel.to_vec(),

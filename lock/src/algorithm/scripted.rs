@@ -84,6 +84,8 @@ pub(crate) struct Scripted {
 struct Traces {
     /// It was asked for at least once.
     asked: bool,
+    /// The number of the latest question.
+    question: u64,
     /// It was granted, and is not known to be gone.
     stands: bool,
     /// It was refused, and waits in a queue.
@@ -209,6 +211,7 @@ impl Claim for Scripted {
                 traces.longest_lease = traces.longest_lease.max(lease.ttl());
                 traces.is_over(&line);
                 traces.unsettled.push(Arc::clone(&line));
+                traces.question = self.node.hub.number();
                 std::mem::replace(&mut traces.asked, true)
             };
             let scheme = &*self.scheme;
@@ -355,8 +358,9 @@ impl Claim for Scripted {
     fn listen(&self) -> Option<Waiter> {
         let locks = self.scheme.keys.iter().take(self.scheme.locks);
         let channels = locks.map(|key| [key, &b":released"[..]].concat());
+        let (token, asked) = (self.token.as_bytes(), self.traces().question);
         self.node
-            .wait_for(channels, self.token.as_bytes(), self.reply_timeout)
+            .wait_for(channels, token, asked, self.reply_timeout)
     }
 
     fn fence(&self) -> Option<FencingToken> {
