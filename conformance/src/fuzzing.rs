@@ -206,6 +206,7 @@ fn run_commands(input: &[u8]) -> Vec<u8> {
             Outcome::Parked => break,
         }
         let mut is_closed = false;
+        rig.engine.end_turn();
         while let Some(effect) = rig.engine.poll_effect() {
             is_closed |= matches!(effect, Effect::Close { .. });
             if let Effect::Push { frame, .. } | Effect::Reply { reply: frame, .. } = &effect {

@@ -234,6 +234,7 @@ impl Shared {
             self.after_script(&mut node, now);
         }
         node.serve_later(self, now);
+        node.end_turn(self, now);
         node.poll_timeout(self)
     }
 
@@ -329,6 +330,15 @@ impl Node {
     ) {
         change(&mut self.engine, shared.node_time(now));
         self.carry_out(shared, None, now);
+        self.end_turn(shared, now);
+    }
+
+    /// Everybody is served: tells what waited for that. Who sleeps is in the midst of it.
+    #[inline]
+    pub(crate) fn end_turn(&mut self, shared: &Shared, now: UnixMicros) {
+        if !self.is_stalled() && self.engine.end_turn() {
+            self.carry_out(shared, None, now);
+        }
     }
 
     /// Carries out what a request (of `caller`) or the passing of time does to others.
@@ -464,6 +474,7 @@ impl Node {
             self.carry_out(shared, None, now);
         }
         self.serve_later(shared, now);
+        self.end_turn(shared, now);
     }
 
     /// Serves the connections that had to be looked at by now, in the order in which they were left.

@@ -293,7 +293,6 @@ pub const LENIENT: &[Lenient] = &[
         "a cursor is an inner matter",
     ),
     row("unsubscribe", How::Messages, "channels have no order"),
-    row("punsubscribe", How::Messages, "patterns have no order"),
     row("sunsubscribe", How::Messages, "channels have no order"),
     row("dump", How::Dump, "big sets and hashes have no order"),
     row("hgetall", How::Pairs, "hashes have no order"),

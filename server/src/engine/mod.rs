@@ -766,6 +766,18 @@ impl Engine {
         self.state_mut().scripts.clear();
     }
 
+    /// Tells who tracks keys by their prefix what has changed since the last time: when all is served that there
+    /// was to serve, and before the next wait (`server.c: beforeSleep`). True if there may be effects.
+    #[inline]
+    pub fn end_turn(&mut self) -> bool {
+        let state = self.state_mut();
+        let has_broadcasts = state.has_broadcasts();
+        if has_broadcasts {
+            state.broadcast();
+        }
+        has_broadcasts
+    }
+
     /// The live keys of a database, sorted.
     pub fn keys(&self, db: usize, now: UnixMicros) -> Vec<Vec<u8>> {
         let Some(keys) = self.state().dbs.get(db) else {

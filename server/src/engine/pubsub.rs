@@ -38,16 +38,44 @@ impl Space {
 #[derive(Clone, Debug, Default)]
 struct Subscriptions {
     channels: BTreeSet<Blob>,
-    patterns: BTreeSet<Blob>,
+    /// In the order in which it asked for them; the others have none in Redis.
+    patterns: Vec<Blob>,
     shards: BTreeSet<Blob>,
 }
 
 impl Subscriptions {
-    fn of(&mut self, space: Space) -> &mut BTreeSet<Blob> {
+    /// False if it was there.
+    fn insert(&mut self, space: Space, name: &[u8]) -> bool {
         match space {
-            Space::Channel => &mut self.channels,
-            Space::Pattern => &mut self.patterns,
-            Space::Shard => &mut self.shards,
+            Space::Channel => self.channels.insert(Blob::new(name)),
+            Space::Shard => self.shards.insert(Blob::new(name)),
+            Space::Pattern => {
+                let is_new = self.patterns.iter().all(|known| **known != *name);
+                if is_new {
+                    self.patterns.push(Blob::new(name));
+                }
+                is_new
+            }
+        }
+    }
+
+    /// False if it was not there.
+    fn remove(&mut self, space: Space, name: &[u8]) -> bool {
+        match space {
+            Space::Channel => self.channels.remove(name),
+            Space::Shard => self.shards.remove(name),
+            Space::Pattern => {
+                let at = self.patterns.iter().position(|known| **known == *name);
+                at.map(|at| self.patterns.remove(at)).is_some()
+            }
+        }
+    }
+
+    fn names(&self, space: Space) -> Vec<Blob> {
+        match space {
+            Space::Channel => self.channels.iter().cloned().collect(),
+            Space::Shard => self.shards.iter().cloned().collect(),
+            Space::Pattern => self.patterns.clone(),
         }
     }
 }
@@ -117,7 +145,7 @@ impl PubSub {
 
     pub(crate) fn subscribe(&mut self, conn: ConnId, space: Space, name: &[u8]) {
         let own = self.by_conn.entry(conn).or_default();
-        if own.of(space).insert(Blob::new(name)) {
+        if own.insert(space, name) {
             self.listeners(space, name).push(conn);
         }
     }
@@ -126,7 +154,7 @@ impl PubSub {
         let Some(own) = self.by_conn.get_mut(&conn) else {
             return;
         };
-        if own.of(space).remove(&Blob::new(name)) {
+        if own.remove(space, name) {
             self.forget(conn, space, name);
         }
         if self.counts(conn).is_zero() {
@@ -146,22 +174,17 @@ impl PubSub {
         }
     }
 
-    /// What a connection listens to, sorted.
+    /// What a connection listens to: patterns in the order in which it asked for them, all else sorted.
     pub(crate) fn names(&self, conn: ConnId, space: Space) -> Vec<Blob> {
-        let own = self.by_conn.get(&conn).cloned();
-        own.map_or_else(Vec::new, |mut own| {
-            std::mem::take(own.of(space)).into_iter().collect()
-        })
+        let own = self.by_conn.get(&conn);
+        own.map_or_else(Vec::new, |own| own.names(space))
     }
 
     /// Forgets a connection.
     pub(crate) fn leave(&mut self, conn: ConnId) {
         let own = self.by_conn.remove(&conn).unwrap_or_default();
-        for (space, names) in [
-            (Space::Channel, own.channels),
-            (Space::Pattern, own.patterns),
-            (Space::Shard, own.shards),
-        ] {
+        for space in [Space::Channel, Space::Pattern, Space::Shard] {
+            let names = own.names(space);
             names.iter().for_each(|name| self.forget(conn, space, name));
         }
     }

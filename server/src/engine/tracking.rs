@@ -114,6 +114,8 @@ pub(crate) struct Tracking {
     /// Readers of all keys.
     items: usize,
     prefixes: BTreeMap<Blob, Broadcast>,
+    /// Keys were noted for those who track prefixes.
+    has_broadcasts: bool,
     /// The connection whose session is out of its place.
     running: Option<(ConnId, Protocol)>,
     /// The keys of the script that runs; none outside.
@@ -257,15 +259,13 @@ impl Tracking {
         trackers.map(|tracker| tracker.conn).collect()
     }
 
-    /// Notes a changed key for those who track its prefix; false if there is nobody.
-    fn note(&mut self, key: &[u8], author: Option<ConnId>) -> bool {
-        let mut is_noted = false;
+    /// Notes a changed key for those who track its prefix.
+    fn note(&mut self, key: &[u8], author: Option<ConnId>) {
         let prefixes = self.prefixes.iter_mut();
         for (_, broadcast) in prefixes.filter(|(prefix, _)| key.starts_with(prefix)) {
             broadcast.keys.insert(Blob::new(key), author);
-            is_noted = true;
+            self.has_broadcasts = true;
         }
-        is_noted
     }
 
     fn skips(&self, conn: ConnId, author: Option<ConnId>) -> bool {
@@ -307,7 +307,7 @@ impl State {
         }
         let is_own = is_request && self.tracking.script_keys.is_none();
         let author = self.caller.filter(|_| is_own);
-        self.has_sequel |= self.tracking.note(key, author);
+        self.tracking.note(key, author);
         for conn in self.tracking.take(key) {
             if !self.tracking.skips(conn, self.caller) {
                 self.inform(conn, News::Keys(vec![Blob::new(key)]));
@@ -354,12 +354,25 @@ impl State {
         }
     }
 
-    /// The unit is over: broadcasts, and the bound of the table.
+    /// The unit is over: the bound of the table, and what went without a request.
     pub(super) fn finish_tracking(&mut self) {
         self.bound_tracking();
         if std::mem::take(&mut self.tracking.is_flushed) {
             self.inform_all();
         }
+    }
+
+    /// Whether anybody may have to be told when the turn is over.
+    #[inline]
+    pub(super) fn has_broadcasts(&self) -> bool {
+        self.tracking.has_broadcasts
+    }
+
+    /// The turn is over: who tracks prefixes is told of all that has changed in it, at once
+    /// (`tracking.c: trackingBroadcastInvalidationMessages`).
+    #[cold]
+    pub(super) fn broadcast(&mut self) {
+        self.tracking.has_broadcasts = false;
         let mut letters = Vec::new();
         for broadcast in self.tracking.prefixes.values_mut() {
             let keys = std::mem::take(&mut broadcast.keys);
@@ -490,6 +503,7 @@ mod tests {
             if let Outcome::Reply(reply) = self.engine.handle(conn, request, NOW) {
                 encode(&reply, Protocol::Resp3, &mut text);
             }
+            self.engine.end_turn();
             while let Some(effect) = self.engine.poll_effect() {
                 if let Effect::Push { conn, frame } = effect {
                     let mut text = Vec::new();

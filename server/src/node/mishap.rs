@@ -107,5 +107,6 @@ impl Node {
     pub(crate) fn resume(&mut self, shared: &Shared, now: UnixMicros) {
         self.paused = false;
         self.serve_backlog(shared, now);
+        self.end_turn(shared, now);
     }
 }

@@ -199,7 +199,9 @@ impl Shared {
         output.write(reply, protocol);
         if link.conn.get().is_some_and(is_here) {
             drop(output);
-            self.node().serve(self, link, now);
+            let mut node = self.node();
+            node.serve(self, link, now);
+            node.end_turn(self, now);
         } else {
             output.end(Ending::Close);
         }
