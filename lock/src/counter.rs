@@ -53,8 +53,8 @@ impl Counter {
     ) -> Result<Reply, NodeError> {
         let line = self.node.line(until).await?;
         let call = Call {
-            keys: self.keys.clone(),
-            args: args.to_vec(),
+            keys: &self.keys,
+            args: args.iter().map(Vec::as_slice),
         };
         self.node.run(&line, script, call, until).await
     }

@@ -90,16 +90,16 @@ impl Node {
     }
 
     /// Runs a script over `line`, by its digest, and by its text where the node does not know it.
-    pub(crate) async fn run(
+    pub(crate) async fn run<'a>(
         &self,
         line: &Arc<Line>,
         script: &Script,
-        call: Call,
+        call: Call<'a, impl Iterator<Item = &'a [u8]> + Clone>,
         until: Duration,
     ) -> Result<Reply, NodeError> {
         let command = |name: &str, script: &str| {
-            let args = || call.keys.iter().chain(&call.args);
-            let bytes = args().map(Vec::len).sum::<usize>() + name.len() + script.len();
+            let args = || call.keys.iter().map(Vec::as_slice).chain(call.args.clone());
+            let bytes = args().map(<[u8]>::len).sum::<usize>() + name.len() + script.len();
             let command = Command::with_capacity(3 + args().count(), bytes + DIGITS_MAX)
                 .arg(name)
                 .arg(script)
@@ -162,9 +162,9 @@ impl Node {
 struct NoPushes;
 
 /// What a script is called with.
-pub(crate) struct Call {
-    pub(crate) keys: Vec<Vec<u8>>,
-    pub(crate) args: Vec<Vec<u8>>,
+pub(crate) struct Call<'a, A> {
+    pub(crate) keys: &'a [Vec<u8>],
+    pub(crate) args: A,
 }
 
 fn is_noscript(error: &NodeError) -> bool {

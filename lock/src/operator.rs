@@ -85,9 +85,12 @@ impl LockManager {
             .env()
             .now()
             .saturating_add(Options::default().reply_timeout);
-        let keys = vec![key.to_vec()];
+        let call = Call {
+            keys: &[key.to_vec()],
+            args: args.iter().map(Vec::as_slice),
+        };
         let reply = match node.line(until).await {
-            Ok(line) => node.run(&line, script, Call { keys, args }, until).await,
+            Ok(line) => node.run(&line, script, call, until).await,
             Err(error) => Err(error),
         };
         reply.map_err(|error| match error.is_unknown() {

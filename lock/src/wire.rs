@@ -140,6 +140,14 @@ impl Command {
     }
 }
 
+/// From its name and its arguments.
+impl<const N: usize> From<[&[u8]; N]> for Command {
+    fn from(args: [&[u8]; N]) -> Self {
+        let command = Self::with_capacity(N, args.iter().map(|arg| arg.len()).sum());
+        args.into_iter().fold(command, Self::arg)
+    }
+}
+
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()

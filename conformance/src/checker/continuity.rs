@@ -65,6 +65,18 @@ impl Life {
     }
 }
 
+#[derive(Default)]
+struct Lives(BTreeMap<OpId, Life>);
+
+impl Lives {
+    /// A grant as it is now.
+    fn of(&mut self, grant: OpId, now: Moment) -> Option<&mut Life> {
+        let life = self.0.get_mut(&grant)?;
+        life.look(now);
+        Some(life)
+    }
+}
+
 /// The first sign of life of a grant that is over.
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -72,12 +84,11 @@ impl Life {
 )]
 fn revived(history: &Reading<'_>) -> Option<Witness> {
     let calls = history.calls();
-    let mut lives: BTreeMap<OpId, Life> = BTreeMap::new();
+    let mut lives = Lives::default();
     for (at, what) in history.iter() {
-        lives.values_mut().for_each(|life| life.look(at));
         let found = match *what {
             What::Ok { op, deadline, .. } => match calls.get(&op) {
-                Some(&(_, _, Call::Renew { grant })) => lives.get_mut(&grant).and_then(|life| {
+                Some(&(_, _, Call::Renew { grant })) => lives.of(grant, at).and_then(|life| {
                     life.named(deadline);
                     life.revived(grant, at, "a renewal of it succeeded")
                 }),
@@ -88,7 +99,7 @@ fn revived(history: &Reading<'_>) -> Option<Witness> {
                         over: None,
                         at_work: false,
                     };
-                    lives.insert(op, life);
+                    lives.0.insert(op, life);
                     None
                 }
                 _ => None,
@@ -96,14 +107,14 @@ fn revived(history: &Reading<'_>) -> Option<Witness> {
             What::Deadline {
                 grant,
                 deadline: Some(deadline),
-            } => lives.get_mut(&grant).and_then(|life| {
+            } => lives.of(grant, at).and_then(|life| {
                 let later = at.at < deadline && life.deadline.is_none_or(|last| last < deadline);
                 life.named(Some(deadline));
                 let says = || life.revived(grant, at, "it got a new deadline");
                 later.then(says).flatten()
             }),
             What::Lost { grant } => {
-                if let Some(life) = lives.get_mut(&grant) {
+                if let Some(life) = lives.of(grant, at) {
                     life.over = life.over.or(Some((at, "its holder was told of the loss")));
                 }
                 None
@@ -112,7 +123,7 @@ fn revived(history: &Reading<'_>) -> Option<Witness> {
                 call: Call::Access { grant },
                 ..
             } => {
-                if let Some(life) = lives.get_mut(&grant) {
+                if let Some(life) = lives.of(grant, at) {
                     life.at_work = life.over.is_some();
                 }
                 None
@@ -122,7 +133,7 @@ fn revived(history: &Reading<'_>) -> Option<Witness> {
                 refused: false,
                 ..
             } => lives
-                .get(&grant)
+                .of(grant, at)
                 .filter(|life| life.at_work)
                 .and_then(|life| life.revived(grant, at, "the resource was accessed under it")),
             _ => None,

@@ -90,7 +90,8 @@ fn cut_short(life: &&Life<'_>) -> bool {
 
 impl Facts<'_> {
     fn lie(&self, it: &Operation) -> Option<(Vec<OpId>, String)> {
-        let (actor, at) = (it.actor, seconds(it.ended.at));
+        let report =
+            |says: &str| format!("at {} {} was told {says}", seconds(it.ended.at), it.actor);
         if let (Call::Renew { grant }, Outcome::Ok) = (it.call, it.outcome) {
             let belief = self
                 .0
@@ -99,7 +100,7 @@ impl Facts<'_> {
                 .find(|belief| belief.grant == grant)?;
             let says = "that its lease was extended, but the lock was gone";
             let lied = self.was_gone(belief, it);
-            return lied.then(|| (vec![grant], format!("at {at} {actor} was told {says}")));
+            return lied.then(|| (vec![grant], report(says)));
         }
         if let (Call::Renew { grant }, Outcome::Fail(Refusal::Lost)) = (it.call, it.outcome) {
             let mut beliefs = self.0.beliefs().iter();
@@ -109,7 +110,7 @@ impl Facts<'_> {
             let told = belief.end == End::Lost && belief.to < it.asked;
             let asked = !told && (belief.end != End::Deadline || it.ended < belief.to);
             // By a clock of its own that was bent it may have passed.
-            let (bent, host) = ([Trouble::ClientClock], actor.host);
+            let (bent, host) = ([Trouble::ClientClock], it.actor.host);
             let (from, to) = (belief.asked.at, it.ended.at);
             let asked = asked && !self.0.troubles().any(&bent, host, from, to);
             // Of several nodes, one that granted it later than the others cannot vouch for the time before.
@@ -118,7 +119,7 @@ impl Facts<'_> {
                 Topology::Nodes(_) | Topology::Replicated { .. } => it.asked,
             };
             let lied = asked && self.stood_throughout(belief, since, it.ended);
-            return lied.then(|| (vec![grant], format!("at {at} {actor} was told {says}")));
+            return lied.then(|| (vec![grant], report(says)));
         }
         if let Call::Release { grant } = it.call {
             let belief = self
@@ -154,7 +155,7 @@ impl Facts<'_> {
                 | Outcome::Cancelled
                 | Outcome::Open => return None,
             };
-            return Some((vec![grant], format!("at {at} {actor} was told {says}")));
+            return Some((vec![grant], report(says)));
         }
         let refused = matches!(
             it.outcome,
@@ -163,7 +164,7 @@ impl Facts<'_> {
         let lied = it.call.acquires() && refused && !self.contended(it);
         lied.then(|| {
             let says = "that others hold the lock, but nobody did during the call";
-            (vec![], format!("at {at} {actor} was told {says}"))
+            (vec![], report(says))
         })
     }
 

@@ -130,6 +130,9 @@ fn failed(
         Outcome::Fail(Refusal::Other) => answers,
         Outcome::Fail(_) | Outcome::Ok | Outcome::Cancelled | Outcome::Open => false,
     };
+    if !error {
+        return false;
+    }
     let answered = operations.iter().filter(|other| {
         // What no server was asked for says nothing.
         let asked = !matches!(other.call, Call::Drop { .. } | Call::Access { .. });
@@ -141,15 +144,14 @@ fn failed(
         at.saturating_sub(history.request_timeout())
     });
     let host = it.actor.host;
-    let well = troubles.calm(host, since, it.ended.at)
+    troubles.calm(host, since, it.ended.at)
         && (waits && early || troubles.calm_everywhere(host, since, it.ended.at))
         // A grant may stand on a bare majority, of which none must have forgotten it.
         && it.call.of_grant().is_none_or(|grant| {
             let taken = operations.iter().find(|other| other.op == grant);
             let since = taken.map_or(Duration::ZERO, |it| it.asked.at);
             troubles.calm_everywhere(host, since, it.ended.at)
-        });
-    error && well
+        })
 }
 
 /// Whether an extension ended in an error although every server was heard, and so many of them had nothing left of a grant that

@@ -356,7 +356,7 @@ struct Slot {
     place: Place,
     /// Stable from run to run: place and number within the place.
     name: u64,
-    future: tokio::task::coop::Unconstrained<Task>,
+    future: Task,
     handle: Arc<TaskWaker>,
     waker: Waker,
     /// Wake-ups at `wakes_at`, so that a draw can name its purpose by time.
@@ -395,15 +395,16 @@ impl Scheduler {
 
     /// Runs until [`Spawner::stop`], telling `on_step` of each step. For real time: whoever waits for sockets and timers of tokio's is woken by those.
     pub(crate) async fn run(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Ran {
-        std::future::poll_fn(|cx| match self.turns(cx, STEPS_PER_TURN, &mut on_step) {
+        let turns = std::future::poll_fn(|cx| match self.turns(cx, STEPS_PER_TURN, &mut on_step) {
             Rest::Over(ran) => Poll::Ready(ran),
             Rest::Busy => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
             Rest::Still => Poll::Pending,
-        })
-        .await
+        });
+        // One task may not use up what tokio lets the root do in one go: that is for all of them.
+        tokio::task::coop::unconstrained(turns).await
     }
 
     /// The same in virtual time, which passes when nobody can run. Nobody else can wake anybody: when nothing is
@@ -519,7 +520,7 @@ impl Scheduler {
         let mut slot = Slot {
             place,
             name,
-            future: tokio::task::coop::unconstrained(task),
+            future: task,
             waker: Waker::from(Arc::clone(&handle)),
             handle,
             wakes: 0,
@@ -563,7 +564,7 @@ impl Scheduler {
         let mut cx = Context::from_waker(&slot.waker);
         let future = &mut slot.future;
         PLAYING.set(matches!(place, Place::Client(_)));
-        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(future).poll(&mut cx)));
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut cx)));
         PLAYING.set(false);
         match polled {
             Ok(Poll::Pending) => {}

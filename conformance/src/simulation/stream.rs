@@ -141,7 +141,7 @@ impl LinkPlan {
             let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
             pipes.retain(|pipe| pipe.strong_count() > 0);
             for pipe in pipes.iter().filter_map(Weak::upgrade) {
-                lock(&pipe).wake_link();
+                lock(&pipe).link.ring();
             }
         }
     }
@@ -204,6 +204,9 @@ impl LinkPlan {
 
     /// The cut that a message sent now runs into, with the end of its span.
     fn cut(&self, direction: Direction, now: Duration) -> Option<(Lost, Duration)> {
+        if self.cuts.is_empty() {
+            return None;
+        }
         let mut struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
         let hits = |lost| matches!(lost, Lost::Reply) == matches!(direction, Direction::Replies);
         let at = (0..self.cuts.len()).find(|&at| {
@@ -234,8 +237,33 @@ struct Pipe {
     /// The client will read no more than what has arrived.
     ended: Option<Ended>,
     client_gone: bool,
-    reader: Option<Waker>,
-    link: Option<Waker>,
+    reader: Ear,
+    link: Ear,
+}
+
+/// Who waits for a change of a pipe. It keeps the waker, so that to wait once more need not clone it.
+#[derive(Default)]
+struct Ear {
+    waker: Option<Waker>,
+    listens: bool,
+}
+
+impl Ear {
+    fn listen(&mut self, cx: &Context<'_>) {
+        match &mut self.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => self.waker = Some(cx.waker().clone()),
+        }
+        self.listens = true;
+    }
+
+    fn ring(&mut self) {
+        if std::mem::take(&mut self.listens)
+            && let Some(waker) = &self.waker
+        {
+            waker.wake_by_ref();
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -245,17 +273,9 @@ enum Ended {
 }
 
 impl Pipe {
-    fn wake_link(&mut self) {
-        if let Some(link) = self.link.take() {
-            link.wake();
-        }
-    }
-
     fn end(&mut self, how: Ended) {
         self.ended = self.ended.or(Some(how));
-        if let Some(reader) = self.reader.take() {
-            reader.wake();
-        }
+        self.reader.ring();
     }
 }
 
@@ -294,7 +314,7 @@ impl AsyncRead for ClientEnd {
             Some(Ended::Closed) => Poll::Ready(Ok(())),
             Some(Ended::Reset) => Poll::Ready(Err(reset())),
             None => {
-                pipe.reader = Some(cx.waker().clone());
+                pipe.reader.listen(cx);
                 Poll::Pending
             }
         }
@@ -312,7 +332,7 @@ impl AsyncWrite for ClientEnd {
             return Poll::Ready(Err(reset()));
         }
         pipe.sent.push(bytes.to_vec());
-        pipe.wake_link();
+        pipe.link.ring();
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -323,7 +343,7 @@ impl AsyncWrite for ClientEnd {
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut pipe = lock(&self.0);
         pipe.client_gone = true;
-        pipe.wake_link();
+        pipe.link.ring();
         Poll::Ready(Ok(()))
     }
 }
@@ -333,7 +353,7 @@ impl Drop for ClientEnd {
         self.1.ends.fetch_sub(1, Ordering::Relaxed);
         let mut pipe = lock(&self.0);
         pipe.client_gone = true;
-        pipe.wake_link();
+        pipe.link.ring();
     }
 }
 
@@ -393,6 +413,8 @@ pub(crate) struct Link {
     bell: Option<(Arc<Bell>, Waker)>,
     /// Wakes it when the next message is due.
     timer: Option<(Duration, Sleep)>,
+    /// Empty between looks, kept for its room.
+    sent: Vec<Vec<u8>>,
     /// What is read at once.
     chunk: Vec<u8>,
 }
@@ -427,6 +449,7 @@ impl Link {
             hang_up: false,
             bell: None,
             timer: None,
+            sent: Vec::new(),
             chunk: vec![0; CHUNK],
         };
         (end, link)
@@ -483,17 +506,25 @@ impl Link {
     }
 
     /// Takes what the client has written since the last look.
-    fn collect(&mut self, now: Duration) {
-        let sent = {
+    fn collect(&mut self, cx: &Context<'_>, now: Duration) {
+        let mut sent = std::mem::take(&mut self.sent);
+        {
             let mut pipe = lock(&self.pipe);
+            pipe.link.listen(cx);
             self.hang_up |= pipe.client_gone;
-            std::mem::take(&mut pipe.sent)
-        };
+            std::mem::swap(&mut pipe.sent, &mut sent);
+        }
         if self.plan.forgotten.load(Ordering::Relaxed) {
             self.requests.clear();
             self.hang_up = true;
             return;
         }
+        self.send(sent.drain(..), now);
+        self.sent = sent;
+    }
+
+    /// Sends what the client has written on its way.
+    fn send(&mut self, sent: impl Iterator<Item = Vec<u8>>, now: Duration) {
         for bytes in sent {
             match self.plan.cut(Direction::Requests, now) {
                 Some((Lost::Late, until)) => {
@@ -605,9 +636,7 @@ impl Link {
             self.recorder.arrived(message.name);
             self.replies.pop_front();
         }
-        if let Some(reader) = pipe.reader.take() {
-            reader.wake();
-        }
+        pipe.reader.ring();
     }
 
     fn sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -629,6 +658,9 @@ impl Link {
     /// Tells the plan how many messages are under way.
     fn count(&mut self, now: usize) {
         let before = std::mem::replace(&mut self.under_way, now);
+        if now == before {
+            return;
+        }
         self.plan.under_way.fetch_add(now, Ordering::Relaxed);
         self.plan.under_way.fetch_sub(before, Ordering::Relaxed);
     }
@@ -646,19 +678,9 @@ impl Future for Link {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let link = self.get_mut();
         loop {
-            {
-                let mut pipe = lock(&link.pipe);
-                if !pipe
-                    .link
-                    .as_ref()
-                    .is_some_and(|waker| waker.will_wake(cx.waker()))
-                {
-                    pipe.link = Some(cx.waker().clone());
-                }
-            }
             let now = link.recorder.now();
             link.let_go(now);
-            link.collect(now);
+            link.collect(cx, now);
             let open = link.exchange(cx, now);
             link.hand_over(now);
             if link.hang_up && link.requests.is_empty() {

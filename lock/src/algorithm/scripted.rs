@@ -58,11 +58,15 @@ pub(crate) struct Scheme {
 }
 
 impl Scheme {
-    fn call(&self, token: &Token, number: u64) -> Call {
-        let args = [token.as_bytes().to_vec(), number.to_string().into_bytes()];
+    fn call<'a>(
+        &'a self,
+        token: &'a Token,
+        number: &'a str,
+    ) -> Call<'a, impl Iterator<Item = &'a [u8]> + Clone> {
+        let args = [token.as_bytes(), number.as_bytes()].into_iter();
         Call {
-            keys: self.keys.clone(),
-            args: args.into_iter().chain(self.args.clone()).collect(),
+            keys: &self.keys,
+            args: args.chain(self.args.iter().map(Vec::as_slice)),
         }
     }
 }
@@ -149,9 +153,8 @@ impl Scripted {
     }
 
     async fn release_over(&self, line: &Arc<Line>, until: Duration) -> Result<bool, NodeError> {
-        let call = self.scheme.call(&self.token, self.rest_ms());
-        let reply = self.node.run(line, self.scheme.release, call, until).await;
-        let removed = flag(reply?)?;
+        let release = self.scheme.release;
+        let removed = flag(self.run(line, release, self.rest_ms(), until).await?)?;
         let mut traces = self.traces();
         (traces.stands, traces.waits) = (false, false);
         traces.is_over(line);
@@ -166,8 +169,19 @@ impl Scripted {
         until: Duration,
     ) -> Result<bool, NodeError> {
         let line = self.node.line(until).await?;
-        let call = self.scheme.call(&self.token, number);
-        flag(self.node.run(&line, script, call, until).await?)
+        flag(self.run(&line, script, number, until).await?)
+    }
+
+    async fn run(
+        &self,
+        line: &Arc<Line>,
+        script: &Script,
+        number: u64,
+        until: Duration,
+    ) -> Result<Reply, NodeError> {
+        let number = number.to_string();
+        let call = self.scheme.call(&self.token, &number);
+        self.node.run(line, script, call, until).await
     }
 
     /// The limit for one request among several.
@@ -217,13 +231,12 @@ impl Claim for Scripted {
             let scheme = &*self.scheme;
             let sent = self.node.env().now();
             let reply = if repeated || !scheme.begins_with_set {
-                let call = scheme.call(&self.token, lease.ttl_ms());
-                self.node.run(&line, scheme.acquire, call, until).await
+                self.run(&line, scheme.acquire, lease.ttl_ms(), until).await
             } else {
-                let command = Command::new("SET")
-                    .arg(self.key())
-                    .arg(self.token.as_bytes());
-                let command = command.arg("NX").arg("PX").arg(lease.ttl_ms().to_string());
+                let ttl_ms = lease.ttl_ms().to_string();
+                let [key, token] = [self.key(), self.token.as_bytes()];
+                let args: [&[u8]; 6] = [b"SET", key, token, b"NX", b"PX", ttl_ms.as_bytes()];
+                let command = Command::from(args);
                 self.node.call(&line, command, until).await
             };
             let (attempt, fence) = read(reply, sent);
@@ -256,10 +269,9 @@ impl Claim for Scripted {
                 let mut traces = self.traces();
                 traces.longest_lease = traces.longest_lease.max(lease.ttl());
             }
-            let call = self.scheme.call(&self.token, lease.ttl_ms());
+            let (extend, ttl_ms) = (self.scheme.extend, lease.ttl_ms());
             let sent = self.node.env().now();
-            let reply = self.node.run(&line, self.scheme.extend, call, until).await;
-            let extended = flag(reply?)?;
+            let extended = flag(self.run(&line, extend, ttl_ms, until).await?)?;
             // It proves no acquire to be over: it may have been sent before that.
             self.traces().stands &= extended;
             Ok(extended.then_some(sent))

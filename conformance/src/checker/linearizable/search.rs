@@ -46,7 +46,7 @@ pub(super) fn search<M: Model>(model: &M, spans: &[Span], steps_max: u32) -> Out
     debug_assert!(spans.is_sorted_by_key(|span| span.from));
     let mut taken = Taken::new(spans.len());
     let certain = spans.iter().filter(|span| span.to.is_some()).count();
-    let mut seen = HashSet::new();
+    let mut led_nowhere = HashSet::new();
     let mut steps = 0;
     let mut path = vec![Frame::at(model.start(), &taken, spans)];
     let mut farthest = (0, model.start(), path[0].next_end(spans));
@@ -55,6 +55,7 @@ pub(super) fn search<M: Model>(model: &M, spans: &[Span], steps_max: u32) -> Out
             return Outcome::Explained;
         }
         let Some(op) = frame.choices.pop() else {
+            led_nowhere.insert(taken.key());
             if let Some(op) = path.pop().and_then(|frame| frame.came_by) {
                 taken.give_back(op, spans);
             }
@@ -68,7 +69,8 @@ pub(super) fn search<M: Model>(model: &M, spans: &[Span], steps_max: u32) -> Out
             continue;
         };
         taken.take(op, spans);
-        if seen.insert(taken.key()) {
+        // Most searches never turn back, and remember nothing.
+        if led_nowhere.is_empty() || !led_nowhere.contains(&taken.key()) {
             let mut next = Frame::at(state, &taken, spans);
             next.came_by = Some(op);
             if taken.certain > farthest.0 {
