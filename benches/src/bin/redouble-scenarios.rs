@@ -61,13 +61,16 @@ fn run(cli: &Cli) -> Result<bool> {
             (grants, steps) = (pace.grants, pace.steps);
         }
         let rate = median(&rates);
-        enough &= rate >= shape.per_second_min;
+        enough &= shape.per_second_min.is_none_or(|min| rate >= min);
         let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let highest = rates.iter().copied().fold(0.0, f64::max);
+        let target = shape
+            .per_second_min
+            .map_or_else(|| "-".to_owned(), |min| format!("{min:.0}"));
         writeln!(
             out,
-            "| {} | {rate:.0} | {lowest:.0} | {highest:.0} | {grants:.0} | {steps:.0} | {:.0} |",
-            shape.title, shape.per_second_min
+            "| {} | {rate:.0} | {lowest:.0} | {highest:.0} | {grants:.0} | {steps:.0} | {target} |",
+            shape.title
         )?;
         out.flush()?;
     }
