@@ -84,6 +84,13 @@ pub const KNOWN: &[Known] = &[
         is_seen_in_a_transcript: false,
     },
     Known {
+        name: "nodes",
+        reason: "how the elements of a long list are spread over nodes, which DUMP, MEMORY USAGE and DEBUG OBJECT show, \
+                 is that of one filled from its head to its tail with list-max-listpack-size as it is now; Redis \
+                 keeps the nodes that came about",
+        is_seen_in_a_transcript: true,
+    },
+    Known {
         name: "cursor",
         reason: "a SCAN cursor is a position of the double's own: where an iteration pauses, and the order of \
                  what it finds, are not Redis's; that it finds every key is",
