@@ -27,7 +27,7 @@ decides is compared more loosely; `redouble-check commands --list` says how, and
 A sequence that differs is shortened to the few requests that it takes, and shown like this:
 
   seed 17, seen in 3 sequences; 2 requests:
-  > SET s1 v          sent by the first connection (2> would be the second)
+  > SET s1 v          sent by the first connection (2>: the second; +>: with its next request)
   < +OK               what both answer
   > GET s1
   < $1                what Redis answers to the last request

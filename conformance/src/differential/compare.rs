@@ -440,6 +440,7 @@ mod tests {
             let step = Step {
                 connection: 1,
                 request: words.collect(),
+                is_held: false,
             };
             let sent = |reply: &str| {
                 vec![Output {

@@ -51,7 +51,11 @@ pub fn transcript(played: &Played) -> String {
     for (step, outputs) in &played.steps {
         let words: Vec<String> = step.request.iter().map(|arg| quoted(arg)).collect();
         let is_answered = outputs.iter().any(|it| it.connection == step.connection);
-        let sign = if is_answered { ">" } else { ">>" };
+        let sign = match (step.is_held, is_answered) {
+            (true, _) => "+>",
+            (false, true) => ">",
+            (false, false) => ">>",
+        };
         let prefix = prefix(step.connection);
         let _infallible = writeln!(text, "{prefix}{sign} {}", words.join(" "));
         write_outputs(outputs, '<', &mut text);
@@ -113,7 +117,7 @@ pub fn parse_corpus(text: &str) -> Option<Vec<Played>> {
         };
         let line = &line[digits..];
         let (sign, rest) = line.split_once(' ').unwrap_or((line, ""));
-        if matches!(sign, ">" | ">>" | "~>") {
+        if matches!(sign, ">" | ">>" | "~>" | "+>") {
             if recorded.is_empty() {
                 recorded.push(Played {
                     seed: 0,
@@ -125,6 +129,7 @@ pub fn parse_corpus(text: &str) -> Option<Vec<Played>> {
             let step = Step {
                 connection,
                 request: split(rest)?,
+                is_held: sign == "+>",
             };
             recorded.last_mut()?.steps.push((step, Vec::new()));
             continue;
@@ -204,6 +209,7 @@ mod tests {
         let step = |at: usize| Step {
             connection: 1 + (at % 2) as u32,
             request: vec![b"SET".to_vec(), args[at % args.len()].to_vec()],
+            is_held: at.is_multiple_of(3),
         };
         let recorded = [3, 4].map(|seed| Played {
             seed,

@@ -16,6 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Connections of one sequence at most, as many as are alive at a time.
 const CONNECTIONS_MAX: usize = 3;
 
+/// How many sequences of a hundred have requests that go out together, and how many requests of a hundred
+/// wait there for the next one.
+const BATCHES: usize = 40;
+const HELD: usize = 40;
+
 /// What shows the events of all keys, the connection's own ones among its replies.
 const LISTEN: [&str; 2] = [
     "CONFIG SET notify-keyspace-events KEA",
@@ -229,7 +234,8 @@ impl<'a, 'g> Draw<'a, 'g> {
         }
     }
 
-    fn into_drawn(self, seed: u64) -> Drawn {
+    fn into_drawn(mut self, seed: u64) -> Drawn {
+        self.batch(seed);
         Drawn {
             sequence: Sequence {
                 seed,
@@ -237,6 +243,25 @@ impl<'a, 'g> Draw<'a, 'g> {
             },
             features: self.features,
             mistakes: self.mistakes,
+        }
+    }
+
+    /// Lets some requests go out together with the next one of their connection.
+    fn batch(&mut self, seed: u64) {
+        let mut source = Source(Rng::for_component(seed, "batches"));
+        if !source.percent(BATCHES) {
+            return;
+        }
+        // Whether the next request of a connection may share its write.
+        let mut next: BTreeMap<u32, bool> = BTreeMap::new();
+        for step in self.steps.iter_mut().rev() {
+            let name = step.request.first().map(|name| name.to_ascii_lowercase());
+            let name = name.unwrap_or_default();
+            // How many replies these have, or where those of a transaction stand, is not known beforehand.
+            let is_single = !name.ends_with(b"unsubscribe");
+            let may_share = next.insert(step.connection, is_single) == Some(true);
+            let waits = source.percent(HELD);
+            step.is_held = waits && may_share && is_single && name != b"exec";
         }
     }
 
@@ -299,6 +324,7 @@ impl<'a, 'g> Draw<'a, 'g> {
         self.steps.push(Step {
             connection,
             request,
+            is_held: false,
         });
         self.features.push(std::mem::take(&mut self.used));
     }
@@ -398,6 +424,26 @@ mod tests {
             tables.push(real.table().clone());
         }
         tables
+    }
+
+    #[test]
+    fn some_requests_wait_for_the_next_one_and_none_for_ever() {
+        let double = Peer::double().expect("a double");
+        let generator = Generator::new(double.table(), "");
+        let (mut held, mut all) = (0, 0);
+        for seed in 0..100 {
+            let steps = generator.sequence(seed, 40).sequence.steps;
+            for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.is_held) {
+                let mut later = steps[at + 1..].iter();
+                assert!(
+                    later.any(|it| it.connection == step.connection),
+                    "seed {seed}"
+                );
+                held += 1;
+            }
+            all += steps.len();
+        }
+        assert!(held * 10 > all && held * 4 < all, "{held} of {all}");
     }
 
     /// What the double lacks is drawn well enough for the day when it has it.

@@ -3,7 +3,7 @@
 //! Two kinds of cases. *Transcripts* are written by hand, one case per file under `transcripts/`;
 //! their `<` lines were recorded from a real server, so they also judge the double where there is
 //! none. *Sequences* are generated from a seed and the double's own command table; their recorded
-//! replies are under `golden/`. Every difference is either a defect or a row of [`KNOWN`] or
+//! replies are under `golden/`; some requests of theirs go out in one write with the next one. Every difference is either a defect or a row of [`KNOWN`] or
 //! [`LENIENT`].
 //!
 //! ```text

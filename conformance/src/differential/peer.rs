@@ -6,7 +6,7 @@
 use super::{
     frame::reply_len,
     run::{Target, Wire},
-    sequence::{Output, Request},
+    sequence::{Output, Request, Step},
     table::{Row, Table},
     transcript::multibulk,
     values::SETTINGS,
@@ -79,7 +79,8 @@ struct InProcessPeer {
 struct SocketPeer {
     target: Target,
     control: Wire,
-    wires: BTreeMap<u32, (Wire, usize)>,
+    /// With the requests that have no reply yet, and what waits for the next one.
+    wires: BTreeMap<u32, (Wire, usize, Vec<u8>)>,
 }
 
 impl Peer {
@@ -174,12 +175,12 @@ impl Peer {
         }
     }
 
-    /// Sends a request and waits until nothing more can come of it.
-    pub(super) fn play(&mut self, connection: u32, request: &Request) -> io::Result<Vec<Output>> {
-        let may_wait = self.table.row(request).is_some_and(Row::waits);
+    /// Sends a request, with those that were held for it, and waits until nothing more can come of it.
+    pub(super) fn play(&mut self, step: &Step) -> io::Result<Vec<Output>> {
+        let may_wait = self.table.row(&step.request).is_some_and(Row::waits);
         match &mut self.server {
-            Kind::Double(peer) => peer.play(connection, request),
-            Kind::Real(peer) => peer.play(connection, request, may_wait),
+            Kind::Double(peer) => Ok(peer.play(step)),
+            Kind::Real(peer) => peer.play(step, may_wait),
         }
     }
 }
@@ -195,14 +196,21 @@ impl std::fmt::Debug for Peer {
 }
 
 impl InProcessPeer {
-    fn play(&mut self, connection: u32, request: &Request) -> io::Result<Vec<Output>> {
+    fn play(&mut self, step: &Step) -> Vec<Output> {
+        let (connection, request) = (step.connection, &step.request);
         let server = &self.server;
         let pipe = self
             .pipes
             .entry(connection)
             .or_insert_with(|| Pipe::open(server));
         let executed = self.defect.and_then(|it| (it.executes)(request));
-        pipe.send(executed.as_ref().unwrap_or(request));
+        let executed = executed.as_ref().unwrap_or(request);
+        pipe.held.extend(multibulk(executed));
+        if step.is_held {
+            return Vec::new();
+        }
+        let held = std::mem::take(&mut pipe.held);
+        pipe.write(&held);
         // A request behind one that waited is served in a turn of its own.
         server.clock().advance(Duration::ZERO);
         let mut outputs = Vec::new();
@@ -217,25 +225,25 @@ impl InProcessPeer {
         {
             own.reply = sent;
         }
-        Ok(outputs)
+        outputs
     }
 }
 
 impl SocketPeer {
-    fn play(
-        &mut self,
-        connection: u32,
-        request: &Request,
-        may_wait: bool,
-    ) -> io::Result<Vec<Output>> {
+    fn play(&mut self, step: &Step, may_wait: bool) -> io::Result<Vec<Output>> {
+        let (connection, request) = (step.connection, &step.request);
         if !self.wires.contains_key(&connection) {
             let wire = Wire::open(&self.target)?;
-            self.wires.insert(connection, (wire, 0));
+            self.wires.insert(connection, (wire, 0, Vec::new()));
         }
         let mut outputs = Vec::new();
-        if let Some((wire, open)) = self.wires.get_mut(&connection) {
-            wire.send(&multibulk(request))?;
+        if let Some((wire, open, held)) = self.wires.get_mut(&connection) {
+            held.extend(multibulk(request));
             *open += 1;
+            if step.is_held {
+                return Ok(outputs);
+            }
+            wire.send(&std::mem::take(held))?;
             if !may_wait && *open == 1 {
                 // Events of its own request may come before the reply.
                 while let Some(reply) = wire.reply(REPLY_MAX)? {
@@ -253,7 +261,7 @@ impl SocketPeer {
         if self.wires.len() > 1 || outputs.is_empty() {
             self.fence()?;
         }
-        for (number, (wire, open)) in &mut self.wires {
+        for (number, (wire, open, _)) in &mut self.wires {
             let replies = wire.at_hand()?;
             let answered = replies.iter().filter(|reply| !is_push(reply)).count();
             *open = open.saturating_sub(answered);
@@ -299,6 +307,8 @@ fn own_first(connection: u32, outputs: &mut [Output]) {
 struct Pipe {
     stream: InProcess,
     read: Vec<u8>,
+    /// What waits for the next request.
+    held: Vec<u8>,
 }
 
 impl Pipe {
@@ -306,12 +316,12 @@ impl Pipe {
         Self {
             stream: server.connect(),
             read: Vec::new(),
+            held: Vec::new(),
         }
     }
 
-    fn send(&mut self, request: &[Vec<u8>]) {
-        let bytes = multibulk(request);
-        let mut rest = &bytes[..];
+    fn write(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
         let mut context = Context::from_waker(Waker::noop());
         while !rest.is_empty() {
             match Pin::new(&mut self.stream).poll_write(&mut context, rest) {
@@ -338,7 +348,7 @@ impl Pipe {
     }
 
     fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
-        self.send(request);
+        self.write(&multibulk(request));
         let missing = || io::Error::other("the double does not answer");
         self.replies().pop().ok_or_else(missing)
     }
