@@ -35,6 +35,9 @@ impl Mistake {
     ];
 }
 
+/// Milliseconds that a sequence may take, and more.
+const SOON_MAX: u64 = 10_000;
+
 impl Draw<'_, '_> {
     /// Makes a mistake in a request if one fits; whether one was made.
     pub(super) fn make_mistake(&mut self, row: &Row, request: &mut Vec<String>) -> bool {
@@ -49,6 +52,9 @@ impl Draw<'_, '_> {
             _ => Mistake::Odd,
         };
         let waits = row.waits();
+        // A small number in the place of a time would make a key end while the sequence is played.
+        let is_soon = |word: &String| word.parse().is_ok_and(|n: u64| (1..SOON_MAX).contains(&n));
+        let may_end = takes_a_time(row) && request[words..].iter().any(is_soon);
         let fits = match mistake {
             // Without a name it would tell of all there are, without a number of random ones.
             Mistake::Missing => values > 0 && !is_whole(row),
@@ -56,7 +62,7 @@ impl Draw<'_, '_> {
             // With a number where none was, what would wait for ever waits for a while.
             Mistake::Conflict => !waits,
             Mistake::Odd | Mistake::WrongType => !waits && values > 0,
-            Mistake::Swapped => !waits && values > 1,
+            Mistake::Swapped => !waits && values > 1 && !may_end,
         };
         if !fits {
             return false;
@@ -88,4 +94,10 @@ impl Draw<'_, '_> {
         self.made(mistake);
         true
     }
+}
+
+/// Whether one of its arguments is a time to live.
+fn takes_a_time(row: &Row) -> bool {
+    let mut names = row.each_argument().into_iter().map(|it| &*it.name);
+    names.any(|name| matches!(name, "seconds" | "milliseconds" | "ttl"))
 }
