@@ -1,9 +1,10 @@
 //! What DUMP gives of a set or a hash that is a table: the same members stand in it in an order of
 //! chance, so it is compared member by member.
 
-/// Sets and hashes that are tables, as the first byte of what DUMP gives says.
+/// Sets and hashes that are tables, and lists, as the first byte of what DUMP gives says.
 const SET: u8 = 2;
 const HASH: u8 = 4;
+const LIST: u8 = 18;
 /// The version and the checksum at the end.
 const FOOTER_LEN: usize = 10;
 const VERSION_LEN: usize = 2;
@@ -15,6 +16,11 @@ type Parts<'a> = (&'a [u8], Vec<&'a [u8]>, &'a [u8]);
 /// checksum, which depends on it.
 pub(super) fn same(real: &[u8], double: &[u8]) -> bool {
     real == double || members(real).is_some_and(|it| Some(it) == members(double))
+}
+
+/// Whether both are lists, in nodes.
+pub(super) fn are_lists(real: &[u8], double: &[u8]) -> bool {
+    [real, double].iter().all(|it| it.first() == Some(&LIST))
 }
 
 fn members(dump: &[u8]) -> Option<Parts<'_>> {
@@ -97,8 +103,10 @@ mod tests {
         ));
         let (x, y): (&[u8], &[u8]) = (b"\x01x", b"\xc1\x00\x10");
         assert!(same(&dump(SET, 2, &[x, y], 1), &dump(SET, 2, &[y, x], 2)));
-        // A list.
-        assert!(!same(&dump(18, 2, &[x, y], 1), &dump(18, 2, &[y, x], 2)));
+        // A list has one too; its nodes are another matter.
+        let lists = [[x, y], [y, x]].map(|members| dump(LIST, 2, &members, 1));
+        assert!(!same(&lists[0], &lists[1]) && are_lists(&lists[0], &lists[1]));
+        assert!(!are_lists(&lists[0], &hash) && !are_lists(&[], &lists[1]));
         assert!(!same(&hash, &hash[..hash.len() - 1]));
         for end in 0..hash.len() {
             assert!(!same(&hash[..end], &[]) || end == 0);

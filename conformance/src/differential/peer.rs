@@ -39,6 +39,8 @@ const RESETS: &[&[&str]] = &[
 pub struct Peer {
     server: Kind,
     table: Table,
+    /// What goes out with the next request of each connection.
+    held: BTreeMap<u32, Vec<Request>>,
 }
 
 /// A defect to plant in a double, to see that it is found.
@@ -79,8 +81,8 @@ struct InProcessPeer {
 struct SocketPeer {
     target: Target,
     control: Wire,
-    /// With the requests that have no reply yet, and what waits for the next one.
-    wires: BTreeMap<u32, (Wire, usize, Vec<u8>)>,
+    /// With how many requests that have no reply yet.
+    wires: BTreeMap<u32, (Wire, usize)>,
 }
 
 impl Peer {
@@ -111,7 +113,11 @@ impl Peer {
             pipes: BTreeMap::new(),
             defect,
         }));
-        Ok(Self { server, table })
+        Ok(Self {
+            server,
+            table,
+            held: BTreeMap::new(),
+        })
     }
 
     /// A fresh real server, on the wall clock.
@@ -130,7 +136,11 @@ impl Peer {
             target,
             wires: BTreeMap::new(),
         }));
-        Ok(Self { server, table })
+        Ok(Self {
+            server,
+            table,
+            held: BTreeMap::new(),
+        })
     }
 
     /// Its command table.
@@ -142,6 +152,7 @@ impl Peer {
     /// since the Unix epoch. Only a double can be told.
     pub(super) fn begin(&mut self, at_ms: Option<i64>) -> io::Result<i64> {
         let at_ms = at_ms.unwrap_or_else(wall_clock_ms);
+        self.held.clear();
         match &mut self.server {
             Kind::Double(peer) => {
                 peer.pipes.clear();
@@ -177,10 +188,17 @@ impl Peer {
 
     /// Sends a request, with those that were held for it, and waits until nothing more can come of it.
     pub(super) fn play(&mut self, step: &Step) -> io::Result<Vec<Output>> {
-        let may_wait = self.table.row(&step.request).is_some_and(Row::waits);
+        let held = self.held.entry(step.connection).or_default();
+        held.push(step.request.clone());
+        if step.is_held {
+            return Ok(Vec::new());
+        }
+        let batch = std::mem::take(held);
+        let mut rows = batch.iter().filter_map(|request| self.table.row(request));
+        let may_wait = rows.any(Row::waits);
         match &mut self.server {
-            Kind::Double(peer) => Ok(peer.play(step)),
-            Kind::Real(peer) => peer.play(step, may_wait),
+            Kind::Double(peer) => Ok(peer.play(step.connection, &batch)),
+            Kind::Real(peer) => peer.play(step.connection, &batch, may_wait),
         }
     }
 }
@@ -196,21 +214,18 @@ impl std::fmt::Debug for Peer {
 }
 
 impl InProcessPeer {
-    fn play(&mut self, step: &Step) -> Vec<Output> {
-        let (connection, request) = (step.connection, &step.request);
+    fn play(&mut self, connection: u32, batch: &[Request]) -> Vec<Output> {
+        let defect = self.defect;
         let server = &self.server;
         let pipe = self
             .pipes
             .entry(connection)
             .or_insert_with(|| Pipe::open(server));
-        let executed = self.defect.and_then(|it| (it.executes)(request));
-        let executed = executed.as_ref().unwrap_or(request);
-        pipe.held.extend(multibulk(executed));
-        if step.is_held {
-            return Vec::new();
-        }
-        let held = std::mem::take(&mut pipe.held);
-        pipe.write(&held);
+        let executed = batch.iter().flat_map(|request| {
+            let other = defect.and_then(|it| (it.executes)(request));
+            multibulk(other.as_ref().unwrap_or(request))
+        });
+        pipe.write(&executed.collect::<Vec<u8>>());
         // A request behind one that waited is served in a turn of its own.
         server.clock().advance(Duration::ZERO);
         let mut outputs = Vec::new();
@@ -218,36 +233,35 @@ impl InProcessPeer {
             gather(*number, pipe.replies(), &mut outputs);
         }
         own_first(connection, &mut outputs);
-        if let Some(defect) = self.defect
-            && let Some(own) = outputs.first_mut()
-            && own.connection == connection
-            && let Some(sent) = (defect.sends)(request, &own.reply)
-        {
-            own.reply = sent;
+        let own = outputs.iter_mut().filter(|it| it.connection == connection);
+        for (own, request) in own.zip(batch) {
+            let sent = defect.and_then(|it| (it.sends)(request, &own.reply));
+            own.reply = sent.unwrap_or_else(|| std::mem::take(&mut own.reply));
         }
         outputs
     }
 }
 
 impl SocketPeer {
-    fn play(&mut self, step: &Step, may_wait: bool) -> io::Result<Vec<Output>> {
-        let (connection, request) = (step.connection, &step.request);
+    fn play(
+        &mut self,
+        connection: u32,
+        batch: &[Request],
+        may_wait: bool,
+    ) -> io::Result<Vec<Output>> {
         if !self.wires.contains_key(&connection) {
             let wire = Wire::open(&self.target)?;
-            self.wires.insert(connection, (wire, 0, Vec::new()));
+            self.wires.insert(connection, (wire, 0));
         }
         let mut outputs = Vec::new();
-        if let Some((wire, open, held)) = self.wires.get_mut(&connection) {
-            held.extend(multibulk(request));
-            *open += 1;
-            if step.is_held {
-                return Ok(outputs);
-            }
-            wire.send(&std::mem::take(held))?;
+        if let Some((wire, open)) = self.wires.get_mut(&connection) {
+            let bytes = batch.iter().flat_map(|request| multibulk(request));
+            wire.send(&bytes.collect::<Vec<u8>>())?;
+            *open += batch.len();
             if !may_wait && *open == 1 {
                 // Events of its own request may come before the reply.
                 while let Some(reply) = wire.reply(REPLY_MAX)? {
-                    let is_event = is_push(&reply) && !is_listening(request);
+                    let is_event = is_push(&reply) && !batch.iter().any(is_listening);
                     gather(connection, vec![reply], &mut outputs);
                     if !is_event {
                         break;
@@ -261,7 +275,7 @@ impl SocketPeer {
         if self.wires.len() > 1 || outputs.is_empty() {
             self.fence()?;
         }
-        for (number, (wire, open, _)) in &mut self.wires {
+        for (number, (wire, open)) in &mut self.wires {
             let replies = wire.at_hand()?;
             let answered = replies.iter().filter(|reply| !is_push(reply)).count();
             *open = open.saturating_sub(answered);
@@ -307,8 +321,6 @@ fn own_first(connection: u32, outputs: &mut [Output]) {
 struct Pipe {
     stream: InProcess,
     read: Vec<u8>,
-    /// What waits for the next request.
-    held: Vec<u8>,
 }
 
 impl Pipe {
@@ -316,7 +328,6 @@ impl Pipe {
         Self {
             stream: server.connect(),
             read: Vec::new(),
-            held: Vec::new(),
         }
     }
 

@@ -254,7 +254,10 @@ mod tests {
 
     #[test]
     fn what_fails_gets_short() {
-        let steps = (0..60).map(|n| step(&format!("SET k{n} v")));
+        let steps = (0..60).map(|n| Step {
+            is_held: n == 17,
+            ..step(&format!("SET k{n} v"))
+        });
         let sequence = Sequence {
             seed: 0,
             steps: steps.collect(),
