@@ -1,7 +1,7 @@
 //! The engine alone: a request that was decoded, to the bytes of its reply.
 
 use criterion::{Criterion, Throughput};
-use redouble::engine::{Config, ConnId, Desk as _, Engine, Outcome, UnixMicros};
+use redouble::engine::{Config, ConnId, Engine, NodeApi as _, Outcome, UnixMicros};
 use redouble::resp::{OwnedRequest, encode};
 use redouble_benches::workload::{key, token};
 use std::hint::black_box;

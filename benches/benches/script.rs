@@ -3,7 +3,7 @@
 
 use criterion::Criterion;
 use mlua::{Function, Lua, LuaString, Value};
-use redouble::engine::{Config, ConnId, Desk as _, Engine, Outcome, UnixMicros};
+use redouble::engine::{Config, ConnId, Engine, NodeApi as _, Outcome, UnixMicros};
 use redouble::resp::{OwnedRequest, Reply};
 use redouble_benches::RELEASE;
 use redouble_benches::workload::{self, key, token};

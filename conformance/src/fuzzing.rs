@@ -2,7 +2,7 @@
 //! not be. `tests/fuzz_corpus.rs` replays the committed corpus through them.
 
 use redouble::{
-    engine::{Config, Desk, Effect, Engine, Outcome, UnixMicros},
+    engine::{Config, Effect, Engine, NodeApi, Outcome, UnixMicros},
     resp::{Decoder, Limits, OwnedRequest, Protocol, Reply, encode},
 };
 

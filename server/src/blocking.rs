@@ -35,7 +35,7 @@ impl Server {
     /// When the port cannot be bound.
     pub fn start_with(builder: ServerBuilder) -> io::Result<Self> {
         let server = builder.make()?;
-        if server.hub.time.source.mode() == Clock::Tokio {
+        if server.handle.time.source.mode() == Clock::Tokio {
             let why = "a server without a runtime cannot follow the clock of one";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }

@@ -6,24 +6,24 @@
     allow(dead_code, reason = "parts of the core serve features that are off")
 )]
 
+mod client_connection;
 mod clock;
 mod command;
+mod control_queue;
 mod disk;
 pub mod engine;
 pub mod fault;
 mod history;
-mod link;
 mod node;
-mod order;
+mod release_condition;
 pub mod resp;
-mod wait;
 
 #[cfg(feature = "net")]
 pub mod blocking;
 #[cfg(feature = "net")]
 mod control;
 #[cfg(feature = "net")]
-mod injected;
+mod fault_guard;
 #[cfg(feature = "net")]
 mod inspect;
 #[cfg(feature = "net")]
@@ -45,9 +45,9 @@ pub mod diagnosis {
 
 pub use command::command_names;
 pub use disk::{Loss, Persistence};
-pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
-pub use injected::Injected;
+pub use fault_guard::FaultGuard;
+pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
 pub use inspect::{ClockControl, Data, Database, Diagnosis, LazyExpiry, Snapshot, Stored, Within};
 #[cfg(feature = "tls")]

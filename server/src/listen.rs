@@ -13,7 +13,7 @@ use std::sync::{MutexGuard, PoisonError};
 
 /// The sockets that a server is to have.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ListenConfig {
     bind: IpAddr,
     /// 0 takes a free port.
     tcp: Option<u16>,
@@ -25,7 +25,7 @@ pub(crate) struct Wanted {
     tls: Option<TlsSettings>,
 }
 
-impl Default for Wanted {
+impl Default for ListenConfig {
     fn default() -> Self {
         Self {
             bind: Ipv4Addr::LOCALHOST.into(),
@@ -40,7 +40,7 @@ impl Default for Wanted {
     }
 }
 
-impl Wanted {
+impl ListenConfig {
     /// The address to listen on.
     pub(crate) fn ip(&self) -> IpAddr {
         self.bind
@@ -175,7 +175,7 @@ struct Places {
 }
 
 #[derive(Debug)]
-enum State {
+enum ListenState {
     /// TCP alone, on a free port that nobody needs before somebody asks for it.
     Later(IpAddr),
     Bound(Vec<Listener>),
@@ -187,7 +187,7 @@ enum State {
 /// The sockets that a server has.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    state: State,
+    state: ListenState,
     places: Places,
     #[cfg(feature = "tls")]
     throw_away: Option<ThrowAway>,
@@ -222,12 +222,12 @@ fn at(place: impl ToString) -> impl FnOnce(io::Error) -> io::Error {
     }
 }
 
-impl Wanted {
+impl ListenConfig {
     /// Binds the sockets and tells CONFIG of them. With `lazily`, a free TCP port is left for when
     /// somebody asks, if it is all that is wanted.
     pub(crate) fn bind(self, lazily: bool, config: &mut Config) -> io::Result<Listening> {
         let mut listening = Listening {
-            state: State::Later(self.bind),
+            state: ListenState::Later(self.bind),
             places: Places::default(),
             #[cfg(feature = "tls")]
             throw_away: None,
@@ -266,7 +266,7 @@ impl Wanted {
             config.port = addr.port();
             listening.places.tcp = Some(addr);
         }
-        listening.state = State::Bound(listeners);
+        listening.state = ListenState::Bound(listeners);
         Ok(listening)
     }
 }
@@ -286,27 +286,27 @@ impl Server {
     /// Serves the sockets from now on, and gives where they are.
     fn places(&self) -> io::Result<Places> {
         let mut listening = self.listening();
-        let listeners = match std::mem::replace(&mut listening.state, State::Failed) {
-            served @ State::Served(_) => {
+        let listeners = match std::mem::replace(&mut listening.state, ListenState::Failed) {
+            served @ ListenState::Served(_) => {
                 listening.state = served;
                 return Ok(listening.places.clone());
             }
-            State::Later(ip) => {
+            ListenState::Later(ip) => {
                 let addr = SocketAddr::new(ip, 0);
                 let (listener, addr) = Listener::tcp(addr).map_err(at(addr))?;
                 listening.places.tcp = Some(addr);
                 vec![listener]
             }
-            State::Bound(listeners) => listeners,
-            State::Failed => return Err(io::Error::other(NO_THREAD)),
+            ListenState::Bound(listeners) => listeners,
+            ListenState::Failed => return Err(io::Error::other(NO_THREAD)),
         };
-        self.hub
+        self.handle
             .shared
             .node()
             .engine
             .limit_connections(connections_max);
-        let sockets = Sockets::start(self.hub.clone(), listeners, self.is_timed_by_sockets)?;
-        listening.state = State::Served(sockets);
+        let sockets = Sockets::start(self.handle.clone(), listeners, self.is_timed_by_sockets)?;
+        listening.state = ListenState::Served(sockets);
         Ok(listening.places.clone())
     }
 

@@ -1,8 +1,8 @@
 //! A node: the engine, its clock, and the connections to it. Takes turns, never waits.
 //!
-//! `Shared` is what transports hold. Its node is taken once per batch of input; the lock is never
+//! `SharedNode` is what transports hold. Its node is taken once per batch of input; the lock is never
 //! held across an await. While a long script has the node, transports leave their connection in
-//! the inbox instead, and the script's hook serves it (see `engine::Bystanders`).
+//! the inbox instead, and the script's hook serves it (see `engine::BusyHandler`).
 
 mod delivery;
 mod mishap;
@@ -12,13 +12,13 @@ mod timers;
 
 pub(crate) use outgoing::Outgoing;
 
+use crate::client_connection::ClientConnection;
 use crate::clock::NodeClock;
+use crate::control_queue::ControlQueue;
 use crate::disk::Disk;
-use crate::engine::{Config, ConnId, Desk, Effect, Engine, UnixMicros, UnixMillis};
+use crate::engine::{Config, ConnId, Effect, Engine, NodeApi, UnixMicros, UnixMillis};
 use crate::fault::Plan;
 use crate::history::History;
-use crate::link::Link;
-use crate::order::Orders;
 use crate::resp::Reply;
 use serving::{Flow, Served, Site};
 use std::collections::{BTreeMap, VecDeque};
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     /// It has crashed: when (in true time) it is started again, if that is known.
     restart_at: Option<Option<UnixMicros>>,
     /// Connections with input that came while nobody was served, in order of arrival.
-    backlog: VecDeque<Arc<Link>>,
+    backlog: VecDeque<Arc<ClientConnection>>,
 }
 
 /// A node that serves nobody for a while (DEBUG SLEEP).
@@ -49,24 +49,24 @@ struct Stall {
     /// When it goes on, on its own clock.
     until: UnixMicros,
     /// Whose request it was; the answer is held until then.
-    sleeper: Option<Arc<Link>>,
+    sleeper: Option<Arc<ClientConnection>>,
 }
 
 /// A node as its transports see it.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedNode {
     node: Mutex<Node>,
     /// Connections that wait beside a long script.
-    inbox: Mutex<Vec<Arc<Link>>>,
+    inbox: Mutex<Vec<Arc<ClientConnection>>>,
     /// A long script has the node and reads the inbox.
     pub(crate) busy: AtomicBool,
     /// The server was dropped or shut down.
     down: AtomicBool,
     pub(crate) plan: Plan,
-    pub(crate) orders: Orders,
+    pub(crate) orders: ControlQueue,
     pub(crate) clock: NodeClock,
     /// Open connections by client id.
-    links: Mutex<BTreeMap<u64, Arc<Link>>>,
+    links: Mutex<BTreeMap<u64, Arc<ClientConnection>>>,
     /// When (in true time) a connection has to be looked at: a delayed message is due.
     timers: Timers,
     gated: Mutex<Gated>,
@@ -98,7 +98,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
+impl SharedNode {
     pub(crate) fn new(config: Config, history_max: usize, now: UnixMicros) -> Self {
         Self {
             plan: Plan::new(config.seed),
@@ -113,7 +113,7 @@ impl Shared {
             inbox: Mutex::default(),
             busy: AtomicBool::new(false),
             down: AtomicBool::new(false),
-            orders: Orders::default(),
+            orders: ControlQueue::default(),
             clock: NodeClock::default(),
             links: Mutex::default(),
             timers: Timers::default(),
@@ -129,7 +129,7 @@ impl Shared {
     }
 
     /// The same, and takes orders.
-    pub(crate) fn with_orders(mut self, orders: Orders) -> Self {
+    pub(crate) fn with_orders(mut self, orders: ControlQueue) -> Self {
         self.orders = orders;
         self
     }
@@ -198,7 +198,7 @@ impl Shared {
     }
 
     /// Open connections, oldest first.
-    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
+    pub(crate) fn links(&self) -> Vec<Arc<ClientConnection>> {
         lock(&self.links).values().cloned().collect()
     }
 
@@ -210,7 +210,7 @@ impl Shared {
     /// does not, or when a script has the node.
     pub(crate) fn poke(
         &self,
-        link: &Arc<Link>,
+        link: &Arc<ClientConnection>,
         clock: impl FnOnce() -> UnixMicros,
         enter: impl FnOnce(&mut Engine),
     ) -> Option<UnixMicros> {
@@ -252,14 +252,14 @@ impl Shared {
     }
 
     /// Serves the inbox through the desk of a busy node; called from a script's hook.
-    pub(crate) fn serve_inbox(&self, desk: &mut (impl Desk + ?Sized), now: UnixMicros) {
+    pub(crate) fn serve_inbox(&self, api: &mut (impl NodeApi + ?Sized), now: UnixMicros) {
         let waiting = std::mem::take(&mut *lock(&self.inbox));
         for link in waiting {
-            while matches!(self.serve_batch(desk, &link, now), Served::UpToEffects) {
-                while let Some(effect) = desk.poll_effect() {
+            while matches!(self.serve_batch(api, &link, now), Served::UpToEffects) {
+                while let Some(effect) = api.poll_effect() {
                     match effect {
-                        Effect::Close { conn } => self.close(desk, conn, now),
-                        Effect::Push { conn, frame } => self.push(desk, conn, &frame, now),
+                        Effect::Close { conn } => self.close(api, conn, now),
+                        Effect::Push { conn, frame } => self.push(api, conn, &frame, now),
                         Effect::Shutdown => self.shut_down(),
                         // The busy gate lets no command pass that does these.
                         Effect::Reply { .. }
@@ -287,20 +287,30 @@ impl Shared {
         self.timers.insert(at, client_id);
     }
 
-    fn link(&self, client_id: u64) -> Option<Arc<Link>> {
+    fn link(&self, client_id: u64) -> Option<Arc<ClientConnection>> {
         lock(&self.links).get(&client_id).cloned()
     }
 }
 
 impl Node {
     /// Serves a connection until it has nothing more to say, or until nobody is served.
-    pub(crate) fn serve(&mut self, shared: &Shared, link: &Arc<Link>, now: UnixMicros) {
+    pub(crate) fn serve(
+        &mut self,
+        shared: &SharedNode,
+        link: &Arc<ClientConnection>,
+        now: UnixMicros,
+    ) {
         self.serve_quietly(shared, link, now);
         link.output().wake();
     }
 
     /// The same for a transport that looks at its output afterwards by itself.
-    fn serve_quietly(&mut self, shared: &Shared, link: &Arc<Link>, now: UnixMicros) {
+    fn serve_quietly(
+        &mut self,
+        shared: &SharedNode,
+        link: &Arc<ClientConnection>,
+        now: UnixMicros,
+    ) {
         loop {
             if self.is_stalled() && !shared.is_down() {
                 if shared.orders.are_taken() {
@@ -324,7 +334,7 @@ impl Node {
     /// Changes the engine from outside, and carries out what follows from it.
     pub(crate) fn change(
         &mut self,
-        shared: &Shared,
+        shared: &SharedNode,
         now: UnixMicros,
         change: impl FnOnce(&mut Engine, UnixMicros),
     ) {
@@ -335,14 +345,19 @@ impl Node {
 
     /// Everybody is served: tells what waited for that. Who sleeps is in the midst of it.
     #[inline]
-    pub(crate) fn end_turn(&mut self, shared: &Shared, now: UnixMicros) {
+    pub(crate) fn end_turn(&mut self, shared: &SharedNode, now: UnixMicros) {
         if !self.is_stalled() && self.engine.end_turn() {
             self.carry_out(shared, None, now);
         }
     }
 
     /// Carries out what a request (of `caller`) or the passing of time does to others.
-    fn carry_out(&mut self, shared: &Shared, caller: Option<&Arc<Link>>, now: UnixMicros) {
+    fn carry_out(
+        &mut self,
+        shared: &SharedNode,
+        caller: Option<&Arc<ClientConnection>>,
+        now: UnixMicros,
+    ) {
         while let Some(effect) = self.engine.poll_effect() {
             match effect {
                 Effect::Reply { conn, reply } => self.answer_parked(shared, conn, &reply, now),
@@ -374,7 +389,7 @@ impl Node {
         }
     }
 
-    fn answer_parked(&mut self, shared: &Shared, conn: ConnId, reply: &Reply, now: UnixMicros) {
+    fn answer_parked(&mut self, shared: &SharedNode, conn: ConnId, reply: &Reply, now: UnixMicros) {
         let Some(link) = shared.link(conn.client_id()) else {
             return;
         };
@@ -413,14 +428,14 @@ impl Node {
 
     /// Goes on when it has slept for long enough, first with those that came meanwhile.
     #[inline]
-    fn wake_up(&mut self, shared: &Shared, now: UnixMicros) {
+    fn wake_up(&mut self, shared: &SharedNode, now: UnixMicros) {
         if self.stall.is_some() {
             self.end_stall(shared, now);
         }
     }
 
     #[cold]
-    fn end_stall(&mut self, shared: &Shared, now: UnixMicros) {
+    fn end_stall(&mut self, shared: &SharedNode, now: UnixMicros) {
         let node_time = shared.node_time(now);
         if let Some(stall) = self.stall.take_if(|stall| stall.until <= node_time) {
             if let Some(sleeper) = stall.sleeper {
@@ -437,7 +452,7 @@ impl Node {
         self.stall.as_ref().map(|stall| stall.until)
     }
 
-    fn serve_backlog(&mut self, shared: &Shared, now: UnixMicros) {
+    fn serve_backlog(&mut self, shared: &SharedNode, now: UnixMicros) {
         while !self.is_stalled()
             && let Some(link) = self.backlog.pop_front()
         {
@@ -447,7 +462,7 @@ impl Node {
     }
 
     /// When (in true time) [`Node::handle_timeout`] has something to do.
-    pub(crate) fn poll_timeout(&self, shared: &Shared) -> Option<UnixMicros> {
+    pub(crate) fn poll_timeout(&self, shared: &SharedNode) -> Option<UnixMicros> {
         if let Some(restart_at) = self.restart_at {
             return restart_at;
         }
@@ -463,7 +478,7 @@ impl Node {
     }
 
     /// Does what is due at `now`.
-    pub(crate) fn handle_timeout(&mut self, shared: &Shared, now: UnixMicros) {
+    pub(crate) fn handle_timeout(&mut self, shared: &SharedNode, now: UnixMicros) {
         self.restart(shared, now);
         if self.is_crashed() {
             return;
@@ -479,7 +494,7 @@ impl Node {
 
     /// Serves the connections that had to be looked at by now, in the order in which they were left.
     #[inline]
-    fn serve_later(&mut self, shared: &Shared, now: UnixMicros) {
+    fn serve_later(&mut self, shared: &SharedNode, now: UnixMicros) {
         if !self.backlog.is_empty() {
             self.serve_backlog(shared, now);
         }

@@ -1,15 +1,15 @@
 //! A server: how it is built, reached and ended.
 
 use crate::control::Control;
+use crate::control_queue::{ControlMode, ControlQueue};
 use crate::disk::Persistence;
 use crate::engine::{Config, UnixMicros, UnixMillis};
 use crate::fault::{MessageRule, Rule};
+use crate::fault_guard::FaultGuard;
 use crate::history::HISTORY_MAX;
-use crate::injected::Injected;
-use crate::listen::{Listening, Wanted};
-use crate::net::{Clock, Driver, EPOCH, Hub, InProcess, TimeSource, TrueTime};
-use crate::node::Shared;
-use crate::order::{Desk, Orders};
+use crate::listen::{ListenConfig, Listening};
+use crate::net::{Clock, Driver, EPOCH, InProcess, NodeHandle, TimeSource, TrueTime};
+use crate::node::SharedNode;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug)]
 pub struct ServerBuilder {
     pub(crate) config: Config,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: ListenConfig,
     clock: Clock,
     epoch: UnixMicros,
     /// What an external clock follows.
@@ -26,7 +26,7 @@ pub struct ServerBuilder {
     history_max: usize,
     persistence: Persistence,
     /// Whether the ordinary ports take orders, or the control port, if this is one.
-    desk: Desk,
+    control_mode: ControlMode,
     control_port: Option<u16>,
 }
 
@@ -34,14 +34,14 @@ impl Default for ServerBuilder {
     fn default() -> Self {
         Self {
             config: Config::default(),
-            wanted: Wanted::default(),
+            wanted: ListenConfig::default(),
             clock: Clock::System,
             epoch: EPOCH,
             source: None,
             time: None,
             history_max: 0,
             persistence: Persistence::None,
-            desk: Desk::Closed,
+            control_mode: ControlMode::Closed,
             control_port: None,
         }
     }
@@ -94,7 +94,7 @@ impl ServerBuilder {
     /// ```
     #[must_use]
     pub fn beside(mut self, other: &Server) -> Self {
-        self.time = Some(other.hub.time.clone());
+        self.time = Some(other.handle.time.clone());
         self
     }
 
@@ -154,7 +154,11 @@ impl ServerBuilder {
     /// ```
     #[must_use]
     pub fn control(mut self, on: bool) -> Self {
-        self.desk = if on { Desk::Open } else { Desk::Closed };
+        self.control_mode = if on {
+            ControlMode::Open
+        } else {
+            ControlMode::Closed
+        };
         self
     }
 
@@ -179,13 +183,13 @@ impl ServerBuilder {
             .requirepass
             .clone_from(&self.config.requirepass);
         builder.config.protected_mode = self.config.protected_mode;
-        builder.desk = Desk::Alone;
+        builder.control_mode = ControlMode::Alone;
         builder.make().map(Some)
     }
 
     /// Who may give orders at its ports.
-    pub(crate) fn desk(mut self, desk: Desk) -> Self {
-        self.desk = desk;
+    pub(crate) fn control_mode(mut self, control_mode: ControlMode) -> Self {
+        self.control_mode = control_mode;
         self
     }
 
@@ -234,13 +238,13 @@ impl ServerBuilder {
     /// When the port cannot be bound, or for [`Clock::Tokio`] outside of a runtime.
     pub fn build(self) -> io::Result<(Server, Driver)> {
         let server = self.make()?;
-        let driver = Driver::new(server.hub.clone());
+        let driver = Driver::new(server.handle.clone());
         Ok((server, driver))
     }
 
     pub(crate) fn make(mut self) -> io::Result<Server> {
         let control = self.take_control_port()?;
-        if self.desk == Desk::Open {
+        if self.control_mode == ControlMode::Open {
             self.keep_history();
         }
         let time = match (self.time, self.source) {
@@ -255,24 +259,24 @@ impl ServerBuilder {
         let is_lazy = matches!(clock, Clock::Tokio | Clock::External);
         let listening = self.wanted.bind(is_lazy, &mut self.config)?;
         let is_known = listening.is_known;
-        let shared = Shared::new(self.config, self.history_max, time.source.now())
-            .with_orders(Orders::at(self.desk));
+        let shared = SharedNode::new(self.config, self.history_max, time.source.now())
+            .with_orders(ControlQueue::at(self.control_mode));
         if self.persistence != Persistence::None {
             shared.node().persist(self.persistence);
         }
         let server = Server {
-            hub: Hub::new(shared, time),
+            handle: NodeHandle::new(shared, time),
             listening: Mutex::new(listening),
             driver: Mutex::new(None),
             is_timed_by_sockets: clock == Clock::System,
             control: control.map(Box::new),
         };
-        let orders = Control::alone(&server.hub);
-        if self.desk == Desk::Open {
-            server.hub.obey(&orders);
+        let orders = Control::alone(&server.handle);
+        if self.control_mode == ControlMode::Open {
+            server.handle.obey(&orders);
         }
         if let Some(control) = &server.control {
-            control.hub.obey(&orders);
+            control.handle.obey(&orders);
             control.serve()?;
         }
         if is_known {
@@ -298,7 +302,7 @@ impl ServerBuilder {
 /// ```
 #[derive(Debug)]
 pub struct Server {
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) handle: Arc<NodeHandle>,
     pub(crate) listening: Mutex<Listening>,
     driver: Mutex<Option<tokio::task::AbortHandle>>,
     pub(crate) is_timed_by_sockets: bool,
@@ -325,13 +329,13 @@ impl Server {
 
     /// A connection without a socket: bytes of RESP go in and come out. Works under a paused clock.
     pub fn connect(&self) -> InProcess {
-        InProcess::open(self.hub.clone(), None)
+        InProcess::open(self.handle.clone(), None)
     }
 
     /// The same from an address of the caller's choice, as CLIENT LIST and the conditions of faults
     /// see it: a host of a simulation, say `"worker-1:5000"`. An IP address is treated as one.
     pub fn connect_from(&self, addr: &str) -> InProcess {
-        InProcess::open(self.hub.clone(), Some(addr))
+        InProcess::open(self.handle.clone(), Some(addr))
     }
 
     /// A connection of the `redis` crate without a socket.
@@ -371,7 +375,7 @@ impl Server {
         let spawn: crate::Spawn = Arc::new(|driver| drop(tokio::spawn(driver)));
         let info = redis::RedisConnectionInfo::default();
         let config = redis::AsyncConnectionConfig::new();
-        crate::Connection::open(self.hub.clone(), Some(addr), info, config, spawn).await
+        crate::Connection::open(self.handle.clone(), Some(addr), info, config, spawn).await
     }
 
     /// The same with a scheduler of the caller's own for the connection's driver.
@@ -385,7 +389,7 @@ impl Server {
         config: redis::AsyncConnectionConfig,
         spawn: crate::Spawn,
     ) -> redis::RedisResult<crate::Connection> {
-        crate::Connection::open(self.hub.clone(), None, info, config, spawn).await
+        crate::Connection::open(self.handle.clone(), None, info, config, spawn).await
     }
 
     /// The URL of its control port ([`ServerBuilder::control_port`]), if there is one.
@@ -394,7 +398,7 @@ impl Server {
     }
 
     /// Installs a fault; it goes away with the guard.
-    pub fn inject<F>(&self, rule: Rule<F>) -> Injected
+    pub fn inject<F>(&self, rule: Rule<F>) -> FaultGuard
     where
         Rule<F>: MessageRule + 'static,
     {
@@ -402,13 +406,13 @@ impl Server {
     }
 
     /// Installs a rule of the caller's own, or one that [`fault::parse`](crate::fault::parse) made.
-    pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> Injected {
-        Injected::install(self.hub.clone(), rule.into())
+    pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> FaultGuard {
+        FaultGuard::install(self.handle.clone(), rule.into())
     }
 
     /// Its port; for a server that has none yet one that stands for its place among several.
     pub(crate) fn port_or(&self, place: usize) -> u16 {
-        let port = self.hub.shared.node().engine.state().config.port;
+        let port = self.handle.shared.node().engine.state().config.port;
         if port == 0 {
             6379_u16.saturating_add(place as u16)
         } else {
@@ -418,12 +422,12 @@ impl Server {
 
     /// Whether it has a port that others may know of.
     pub(crate) fn has_port(&self) -> bool {
-        self.hub.shared.node().engine.state().config.port != 0
+        self.handle.shared.node().engine.state().config.port != 0
     }
 
     /// Whether the server has ended, by SHUTDOWN.
     pub fn is_shut_down(&self) -> bool {
-        self.hub.shared.is_down()
+        self.handle.shared.is_down()
     }
 
     pub(crate) fn own_driver(&self, driver: tokio::task::AbortHandle) {
@@ -433,7 +437,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.hub.shut_down();
+        self.handle.shut_down();
         if let Some(driver) = self
             .driver
             .get_mut()

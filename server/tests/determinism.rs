@@ -1,6 +1,6 @@
 //! The same inputs give the same outputs, byte for byte: twice, on a fresh Lua VM and on a used one.
 
-use redouble::engine::{Config, ConnId, Desk as _, Effect, Engine, Outcome, Rng, UnixMicros};
+use redouble::engine::{Config, ConnId, Effect, Engine, NodeApi as _, Outcome, Rng, UnixMicros};
 use redouble::resp::{OwnedRequest, encode};
 
 const START: UnixMicros = UnixMicros(1_700_000_000_000_000);

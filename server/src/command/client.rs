@@ -321,7 +321,7 @@ fn kill(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             }
             ctx.close();
         } else {
-            ctx.state.show_out(conn);
+            ctx.state.kick(conn);
         }
         count += 1;
     }

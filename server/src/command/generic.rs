@@ -3,7 +3,7 @@
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, Form, Ttl, UnixMillis, Value};
+use crate::engine::{Class, Ctx, EncodingHint, Ttl, UnixMillis, Value};
 use crate::resp::Reply;
 
 fn count_keys(args: &mut Args<'_>, mut one: impl FnMut(&[u8]) -> bool) -> CommandResult {
@@ -41,15 +41,15 @@ fn database(ctx: &Ctx<'_>, args: &mut Args<'_>) -> Result<usize, CommandError> {
 }
 
 /// A value with all that belongs to its key, on its way to another one.
-struct Parcel {
+struct CopiedValue {
     value: Value,
     deadline: Option<UnixMillis>,
-    form: Form,
+    form: EncodingHint,
     /// How often it was used, where that is counted; a copy begins anew.
     frequency: Option<u8>,
 }
 
-impl Parcel {
+impl CopiedValue {
     fn of(ctx: &Ctx<'_>, slot: u32) -> Self {
         Self {
             value: ctx.db().value(slot).clone(),
@@ -106,7 +106,7 @@ fn rename_in(
         let db = ctx.session.db;
         ctx.state.dbs[db].remove(replaced);
     }
-    Parcel::take(ctx, from, slot).put(ctx, to);
+    CopiedValue::take(ctx, from, slot).put(ctx, to);
     ctx.notify(Class::Generic, "rename_from", from);
     ctx.notify(Class::Generic, "rename_to", to);
     Ok(true)
@@ -135,7 +135,7 @@ fn move_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if ctx.in_db(other, |ctx| ctx.find(key).is_some()) {
         return Ok(Reply::Int(0));
     }
-    let parcel = Parcel::take(ctx, key, slot);
+    let parcel = CopiedValue::take(ctx, key, slot);
     ctx.in_db(other, |ctx| parcel.put(ctx, key));
     ctx.notify(Class::Generic, "move_from", key);
     ctx.in_db(other, |ctx| ctx.notify(Class::Generic, "move_to", key));
@@ -167,9 +167,9 @@ fn copy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(slot) = ctx.find_for_read(from) else {
         return Ok(Reply::Int(0));
     };
-    let mut parcel = Parcel::of(ctx, slot);
-    if parcel.form == Form::Natural {
-        parcel.form = Form::Unshared;
+    let mut parcel = CopiedValue::of(ctx, slot);
+    if parcel.form == EncodingHint::Natural {
+        parcel.form = EncodingHint::Unshared;
     }
     let is_done = ctx.in_db(db, |ctx| {
         if ctx.find(to).is_some() {

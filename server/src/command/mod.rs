@@ -254,7 +254,7 @@ pub(crate) fn unknown(request: Request<'_>) -> CommandError {
             what: "scripts without its feature `script`".to_owned(),
         };
     }
-    if crate::order::is_order(name) {
+    if crate::control_queue::is_order(name) {
         return CommandError::Text(
             "ERR the wire control is off here: start the server with --control, or ask its --control-port".into(),
         );

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, ScriptCall, Then};
+use crate::engine::{Continuation, Ctx, ScriptCall};
 use crate::resp::Reply;
 
 /// What the command promises of its script.
@@ -30,7 +30,7 @@ fn run(ctx: &mut Ctx<'_>, args: &mut Args<'_>, script: usize, promise: Promise) 
         }
     };
     let first_key = args.request().len() - args.remaining();
-    ctx.then = Some(Then::Script(ScriptCall::Run {
+    ctx.then = Some(Continuation::Script(ScriptCall::Run {
         script,
         first_key,
         keys,
@@ -76,7 +76,7 @@ fn by_sha(ctx: &mut Ctx<'_>, args: &mut Args<'_>, promise: Promise) -> CommandRe
 
 fn load(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let script = ctx.state.scripts.intern(args.required()?);
-    ctx.then = Some(Then::Script(ScriptCall::Load { script }));
+    ctx.then = Some(Continuation::Script(ScriptCall::Load { script }));
     Ok(Reply::Nil)
 }
 

@@ -3,7 +3,7 @@
 use super::expire::{absolute_deadline, already_expired};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, integer_of};
-use crate::engine::{Class, Ctx, Form, Ttl, UnixMillis, Value};
+use crate::engine::{Class, Ctx, EncodingHint, Ttl, UnixMillis, Value};
 use crate::resp::{Blob, LongDouble, Reply};
 
 /// How SET and GETEX give an expiry.
@@ -211,7 +211,7 @@ fn add(ctx: &mut Ctx<'_>, key: &[u8], by: i64) -> CommandResult {
     if let Some(value) = ctx.write::<Blob>(key)? {
         let next = sum(integer_of(value)?)?;
         *value = Blob::from_integer(next);
-        ctx.set_form(key, Form::Natural);
+        ctx.set_form(key, EncodingHint::Natural);
         ctx.touched(key);
         ctx.notify(Class::String, "incrby", key);
         return Ok(Reply::Int(next));
@@ -262,7 +262,7 @@ fn incrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         .ok_or(CommandError::NanOrInfinity)?;
     let sum = Blob::from(sum.to_string());
     ctx.set(key, Value::String(sum.clone()), Ttl::Keep);
-    ctx.set_form(key, Form::Text);
+    ctx.set_form(key, EncodingHint::Text);
     ctx.notify(Class::String, "incrbyfloat", key);
     Ok(Reply::Bulk(sum))
 }

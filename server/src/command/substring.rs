@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, Form, Ttl, Value};
+use crate::engine::{Class, Ctx, EncodingHint, Ttl, Value};
 use crate::resp::{Blob, Reply};
 
 /// `t_string.c: checkStringLength`.
@@ -27,7 +27,7 @@ fn append(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         if let Some(value) = ctx.write::<Blob>(key)? {
             *value = Blob::concat(value, more);
         }
-        ctx.set_form(key, Form::Raw);
+        ctx.set_form(key, EncodingHint::Raw);
         ctx.touched(key);
         len + more.len()
     } else {
@@ -59,7 +59,7 @@ fn setrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             ctx.set_found(None, key, Value::String(value), Ttl::Clear);
         }
     }
-    ctx.set_form(key, Form::Raw);
+    ctx.set_form(key, EncodingHint::Raw);
     ctx.notify(Class::String, "setrange", key);
     Ok(Reply::Int(
         (offset + bytes.len()).max(len.unwrap_or(0)) as i64

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Ctx, Then};
+use crate::engine::{Continuation, Ctx};
 use crate::resp::Reply;
 
 fn multi(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
@@ -31,7 +31,7 @@ fn exec(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     if is_dirty {
         return Ok(Reply::NilArray);
     }
-    ctx.then = Some(Then::Exec(queue));
+    ctx.then = Some(Continuation::Exec(queue));
     Ok(Reply::Ok)
 }
 

@@ -1,10 +1,10 @@
 //! REDOUBLE.CLOCK.
 
-use super::words::Words;
+use super::words::ControlArgs;
 use super::{Answer, Caller, Control, Family, error};
 use crate::engine::{UnixMicros, UnixMillis};
 use crate::inspect::ClockControl;
-use crate::net::{Clock, Hub};
+use crate::net::{Clock, NodeHandle};
 use crate::resp::{ErrorReply, Reply};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,28 +47,28 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
+fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
     if words.has("ADVANCE") {
         // All nodes share it.
-        let hub = control.hubs().into_iter().next();
+        let handle = control.handles().into_iter().next();
         return advance(
-            &hub.ok_or_else(|| error("all nodes were shut down"))?,
+            &handle.ok_or_else(|| error("all nodes were shut down"))?,
             words,
         );
     }
-    let hub = control.meant(caller, words)?;
-    let clock = ClockControl::of(&hub);
+    let handle = control.meant(caller, words)?;
+    let clock = ClockControl::of(&handle);
     if words.has("NOW") {
         words.end()?;
     } else if words.has("STATE") {
         words.end()?;
-        return Ok(state(&hub));
+        return Ok(state(&handle));
     } else if words.has("ADVANCE") {
-        return advance(&hub, words);
+        return advance(&handle, words);
     } else if words.has("SET") {
         let to = words.signed_millis()?;
         words.end()?;
-        manual(&hub)?;
+        manual(&handle)?;
         clock.set(UnixMillis(to).micros());
     } else if words.has("JUMP") {
         let by = words.signed_millis()?;
@@ -92,26 +92,26 @@ fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
     } else {
         return Err(words.unknown());
     }
-    Ok(shown(&hub))
+    Ok(shown(&handle))
 }
 
-fn advance(hub: &Arc<Hub>, words: &mut Words<'_>) -> Answer {
+fn advance(handle: &Arc<NodeHandle>, words: &mut ControlArgs<'_>) -> Answer {
     let by = words.millis()?;
     words.end()?;
-    manual(hub)?;
-    ClockControl::of(hub).advance(by);
-    Ok(shown(hub))
+    manual(handle)?;
+    ClockControl::of(handle).advance(by);
+    Ok(shown(handle))
 }
 
 /// What the clock shows.
-fn shown(hub: &Hub) -> Reply {
-    let UnixMicros(now) = ClockControl::of(hub).now();
+fn shown(handle: &NodeHandle) -> Reply {
+    let UnixMicros(now) = ClockControl::of(handle).now();
     Reply::Int(now.div_euclid(1_000))
 }
 
-fn state(hub: &Hub) -> Reply {
-    let clock = ClockControl::of(hub);
-    let source = match hub.time.source.mode() {
+fn state(handle: &NodeHandle) -> Reply {
+    let clock = ClockControl::of(handle);
+    let source = match handle.time.source.mode() {
         Clock::System => "system",
         Clock::Manual => "manual",
         Clock::Tokio => "tokio",
@@ -127,8 +127,8 @@ fn state(hub: &Hub) -> Reply {
     ])
 }
 
-fn manual(hub: &Hub) -> Result<(), ErrorReply> {
-    if hub.time.source.mode() == Clock::Manual {
+fn manual(handle: &NodeHandle) -> Result<(), ErrorReply> {
+    if handle.time.source.mode() == Clock::Manual {
         Ok(())
     } else {
         Err(error(

@@ -1,6 +1,6 @@
 //! REDOUBLE.FAULT.
 
-use super::words::Words;
+use super::words::ControlArgs;
 use super::{Answer, Caller, Control, Family, error};
 use crate::fault::{MessageRule, parse};
 use crate::resp::{OwnedRequest, Reply};
@@ -39,7 +39,7 @@ pub(super) const FAMILY: Family = Family {
 /// Rules that a node may have from over the wire.
 const RULES_MAX: usize = 10_000;
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
+fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
     let owner = control.ruled(caller, words)?;
     let plan = owner.plan();
     let fired = |id: u64| {

@@ -1,6 +1,6 @@
 //! HELP.
 
-use super::words::Words;
+use super::words::ControlArgs;
 use super::{Answer, Family, error};
 use crate::fault::FAULTS;
 use crate::resp::Reply;
@@ -11,7 +11,7 @@ fn lines(lines: impl IntoIterator<Item = String>) -> Reply {
 }
 
 /// A line for each subcommand, indented ones that explain it.
-pub(super) fn of(family: &Family, words: &mut Words<'_>) -> Answer {
+pub(super) fn of(family: &Family, words: &mut ControlArgs<'_>) -> Answer {
     if let Some(name) = words.next() {
         return fault(name);
     }

@@ -1,6 +1,6 @@
 //! REDOUBLE.HISTORY.
 
-use super::words::Words;
+use super::words::ControlArgs;
 use super::{Answer, Caller, Control, Family};
 use crate::history::Entry;
 use crate::resp::{Protocol, Reply, encode};
@@ -18,15 +18,15 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
-    let hub = control.meant(caller, words)?;
+fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
+    let handle = control.meant(caller, words)?;
     let wanted = if words.is_empty() {
         usize::MAX
     } else {
         words.number("a number of commands")?
     };
     words.end()?;
-    let history = hub.shared.history();
+    let history = handle.shared.history();
     let entries = history.entries();
     let skipped = entries.len().saturating_sub(wanted);
     Ok(Reply::Array(entries.skip(skipped).map(describe).collect()))

@@ -13,15 +13,15 @@ mod node;
 mod reset;
 mod words;
 
-use crate::engine::Desk as _;
+use crate::client_connection::ClientConnection;
+use crate::control_queue::PREFIX;
+use crate::engine::NodeApi as _;
 use crate::fault::Ruled;
-use crate::link::Link;
-use crate::net::Hub;
-use crate::order::PREFIX;
+use crate::net::NodeHandle;
 use crate::resp::{ErrorReply, Reply};
 use crate::topology::Network;
 use std::sync::{Arc, Weak};
-use words::Words;
+use words::ControlArgs;
 
 /// What an order comes to.
 type Answer = Result<Reply, ErrorReply>;
@@ -54,14 +54,14 @@ impl std::fmt::Debug for Control {
 #[derive(Debug)]
 struct Node {
     name: String,
-    hub: Weak<Hub>,
+    handle: Weak<NodeHandle>,
 }
 
 /// Who has given an order.
 #[derive(Clone, Copy)]
 struct Caller<'a> {
-    hub: &'a Hub,
-    link: &'a Link,
+    handle: &'a NodeHandle,
+    link: &'a ClientConnection,
 }
 
 /// A family of orders.
@@ -69,7 +69,7 @@ struct Family {
     /// Behind the prefix.
     name: &'static str,
     suits_proxies: bool,
-    run: fn(&Control, Caller<'_>, &mut Words<'_>) -> Answer,
+    run: fn(&Control, Caller<'_>, &mut ControlArgs<'_>) -> Answer,
     /// Its subcommands with their arguments, and what each does.
     help: &'static [(&'static str, &'static str)],
 }
@@ -84,11 +84,11 @@ const FAMILIES: &[Family] = &[
 
 impl Control {
     /// For a server that stands alone.
-    pub(crate) fn alone(hub: &Arc<Hub>) -> Arc<Self> {
+    pub(crate) fn alone(handle: &Arc<NodeHandle>) -> Arc<Self> {
         Arc::new(Self {
             nodes: vec![Node {
                 name: ALONE.to_owned(),
-                hub: Arc::downgrade(hub),
+                handle: Arc::downgrade(handle),
             }],
             network: None,
             masters: Vec::new(),
@@ -108,12 +108,12 @@ impl Control {
 
     /// For the servers of a deployment, as they are now.
     pub(crate) fn of<'a>(
-        nodes: impl IntoIterator<Item = (&'a str, &'a Arc<Hub>)>,
+        nodes: impl IntoIterator<Item = (&'a str, &'a Arc<NodeHandle>)>,
         network: &Network,
     ) -> Arc<Self> {
-        let nodes = nodes.into_iter().map(|(name, hub)| Node {
+        let nodes = nodes.into_iter().map(|(name, handle)| Node {
             name: name.to_owned(),
-            hub: Arc::downgrade(hub),
+            handle: Arc::downgrade(handle),
         });
         Arc::new(Self {
             nodes: nodes.collect(),
@@ -123,17 +123,19 @@ impl Control {
         })
     }
 
-    /// Carries out the order that waits on a connection to `hub`, and answers it.
-    pub(crate) fn answer(&self, hub: &Hub, link: &Arc<Link>) {
+    /// Carries out the order that waits on a connection to `handle`, and answers it.
+    pub(crate) fn answer(&self, handle: &NodeHandle, link: &Arc<ClientConnection>) {
         let (Some(conn), Some(request)) = (link.conn.get(), link.input().parked.clone()) else {
             return;
         };
-        let protocol = hub.shared.node().engine.protocol(*conn);
+        let protocol = handle.shared.node().engine.protocol(*conn);
         let args: Vec<&[u8]> = request.as_request().iter().flat_map(|r| r.iter()).collect();
-        let reply = self.carry_out(Caller { hub, link }, &args);
+        let reply = self.carry_out(Caller { handle, link }, &args);
         let reply = reply.unwrap_or_else(Reply::Error);
-        hub.shared.answer_order(link, &reply, protocol, hub.now());
-        hub.fire();
+        handle
+            .shared
+            .answer_order(link, &reply, protocol, handle.now());
+        handle.fire();
     }
 
     fn carry_out(&self, caller: Caller<'_>, args: &[&[u8]]) -> Answer {
@@ -150,7 +152,7 @@ impl Control {
                     names.join(", ")
                 ))
             })?;
-        let mut words = Words::new(family.name, rest);
+        let mut words = ControlArgs::new(family.name, rest);
         if words.has("HELP") {
             return help::of(family, &mut words);
         }
@@ -167,7 +169,7 @@ impl Control {
     fn ruled(
         &self,
         caller: Caller<'_>,
-        words: &mut Words<'_>,
+        words: &mut ControlArgs<'_>,
     ) -> Result<Arc<dyn Ruled>, ErrorReply> {
         match &self.proxy {
             Some(proxy) => proxy.upgrade().ok_or_else(|| error("the proxy has ended")),
@@ -192,28 +194,35 @@ impl Control {
         })
     }
 
-    fn hub(&self, place: usize) -> Result<Arc<Hub>, ErrorReply> {
+    fn handle(&self, place: usize) -> Result<Arc<NodeHandle>, ErrorReply> {
         let node = &self.nodes[place];
-        let hub = node.hub.upgrade().filter(|hub| !hub.shared.is_down());
-        hub.ok_or_else(|| error(format!("{} was shut down", node.name)))
+        let handle = node
+            .handle
+            .upgrade()
+            .filter(|handle| !handle.shared.is_down());
+        handle.ok_or_else(|| error(format!("{} was shut down", node.name)))
     }
 
     /// Every node that was not shut down.
-    fn hubs(&self) -> Vec<Arc<Hub>> {
+    fn handles(&self) -> Vec<Arc<NodeHandle>> {
         (0..self.nodes.len())
-            .filter_map(|place| self.hub(place).ok())
+            .filter_map(|place| self.handle(place).ok())
             .collect()
     }
 
     /// The node that an order is about: the one it names by ON, else the one that was asked.
-    fn meant(&self, caller: Caller<'_>, words: &mut Words<'_>) -> Result<Arc<Hub>, ErrorReply> {
+    fn meant(
+        &self,
+        caller: Caller<'_>,
+        words: &mut ControlArgs<'_>,
+    ) -> Result<Arc<NodeHandle>, ErrorReply> {
         if words.has("ON") {
-            return self.hub(self.place(words.take("the name of a node")?)?);
+            return self.handle(self.place(words.take("the name of a node")?)?);
         }
-        let is_asked = |node: &Node| std::ptr::eq(node.hub.as_ptr(), caller.hub);
+        let is_asked = |node: &Node| std::ptr::eq(node.handle.as_ptr(), caller.handle);
         match self.nodes.iter().position(is_asked) {
-            Some(place) => self.hub(place),
-            None if self.nodes.len() == 1 => self.hub(0),
+            Some(place) => self.handle(place),
+            None if self.nodes.len() == 1 => self.handle(0),
             None => Err(error(format!(
                 "several nodes are controlled here: say ON and one of {}",
                 self.names()
@@ -223,8 +232,8 @@ impl Control {
 
     /// Does what is due now, on all nodes and between them.
     fn settle(&self) {
-        if let Some(hub) = self.hubs().first() {
-            hub.time.pass(|turn| turn.fire());
+        if let Some(handle) = self.handles().first() {
+            handle.time.pass(|turn| turn.fire());
         }
     }
 }

@@ -1,11 +1,11 @@
 //! REDOUBLE.NODE.
 
-use super::words::Words;
+use super::words::ControlArgs;
 use super::{Answer, Caller, Control, Family, error};
 use crate::disk::Loss;
 use crate::fault::Ruled as _;
 use crate::inspect::change;
-use crate::net::Hub;
+use crate::net::NodeHandle;
 use crate::resp::{ErrorReply, Reply};
 use crate::topology::{Lag, Network};
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ pub(super) const FAMILY: Family = Family {
 /// Splits that may stand at once.
 const SPLITS_MAX: usize = 100;
 
-type Run = fn(&Control, Caller<'_>, usize, &mut Words<'_>) -> Answer;
+type Run = fn(&Control, Caller<'_>, usize, &mut ControlArgs<'_>) -> Answer;
 
 /// What is done to one node.
 const SUBCOMMANDS: &[(&str, Run)] = &[
@@ -99,7 +99,7 @@ const SUBCOMMANDS: &[(&str, Run)] = &[
     ("LAZYEXPIRY", lazy_expiry),
 ];
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
+fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
     if words.has("LIST") {
         words.end()?;
         let places = 0..control.nodes.len();
@@ -126,12 +126,12 @@ fn describe(control: &Control, place: usize) -> Reply {
     let mut pairs = Vec::new();
     let mut tell = |name: &'static str, value| pairs.push((Reply::bulk(name), value));
     tell("name", Reply::bulk(&control.nodes[place].name));
-    let Ok(hub) = control.hub(place) else {
+    let Ok(handle) = control.handle(place) else {
         tell("state", Reply::bulk("down"));
         return Reply::Map(pairs);
     };
     let (state, port, is_replica) = {
-        let node = hub.shared.node();
+        let node = handle.shared.node();
         let state = if node.is_crashed() {
             "crashed"
         } else if node.is_paused() {
@@ -165,29 +165,34 @@ fn describe(control: &Control, place: usize) -> Reply {
 }
 
 /// A node that runs.
-fn running(control: &Control, place: usize) -> Result<Arc<Hub>, ErrorReply> {
-    let hub = control.hub(place)?;
-    if hub.shared.node().is_crashed() {
+fn running(control: &Control, place: usize) -> Result<Arc<NodeHandle>, ErrorReply> {
+    let handle = control.handle(place)?;
+    if handle.shared.node().is_crashed() {
         let name = &control.nodes[place].name;
         return Err(error(format!("{name} has crashed: RESTART it first")));
     }
-    Ok(hub)
+    Ok(handle)
 }
 
-fn pause(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn pause(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
     words.end()?;
     running(control, place)?.shared.node().pause();
     Ok(Reply::Ok)
 }
 
-fn resume(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn resume(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
     words.end()?;
     running(control, place)?.resume();
     Ok(Reply::Ok)
 }
 
-fn crash(control: &Control, caller: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
-    let hub = running(control, place)?;
+fn crash(
+    control: &Control,
+    caller: Caller<'_>,
+    place: usize,
+    words: &mut ControlArgs<'_>,
+) -> Answer {
+    let handle = running(control, place)?;
     let loss = if words.has("EVERYTHING") {
         Loss::Everything
     } else if words.has("NOTHING") {
@@ -199,43 +204,43 @@ fn crash(control: &Control, caller: Caller<'_>, place: usize, words: &mut Words<
     };
     let restart = words.has("RESTART").then(|| words.millis()).transpose()?;
     words.end()?;
-    if matches!(loss, Loss::Last(_)) && !hub.shared.node().has_disk() {
+    if matches!(loss, Loss::Last(_)) && !handle.shared.node().has_disk() {
         return Err(error(
             "a server without persistence cannot lose but the latest writes: start it with --persistence",
         ));
     }
-    if restart.is_none() && !can_be_asked_after(control, caller, &hub) {
+    if restart.is_none() && !can_be_asked_after(control, caller, &handle) {
         return Err(error(
             "nobody could be asked to restart it: say RESTART <ms>, or start the server with --control-port",
         ));
     }
-    if std::ptr::eq(&raw const *hub, caller.hub) {
-        hub.shared.spare(caller.link);
+    if std::ptr::eq(&raw const *handle, caller.handle) {
+        handle.shared.spare(caller.link);
     }
-    hub.crash(loss);
+    handle.crash(loss);
     if let Some(delay) = restart {
-        hub.restart_in(delay);
+        handle.restart_in(delay);
     }
     Ok(Reply::Ok)
 }
 
 /// Whether somebody takes orders when this node has crashed.
-fn can_be_asked_after(control: &Control, caller: Caller<'_>, hub: &Arc<Hub>) -> bool {
-    caller.hub.shared.orders.are_alone()
+fn can_be_asked_after(control: &Control, caller: Caller<'_>, handle: &Arc<NodeHandle>) -> bool {
+    caller.handle.shared.orders.are_alone()
         || control
-            .hubs()
+            .handles()
             .iter()
-            .any(|other| !Arc::ptr_eq(other, hub) && !other.shared.node().is_crashed())
+            .any(|other| !Arc::ptr_eq(other, handle) && !other.shared.node().is_crashed())
 }
 
-fn restart(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn restart(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
     let delay = if words.is_empty() {
         Duration::ZERO
     } else {
         words.millis()?
     };
     words.end()?;
-    control.hub(place)?.restart_in(delay);
+    control.handle(place)?.restart_in(delay);
     Ok(Reply::Ok)
 }
 
@@ -244,14 +249,14 @@ fn network(control: &Control) -> Result<&Network, ErrorReply> {
     network.ok_or_else(|| error("this server stands alone: there are no others"))
 }
 
-fn promote(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn promote(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
     words.end()?;
     network(control)?.follow(place, None);
     control.settle();
     Ok(Reply::Ok)
 }
 
-fn follow(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn follow(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
     let network = network(control)?;
     let master = control.place(words.take("the name of its master")?)?;
     words.end()?;
@@ -263,14 +268,19 @@ fn follow(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>)
     Ok(Reply::Ok)
 }
 
-fn fail_over(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn fail_over(
+    control: &Control,
+    _: Caller<'_>,
+    place: usize,
+    words: &mut ControlArgs<'_>,
+) -> Answer {
     words.end()?;
     network(control)?.fail_over_to(place);
     control.settle();
     Ok(Reply::Ok)
 }
 
-fn lag(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn lag(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
     let network = network(control)?;
     let lag = if words.has("UNITS") {
         Lag::Units(words.number("a number of writes")?)
@@ -283,15 +293,15 @@ fn lag(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) ->
     Ok(Reply::Ok)
 }
 
-fn cut(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn cut(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
     set_cut(control, place, true, words)
 }
 
-fn heal(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn heal(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
     set_cut(control, place, false, words)
 }
 
-fn set_cut(control: &Control, place: usize, is_cut: bool, words: &mut Words<'_>) -> Answer {
+fn set_cut(control: &Control, place: usize, is_cut: bool, words: &mut ControlArgs<'_>) -> Answer {
     words.end()?;
     let network = network(control)?;
     if !network.masters().iter().any(|(of, _)| *of == place) {
@@ -307,7 +317,7 @@ fn set_cut(control: &Control, place: usize, is_cut: bool, words: &mut Words<'_>)
     Ok(Reply::Ok)
 }
 
-fn split(control: &Control, words: &mut Words<'_>) -> Answer {
+fn split(control: &Control, words: &mut ControlArgs<'_>) -> Answer {
     let network = network(control)?;
     let mut away = BTreeSet::from([control.place(words.take("the name of a node")?)?]);
     while let Some(name) = words.next() {
@@ -324,19 +334,19 @@ fn split(control: &Control, words: &mut Words<'_>) -> Answer {
     Ok(Reply::Ok)
 }
 
-fn heal_all(control: &Control, words: &mut Words<'_>) -> Answer {
+fn heal_all(control: &Control, words: &mut ControlArgs<'_>) -> Answer {
     words.end()?;
     if let Some(network) = &control.network {
         network.heal_all();
         control.settle();
     }
-    for hub in control.hubs() {
-        hub.plan().clear();
+    for handle in control.handles() {
+        handle.plan().clear();
     }
     Ok(Reply::Ok)
 }
 
-fn evict(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn evict(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
     let key = words.take("a key")?;
     let db: usize = if words.has("DB") {
         words.number("a database")?
@@ -344,16 +354,23 @@ fn evict(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) 
         0
     };
     words.end()?;
-    let hub = running(control, place)?;
-    if hub.shared.node().engine.database(db).is_none() {
+    let handle = running(control, place)?;
+    if handle.shared.node().engine.database(db).is_none() {
         return Err(error(format!("there is no database {db}")));
     }
     let mut was_there = false;
-    change(&hub, |engine, now| was_there = engine.evict(db, key, now));
+    change(&handle, |engine, now| {
+        was_there = engine.evict(db, key, now)
+    });
     Ok(Reply::Int(was_there.into()))
 }
 
-fn flush_scripts(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn flush_scripts(
+    control: &Control,
+    _: Caller<'_>,
+    place: usize,
+    words: &mut ControlArgs<'_>,
+) -> Answer {
     words.end()?;
     change(&*running(control, place)?, |engine, _| {
         engine.flush_scripts();
@@ -361,7 +378,12 @@ fn flush_scripts(control: &Control, _: Caller<'_>, place: usize, words: &mut Wor
     Ok(Reply::Ok)
 }
 
-fn lazy_expiry(control: &Control, _: Caller<'_>, place: usize, words: &mut Words<'_>) -> Answer {
+fn lazy_expiry(
+    control: &Control,
+    _: Caller<'_>,
+    place: usize,
+    words: &mut ControlArgs<'_>,
+) -> Answer {
     let is_lazy = words.has("ON");
     if !is_lazy && !words.has("OFF") {
         return Err(words.unknown());

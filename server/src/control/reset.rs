@@ -1,6 +1,6 @@
 //! REDOUBLE.RESET.
 
-use super::words::Words;
+use super::words::ControlArgs;
 use super::{Answer, Caller, Control, Family, error};
 use crate::resp::Reply;
 
@@ -17,21 +17,21 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
+fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
     words.end()?;
     if control.proxy.is_some() {
         control.ruled(caller, words)?.plan().clear();
         return Ok(Reply::Ok);
     }
-    let hubs = control.hubs();
-    if hubs.len() < control.nodes.len() {
+    let handles = control.handles();
+    if handles.len() < control.nodes.len() {
         return Err(error("a node was shut down and does not come back"));
     }
-    let is_in_script = |hub: &std::sync::Arc<crate::net::Hub>| {
-        let node = hub.shared.node();
+    let is_in_script = |handle: &std::sync::Arc<crate::net::NodeHandle>| {
+        let node = handle.shared.node();
         node.engine.state().busy.is_some()
     };
-    if hubs.iter().any(is_in_script) {
+    if handles.iter().any(is_in_script) {
         return Err(error(
             "a script was given up and not killed: SCRIPT KILL first",
         ));
@@ -41,9 +41,9 @@ fn run(control: &Control, caller: Caller<'_>, words: &mut Words<'_>) -> Answer {
         control.settle();
         network.reset();
     }
-    for (place, hub) in hubs.iter().enumerate() {
-        let mut node = hub.shared.node();
-        node.reset(&hub.shared, hub.now());
+    for (place, handle) in handles.iter().enumerate() {
+        let mut node = handle.shared.node();
+        node.reset(&handle.shared, handle.now());
         if let Some(network) = &control.network {
             network.remind(place, &mut node.engine);
         }

@@ -7,13 +7,13 @@ use std::time::Duration;
 /// Past this a time is taken for a mistake: a hundred years, in milliseconds.
 const MILLIS_MAX: i64 = 100 * 366 * 24 * 3_600 * 1_000;
 
-pub(super) struct Words<'a> {
+pub(super) struct ControlArgs<'a> {
     /// Of whose family.
     family: &'static str,
     rest: &'a [&'a [u8]],
 }
 
-impl<'a> Words<'a> {
+impl<'a> ControlArgs<'a> {
     pub(super) fn new(family: &'static str, rest: &'a [&'a [u8]]) -> Self {
         Self { family, rest }
     }

@@ -15,7 +15,7 @@ use std::fmt;
 
 /// What a handler asks for with `Ctx::block_on`.
 #[derive(Clone, Debug)]
-pub(crate) struct Wait {
+pub(crate) struct BlockingWait {
     pub(crate) db: usize,
     pub(crate) keys: Vec<Blob>,
     pub(crate) kind: Kind,
@@ -26,7 +26,7 @@ pub(crate) struct Wait {
 /// A request that waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
-    pub(crate) wait: Wait,
+    pub(crate) wait: BlockingWait,
     pub(crate) request: OwnedRequest,
     pub(crate) since: UnixMicros,
     /// Its place in the queue of each of its keys.
@@ -120,7 +120,7 @@ impl Waiters {
     pub(crate) fn park(
         &mut self,
         conn: ConnId,
-        wait: Wait,
+        wait: BlockingWait,
         request: OwnedRequest,
         now: UnixMicros,
     ) {

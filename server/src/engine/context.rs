@@ -6,7 +6,7 @@
 //! unit (a command or a script), so nothing expires in its middle.
 
 use super::State;
-use super::blocking::Wait;
+use super::blocking::BlockingWait;
 use super::effect::Effect;
 use super::frequency;
 use super::keyspace::Db;
@@ -14,7 +14,7 @@ use super::notify::Class;
 use super::session::Session;
 use super::time::{UnixMicros, UnixMillis};
 use super::transaction::Queue;
-use super::value::{Form, Kind, Typed, Value};
+use super::value::{EncodingHint, Kind, Typed, Value};
 use crate::command::CommandError;
 use crate::resp::{Blob, Reply};
 use std::time::Duration;
@@ -49,13 +49,13 @@ pub(crate) enum ScriptCall {
 
 /// What is to be done when a handler has returned.
 #[derive(Debug)]
-pub(crate) enum Then {
+pub(crate) enum Continuation {
     /// A script runs, and its reply is the reply.
     Script(ScriptCall),
     /// EXEC took this from the queue.
     Exec(Box<Queue>),
     /// The request waits.
-    Wait(Box<Wait>),
+    Wait(Box<BlockingWait>),
 }
 
 /// What happens to the deadline of a key when its value is replaced.
@@ -77,7 +77,7 @@ pub(crate) struct Ctx<'a> {
     /// How long the command takes, microseconds.
     pub(crate) took: u64,
     /// What the handler leaves to whoever called it.
-    pub(crate) then: Option<Then>,
+    pub(crate) then: Option<Continuation>,
     /// How many of the caller's own frames come before the reply.
     pub(crate) reply_at: Option<usize>,
 }
@@ -196,7 +196,7 @@ impl Ctx<'_> {
         let slot = match found {
             Some(slot) => {
                 *self.db_mut().value_mut(slot) = value;
-                self.db_mut().set_form(slot, Form::Natural);
+                self.db_mut().set_form(slot, EncodingHint::Natural);
                 slot
             }
             None => self.add(key, value),
@@ -290,14 +290,14 @@ impl Ctx<'_> {
             Origin::Exec | Origin::Script => return Ok(on_timeout),
             Origin::Retry => {}
             Origin::Client => {
-                let wait = Wait {
+                let wait = BlockingWait {
                     db: self.session.db,
                     keys: keys.iter().map(|key| Blob::new(key)).collect(),
                     kind,
                     until: timeout.map(|timeout| self.now.plus(timeout).millis()),
                     on_timeout,
                 };
-                self.then = Some(Then::Wait(Box::new(wait)));
+                self.then = Some(Continuation::Wait(Box::new(wait)));
             }
         }
         Err(CommandError::Parked)

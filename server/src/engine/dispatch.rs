@@ -1,10 +1,10 @@
 //! The gates, in the order of `server.c: processCommand`; then the handler. No handler knows them.
 
 use super::State;
-use super::context::{Ctx, Origin, ScriptCall, Then};
+use super::context::{Continuation, Ctx, Origin, ScriptCall};
 use super::effect::Effect;
 use super::monitor;
-use super::session::{Asking, Habit, Session};
+use super::session::{Asking, CommandCache, Session};
 use super::slowlog::{self, SlowEntry};
 use super::time::UnixMicros;
 use super::transaction::Queue;
@@ -52,10 +52,10 @@ fn resolve_anew(
     match &found {
         // The name of a container leads to different rows.
         Ok((entry, first)) if *first == 1 && entry.spec.subcommands.is_empty() => {
-            session.habit.note(request.name(), *entry);
+            session.command_cache.note(request.name(), *entry);
         }
         Ok(_) => {}
-        Err(_) => session.habit = Habit::default(),
+        Err(_) => session.command_cache = CommandCache::default(),
     }
     found
 }
@@ -159,14 +159,14 @@ pub(super) fn call(
     if origin != Origin::Retry {
         state.stats.commands += 1;
         state.stats.of(number).calls += 1;
-        if !state.monitors.is_empty() && !matches!(then, Some(Then::Exec(_))) {
+        if !state.monitors.is_empty() && !matches!(then, Some(Continuation::Exec(_))) {
             tell_monitors(state, session, spec, request, now, origin);
         }
     }
     if spec.flags.has(Flags::WRITE) && origin == Origin::Script {
         state.script_wrote = true;
     }
-    if let Some(Then::Wait(wait)) = then {
+    if let Some(Continuation::Wait(wait)) = then {
         state
             .waiters
             .park(session.conn, *wait, request.to_owned(), now);
@@ -176,7 +176,7 @@ pub(super) fn call(
         return Dispatched::Parked;
     }
     state.stats.of(number).measured += u64::from(state.config.latency_tracking);
-    if let Some(Then::Script(call)) = then {
+    if let Some(Continuation::Script(call)) = then {
         return Dispatched::Script(call);
     }
     if took > 0 {
@@ -187,7 +187,7 @@ pub(super) fn call(
     }
     match result {
         Ok(reply) => match then {
-            Some(Then::Exec(queue)) => Dispatched::Exec(queue),
+            Some(Continuation::Exec(queue)) => Dispatched::Exec(queue),
             _ => Dispatched::Reply(reply),
         },
         Err(CommandError::NoAnswer) => Dispatched::Silent,
@@ -288,7 +288,7 @@ fn gates(
     session: &mut Session,
     request: Request<'_>,
 ) -> Result<Gate, CommandError> {
-    let (entry, first) = match session.habit.entry(request.name()) {
+    let (entry, first) = match session.command_cache.entry(request.name()) {
         Some(entry) => {
             session.last_command = Some(entry.number);
             (entry, 1)

@@ -84,7 +84,7 @@ impl EvictionPolicy {
 
 /// What each key takes, kept up while there is a bound.
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(super) struct MemoryAccounting {
     sizes: BTreeMap<(usize, Blob), usize>,
     total: usize,
     /// Keys that were touched since they were weighed.
@@ -96,10 +96,10 @@ pub(super) struct Ledger {
     pub(super) is_short: bool,
 }
 
-impl Ledger {
+impl MemoryAccounting {
     /// One for a node that has a bound.
     pub(super) fn of(config: &Config) -> Option<Box<Self>> {
-        let ledger = Self {
+        let accounting = Self {
             sizes: BTreeMap::new(),
             total: 0,
             stale: BTreeSet::new(),
@@ -107,7 +107,7 @@ impl Ledger {
             rng: Rng::for_component(config.seed, "eviction"),
             is_short: false,
         };
-        (config.maxmemory > 0).then(|| Box::new(ledger))
+        (config.maxmemory > 0).then(|| Box::new(accounting))
     }
 
     pub(super) fn touched(&mut self, db: usize, key: &[u8]) {
@@ -196,15 +196,15 @@ fn drawn(db: &Db, is_volatile: bool, rng: &mut Rng) -> Option<u32> {
 impl State {
     /// Whole databases have changed.
     pub(super) fn data_replaced(&mut self) {
-        if let Some(ledger) = &mut self.ledger {
-            ledger.forget();
+        if let Some(accounting) = &mut self.accounting {
+            accounting.forget();
         }
     }
 
     /// The bound, or what counts, is another one.
     pub(super) fn bound_memory(&mut self) {
-        if self.ledger.is_none() || self.config.maxmemory == 0 {
-            self.ledger = Ledger::of(&self.config);
+        if self.accounting.is_none() || self.config.maxmemory == 0 {
+            self.accounting = MemoryAccounting::of(&self.config);
         }
         self.data_replaced();
         // Nobody is refused anything here.
@@ -213,8 +213,8 @@ impl State {
 
     /// The key that goes next, by its database and slot.
     fn victim(&mut self, now: UnixMillis) -> Option<(usize, u32)> {
-        let ledger = self.ledger.as_mut()?;
-        let (config, rng) = (&self.config, &mut ledger.rng);
+        let accounting = self.accounting.as_mut()?;
+        let (config, rng) = (&self.config, &mut accounting.rng);
         let policy = config.maxmemory_policy;
         let is_volatile = policy.is_volatile();
         let dbs = || self.dbs.iter().enumerate();
@@ -277,10 +277,10 @@ impl State {
             return true;
         }
         loop {
-            let Some(ledger) = &mut self.ledger else {
+            let Some(accounting) = &mut self.accounting else {
                 return true;
             };
-            let bytes = ledger.weigh(&self.dbs, &self.config);
+            let bytes = accounting.weigh(&self.dbs, &self.config);
             if bytes as u64 <= self.config.maxmemory {
                 return true;
             }
@@ -301,8 +301,8 @@ impl State {
         request: Request<'_>,
     ) -> Result<(), CommandError> {
         let is_short = !self.make_room();
-        if let Some(ledger) = &mut self.ledger {
-            ledger.is_short = is_short;
+        if let Some(accounting) = &mut self.accounting {
+            accounting.is_short = is_short;
         }
         if !is_short {
             return Ok(());
@@ -341,7 +341,10 @@ impl State {
     /// Whether a script may not call this for want of memory: unless it has written before
     /// (`script.c: scriptVerifyOOM`).
     pub(super) fn script_is_short(&self, spec: &CommandSpec) -> bool {
-        let is_short = self.ledger.as_ref().is_some_and(|ledger| ledger.is_short);
+        let is_short = self
+            .accounting
+            .as_ref()
+            .is_some_and(|accounting| accounting.is_short);
         is_short && spec.flags.has(Flags::DENYOOM) && !self.script_wrote && !self.script_allows_oom
     }
 }

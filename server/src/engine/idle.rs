@@ -57,7 +57,7 @@ impl State {
     }
 
     /// Shows out who has been silent for too long.
-    pub(super) fn show_out_idle(&mut self, now: UnixMicros) {
+    pub(super) fn kick_idle(&mut self, now: UnixMicros) {
         let sessions = self
             .sessions
             .iter()
@@ -67,7 +67,7 @@ impl State {
         let silent: Vec<_> = silent.map(|session| session.conn).collect();
         for conn in silent {
             tracing::debug!(client_id = conn.client_id(), "a silent client is shown out");
-            self.show_out(conn);
+            self.kick(conn);
         }
         self.plan_idle_check(now);
     }

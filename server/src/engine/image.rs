@@ -48,7 +48,7 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Config, Desk, Effect, Engine, UnixMicros};
+    use crate::engine::{Config, Effect, Engine, NodeApi, UnixMicros};
     use crate::resp::OwnedRequest;
     use std::sync::Arc;
 

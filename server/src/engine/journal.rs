@@ -10,7 +10,7 @@ use super::keyspace::Db;
 use super::notify::Class;
 use super::pubsub::Space;
 use super::time::UnixMillis;
-use super::value::{Form, Value};
+use super::value::{EncodingHint, Value};
 use crate::resp::Blob;
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(crate) enum Change {
         db: usize,
         key: Blob,
         value: Value,
-        form: Form,
+        form: EncodingHint,
         deadline: Option<UnixMillis>,
     },
     Remove {

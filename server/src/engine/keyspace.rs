@@ -9,7 +9,7 @@ use super::expiry::{Deadlines, NOWHERE, Positions};
 use super::frequency;
 use super::slab::Slab;
 use super::time::UnixMillis;
-use super::value::{Form, Value};
+use super::value::{EncodingHint, Value};
 use crate::resp::Blob;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -31,7 +31,7 @@ struct Entry {
     /// When the key was used last: the low 24 bits of the Unix time in seconds, as Redis keeps them; or
     /// how often, see `frequency.rs`.
     used_at: [u8; 3],
-    form: Form,
+    form: EncodingHint,
 }
 
 /// Values that the clock of last uses can show (`LRU_CLOCK_MAX`), and one more.
@@ -154,12 +154,12 @@ impl Db {
         self.entries.get_mut(slot).expect(FOUND).used_at = bits;
     }
 
-    pub(crate) fn form(&self, slot: u32) -> Form {
+    pub(crate) fn form(&self, slot: u32) -> EncodingHint {
         self.entry(slot).form
     }
 
     #[inline]
-    pub(crate) fn set_form(&mut self, slot: u32, form: Form) {
+    pub(crate) fn set_form(&mut self, slot: u32, form: EncodingHint) {
         self.entries.get_mut(slot).expect(FOUND).form = form;
     }
 
@@ -209,7 +209,7 @@ impl Db {
             deadline: NEVER,
             deadline_at: NOWHERE,
             used_at: [0; 3],
-            form: Form::Natural,
+            form: EncodingHint::Natural,
         });
         let (hasher, entries) = (&self.hasher, &self.entries);
         let rehash = |slot: &u32| {
@@ -226,7 +226,7 @@ impl Db {
         &mut self,
         key: &[u8],
         value: Value,
-        form: Form,
+        form: EncodingHint,
         deadline: Option<UnixMillis>,
     ) {
         let slot = match self.find(key) {

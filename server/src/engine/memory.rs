@@ -7,7 +7,7 @@ use super::State;
 use super::config::Config;
 use super::keyspace::Db;
 use super::rdb::{list_nodes, listpack_bytes};
-use super::value::{Form, Hash, List, Value, encoding};
+use super::value::{EncodingHint, Hash, List, Value, encoding};
 use crate::resp::Blob;
 
 /// Sizes of Redis's structures, bytes.
@@ -65,7 +65,7 @@ fn extrapolated(sizes: impl Iterator<Item = usize>, samples: usize, count: usize
     }
 }
 
-fn value_bytes(value: &Value, form: Form, samples: usize, config: &Config) -> usize {
+fn value_bytes(value: &Value, form: EncodingHint, samples: usize, config: &Config) -> usize {
     match value {
         Value::String(text) => match encoding(value, form) {
             "int" => OBJECT,

@@ -8,7 +8,7 @@ use super::notify::Class;
 use super::replication::Address;
 use super::session::ConnId;
 use super::time::UnixMicros;
-use super::{Desk as _, Effect, Engine, Outcome, dump};
+use super::{Effect, Engine, NodeApi as _, Outcome, dump};
 use crate::resp::{Blob, ErrorReply, OwnedRequest, Reply};
 use std::time::Duration;
 

@@ -54,7 +54,7 @@ pub(crate) use cluster::{Change as ClusterChange, Claim, Cluster, Health, SLOTS,
 #[cfg(feature = "net")]
 pub(crate) use cluster::{Member, Side, merge, share_of};
 pub use config::Config;
-pub(crate) use context::{Ctx, Origin, ScriptCall, Then, Ttl};
+pub(crate) use context::{Continuation, Ctx, Origin, ScriptCall, Ttl};
 pub use effect::Effect;
 pub use eviction::EvictionPolicy;
 pub(crate) use failover::Failover;
@@ -73,19 +73,19 @@ pub(crate) use pubsub::Space;
 pub(crate) use rdb::{PayloadError, dump, restore, serialized_bytes};
 pub use rng::Rng;
 #[cfg(feature = "script")]
-pub use script::Bystanders;
+pub use script::BusyHandler;
 pub use session::ConnId;
 pub(crate) use session::{Asking, ReplyMode, Session};
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use tracking::{Choice as TrackingChoice, Mode as TrackingMode, Tracking};
 pub(crate) use transaction::Queue;
-pub(crate) use value::{End, Form, Hash, HashLimits, Kind, List, Value, clamp_range};
+pub(crate) use value::{EncodingHint, End, Hash, HashLimits, Kind, List, Value, clamp_range};
 
 use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use blocking::Waiters;
 use dispatch::{Dispatched, dispatch};
 use effect::Outbox;
-use eviction::Ledger;
+use eviction::MemoryAccounting;
 pub(crate) use image::Image;
 pub use journal::Unit;
 use journal::{Change, Journal};
@@ -114,7 +114,7 @@ pub enum Outcome {
 }
 
 /// A driver's way to a node: the engine itself, or the engine beside a long script.
-pub trait Desk {
+pub trait NodeApi {
     /// Opens a connection from `addr`.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ pub(crate) struct State {
     /// What the unit that runs has changed; absent when nobody reads it.
     journal: Option<Box<Journal>>,
     /// What all data takes; absent as long as it may take anything.
-    ledger: Option<Box<Ledger>>,
+    accounting: Option<Box<MemoryAccounting>>,
     /// Decides whether a use of a key counts.
     uses: Rng,
     /// Whether the script that runs may take memory that is not there.
@@ -274,7 +274,7 @@ impl State {
             idle_check: idle::first_check(&config, now),
             now,
             journal: None,
-            ledger: Ledger::of(&config),
+            accounting: MemoryAccounting::of(&config),
             uses: Rng::for_component(seed, "uses"),
             script_allows_oom: false,
             replication: Replication::default(),
@@ -316,7 +316,7 @@ impl State {
     }
 
     /// Ends a connection at once, from the side of the server.
-    pub(crate) fn show_out(&mut self, conn: ConnId) {
+    pub(crate) fn kick(&mut self, conn: ConnId) {
         self.disconnect(conn);
         self.outbox.push(Effect::Close { conn });
     }
@@ -355,7 +355,7 @@ impl State {
         if !(self.watches.is_empty()
             && self.waiters.is_empty()
             && self.journal.is_none()
-            && self.ledger.is_none()
+            && self.accounting.is_none()
             && !self.tracking.is_on())
         {
             self.tell_of(is_request, db, key);
@@ -367,8 +367,8 @@ impl State {
         if self.tracking.is_on() {
             self.invalidate(key, is_request);
         }
-        if let Some(ledger) = &mut self.ledger {
-            ledger.touched(db, key);
+        if let Some(accounting) = &mut self.accounting {
+            accounting.touched(db, key);
         }
         if let Some(journal) = &mut self.journal {
             journal.touched(db, key);
@@ -553,7 +553,7 @@ const DENIED: &str = "DENIED Redis is running in protected mode because protecte
     others, start redouble with a password or with --protected-mode no, or send CONFIG SET protected-mode no \
     from this machine.";
 
-impl Desk for State {
+impl NodeApi for State {
     fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
         if self.sessions.len() >= self.config.maxclients {
             self.stats.rejected_connections += 1;
@@ -645,7 +645,7 @@ impl Desk for State {
 /// One node.
 ///
 /// ```
-/// use redouble::engine::{Config, Desk, Engine, Outcome, UnixMicros};
+/// use redouble::engine::{Config, NodeApi, Engine, Outcome, UnixMicros};
 /// use redouble::resp::{OwnedRequest, Reply};
 ///
 /// let mut engine = Engine::new(Config::default(), UnixMicros(0));
@@ -799,7 +799,7 @@ impl Engine {
     }
 }
 
-impl Desk for Engine {
+impl NodeApi for Engine {
     fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
         self.state_mut().connect(addr, now)
     }

@@ -2,7 +2,7 @@
 //! and how it reaches into another database.
 
 use super::context::Ctx;
-use super::value::{Form, encoding, references};
+use super::value::{EncodingHint, encoding, references};
 
 /// Where the clock of last uses begins anew (`LRU_CLOCK_MAX`).
 const CLOCK_MAX: i64 = (1 << 24) - 1;
@@ -17,12 +17,12 @@ impl Ctx<'_> {
     }
 
     /// What the history of the string at a slot left behind.
-    pub(crate) fn form(&self, slot: u32) -> Form {
+    pub(crate) fn form(&self, slot: u32) -> EncodingHint {
         self.db().form(slot)
     }
 
     /// Says how the string at a key came about, if not as a whole.
-    pub(crate) fn set_form(&mut self, key: &[u8], form: Form) {
+    pub(crate) fn set_form(&mut self, key: &[u8], form: EncodingHint) {
         if let Some(slot) = self.find_quietly(key) {
             self.db_mut().set_form(slot, form);
         }

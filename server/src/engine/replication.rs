@@ -50,7 +50,7 @@ pub(crate) struct Replica {
 
 /// A request that waits for replicas.
 #[derive(Clone, Debug)]
-struct Wait {
+struct AckWait {
     conn: ConnId,
     replicas: usize,
     offset: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Replication {
     pub(crate) offset: u64,
     /// The identity that was shared with a former master, and how far.
     pub(crate) former: Option<(String, u64)>,
-    waits: Vec<Wait>,
+    waits: Vec<AckWait>,
     /// Where the other nodes of the deployment are.
     peers: Vec<Address>,
 }
@@ -170,7 +170,7 @@ impl State {
     /// Has the connection wait until so many replicas have what it wrote.
     pub(crate) fn await_replicas(&mut self, conn: ConnId, replicas: usize, offset: u64) {
         self.replication.waits.retain(|wait| wait.conn != conn);
-        self.replication.waits.push(Wait {
+        self.replication.waits.push(AckWait {
             conn,
             replicas,
             offset,
@@ -429,7 +429,7 @@ pub(crate) struct Copy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Config, Desk, Outcome};
+    use crate::engine::{Config, NodeApi, Outcome};
     use crate::resp::{OwnedRequest, Protocol, encode};
 
     const START: UnixMicros = UnixMicros(1_000_000_000);

@@ -73,18 +73,18 @@ pub(crate) struct Session {
     pub(crate) wrote_up_to: u64,
     /// The number of its latest command; none if that is unknown.
     pub(crate) last_command: Option<u16>,
-    pub(crate) habit: Habit,
+    pub(crate) command_cache: CommandCache,
 }
 
 /// The row of the name that a connection used last: mostly it says the same again.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Habit {
+pub(crate) struct CommandCache {
     name: [u8; 15],
     len: u8,
     entry: Option<Entry>,
 }
 
-impl Habit {
+impl CommandCache {
     /// The row of `name`, if that was used last, byte for byte.
     #[inline]
     pub(crate) fn entry(&self, name: &[u8]) -> Option<Entry> {
@@ -153,7 +153,7 @@ impl Sessions {
             last_used_at: now,
             wrote_up_to: 0,
             last_command: None,
-            habit: Habit::default(),
+            command_cache: CommandCache::default(),
         }));
         self.count += 1;
         conn

@@ -466,7 +466,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::{Config, ConnId, Desk as _, Effect, Engine, Outcome, UnixMicros};
+    use crate::engine::{Config, ConnId, Effect, Engine, NodeApi as _, Outcome, UnixMicros};
     use crate::resp::{OwnedRequest, Protocol, encode};
 
     const NOW: UnixMicros = UnixMicros(1_700_000_000_000_000);

@@ -17,7 +17,7 @@ use super::effect::Effect;
 use super::session::{ConnId, ReplyMode, Session};
 use super::time::{UnixMicros, UnixMillis};
 use super::transaction::Queue;
-use super::{Desk as _, Engine, Outcome, State};
+use super::{Engine, NodeApi as _, Outcome, State};
 use crate::resp::{Blob, ErrorReply, OwnedRequest, Protocol, Reply, Request};
 
 /// A transaction in whose middle a script was given up; it goes on when the script is killed.
@@ -158,14 +158,14 @@ impl Engine {
         let outcome = match outcome {
             Outcome::Reply(reply) => {
                 let reply = state.with_own_frames(reply);
-                Outcome::Reply(state.as_wanted(conn, reply))
+                Outcome::Reply(state.apply_reply_mode(conn, reply))
             }
             Outcome::Silent => match state.with_own_frames(Reply::Several(Vec::new())) {
                 Reply::Several(frames) if frames.is_empty() => {
-                    state.as_wanted(conn, Reply::Several(frames));
+                    state.apply_reply_mode(conn, Reply::Several(frames));
                     Outcome::Silent
                 }
-                reply => Outcome::Reply(state.as_wanted(conn, reply)),
+                reply => Outcome::Reply(state.apply_reply_mode(conn, reply)),
             },
             Outcome::Parked => {
                 let tail = std::mem::take(&mut state.own_tail);
@@ -340,7 +340,7 @@ impl Engine {
                 }
                 Due::PauseEnds => state.pause.end(),
                 Due::FailoverEnds => state.failover_times_out(),
-                Due::Idle => state.show_out_idle(now),
+                Due::Idle => state.kick_idle(now),
                 Due::Expire { db, slot } => state.expire(db, slot),
             }
             self.follow_up(now);
@@ -387,7 +387,7 @@ impl State {
     }
 
     /// A reply as CLIENT REPLY lets it pass: frames that were not asked for always do.
-    fn as_wanted(&mut self, conn: ConnId, reply: Reply) -> Reply {
+    fn apply_reply_mode(&mut self, conn: ConnId, reply: Reply) -> Reply {
         let Some(session) = self.sessions.get_mut(conn) else {
             return reply;
         };
@@ -423,13 +423,13 @@ impl State {
         };
         let reply = turn_away(self, &mut session, request, error);
         self.sessions.put_back(session);
-        Outcome::Reply(self.as_wanted(conn, reply))
+        Outcome::Reply(self.apply_reply_mode(conn, reply))
     }
 
     /// Answers a request that was parked.
     pub(crate) fn answer(&mut self, conn: ConnId, reply: Reply) {
         self.used(conn);
-        let reply = self.as_wanted(conn, reply);
+        let reply = self.apply_reply_mode(conn, reply);
         self.outbox.push(Effect::Reply { conn, reply });
     }
 

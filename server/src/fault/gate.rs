@@ -30,16 +30,16 @@ pub struct Gate(Arc<Hinge>);
 
 /// What the clones of a gate share; the gate opens with its end.
 #[derive(Default)]
-struct Hinge(Arc<Mutex<State>>);
+struct Hinge(Arc<Mutex<GateState>>);
 
 #[derive(Default)]
-struct State {
+struct GateState {
     is_open: bool,
     waiting: usize,
     wakers: Vec<Waker>,
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<GateState>) -> MutexGuard<'_, GateState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -111,7 +111,7 @@ impl fmt::Debug for Gate {
 }
 
 /// A message's place before a [`Gate`]. It does not keep the gate from opening with its last clone.
-pub struct Ticket(Arc<Mutex<State>>);
+pub struct Ticket(Arc<Mutex<GateState>>);
 
 impl Ticket {
     /// Whether the message may go on.

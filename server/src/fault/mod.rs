@@ -57,7 +57,7 @@ pub use hold::Hold;
 pub use partition::Partition;
 #[cfg(feature = "net")]
 pub(crate) use plan::Ruled;
-pub(crate) use plan::{Fate, Judgement, Plan, Sender};
+pub(crate) use plan::{Decision, Fate, Plan, Sender};
 pub use rule::Rule;
 pub use spec::{FaultSpec, Placement};
 pub use stall::Stall;

@@ -12,7 +12,7 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
 };
 
 /// Cuts the network between clients and the node, until the guard is dropped or
-/// [healed](crate::Injected::heal). As TCP would send it again, everything said meanwhile arrives
+/// [healed](crate::FaultGuard::heal). As TCP would send it again, everything said meanwhile arrives
 /// then, in order: requests of clients that have given up and gone, too, and the news that they have.
 /// What was on its way when the partition began still arrives.
 ///

@@ -29,7 +29,7 @@ pub(crate) enum Fate {
 
 /// What becomes of a message.
 #[derive(Debug, Default)]
-pub(crate) struct Judgement {
+pub(crate) struct Decision {
     /// What it waits for first.
     pub(crate) delay: Duration,
     pub(crate) gates: Vec<Gate>,
@@ -137,12 +137,12 @@ impl Plan {
             .collect()
     }
 
-    pub(crate) fn on_request(&self, sender: Sender<'_>, request: Request<'_>) -> Judgement {
-        let mut judgement = Judgement::default();
+    pub(crate) fn on_request(&self, sender: Sender<'_>, request: Request<'_>) -> Decision {
+        let mut decision = Decision::default();
         self.judge(sender, |rule, env| {
-            judgement.hear(rule.on_request(request, env), false)
+            decision.hear(rule.on_request(request, env), false)
         });
-        judgement
+        decision
     }
 
     pub(crate) fn on_reply(
@@ -150,35 +150,35 @@ impl Plan {
         sender: Sender<'_>,
         request: Request<'_>,
         reply: &Reply,
-    ) -> Judgement {
-        let mut judgement = Judgement::default();
+    ) -> Decision {
+        let mut decision = Decision::default();
         let mut replaced = None;
         self.judge(sender, |rule, env| {
             let verdict = rule.on_reply(request, replaced.as_ref().unwrap_or(reply), env);
             if let Verdict::Answer(error) = &verdict {
                 replaced = Some(error.clone().into());
             }
-            judgement.hear(verdict, true)
+            decision.hear(verdict, true)
         });
-        judgement
+        decision
     }
 
-    pub(crate) fn on_push(&self, sender: Sender<'_>, frame: &Reply) -> Judgement {
-        let mut judgement = Judgement::default();
+    pub(crate) fn on_push(&self, sender: Sender<'_>, frame: &Reply) -> Decision {
+        let mut decision = Decision::default();
         self.judge(sender, |rule, env| {
-            judgement.hear(rule.on_push(frame, env), true)
+            decision.hear(rule.on_push(frame, env), true)
         });
-        judgement
+        decision
     }
 
     /// An end is no message: it makes no rule fire, it only waits.
-    pub(crate) fn on_end(&self, sender: Sender<'_>, of: Direction) -> Judgement {
-        let mut judgement = Judgement::default();
+    pub(crate) fn on_end(&self, sender: Sender<'_>, of: Direction) -> Decision {
+        let mut decision = Decision::default();
         self.judge(sender, |rule, env| {
-            judgement.hear(rule.on_end(of, env), true);
+            decision.hear(rule.on_end(of, env), true);
             Heard::Nothing
         });
-        judgement
+        decision
     }
 
     /// Asks the rules one after the other, until `ask` has heard enough.
@@ -215,7 +215,7 @@ enum Heard {
     Enough,
 }
 
-impl Judgement {
+impl Decision {
     fn hear(&mut self, verdict: Verdict, is_answer: bool) -> Heard {
         self.fate = match verdict {
             Verdict::Pass => return Heard::Nothing,

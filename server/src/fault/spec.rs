@@ -1,7 +1,7 @@
 //! A fault as documentation, tools and the wire control list it.
 
 use super::condition::CONDITIONS;
-use super::words::Words;
+use super::words::FaultArgs;
 use super::{MessageRule, ParseFaultError};
 use std::fmt::{self, Write as _};
 
@@ -34,7 +34,7 @@ impl fmt::Display for Placement {
 }
 
 /// Makes a rule of the words behind the fault's name.
-pub(super) type Parse = fn(Words<'_>) -> Result<Box<dyn MessageRule>, ParseFaultError>;
+pub(super) type Parse = fn(FaultArgs<'_>) -> Result<Box<dyn MessageRule>, ParseFaultError>;
 
 /// A fault as documentation and tools list it.
 #[derive(Clone, Copy, Debug)]

@@ -67,7 +67,7 @@ pub fn parse<W: AsRef<[u8]>>(
     let make = spec.parse.ok_or(ParseFaultError::NodeFault(spec.name))?;
     let words: Vec<W> = words.into_iter().collect();
     let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-    make(Words {
+    make(FaultArgs {
         spec,
         words: &words,
     })
@@ -81,7 +81,7 @@ pub(super) fn number(word: &[u8]) -> Option<u64> {
 /// Past this a delay is taken for a mistake: some thirty years.
 const DELAY_MS_MAX: f64 = 1e12;
 
-/// A duration in milliseconds, as [`Words::millis`] reads it.
+/// A duration in milliseconds, as [`FaultArgs::millis`] reads it.
 pub(super) fn millis(duration: Duration) -> Vec<u8> {
     (duration.as_micros() as f64 / 1e3).to_string().into_bytes()
 }
@@ -92,12 +92,12 @@ fn invalid(found: &[u8], expected: &'static str) -> ParseFaultError {
 }
 
 /// The words behind a fault's name.
-pub(super) struct Words<'a> {
+pub(super) struct FaultArgs<'a> {
     spec: &'static FaultSpec,
     words: &'a [&'a [u8]],
 }
 
-impl<'a> Words<'a> {
+impl<'a> FaultArgs<'a> {
     fn next(&mut self) -> Option<&'a [u8]> {
         let (first, rest) = self.words.split_first()?;
         self.words = rest;

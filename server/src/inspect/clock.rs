@@ -2,7 +2,7 @@
 
 use crate::clock::ClockMap;
 use crate::engine::UnixMicros;
-use crate::net::{Clock, Hub};
+use crate::net::{Clock, NodeHandle};
 use std::time::Duration;
 
 /// Moves and bends the clock of a server: [`Server::clock`](crate::Server::clock).
@@ -20,14 +20,14 @@ use std::time::Duration;
 /// of the server; so do a client's own timers, which no server clock moves.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockControl<'a> {
-    hub: &'a Hub,
+    handle: &'a NodeHandle,
 }
 
 const NOT_MANUAL: &str = "only a manual clock can be moved: Server::builder().clock(Clock::Manual)";
 
 impl<'a> ClockControl<'a> {
-    pub(crate) fn of(hub: &'a Hub) -> Self {
-        Self { hub }
+    pub(crate) fn of(handle: &'a NodeHandle) -> Self {
+        Self { handle }
     }
 
     /// What the server's clock shows, in microseconds since 1970.
@@ -43,13 +43,13 @@ impl<'a> ClockControl<'a> {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn now(&self) -> UnixMicros {
-        self.hub.shared.node_time(self.hub.now())
+        self.handle.shared.node_time(self.handle.now())
     }
 
     /// What the source of the clock shows, which servers may share
     /// ([`ServerBuilder::beside`](crate::ServerBuilder::beside)).
     pub fn true_time(&self) -> UnixMicros {
-        self.hub.now()
+        self.handle.now()
     }
 
     /// Moves a manual clock forward by a duration of true time, through every deadline on the way,
@@ -76,7 +76,7 @@ impl<'a> ClockControl<'a> {
     /// # Panics
     /// When the server's clock is not manual: a test that relied on it would prove nothing.
     pub fn advance(&self, duration: Duration) {
-        let advanced = self.hub.time.pass(|turn| {
+        let advanced = self.handle.time.pass(|turn| {
             let end = turn.source.now().plus(duration);
             turn.advance(end)
         });
@@ -106,9 +106,9 @@ impl<'a> ClockControl<'a> {
     /// # Panics
     /// When the server's clock is not manual.
     pub fn set(&self, time: UnixMicros) {
-        let hub = self.hub;
-        let was_set = hub.time.pass(|turn| {
-            let clock = &hub.shared.clock;
+        let handle = self.handle;
+        let was_set = handle.time.pass(|turn| {
+            let clock = &handle.shared.clock;
             let map = clock.map();
             let was_set = if map.stands_still() {
                 turn.source.mode() == Clock::Manual
@@ -225,27 +225,27 @@ impl<'a> ClockControl<'a> {
 
     /// Whether the clock of this server was frozen.
     pub fn is_frozen(&self) -> bool {
-        self.hub.shared.clock.map().is_frozen()
+        self.handle.shared.clock.map().is_frozen()
     }
 
     /// What [`ClockControl::drift`] has set, in microseconds per second.
     pub fn drift_ppm(&self) -> i32 {
-        self.hub.shared.clock.map().drift_ppm()
+        self.handle.shared.clock.map().drift_ppm()
     }
 
     /// How far the clock of this server is ahead of true time now, in microseconds; negative when
     /// it is behind.
     pub fn offset_us(&self) -> i64 {
         let now = self.true_time();
-        let shown = self.hub.shared.node_time(now);
+        let shown = self.handle.shared.node_time(now);
         shown.0.saturating_sub(now.0)
     }
 
     fn bend(&self, bend: impl FnOnce(&mut ClockMap, UnixMicros)) {
-        let hub = self.hub;
-        hub.time.pass(|turn| {
+        let handle = self.handle;
+        handle.time.pass(|turn| {
             let now = turn.source.now();
-            hub.shared.clock.change(|map| bend(map, now));
+            handle.shared.clock.change(|map| bend(map, now));
             turn.fire();
         });
     }

@@ -1,8 +1,8 @@
 //! Why a test does not go on: who waits for what, and what holds the server up.
 
-use crate::engine::{Desk, UnixMicros, UnixMillis, Waiting};
-use crate::link::Link;
-use crate::net::{Clock, Hub};
+use crate::client_connection::ClientConnection;
+use crate::engine::{NodeApi, UnixMicros, UnixMillis, Waiting};
+use crate::net::{Clock, NodeHandle};
 use crate::node::Node;
 use crate::resp::{OwnedRequest, quoted};
 use crate::server::Server;
@@ -116,16 +116,16 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn diagnosis(&self) -> Diagnosis {
-        Diagnosis::of(&self.hub)
+        Diagnosis::of(&self.handle)
     }
 }
 
 impl Diagnosis {
-    pub(super) fn of(hub: &Hub) -> Self {
-        let shared = &hub.shared;
-        let (now, map) = (hub.now(), shared.clock.map());
+    pub(super) fn of(handle: &NodeHandle) -> Self {
+        let shared = &handle.shared;
+        let (now, map) = (handle.now(), shared.clock.map());
         let mut diagnosis = Self {
-            clock: hub.time.source.mode(),
+            clock: handle.time.source.mode(),
             now: shared.node_time(now),
             offset_us: shared.node_time(now).0.saturating_sub(now.0),
             drift_ppm: map.drift_ppm(),
@@ -146,15 +146,15 @@ impl Diagnosis {
             node
         });
         match node {
-            Some(node) => diagnosis.look_into(&node, hub, now),
+            Some(node) => diagnosis.look_into(&node, handle, now),
             None => diagnosis.held.push(Held::InScript),
         }
         diagnosis
     }
 
-    fn look_into(&mut self, node: &Node, hub: &Hub, now: UnixMicros) {
+    fn look_into(&mut self, node: &Node, handle: &NodeHandle, now: UnixMicros) {
         let state = node.engine.state();
-        let due = node.poll_timeout(&hub.shared);
+        let due = node.poll_timeout(&handle.shared);
         self.next_due = due.map(|due| {
             let micros = due.0.saturating_sub(now.0).max(0);
             Duration::from_micros(micros.unsigned_abs())
@@ -167,12 +167,12 @@ impl Diagnosis {
         ];
         self.held.extend(held.into_iter().flatten());
         self.waiting = node.engine.waiting();
-        let links = hub.shared.links();
+        let links = handle.shared.links();
         let unserved = links.iter().filter_map(|link| self.unserved(node, link));
         self.unserved = unserved.collect();
     }
 
-    fn unserved(&self, node: &Node, link: &Arc<Link>) -> Option<Unserved> {
+    fn unserved(&self, node: &Node, link: &Arc<ClientConnection>) -> Option<Unserved> {
         let conn = *link.conn.get()?;
         let input = link.input();
         let input_bytes = input.decoder.buffered_bytes();

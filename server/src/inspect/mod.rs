@@ -50,7 +50,7 @@ pub struct Database<'a> {
 impl<'a> Database<'a> {
     fn read<T>(&self, look: impl FnOnce(&Db, UnixMicros) -> Option<T>) -> Option<T> {
         let now = self.server.now();
-        let node = self.server.hub.shared.node();
+        let node = self.server.handle.shared.node();
         look(node.engine.database(self.index)?, now)
     }
 
@@ -170,43 +170,43 @@ impl Server {
 
     /// Open connections, in process and over sockets.
     pub fn connections(&self) -> usize {
-        self.hub.shared.connections()
+        self.handle.shared.connections()
     }
 
     /// Connections since the start, those that have ended among them.
     pub fn connections_total(&self) -> u64 {
-        self.hub.shared.node().engine.connections_total()
+        self.handle.shared.node().engine.connections_total()
     }
 
     /// Requests that wait for a key, in the order in which they began: whom a test waits for.
     pub fn waiting(&self) -> Vec<Waiting> {
-        self.hub.shared.node().engine.waiting()
+        self.handle.shared.node().engine.waiting()
     }
 
     /// How many connections listen to a channel, patterns not counted.
     pub fn subscribers(&self, channel: impl AsRef<[u8]>) -> usize {
-        let node = self.hub.shared.node();
+        let node = self.handle.shared.node();
         node.engine.subscribers(channel.as_ref())
     }
 
     /// How many channels and patterns somebody listens to: what a test expects to be 0 at its end.
     pub fn subscriptions(&self) -> usize {
-        let node = self.hub.shared.node();
+        let node = self.handle.shared.node();
         node.engine.subscriptions()
     }
 
     /// The latest commands, if the builder asked for a history.
     pub fn history(&self) -> History {
-        self.hub.shared.history()
+        self.handle.shared.history()
     }
 
     /// What the server's clock shows.
     pub fn now(&self) -> UnixMicros {
-        self.hub.shared.node_time(self.hub.now())
+        self.handle.shared.node_time(self.handle.now())
     }
 
     /// The server's clock.
     pub fn clock(&self) -> ClockControl<'_> {
-        ClockControl::of(&self.hub)
+        ClockControl::of(&self.handle)
     }
 }

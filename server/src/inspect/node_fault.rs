@@ -3,7 +3,7 @@
 use super::Database;
 use crate::disk::Loss;
 use crate::engine::{Engine, UnixMicros};
-use crate::net::Hub;
+use crate::net::NodeHandle;
 use crate::server::Server;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ impl Database<'_> {
     /// `evicted_keys` counts it. False when it is not there.
     pub fn evict(&self, key: impl AsRef<[u8]>) -> bool {
         let mut was_there = false;
-        change(&self.server.hub, |engine, now| {
+        change(&self.server.handle, |engine, now| {
             was_there = engine.evict(self.index, key.as_ref(), now);
         });
         was_there
@@ -40,12 +40,12 @@ impl Server {
     /// # Ok(()) }
     /// ```
     pub fn pause(&self) {
-        self.hub.shared.node().pause();
+        self.handle.shared.node().pause();
     }
 
     /// Serves everybody again, what was queued first.
     pub fn resume(&self) {
-        self.hub.resume();
+        self.handle.resume();
     }
 
     /// Kills the server as `kill -9` does: every connection is reset and everything in memory lost;
@@ -72,7 +72,7 @@ impl Server {
     /// # Panics
     /// For [`Loss::Last`](crate::Loss::Last) when the server has no persistence.
     pub fn crash(&self, loss: Loss) {
-        self.hub.crash(loss);
+        self.handle.crash(loss);
     }
 
     /// Starts a server again that has crashed. One that runs goes on.
@@ -82,7 +82,7 @@ impl Server {
 
     /// The same after a time (of true time): until then nobody can connect.
     pub fn restart_in(&self, delay: Duration) {
-        self.hub.restart_in(delay);
+        self.handle.restart_in(delay);
     }
 
     /// Takes a key of database 0 away as if memory had run short: [`Database::evict`].
@@ -123,9 +123,9 @@ impl Server {
     /// # Ok(()) }
     /// ```
     pub fn lazy_expiry(&self) -> LazyExpiry {
-        change(&self.hub, |engine, _| engine.expire_lazily(true));
+        change(&self.handle, |engine, _| engine.expire_lazily(true));
         LazyExpiry {
-            hub: self.hub.clone(),
+            handle: self.handle.clone(),
         }
     }
 
@@ -144,11 +144,11 @@ impl Server {
     /// # Ok(()) }
     /// ```
     pub fn flush_scripts(&self) {
-        change(&self.hub, |engine, _| engine.flush_scripts());
+        change(&self.handle, |engine, _| engine.flush_scripts());
     }
 }
 
-impl Hub {
+impl NodeHandle {
     pub(crate) fn resume(&self) {
         self.shared.node().resume(&self.shared, self.now());
         self.time.pass(|turn| turn.fire());
@@ -167,20 +167,23 @@ impl Hub {
 }
 
 /// Changes the engine, and lets everything follow from it that does.
-pub(crate) fn change(hub: &Hub, change: impl FnOnce(&mut Engine, UnixMicros)) {
-    hub.shared.node().change(&hub.shared, hub.now(), change);
-    hub.fire();
+pub(crate) fn change(handle: &NodeHandle, change: impl FnOnce(&mut Engine, UnixMicros)) {
+    handle
+        .shared
+        .node()
+        .change(&handle.shared, handle.now(), change);
+    handle.fire();
 }
 
 /// While it lives, keys go only when somebody looks at them: [`Server::lazy_expiry`].
 #[derive(Debug)]
 #[must_use = "keys expire by themselves again when this is dropped"]
 pub struct LazyExpiry {
-    hub: Arc<Hub>,
+    handle: Arc<NodeHandle>,
 }
 
 impl Drop for LazyExpiry {
     fn drop(&mut self) {
-        change(&self.hub, |engine, _| engine.expire_lazily(false));
+        change(&self.handle, |engine, _| engine.expire_lazily(false));
     }
 }

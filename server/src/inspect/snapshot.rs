@@ -86,14 +86,14 @@ impl fmt::Display for Snapshot {
 impl Server {
     /// Keeps all data as they are now.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&self.hub.shared.node().engine)
+        Snapshot::of(&self.handle.shared.node().engine)
     }
 
     /// Puts all data back. To clients it looks like FLUSHALL and the writing of all keys at one
     /// instant: what they watch has changed, and who waits for a key that is there now is served.
     pub fn restore(&self, snapshot: &Snapshot) {
-        let now = self.hub.now();
-        let shared = &self.hub.shared;
+        let now = self.handle.now();
+        let shared = &self.handle.shared;
         shared
             .node()
             .change(shared, now, |engine, now| snapshot.put_into(engine, now));

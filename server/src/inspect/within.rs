@@ -1,7 +1,7 @@
 //! A bound in real time for what a test waits for; past it the test fails with a diagnosis.
 
 use super::Diagnosis;
-use crate::net::Hub;
+use crate::net::NodeHandle;
 use crate::server::Server;
 use std::fmt;
 use std::panic::{Location, resume_unwind};
@@ -59,7 +59,7 @@ impl Server {
             future: Box::pin(future),
             alarm: None,
             budget,
-            hub: self.hub.clone(),
+            handle: self.handle.clone(),
             caller: Location::caller(),
         }
     }
@@ -94,7 +94,7 @@ impl Server {
         match outcome.recv_timeout(budget) {
             Ok(outcome) => outcome,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                panic!("{}", late(&self.hub, budget, Location::caller()))
+                panic!("{}", late(&self.handle, budget, Location::caller()))
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => match worker.join() {
                 Err(panic) => resume_unwind(panic),
@@ -111,7 +111,7 @@ pub struct Within<F> {
     /// Set once the future has to be waited for.
     alarm: Option<Alarm>,
     budget: Duration,
-    hub: Arc<Hub>,
+    handle: Arc<NodeHandle>,
     caller: &'static Location<'static>,
 }
 
@@ -135,7 +135,7 @@ impl<F: Future> Future for Within<F> {
         assert!(
             !alarm.has_rung(cx.waker()),
             "{}",
-            late(&self.hub, budget, self.caller)
+            late(&self.handle, budget, self.caller)
         );
         Poll::Pending
     }
@@ -184,11 +184,11 @@ impl Alarm {
 }
 
 /// What a test that is late is told.
-fn late(hub: &Hub, budget: Duration, caller: &Location<'_>) -> String {
+fn late(handle: &NodeHandle, budget: Duration, caller: &Location<'_>) -> String {
     let mut text = format!("not done after {budget:?} of real time, at {caller}\n");
-    text += &Diagnosis::of(hub).to_string();
-    for other in hub.time.hubs() {
-        if !std::ptr::eq(&*other, hub) {
+    text += &Diagnosis::of(handle).to_string();
+    for other in handle.time.handles() {
+        if !std::ptr::eq(&*other, handle) {
             text += "a server that shares the clock: ";
             text += &Diagnosis::of(&other).to_string();
         }

@@ -1,6 +1,6 @@
 //! A connection of the `redis` crate to a server in this process.
 
-use super::{Hub, InProcess};
+use super::{InProcess, NodeHandle};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
     AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisFuture, RedisResult, Value,
@@ -31,7 +31,7 @@ pub struct Connection {
 }
 
 struct Inner {
-    hub: Arc<Hub>,
+    handle: Arc<NodeHandle>,
     /// Where it comes from, if that matters.
     addr: Option<String>,
     info: RedisConnectionInfo,
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Connection {
 
 impl Connection {
     pub(crate) async fn open(
-        hub: Arc<Hub>,
+        handle: Arc<NodeHandle>,
         addr: Option<&str>,
         info: RedisConnectionInfo,
         config: AsyncConnectionConfig,
@@ -68,7 +68,7 @@ impl Connection {
     ) -> RedisResult<Self> {
         let mut connection = Self {
             inner: Arc::new(Inner {
-                hub,
+                handle,
                 addr: addr.map(str::to_owned),
                 info,
                 config,
@@ -106,7 +106,7 @@ impl Inner {
         if let Some(dialled) = self.current().clone() {
             return Ok(dialled);
         }
-        let stream = InProcess::open(self.hub.clone(), self.addr.as_deref());
+        let stream = InProcess::open(self.handle.clone(), self.addr.as_deref());
         let greeting =
             MultiplexedConnection::new_with_config(&self.info, stream, self.config.clone());
         let (connection, driver) = tokio::time::timeout(GREETING, greeting)

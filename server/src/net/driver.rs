@@ -1,6 +1,6 @@
 //! The timer: calls the node when something is due. Nothing else happens here.
 
-use super::{Clock, Hub};
+use super::{Clock, NodeHandle};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ impl std::fmt::Debug for Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(hub: Arc<Hub>) -> Self {
-        Self(Box::pin(run(hub)))
+    pub(crate) fn new(handle: Arc<NodeHandle>) -> Self {
+        Self(Box::pin(run(handle)))
     }
 }
 
@@ -41,21 +41,25 @@ const TAKEN: Duration = Duration::from_millis(1);
 /// The same while a long script has it.
 const BUSY: Duration = Duration::from_millis(10);
 
-async fn run(hub: Arc<Hub>) {
-    let mut rearm = hub.rearm.subscribe();
-    while !hub.shared.is_down() {
+async fn run(handle: Arc<NodeHandle>) {
+    let mut rearm = handle.rearm.subscribe();
+    while !handle.shared.is_down() {
         rearm.mark_unchanged();
         // As long as it is not known what comes next, everything is earlier.
-        hub.armed.store(i64::MAX, Ordering::Release);
-        let is_busy = hub.shared.busy.load(Ordering::Acquire);
-        let fired = if is_busy { None } else { hub.time.try_fire() };
+        handle.armed.store(i64::MAX, Ordering::Release);
+        let is_busy = handle.shared.busy.load(Ordering::Acquire);
+        let fired = if is_busy {
+            None
+        } else {
+            handle.time.try_fire()
+        };
         if let Some(due) = fired {
             let due = due.map_or(i64::MAX, |due| due.0);
-            hub.armed.store(due, Ordering::Release);
+            handle.armed.store(due, Ordering::Release);
         }
         let wait = async {
-            match (fired, hub.time.source.mode()) {
-                (Some(Some(due)), _) => hub.time.source.sleep_until(due).await,
+            match (fired, handle.time.source.mode()) {
+                (Some(Some(due)), _) => handle.time.source.sleep_until(due).await,
                 (Some(None), _) => std::future::pending().await,
                 (None, Clock::System) => {
                     tokio::time::sleep(if is_busy { BUSY } else { TAKEN }).await;

@@ -1,8 +1,8 @@
 //! A connection without a socket. Writing to it executes the requests at once, on the writer's
 //! own thread; there is no task behind it.
 
-use super::Hub;
-use crate::link::{Ending, Link};
+use super::NodeHandle;
+use crate::client_connection::{ClientConnection, Ending};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ const IN_PROCESS: &str = "in-process:0";
 /// Reads and writes are as cancel safe as those of a socket. Dropping it disconnects.
 #[derive(Debug)]
 pub struct InProcess {
-    hub: Arc<Hub>,
-    link: Arc<Link>,
+    handle: Arc<NodeHandle>,
+    link: Arc<ClientConnection>,
 }
 
 impl InProcess {
     /// A connection from `addr`, whatever that is; `None` where it does not matter.
-    pub(crate) fn open(hub: Arc<Hub>, addr: Option<&str>) -> Self {
+    pub(crate) fn open(handle: Arc<NodeHandle>, addr: Option<&str>) -> Self {
         let addr = addr.unwrap_or(IN_PROCESS).to_owned();
         let stream = Self {
-            hub,
-            link: Arc::new(Link::new(addr, IN_PROCESS.to_owned())),
+            handle,
+            link: Arc::new(ClientConnection::new(addr, IN_PROCESS.to_owned())),
         };
         stream.poke();
         stream
@@ -36,7 +36,7 @@ impl InProcess {
 
     #[inline]
     fn poke(&self) {
-        self.hub.poke(&self.link, |_engine| {
+        self.handle.poke(&self.link, |_engine| {
             #[cfg(feature = "script")]
             _engine.set_bystanders(None);
         });

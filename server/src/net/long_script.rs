@@ -1,8 +1,8 @@
 //! What happens beside a long script on a socket server: the worker's other tasks move to a fresh
 //! thread, leave their connections in the inbox, and the script's hook serves them.
 
-use super::Hub;
-use crate::engine::{Bystanders, Desk};
+use super::NodeHandle;
+use crate::engine::{BusyHandler, NodeApi};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -12,20 +12,20 @@ const HAND_OVER: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct LongScript {
-    hub: Arc<Hub>,
+    handle: Arc<NodeHandle>,
     since: Mutex<Option<Instant>>,
 }
 
 impl LongScript {
-    pub(super) fn beside(hub: Arc<Hub>) -> Arc<dyn Bystanders> {
+    pub(super) fn beside(handle: Arc<NodeHandle>) -> Arc<dyn BusyHandler> {
         Arc::new(Self {
-            hub,
+            handle,
             since: Mutex::new(None),
         })
     }
 }
 
-impl Bystanders for LongScript {
+impl BusyHandler for LongScript {
     #[expect(
         clippy::disallowed_methods,
         reason = "an endless script ends in every clock mode, by wall-clock time"
@@ -39,8 +39,8 @@ impl Bystanders for LongScript {
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    fn serve(&self, desk: &mut dyn Desk) {
-        if !self.hub.shared.busy.swap(true, Ordering::AcqRel) {
+    fn serve(&self, api: &mut dyn NodeApi) {
+        if !self.handle.shared.busy.swap(true, Ordering::AcqRel) {
             // The runtime's only worker is inside this script. Its other tasks go to a new thread;
             // the first of them tells that it has come.
             let (arrived, waiting) = mpsc::channel();
@@ -49,10 +49,10 @@ impl Bystanders for LongScript {
                 tracing::warn!("nobody is served beside a long script yet");
             }
         }
-        self.hub.shared.serve_inbox(desk, self.hub.now());
+        self.handle.shared.serve_inbox(api, self.handle.now());
     }
 
     fn stopping(&self) -> bool {
-        self.hub.shared.is_down()
+        self.handle.shared.is_down()
     }
 }

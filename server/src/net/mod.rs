@@ -29,15 +29,15 @@ pub(crate) use sockets::{Listener, Sockets, connections_max};
 pub use tls::ClientCertificates;
 #[cfg(feature = "tls")]
 pub(crate) use tls::{Settings as TlsSettings, ThrowAway};
-pub(crate) use turn::{Between, Seat, TrueTime, Turn};
+pub(crate) use turn::{InterNode, LockedNode, TrueTime, Turn};
 #[cfg(unix)]
 pub(crate) use unix::url as unix_url;
 
+use crate::client_connection::ClientConnection;
 use crate::control::Control;
 use crate::engine::{Engine, UnixMicros};
 use crate::fault::{Plan, Ruled};
-use crate::link::Link;
-use crate::node::Shared;
+use crate::node::SharedNode;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Wake, Waker};
@@ -45,8 +45,8 @@ use tokio::sync::watch;
 
 /// A node with the clock it runs on and the timer that calls it.
 #[derive(Debug)]
-pub(crate) struct Hub {
-    pub(crate) shared: Shared,
+pub(crate) struct NodeHandle {
+    pub(crate) shared: SharedNode,
     pub(crate) time: Arc<TrueTime>,
     /// What the timer waits for, in microseconds; `i64::MAX` for nothing.
     armed: AtomicI64,
@@ -57,35 +57,35 @@ pub(crate) struct Hub {
 }
 
 /// What a gate rings when it opens.
-struct Bell(Weak<Hub>);
+struct Bell(Weak<NodeHandle>);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        if let Some(hub) = self.0.upgrade() {
-            hub.gate_opened();
+        if let Some(handle) = self.0.upgrade() {
+            handle.gate_opened();
         }
     }
 }
 
-impl Ruled for Hub {
+impl Ruled for NodeHandle {
     fn plan(&self) -> &Plan {
         &self.shared.plan
     }
 }
 
-impl Hub {
-    pub(crate) fn new(shared: Shared, time: Arc<TrueTime>) -> Arc<Self> {
-        let hub = Arc::new(Self {
+impl NodeHandle {
+    pub(crate) fn new(shared: SharedNode, time: Arc<TrueTime>) -> Arc<Self> {
+        let handle = Arc::new(Self {
             shared,
             time,
             armed: AtomicI64::new(i64::MAX),
             rearm: watch::Sender::new(()),
             control: Mutex::default(),
         });
-        hub.time.join(&hub);
-        let bell = Bell(Arc::downgrade(&hub));
-        hub.shared.ring(Waker::from(Arc::new(bell)));
-        hub
+        handle.time.join(&handle);
+        let bell = Bell(Arc::downgrade(&handle));
+        handle.shared.ring(Waker::from(Arc::new(bell)));
+        handle
     }
 
     /// From now on orders are carried out by this.
@@ -139,7 +139,7 @@ impl Hub {
 
     /// Serves a connection that has new input, or that has gone.
     #[inline]
-    fn poke(&self, link: &Arc<Link>, enter: impl FnOnce(&mut Engine)) {
+    fn poke(&self, link: &Arc<ClientConnection>, enter: impl FnOnce(&mut Engine)) {
         if let Some(due) = self.shared.poke(link, || self.now(), enter) {
             self.arm(due);
         }

@@ -1,8 +1,8 @@
 //! One connection over a stream of bytes: feeds what comes to its link, writes what the link has.
 //! Knows no transport but what [`Wire`] says.
 
-use super::Hub;
-use crate::link::{Ending, Link};
+use super::NodeHandle;
+use crate::client_connection::{ClientConnection, Ending};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -30,10 +30,10 @@ pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
 /// A client at the other end of a stream.
 pub(super) struct Peer {
-    pub(super) hub: Arc<Hub>,
-    pub(super) link: Arc<Link>,
+    pub(super) handle: Arc<NodeHandle>,
+    pub(super) link: Arc<ClientConnection>,
     #[cfg(feature = "script")]
-    pub(super) bystanders: Arc<dyn crate::engine::Bystanders>,
+    pub(super) busy_handler: Arc<dyn crate::engine::BusyHandler>,
 }
 
 enum Event {
@@ -125,9 +125,9 @@ impl Peer {
 
     #[inline]
     fn poke(&self) {
-        self.hub.poke(&self.link, |_engine| {
+        self.handle.poke(&self.link, |_engine| {
             #[cfg(feature = "script")]
-            _engine.set_bystanders(Some(&self.bystanders));
+            _engine.set_bystanders(Some(&self.busy_handler));
         });
     }
 
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::engine::Config;
     use crate::net::{Clock, EPOCH, TrueTime};
-    use crate::node::Shared;
+    use crate::node::SharedNode;
     use tokio::io::{AsyncReadExt, BufStream, DuplexStream, duplex};
 
     /// A transport that keeps what is written until it is told to send it, as TLS may.
@@ -181,12 +181,15 @@ mod tests {
 
     fn peer() -> Peer {
         let time = TrueTime::new(Clock::Manual, EPOCH).expect("needs no runtime");
-        let hub = Hub::new(Shared::new(Config::default(), 0, EPOCH), Arc::new(time));
+        let handle = NodeHandle::new(SharedNode::new(Config::default(), 0, EPOCH), Arc::new(time));
         Peer {
             #[cfg(feature = "script")]
-            bystanders: crate::net::long_script::LongScript::beside(hub.clone()),
-            hub,
-            link: Arc::new(Link::new("test:0".to_owned(), "test:0".to_owned())),
+            busy_handler: crate::net::long_script::LongScript::beside(handle.clone()),
+            handle,
+            link: Arc::new(ClientConnection::new(
+                "test:0".to_owned(),
+                "test:0".to_owned(),
+            )),
         }
     }
 
@@ -213,9 +216,9 @@ mod tests {
     #[tokio::test]
     async fn a_connection_ends_with_its_server_before_it_is_open() {
         let peer = peer();
-        let hub = peer.hub.clone();
+        let handle = peer.handle.clone();
         let never = std::future::pending::<io::Result<BufStream<DuplexStream>>>();
-        let ended = tokio::join!(peer.run(never), async { hub.shut_down() });
+        let ended = tokio::join!(peer.run(never), async { handle.shut_down() });
         assert_eq!(ended, ((), ()));
     }
 }

@@ -5,8 +5,8 @@
 #[cfg(feature = "script")]
 use super::long_script::LongScript;
 use super::peer::{Peer, Wire};
-use super::{Driver, Hub};
-use crate::link::Link;
+use super::{Driver, NodeHandle};
+use crate::client_connection::ClientConnection;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -67,7 +67,7 @@ pub(crate) enum Listener {
     #[cfg(unix)]
     Unix(super::unix::UnixSocket),
     #[cfg(feature = "tls")]
-    Tls(std::net::TcpListener, super::tls::Acceptor),
+    Tls(std::net::TcpListener, super::tls::TlsHandshake),
 }
 
 impl Listener {
@@ -88,7 +88,7 @@ impl Listener {
     #[cfg(feature = "tls")]
     pub(crate) fn tls(
         addr: SocketAddr,
-        acceptor: super::tls::Acceptor,
+        acceptor: super::tls::TlsHandshake,
     ) -> io::Result<(Self, SocketAddr)> {
         let listener = super::tcp::bind(addr)?;
         let addr = listener.local_addr()?;
@@ -96,7 +96,7 @@ impl Listener {
     }
 
     /// Accepts connections for as long as it is polled.
-    async fn accept(self, door: Door) -> io::Result<Infallible> {
+    async fn accept(self, door: Acceptor) -> io::Result<Infallible> {
         match self {
             Self::Tcp(listener) => super::tcp::accept(listener, &door).await,
             #[cfg(unix)]
@@ -117,7 +117,11 @@ pub(crate) struct Sockets {
 impl Sockets {
     /// Accepts connections on `listeners` until dropped. With `timed`, the thread also fires what
     /// is due on the server.
-    pub(crate) fn start(hub: Arc<Hub>, listeners: Vec<Listener>, timed: bool) -> io::Result<Self> {
+    pub(crate) fn start(
+        handle: Arc<NodeHandle>,
+        listeners: Vec<Listener>,
+        timed: bool,
+    ) -> io::Result<Self> {
         let (stop, stopped) = watch::channel(false);
         // Connections have a worker to themselves: no timers there, nothing but their sockets.
         let worker = tokio::runtime::Builder::new_multi_thread()
@@ -133,9 +137,9 @@ impl Sockets {
             let mut stopped = stopped;
             runtime.block_on(async {
                 if timed {
-                    tokio::spawn(Driver::new(hub.clone()));
+                    tokio::spawn(Driver::new(handle.clone()));
                 }
-                let door = Door::new(hub, worker.handle().clone());
+                let door = Acceptor::new(handle, worker.handle().clone());
                 for listener in listeners {
                     let door = door.clone();
                     tokio::spawn(async move {
@@ -172,19 +176,19 @@ impl Drop for Sockets {
 
 /// Through which accepted connections come to the worker.
 #[derive(Clone)]
-pub(super) struct Door {
-    hub: Arc<Hub>,
+pub(super) struct Acceptor {
+    handle: Arc<NodeHandle>,
     worker: Handle,
     #[cfg(feature = "script")]
-    bystanders: Arc<dyn crate::engine::Bystanders>,
+    busy_handler: Arc<dyn crate::engine::BusyHandler>,
 }
 
-impl Door {
-    fn new(hub: Arc<Hub>, worker: Handle) -> Self {
+impl Acceptor {
+    fn new(handle: Arc<NodeHandle>, worker: Handle) -> Self {
         Self {
             #[cfg(feature = "script")]
-            bystanders: LongScript::beside(hub.clone()),
-            hub,
+            busy_handler: LongScript::beside(handle.clone()),
+            handle,
             worker,
         }
     }
@@ -211,10 +215,10 @@ impl Door {
         open: impl Future<Output = io::Result<S>> + Send + 'static,
     ) {
         let peer = Peer {
-            hub: self.hub.clone(),
-            link: Arc::new(Link::new(addr, laddr)),
+            handle: self.handle.clone(),
+            link: Arc::new(ClientConnection::new(addr, laddr)),
             #[cfg(feature = "script")]
-            bystanders: self.bystanders.clone(),
+            busy_handler: self.busy_handler.clone(),
         };
         drop(self.worker.spawn(peer.run(open)));
     }

@@ -1,7 +1,7 @@
 //! TCP: how a socket is bound, and how its connections are accepted.
 
 use super::peer::Wire;
-use super::sockets::Door;
+use super::sockets::Acceptor;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -37,7 +37,10 @@ pub(super) fn bind(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-pub(super) async fn accept(listener: std::net::TcpListener, door: &Door) -> io::Result<Infallible> {
+pub(super) async fn accept(
+    listener: std::net::TcpListener,
+    door: &Acceptor,
+) -> io::Result<Infallible> {
     let listener = TcpListener::from_std(listener)?;
     loop {
         if let Some((stream, addr, laddr)) = next(&listener, door).await {
@@ -50,7 +53,7 @@ pub(super) async fn accept(listener: std::net::TcpListener, door: &Door) -> io::
 /// first, as Redis prints them.
 pub(super) async fn next(
     listener: &TcpListener,
-    door: &Door,
+    door: &Acceptor,
 ) -> Option<(std::net::TcpStream, String, String)> {
     let (stream, peer) = door.accepted(listener.accept().await).await?;
     if let Err(error) = stream.set_nodelay(true) {

@@ -2,7 +2,7 @@
 //! Certificates are judged by the time of the operating system, whatever the server's clock shows.
 
 use super::peer::Wire;
-use super::sockets::Door;
+use super::sockets::Acceptor;
 use super::tcp;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -73,11 +73,11 @@ impl std::fmt::Debug for ThrowAway {
 }
 
 /// Makes TLS of accepted connections.
-pub(crate) struct Acceptor(TlsAcceptor);
+pub(crate) struct TlsHandshake(TlsAcceptor);
 
-impl std::fmt::Debug for Acceptor {
+impl std::fmt::Debug for TlsHandshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Acceptor").finish_non_exhaustive()
+        f.debug_struct("TlsHandshake").finish_non_exhaustive()
     }
 }
 
@@ -98,7 +98,7 @@ fn certificates(what: &str, pem: &[u8]) -> io::Result<Vec<CertificateDer<'static
 
 impl Settings {
     /// Prepares to accept on `bind`; gives what clients need when the certificate is a throw-away one.
-    pub(crate) fn acceptor(&self, bind: IpAddr) -> io::Result<(Acceptor, Option<ThrowAway>)> {
+    pub(crate) fn acceptor(&self, bind: IpAddr) -> io::Result<(TlsHandshake, Option<ThrowAway>)> {
         let (identity, throw_away) = match &self.identity {
             Some(identity) => (identity.clone(), None),
             None => {
@@ -139,7 +139,10 @@ impl Settings {
         let config = config
             .with_single_cert(chain, key)
             .map_err(|error| wrong("the server's certificate and its key", error))?;
-        Ok((Acceptor(TlsAcceptor::from(Arc::new(config))), throw_away))
+        Ok((
+            TlsHandshake(TlsAcceptor::from(Arc::new(config))),
+            throw_away,
+        ))
     }
 }
 
@@ -193,13 +196,13 @@ impl Wire for TlsStream<TcpStream> {
 
 pub(super) async fn accept(
     listener: std::net::TcpListener,
-    acceptor: &Acceptor,
-    door: &Door,
+    acceptor: &TlsHandshake,
+    door: &Acceptor,
 ) -> io::Result<Infallible> {
     let listener = TcpListener::from_std(listener)?;
     loop {
         if let Some((stream, addr, laddr)) = tcp::next(&listener, door).await {
-            let Acceptor(acceptor) = acceptor;
+            let TlsHandshake(acceptor) = acceptor;
             let acceptor = acceptor.clone();
             // As in Redis nothing but `maxclients` bounds a handshake that the client does not go on with.
             door.open(addr, laddr, async move {

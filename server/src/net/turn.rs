@@ -6,27 +6,27 @@
 //! over, again until there is nothing more; then comes the node with the earliest deadline, of
 //! several that one which was made first.
 
-use super::{Clock, Hub, Source, TimeSource};
+use super::{Clock, NodeHandle, Source, TimeSource};
 use crate::engine::UnixMicros;
-use crate::node::{Node, Shared};
+use crate::node::{Node, SharedNode};
 use std::fmt::Debug;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What goes from node to node while time passes: the link between a master and its replicas, say.
-pub(crate) trait Between: Debug + Send {
+pub(crate) trait InterNode: Debug + Send {
     /// When (in true time) the next thing arrives; nothing is late, it arrives at the instant that
     /// comes next.
-    fn poll_timeout(&self, seats: &[Seat<'_>]) -> Option<UnixMicros>;
+    fn poll_timeout(&self, seats: &[LockedNode<'_>]) -> Option<UnixMicros>;
 
     /// Hands over what is due at `now`.
-    fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros);
+    fn handle_timeout(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros);
 }
 
 /// A node that somebody has while time passes.
 #[derive(Debug)]
-pub(crate) struct Seat<'a> {
-    pub(crate) shared: &'a Shared,
+pub(crate) struct LockedNode<'a> {
+    pub(crate) shared: &'a SharedNode,
     pub(crate) node: MutexGuard<'a, Node>,
 }
 
@@ -40,8 +40,8 @@ pub(crate) struct TrueTime {
 #[derive(Debug, Default)]
 struct Members {
     /// In the order in which they were made.
-    hubs: Vec<Weak<Hub>>,
-    between: Vec<Box<dyn Between>>,
+    handles: Vec<Weak<NodeHandle>>,
+    between: Vec<Box<dyn InterNode>>,
 }
 
 impl TrueTime {
@@ -63,30 +63,30 @@ impl TrueTime {
     }
 
     /// From now on the server moves with the others.
-    pub(crate) fn join(&self, hub: &Arc<Hub>) {
+    pub(crate) fn join(&self, handle: &Arc<NodeHandle>) {
         let mut members = self.lock();
-        members.hubs.retain(|hub| hub.strong_count() > 0);
-        members.hubs.push(Arc::downgrade(hub));
+        members.handles.retain(|handle| handle.strong_count() > 0);
+        members.handles.push(Arc::downgrade(handle));
     }
 
     /// From now on this is looked after while time passes.
-    pub(crate) fn connect(&self, between: Box<dyn Between>) {
+    pub(crate) fn connect(&self, between: Box<dyn InterNode>) {
         self.lock().between.push(between);
     }
 
     /// The servers that share this time and have not ended, in the order in which they were made.
-    pub(crate) fn hubs(&self) -> Vec<Arc<Hub>> {
-        alive(&self.lock().hubs)
+    pub(crate) fn handles(&self) -> Vec<Arc<NodeHandle>> {
+        alive(&self.lock().handles)
     }
 
     /// Takes all nodes, lets time pass, and tells the timers of all of them what comes next. Waits
     /// for scripts that run.
     pub(crate) fn pass<T>(&self, pass: impl FnOnce(&mut Turn<'_>) -> T) -> T {
         let mut members = self.lock();
-        let hubs = alive(&members.hubs);
-        let seats = hubs.iter().map(|hub| Seat {
-            shared: &hub.shared,
-            node: hub.shared.node(),
+        let handles = alive(&members.handles);
+        let seats = handles.iter().map(|handle| LockedNode {
+            shared: &handle.shared,
+            node: handle.shared.node(),
         });
         let mut turn = Turn {
             source: &self.source,
@@ -98,23 +98,23 @@ impl TrueTime {
         drop(turn);
         drop(members);
         if let Some(due) = due {
-            hubs.iter().for_each(|hub| hub.arm(due));
+            handles.iter().for_each(|handle| handle.arm(due));
         }
-        hubs.iter().for_each(|hub| hub.attend());
+        handles.iter().for_each(|handle| handle.attend());
         passed
     }
 
     /// The same for a timer: `None` when somebody else has a node.
     pub(super) fn try_fire(&self) -> Option<Option<UnixMicros>> {
         let mut members = self.members.try_lock().ok()?;
-        let hubs = alive(&members.hubs);
-        let seat = |hub| -> Option<Seat<'_>> {
-            let hub: &Arc<Hub> = hub;
-            let node = hub.shared.try_node()?;
-            let shared = &hub.shared;
-            Some(Seat { shared, node })
+        let handles = alive(&members.handles);
+        let seat = |handle| -> Option<LockedNode<'_>> {
+            let handle: &Arc<NodeHandle> = handle;
+            let node = handle.shared.try_node()?;
+            let shared = &handle.shared;
+            Some(LockedNode { shared, node })
         };
-        let seats: Option<Vec<_>> = hubs.iter().map(seat).collect();
+        let seats: Option<Vec<_>> = handles.iter().map(seat).collect();
         let mut turn = Turn {
             source: &self.source,
             seats: seats?,
@@ -124,7 +124,7 @@ impl TrueTime {
         let due = turn.next().map(|(due, _)| due);
         drop(turn);
         drop(members);
-        hubs.iter().for_each(|hub| hub.attend());
+        handles.iter().for_each(|handle| handle.attend());
         Some(due)
     }
 
@@ -133,28 +133,28 @@ impl TrueTime {
     }
 }
 
-fn alive(hubs: &[Weak<Hub>]) -> Vec<Arc<Hub>> {
-    let hubs = hubs.iter().filter_map(Weak::upgrade);
-    hubs.filter(|hub| !hub.shared.is_down()).collect()
+fn alive(handles: &[Weak<NodeHandle>]) -> Vec<Arc<NodeHandle>> {
+    let handles = handles.iter().filter_map(Weak::upgrade);
+    handles.filter(|handle| !handle.shared.is_down()).collect()
 }
 
 /// All nodes that share a time, in one hand while it passes.
 pub(crate) struct Turn<'a> {
     pub(crate) source: &'a Source,
-    seats: Vec<Seat<'a>>,
-    between: &'a mut [Box<dyn Between>],
+    seats: Vec<LockedNode<'a>>,
+    between: &'a mut [Box<dyn InterNode>],
 }
 
 /// Who has something to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
-    Between(usize),
+    InterNode(usize),
     Node(usize),
 }
 
 impl<'a> Turn<'a> {
     /// All nodes, in the order in which they were made.
-    pub(crate) fn seats(&mut self) -> &mut [Seat<'a>] {
+    pub(crate) fn seats(&mut self) -> &mut [LockedNode<'a>] {
         &mut self.seats
     }
 }
@@ -165,7 +165,7 @@ impl Turn<'_> {
         let between = self.between.iter().enumerate();
         let between = between.filter_map(|(index, between)| {
             let due = between.poll_timeout(&self.seats)?;
-            Some((due, Whose::Between(index)))
+            Some((due, Whose::InterNode(index)))
         });
         let nodes = self.seats.iter().enumerate();
         let nodes = nodes.filter_map(|(index, seat)| {
@@ -177,7 +177,7 @@ impl Turn<'_> {
 
     fn handle(&mut self, whose: Whose, now: UnixMicros) {
         match whose {
-            Whose::Between(index) => self.between[index].handle_timeout(&mut self.seats, now),
+            Whose::InterNode(index) => self.between[index].handle_timeout(&mut self.seats, now),
             Whose::Node(index) => {
                 let seat = &mut self.seats[index];
                 seat.node.handle_timeout(seat.shared, now);
@@ -212,7 +212,7 @@ impl Turn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Config, Desk, Outcome};
+    use crate::engine::{Config, NodeApi, Outcome};
     use crate::resp::{OwnedRequest, Reply};
     use std::time::Duration;
 
@@ -226,25 +226,25 @@ mod tests {
         log: Log,
     }
 
-    fn key_counts(seats: &[Seat<'_>]) -> Vec<usize> {
+    fn key_counts(seats: &[LockedNode<'_>]) -> Vec<usize> {
         let counts = seats.iter().map(|seat| seat.node.engine.database(0));
         counts.map(|db| db.map_or(0, |db| db.len())).collect()
     }
 
-    impl Between for Witness {
-        fn poll_timeout(&self, seats: &[Seat<'_>]) -> Option<UnixMicros> {
+    impl InterNode for Witness {
+        fn poll_timeout(&self, seats: &[LockedNode<'_>]) -> Option<UnixMicros> {
             (key_counts(seats) != self.seen).then_some(UnixMicros(i64::MIN))
         }
 
-        fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+        fn handle_timeout(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
             self.seen = key_counts(seats);
             let mut log = self.log.lock().expect("nobody panics");
             log.push((now.millis().0, self.seen.clone()));
         }
     }
 
-    fn set(hub: &Hub, key: &str, px: &str) {
-        let engine = &mut hub.shared.node().engine;
+    fn set(handle: &NodeHandle, key: &str, px: &str) {
+        let engine = &mut handle.shared.node().engine;
         let conn = engine.connect("test:0", UnixMicros(0)).expect("room");
         let request = OwnedRequest::new(["SET", key, "v", "PX", px].map(str::as_bytes));
         let request = request.as_request().expect("not empty");
@@ -255,13 +255,13 @@ mod tests {
     #[test]
     fn what_is_between_nodes_is_handed_over_before_the_next_deadline() {
         let time = Arc::new(TrueTime::new(Clock::Manual, UnixMicros(0)).expect("no runtime"));
-        let hub = || {
-            Hub::new(
-                Shared::new(Config::default(), 0, UnixMicros(0)),
+        let handle = || {
+            NodeHandle::new(
+                SharedNode::new(Config::default(), 0, UnixMicros(0)),
                 time.clone(),
             )
         };
-        let (first, second) = (hub(), hub());
+        let (first, second) = (handle(), handle());
         // Two at one instant, and one on the way.
         set(&first, "k", "10");
         set(&second, "k", "10");
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(*log.lock().expect("nobody panics"), seen);
         assert_eq!(time.source.now().plus(Duration::ZERO), UnixMicros(30_000));
         drop(second);
-        assert_eq!(time.hubs().len(), 1);
+        assert_eq!(time.handles().len(), 1);
         assert!(until(40));
     }
 }

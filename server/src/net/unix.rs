@@ -1,7 +1,7 @@
 //! Unix sockets: the file, its permissions and its end; how connections are accepted.
 
 use super::peer::Wire;
-use super::sockets::Door;
+use super::sockets::Acceptor;
 use std::convert::Infallible;
 use std::fs;
 use std::io;
@@ -82,7 +82,7 @@ pub(crate) fn url(path: &Path) -> String {
     url
 }
 
-pub(super) async fn accept(socket: UnixSocket, door: &Door) -> io::Result<Infallible> {
+pub(super) async fn accept(socket: UnixSocket, door: &Acceptor) -> io::Result<Infallible> {
     let UnixSocket { listener, file } = socket;
     let listener = UnixListener::from_std(listener)?;
     // Clients have no address of their own: Redis shows the socket's.

@@ -1,19 +1,19 @@
 //! What reaches a connection: pushes and replies, or what the rules have left of them; and its end.
 
-use super::{Shared, lock};
-use crate::engine::{ConnId, Desk, UnixMicros};
-use crate::fault::{Direction, Fate, Judgement, Sender};
-use crate::link::{Ending, Link};
+use super::{SharedNode, lock};
+use crate::client_connection::{ClientConnection, Ending};
+use crate::engine::{ConnId, NodeApi, UnixMicros};
+use crate::fault::{Decision, Direction, Fate, Sender};
+use crate::release_condition::ReleaseCondition;
 use crate::resp::{Protocol, Reply, encode};
-use crate::wait::Wait;
 use std::task::Waker;
 
-impl Shared {
+impl SharedNode {
     /// Sends a connection what it did not ask for. One that does not read is given up, at the hard
     /// limit that Redis sets for subscribers.
     pub(super) fn push(
         &self,
-        desk: &(impl Desk + ?Sized),
+        api: &(impl NodeApi + ?Sized),
         conn: ConnId,
         frame: &Reply,
         now: UnixMicros,
@@ -22,16 +22,16 @@ impl Shared {
             return;
         };
         if self.plan.is_empty() {
-            link.output().write(frame, desk.protocol(conn));
+            link.output().write(frame, api.protocol(conn));
         } else {
-            let sender = sender(&link, desk, conn);
-            let judgement = self.plan.on_push(sender, frame);
-            if self.deliver(&link, judgement, frame, desk.protocol(conn), conn, now) {
+            let sender = sender(&link, api, conn);
+            let decision = self.plan.on_push(sender, frame);
+            if self.deliver(&link, decision, frame, api.protocol(conn), conn, now) {
                 link.input().silence();
             }
         }
         let mut output = link.output();
-        if output.unread_bytes() > desk.pushed_bytes_max() {
+        if output.unread_bytes() > api.pushed_bytes_max() {
             tracing::warn!(
                 client_id = conn.client_id(),
                 "a subscriber does not read: closed"
@@ -44,23 +44,23 @@ impl Shared {
     /// Writes what a rule has left of a frame; true when the client is not heard any more either.
     pub(super) fn deliver(
         &self,
-        link: &Link,
-        judgement: Judgement,
+        link: &ClientConnection,
+        decision: Decision,
         frame: &Reply,
         protocol: Protocol,
         conn: ConnId,
         now: UnixMicros,
     ) -> bool {
-        let wait = self.waiting(&judgement, conn.client_id(), now);
+        let wait = self.waiting(&decision, conn.client_id(), now);
         let mut output = link.output();
         let mut frames = Vec::new();
-        let ending = match judgement.fate {
+        let ending = match decision.fate {
             Fate::Drop | Fate::Silence => {
                 output.silence();
-                return judgement.fate == Fate::Silence;
+                return decision.fate == Fate::Silence;
             }
             Fate::Arrives => {
-                if wait.is_none() && judgement.instead.is_none() {
+                if wait.is_none() && decision.instead.is_none() {
                     output.write(frame, protocol);
                     return false;
                 }
@@ -69,13 +69,13 @@ impl Shared {
             Fate::CutAfter(_) | Fate::Close => Some(Ending::Close),
             Fate::Reset => Some(Ending::Reset),
         };
-        if matches!(judgement.fate, Fate::Arrives | Fate::CutAfter(_)) {
-            match judgement.instead {
+        if matches!(decision.fate, Fate::Arrives | Fate::CutAfter(_)) {
+            match decision.instead {
                 Some(error) => encode(&error.into(), protocol, &mut frames),
                 None => encode(frame, protocol, &mut frames),
             }
         }
-        if let Fate::CutAfter(bytes) = judgement.fate {
+        if let Fate::CutAfter(bytes) = decision.fate {
             frames.truncate(bytes);
         }
         output.write_late(frames, ending, wait);
@@ -85,17 +85,17 @@ impl Shared {
     /// What a message has to wait for; the connection will be looked at again.
     pub(super) fn waiting(
         &self,
-        judgement: &Judgement,
+        decision: &Decision,
         client_id: u64,
         now: UnixMicros,
-    ) -> Option<Wait> {
-        let mut wait = Wait::default();
-        if !judgement.delay.is_zero() {
-            let due = now.plus(judgement.delay);
+    ) -> Option<ReleaseCondition> {
+        let mut wait = ReleaseCondition::default();
+        if !decision.delay.is_zero() {
+            let due = now.plus(decision.delay);
             self.set_timer(due, client_id);
             wait.until = Some(due);
         }
-        if !judgement.gates.is_empty() {
+        if !decision.gates.is_empty() {
             // Before the gates are asked, so that none opens unnoticed.
             let mut gated = lock(&self.gated);
             gated.count += 1;
@@ -103,7 +103,7 @@ impl Shared {
             gated.numbers.entry(client_id).or_insert(number);
             drop(gated);
             let bell = self.bell.get().unwrap_or_else(|| Waker::noop());
-            let gates = judgement.gates.iter();
+            let gates = decision.gates.iter();
             wait.gates = gates.map(|gate| gate.enter(bell)).collect();
         }
         (!wait.is_over(now)).then_some(wait)
@@ -111,14 +111,14 @@ impl Shared {
 
     /// Ends a connection. What it listened to, watched and waited for is forgotten at once, whenever
     /// its client notices; what it was sent is still delivered.
-    pub(super) fn close(&self, desk: &mut (impl Desk + ?Sized), conn: ConnId, now: UnixMicros) {
+    pub(super) fn close(&self, api: &mut (impl NodeApi + ?Sized), conn: ConnId, now: UnixMicros) {
         if let Some(link) = self.link(conn.client_id()) {
             let wait = if self.plan.is_empty() {
                 None
             } else {
-                let sender = sender(&link, desk, conn);
-                let judgement = self.plan.on_end(sender, Direction::Reply);
-                self.waiting(&judgement, conn.client_id(), now)
+                let sender = sender(&link, api, conn);
+                let decision = self.plan.on_end(sender, Direction::Reply);
+                self.waiting(&decision, conn.client_id(), now)
             };
             let mut output = link.output();
             match wait {
@@ -126,19 +126,19 @@ impl Shared {
                 wait => output.write_late(Vec::new(), Some(Ending::Close), wait),
             }
         }
-        desk.disconnect(conn);
+        api.disconnect(conn);
     }
 }
 
 /// Whose messages go over a link.
 pub(super) fn sender<'a>(
-    link: &'a Link,
-    desk: &'a (impl Desk + ?Sized),
+    link: &'a ClientConnection,
+    api: &'a (impl NodeApi + ?Sized),
     conn: ConnId,
 ) -> Sender<'a> {
     Sender {
         client_id: conn.client_id(),
         addr: &link.addr,
-        name: desk.name(conn),
+        name: api.name(conn),
     }
 }

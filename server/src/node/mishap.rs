@@ -1,10 +1,10 @@
 //! What befalls a whole node: pauses, crashes, restarts, a fresh start.
 
-use super::{Node, Outgoing, Shared, lock};
+use super::{Node, Outgoing, SharedNode, lock};
+use crate::client_connection::Ending;
 use crate::clock::ClockMap;
 use crate::disk::{Disk, Loss, Persistence};
 use crate::engine::{Engine, UnixMicros};
-use crate::link::Ending;
 use std::sync::atomic::Ordering;
 
 impl Node {
@@ -23,7 +23,7 @@ impl Node {
     ///
     /// # Panics
     /// For [`Loss::Last`] without a disk.
-    pub(crate) fn crash(&mut self, shared: &Shared, loss: Loss, now: UnixMicros) {
+    pub(crate) fn crash(&mut self, shared: &SharedNode, loss: Loss, now: UnixMicros) {
         let node_time = shared.node_time(now);
         let databases = match (&mut self.disk, loss) {
             (Some(disk), _) => disk.crash(loss, now),
@@ -55,7 +55,7 @@ impl Node {
         }
     }
 
-    pub(super) fn restart(&mut self, shared: &Shared, now: UnixMicros) {
+    pub(super) fn restart(&mut self, shared: &SharedNode, now: UnixMicros) {
         if self.restart_at.flatten().is_some_and(|at| at <= now) {
             self.restart_at = None;
             self.engine.restarted(shared.node_time(now));
@@ -75,7 +75,7 @@ impl Node {
 
     /// As freshly started, but for its connections: without data, awake, with an empty history.
     /// False, and nothing has happened, while a script is given up that nobody has killed.
-    pub(crate) fn reset(&mut self, shared: &Shared, now: UnixMicros) -> bool {
+    pub(crate) fn reset(&mut self, shared: &SharedNode, now: UnixMicros) -> bool {
         if self.engine.state().busy.is_some() {
             return false;
         }
@@ -104,7 +104,7 @@ impl Node {
     }
 
     /// Serves everybody again, in the order in which their input came.
-    pub(crate) fn resume(&mut self, shared: &Shared, now: UnixMicros) {
+    pub(crate) fn resume(&mut self, shared: &SharedNode, now: UnixMicros) {
         self.paused = false;
         self.serve_backlog(shared, now);
         self.end_turn(shared, now);

@@ -1,6 +1,6 @@
 //! What a node has to say to other nodes, or to its disk.
 
-use super::{Shared, lock};
+use super::{SharedNode, lock};
 use crate::engine::{Address, Migration, News, Unit};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) enum Outgoing {
     Restarted,
 }
 
-impl Shared {
+impl SharedNode {
     /// From now on there are others to speak to.
     pub(crate) fn join_network(&self) {
         self.has_network.store(true, Ordering::Release);

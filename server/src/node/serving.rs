@@ -1,12 +1,14 @@
 //! Serving one connection: requests from its input, one after the other, until something stops it.
 
 use super::delivery::sender;
-use super::{Shared, lock};
-use crate::engine::{ConnId, Desk, Outcome, UnixMicros};
-use crate::fault::{Direction, Fate, Judgement};
+use super::{SharedNode, lock};
+use crate::client_connection::{
+    ClientConnection, Ending, Gone, Held, Input, OUTPUT_BYTES_MAX, Output,
+};
+use crate::control_queue::ControlRoute;
+use crate::engine::{ConnId, NodeApi, Outcome, UnixMicros};
+use crate::fault::{Decision, Direction, Fate};
 use crate::history::Entry;
-use crate::link::{Ending, Gone, Held, Input, Link, OUTPUT_BYTES_MAX, Output};
-use crate::order::Meant;
 use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,17 +21,17 @@ pub(super) enum Served {
     UpToEffects,
 }
 
-impl Shared {
+impl SharedNode {
     /// Executes what a connection has sent, up to the first request with effects on others.
     pub(super) fn serve_batch(
         &self,
-        desk: &mut (impl Desk + ?Sized),
-        link: &Arc<Link>,
+        api: &mut (impl NodeApi + ?Sized),
+        link: &Arc<ClientConnection>,
         now: UnixMicros,
     ) -> Served {
         let mut input = link.input();
         if self.is_down() {
-            self.forget(desk, link);
+            self.forget(api, link);
             link.output().abandon();
             return Served::All;
         }
@@ -38,7 +40,7 @@ impl Shared {
             return Served::All;
         }
         let node_time = self.node_time(now);
-        let Some(conn) = self.session(desk, link, node_time) else {
+        let Some(conn) = self.session(api, link, node_time) else {
             return Served::All;
         };
         let site = Site {
@@ -68,10 +70,10 @@ impl Shared {
                     break Served::All;
                 }
                 if let Some(request) = arrived.request.as_request() {
-                    flow = site.meet(desk, request, arrived.instead, arrived.fate, parked);
+                    flow = site.meet(api, request, arrived.instead, arrived.fate, parked);
                 }
             } else {
-                let request = match decoder.next(&desk.limits(conn)) {
+                let request = match decoder.next(&api.limits(conn)) {
                     Ok(Some(request)) => request,
                     Ok(None) => break Served::All,
                     Err(error) => {
@@ -80,36 +82,36 @@ impl Shared {
                         if !error.is_silent() {
                             let error =
                                 ErrorReply::from_bytes([b"ERR ", &*error.to_bytes()].concat());
-                            output.write(&error.into(), desk.protocol(conn));
+                            output.write(&error.into(), api.protocol(conn));
                         }
                         output.end(Ending::Close);
-                        desk.disconnect(conn);
+                        api.disconnect(conn);
                         break Served::All;
                     }
                 };
                 if self.orders.are_taken() {
-                    match self.orders.sort(request, desk.limits(conn).authenticated) {
-                        Meant::ForTheNode => {}
-                        Meant::Order => {
+                    match self.orders.sort(request, api.limits(conn).authenticated) {
+                        ControlRoute::ForTheNode => {}
+                        ControlRoute::Order => {
                             *parked = Some(request.to_owned());
                             self.orders.push(link);
                             break Served::All;
                         }
-                        Meant::Refused(why) => {
+                        ControlRoute::Refused(why) => {
                             let mut output = link.output();
                             output.append(replies);
-                            output.write(&Reply::error(why), desk.protocol(conn));
+                            output.write(&Reply::error(why), api.protocol(conn));
                             flow = Flow::after(&output);
                             continue;
                         }
                     }
                 }
                 if is_ruled {
-                    let judgement = self.plan.on_request(sender(link, desk, conn), request);
-                    let wait = self.waiting(&judgement, conn.client_id(), now);
-                    let Judgement { instead, fate, .. } = judgement;
+                    let decision = self.plan.on_request(sender(link, api, conn), request);
+                    let wait = self.waiting(&decision, conn.client_id(), now);
+                    let Decision { instead, fate, .. } = decision;
                     match wait {
-                        None => flow = site.meet(desk, request, instead, fate, parked),
+                        None => flow = site.meet(api, request, instead, fate, parked),
                         Some(wait) => {
                             let request = request.to_owned();
                             *held = Some(Held {
@@ -123,9 +125,9 @@ impl Shared {
                     }
                 } else {
                     // The ordinary case: replies are gathered and written at once.
-                    match &site.run(desk, request) {
+                    match &site.run(api, request) {
                         Outcome::Reply(reply) => {
-                            encode(reply, desk.protocol(conn), replies);
+                            encode(reply, api.protocol(conn), replies);
                             if replies.len() > OUTPUT_BYTES_MAX {
                                 flow = Flow::Blocked;
                             }
@@ -135,7 +137,7 @@ impl Shared {
                     }
                 }
             }
-            if desk.has_effects() {
+            if api.has_effects() {
                 break Served::UpToEffects;
             }
         };
@@ -146,8 +148,8 @@ impl Shared {
             link.output().append(&mut input.replies);
         }
         link.was_served(&input);
-        if matches!(served, Served::All) && site.has_gone(desk, &mut input) {
-            self.forget(desk, link);
+        if matches!(served, Served::All) && site.has_gone(api, &mut input) {
+            self.forget(api, link);
             link.output().end(Ending::Close);
         }
         served
@@ -155,20 +157,25 @@ impl Shared {
 
     /// Takes an order of a node that serves nobody: only so can it be told to go on.
     #[cold]
-    pub(super) fn hear_order(&self, desk: &mut impl Desk, link: &Arc<Link>, now: UnixMicros) {
+    pub(super) fn hear_order(
+        &self,
+        api: &mut impl NodeApi,
+        link: &Arc<ClientConnection>,
+        now: UnixMicros,
+    ) {
         let mut input = link.input();
         let is_free = input.held.is_none() && input.parked.is_none() && !input.silenced;
-        let Some(conn) = self.session(desk, link, self.node_time(now)) else {
+        let Some(conn) = self.session(api, link, self.node_time(now)) else {
             return;
         };
-        let limits = desk.limits(conn);
+        let limits = api.limits(conn);
         if !is_free || link.output().is_blocked() {
             return;
         }
         let Ok(Some(request)) = input.decoder.next(&limits) else {
             return;
         };
-        if self.orders.sort(request, limits.authenticated) == Meant::Order {
+        if self.orders.sort(request, limits.authenticated) == ControlRoute::Order {
             input.parked = Some(request.to_owned());
             self.orders.push(link);
         } else {
@@ -177,7 +184,7 @@ impl Shared {
     }
 
     /// Lets the client of an order outlive a crash of the node, until it has its answer.
-    pub(crate) fn spare(&self, link: &Link) {
+    pub(crate) fn spare(&self, link: &ClientConnection) {
         if let Some(conn) = link.conn.get() {
             lock(&self.links).remove(&conn.client_id());
         }
@@ -186,7 +193,7 @@ impl Shared {
     /// Answers an order.
     pub(crate) fn answer_order(
         &self,
-        link: &Arc<Link>,
+        link: &Arc<ClientConnection>,
         reply: &Reply,
         protocol: Protocol,
         now: UnixMicros,
@@ -208,11 +215,11 @@ impl Shared {
     }
 
     /// Ends the session of a connection.
-    pub(super) fn forget(&self, desk: &mut (impl Desk + ?Sized), link: &Link) {
+    pub(super) fn forget(&self, api: &mut (impl NodeApi + ?Sized), link: &ClientConnection) {
         if let Some(conn) = link.conn.get() {
             lock(&self.gated).numbers.remove(&conn.client_id());
             if lock(&self.links).remove(&conn.client_id()).is_some() {
-                desk.disconnect(*conn);
+                api.disconnect(*conn);
             }
         }
     }
@@ -220,16 +227,16 @@ impl Shared {
     /// The session of a connection, opened at its first turn; `None` when there is no room.
     pub(super) fn session(
         &self,
-        desk: &mut (impl Desk + ?Sized),
-        link: &Arc<Link>,
+        api: &mut (impl NodeApi + ?Sized),
+        link: &Arc<ClientConnection>,
         node_time: UnixMicros,
     ) -> Option<ConnId> {
         if let Some(conn) = link.conn.get() {
             return Some(*conn);
         }
-        match desk.connect(&link.addr, node_time) {
+        match api.connect(&link.addr, node_time) {
             Ok(conn) => {
-                desk.reached_at(conn, &link.laddr);
+                api.reached_at(conn, &link.laddr);
                 lock(&self.links).insert(conn.client_id(), link.clone());
                 Some(*link.conn.get_or_init(|| conn))
             }
@@ -265,8 +272,8 @@ impl Flow {
 
 /// Where and when a request is executed.
 pub(super) struct Site<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) link: &'a Arc<Link>,
+    pub(super) shared: &'a SharedNode,
+    pub(super) link: &'a Arc<ClientConnection>,
     pub(super) conn: ConnId,
     pub(super) now: UnixMicros,
     pub(super) node_time: UnixMicros,
@@ -274,14 +281,14 @@ pub(super) struct Site<'a> {
 
 impl Site<'_> {
     /// Whether the client has gone, and nothing of it is on its way any more.
-    fn has_gone(&self, desk: &(impl Desk + ?Sized), input: &mut Input) -> bool {
+    fn has_gone(&self, api: &(impl NodeApi + ?Sized), input: &mut Input) -> bool {
         // To a connection that has ended, or that nobody reads, nothing more will come.
         let is_coming = input.held.is_some() && !self.link.output().is_blocked();
         if matches!(input.gone, Gone::Yes) && !self.shared.plan.is_empty() && !is_coming {
-            let sender = sender(self.link, desk, self.conn);
-            let judgement = self.shared.plan.on_end(sender, Direction::Request);
+            let sender = sender(self.link, api, self.conn);
+            let decision = self.shared.plan.on_end(sender, Direction::Request);
             let client_id = self.conn.client_id();
-            if let Some(wait) = self.shared.waiting(&judgement, client_id, self.now) {
+            if let Some(wait) = self.shared.waiting(&decision, client_id, self.now) {
                 input.gone = Gone::Later(wait);
             }
         }
@@ -295,20 +302,20 @@ impl Site<'_> {
     /// Does with a request what the rules have left of it.
     fn meet(
         &self,
-        desk: &mut (impl Desk + ?Sized),
+        api: &mut (impl NodeApi + ?Sized),
         request: Request<'_>,
         instead: Option<ErrorReply>,
         fate: Fate,
         parked: &mut Option<OwnedRequest>,
     ) -> Flow {
         if let Some(error) = instead {
-            return match desk.turn_away(self.conn, request, &error) {
-                Outcome::Reply(reply) => self.answer(desk, request, &reply),
+            return match api.turn_away(self.conn, request, &error) {
+                Outcome::Reply(reply) => self.answer(api, request, &reply),
                 Outcome::Parked | Outcome::Silent => Flow::Open,
             };
         }
         let ending = match fate {
-            Fate::Arrives => return self.execute(desk, request, parked),
+            Fate::Arrives => return self.execute(api, request, parked),
             Fate::Drop => return Flow::Silenced,
             Fate::Silence => {
                 self.link.output().silence();
@@ -316,7 +323,7 @@ impl Site<'_> {
             }
             Fate::CutAfter(bytes) => {
                 if bytes >= request.wire_bytes() {
-                    let _lost = self.run(desk, request);
+                    let _lost = self.run(api, request);
                 }
                 Ending::Close
             }
@@ -331,12 +338,12 @@ impl Site<'_> {
     #[inline]
     fn execute(
         &self,
-        desk: &mut (impl Desk + ?Sized),
+        api: &mut (impl NodeApi + ?Sized),
         request: Request<'_>,
         parked: &mut Option<OwnedRequest>,
     ) -> Flow {
-        match &self.run(desk, request) {
-            Outcome::Reply(reply) => self.answer(desk, request, reply),
+        match &self.run(api, request) {
+            Outcome::Reply(reply) => self.answer(api, request, reply),
             Outcome::Parked => {
                 *parked = Some(request.to_owned());
                 Flow::Blocked
@@ -346,8 +353,8 @@ impl Site<'_> {
     }
 
     #[inline]
-    fn run(&self, desk: &mut (impl Desk + ?Sized), request: Request<'_>) -> Outcome {
-        let outcome = desk.handle(self.conn, request, self.node_time);
+    fn run(&self, api: &mut (impl NodeApi + ?Sized), request: Request<'_>) -> Outcome {
+        let outcome = api.handle(self.conn, request, self.node_time);
         if self.shared.has_history {
             self.record(request, &outcome);
         }
@@ -372,20 +379,20 @@ impl Site<'_> {
     #[inline]
     pub(super) fn answer(
         &self,
-        desk: &(impl Desk + ?Sized),
+        api: &(impl NodeApi + ?Sized),
         request: Request<'_>,
         reply: &Reply,
     ) -> Flow {
         let plan = &self.shared.plan;
-        let protocol = desk.protocol(self.conn);
+        let protocol = api.protocol(self.conn);
         // Where nothing is said nothing can happen to it.
         let is_nothing = matches!(reply, Reply::Several(frames) if frames.is_empty());
         if plan.is_empty() || is_nothing {
             self.link.output().write(reply, protocol);
         } else {
-            let judgement = plan.on_reply(sender(self.link, desk, self.conn), request, reply);
+            let decision = plan.on_reply(sender(self.link, api, self.conn), request, reply);
             let (shared, link) = (self.shared, self.link);
-            if shared.deliver(link, judgement, reply, protocol, self.conn, self.now) {
+            if shared.deliver(link, decision, reply, protocol, self.conn, self.now) {
                 return Flow::Silenced;
             }
         }

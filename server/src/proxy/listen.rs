@@ -3,8 +3,8 @@
 use super::Proxy;
 use super::stream::Proxied;
 use crate::control::Control;
+use crate::control_queue::ControlMode;
 use crate::fault::Ruled;
-use crate::order::Desk;
 use crate::server::{Server, ServerBuilder};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -76,10 +76,10 @@ impl ProxyBuilder {
             None => None,
             Some(port) => {
                 let builder = ServerBuilder::default().bind(self.bind).port(port);
-                let server = builder.desk(Desk::Alone).make()?;
+                let server = builder.control_mode(ControlMode::Alone).make()?;
                 let rules: Arc<dyn Ruled> = proxy.0.clone();
                 let rules: Weak<dyn Ruled> = Arc::downgrade(&rules);
-                server.hub.obey(&Control::proxy(rules));
+                server.handle.obey(&Control::proxy(rules));
                 server.serve()?;
                 Some(server)
             }

@@ -40,7 +40,7 @@ pub use stream::Proxied;
 
 use crate::engine::UnixMicros;
 use crate::fault::{MessageRule, Plan, Rule, Ruled};
-use crate::injected::Injected;
+use crate::fault_guard::FaultGuard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -48,14 +48,14 @@ use tokio::time::Instant;
 
 /// Rules, and what the connections that they are for have in common.
 #[derive(Debug)]
-struct Shared {
+struct SharedProxy {
     plan: Plan,
     connections: AtomicU64,
     /// Delays are counted from here.
     origin: Instant,
 }
 
-impl Shared {
+impl SharedProxy {
     fn new(seed: u64) -> Arc<Self> {
         Arc::new(Self {
             plan: Plan::new(seed),
@@ -74,7 +74,7 @@ impl Shared {
     }
 }
 
-impl Ruled for Shared {
+impl Ruled for SharedProxy {
     fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -82,7 +82,7 @@ impl Ruled for Shared {
 
 /// The rules for streams to servers. Clones are the same proxy.
 #[derive(Clone, Debug)]
-pub struct Proxy(Arc<Shared>);
+pub struct Proxy(Arc<SharedProxy>);
 
 impl Default for Proxy {
     fn default() -> Self {
@@ -98,11 +98,11 @@ impl Proxy {
 
     /// The same with a seed for rules with a probability.
     pub fn with_seed(seed: u64) -> Self {
-        Self(Shared::new(seed))
+        Self(SharedProxy::new(seed))
     }
 
     /// Installs a fault; it goes away with the guard.
-    pub fn inject<F>(&self, rule: Rule<F>) -> Injected
+    pub fn inject<F>(&self, rule: Rule<F>) -> FaultGuard
     where
         Rule<F>: MessageRule + 'static,
     {
@@ -110,8 +110,8 @@ impl Proxy {
     }
 
     /// Installs a rule of the caller's own, or one that [`fault::parse`](crate::fault::parse) made.
-    pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> Injected {
-        Injected::install(self.0.clone(), rule.into())
+    pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> FaultGuard {
+        FaultGuard::install(self.0.clone(), rule.into())
     }
 
     /// Puts the rules around a stream to a server. The client is at `in-process:0`.

@@ -7,7 +7,7 @@
 //! above inside MULTI.
 
 use super::value::first_word;
-use crate::link::Ending;
+use crate::client_connection::Ending;
 use crate::resp::{ErrorReply, OwnedRequest, Request};
 use std::collections::{BTreeSet, VecDeque};
 

@@ -2,15 +2,15 @@
 //! for both sides out. Knows no socket and no timer; what a rule does to a message is the same as in
 //! the double (`node.rs`).
 
-use super::Shared;
+use super::SharedProxy;
 use super::frames::Frames;
 use super::pairing::{Expected, Meaning, Pairing, Sent};
 use super::value::value;
+use crate::client_connection::{Ending, Gone, Held, Output};
 use crate::engine::UnixMicros;
-use crate::fault::{Direction, Fate, Judgement, Sender};
-use crate::link::{Ending, Gone, Held, Output};
+use crate::fault::{Decision, Direction, Fate, Sender};
+use crate::release_condition::ReleaseCondition;
 use crate::resp::{Decoder, ErrorReply, Limits, OwnedRequest, Protocol, Reply, Request, encode};
-use crate::wait::Wait;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Relay {
-    shared: Arc<Shared>,
+    shared: Arc<SharedProxy>,
     id: u64,
     addr: String,
     bell: Waker,
@@ -38,7 +38,7 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    pub(super) fn new(shared: Arc<Shared>, id: u64, addr: String, bell: Waker) -> Self {
+    pub(super) fn new(shared: Arc<SharedProxy>, id: u64, addr: String, bell: Waker) -> Self {
         Self {
             shared,
             id,
@@ -91,16 +91,16 @@ impl Relay {
         if !matches!(self.gone, Gone::No) {
             return;
         }
-        self.gone = Gone::Later(Wait::default());
-        let judgement = self.shared.plan.on_end(self.sender(), Direction::Request);
-        self.gone = Gone::Later(self.waiting(&judgement, now).unwrap_or_default());
+        self.gone = Gone::Later(ReleaseCondition::default());
+        let decision = self.shared.plan.on_end(self.sender(), Direction::Request);
+        self.gone = Gone::Later(self.waiting(&decision, now).unwrap_or_default());
         self.release(now);
     }
 
     /// The server has gone.
     pub(super) fn server_gone(&mut self, now: UnixMicros) {
-        let judgement = self.shared.plan.on_end(self.sender(), Direction::Reply);
-        let wait = self.waiting(&judgement, now);
+        let decision = self.shared.plan.on_end(self.sender(), Direction::Reply);
+        let wait = self.waiting(&decision, now);
         self.is_deaf = true;
         self.output
             .write_late(Vec::new(), Some(Ending::Close), wait);
@@ -140,10 +140,10 @@ impl Relay {
         }
     }
 
-    fn waiting(&self, judgement: &Judgement, now: UnixMicros) -> Option<Wait> {
-        let gates = judgement.gates.iter();
-        let wait = Wait {
-            until: (!judgement.delay.is_zero()).then(|| now.plus(judgement.delay)),
+    fn waiting(&self, decision: &Decision, now: UnixMicros) -> Option<ReleaseCondition> {
+        let gates = decision.gates.iter();
+        let wait = ReleaseCondition {
+            until: (!decision.delay.is_zero()).then(|| now.plus(decision.delay)),
             gates: gates.map(|gate| gate.enter(&self.bell)).collect(),
         };
         (!wait.is_over(now)).then_some(wait)
@@ -177,9 +177,9 @@ impl Relay {
             if !self.shared.plan.is_empty()
                 && let Some(asked) = request.as_request()
             {
-                let judgement = self.shared.plan.on_request(self.sender(), asked);
-                let wait = self.waiting(&judgement, now);
-                (instead, fate) = (judgement.instead, judgement.fate);
+                let decision = self.shared.plan.on_request(self.sender(), asked);
+                let wait = self.waiting(&decision, now);
+                (instead, fate) = (decision.instead, decision.fate);
                 if let Some(wait) = wait {
                     self.held = Some(Held {
                         wait,
@@ -286,8 +286,8 @@ impl Relay {
             if self.shared.plan.is_empty() {
                 return self.output.append(&mut frame.to_vec());
             }
-            let judgement = self.shared.plan.on_push(self.sender(), &value(frame));
-            self.deliver(judgement, frame, now);
+            let decision = self.shared.plan.on_push(self.sender(), &value(frame));
+            self.deliver(decision, frame, now);
             return;
         }
         let Some(asked) = self.pairing.front() else {
@@ -328,15 +328,15 @@ impl Relay {
             return false;
         };
         let plan = &self.shared.plan;
-        let judgement = plan.on_reply(self.sender(), request, &value(frame));
-        let is_other = judgement.instead.is_some();
-        self.deliver(judgement, frame, now);
+        let decision = plan.on_reply(self.sender(), request, &value(frame));
+        let is_other = decision.instead.is_some();
+        self.deliver(decision, frame, now);
         is_other
     }
 
-    fn deliver(&mut self, judgement: Judgement, frame: &[u8], now: UnixMicros) {
-        let wait = self.waiting(&judgement, now);
-        let ending = match judgement.fate {
+    fn deliver(&mut self, decision: Decision, frame: &[u8], now: UnixMicros) {
+        let wait = self.waiting(&decision, now);
+        let ending = match decision.fate {
             Fate::Drop => return self.output.silence(),
             Fate::Silence => {
                 self.is_deaf = true;
@@ -346,7 +346,7 @@ impl Relay {
             Fate::CutAfter(_) | Fate::Close => Some(Ending::Close),
             Fate::Reset => Some(Ending::Reset),
         };
-        let mut frames = match (judgement.fate, judgement.instead) {
+        let mut frames = match (decision.fate, decision.instead) {
             (Fate::Arrives | Fate::CutAfter(_), Some(error)) => {
                 let mut frames = Vec::new();
                 encode(&error.into(), Protocol::Resp2, &mut frames);
@@ -355,7 +355,7 @@ impl Relay {
             (Fate::Arrives | Fate::CutAfter(_), None) => frame.to_vec(),
             _ => Vec::new(),
         };
-        if let Fate::CutAfter(bytes) = judgement.fate {
+        if let Fate::CutAfter(bytes) = decision.fate {
             frames.truncate(bytes);
         }
         self.is_deaf |= ending.is_some();

@@ -1,8 +1,8 @@
 //! A stream to a server with the rules around it, driven by whoever reads from it or writes to it.
 
-use super::Shared;
+use super::SharedProxy;
 use super::relay::Relay;
-use crate::link::Ending;
+use crate::client_connection::Ending;
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
@@ -48,7 +48,7 @@ impl Wake for Bell {
 /// Reads and writes are as cancel safe as those of a socket.
 #[derive(Debug)]
 pub struct Proxied<S> {
-    shared: Arc<Shared>,
+    shared: Arc<SharedProxy>,
     upstream: S,
     /// The server has ended the connection.
     is_lost: bool,
@@ -60,7 +60,7 @@ pub struct Proxied<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Proxied<S> {
-    pub(super) fn new(shared: Arc<Shared>, id: u64, addr: String, upstream: S) -> Self {
+    pub(super) fn new(shared: Arc<SharedProxy>, id: u64, addr: String, upstream: S) -> Self {
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
         Self {

@@ -17,7 +17,7 @@ pub struct Blob(Repr);
 #[derive(Clone)]
 enum Repr {
     Inline { len: u8, bytes: [u8; INLINE_MAX] },
-    Shared(Arc<[u8]>),
+    SharedNode(Arc<[u8]>),
 }
 
 impl Blob {
@@ -33,7 +33,7 @@ impl Blob {
                 bytes: inline,
             })
         } else {
-            Self(Repr::Shared(bytes.into()))
+            Self(Repr::SharedNode(bytes.into()))
         }
     }
 
@@ -49,7 +49,9 @@ impl Blob {
                 bytes: inline,
             })
         } else {
-            Self(Repr::Shared(first.iter().chain(second).copied().collect()))
+            Self(Repr::SharedNode(
+                first.iter().chain(second).copied().collect(),
+            ))
         }
     }
 
@@ -58,7 +60,7 @@ impl Blob {
         let len = offset + bytes.len();
         if len > self.len() && len > INLINE_MAX {
             let zeros = std::iter::repeat_n(&0, len - self.len());
-            self.0 = Repr::Shared(self.iter().chain(zeros).copied().collect());
+            self.0 = Repr::SharedNode(self.iter().chain(zeros).copied().collect());
         }
         match &mut self.0 {
             Repr::Inline {
@@ -68,7 +70,7 @@ impl Blob {
                 inline[offset..len].copy_from_slice(bytes);
                 *end = len.max(usize::from(*end)) as u8;
             }
-            Repr::Shared(shared) => Arc::make_mut(shared)[offset..len].copy_from_slice(bytes),
+            Repr::SharedNode(shared) => Arc::make_mut(shared)[offset..len].copy_from_slice(bytes),
         }
     }
 
@@ -82,7 +84,7 @@ impl Blob {
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
             Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
-            Repr::Shared(bytes) => bytes,
+            Repr::SharedNode(bytes) => bytes,
         }
     }
 }

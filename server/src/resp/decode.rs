@@ -81,7 +81,7 @@ impl fmt::Display for ProtocolError {
 impl std::error::Error for ProtocolError {}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
+enum DecodeState {
     /// At the first byte of a request.
     Start,
     /// Inside a multibulk request: this many arguments are still to come.
@@ -118,7 +118,7 @@ pub struct Decoder {
     pos: usize,
     /// Bytes after `pos` that hold no line end; not searched again.
     scanned: usize,
-    state: State,
+    state: DecodeState,
     spans: Vec<Span>,
     /// An inline request's arguments, unquoted.
     inline: OwnedRequest,
@@ -131,7 +131,7 @@ impl Default for Decoder {
             base: 0,
             pos: 0,
             scanned: 0,
-            state: State::Start,
+            state: DecodeState::Start,
             spans: Vec::new(),
             inline: OwnedRequest::default(),
         }
@@ -141,7 +141,7 @@ impl Default for Decoder {
 impl Decoder {
     /// Takes bytes as they came from the client.
     pub fn feed(&mut self, bytes: &[u8]) {
-        if self.state == State::Done {
+        if self.state == DecodeState::Done {
             self.finish();
         }
         if self.base > 0 {
@@ -166,17 +166,18 @@ impl Decoder {
     /// Bytes fed and not yet handed out as requests.
     pub fn buffered_bytes(&self) -> usize {
         match self.state {
-            State::Done => self.buf.len() - self.pos,
-            State::Start | State::Again | State::Header { .. } | State::Body { .. } => {
-                self.buf.len() - self.base
-            }
+            DecodeState::Done => self.buf.len() - self.pos,
+            DecodeState::Start
+            | DecodeState::Again
+            | DecodeState::Header { .. }
+            | DecodeState::Body { .. } => self.buf.len() - self.base,
         }
     }
 
     /// Has the request that was handed out last handed out again.
     pub(crate) fn put_back(&mut self) {
-        if self.state == State::Done {
-            self.state = State::Again;
+        if self.state == DecodeState::Done {
+            self.state = DecodeState::Again;
         }
     }
 
@@ -214,9 +215,9 @@ impl Decoder {
     fn advance(&mut self, limits: &Limits) -> Result<bool, ProtocolError> {
         loop {
             match self.state {
-                State::Done => self.finish(),
-                State::Again => break,
-                State::Start => {
+                DecodeState::Done => self.finish(),
+                DecodeState::Again => break,
+                DecodeState::Start => {
                     let Some(&first) = self.buf.get(self.pos) else {
                         return Ok(false);
                     };
@@ -233,7 +234,7 @@ impl Decoder {
                     {
                         self.pos += 4;
                         self.scanned = 0;
-                        self.state = State::Header {
+                        self.state = DecodeState::Header {
                             missing: u32::from(count - b'0'),
                         };
                         continue;
@@ -248,16 +249,16 @@ impl Decoder {
                         return Err(ProtocolError::Text("unauthenticated multibulk length"));
                     }
                     match u32::try_from(count) {
-                        Ok(missing) if missing > 0 => self.state = State::Header { missing },
+                        Ok(missing) if missing > 0 => self.state = DecodeState::Header { missing },
                         _ => self.finish(),
                     }
                 }
-                State::Header { missing } => {
+                DecodeState::Header { missing } => {
                     let missing = self.short_args(missing);
                     if missing == 0 {
                         break;
                     }
-                    self.state = State::Header { missing };
+                    self.state = DecodeState::Header { missing };
                     let Some(len) = self.length(limits)? else {
                         return Ok(false);
                     };
@@ -266,9 +267,9 @@ impl Decoder {
                     }
                     let len = u32::try_from(len)
                         .map_err(|_| ProtocolError::Text("invalid bulk length"))?;
-                    self.state = State::Body { missing, len };
+                    self.state = DecodeState::Body { missing, len };
                 }
-                State::Body { missing, len } => {
+                DecodeState::Body { missing, len } => {
                     let end = self.pos + len as usize + 2;
                     if self.buf.len() < end {
                         return self.wait(limits).map(|()| false);
@@ -278,7 +279,7 @@ impl Decoder {
                     self.spans.push(Span { at, len });
                     self.pos = end;
                     if missing > 1 {
-                        self.state = State::Header {
+                        self.state = DecodeState::Header {
                             missing: missing - 1,
                         };
                     } else {
@@ -287,7 +288,7 @@ impl Decoder {
                 }
             }
         }
-        self.state = State::Done;
+        self.state = DecodeState::Done;
         Ok(true)
     }
 
@@ -297,7 +298,7 @@ impl Decoder {
         self.scanned = 0;
         self.spans.clear();
         self.inline.clear();
-        self.state = State::Start;
+        self.state = DecodeState::Start;
     }
 
     /// An error if there is no room for the rest of the current request.

@@ -5,15 +5,15 @@
 //! elsewhere: those are missed after a time that a test chooses. They have failed if most
 //! masters are on the island, else they are only suspected.
 
-use super::replica::State;
+use super::replica::NetworkState;
 use crate::engine::{Cluster, ClusterChange as Change, Health, Side, UnixMicros, merge};
-use crate::net::Seat;
+use crate::net::LockedNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Nodes that hear each other.
 #[derive(Clone, Debug)]
-pub(super) struct Island {
+pub(super) struct PartitionSide {
     nodes: BTreeSet<usize>,
     pub(super) map: Cluster,
     /// Nodes that are not heard here, and when (in true time) that is noticed.
@@ -26,14 +26,14 @@ pub(super) struct Bus {
     /// The map when nobody followed anybody.
     start: Cluster,
     /// Every node is on one of them.
-    islands: Vec<Island>,
+    islands: Vec<PartitionSide>,
     /// Nodes that are told nothing.
     deaf: BTreeSet<usize>,
     crashed: BTreeSet<usize>,
     pub(super) noticed_after: Duration,
 }
 
-impl Island {
+impl PartitionSide {
     /// Whether most masters are here and run.
     fn agrees(&self, crashed: &BTreeSet<usize>) -> bool {
         let is_there = |node| self.nodes.contains(&node) && !crashed.contains(&node);
@@ -54,7 +54,7 @@ impl Island {
 
 impl Bus {
     pub(super) fn new(map: Cluster) -> Self {
-        let all = Island {
+        let all = PartitionSide {
             nodes: (0..map.members.len()).collect(),
             map: map.clone(),
             missed: BTreeMap::new(),
@@ -145,7 +145,7 @@ impl Bus {
             let parts = old
                 .iter()
                 .filter(|island| !island.nodes.is_disjoint(&nodes));
-            let parts: Vec<&Island> = parts.collect();
+            let parts: Vec<&PartitionSide> = parts.collect();
             let sides: Vec<Side<'_>> = parts
                 .iter()
                 .map(|part| Side {
@@ -169,7 +169,7 @@ impl Bus {
             if parts.len() > 1 {
                 merged.push(self.islands.len());
             }
-            self.islands.push(Island { nodes, map, missed });
+            self.islands.push(PartitionSide { nodes, map, missed });
         }
         (merged, follows)
     }
@@ -208,13 +208,13 @@ impl Bus {
     }
 }
 
-impl State {
+impl NetworkState {
     /// Everybody on an island learns of a change.
     fn announce_on(
         &mut self,
         place: usize,
         news: &Change,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(bus) = &mut self.bus else {
@@ -231,7 +231,7 @@ impl State {
         &mut self,
         from: usize,
         news: &Change,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         if let Some(bus) = &self.bus {
@@ -244,7 +244,7 @@ impl State {
     }
 
     /// What is to be noticed of nodes that are down, away or back is known.
-    pub(super) fn notice(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+    pub(super) fn notice(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         let news = self.bus.iter_mut().flat_map(|bus| bus.look_around(now));
         let news: Vec<(usize, Change)> = news.collect();
         for (place, news) in news {
@@ -256,7 +256,7 @@ impl State {
     pub(super) fn regroup(
         &mut self,
         groups: Vec<BTreeSet<usize>>,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) -> Vec<(usize, usize)> {
         let Some(bus) = &mut self.bus else {

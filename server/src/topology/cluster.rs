@@ -7,18 +7,18 @@
 
 use super::bus::Bus;
 use super::deployment::{Deployment, DeploymentBuilder};
-use super::replica::{Order as NetworkOrder, State, listens, seat};
+use super::replica::{NetworkState, ReplicaTask, listens, seat};
 use crate::engine::{
     Claim, Cluster, ClusterChange as Change, Health, Member, Rng, SLOTS, UnixMicros, share_of,
     slot_of,
 };
-use crate::net::Seat;
+use crate::net::LockedNode;
 use std::io;
 use std::time::Duration;
 
 /// What somebody wants done in a cluster.
 #[derive(Clone, Debug)]
-pub(super) enum Order {
+pub(super) enum ClusterTask {
     /// A node says something.
     Claim {
         from: usize,
@@ -52,14 +52,14 @@ pub(super) enum Order {
     },
 }
 
-impl State {
+impl NetworkState {
     /// A node follows another, or nobody any more: as a replica that was promoted it takes the slots
     /// of its master along, and the others of the shard follow it.
     pub(super) fn on_follow(
         &mut self,
         node: usize,
         master: Option<usize>,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(bus) = &mut self.bus else {
@@ -86,7 +86,13 @@ impl State {
         }
     }
 
-    fn take_over(&mut self, node: usize, old: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn take_over(
+        &mut self,
+        node: usize,
+        old: usize,
+        seats: &mut [LockedNode<'_>],
+        now: UnixMicros,
+    ) {
         let Some(bus) = &self.bus else {
             return;
         };
@@ -106,7 +112,7 @@ impl State {
         self.announce(node, &Change::Owner { slots, owner }, seats, now);
         self.announce(node, &Change::Epoch { node, epoch }, seats, now);
         for other in others {
-            self.orders.push_back(NetworkOrder::Follow {
+            self.orders.push_back(ReplicaTask::Follow {
                 node: other,
                 master: Some(node),
             });
@@ -118,7 +124,7 @@ impl State {
         &mut self,
         node: usize,
         is_crashed: bool,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         if let Some(bus) = &mut self.bus {
@@ -129,40 +135,40 @@ impl State {
 
     pub(super) fn carry_out_in_cluster(
         &mut self,
-        order: Order,
-        seats: &mut [Seat<'_>],
+        order: ClusterTask,
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(bus) = &mut self.bus else {
             return;
         };
         match order {
-            Order::Claim { from, claim } => self.on_claim(from, claim, seats, now),
-            Order::Back { node } => self.set_crashed(node, false, seats, now),
-            Order::Deafen { node } => bus.deafen(node),
-            Order::Move { slot, to } => {
+            ClusterTask::Claim { from, claim } => self.on_claim(from, claim, seats, now),
+            ClusterTask::Back { node } => self.set_crashed(node, false, seats, now),
+            ClusterTask::Deafen { node } => bus.deafen(node),
+            ClusterTask::Move { slot, to } => {
                 if let Some(from) = bus.map_of(to).owner(slot) {
                     self.move_keys(slot, from, to, seats, now);
                 }
                 self.settle_slot(slot, to, seats, now);
             }
-            Order::Begin { slot, to } => {
+            ClusterTask::Begin { slot, to } => {
                 if let Some(from) = bus.map_of(to).owner(slot) {
                     self.set_migration(slot, from, Some(to), seats, now);
                 }
             }
-            Order::Key { key } => {
+            ClusterTask::Key { key } => {
                 if let Some((from, to)) = self.migration(slot_of(&key), seats) {
                     self.move_key(&key, from, to, seats, now);
                 }
             }
-            Order::Finish { slot } => {
+            ClusterTask::Finish { slot } => {
                 if let Some((from, to)) = self.migration(slot, seats) {
                     self.move_keys(slot, from, to, seats, now);
                     self.settle_slot(slot, to, seats, now);
                 }
             }
-            Order::Cancel { slot } => {
+            ClusterTask::Cancel { slot } => {
                 if let Some((from, to)) = self.migration(slot, seats) {
                     self.move_keys(slot, to, from, seats, now);
                     self.set_migration(slot, from, None, seats, now);
@@ -171,7 +177,13 @@ impl State {
         }
     }
 
-    fn on_claim(&mut self, from: usize, claim: Claim, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn on_claim(
+        &mut self,
+        from: usize,
+        claim: Claim,
+        seats: &mut [LockedNode<'_>],
+        now: UnixMicros,
+    ) {
         let Some(bus) = &self.bus else {
             return;
         };
@@ -202,14 +214,14 @@ impl State {
                     self.deliver_all(from, seats, now);
                 }
                 let (node, master) = (from, None);
-                self.orders.push_back(NetworkOrder::Follow { node, master });
+                self.orders.push_back(ReplicaTask::Follow { node, master });
             }
             Claim::Changed(_) | Claim::Message { .. } => {}
         }
     }
 
     /// Where a slot is on its way from and to, if that way is open.
-    fn migration(&self, slot: u16, seats: &[Seat<'_>]) -> Option<(usize, usize)> {
+    fn migration(&self, slot: u16, seats: &[LockedNode<'_>]) -> Option<(usize, usize)> {
         let bus = self.bus.as_ref()?;
         let from = bus.map().owner(slot)?;
         let engine = &seats[seat(self, from, seats)?].node.engine;
@@ -223,7 +235,7 @@ impl State {
         slot: u16,
         from: usize,
         to: Option<usize>,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let nodes = self.bus.iter().flat_map(|bus| bus.listeners_to(from));
@@ -239,7 +251,7 @@ impl State {
     }
 
     /// A slot has arrived.
-    fn settle_slot(&mut self, slot: u16, to: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn settle_slot(&mut self, slot: u16, to: usize, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         self.set_migration(slot, to, None, seats, now);
         let slots = vec![(slot, slot)];
         let owner = Some(to);
@@ -257,7 +269,7 @@ impl State {
         slot: u16,
         from: usize,
         to: usize,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(at) = seat(self, from, seats) else {
@@ -273,13 +285,14 @@ impl State {
         key: &[u8],
         from: usize,
         to: usize,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let (Some(here), Some(there)) = (seat(self, from, seats), seat(self, to, seats)) else {
             return;
         };
-        let millis = |at: usize, seats: &[Seat<'_>]| seats[at].shared.node_time(now).millis().0;
+        let millis =
+            |at: usize, seats: &[LockedNode<'_>]| seats[at].shared.node_time(now).millis().0;
         let ahead = millis(there, seats).saturating_sub(millis(here, seats));
         let mut parcel = None;
         self.change(from, seats, now, |engine, now| {
@@ -380,10 +393,10 @@ impl Deployment {
     fn join_into_cluster(&self, masters: &[usize]) {
         // Nodes are never taken while the network is: whoever has them asks for it.
         let nodes = self.network.lock().nodes.clone();
-        let hubs: Vec<_> = nodes.iter().map(|(hub, _)| hub.upgrade()).collect();
+        let handles: Vec<_> = nodes.iter().map(|(handle, _)| handle.upgrade()).collect();
         let seed = |place: usize| {
-            let hub = hubs[place].as_ref();
-            hub.map_or(0, |hub| hub.shared.node().engine.seed())
+            let handle = handles[place].as_ref();
+            handle.map_or(0, |handle| handle.shared.node().engine.seed())
         };
         let (first, rest): (Vec<usize>, Vec<usize>) =
             (0..nodes.len()).partition(|place| masters.contains(place));
@@ -407,9 +420,9 @@ impl Deployment {
                 map.learn(&Change::Owner { slots, owner });
             }
         }
-        for (place, hub) in hubs.iter().enumerate() {
-            if let Some(hub) = hub {
-                let engine = &mut hub.shared.node().engine;
+        for (place, handle) in handles.iter().enumerate() {
+            if let Some(handle) = handle {
+                let engine = &mut handle.shared.node().engine;
                 engine.join_cluster(map.clone(), place);
             }
         }
@@ -425,8 +438,8 @@ impl Deployment {
         let mut state = self.network.lock();
         let bus = state.bus.as_ref();
         if let Some(node) = bus.and_then(|bus| bus.map_of(replica).members[replica].master) {
-            let order = Order::Deafen { node };
-            state.orders.push_back(NetworkOrder::Cluster(order));
+            let order = ClusterTask::Deafen { node };
+            state.orders.push_back(ReplicaTask::Cluster(order));
         }
     }
 
@@ -439,8 +452,8 @@ impl Deployment {
         read(bus)
     }
 
-    fn order(&self, order: Order) {
-        let order = NetworkOrder::Cluster(order);
+    fn order(&self, order: ClusterTask) {
+        let order = ReplicaTask::Cluster(order);
         self.network.lock().orders.push_back(order);
         self.settle();
     }
@@ -484,7 +497,7 @@ impl Deployment {
         check(slot);
         let to = self.master(to);
         self.reachable_owner(slot, to);
-        self.order(Order::Move { slot, to });
+        self.order(ClusterTask::Move { slot, to });
     }
 
     /// Begins to move a slot, as CLUSTER SETSLOT does on both ends: its owner answers ASK for keys
@@ -498,7 +511,7 @@ impl Deployment {
         let place = self.master(to);
         let owner = self.reachable_owner(slot, place);
         assert_ne!(owner, Some(place), "slot {slot} is there already");
-        self.order(Order::Begin { slot, to: place });
+        self.order(ClusterTask::Begin { slot, to: place });
     }
 
     /// Moves one key of a slot that is on its way, as MIGRATE does; false if it was not there, or if a
@@ -510,7 +523,7 @@ impl Deployment {
         let key = key.as_ref();
         let owner = self.owner_of(slot_of(key));
         let is_there = owner.is_some_and(|owner| self.node(owner).exists(key));
-        self.order(Order::Key { key: key.to_vec() });
+        self.order(ClusterTask::Key { key: key.to_vec() });
         is_there && !owner.is_some_and(|owner| self.node(owner).exists(key))
     }
 
@@ -522,7 +535,7 @@ impl Deployment {
     pub fn finish_migration(&self, slot: u16) {
         check(slot);
         self.with_bus(|_| ());
-        self.order(Order::Finish { slot });
+        self.order(ClusterTask::Finish { slot });
     }
 
     /// Gives up the moving of a slot: what had gone comes back. Does nothing while a split lies between.
@@ -532,7 +545,7 @@ impl Deployment {
     pub fn cancel_migration(&self, slot: u16) {
         check(slot);
         self.with_bus(|_| ());
-        self.order(Order::Cancel { slot });
+        self.order(ClusterTask::Cancel { slot });
     }
 
     /// How long after a crash, or a [split](Self::split), the other nodes of a cluster know of it (of

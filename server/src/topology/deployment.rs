@@ -157,11 +157,11 @@ impl DeploymentBuilder {
                 host: "127.0.0.1".to_owned(),
                 port: server.port_or(place),
             };
-            network.join(&server.hub, address);
+            network.join(&server.handle, address);
             servers.push((name, server));
         }
         if let Some((_, first)) = servers.first() {
-            first.hub.time.connect(Box::new(network.clone()));
+            first.handle.time.connect(Box::new(network.clone()));
         }
         network.introduce();
         let deployment = Deployment {
@@ -231,11 +231,11 @@ impl Deployment {
     /// From now on `REDOUBLE.*` speaks to all servers, as they are now and follow each other.
     pub(super) fn controlled(self) -> io::Result<Self> {
         let nodes = self.servers.iter();
-        let nodes = nodes.map(|(name, server)| (name.as_str(), &server.hub));
+        let nodes = nodes.map(|(name, server)| (name.as_str(), &server.handle));
         let control = Control::of(nodes, &self.network);
-        self.nodes().for_each(|server| server.hub.obey(&control));
+        self.nodes().for_each(|server| server.handle.obey(&control));
         if let Some(server) = &self.control {
-            server.hub.obey(&control);
+            server.handle.obey(&control);
             server.serve()?;
         }
         Ok(self)
@@ -342,7 +342,7 @@ impl Deployment {
     /// Does what is due now, on all nodes and between them.
     pub(super) fn settle(&self) {
         if let Some((_, first)) = self.servers.first() {
-            first.hub.time.pass(|turn| turn.fire());
+            first.handle.time.pass(|turn| turn.fire());
         }
     }
 }

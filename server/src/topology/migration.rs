@@ -1,17 +1,17 @@
 //! MIGRATE between the nodes of a deployment, done at one instant. What is said and answered is the
 //! engine's.
 
-use super::replica::{State, listens, seat};
+use super::replica::{NetworkState, listens, seat};
 use crate::engine::{Migration, UnixMicros};
-use crate::net::Seat;
+use crate::net::LockedNode;
 
-impl State {
+impl NetworkState {
     /// Keys go from a node to another.
     pub(super) fn migrate(
         &self,
         from: usize,
         migration: &Migration,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(here) = seat(self, from, seats) else {

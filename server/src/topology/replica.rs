@@ -10,7 +10,7 @@ use super::cluster;
 use super::sentinel::Watch;
 use super::split::Breaks;
 use crate::engine::{Address, Engine, News, Unit, UnixMicros};
-use crate::net::{Between, Hub, Seat};
+use crate::net::{InterNode, LockedNode, NodeHandle};
 use crate::node::Outgoing;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -39,7 +39,7 @@ impl Default for Lag {
 
 /// A replica's way to its master.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ReplicationLink {
     pub(super) master: usize,
     pub(super) replica: usize,
     /// As [`Breaks`] were when somebody looked last.
@@ -52,7 +52,7 @@ pub(super) struct Link {
 
 /// What somebody wants done as soon as the nodes are at hand.
 #[derive(Clone, Debug)]
-pub(super) enum Order {
+pub(super) enum ReplicaTask {
     /// A node shall follow another, or nobody.
     Follow { node: usize, master: Option<usize> },
     /// A link was cut, or works again.
@@ -62,17 +62,17 @@ pub(super) enum Order {
     /// A node shall be the master of its master, and of all others that follow that one.
     FailOver { to: usize },
     /// Something about the cluster.
-    Cluster(cluster::Order),
+    Cluster(cluster::ClusterTask),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) nodes: Vec<(Weak<Hub>, Address)>,
+pub(super) struct NetworkState {
+    pub(super) nodes: Vec<(Weak<NodeHandle>, Address)>,
     /// By node: how far it will be behind, whomever it follows.
     lags: Vec<Lag>,
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<ReplicationLink>,
     pub(super) breaks: Breaks,
-    pub(super) orders: VecDeque<Order>,
+    pub(super) orders: VecDeque<ReplicaTask>,
     /// What makes a cluster of them, if they are one.
     pub(super) bus: Option<Bus>,
     /// Masters that have stopped taking writes, and the replicas that are to take their places.
@@ -83,17 +83,17 @@ pub(super) struct State {
 
 /// The links between the nodes of a deployment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Network(Arc<Mutex<State>>);
+pub(crate) struct Network(Arc<Mutex<NetworkState>>);
 
 impl Network {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, NetworkState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A node joins; its number.
-    pub(crate) fn join(&self, hub: &Arc<Hub>, address: Address) -> usize {
+    pub(crate) fn join(&self, handle: &Arc<NodeHandle>, address: Address) -> usize {
         let mut state = self.lock();
-        state.nodes.push((Arc::downgrade(hub), address));
+        state.nodes.push((Arc::downgrade(handle), address));
         state.lags.push(Lag::default());
         state.nodes.len() - 1
     }
@@ -102,25 +102,29 @@ impl Network {
     pub(crate) fn introduce(&self) {
         // Nodes are never taken while the network is: whoever has them asks for it.
         let nodes = self.lock().nodes.clone();
-        for (index, (hub, _)) in nodes.iter().enumerate() {
+        for (index, (handle, _)) in nodes.iter().enumerate() {
             let others = nodes.iter().enumerate();
             let others = others.filter(|(other, _)| *other != index);
             let peers = others.map(|(_, (_, address))| address.clone()).collect();
-            if let Some(hub) = hub.upgrade() {
-                hub.shared.join_network();
-                hub.shared.node().engine.set_peers(peers);
+            if let Some(handle) = handle.upgrade() {
+                handle.shared.join_network();
+                handle.shared.node().engine.set_peers(peers);
             }
         }
     }
 
     /// A node shall follow another, or nobody; done when time is next looked at.
     pub(crate) fn follow(&self, node: usize, master: Option<usize>) {
-        self.lock().orders.push_back(Order::Follow { node, master });
+        self.lock()
+            .orders
+            .push_back(ReplicaTask::Follow { node, master });
     }
 
     /// A node shall be the master of its master, and of all others that follow that one.
     pub(crate) fn fail_over_to(&self, node: usize) {
-        self.lock().orders.push_back(Order::FailOver { to: node });
+        self.lock()
+            .orders
+            .push_back(ReplicaTask::FailOver { to: node });
     }
 
     /// Everything between the nodes is as when they were made: nobody follows anybody, nothing is
@@ -183,7 +187,7 @@ impl Network {
     }
 }
 
-impl Link {
+impl ReplicationLink {
     /// When the first unit arrives, if nothing keeps it.
     fn due(&self, lag: Lag) -> Option<UnixMicros> {
         let (due, _) = self.queue.front()?;
@@ -218,23 +222,23 @@ impl Link {
 const AT_ONCE: UnixMicros = UnixMicros(i64::MIN);
 
 /// The place of a node among those that somebody has.
-pub(super) fn seat(state: &State, node: usize, seats: &[Seat<'_>]) -> Option<usize> {
-    let hub = state.nodes[node].0.upgrade()?;
-    let is_it = |seat: &Seat<'_>| std::ptr::eq(seat.shared, &raw const hub.shared);
+pub(super) fn seat(state: &NetworkState, node: usize, seats: &[LockedNode<'_>]) -> Option<usize> {
+    let handle = state.nodes[node].0.upgrade()?;
+    let is_it = |seat: &LockedNode<'_>| std::ptr::eq(seat.shared, &raw const handle.shared);
     seats.iter().position(is_it)
 }
 
 /// Whether a node takes anything in now.
-pub(super) fn listens(seat: &Seat<'_>) -> bool {
+pub(super) fn listens(seat: &LockedNode<'_>) -> bool {
     !seat.node.is_paused() && !seat.node.is_crashed()
 }
 
-impl State {
+impl NetworkState {
     /// Does something to a node, if it is at hand.
     pub(super) fn change(
         &self,
         node: usize,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
         change: impl FnOnce(&mut Engine, UnixMicros),
     ) {
@@ -245,7 +249,7 @@ impl State {
     }
 
     /// A link over which something arrives, and when.
-    fn next_arrival(&self, seats: &[Seat<'_>]) -> Option<(UnixMicros, usize)> {
+    fn next_arrival(&self, seats: &[LockedNode<'_>]) -> Option<(UnixMicros, usize)> {
         let arrivals = self.links.iter().enumerate().filter_map(|(index, link)| {
             if !link.is_open {
                 return None;
@@ -266,7 +270,7 @@ impl State {
     }
 
     /// Puts what the nodes have said onto the links.
-    fn collect(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn collect(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         for node in 0..self.nodes.len() {
             let Some(seat) = seat(self, node, seats) else {
                 continue;
@@ -277,11 +281,11 @@ impl State {
                     Outgoing::Follow(master) => {
                         let place = |address| self.nodes.iter().position(|(_, of)| *of == address);
                         let master = master.and_then(place);
-                        self.orders.push_back(Order::Follow { node, master });
+                        self.orders.push_back(ReplicaTask::Follow { node, master });
                     }
                     Outgoing::Cluster(News(claim)) => {
-                        let order = cluster::Order::Claim { from: node, claim };
-                        self.orders.push_back(Order::Cluster(order));
+                        let order = cluster::ClusterTask::Claim { from: node, claim };
+                        self.orders.push_back(ReplicaTask::Cluster(order));
                     }
                     Outgoing::Migrate(migration) => self.migrate(node, &migration, seats, now),
                     Outgoing::FailOver(None) => self.fail_over_by_hand(node, seats),
@@ -298,8 +302,8 @@ impl State {
                         self.set_crashed(node, true, seats, now);
                     }
                     Outgoing::Restarted => {
-                        let order = cluster::Order::Back { node };
-                        self.orders.push_back(Order::Cluster(order));
+                        let order = cluster::ClusterTask::Back { node };
+                        self.orders.push_back(ReplicaTask::Cluster(order));
                     }
                 }
             }
@@ -317,7 +321,7 @@ impl State {
     }
 
     /// What was on its way from or to a node that crashed is lost; replicas get a copy when it is back.
-    fn on_crash(&mut self, node: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn on_crash(&mut self, node: usize, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         self.hand_overs.retain(|(from, _)| *from != node);
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
@@ -330,26 +334,26 @@ impl State {
     }
 
     /// Masters that hand over to a replica that can be reached.
-    fn hand_overs_due(&self, seats: &[Seat<'_>]) -> bool {
+    fn hand_overs_due(&self, seats: &[LockedNode<'_>]) -> bool {
         let mut all = self.hand_overs.iter();
         all.any(|(from, to)| self.may_hand_over(*from, *to, seats))
     }
 
-    fn may_hand_over(&self, from: usize, to: usize, seats: &[Seat<'_>]) -> bool {
+    fn may_hand_over(&self, from: usize, to: usize, seats: &[LockedNode<'_>]) -> bool {
         let is_there = |node: usize| seat(self, node, seats).is_some_and(|at| listens(&seats[at]));
-        let is_shut = |link: &Link| link.replica == to && !link.is_open;
+        let is_shut = |link: &ReplicationLink| link.replica == to && !link.is_open;
         is_there(from) && is_there(to) && !self.links.iter().any(is_shut)
     }
 
     /// They and their replicas change places; other replicas stay with whom they followed.
-    fn hand_over(&mut self, seats: &[Seat<'_>]) {
+    fn hand_over(&mut self, seats: &[LockedNode<'_>]) {
         let (ready, waiting) = std::mem::take(&mut self.hand_overs)
             .into_iter()
             .partition(|(from, to)| self.may_hand_over(*from, *to, seats));
         self.hand_overs = waiting;
         let ready: Vec<(usize, usize)> = ready;
         for (from, to) in ready {
-            let follow = |node, master| Order::Follow { node, master };
+            let follow = |node, master| ReplicaTask::Follow { node, master };
             self.orders.push_back(follow(to, None));
             self.orders.push_back(follow(from, Some(to)));
             if let Some(watch) = &mut self.watch {
@@ -360,7 +364,7 @@ impl State {
 
     /// Those that the new master reaches follow it.
     fn fail_over(&mut self, to: usize) {
-        let follow = |node, master| Order::Follow { node, master };
+        let follow = |node, master| ReplicaTask::Follow { node, master };
         self.orders.push_back(follow(to, None));
         let master = self.links.iter().find(|link| link.replica == to);
         if let Some(master) = master.map(|link| link.master) {
@@ -375,15 +379,15 @@ impl State {
         }
     }
 
-    fn carry_out(&mut self, order: Order, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn carry_out(&mut self, order: ReplicaTask, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         match order {
-            Order::FailOver { to } => self.fail_over(to),
-            Order::Follow { node, master } => {
+            ReplicaTask::FailOver { to } => self.fail_over(to),
+            ReplicaTask::Follow { node, master } => {
                 self.leave(node, seats, now);
                 self.breaks.mend(node);
                 self.hand_overs.retain(|(from, _)| *from != node);
                 if let Some(master) = master.filter(|master| *master != node) {
-                    self.links.push(Link {
+                    self.links.push(ReplicationLink {
                         master,
                         replica: node,
                         is_open: self.breaks.passes(node, master),
@@ -397,9 +401,9 @@ impl State {
                 }
                 self.on_follow(node, master, seats, now);
             }
-            Order::Cluster(order) => self.carry_out_in_cluster(order, seats, now),
-            Order::Links => self.look_at_links(seats, now),
-            Order::Sides => self.look_at_sides(seats, now),
+            ReplicaTask::Cluster(order) => self.carry_out_in_cluster(order, seats, now),
+            ReplicaTask::Links => self.look_at_links(seats, now),
+            ReplicaTask::Sides => self.look_at_sides(seats, now),
         }
     }
 
@@ -408,7 +412,7 @@ impl State {
         &self,
         index: usize,
         is_up: bool,
-        seats: &mut [Seat<'_>],
+        seats: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let link = &self.links[index];
@@ -426,7 +430,7 @@ impl State {
     }
 
     /// A replica leaves its master.
-    fn leave(&mut self, replica: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn leave(&mut self, replica: usize, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         let Some(index) = self.links.iter().position(|link| link.replica == replica) else {
             return;
         };
@@ -440,7 +444,12 @@ impl State {
     }
 
     /// All that a replica has been sent arrives, whatever its lag, if its link works.
-    pub(super) fn deliver_all(&mut self, replica: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+    pub(super) fn deliver_all(
+        &mut self,
+        replica: usize,
+        seats: &mut [LockedNode<'_>],
+        now: UnixMicros,
+    ) {
         let mut links = self.links.iter();
         let Some(index) = links.position(|link| link.replica == replica && link.is_open) else {
             return;
@@ -451,7 +460,7 @@ impl State {
     }
 
     /// What is due on a link arrives.
-    fn deliver(&mut self, index: usize, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn deliver(&mut self, index: usize, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         let link = &self.links[index];
         let (master, replica) = (link.master, link.replica);
         let (Some(from), Some(to)) = (seat(self, master, seats), seat(self, replica, seats)) else {
@@ -488,10 +497,10 @@ impl State {
     }
 }
 
-impl Between for Network {
-    fn poll_timeout(&self, seats: &[Seat<'_>]) -> Option<UnixMicros> {
+impl InterNode for Network {
+    fn poll_timeout(&self, seats: &[LockedNode<'_>]) -> Option<UnixMicros> {
         let state = self.lock();
-        let says_something = |seat: &Seat<'_>| seat.shared.has_outgoing();
+        let says_something = |seat: &LockedNode<'_>| seat.shared.has_outgoing();
         if !state.orders.is_empty()
             || state.hand_overs_due(seats)
             || seats.iter().any(says_something)
@@ -506,7 +515,7 @@ impl Between for Network {
             .min()
     }
 
-    fn handle_timeout(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn handle_timeout(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         let mut state = self.lock();
         state.collect(seats, now);
         state.hand_over(seats);

@@ -3,9 +3,9 @@
 //! them hear each other they act; the others know what they knew.
 
 use super::deployment::{Deployment, DeploymentBuilder};
-use super::replica::{Order, State, listens, seat};
+use super::replica::{NetworkState, ReplicaTask, listens, seat};
 use crate::engine::{Address, Seen, UnixMicros, Watched};
-use crate::net::Seat;
+use crate::net::LockedNode;
 use std::io;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ impl Watch {
     }
 }
 
-impl State {
+impl NetworkState {
     /// A sentinel that hears most of them, if there is one.
     fn eye(&self, watch: &Watch) -> Option<usize> {
         let hears = |one: usize| {
@@ -76,7 +76,7 @@ impl State {
         all.find(|one| hears(*one) > watch.sentinels.len() / 2)
     }
 
-    fn is_down(&self, node: usize, seats: &[Seat<'_>]) -> bool {
+    fn is_down(&self, node: usize, seats: &[LockedNode<'_>]) -> bool {
         let eye = self.watch.as_ref().and_then(|watch| self.eye(watch));
         let is_away = eye.is_some_and(|eye| !self.breaks.is_open(eye, node));
         is_away || seat(self, node, seats).is_none_or(|seat| !listens(&seats[seat]))
@@ -103,13 +103,13 @@ impl State {
     }
 
     /// The nodes with data that are down.
-    fn down(&self, watch: &Watch, seats: &[Seat<'_>]) -> Vec<usize> {
+    fn down(&self, watch: &Watch, seats: &[LockedNode<'_>]) -> Vec<usize> {
         let data = watch.data.iter().copied();
         data.filter(|node| self.is_down(*node, seats)).collect()
     }
 
     /// The replica that is alive and has received most.
-    fn successor(&self, seats: &[Seat<'_>]) -> Option<usize> {
+    fn successor(&self, seats: &[LockedNode<'_>]) -> Option<usize> {
         let watch = self.watch.as_ref()?;
         let others = watch.data.iter().filter(|node| **node != watch.master);
         let alive = others.filter(|node| !self.is_down(**node, seats));
@@ -122,7 +122,7 @@ impl State {
     }
 
     /// When the sentinels have something to do.
-    pub(super) fn sentinels_due(&self, seats: &[Seat<'_>]) -> Option<UnixMicros> {
+    pub(super) fn sentinels_due(&self, seats: &[LockedNode<'_>]) -> Option<UnixMicros> {
         let watch = self.watch.as_ref()?;
         self.eye(watch)?;
         if watch.is_stale || self.down(watch, seats) != watch.told_down {
@@ -133,7 +133,7 @@ impl State {
     }
 
     /// Notices who is down, fails over, tells the sentinels.
-    pub(super) fn look_after(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+    pub(super) fn look_after(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         let Some(watch) = self
             .watch
             .as_ref()
@@ -156,7 +156,7 @@ impl State {
             .is_some_and(|since| since.plus(watch.down_after) <= now)
             && let Some(to) = successor
         {
-            self.orders.push_back(Order::FailOver { to });
+            self.orders.push_back(ReplicaTask::FailOver { to });
         } else if watch.is_stale {
             watch.is_stale = false;
             watch.told_down = down;
@@ -165,28 +165,28 @@ impl State {
     }
 
     /// SENTINEL FAILOVER, as one of most sentinels has it.
-    pub(super) fn fail_over_by_hand(&mut self, by: usize, seats: &[Seat<'_>]) {
+    pub(super) fn fail_over_by_hand(&mut self, by: usize, seats: &[LockedNode<'_>]) {
         let watch = self.watch.as_ref();
         let eye = watch.and_then(|watch| self.eye(watch));
         if eye.is_some_and(|eye| self.breaks.is_open(eye, by))
             && let Some(to) = self.successor(seats)
         {
-            self.orders.push_back(Order::FailOver { to });
+            self.orders.push_back(ReplicaTask::FailOver { to });
         }
     }
 
-    fn tell_sentinels(&self, seats: &mut [Seat<'_>], now: UnixMicros) {
+    fn tell_sentinels(&self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         let Some(watch) = &self.watch else {
             return;
         };
         let address = |node: usize| self.nodes[node].1.clone();
-        let id = |node: usize, seats: &[Seat<'_>]| {
+        let id = |node: usize, seats: &[LockedNode<'_>]| {
             let seat = seat(self, node, seats);
             seat.map_or_else(String::new, |seat| {
                 seats[seat].node.engine.run_id().to_owned()
             })
         };
-        let seen = |node: usize, seats: &[Seat<'_>]| Seen {
+        let seen = |node: usize, seats: &[LockedNode<'_>]| Seen {
             address: address(node),
             run_id: id(node, seats),
             is_down: self.is_down(node, seats),
@@ -244,7 +244,7 @@ impl DeploymentBuilder {
         let watchers = replicas + 1..replicas + 1 + sentinels;
         for sentinel in watchers.clone() {
             deployment[sentinel]
-                .hub
+                .handle
                 .shared
                 .node()
                 .engine

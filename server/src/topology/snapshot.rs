@@ -37,8 +37,9 @@ impl fmt::Display for DeploymentSnapshot {
 
 /// The place of a server among those that somebody has.
 fn place(turn: &mut Turn<'_>, server: &Server) -> Option<usize> {
-    let is_it =
-        |seat: &crate::net::Seat<'_>| std::ptr::eq(seat.shared, &raw const server.hub.shared);
+    let is_it = |seat: &crate::net::LockedNode<'_>| {
+        std::ptr::eq(seat.shared, &raw const server.handle.shared)
+    };
     turn.seats().iter().position(is_it)
 }
 
@@ -69,7 +70,7 @@ impl Deployment {
         let Some(first) = self.nodes().next() else {
             return DeploymentSnapshot(Vec::new());
         };
-        let data = first.hub.time.pass(|turn| {
+        let data = first.handle.time.pass(|turn| {
             let kept = nodes().map(|(name, server)| {
                 let seat = place(turn, server).map(|at| &turn.seats()[at].node.engine);
                 let data = seat.map_or_else(|| server.snapshot(), Snapshot::of);
@@ -87,7 +88,7 @@ impl Deployment {
         let Some(first) = self.nodes().next() else {
             return;
         };
-        first.hub.time.pass(|turn| {
+        first.handle.time.pass(|turn| {
             let now = turn.source.now();
             for (name, server) in self.names().zip(self.nodes()) {
                 let Some(data) = snapshot.node(name) else {

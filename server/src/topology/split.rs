@@ -1,11 +1,11 @@
 //! What keeps nodes from hearing each other: links that are cut, and splits of the network.
 
 use super::deployment::Deployment;
-use super::replica::{Network, Order, State};
+use super::replica::{Network, NetworkState, ReplicaTask};
 use crate::engine::UnixMicros;
 use crate::fault::{Partition, Rule, Ruled as _};
-use crate::injected::Injected;
-use crate::net::Seat;
+use crate::fault_guard::FaultGuard;
+use crate::net::LockedNode;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All that is broken between nodes, by numbers that are never used again.
@@ -62,9 +62,9 @@ impl Breaks {
     }
 }
 
-impl State {
+impl NetworkState {
     /// Links are what they have become, and both ends notice.
-    pub(super) fn look_at_links(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+    pub(super) fn look_at_links(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
             let is_open = self.breaks.passes(link.replica, link.master);
@@ -77,7 +77,7 @@ impl State {
     }
 
     /// A split has begun or was healed.
-    pub(super) fn look_at_sides(&mut self, seats: &mut [Seat<'_>], now: UnixMicros) {
+    pub(super) fn look_at_sides(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
         self.look_at_links(seats, now);
         let groups = self.breaks.groups(self.nodes.len());
         let follows = self.regroup(groups, seats, now);
@@ -85,7 +85,7 @@ impl State {
         let follows = follows.into_iter().chain(strays);
         self.orders.extend(follows.map(|(node, master)| {
             let master = Some(master);
-            Order::Follow { node, master }
+            ReplicaTask::Follow { node, master }
         }));
     }
 }
@@ -97,7 +97,11 @@ impl Network {
         let splits = state.breaks.splits.len();
         let changed = change(&mut state.breaks);
         let is_same = state.breaks.splits.len() == splits;
-        let order = if is_same { Order::Links } else { Order::Sides };
+        let order = if is_same {
+            ReplicaTask::Links
+        } else {
+            ReplicaTask::Sides
+        };
         state.orders.push_back(order);
         changed
     }
@@ -252,7 +256,7 @@ impl Deployment {
         self.network.heal_all();
         self.settle();
         for server in self.nodes() {
-            server.hub.plan().clear();
+            server.handle.plan().clear();
         }
     }
 }
@@ -300,12 +304,12 @@ impl Drop for Split<'_> {
 /// Clients that do not reach several nodes; dropping it ends that: [`Deployment::partition`].
 #[derive(Debug)]
 #[must_use = "the partition is healed when this is dropped"]
-pub struct Partitioned(Vec<Injected>);
+pub struct Partitioned(Vec<FaultGuard>);
 
 impl Partitioned {
     /// How many messages it has held, on all nodes together.
     pub fn fired(&self) -> u64 {
-        self.0.iter().map(Injected::fired).sum()
+        self.0.iter().map(FaultGuard::fired).sum()
     }
 
     /// Lets everything arrive.

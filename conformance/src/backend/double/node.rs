@@ -5,7 +5,7 @@ use crate::{
     history::Stored,
     scenario::{Fault, ServerError},
 };
-use redouble::{Data, Injected, Loss, Server, engine::UnixMillis, fault::AnswerError};
+use redouble::{Data, FaultGuard, Loss, Server, engine::UnixMillis, fault::AnswerError};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -29,7 +29,7 @@ struct State {
     freezes: u32,
     crashes: u32,
     drifts: Vec<i64>,
-    rules: Vec<(Fault, Injected)>,
+    rules: Vec<(Fault, FaultGuard)>,
 }
 
 /// The server's clock from the last bend on: a line, until it is bent again.

@@ -2,8 +2,8 @@
 
 use super::{Cluster, Health, Refusal, slot_of};
 use crate::engine::pubsub::Space;
+use crate::engine::{EncodingHint, Value};
 use crate::engine::{Engine, State, UnixMicros, UnixMillis};
-use crate::engine::{Form, Value};
 use crate::resp::{Blob, ErrorReply, Reply};
 use std::collections::BTreeSet;
 
@@ -88,13 +88,13 @@ impl Cluster {
 
 /// A key on its way from node to node.
 #[derive(Clone, Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct KeyTransfer {
     value: Value,
-    form: Form,
+    form: EncodingHint,
     deadline: Option<UnixMillis>,
 }
 
-impl Parcel {
+impl KeyTransfer {
     /// The same for a node whose clock is ahead by so much: what is left of a lifetime stays.
     pub(crate) fn for_clock_ahead_by(mut self, millis: i64) -> Self {
         let shift = |deadline: UnixMillis| UnixMillis(deadline.0.saturating_add(millis));
@@ -167,12 +167,12 @@ impl State {
     }
 
     /// Takes a key out of the only database of a node in a cluster.
-    fn take_key(&mut self, key: &[u8]) -> Option<Parcel> {
+    fn take_key(&mut self, key: &[u8]) -> Option<KeyTransfer> {
         let slot = self.dbs[0].find(key)?;
         let (form, deadline) = (self.dbs[0].form(slot), self.dbs[0].deadline(slot));
         let value = self.dbs[0].remove(slot);
         self.touched(0, key);
-        Some(Parcel {
+        Some(KeyTransfer {
             value,
             form,
             deadline,
@@ -284,7 +284,7 @@ impl Engine {
     }
 
     /// Takes a key out, as MIGRATE does when it has arrived.
-    pub(crate) fn take_key(&mut self, key: &[u8], now: UnixMicros) -> Option<Parcel> {
+    pub(crate) fn take_key(&mut self, key: &[u8], now: UnixMicros) -> Option<KeyTransfer> {
         let state = self.state_mut();
         state.begin(now);
         let parcel = state.take_key(key);
@@ -293,10 +293,10 @@ impl Engine {
     }
 
     /// Puts a key in that was taken out elsewhere.
-    pub(crate) fn put_key(&mut self, key: &[u8], parcel: Parcel, now: UnixMicros) {
+    pub(crate) fn put_key(&mut self, key: &[u8], parcel: KeyTransfer, now: UnixMicros) {
         let state = self.state_mut();
         state.begin(now);
-        let Parcel {
+        let KeyTransfer {
             value,
             form,
             deadline,

@@ -5,7 +5,7 @@
 //! across the C boundary, so nothing needs to be unsafe.
 //!
 //! *Long scripts.* A Lua 5.1 VM cannot be suspended from a hook, so the hook turns the world. On
-//! a socket server ([`Bystanders`]) it serves the other connections through the ordinary dispatch,
+//! a socket server ([`BusyHandler`]) it serves the other connections through the ordinary dispatch,
 //! whose busy gate lets only a few commands pass. In process there is no other thread: the script
 //! runs to its end or to a number of instructions, is then given up, and the node stays busy until
 //! SCRIPT KILL or SHUTDOWN NOSAVE.
@@ -24,7 +24,7 @@ use super::dispatch::{Dispatched, dispatch, resolve};
 use super::effect::Effect;
 use super::session::{ConnId, Session};
 use super::time::UnixMicros;
-use super::{Busy, Config, Desk, Engine, HAS_STATE, Outcome, State};
+use super::{Busy, Config, Engine, HAS_STATE, NodeApi, Outcome, State};
 use crate::command::CommandError;
 use crate::resp::{Blob, ErrorReply, Protocol, Reply, Request};
 use foldhash::fast::FixedState;
@@ -141,14 +141,14 @@ impl Scripts {
 }
 
 /// The connections beside a long script, as the driver of a socket server offers them.
-pub trait Bystanders: Send + Sync {
+pub trait BusyHandler: Send + Sync {
     /// A script has run for long enough to be watched: time counts from here.
     fn watch(&self);
-    /// Wall-clock time since [`Bystanders::watch`].
+    /// Wall-clock time since [`BusyHandler::watch`].
     fn elapsed(&self) -> Duration;
     /// Serves what others have sent. Called from the script's hook, again and again, once it has
     /// run for longer than `busy-reply-threshold`; every request then meets the busy gate.
-    fn serve(&self, desk: &mut dyn Desk);
+    fn serve(&self, api: &mut dyn NodeApi);
     /// True when the server is being dropped and the script has to end at once.
     fn stopping(&self) -> bool;
 }
@@ -161,12 +161,12 @@ struct Frame {
     caller: ConnId,
     now: UnixMicros,
     instructions: u64,
-    bystanders: Option<Arc<dyn Bystanders>>,
+    busy_handler: Option<Arc<dyn BusyHandler>>,
 }
 
 impl Frame {
     fn is_long(&self) -> bool {
-        self.bystanders
+        self.busy_handler
             .as_ref()
             .is_some_and(|others| others.elapsed() >= self.state.config.busy_reply_threshold)
     }
@@ -192,7 +192,7 @@ impl Host for Frame {
 
     fn tick(&mut self, instructions: u64) -> Tick {
         self.instructions += instructions;
-        let Some(bystanders) = self.bystanders.clone() else {
+        let Some(busy_handler) = self.busy_handler.clone() else {
             return if self.instructions < self.state.config.script_instructions_max {
                 Tick::Continue
             } else {
@@ -200,9 +200,9 @@ impl Host for Frame {
             };
         };
         if self.instructions == instructions {
-            bystanders.watch();
+            busy_handler.watch();
         }
-        if bystanders.stopping() {
+        if busy_handler.stopping() {
             return Tick::Stop;
         }
         if self.is_long() {
@@ -213,7 +213,7 @@ impl Host for Frame {
                 transaction: None,
             };
             self.state.busy.get_or_insert(busy);
-            bystanders.serve(&mut *self.state);
+            busy_handler.serve(&mut *self.state);
             if self.state.busy.as_ref().is_some_and(|busy| busy.killed) {
                 return Tick::Stop;
             }
@@ -245,7 +245,7 @@ pub(super) struct Runner {
     compiled: Vec<Option<FunctionId>>,
     generation: u64,
     session: Option<Box<Session>>,
-    bystanders: Option<Arc<dyn Bystanders>>,
+    busy_handler: Option<Arc<dyn BusyHandler>>,
     memory_bytes_max: usize,
 }
 
@@ -264,7 +264,7 @@ impl Runner {
             compiled: Vec::new(),
             generation: 0,
             session: None,
-            bystanders: None,
+            busy_handler: None,
             memory_bytes_max: config.script_memory_bytes_max,
         }
     }
@@ -344,9 +344,9 @@ fn take_vm(memory_bytes_max: usize) -> Result<Vm<Frame>, ErrorReply> {
 impl Engine {
     /// Tells the engine who waits beside a long script; `None` for an in-process caller.
     #[inline]
-    pub fn set_bystanders(&mut self, bystanders: Option<&Arc<dyn Bystanders>>) {
-        if self.runner.bystanders.is_some() != bystanders.is_some() {
-            self.runner.bystanders = bystanders.cloned();
+    pub fn set_bystanders(&mut self, busy_handler: Option<&Arc<dyn BusyHandler>>) {
+        if self.runner.busy_handler.is_some() != busy_handler.is_some() {
+            self.runner.busy_handler = busy_handler.cloned();
         }
     }
 
@@ -412,7 +412,7 @@ impl Engine {
             caller,
             now,
             instructions: 0,
-            bystanders: self.runner.bystanders.clone(),
+            busy_handler: self.runner.busy_handler.clone(),
         };
         let vm = self
             .runner
@@ -439,7 +439,7 @@ impl Engine {
             Ended::Stopped { line } => {
                 self.runner.abandon_vm();
                 let killed = script_killed(&state.scripts.list[script].sha, line);
-                if frame.bystanders.is_some() {
+                if frame.busy_handler.is_some() {
                     state.busy = None;
                     return Outcome::Reply(killed.into());
                 }

@@ -113,14 +113,14 @@ impl<H: Host> Slot<H> {
     }
 }
 
-pub(crate) type Shared<H> = Arc<Mutex<Slot<H>>>;
+pub(crate) type SharedSlot<H> = Arc<Mutex<Slot<H>>>;
 
 pub(crate) fn lock<H>(slot: &Mutex<Slot<H>>) -> MutexGuard<'_, Slot<H>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Everything that `prelude.lua` is given.
-pub(crate) fn natives<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table> {
+pub(crate) fn natives<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
     raise::errors(lua, slot, &natives)?;
     text::texts(lua, slot, &natives)?;

@@ -20,7 +20,8 @@ use self::reuse::{assigns_only_locals, only_reads_arguments};
 use super::convert::c_text;
 use super::returned::to_reply;
 use super::sandbox::{
-    INSTRUCTIONS_PER_TICK, NO_MEMORY, Shared, Slot, lock, natives, problem_text, script_line, token,
+    INSTRUCTIONS_PER_TICK, NO_MEMORY, SharedSlot, Slot, lock, natives, problem_text, script_line,
+    token,
 };
 use crate::resp::{ErrorReply, Reply, Request};
 use mlua::chunk::ChunkMode;
@@ -71,7 +72,7 @@ struct Script {
 pub(crate) struct Vm<H: Host> {
     scripts: Vec<Script>,
     entries: Entries,
-    slot: Shared<H>,
+    slot: SharedSlot<H>,
     usable: bool,
     memory_bytes_max: usize,
     /// Dropped last: everything above refers to it.

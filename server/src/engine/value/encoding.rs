@@ -13,7 +13,7 @@ const SHARED_REFERENCES: i64 = 2_147_483_647;
 
 /// What the history of a string left behind, where its bytes do not tell its encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum EncodingHint {
     /// Stored as a whole: what looks like an integer is one.
     #[default]
     Natural,
@@ -25,15 +25,18 @@ pub(crate) enum Form {
     Unshared,
 }
 
-fn is_integer(string: &Blob, form: Form) -> bool {
-    matches!(form, Form::Natural | Form::Unshared) && parse_integer(string).is_some()
+fn is_integer(string: &Blob, form: EncodingHint) -> bool {
+    matches!(form, EncodingHint::Natural | EncodingHint::Unshared)
+        && parse_integer(string).is_some()
 }
 
 /// What OBJECT ENCODING answers.
-pub(crate) fn encoding(value: &Value, form: Form) -> &'static str {
+pub(crate) fn encoding(value: &Value, form: EncodingHint) -> &'static str {
     match value {
         Value::String(string) if is_integer(string, form) => "int",
-        Value::String(string) if form != Form::Raw && string.len() <= EMBEDDED_BYTES_MAX => {
+        Value::String(string)
+            if form != EncodingHint::Raw && string.len() <= EMBEDDED_BYTES_MAX =>
+        {
             "embstr"
         }
         Value::String(_) => "raw",
@@ -46,10 +49,10 @@ pub(crate) fn encoding(value: &Value, form: Form) -> &'static str {
 }
 
 /// What OBJECT REFCOUNT answers.
-pub(crate) fn references(value: &Value, form: Form) -> i64 {
+pub(crate) fn references(value: &Value, form: EncodingHint) -> i64 {
     match value {
         Value::String(string)
-            if form == Form::Natural
+            if form == EncodingHint::Natural
                 && parse_integer(string)
                     .is_some_and(|value| (0..SHARED_INTEGERS).contains(&value)) =>
         {
@@ -67,22 +70,28 @@ mod tests {
     fn strings_are_told_by_bytes_and_history() {
         let string = |text: &str| Value::String(Blob::from(text));
         for (text, form, expected, count) in [
-            ("5", Form::Natural, "int", SHARED_REFERENCES),
-            ("9999", Form::Natural, "int", SHARED_REFERENCES),
-            ("10000", Form::Natural, "int", 1),
-            ("-1", Form::Natural, "int", 1),
-            ("5", Form::Unshared, "int", 1),
-            ("5", Form::Raw, "raw", 1),
-            ("5", Form::Text, "embstr", 1),
-            ("05", Form::Natural, "embstr", 1),
-            ("9223372036854775807", Form::Natural, "int", 1),
-            ("9223372036854775808", Form::Natural, "embstr", 1),
-            ("", Form::Natural, "embstr", 1),
+            ("5", EncodingHint::Natural, "int", SHARED_REFERENCES),
+            ("9999", EncodingHint::Natural, "int", SHARED_REFERENCES),
+            ("10000", EncodingHint::Natural, "int", 1),
+            ("-1", EncodingHint::Natural, "int", 1),
+            ("5", EncodingHint::Unshared, "int", 1),
+            ("5", EncodingHint::Raw, "raw", 1),
+            ("5", EncodingHint::Text, "embstr", 1),
+            ("05", EncodingHint::Natural, "embstr", 1),
+            ("9223372036854775807", EncodingHint::Natural, "int", 1),
+            ("9223372036854775808", EncodingHint::Natural, "embstr", 1),
+            ("", EncodingHint::Natural, "embstr", 1),
         ] {
             assert_eq!(encoding(&string(text), form), expected, "{text}");
             assert_eq!(references(&string(text), form), count, "{text}");
         }
-        assert_eq!(encoding(&string(&"x".repeat(44)), Form::Natural), "embstr");
-        assert_eq!(encoding(&string(&"x".repeat(45)), Form::Natural), "raw");
+        assert_eq!(
+            encoding(&string(&"x".repeat(44)), EncodingHint::Natural),
+            "embstr"
+        );
+        assert_eq!(
+            encoding(&string(&"x".repeat(45)), EncodingHint::Natural),
+            "raw"
+        );
     }
 }

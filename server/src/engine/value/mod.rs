@@ -4,7 +4,7 @@ mod encoding;
 mod hash;
 mod list;
 
-pub(crate) use encoding::{Form, encoding, references};
+pub(crate) use encoding::{EncodingHint, encoding, references};
 pub(crate) use hash::{Hash, HashLimits};
 pub(crate) use list::{End, List, clamp_range};
 

@@ -1,6 +1,6 @@
 //! `bit`: operations on 32-bit integers (Lua BitOp 1.0.2).
 
-use super::super::sandbox::{Args, Shared};
+use super::super::sandbox::{Args, SharedSlot};
 use super::super::vm::Host;
 use super::{Fault, add};
 use mlua::{Lua, Table, Value};
@@ -53,7 +53,7 @@ fn tohex<H>(lua: &Lua, args: &Args<'_, H>) -> Result<Value, Fault> {
     Ok(Value::String(lua.create_string(&text[8 - count..])?))
 }
 
-pub(super) fn library<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table> {
+pub(super) fn library<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<Table> {
     let library = lua.create_table_with_capacity(0, 12)?;
     let unary = |name, operation: Unary| {
         add(lua, slot, &library, name, move |_, args| {

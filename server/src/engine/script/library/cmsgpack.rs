@@ -5,7 +5,7 @@
     reason = "the enums are those of mlua, and most kinds are all the same here"
 )]
 
-use super::super::sandbox::{Args, Shared};
+use super::super::sandbox::{Args, SharedSlot};
 use super::super::vm::Host;
 use super::{Budget, Fault, SLOTS_MAX, Tools, add, budgeted};
 use mlua::{Error, Lua, MultiValue, Table, Value};
@@ -459,7 +459,7 @@ fn unpack<H: Host>(
 
 pub(super) fn library<H: Host>(
     lua: &Lua,
-    slot: &Shared<H>,
+    slot: &SharedSlot<H>,
     tools: &Arc<Tools>,
 ) -> mlua::Result<Table> {
     // In the order of the original, in which `next` then finds them.

@@ -15,7 +15,7 @@ mod cjson;
 mod cmsgpack;
 mod structure;
 
-use super::sandbox::{Args, Shared, lock, out_of_memory, token};
+use super::sandbox::{Args, SharedSlot, lock, out_of_memory, token};
 use super::vm::Host;
 use mlua::{Error, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl Tools {
 /// The tables by their names. `locked` is what the prelude fills with the tables that it locks.
 pub(super) fn libraries<H: Host>(
     lua: &Lua,
-    slot: &Shared<H>,
+    slot: &SharedSlot<H>,
     locked: &Table,
 ) -> mlua::Result<Table> {
     let tools = Arc::new(Tools {
@@ -144,7 +144,7 @@ pub(super) fn libraries<H: Host>(
 /// Adds a function to a library.
 fn add<H: Host, R: IntoLuaMulti>(
     lua: &Lua,
-    slot: &Shared<H>,
+    slot: &SharedSlot<H>,
     library: &Table,
     name: &'static str,
     body: impl Fn(&Lua, &Args<'_, H>) -> Result<R, Fault> + Send + 'static,

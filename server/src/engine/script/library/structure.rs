@@ -1,6 +1,6 @@
 //! `struct`: numbers and texts to and from bytes, as a format says (`lua_struct.c`).
 
-use super::super::sandbox::{Args, Shared};
+use super::super::sandbox::{Args, SharedSlot};
 use super::super::vm::Host;
 use super::{Budget, Fault, SLOTS_MAX, add, budgeted};
 use mlua::{Lua, MultiValue, Table, Value};
@@ -323,7 +323,7 @@ fn size<H: Host>(args: &Args<'_, H>) -> Result<i64, Fault> {
     Ok(position as i64)
 }
 
-pub(super) fn library<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table> {
+pub(super) fn library<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<Table> {
     let library = lua.create_table_with_capacity(0, 3)?;
     add(lua, slot, &library, "pack", |lua, args| {
         let bytes = budgeted(args, |budget| pack(args, budget))?;

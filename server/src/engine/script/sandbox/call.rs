@@ -8,7 +8,7 @@
 use super::super::convert::{error_table, push_argument, to_lua};
 use super::super::vm::{Host, MemoryLimit};
 use super::raise::{out_of_memory, raise};
-use super::{Shared, Slot, lock};
+use super::{SharedSlot, Slot, lock};
 use crate::resp::Reply;
 use mlua::{BString, Either, FromLua, Lua, MultiValue, Table, Value};
 use std::sync::{Arc, Mutex};
@@ -101,7 +101,7 @@ fn invoke<H: Host>(shared: &Mutex<Slot<H>>, args: &CallArgs) -> (Reply, Shown) {
 }
 
 /// Adds `call` and `pcall`.
-pub(super) fn calls<H: Host>(lua: &Lua, slot: &Shared<H>, redis: &Table) -> mlua::Result<()> {
+pub(super) fn calls<H: Host>(lua: &Lua, slot: &SharedSlot<H>, redis: &Table) -> mlua::Result<()> {
     let bytes_max = lock(slot).memory_bytes_max;
     for (name, raises) in [("call", true), ("pcall", false)] {
         let shared = Arc::clone(slot);

@@ -11,7 +11,7 @@ use super::super::convert::{c_text, error_table};
 use super::super::source;
 use super::super::vm::{Host, PRELUDE_NAME};
 use super::frame::{Called, Frame, PROTECTED_NAME, caller, place};
-use super::{Args, Shared, Slot, lock, type_name};
+use super::{Args, SharedSlot, Slot, lock, type_name};
 use mlua::{Error, Function, Lua, LuaString, MultiValue, Table, Value};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -96,7 +96,11 @@ pub(crate) fn problem_text(problem: &Error) -> String {
 }
 
 /// What the prelude raises and catches with.
-pub(super) fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
+pub(super) fn errors<H: Host>(
+    lua: &Lua,
+    slot: &SharedSlot<H>,
+    natives: &Table,
+) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
     let deny = move |lua: &Lua, _: ()| -> mlua::Result<()> {
         Err(raise_here(
@@ -210,7 +214,7 @@ pub(super) fn errors<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> m
 }
 
 /// `error` and `string.dump`, and what the latter needs to know.
-fn error_and_dump<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
+fn error_and_dump<H: Host>(lua: &Lua, slot: &SharedSlot<H>, natives: &Table) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
     let error = move |lua: &Lua, values: MultiValue| -> mlua::Result<()> {
         let args = Args::new(lua, &shared, "error", values);

@@ -3,7 +3,7 @@
 
 use super::super::vm::Host;
 use super::raise::raise_here;
-use super::{Args, Shared, lock};
+use super::{Args, SharedSlot, lock};
 use mlua::{Lua, MultiValue, Table};
 use std::sync::Arc;
 
@@ -23,7 +23,11 @@ fn draw(state: &mut u64) -> f64 {
 }
 
 /// Adds both functions.
-pub(super) fn randoms<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
+pub(super) fn randoms<H: Host>(
+    lua: &Lua,
+    slot: &SharedSlot<H>,
+    natives: &Table,
+) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
     let random = move |lua: &Lua, values: MultiValue| {
         let unit = draw(lock(&shared).random_state());

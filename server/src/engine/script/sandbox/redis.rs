@@ -9,7 +9,7 @@ use super::super::convert::{error_table, push_argument, truncate};
 use super::super::vm::Host;
 use super::call::{MISTYPED, REQUEST_BYTES_MAX, TOO_LARGE, calls};
 use super::raise::raise_reply;
-use super::{Shared, lock, token};
+use super::{SharedSlot, lock, token};
 use crate::resp::OwnedRequest;
 use mlua::{Error, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl From<Error> for Refusal {
 }
 
 /// The table as the prelude locks it, in the order of the original, in which `next` then finds it.
-pub(super) fn redis<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table> {
+pub(super) fn redis<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     calls(lua, slot, &redis)?;
     add(lua, slot, &redis, "log", log)?;
@@ -86,10 +86,10 @@ pub(super) fn redis<H: Host>(lua: &Lua, slot: &Shared<H>) -> mlua::Result<Table>
 
 fn add<H: Host, R: IntoLuaMulti>(
     lua: &Lua,
-    slot: &Shared<H>,
+    slot: &SharedSlot<H>,
     redis: &Table,
     name: &str,
-    body: impl Fn(&Lua, &Shared<H>, MultiValue) -> Result<R, Refusal> + Send + 'static,
+    body: impl Fn(&Lua, &SharedSlot<H>, MultiValue) -> Result<R, Refusal> + Send + 'static,
 ) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
     let function = lua.create_function(move |lua, values: MultiValue| {
@@ -121,7 +121,7 @@ fn number(lua: &Lua, value: Value) -> mlua::Result<Option<i64>> {
     Ok(lua.coerce_number(value)?.map(truncate))
 }
 
-fn log<H: Host>(lua: &Lua, shared: &Shared<H>, mut values: MultiValue) -> Result<(), Refusal> {
+fn log<H: Host>(lua: &Lua, shared: &SharedSlot<H>, mut values: MultiValue) -> Result<(), Refusal> {
     let (Some(level), false) = (values.pop_front(), values.is_empty()) else {
         return Err(Refusal::Text(
             "ERR redis.log() requires two arguments or more.",
@@ -152,7 +152,7 @@ fn log<H: Host>(lua: &Lua, shared: &Shared<H>, mut values: MultiValue) -> Result
 /// `server.h: LOG_MAX_LEN`.
 const LOG_BYTES_MAX: usize = 1_024;
 
-fn setresp<H: Host>(lua: &Lua, shared: &Shared<H>, values: MultiValue) -> Result<(), Refusal> {
+fn setresp<H: Host>(lua: &Lua, shared: &SharedSlot<H>, values: MultiValue) -> Result<(), Refusal> {
     let value = only(values).ok_or(Refusal::Text("ERR redis.setresp() requires one argument."))?;
     match number(lua, value)? {
         Some(version @ (2 | 3)) => lock(shared).resp3 = version == 3,
@@ -161,7 +161,11 @@ fn setresp<H: Host>(lua: &Lua, shared: &Shared<H>, values: MultiValue) -> Result
     Ok(())
 }
 
-fn sha1hex<H: Host>(lua: &Lua, shared: &Shared<H>, values: MultiValue) -> Result<String, Refusal> {
+fn sha1hex<H: Host>(
+    lua: &Lua,
+    shared: &SharedSlot<H>,
+    values: MultiValue,
+) -> Result<String, Refusal> {
     let value = only(values).ok_or(Refusal::Text("ERR wrong number of arguments"))?;
     let Some(text) = lua.coerce_string(value)? else {
         return Ok(sha1_smol::Sha1::new().digest().to_string());
@@ -173,7 +177,7 @@ fn sha1hex<H: Host>(lua: &Lua, shared: &Shared<H>, values: MultiValue) -> Result
     Ok(sha1_smol::Sha1::from(&*text).digest().to_string())
 }
 
-fn set_repl<H: Host>(lua: &Lua, shared: &Shared<H>, values: MultiValue) -> Result<(), Refusal> {
+fn set_repl<H: Host>(lua: &Lua, shared: &SharedSlot<H>, values: MultiValue) -> Result<(), Refusal> {
     let value = only(values).ok_or(Refusal::Text(
         "ERR redis.set_repl() requires two arguments.",
     ))?;
@@ -191,7 +195,7 @@ fn set_repl<H: Host>(lua: &Lua, shared: &Shared<H>, values: MultiValue) -> Resul
 
 fn acl_check_cmd<H: Host>(
     _: &Lua,
-    shared: &Shared<H>,
+    shared: &SharedSlot<H>,
     values: MultiValue,
 ) -> Result<bool, Refusal> {
     if values.is_empty() {

@@ -4,7 +4,7 @@ use super::super::pattern::{self, Capture, Matcher, PatternError, find_plain, is
 use super::super::vm::Host;
 use super::frame::Called;
 use super::raise::{describe, out_of_memory, raise_here, token};
-use super::{Args, Shared, Slot, lock, type_name};
+use super::{Args, SharedSlot, Slot, lock, type_name};
 use mlua::{Error, Lua, LuaString, MultiValue, Table, Value};
 use std::sync::{Arc, Mutex};
 
@@ -98,7 +98,7 @@ fn find<H: Host>(
 }
 
 /// Adds the functions that the prelude puts into `string`, or builds others with.
-pub(super) fn texts<H: Host>(lua: &Lua, slot: &Shared<H>, natives: &Table) -> mlua::Result<()> {
+pub(super) fn texts<H: Host>(lua: &Lua, slot: &SharedSlot<H>, natives: &Table) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
     natives.raw_set(
         "find",

@@ -4,7 +4,7 @@ mod decode;
 mod encode;
 mod number;
 
-use super::super::sandbox::{Args, Shared, lock};
+use super::super::sandbox::{Args, SharedSlot, lock};
 use super::super::vm::Host;
 use super::{Fault, SLOTS_MAX, Tools, add, budgeted};
 use mlua::{IntoLuaMulti, Lua, Table, Value};
@@ -55,7 +55,7 @@ enum Invalid {
 /// Whose settings a table of functions goes by.
 enum Holder<H> {
     /// The node's: those of the `cjson` that every script sees.
-    Node(Shared<H>),
+    Node(SharedSlot<H>),
     /// Its own: those of one that `cjson.new` made.
     Own(Arc<Mutex<Settings>>),
 }
@@ -209,7 +209,7 @@ fn add_encode_invalid_numbers<H: Host>(own: &Own<'_, H>) -> mlua::Result<()> {
 /// A `cjson` in the making.
 struct Own<'a, H> {
     lua: &'a Lua,
-    slot: &'a Shared<H>,
+    slot: &'a SharedSlot<H>,
     tools: &'a Arc<Tools>,
     table: Table,
     holder: Holder<H>,
@@ -276,7 +276,7 @@ impl<H: Host> Own<'_, H> {
 
 fn make<H: Host>(
     lua: &Lua,
-    slot: &Shared<H>,
+    slot: &SharedSlot<H>,
     tools: &Arc<Tools>,
     holder: Holder<H>,
 ) -> mlua::Result<Table> {
@@ -292,7 +292,7 @@ fn make<H: Host>(
 
 pub(super) fn library<H: Host>(
     lua: &Lua,
-    slot: &Shared<H>,
+    slot: &SharedSlot<H>,
     tools: &Arc<Tools>,
 ) -> mlua::Result<Table> {
     make(lua, slot, tools, Holder::Node(Arc::clone(slot)))

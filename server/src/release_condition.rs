@@ -5,12 +5,12 @@ use crate::fault::Ticket;
 
 /// A time (in true time) and gates; all of them have to be over.
 #[derive(Debug, Default)]
-pub(crate) struct Wait {
+pub(crate) struct ReleaseCondition {
     pub(crate) until: Option<UnixMicros>,
     pub(crate) gates: Vec<Ticket>,
 }
 
-impl Wait {
+impl ReleaseCondition {
     pub(crate) fn is_over(&self, now: UnixMicros) -> bool {
         self.until.is_none_or(|until| until <= now) && !self.is_at_gate()
     }

@@ -2,8 +2,8 @@
 
 use crate::engine::{ConnId, UnixMicros};
 use crate::fault::Fate;
+use crate::release_condition::ReleaseCondition;
 use crate::resp::{Decoder, ErrorReply, OwnedRequest, Protocol, Reply, encode};
-use crate::wait::Wait;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,7 +29,7 @@ pub(crate) enum Ending {
 
 /// One connection. The locks are taken in this order: node, input, output.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct ClientConnection {
     /// Where the client is.
     pub(crate) addr: String,
     /// Where it has reached us.
@@ -45,7 +45,7 @@ pub(crate) struct Link {
 /// A request on its way, and what becomes of it then.
 #[derive(Debug)]
 pub(crate) struct Held {
-    pub(crate) wait: Wait,
+    pub(crate) wait: ReleaseCondition,
     pub(crate) request: OwnedRequest,
     pub(crate) instead: Option<ErrorReply>,
     pub(crate) fate: Fate,
@@ -58,7 +58,7 @@ pub(crate) enum Gone {
     No,
     Yes,
     /// It has, and the news is on its way.
-    Later(Wait),
+    Later(ReleaseCondition),
 }
 
 #[derive(Debug, Default)]
@@ -100,12 +100,12 @@ pub(crate) struct Output {
 /// Frames on their way, and the end of the connection if it comes behind them.
 #[derive(Debug)]
 struct Late {
-    wait: Wait,
+    wait: ReleaseCondition,
     frames: Vec<u8>,
     ending: Option<Ending>,
 }
 
-impl Link {
+impl ClientConnection {
     pub(crate) fn new(addr: String, laddr: String) -> Self {
         Self {
             addr,
@@ -162,7 +162,8 @@ impl Link {
             Gone::Later(wait) => Some(wait),
             Gone::No | Gone::Yes => None,
         };
-        let is_at_gate = |wait: Option<&Wait>| wait.is_some_and(Wait::is_at_gate);
+        let is_at_gate =
+            |wait: Option<&ReleaseCondition>| wait.is_some_and(ReleaseCondition::is_at_gate);
         is_at_gate(held) || is_at_gate(gone) || {
             let output = self.output();
             output.late.iter().any(|late| late.wait.is_at_gate())
@@ -229,7 +230,7 @@ impl Output {
         &mut self,
         mut frames: Vec<u8>,
         ending: Option<Ending>,
-        wait: Option<Wait>,
+        wait: Option<ReleaseCondition>,
     ) {
         if self.is_done() {
             return;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A fault that is installed; dropping it removes the fault and lets go on what it still holds.
 #[must_use = "the fault is removed when this is dropped"]
-pub struct Injected {
+pub struct FaultGuard {
     owner: Arc<dyn Ruled>,
     id: u64,
     fired: Arc<AtomicU64>,
@@ -15,7 +15,7 @@ pub struct Injected {
     name: String,
 }
 
-impl Injected {
+impl FaultGuard {
     pub(crate) fn install(owner: Arc<dyn Ruled>, rule: Box<dyn MessageRule>) -> Self {
         let name = format!("{rule:?}");
         let (id, fired) = owner.plan().install(rule);
@@ -53,13 +53,13 @@ impl Injected {
     pub fn heal(self) {}
 }
 
-impl fmt::Debug for Injected {
+impl fmt::Debug for FaultGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (fired {} times)", self.name, self.fired())
     }
 }
 
-impl Drop for Injected {
+impl Drop for FaultGuard {
     fn drop(&mut self) {
         let _removed_otherwise = self.owner.plan().remove(self.id);
     }

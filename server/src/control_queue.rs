@@ -1,7 +1,7 @@
 //! Requests for the wire control (`REDOUBLE.*`) between a connection and those who carry them out,
 //! once nobody has the node. They never reach the engine, the fault rules or the history.
 
-use crate::link::Link;
+use crate::client_connection::ClientConnection;
 use crate::resp::Request;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ pub(crate) fn is_order(name: &[u8]) -> bool {
 
 /// Whether a node takes orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Desk {
+pub(crate) enum ControlMode {
     /// It knows of none.
     #[default]
     Closed,
@@ -36,7 +36,7 @@ const GREETINGS: [&[u8]; 10] = [
 
 /// What a node does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meant {
+pub(crate) enum ControlRoute {
     ForTheNode,
     Order,
     Refused(&'static str),
@@ -44,8 +44,8 @@ pub(crate) enum Meant {
 
 /// The orders that a node has got, in the order of their arrival.
 #[derive(Debug, Default)]
-pub(crate) struct Orders {
-    desk: Desk,
+pub(crate) struct ControlQueue {
+    control_mode: ControlMode,
     has_any: AtomicBool,
     queue: Mutex<Queue>,
 }
@@ -53,45 +53,45 @@ pub(crate) struct Orders {
 #[derive(Debug, Default)]
 struct Queue {
     /// Connections whose parked request is an order.
-    links: VecDeque<Arc<Link>>,
+    links: VecDeque<Arc<ClientConnection>>,
     /// Somebody is at it.
     is_worked: bool,
 }
 
-impl Orders {
-    pub(crate) fn at(desk: Desk) -> Self {
+impl ControlQueue {
+    pub(crate) fn at(control_mode: ControlMode) -> Self {
         Self {
-            desk,
+            control_mode,
             ..Self::default()
         }
     }
 
     #[inline]
     pub(crate) fn are_taken(&self) -> bool {
-        self.desk != Desk::Closed
+        self.control_mode != ControlMode::Closed
     }
 
     /// Whether whoever is asked here is no part of what is controlled.
     pub(crate) fn are_alone(&self) -> bool {
-        self.desk == Desk::Alone
+        self.control_mode == ControlMode::Alone
     }
 
     /// What to do with a request of a client that may give orders if it is `authenticated`.
     #[cold]
-    pub(crate) fn sort(&self, request: Request<'_>, authenticated: bool) -> Meant {
+    pub(crate) fn sort(&self, request: Request<'_>, authenticated: bool) -> ControlRoute {
         let name = request.name();
         if is_order(name) {
             return if authenticated {
-                Meant::Order
+                ControlRoute::Order
             } else {
-                Meant::Refused("NOAUTH Authentication required.")
+                ControlRoute::Refused("NOAUTH Authentication required.")
             };
         }
         let is_greeting = |known: &&[u8]| name.eq_ignore_ascii_case(known);
         if self.are_alone() && !GREETINGS.iter().any(is_greeting) {
-            return Meant::Refused("ERR this port is for REDOUBLE.* and holds no data");
+            return ControlRoute::Refused("ERR this port is for REDOUBLE.* and holds no data");
         }
-        Meant::ForTheNode
+        ControlRoute::ForTheNode
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -99,7 +99,7 @@ impl Orders {
     }
 
     /// The parked request of this connection is an order.
-    pub(crate) fn push(&self, link: &Arc<Link>) {
+    pub(crate) fn push(&self, link: &Arc<ClientConnection>) {
         self.queue().links.push_back(link.clone());
         self.has_any.store(true, Ordering::Release);
     }
@@ -111,7 +111,7 @@ impl Orders {
 
     /// Carries out all orders, those that come meanwhile too. Returns at once when somebody is at it,
     /// who may be the caller.
-    pub(crate) fn work(&self, mut carry_out: impl FnMut(&Arc<Link>)) {
+    pub(crate) fn work(&self, mut carry_out: impl FnMut(&Arc<ClientConnection>)) {
         if std::mem::replace(&mut self.queue().is_worked, true) {
             return;
         }
