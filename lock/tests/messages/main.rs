@@ -7,7 +7,7 @@
 )]
 
 mod broken;
-#[path = "../cancel/mod.rs"]
+#[path = "../behaviour/cancel/mod.rs"]
 mod cancel;
 mod fake;
 mod waiting;

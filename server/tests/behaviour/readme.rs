@@ -1,6 +1,7 @@
 //! The README lists the commands that there are. `UPDATE=1` rewrites the list.
 
-const BEGIN: &str = "<!-- commands: begin (UPDATE=1 cargo test -p redouble --test readme) -->\n";
+const BEGIN: &str =
+    "<!-- commands: begin (UPDATE=1 cargo test -p redouble --test behaviour readme) -->\n";
 const END: &str = "<!-- commands: end -->";
 
 #[cfg(feature = "script")]

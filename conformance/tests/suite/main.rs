@@ -1,0 +1,18 @@
+//! The suite judges: every kind and every known bug, the same seed twice, and the pages that it draws.
+//! One binary, so that it links once.
+
+#[cfg(unix)]
+mod bench;
+#[cfg(unix)]
+mod browser;
+mod determinism;
+mod kinds;
+mod locks;
+#[cfg(unix)]
+mod report;
+mod shapes;
+mod specimens;
+
+/// The allocator of the program `redouble-check`: a scenario allocates much and keeps little.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

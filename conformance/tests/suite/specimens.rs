@@ -1,0 +1,189 @@
+//! Every specimen is convicted of what it breaks, and the sound ones among the systems that people run
+//! are cleared. What is printed: how soon, and how short the counterexamples are.
+
+use redouble_conformance::{
+    backend::Double,
+    checker::Property,
+    history::Kind,
+    runner::{CONVICTION, Counterexample, Plan, judge, run_trial},
+    scenario::Topology,
+    subject::{Expected, Promises, Row, SEEDS, Suspect, subjects},
+    verdict::claim,
+};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+/// The seeds within which a conviction has to succeed.
+const SEEDS_MAX: u64 = CONVICTION;
+
+/// What is tried: ids that begin with one of these words; everything unless told.
+fn wanted(name: &str) -> bool {
+    match std::env::var("SPECIMENS") {
+        Ok(words) => words.split(',').any(|word| name.starts_with(word)),
+        Err(_) => true,
+    }
+}
+
+/// The sound system that a specimen comes closest to.
+fn twin(promises: Promises) -> Box<dyn Suspect> {
+    let name = match (promises.kind, promises.topology) {
+        (Kind::ReadWrite, _) => "read-write",
+        (Kind::Semaphore(_), Topology::Nodes(1)) => "semaphore",
+        (Kind::Admission(_), _) => "seed-A2",
+        (_, Topology::Nodes(2..)) => "seed-C1",
+        (_, Topology::Nodes(_) | Topology::Replicated { .. }) => {
+            match (promises.reentrant, promises.renews) {
+                (true, _) => "reentrant",
+                (false, true) => "seed-B1",
+                (false, false) => "seed-A1",
+            }
+        }
+    };
+    let mut all = subjects().map(|row| (row.make)());
+    all.find(|it| it.name() == name).expect("it is listed")
+}
+
+/// Whether a lock without the mistake breaks the same property in the same scenario, and promised to
+/// keep it: then it is not the mistake that was found.
+fn proves_nothing(example: &Counterexample, promises: Promises) -> bool {
+    let (twin, property) = (twin(promises), example.property);
+    let judged = judge(&*twin, &Double, &example.scenario).expect("the double is there");
+    let claim = claim(twin.promises(), &example.scenario.nemeses(), property);
+    let witness = judged.witness(property);
+    witness.is_some_and(|it| claim.blames(&judged.run.history, property, it))
+}
+
+/// How many counterexamples that the twin shares are passed over.
+const SHARED_MAX: u32 = 8;
+
+/// A counterexample of the specimen's own, beyond one that its twin shares.
+fn own_example(
+    suspect: &dyn Suspect,
+    expected: Expected,
+    shared: &Counterexample,
+) -> Option<Counterexample> {
+    let property = shared.property;
+    let mut from = shared.seed + 1;
+    for _ in 0..SHARED_MAX {
+        let plan = Plan {
+            seeds: from..SEEDS_MAX,
+            properties: vec![property],
+            ..Plan::quick(&Double)
+        };
+        let trial =
+            run_trial(suspect, expected, &Double, &plan, &|_| {}).expect("the double is there");
+        let found = trial
+            .counterexamples
+            .into_iter()
+            .find(|it| it.property == property)?;
+        if !proves_nothing(&found, suspect.promises()) {
+            return Some(found);
+        }
+        from = found.seed + 1;
+    }
+    None
+}
+
+/// Tries one, says of what it was convicted, and returns what it was not convicted of.
+fn missed(row: &Row, of: &'static [Property], plan: &Plan) -> Vec<Property> {
+    let suspect = (row.make)();
+    let mut trial =
+        run_trial(&*suspect, row.expected, &Double, plan, &|_| {}).expect("the double is there");
+    for it in &mut trial.counterexamples {
+        if of.contains(&it.property) && proves_nothing(it, suspect.promises()) {
+            let own = own_example(&*suspect, row.expected, it);
+            *it = own.unwrap_or_else(|| it.clone());
+        }
+    }
+    let (mut told, mut proven) = (Vec::new(), Vec::new());
+    for it in &trial.counterexamples {
+        let (id, seed, steps) = (it.property.id(), it.seed, it.scenario.events.len());
+        if proves_nothing(it, suspect.promises()) {
+            told.push(format!(
+                "{id} seed {seed} in {steps} events (so does its twin)"
+            ));
+        } else {
+            told.push(format!("{id} seed {seed} in {steps} events"));
+            proven.push(it.property);
+        }
+    }
+    eprintln!("{:10} {}", trial.name, told.join(", "));
+    if std::env::var("SPECIMENS").is_ok() {
+        let asked = trial.counterexamples.iter();
+        for it in asked.filter(|it| of.contains(&it.property)) {
+            let message = it.judged.witness(it.property).map(|it| &*it.message);
+            eprintln!("  {}: {}", it.property.id(), message.unwrap_or_default());
+            eprintln!("{}", it.scenario.to_json());
+        }
+    }
+    let missed = of.iter().filter(|it| !proven.contains(it));
+    missed.copied().collect()
+}
+
+#[test]
+fn each_is_convicted_of_what_it_breaks() {
+    let quick = Plan::quick(&Double);
+    // As many at a time as there are cores, instead of one on all of them: much of a conviction is shrinking.
+    let plan = Plan {
+        seeds: 0..SEEDS_MAX,
+        jobs: 1,
+        ..quick
+    };
+    let rows: Vec<&Row> = subjects()
+        .filter(|row| wanted((row.make)().name()))
+        .collect();
+    assert!(!rows.is_empty(), "SPECIMENS names none");
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut at_large = Vec::new();
+        while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Expected::Convicted(of) = row.expected {
+                let missed = missed(row, of, &plan);
+                if !missed.is_empty() {
+                    at_large.push(((row.make)().name(), missed));
+                }
+            }
+        }
+        at_large
+    };
+    let at_large: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..quick.jobs).map(|_| scope.spawn(work)).collect();
+        let joined = workers
+            .into_iter()
+            .flat_map(|it| it.join().expect("it ran"));
+        joined.collect()
+    });
+    assert!(at_large.is_empty(), "not convicted: {at_large:?}");
+}
+
+#[test]
+fn the_sound_systems_are_cleared() {
+    let plan = Plan {
+        seeds: 0..SEEDS_MAX / 8,
+        ..Plan::quick(&Double)
+    };
+    let mut accused = Vec::new();
+    let sound = |row: &&Row| row.expected == Expected::Sound;
+    for row in SEEDS.iter().copied().flatten().filter(sound) {
+        let suspect = (row.make)();
+        if !wanted(suspect.name()) {
+            continue;
+        }
+        let trial = run_trial(&*suspect, row.expected, &Double, &plan, &|_| {})
+            .expect("the double is there");
+        for it in &trial.counterexamples {
+            let witness = it.judged.witness(it.property);
+            let message = witness.map_or("", |witness| &witness.message);
+            let (id, seed, steps) = (it.property.id(), it.seed, it.scenario.events.len());
+            eprintln!(
+                "{:10} {id} seed {seed} in {steps} events: {message}",
+                trial.name
+            );
+            eprintln!("{}", it.scenario.to_json());
+            accused.push((trial.name, id));
+        }
+    }
+    assert!(accused.is_empty(), "accused: {accused:?}");
+}

@@ -1,0 +1,334 @@
+//! Locks of other languages: what is true of redis-py's `Lock` and of `redlock` of npm, and what an
+//! adapter is told that does not do its part. Interpreters that are missing fail under `CI=true`.
+
+use redouble_conformance::{
+    backend::{Backend, Double, Real, WallClock},
+    checker::Property,
+    history::Actor,
+    report::terminal,
+    runner::{self, Counterexample, Plan, Trial, run_trial},
+    scenario::{Event, Fault, Happening, Lost, Op, Scenario, Schedule, Topology},
+    subject::{Expected, Foreign, ForeignError, Suspect},
+};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+};
+
+const REDIS_PY: &str = "6.4.0";
+const ADAPTERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/adapters");
+
+/// Runs a program to its end; what it complained of otherwise.
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    output.status.success().then_some(()).ok_or(complaint)
+}
+
+/// Without what it takes a test says so and ends, but not under `CI=true`.
+fn there<T>(what: &str, made: Result<T, String>) -> Option<T> {
+    let required = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+    match made {
+        Ok(made) => Some(made),
+        Err(why) if required => panic!("no {what}: {why}"),
+        Err(why) => {
+            eprintln!("no {what}, its lock was not tried: {why}");
+            None
+        }
+    }
+}
+
+/// Only one test at a time makes packages or measures times.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// The adapter of redis-py, in an environment that has it.
+fn redis_py() -> Result<Vec<OsString>, String> {
+    let folder = folder(&format!("adapter-redis-py-{REDIS_PY}"));
+    let python = folder.join("bin/python");
+    let import = format!("import redis; assert redis.__version__ == '{REDIS_PY}'");
+    let has_it = || run(Command::new(&python).args(["-c", &import]));
+    if has_it().is_err() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+        let package = format!("redis=={REDIS_PY}");
+        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", &package]))?;
+        has_it()?;
+    }
+    let adapter = format!("{ADAPTERS}/redis_py_lock.py");
+    Ok(vec![python.into(), adapter.into()])
+}
+
+/// The adapter of redlock beside its packages.
+fn redlock(nodes: &str) -> Result<Vec<OsString>, String> {
+    let folder = folder("adapter-redlock");
+    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    for file in ["package.json", "redlock.mjs"] {
+        let copied = fs::copy(format!("{ADAPTERS}/node/{file}"), folder.join(file));
+        copied.map_err(|error| error.to_string())?;
+    }
+    let has_it = || {
+        let packages = ["redlock", "ioredis"].map(|it| folder.join("node_modules").join(it));
+        packages.iter().all(|package| package.is_dir())
+    };
+    run(Command::new("node").arg("--version"))?;
+    if !has_it() {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund"]);
+        run(npm.current_dir(&folder))?;
+    }
+    let adapter = folder.join("redlock.mjs");
+    Ok(vec!["node".into(), adapter.into(), nodes.into()])
+}
+
+const LEASE_MS: u64 = 400;
+const SEEDS: u64 = 24;
+
+fn judge(lock: &Foreign, plan: Plan) -> Trial {
+    let backend = WallClock::new(Double, LEASE_MS);
+    let trial = run_trial(lock, Expected::Sound, &backend, &plan, &|_| {});
+    let trial = trial.expect("the double is there");
+    eprintln!("{}: {:?}", trial.name, told(&trial));
+    trial
+}
+
+/// What broke within what was promised, with how it was seen.
+fn told(trial: &Trial) -> Vec<(Property, &str)> {
+    let examples = trial.counterexamples.iter();
+    let told = examples.map(|it| {
+        let witness = it.judged.witness(it.property);
+        (it.property, witness.map_or("", |it| &*it.message))
+    });
+    told.collect()
+}
+
+fn plan(seeds: u64) -> Plan {
+    Plan {
+        seeds: 0..seeds,
+        jobs: 3,
+        ..Plan::quick(&WallClock::new(Double, LEASE_MS))
+    }
+}
+
+/// Whether the runs have shown anything: locks that were contended, and faults that struck.
+fn shows_enough(trial: &Trial) {
+    let seen: Vec<_> = trial.coverage.sights().collect();
+    let of = |name: &str| seen.iter().find(|it| it.0 == name).map_or(0, |it| it.1);
+    let runs = trial.coverage.runs;
+    assert!(runs * 2 >= trial.plan.seeds.end, "{runs} runs: {trial:?}");
+    assert!(of("contended") * 10 >= runs, "{seen:?}");
+    assert!(of("expiry while held") > 0, "{seen:?}");
+}
+
+/// What no lock may break that is worth its name: holders are kept apart, and nobody is locked out for
+/// longer than a lease.
+const SAFETY: [Property; 7] = [
+    Property::Conduct,
+    Property::Exclusion,
+    Property::Accesses,
+    Property::Linearizable,
+    Property::Ownership,
+    Property::Progress,
+    Property::Truth,
+];
+
+/// What breaks in real time has to break again: the machine may have been busy with something else.
+fn is_safe(lock: &Foreign, backend: &dyn Backend, trial: &Trial) {
+    let again = |it: &Counterexample| {
+        let judged = runner::judge(lock, backend, &it.scenario).expect("the server is there");
+        judged.witness(it.property).is_some()
+    };
+    let mut unsafe_in = trial.counterexamples.iter();
+    let broken = unsafe_in.any(|it| SAFETY.contains(&it.property) && again(it) && again(it));
+    assert!(!broken, "{:?}", told(trial));
+}
+
+/// A client alone: what it calls, in milliseconds, and the first reply after `lost_at_ms` is lost.
+fn reply_lost(calls: &[(u64, Op)], lost_at_ms: u64) -> Scenario {
+    let calls = (0..).zip(calls).map(|(id, &(at_ms, op))| {
+        let actor = Actor::on(0);
+        let happening = Happening::Op { actor, op };
+        Event {
+            id,
+            at_ms,
+            happening,
+        }
+    });
+    let lost = Fault::Cut {
+        host: 0,
+        node: None,
+        lost: Lost::Reply,
+    };
+    let fault = Event {
+        id: 100,
+        at_ms: lost_at_ms,
+        happening: Happening::Fault {
+            for_ms: 300,
+            fault: lost,
+        },
+    };
+    Scenario {
+        seed: 1,
+        lease_ms: 6_000, // redis-py waits for up to two seconds before it connects again
+        schedule: Schedule::Random,
+        latency_ms: 0,
+        topology: Topology::ONE,
+        events: calls.chain([fault]).collect(),
+    }
+}
+
+/// How a lock breaks a property in a scenario.
+fn breaks(lock: &Foreign, property: Property, scenario: &Scenario) -> String {
+    let backend = WallClock::new(Double, scenario.lease_ms);
+    let judged = runner::judge(lock, &backend, scenario).expect("the double is there");
+    let mut lanes = Vec::new();
+    terminal::lanes(&mut lanes, &judged.run.history, None).expect("it is written to memory");
+    let witness = judged.witness(property);
+    witness.map_or_else(
+        || format!("nothing:\n{}", String::from_utf8_lossy(&lanes)),
+        |it| it.message.clone(),
+    )
+}
+
+/// The client sends the release again whose reply was lost, and the lock takes the second answer for the first.
+fn calls_lost_what_it_gave_back(lock: &Foreign) {
+    // At its first release the server does not know the script yet.
+    let calls = [
+        (0, Op::TRY),
+        (300, Op::Release),
+        (600, Op::TRY),
+        (1_400, Op::Release),
+    ];
+    let release = reply_lost(&calls, 900);
+    let told = breaks(lock, Property::Honesty, &release);
+    let lie = "that the lock was lost already, but its own request had removed it";
+    assert!(told.contains(lie), "{told}");
+}
+
+#[test]
+fn redis_py_keeps_holders_apart_and_a_lost_reply_keeps_it_from_its_own_lock() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let Some(command) = there("redis-py", redis_py()) else {
+        return;
+    };
+    let lock = Foreign::start(command).unwrap();
+    assert!(lock.is_observed());
+    calls_lost_what_it_gave_back(&lock);
+    // Sent again, its SET NX finds its own token, which nobody knows any more: the next call finds it as well.
+    let calls = [
+        (0, Op::TRY),
+        (300, Op::Release),
+        (1_000, Op::TRY),
+        (4_000, Op::TRY),
+    ];
+    let told = breaks(&lock, Property::CleanUp, &reply_lost(&calls, 500));
+    assert!(told.contains("there are left: keys [{lock}]"), "{told}");
+    let trial = judge(&lock, plan(SEEDS));
+    shows_enough(&trial);
+    is_safe(&lock, &WallClock::new(Double, LEASE_MS), &trial);
+}
+
+#[test]
+fn redlock_of_npm_keeps_holders_apart_and_calls_lost_what_it_gave_back() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let Some(command) = there("node with redlock", redlock("1")) else {
+        return;
+    };
+    let lock = Foreign::start(command).unwrap();
+    calls_lost_what_it_gave_back(&lock);
+    let trial = judge(&lock, plan(SEEDS));
+    shows_enough(&trial);
+    is_safe(&lock, &WallClock::new(Double, LEASE_MS), &trial);
+}
+
+#[test]
+fn redlock_of_npm_on_three_servers_keeps_holders_apart() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let Some(command) = there("node with redlock", redlock("3")) else {
+        return;
+    };
+    let lock = Foreign::start(command).unwrap();
+    let trial = judge(&lock, plan(SEEDS));
+    shows_enough(&trial);
+    is_safe(&lock, &WallClock::new(Double, LEASE_MS), &trial);
+}
+
+#[test]
+fn the_same_adapter_on_a_real_server() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let Some(real) = Real::from_environment().unwrap() else {
+        eprintln!("no redis-server: only the double was asked");
+        return;
+    };
+    let Some(command) = there("redis-py", redis_py()) else {
+        return;
+    };
+    let lock = Foreign::start(command).unwrap();
+    let backend = WallClock::new(real, LEASE_MS);
+    let trial = run_trial(&lock, Expected::Sound, &backend, &plan(12), &|_| {}).unwrap();
+    assert!(trial.coverage.grants > 0);
+    is_safe(&lock, &backend, &trial);
+}
+
+/// What an adapter in Python is told that consists of these lines.
+fn refused(body: &str) -> String {
+    let script = format!(
+        "import json, os, sys\n\
+         def say(**line): print(json.dumps(line), flush=True)\n\
+         {body}\n"
+    );
+    match Foreign::start(["python3", "-c", &script]) {
+        Ok(lock) => panic!("{} was let in", lock.name()),
+        Err(error) => {
+            assert!(!matches!(error, ForeignError::Start { .. }), "{error}");
+            error.to_string()
+        }
+    }
+}
+
+#[test]
+fn an_adapter_that_does_not_do_its_part_is_told_so() {
+    if there("python3", run(Command::new("python3").arg("--version"))).is_none() {
+        return;
+    }
+    let always_ok = "say(name='yes')\n\
+                     for line in sys.stdin: say(id=json.loads(line)['id'], answer='ok')";
+    let wrong_clock = "say(name='late', deadline=True)\n\
+                       for line in sys.stdin: say(id=json.loads(line)['id'], answer='ok', deadline_ns=1)";
+    for (body, told) in [
+        ("", "did not say who it is: it has closed its output"),
+        ("print('hello')", "it wrote \"hello\""),
+        ("say(name='x', fenced=True)", "unknown field `fenced`"),
+        ("say(name='x')", "the adapter is gone"),
+        (wrong_clock, "is not within a lease"),
+        (always_ok, "store nothing"),
+    ] {
+        let said = refused(body);
+        assert!(said.contains(told), "{body}\n{said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_named() {
+    let error = Foreign::start(["/nowhere/adapter"]).err();
+    let error = error.map(|error| error.to_string());
+    assert_eq!(error.as_deref(), Some("cannot start /nowhere/adapter"));
+    let nothing = Foreign::start(Vec::<OsString>::new()).err();
+    assert!(matches!(nothing, Some(ForeignError::NoCommand)));
+}
+
+#[test]
+fn the_program_says_what_is_wrong_with_an_adapter() {
+    let output = Command::new(env!("CARGO_BIN_EXE_redouble-check"))
+        .args(["foreign", "--", "echo", r#"{"name": "echo"}"#])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("failed its rehearsal"), "{said}");
+}

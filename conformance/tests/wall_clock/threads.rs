@@ -1,0 +1,148 @@
+//! Locks whose code blocks, on threads in real time.
+
+use redouble_conformance::{
+    BoxError, Host, Promises, Subject,
+    backend::{Double, WallClock},
+    check,
+    checker::Property,
+    history::Actor,
+    runner::judge,
+    scenario::{Event, Happening, Op, Scenario, Schedule, Topology},
+    subject::{Plain, Suspect, Threads},
+};
+use std::time::Duration;
+
+/// A lock whose code blocks, with the blocking client of `redis`.
+struct Blocking {
+    panics: bool,
+}
+
+struct BlockingLock {
+    client: redis::Client,
+    host: Host,
+    key: String,
+    lease: Duration,
+}
+
+impl BlockingLock {
+    fn connect(&self) -> redis::RedisResult<redis::Connection> {
+        let patience = self.host.request_timeout();
+        let connection = self.client.get_connection_with_timeout(patience)?;
+        connection.set_read_timeout(Some(patience))?;
+        Ok(connection)
+    }
+}
+
+impl Subject for Blocking {
+    type Lock = BlockingLock;
+    type Grant = (String, Duration, Host);
+
+    fn name(&self) -> &'static str {
+        "blocking"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().with_deadline().untidy()
+    }
+
+    async fn open(
+        &self,
+        host: &Host,
+        key: &str,
+        lease: Duration,
+    ) -> Result<BlockingLock, BoxError> {
+        Ok(BlockingLock {
+            client: redis::Client::open(host.url(0)?)?,
+            host: host.clone(),
+            key: key.to_owned(),
+            lease,
+        })
+    }
+
+    async fn try_lock(&self, lock: &BlockingLock) -> Result<Option<Self::Grant>, BoxError> {
+        assert!(!self.panics, "it does not like to be asked");
+        let until = lock.host.now() + lock.lease;
+        let token = lock.host.random_token();
+        let lease_ms = u64::try_from(lock.lease.as_millis())?;
+        let mut set = redis::cmd("SET");
+        set.arg(&lock.key)
+            .arg(&token)
+            .arg("NX")
+            .arg("PX")
+            .arg(lease_ms);
+        let set: Option<String> = set.query(&mut lock.connect()?)?;
+        let grant = (token, until, lock.host.clone());
+        Ok(Some(grant).filter(|it| set.is_some() && lock.host.now() < it.1))
+    }
+
+    async fn release(&self, lock: &BlockingLock, grant: Self::Grant) -> Result<bool, BoxError> {
+        let script = redis::Script::new(
+            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end",
+        );
+        let mut call = script.key(&lock.key);
+        Ok(call.arg(grant.0).invoke::<i32>(&mut lock.connect()?)? == 1)
+    }
+
+    fn deadline(&self, grant: &Self::Grant) -> Option<Duration> {
+        Some(grant.1)
+    }
+}
+
+#[test]
+fn code_that_blocks_is_played_on_threads() {
+    let trial = check(Blocking { panics: false })
+        .threads()
+        .seeds(0..24)
+        .trial();
+    assert_eq!(trial.broken(), [], "{:?}", trial.counterexamples);
+    let sights: Vec<_> = trial.coverage.sights().collect();
+    let seen = |what| sights.iter().find(|it| it.0 == what).map_or(0, |it| it.1);
+    assert!(
+        seen("contended") > 5 && seen("death of a holder") > 0,
+        "{sights:?}"
+    );
+    assert!(trial.unsupported > 0, "pauses and clocks");
+}
+
+/// A client alone asks for the lock.
+fn one_try() -> Scenario {
+    let actor = Actor::on(0);
+    let op = Op::TRY;
+    Scenario {
+        seed: 1,
+        lease_ms: 300,
+        schedule: Schedule::Random,
+        latency_ms: 0,
+        topology: Topology::ONE,
+        events: vec![Event {
+            id: 0,
+            at_ms: 10,
+            happening: Happening::Op { actor, op },
+        }],
+    }
+}
+
+#[test]
+fn a_panic_on_a_thread_is_a_finding() {
+    let panicking = Threads::new(Blocking { panics: true });
+    let judged = judge(&panicking, &WallClock::new(Double, 300), &one_try()).unwrap();
+    let witness = judged.witness(Property::Conduct).map(|it| &*it.message);
+    assert!(
+        witness.is_some_and(|it| it.contains("does not like")),
+        "{witness:?}"
+    );
+}
+
+#[test]
+fn each_form_has_its_kind_of_time() {
+    let scenario = one_try();
+    let threads = Threads::new(Blocking { panics: false });
+    let error = threads.play(&Double, &scenario).unwrap_err().to_string();
+    assert!(error.contains("virtual time"), "{error}");
+    let plain = Plain::new(Blocking { panics: false });
+    let error = plain
+        .play(&WallClock::new(Double, 300), &scenario)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("virtual time"), "{error}");
+}

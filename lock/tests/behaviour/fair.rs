@@ -1,0 +1,263 @@
+//! The fair mutex on the test double, in virtual time.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that fails, in virtual time"
+)]
+
+use super::cancel::cancel_at;
+use super::rig::{KEY, LEASE, REPLY_TIMEOUT, Test, ask, keys, locks, pass, server};
+use redouble::{Server, fault::Disconnect};
+use redouble_lock::{FairMutex, LockError, Release};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::mpsc, time::Instant};
+
+const QUEUE: &str = "{coupon:7}:queue";
+
+/// For how long who does not ask keeps its place.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn fair(server: &Arc<Server>) -> FairMutex {
+    locks(server).fair_mutex(KEY).lease(LEASE).build()
+}
+
+async fn queue(server: &Server) -> i64 {
+    ask(server, &["LLEN", QUEUE]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_come_first_served() -> Test {
+    let server = server().await;
+    let guard = fair(&server).lock().await?;
+    let (served, mut order) = mpsc::unbounded_channel();
+    let mut waiters = Vec::new();
+    for n in 0..10 {
+        let (lock, served) = (fair(&server), served.clone());
+        waiters.push(tokio::spawn(async move {
+            let guard = lock.lock().await.unwrap();
+            served.send(n).unwrap();
+            pass(Duration::from_millis(50)).await;
+            assert_eq!(guard.release().await, Release::Released);
+        }));
+        // Their pauses are random, so later ones would often be faster.
+        pass(Duration::from_millis(137)).await;
+    }
+    assert_eq!(queue(&server).await, 10);
+    assert_eq!(guard.release().await, Release::Released);
+    for n in 0..10 {
+        assert_eq!(order.recv().await, Some(n));
+    }
+    for waiter in waiters {
+        waiter.await?;
+    }
+    assert!(keys(&server).await.is_empty());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_is_taken_in_one_round_trip_and_without_a_queue() -> Test {
+    let server = server().await;
+    let lock = fair(&server);
+    let guard = lock.try_lock().await?;
+    assert_eq!(keys(&server).await, [KEY]);
+    let plain = locks(&server).mutex(KEY).build();
+    assert_eq!(plain.try_lock().await.unwrap_err(), LockError::Contended);
+    assert_eq!(lock.try_lock().await.unwrap_err(), LockError::Contended);
+    assert_eq!(
+        keys(&server).await,
+        [KEY],
+        "who does not wait does not queue"
+    );
+    assert_eq!(guard.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_first_goes_first_even_if_the_lock_is_free() -> Test {
+    let server = server().await;
+    let lock = fair(&server);
+    let guard = lock.lock().await?;
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.lock().await.unwrap() }
+    });
+    pass(Duration::from_secs(1)).await;
+    let _: i64 = ask(&server, &["DEL", KEY]).await;
+    assert_eq!(
+        lock.try_lock().await.unwrap_err(),
+        LockError::Contended,
+        "another queues"
+    );
+    let next = waiter.await?;
+    assert_eq!(server.get(KEY).as_deref(), Some(next.token().as_bytes()));
+    assert_eq!(guard.release().await, Release::AlreadyLost);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dead_are_skipped() -> Test {
+    let server = server().await;
+    let lock = fair(&server);
+    let guard = lock.lock().await?;
+    // Two whose connections end for good while they wait, and one in between who lives.
+    let (dead, alive) = (fair(&server), fair(&server));
+    let first = tokio::spawn(async move { dead.lock().await });
+    pass(Duration::from_millis(300)).await;
+    let second = tokio::spawn(async move { alive.lock().await });
+    pass(Duration::from_millis(300)).await;
+    assert_eq!(queue(&server).await, 2);
+    // As a crash does it: no farewell. Aborting the task would leave the queue.
+    let ghost = "ghost";
+    let _: i64 = ask(&server, &["LPUSH", QUEUE, ghost]).await;
+    let time: Vec<u64> = ask(&server, &["TIME"]).await;
+    let until = time[0] * 1000 + time[1] / 1000 + 2_000;
+    let _: i64 = ask(
+        &server,
+        &["HSET", "{coupon:7}:alive", ghost, &until.to_string()],
+    )
+    .await;
+    let begun = Instant::now();
+    assert_eq!(guard.release().await, Release::Released);
+    let guard = first.await??;
+    assert!(
+        begun.elapsed() > Duration::from_secs(2),
+        "not before its time is over"
+    );
+    assert!(begun.elapsed() < PATIENCE + Duration::from_millis(20));
+    assert_eq!(guard.release().await, Release::Released);
+    assert_eq!(second.await??.release().await, Release::Released);
+    assert!(keys(&server).await.is_empty());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dead_do_not_pile_up() -> Test {
+    let server = server().await;
+    let lock = fair(&server);
+    let _guard = lock.lock().await?;
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.lock().await.map(drop) }
+    });
+    pass(Duration::from_secs(1)).await;
+    for n in 0..50 {
+        let ghost = format!("ghost {n}");
+        let _: i64 = ask(&server, &["RPUSH", QUEUE, &ghost]).await;
+        let _: i64 = ask(&server, &["HSET", "{coupon:7}:alive", &ghost, "1000"]).await;
+    }
+    assert!(lock.try_lock().await.is_err());
+    assert_eq!(queue(&server).await, 1, "only the one that waits");
+    waiter.abort();
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_makes_room_at_once() -> Test {
+    let server = server().await;
+    let guard = fair(&server).lock().await?;
+    let first = fair(&server);
+    let first = tokio::spawn(async move { first.lock_timeout(Duration::from_secs(3)).await });
+    pass(Duration::from_millis(500)).await;
+    let cancelled = fair(&server);
+    let cancelled = tokio::spawn(async move { cancelled.lock().await });
+    pass(Duration::from_millis(500)).await;
+    let last = fair(&server);
+    let last = tokio::spawn(async move { last.lock().await });
+    pass(Duration::from_millis(500)).await;
+    assert_eq!(queue(&server).await, 3);
+    cancelled.abort();
+    pass(Duration::from_millis(1)).await;
+    assert_eq!(queue(&server).await, 2);
+    assert!(first.await?.unwrap_err().is_timed_out());
+    assert_eq!(queue(&server).await, 1);
+    let begun = Instant::now();
+    assert_eq!(guard.release().await, Release::Released);
+    drop(last.await??);
+    assert!(begun.elapsed() < Duration::from_millis(120));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_survives_lost_answers() -> Test {
+    let server = server().await;
+    let guard = fair(&server).lock().await?;
+    let fault = server.inject(Disconnect::after_execution().key(QUEUE).nth(3));
+    let first = fair(&server);
+    let first = tokio::spawn(async move { first.lock().await });
+    pass(Duration::from_millis(200)).await;
+    let second = fair(&server);
+    let second = tokio::spawn(async move { second.lock().await });
+    pass(Duration::from_secs(5)).await;
+    assert_eq!((fault.fired(), queue(&server).await), (1, 2));
+    assert_eq!(guard.release().await, Release::Released);
+    let guard = first.await??;
+    assert!(!second.is_finished());
+    assert_eq!(guard.release().await, Release::Released);
+    assert_eq!(second.await??.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_grow_in_the_order_of_the_queue() -> Test {
+    let server = server().await;
+    let lock = locks(&server).fenced_fair_mutex(KEY).lease(LEASE).build();
+    let first = lock.lock().await?;
+    let number = first.fencing_token();
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.lock().await }
+    });
+    pass(Duration::from_millis(200)).await;
+    assert_eq!(first.release().await, Release::Released);
+    assert!(waiter.await??.fencing_token() > number);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_waiter_that_is_cancelled() -> Test {
+    for held in [true, false] {
+        for polls in 0..8 {
+            let server = server().await;
+            let lock = fair(&server);
+            let guard = match held {
+                true => Some(lock.lock().await?),
+                false => None,
+            };
+            drop(cancel_at(polls, lock.lock()).await);
+            pass(Duration::from_millis(1)).await;
+            drop(guard);
+            pass(Duration::from_millis(1)).await;
+            assert!(
+                keys(&server).await.is_empty(),
+                "{polls}: {}",
+                server.history()
+            );
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_of_a_silent_server_keeps_its_time() -> Test {
+    let server = server().await;
+    let lock = fair(&server);
+    let _guard = lock.lock().await?;
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move {
+            let begun = Instant::now();
+            let outcome = lock.lock_timeout(Duration::from_secs(2)).await;
+            (outcome, begun.elapsed())
+        }
+    });
+    pass(Duration::from_secs(1)).await;
+    server.pause();
+    let (outcome, waited) = waiter.await?;
+    assert!(outcome.unwrap_err().is_unknown());
+    assert!(
+        waited <= Duration::from_secs(2) + REPLY_TIMEOUT,
+        "{waited:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Behaviour of the locks on the test double in virtual time, and on a real server where there is one.
+//! One binary, so that it links once.
+
+mod admission;
+mod all;
+mod blocking;
+mod cancel;
+mod caretaker;
+mod connections;
+mod double;
+mod fair;
+mod kinds;
+mod latch;
+mod multi;
+mod options;
+mod owner;
+mod pauses;
+mod read_write;
+mod redlock;
+mod rig;
+mod scripts;
+mod semaphore;
+mod watch;
+mod wire;

@@ -1,0 +1,191 @@
+//! Locks on several keys on the test double, in virtual time.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that fails, in virtual time"
+)]
+
+use super::rig::{LEASE, Test, ask, keys, locks, pass, server};
+use redouble::{Server, fault::Disconnect};
+use redouble_lock::{
+    FencedGuard, FencedMultiLock, FencingToken, Kind, Lock, LockError, LossReason, MultiLock,
+    Release,
+};
+use std::{sync::Arc, time::Duration};
+
+fn multi(server: &Arc<Server>, keys: &[&str]) -> MultiLock {
+    locks(server).multi(keys).unwrap().lease(LEASE).build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_or_nothing() -> Test {
+    let server = server().await;
+    let mutex = |key: &str| locks(&server).mutex(key).lease(LEASE).build();
+    let guard = multi(&server, &["b", "a", "c", "a"]).try_lock().await?;
+    for key in ["a", "b", "c"] {
+        assert_eq!(server.get(key).as_deref(), Some(guard.token().as_bytes()));
+        assert_eq!(server.pttl(key), Some(LEASE));
+        assert_eq!(
+            mutex(key).try_lock().await.unwrap_err(),
+            LockError::Contended
+        );
+    }
+    let other = multi(&server, &["d", "c"]);
+    assert_eq!(other.try_lock().await.unwrap_err(), LockError::Contended);
+    assert!(!server.exists("d"));
+    assert_eq!(guard.release().await, Release::Released);
+    assert!(keys(&server).await.is_empty());
+    let plain = mutex("d").try_lock().await?;
+    assert!(other.try_lock().await.is_err());
+    assert!(!server.exists("c"));
+    assert_eq!(plain.release().await, Release::Released);
+    assert_eq!(other.try_lock().await?.release().await, Release::Released);
+    assert_eq!(
+        locks(&server).multi([""; 0]).unwrap_err(),
+        LockError::NothingToLock
+    );
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn crosswise_waiters_do_not_block_each_other_for_ever() -> Test {
+    let server = server().await;
+    let tasks: Vec<_> = [["a", "b"], ["b", "a"], ["b", "c"], ["c", "a"]]
+        .into_iter()
+        .map(|keys| {
+            let lock = multi(&server, &keys);
+            tokio::spawn(async move {
+                for _ in 0..10 {
+                    let guard = lock.lock().await.unwrap();
+                    pass(Duration::from_millis(10)).await;
+                    assert_eq!(guard.release().await, Release::Released);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        tokio::time::timeout(LEASE, task).await??;
+    }
+    assert!(keys(&server).await.is_empty());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_loss_of_one_is_the_loss_of_all() -> Test {
+    let server = server().await;
+    let guard = multi(&server, &["a", "b", "c"]).try_lock().await?;
+    let _: i64 = ask(&server, &["DEL", "b"]).await;
+    pass(LEASE / 2).await;
+    assert_eq!(
+        guard.extend(LEASE).await,
+        Err(LockError::Lost(LossReason::Gone))
+    );
+    assert!(keys(&server).await.is_empty(), "the others are given back");
+    let thief = locks(&server).mutex("b").build().try_lock().await?;
+    assert_eq!(guard.release().await, Release::AlreadyLost);
+    pass(Duration::from_millis(1)).await;
+    assert_eq!(keys(&server).await, ["b"]);
+    assert!(thief.is_valid());
+    let guard = multi(&server, &["a", "c"]).try_lock().await?;
+    let _: i64 = ask(&server, &["DEL", "c"]).await;
+    assert_eq!(guard.release().await, Release::AlreadyLost);
+    assert_eq!(keys(&server).await, ["b"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn extension_and_repetition() -> Test {
+    let server = server().await;
+    let lock = multi(&server, &["a", "b"]);
+    drop(lock.try_lock().await?.release().await);
+    let fault = server.inject(Disconnect::after_execution().key("b").nth(1));
+    let guard = lock.try_lock().await?;
+    assert_eq!(fault.fired(), 1);
+    guard.extend(LEASE * 2).await?;
+    guard.extend(LEASE).await?;
+    assert_eq!(
+        (server.pttl("a"), server.pttl("b")),
+        (Some(LEASE * 2), Some(LEASE * 2))
+    );
+    assert_eq!(guard.release().await, Release::Released);
+    Ok(())
+}
+
+fn fenced(server: &Arc<Server>, keys: &[&str]) -> FencedMultiLock {
+    let lock = locks(server).fenced_multi(keys).unwrap();
+    lock.lease(LEASE).build()
+}
+
+/// Takes a lock and gives it back; its number.
+async fn number<K: Kind<Guard = FencedGuard>>(lock: &Lock<K>) -> FencingToken {
+    let guard = lock.try_lock().await.unwrap();
+    let number = guard.fencing_token();
+    assert_eq!(guard.release().await, Release::Released);
+    number
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_are_in_order_where_keys_are_shared() -> Test {
+    let server = server().await;
+    // Ahead of the server's clock, so that nothing but the counters brings order.
+    let ahead = "8000000000000000";
+    ask::<String>(&server, &["SET", "{b}:fence", ahead, "EX", "90000"]).await;
+    let alone = |key: &str| locks(&server).fenced_mutex(key).lease(LEASE).build();
+    let far = number(&fenced(&server, &["a", "b"])).await;
+    assert_eq!(far.get(), 8_000_000_000_000_001);
+    let mut last = far;
+    for keys in [&["a", "c"][..], &["c", "d", "e"], &["e"], &["f", "e", "a"]] {
+        let next = number(&fenced(&server, keys)).await;
+        assert!(next > last, "{keys:?}: {next} after {last}");
+        last = next;
+    }
+    for key in ["f", "e", "a"] {
+        assert!(number(&alone(key)).await > last, "{key}");
+    }
+    for key in ["b", "d"] {
+        assert!(number(&alone(key)).await > far, "{key}");
+    }
+    let last = number(&alone("c")).await;
+    assert!(number(&fenced(&server, &["z", "c"])).await > last);
+    assert!(number(&alone("y")).await < far, "it has met none of them");
+    let nothing = locks(&server).fenced_multi([""; 0]).unwrap_err();
+    assert_eq!(nothing, LockError::NothingToLock);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_request_has_the_number_that_is_stored() -> Test {
+    let server = server().await;
+    let lock = fenced(&server, &["a", "b"]);
+    let before = number(&lock).await;
+    let fault = server.inject(Disconnect::after_execution().key("b").nth(1));
+    let guard = lock.try_lock().await?;
+    assert_eq!(fault.fired(), 1);
+    let stored: String = ask(&server, &["GET", "{a}:fence"]).await;
+    assert_eq!(stored, guard.fencing_token().to_string());
+    // No time has passed: what was minted first has become of no use.
+    assert_eq!(guard.fencing_token().get(), before.get() + 2);
+    assert_eq!(guard.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_grow_on_after_a_loss_of_counters() -> Test {
+    let server = server().await;
+    let lock = fenced(&server, &["a", "b"]);
+    let mut last = number(&lock).await;
+    for lost in [
+        &["{a}:fence"][..],
+        &["{b}:fence"],
+        &["{a}:fence", "{b}:fence"],
+    ] {
+        pass(Duration::from_millis(1)).await;
+        let words = [&["DEL"][..], lost].concat();
+        ask::<i64>(&server, &words).await;
+        let next = number(&lock).await;
+        assert!(next > last, "{lost:?}");
+        last = next;
+    }
+    Ok(())
+}

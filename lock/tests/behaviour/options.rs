@@ -1,0 +1,415 @@
+//! Options of a lock, on the double, in virtual time.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that fails, in virtual time"
+)]
+
+use super::cancel::cancel_at;
+use super::rig::{InProcess, KEY, LEASE, Test, ask, keys, locks, pass, server};
+use redouble::{
+    Deployment, Lag,
+    fault::{Disconnect, DropReply},
+};
+use redouble_lock::{Guard, LockError, LockManager, LossReason, Metrics, Release};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+fn at_most(a: Duration, b: Duration) -> bool {
+    a <= b && b - a <= Duration::from_millis(2)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_held_at_least_so_long() -> Test {
+    let server = server().await;
+    let hold = Duration::from_secs(10);
+    let lock = locks(&server)
+        .fenced_mutex(KEY)
+        .lease(LEASE)
+        .hold_at_least(hold)
+        .build();
+    let begun = Instant::now();
+    let guard = lock.try_lock().await?;
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(guard.release().await, Release::Released);
+    assert!(at_most(server.pttl(KEY).unwrap(), Duration::from_secs(8)));
+    assert_eq!(lock.try_lock().await.unwrap_err(), LockError::Contended);
+    let guard = lock.lock().await?;
+    assert!(begun.elapsed() >= hold && begun.elapsed() < hold + Duration::from_millis(10));
+    pass(hold).await;
+    assert_eq!(guard.release().await, Release::Released);
+    assert!(!server.exists(KEY), "that was long enough");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_released_over_several_connections_is_held_as_long() -> Test {
+    let server = server().await;
+    let hold = Duration::from_secs(10);
+    let lock = locks(&server).mutex(KEY).hold_at_least(hold).build();
+    // An answer that never comes: a release goes over that connection too, and over the one of the grant.
+    let silent = server.inject(DropReply::new().key(KEY).nth(1));
+    let begun = Instant::now();
+    let guard = lock.lock().await?;
+    assert_eq!(silent.fired(), 1);
+    assert_eq!(guard.release().await, Release::Released);
+    pass(Duration::from_secs(2)).await;
+    let left = server.pttl(KEY);
+    assert!(
+        left.is_some_and(|left| begun.elapsed() + left >= hold),
+        "{}",
+        server.history()
+    );
+    pass(hold).await;
+    assert!(!server.exists(KEY), "{}", server.history());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_was_given_is_not_held() -> Test {
+    for polls in 0.. {
+        let server = server().await;
+        let lock = locks(&server).mutex(KEY).hold_at_least(LEASE).build();
+        // Its only request is executed and not answered.
+        let _lost = server.inject(Disconnect::after_execution().key(KEY).nth(1));
+        let done = cancel_at(polls, lock.try_lock()).await;
+        if let Some(guard) = done {
+            drop(guard?);
+            return Ok(());
+        }
+        pass(Duration::from_millis(5)).await;
+        assert!(!server.exists(KEY), "await {polls}: {}", server.history());
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watchdog_stops_when_the_lock_was_held_for_long_enough() -> Test {
+    for (lease, max_hold) in [(30, 100), (30, 90), (30, 31), (10, 3600)] {
+        let (lease, max_hold) = (Duration::from_secs(lease), Duration::from_secs(max_hold));
+        let server = server().await;
+        let lock = locks(&server)
+            .mutex(KEY)
+            .lease(lease)
+            .watchdog(true)
+            .max_hold(max_hold)
+            .build();
+        let begun = Instant::now();
+        let guard = lock.try_lock().await?;
+        assert_eq!(guard.lost().await, LossReason::MaxHold);
+        assert!(begun.elapsed() <= max_hold && begun.elapsed() > max_hold - lease / 3);
+        assert_eq!(
+            guard.extend(lease).await,
+            Err(LockError::Lost(LossReason::MaxHold))
+        );
+        pass(lease / 20).await;
+        assert!(!server.exists(KEY), "the last lease was as short");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_hold_does_not_cut_the_first_lease() -> Test {
+    let server = server().await;
+    let max_hold = Duration::from_secs(5);
+    let lock = locks(&server)
+        .mutex(KEY)
+        .lease(LEASE)
+        .watchdog(true)
+        .max_hold(max_hold)
+        .build();
+    let begun = Instant::now();
+    let guard = lock.try_lock().await?;
+    assert_eq!(guard.lost().await, LossReason::MaxHold);
+    assert!(begun.elapsed() > LEASE * 9 / 10);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_sees_who_holds_a_lock_and_takes_it_away() -> Test {
+    let server = server().await;
+    let locks = locks(&server);
+    assert_eq!(locks.holder(KEY).await?, None);
+    let lock = locks
+        .fenced_mutex(KEY)
+        .lease(LEASE)
+        .metadata("host 7, pid 12")
+        .build();
+    let guard = lock.try_lock().await?;
+    let holder = locks.holder(KEY).await?.unwrap();
+    assert_eq!(holder.token, guard.token().as_bytes());
+    assert_eq!(holder.metadata.as_deref(), Some(&b"host 7, pid 12"[..]));
+    assert_eq!(holder.remaining, Some(LEASE));
+
+    // The other key lives as long as the lock.
+    guard.extend(LEASE * 2).await?;
+    pass(LEASE * 3 / 2).await;
+    assert!(locks.holder(KEY).await?.unwrap().metadata.is_some());
+
+    assert!(!locks.force_unlock(KEY, "somebody else").await?);
+    assert!(guard.is_valid() && locks.force_unlock(KEY, guard.token()).await?);
+    assert_eq!(
+        guard.extend(LEASE).await,
+        Err(LockError::Lost(LossReason::Gone))
+    );
+    assert_eq!(guard.release().await, Release::AlreadyLost);
+    assert_eq!(lock.try_lock().await?.release().await, Release::Released);
+    pass(LEASE).await;
+    assert_eq!(keys(&server).await, ["{coupon:7}:fence"]);
+    // The last number is kept for a day.
+    let kept = server.pttl("{coupon:7}:fence").unwrap();
+    assert!(kept > Duration::from_secs(23 * 3_600), "{kept:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_goes_with_locks_of_all_kinds() -> Test {
+    let server = server().await;
+    let locks = locks(&server);
+    let metadata = || async {
+        keys(&server)
+            .await
+            .iter()
+            .filter(|key| key.contains(":holder:"))
+            .count()
+    };
+    let room = locks.semaphore("seats", 3).metadata("one").build();
+    let fair = locks.fair_mutex("fair").metadata("fair").build();
+    let multi = locks.multi(["a{x}", "b{x}"])?.metadata("multi").build();
+    let mutex = locks.mutex("mutex").metadata("mutex").build();
+    let guards = [
+        mutex.try_lock().await?,
+        room.permits(1)?.try_lock().await?,
+        room.permits(1)?.try_lock().await?,
+        fair.try_lock().await?,
+        multi.try_lock().await?,
+    ];
+    assert_eq!(metadata().await, 5);
+    for guard in guards {
+        guard.extend(LEASE * 2).await?;
+        assert_eq!(guard.release().await, Release::Released);
+    }
+    assert_eq!(metadata().await, 0);
+    Ok(())
+}
+
+/// Nobody gives back what is known to be lost, so this was left until its own end.
+#[tokio::test(start_paused = true)]
+async fn metadata_goes_when_the_lock_is_found_gone() -> Test {
+    let server = server().await;
+    let lock = locks(&server).mutex(KEY).metadata("me").build();
+    let guard = lock.try_lock().await?;
+    assert_eq!(keys(&server).await.len(), 2);
+    server.evict(KEY);
+    assert!(
+        guard
+            .extend(LEASE)
+            .await
+            .is_err_and(|error| error.is_lost())
+    );
+    assert_eq!(keys(&server).await, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_lock_has_a_holder_too() -> Test {
+    let server = server().await;
+    let locks = locks(&server);
+    ask::<String>(&server, &["SET", KEY, "host-3:pid-9"]).await;
+    let holder = locks.holder(KEY).await?.unwrap();
+    assert_eq!((holder.remaining, holder.metadata), (None, None));
+    assert!(locks.force_unlock(KEY, holder.token).await?);
+    ask::<i64>(&server, &["RPUSH", KEY, "x"]).await;
+    assert!(matches!(locks.holder(KEY).await, Err(LockError::Redis(_))));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_goes_from_one_process_to_another() -> Test {
+    let server = server().await;
+    let (giver, taker) = (locks(&server), locks(&server));
+    let guard = giver
+        .fenced_mutex(KEY)
+        .lease(LEASE)
+        .watchdog(true)
+        .build()
+        .try_lock()
+        .await?;
+    let number = guard.fencing_token();
+    pass(LEASE * 3).await;
+    let token = guard.cancellation_token();
+    let parts = Guard::from(guard).into_parts()?;
+    assert!(token.is_cancelled(), "the giver does not hold it any more");
+    assert!(parts.remaining() <= LEASE);
+    let parts = parts.to_string().parse()?;
+    pass(LEASE / 2).await;
+    assert!(server.exists(KEY), "nothing was released");
+
+    let lock = taker.fenced_mutex(KEY).lease(LEASE * 2).build();
+    let adopted = lock.adopt(&parts).await?;
+    assert_eq!(server.pttl(KEY), Some(LEASE * 2));
+    assert_eq!(adopted.fencing_token(), number);
+    assert_eq!(
+        taker
+            .mutex("other")
+            .build()
+            .adopt(&parts)
+            .await
+            .unwrap_err(),
+        LockError::OtherLock
+    );
+    assert_eq!(adopted.release().await, Release::Released);
+    assert_eq!(
+        lock.adopt(&parts).await.unwrap_err(),
+        LockError::Lost(LossReason::Gone)
+    );
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adoption_that_is_cancelled_or_fails_leaves_the_grant() -> Test {
+    let server = server().await;
+    let lock = locks(&server).mutex(KEY).lease(LEASE).build();
+    let parts = lock.try_lock().await?.into_parts()?;
+    assert_eq!(parts.fencing_token(), None);
+    for polls in 0.. {
+        let lock = locks(&server).mutex(KEY).lease(LEASE).build();
+        let done = cancel_at(polls, lock.adopt(&parts)).await;
+        let completed = done.is_some();
+        if let Some(guard) = done {
+            let _ = guard?.into_parts()?;
+        }
+        pass(Duration::from_millis(5)).await;
+        assert!(server.exists(KEY), "await {polls}");
+        if completed {
+            break;
+        }
+    }
+    let _lost = server.inject(Disconnect::after_execution().key(KEY).nth(1));
+    let adopted = lock.adopt(&parts).await?;
+    assert_eq!(adopted.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lock_counts_when_enough_replicas_have_it() -> Test {
+    let group = Deployment::replicated(1, 2).await?;
+    let names: Vec<String> = group.names().map(String::from).collect();
+    let client = redis::Client::open(group[names[0].as_str()].url())?;
+    let locks = LockManager::from_client(client).await?;
+    let lock = |replicas| {
+        let lock = locks.mutex(KEY).replicas(replicas);
+        lock.reply_timeout(Duration::from_millis(200)).build()
+    };
+    for replicas in [1, 2] {
+        let guard = lock(replicas).try_lock().await?;
+        let have = names[1..]
+            .iter()
+            .filter(|name| group[name.as_str()].exists(KEY));
+        assert!(have.count() >= replicas as usize);
+        assert_eq!(guard.release().await, Release::Released);
+    }
+    group.set_lag(&names[1], Lag::Time(Duration::from_secs(60)));
+    drop(lock(1).try_lock().await?);
+    let error = lock(2)
+        .lock_timeout(Duration::from_secs(1))
+        .await
+        .unwrap_err();
+    let (wanted, confirmed) = (2, 1);
+    assert_eq!(error, LockError::NotReplicated { wanted, confirmed });
+    assert!(!group[names[0].as_str()].exists(KEY), "it was given back");
+    Ok(())
+}
+
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    fn note(&self, key: &[u8], what: &str) {
+        let key = String::from_utf8_lossy(key);
+        self.0.lock().unwrap().push(format!("{key} {what}"));
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Metrics for Told {
+    fn granted(&self, key: &[u8], waited: Duration) {
+        self.note(key, &format!("granted after {} s", waited.as_secs()));
+    }
+
+    fn not_granted(&self, key: &[u8], waited: Duration, error: &LockError) {
+        self.note(
+            key,
+            &format!("not granted after {} s: {error}", waited.as_secs()),
+        );
+    }
+
+    fn failed(&self, key: &[u8], error: &redouble_lock::NodeError) {
+        self.note(key, &format!("failed: {error}"));
+    }
+
+    fn renewed(&self, key: &[u8]) {
+        self.note(key, "renewed");
+    }
+
+    fn lost(&self, key: &[u8], held: Duration, reason: LossReason) {
+        self.note(key, &format!("lost after {} s: {reason}", held.as_secs()));
+    }
+
+    fn released(&self, key: &[u8], held: Duration, outcome: &Release) {
+        self.note(key, &format!("{outcome:?} after {} s", held.as_secs()));
+    }
+
+    fn dropped(&self, key: &[u8], held: Duration) {
+        self.note(key, &format!("dropped after {} s", held.as_secs()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_are_told_what_becomes_of_locks() -> Test {
+    let server = server().await;
+    let told = Told::default();
+    let locks = LockManager::builder(InProcess(Arc::clone(&server)));
+    let locks = locks.metrics(told.clone()).build();
+    let lock = locks.mutex("k").lease(LEASE).watchdog(true).build();
+    let guard = lock.try_lock().await?;
+    pass(Duration::from_secs(11)).await;
+    let waited = lock.lock_timeout(Duration::from_secs(3)).await;
+    assert!(waited.is_err());
+    assert_eq!(guard.release().await, Release::Released);
+    let contended = told.take();
+    assert_eq!(contended[..2], ["k granted after 0 s", "k renewed"]);
+    assert!(contended[2].starts_with("k not granted after 3 s: the lock was held by others"));
+    assert_eq!(contended[3..], ["k Released after 14 s"]);
+
+    let _cut = server.inject(Disconnect::before_execution().key("k").nth(1));
+    drop(lock.try_lock().await?);
+    let dropped = told.take();
+    assert_eq!(
+        dropped,
+        [
+            "k failed: the connection ended before the answer",
+            "k granted after 0 s",
+            "k dropped after 0 s"
+        ]
+    );
+
+    let guard = lock.lock().await?;
+    server.pause();
+    guard.lost().await;
+    let lost = told.take();
+    let reason = "its deadline has passed";
+    assert_eq!(
+        lost.last().unwrap(),
+        &format!("k lost after 29 s: {reason}")
+    );
+    assert_eq!(lost.iter().filter(|line| line.contains("lost")).count(), 1);
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Readers and writers on the test double, in virtual time.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that fails, in virtual time"
+)]
+
+use super::cancel::cancel_at;
+use super::rig::{KEY, LEASE, Test, ask, keys, locks, pass, server};
+use redouble::{Server, fault::Disconnect};
+use redouble_lock::{LockError, LossReason, ReadWriteLock, Release};
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+const READERS: &str = "{coupon:7}:readers";
+
+fn lock(server: &Arc<Server>, prefer_writers: bool) -> ReadWriteLock {
+    let builder = locks(server).read_write(KEY).lease(LEASE);
+    builder.prefer_writers(prefer_writers).build()
+}
+
+async fn readers(server: &Server) -> i64 {
+    ask(server, &["HLEN", READERS]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_readers_or_one_writer() -> Test {
+    let server = server().await;
+    let lock = lock(&server, false);
+    let first = lock.read().try_lock().await?;
+    let second = lock.read().try_lock().await?;
+    assert_eq!(
+        lock.write().try_lock().await.unwrap_err(),
+        LockError::Contended
+    );
+    assert_eq!(first.release().await, Release::Released);
+    assert_eq!(
+        lock.write().try_lock().await.unwrap_err(),
+        LockError::Contended
+    );
+    assert_eq!(second.release().await, Release::Released);
+    let writer = lock.write().try_lock().await?;
+    assert_eq!(
+        lock.read().try_lock().await.unwrap_err(),
+        LockError::Contended
+    );
+    assert_eq!(
+        lock.write().try_lock().await.unwrap_err(),
+        LockError::Contended
+    );
+    let mutex = locks(&server).mutex(KEY).build();
+    assert_eq!(mutex.try_lock().await.unwrap_err(), LockError::Contended);
+    assert_eq!(writer.release().await, Release::Released);
+    assert!(keys(&server).await.is_empty());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reader_goes_by_itself() -> Test {
+    let server = server().await;
+    let lock = lock(&server, false);
+    std::mem::forget(lock.read().try_lock().await?); // dies
+    pass(LEASE / 2).await;
+    let living = lock.read().try_lock().await?;
+    living.extend(LEASE * 3).await?;
+    assert_eq!(server.pttl(READERS), Some(LEASE * 3));
+    assert_eq!(readers(&server).await, 2);
+    pass(LEASE / 2 + Duration::from_millis(1)).await;
+    let third = lock.read().try_lock().await?;
+    assert_eq!(
+        readers(&server).await,
+        2,
+        "the dead one is gone, the living one is not"
+    );
+    assert_eq!(
+        server.pttl(READERS).map(|ttl| ttl > LEASE * 2),
+        Some(true),
+        "never shortened"
+    );
+    assert_eq!(third.release().await, Release::Released);
+    assert!(lock.write().try_lock().await.is_err());
+    assert_eq!(living.release().await, Release::Released);
+    assert!(lock.write().try_lock().await.is_ok());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_has_the_lock_when_the_last_dead_reader_is_over() -> Test {
+    let server = server().await;
+    let lock = lock(&server, false);
+    let begun = Instant::now();
+    for _ in 0..3 {
+        std::mem::forget(lock.read().try_lock().await?);
+        pass(Duration::from_secs(1)).await;
+    }
+    let writer = lock.write().lock().await?;
+    let waited = begun.elapsed().checked_sub(Duration::from_secs(2)).unwrap();
+    assert!(
+        waited > LEASE && waited < LEASE + Duration::from_millis(20),
+        "{waited:?}"
+    );
+    assert_eq!(keys(&server).await, [KEY]);
+    assert_eq!(writer.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reader_is_neither_extended_nor_brought_back() -> Test {
+    let server = server().await;
+    let lock = lock(&server, false);
+    let (lost, other) = (lock.read().try_lock().await?, lock.read().try_lock().await?);
+    let token = lost.token().to_string();
+    let _: i64 = ask(&server, &["HDEL", READERS, &token]).await;
+    assert_eq!(
+        lost.extend(LEASE).await,
+        Err(LockError::Lost(LossReason::Gone))
+    );
+    assert_eq!(lost.release().await, Release::AlreadyLost);
+    assert!(other.is_valid());
+    assert_eq!(readers(&server).await, 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_without_an_answer_is_one_reader() -> Test {
+    let server = server().await;
+    let lock = lock(&server, true);
+    drop(lock.read().try_lock().await?.release().await);
+    let fault = server.inject(Disconnect::after_execution().key(READERS).nth(1));
+    let reader = lock.read().try_lock().await?;
+    assert_eq!((fault.fired(), readers(&server).await), (1, 1));
+    assert_eq!(reader.release().await, Release::Released);
+    assert!(keys(&server).await.is_empty(), "{}", server.history());
+    Ok(())
+}
+
+/// Readers that come and go without a gap: how long a writer waits for its turn.
+async fn wait_among_readers(prefer_writers: bool) -> Option<Duration> {
+    let server = server().await;
+    let lock = lock(&server, prefer_writers);
+    let readers: Vec<_> = (0..4)
+        .map(|n| {
+            let read = lock.read().clone();
+            tokio::spawn(async move {
+                pass(Duration::from_millis(70 * n)).await;
+                loop {
+                    let guard = read.lock().await.unwrap();
+                    pass(Duration::from_millis(300)).await;
+                    drop(guard.release().await);
+                }
+            })
+        })
+        .collect();
+    pass(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    let outcome = lock.write().lock_timeout(Duration::from_secs(20)).await;
+    let waited = begun.elapsed();
+    readers.iter().for_each(tokio::task::JoinHandle::abort);
+    outcome.ok().map(|_| waited)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preferred_writer_does_not_starve() {
+    assert!(wait_among_readers(true).await.unwrap() < Duration::from_secs(1));
+    assert_eq!(
+        wait_among_readers(false).await,
+        None,
+        "the readers do leave a gap"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_gives_up_lets_readers_in_at_once() -> Test {
+    let server = server().await;
+    let lock = lock(&server, true);
+    let reader = lock.read().try_lock().await?;
+    assert!(lock.write().try_lock().await.is_err());
+    let other = lock.read().try_lock().await?;
+    let error = lock
+        .write()
+        .lock_timeout(Duration::from_secs(3))
+        .await
+        .unwrap_err();
+    assert!(error.is_timed_out());
+    drop(lock.read().try_lock().await?);
+    drop((reader, other));
+    pass(Duration::from_millis(1)).await;
+    assert!(keys(&server).await.is_empty(), "{}", server.history());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_dies_while_it_waits_keeps_readers_out_for_a_short_time() -> Test {
+    let server = server().await;
+    let lock = lock(&server, true);
+    let _reader = lock.read().try_lock().await?;
+    let _: String = ask(
+        &server,
+        &["SET", "{coupon:7}:writer-waits", "dead", "PX", "2000"],
+    )
+    .await;
+    let begun = Instant::now();
+    assert!(lock.read().try_lock().await.is_err());
+    assert!(lock.read().lock().await.is_ok());
+    assert!(begun.elapsed() < Duration::from_millis(2_020));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_of_writers_grow() -> Test {
+    let server = server().await;
+    let lock = lock(&server, false);
+    let mut last = None;
+    for _ in 0..3 {
+        let guard = lock.fenced_write().lock().await?;
+        assert!(Some(guard.fencing_token()) > last);
+        last = Some(guard.fencing_token());
+        assert_eq!(guard.release().await, Release::Released);
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_of_a_writer_that_is_cancelled_while_it_waits() -> Test {
+    for polls in 0..6 {
+        let server = server().await;
+        let lock = lock(&server, true);
+        let reader = lock.read().try_lock().await?;
+        assert!(cancel_at(polls, lock.write().lock()).await.is_none());
+        pass(Duration::from_millis(1)).await;
+        assert!(
+            lock.read().try_lock().await.is_ok(),
+            "{polls}: {}",
+            server.history()
+        );
+        pass(Duration::from_millis(1)).await;
+        assert_eq!(reader.release().await, Release::Released);
+        assert!(
+            keys(&server).await.is_empty(),
+            "{polls}: {}",
+            server.history()
+        );
+    }
+    Ok(())
+}
