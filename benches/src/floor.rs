@@ -1,7 +1,7 @@
-//! A server that does nothing: it reads, counts requests without looking at them, and answers `+OK`.
+//! The do-nothing server: it reads, counts requests without parsing them, and sends one fixed reply for each.
 //!
-//! What it takes of the CPU is the kernel's part of every server that waits for sockets and reads and writes
-//! each once a batch. No server of that kind can be quicker, whatever it is written in.
+//! Its CPU time is the kernel's part of any server that waits for sockets and reads and writes each of them once
+//! per batch. [`ANSWER`] sets the reply, so that a row is measured with replies of the size that real servers send.
 
 use crate::Result;
 use mio::net::{TcpListener, TcpStream};
@@ -10,14 +10,19 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Bytes that are read at once.
-const READ: usize = 64 * 1024;
-/// Sockets that are told of at once.
+/// The command that sets the reply to its only argument, as it is sent: bytes of RESP.
+pub const ANSWER: &str = "ANSWER";
+/// The reply until ANSWER sets another one.
+const OK: &[u8] = b"+OK\r\n";
+/// Size of the read buffer. A batch must be shorter, so that one read takes it whole.
+const READ_BYTES: usize = 64 * 1024;
+/// Replies that are ready to be sent in one write; a batch has at most as many requests.
+const REPLIES_MAX: usize = 4 * 1024;
+/// Events per call of `epoll_wait`.
 const EVENTS: usize = 128;
 const LISTENER: Token = Token(0);
-const ANSWER: &[u8] = b"+OK\r\n";
 
-/// Serves on a free port of 127.0.0.1 until the process is killed; `ready` is told where.
+/// Serves on a free port of 127.0.0.1 until the process is killed. Calls `ready` with the address.
 ///
 /// # Errors
 /// When the listening socket fails.
@@ -28,24 +33,20 @@ pub fn serve(ready: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
     registry.register(&mut listener, LISTENER, Interest::READABLE)?;
     ready(listener.local_addr()?)?;
     let (mut events, mut peers) = (Events::with_capacity(EVENTS), BTreeMap::new());
-    let mut room = vec![0; READ];
-    let answers = ANSWER.repeat(READ);
+    let mut server = Floor::new();
     loop {
         poll.poll(&mut events, None)?;
         for event in &events {
             if event.token() == LISTENER {
                 while let Ok((mut peer, _)) = listener.accept() {
-                    let token = Token(
-                        peers
-                            .last_key_value()
-                            .map_or(1, |(Token(last), _)| last + 1),
-                    );
+                    let last = peers.last_key_value().map_or(0, |(Token(last), _)| *last);
+                    let token = Token(last + 1);
                     peer.set_nodelay(true)?;
                     registry.register(&mut peer, token, Interest::READABLE)?;
                     peers.insert(token, peer);
                 }
             } else if let Some(peer) = peers.get_mut(&event.token())
-                && !answer(peer, &mut room, &answers)
+                && !server.turn(peer)
             {
                 peers.remove(&event.token());
             }
@@ -53,26 +54,91 @@ pub fn serve(ready: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
     }
 }
 
-/// Answers what has come; false if the peer is gone or does not read.
-fn answer(peer: &mut TcpStream, room: &mut [u8], answers: &[u8]) -> bool {
-    loop {
-        match peer.read(room) {
-            Ok(0) => return false,
-            Ok(read) => {
-                let requests = room[..read].iter().filter(|&&byte| byte == b'*').count();
-                let Some(answers) = answers.get(..requests * ANSWER.len()) else {
-                    return false;
-                };
-                if requests > 0 && !matches!(peer.write(answers), Ok(sent) if sent == answers.len())
-                {
-                    return false;
+/// The read buffer, and the reply many times over.
+struct Floor {
+    input: Vec<u8>,
+    replies: Vec<u8>,
+    reply_bytes: usize,
+}
+
+impl Floor {
+    fn new() -> Self {
+        let mut floor = Self {
+            input: vec![0; READ_BYTES],
+            replies: Vec::new(),
+            reply_bytes: 0,
+        };
+        floor.set_reply(OK);
+        floor
+    }
+
+    fn set_reply(&mut self, reply: &[u8]) {
+        self.replies = reply.repeat(REPLIES_MAX);
+        self.reply_bytes = reply.len();
+    }
+
+    /// Answers all input of one connection. Returns false if the connection is over: the client closed it, or
+    /// does not read its replies.
+    fn turn(&mut self, peer: &mut TcpStream) -> bool {
+        loop {
+            match peer.read(&mut self.input) {
+                Ok(0) => return false,
+                Ok(read) => {
+                    let is_sent = match new_reply(&self.input[..read]) {
+                        Some(reply) => {
+                            self.set_reply(&reply);
+                            matches!(peer.write(OK), Ok(sent) if sent == OK.len())
+                        }
+                        None => self.reply(peer, read),
+                    };
+                    if !is_sent {
+                        return false;
+                    }
+                    if read < self.input.len() {
+                        return true;
+                    }
                 }
-                // A batch is shorter than the room, and comes whole.
-                if read < room.len() {
-                    return true;
-                }
+                Err(error) => return error.kind() == ErrorKind::WouldBlock,
             }
-            Err(error) => return error.kind() == ErrorKind::WouldBlock,
         }
+    }
+
+    /// Sends a reply for each request in the first `read` bytes of the input.
+    fn reply(&self, peer: &mut TcpStream, read: usize) -> bool {
+        let requests = self.input[..read]
+            .iter()
+            .filter(|&&byte| byte == b'*')
+            .count();
+        let Some(replies) = self.replies.get(..requests * self.reply_bytes) else {
+            return false;
+        };
+        requests == 0 || matches!(peer.write(replies), Ok(sent) if sent == replies.len())
+    }
+}
+
+/// The argument of an ANSWER request.
+fn new_reply(input: &[u8]) -> Option<Vec<u8>> {
+    let rest = input.strip_prefix(b"*2\r\n$6\r\nANSWER\r\n$")?;
+    let line = rest.iter().position(|&byte| byte == b'\n')?;
+    Some(rest[line + 1..].strip_suffix(b"\r\n")?.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Control;
+    use std::sync::mpsc;
+
+    #[test]
+    fn the_do_nothing_server_sends_the_reply_that_it_was_given() {
+        let (sender, receiver) = mpsc::channel();
+        // The thread ends with the process of the test.
+        std::thread::spawn(move || serve(|addr| Ok(sender.send(addr)?)));
+        let addr = receiver.recv().expect("it listens");
+        let mut control = Control::connect(addr).expect("it accepts");
+        let mut call = |args: &[&str]| control.call(args).expect("it answers");
+        assert_eq!(call(&["GET", "k"]), b"+OK\r\n");
+        assert_eq!(call(&[ANSWER, "$4\r\nabcd\r\n"]), b"+OK\r\n");
+        assert_eq!(call(&["SET", "k", "v"]), b"$4\r\nabcd\r\n");
     }
 }

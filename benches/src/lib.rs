@@ -23,5 +23,8 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// Short for results with [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The script by which locks are given back; comparing and deleting in one step.
+/// The script that releases a lock: it deletes the key if the key holds the caller's token.
 pub const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+
+/// The SHA-1 digest of [`RELEASE`], by which EVALSHA names it.
+pub const RELEASE_SHA: &str = "d02e481a9c91ceec59c5822a58a49d5d5d7ac80b";

@@ -4,6 +4,7 @@
 use crate::Result;
 use crate::arithmetic::quantile;
 use crate::client::{Clients, Control};
+use crate::floor::ANSWER;
 use crate::process::Server;
 use crate::report::{Figure, Target, Unit};
 use crate::workload::{Lap, Stream, Workload, lap_requests};
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 /// No row may be slower than this in requests per second.
 const PER_SECOND_MIN: f64 = 0.95;
+/// With a do-nothing server beside it, no row may have a higher 99th percentile of latency than Redis.
+const P99_MAX: f64 = 1.0;
 
 /// A workload, how it is sent, and what is promised.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +29,8 @@ pub struct Row {
     pub per_cpu_second_min: f64,
     /// 99th percentile of the latency, redouble over Redis, where it is judged.
     pub p99_max: Option<f64>,
+    /// CPU time per request above the do-nothing server, redouble over Redis, where it is judged.
+    pub above_floor_max: Option<f64>,
 }
 
 /// How much is measured.
@@ -45,7 +50,7 @@ pub struct Effort {
     pub seed: u64,
 }
 
-/// Measures one row on both servers, A B A B, and on the one that does nothing after each, if there is one.
+/// Measures one row on both servers, A B A B, and on the do-nothing server after each pair of rounds, if there is one.
 ///
 /// # Errors
 /// When a server answers wrongly or not at all.
@@ -81,7 +86,11 @@ pub fn compare(
         });
     let laps = ((requests / lap_requests as f64).ceil() as usize).max(1);
     let mut idle = match floor {
-        Some(floor) => Some(Side::new(floor, &lap.unanswered(), effort)?),
+        Some(floor) => {
+            let side = Side::new(floor, &lap.unanswered(), effort)?;
+            Control::connect(floor.addr())?.call(&[ANSWER, row.workload.usual_reply()])?;
+            Some(side)
+        }
         None => None,
     };
     let [mut theirs, mut ours, mut least] = [const { Vec::new() }; 3];
@@ -116,7 +125,7 @@ pub fn compare(
             Target::AtLeast(PER_SECOND_MIN),
         ),
     ];
-    if let Some(bound) = row.p99_max {
+    if let Some(bound) = row.p99_max.or(floor.map(|_| P99_MAX)) {
         figures.push(figure(
             "latency, p99",
             Unit::Seconds,
@@ -125,13 +134,29 @@ pub fn compare(
         ));
     }
     if !least.is_empty() {
+        let above = |rounds: &[Round]| -> Vec<f64> {
+            let pairs = rounds.iter().zip(&least);
+            pairs
+                .map(|(round, least)| round.cpu_seconds() - least.cpu_seconds())
+                .collect()
+        };
         figures.push(Figure {
-            row: format!("{}: a server that does nothing", row.title),
-            redouble: least.iter().map(|round| round.per_cpu_second).collect(),
+            redis: above(&theirs),
+            redouble: above(&ours),
             ..figure(
-                "requests per CPU-second",
-                Unit::PerSecond,
-                |r| r.per_cpu_second,
+                "CPU time per request above the do-nothing server",
+                Unit::Seconds,
+                Round::cpu_seconds,
+                row.above_floor_max.map_or(Target::None, Target::AtMost),
+            )
+        });
+        figures.push(Figure {
+            redis: Vec::new(),
+            redouble: least.iter().map(Round::cpu_seconds).collect(),
+            ..figure(
+                "CPU time per request of the do-nothing server",
+                Unit::Seconds,
+                Round::cpu_seconds,
                 Target::None,
             )
         });
@@ -181,6 +206,13 @@ struct Round {
     per_second: f64,
     per_cpu_second: f64,
     p99_seconds: f64,
+}
+
+impl Round {
+    /// CPU time of the server per request, seconds.
+    fn cpu_seconds(&self) -> f64 {
+        1.0 / self.per_cpu_second
+    }
 }
 
 impl<'a> Side<'a> {

@@ -24,7 +24,7 @@ pub enum Program {
     Redis(PathBuf),
     /// `redouble serve`.
     Redouble(PathBuf),
-    /// This program, as the server that does nothing (see [`crate::floor`]).
+    /// This program as the do-nothing server (see [`crate::floor`]).
     Floor(PathBuf),
 }
 

@@ -1,7 +1,7 @@
 //! The requests of a comparison, encoded beforehand and drawn from a seed, with the answers that
 //! they must get. Knows no socket.
 
-use crate::RELEASE;
+use crate::{RELEASE, RELEASE_SHA};
 
 /// Bytes of a lock key, as in `lock:00001f4`.
 pub const KEY_BYTES: usize = 12;
@@ -124,8 +124,12 @@ pub enum Workload {
     SetNxPx,
     /// `EVAL` of the release script: every second one finds the lock gone.
     EvalRelease,
+    /// The same by `EVALSHA`.
+    EvalshaRelease,
     /// `GET` of the token of a lock that is held.
     Get,
+    /// `INCR key`, the count of fencing tokens.
+    Incr,
     /// `HINCRBY key owner 1`, the count of a reentrant lock.
     Hincrby,
     /// `HSET key field token`, the owner of a lock with fields.
@@ -160,12 +164,31 @@ impl Workload {
         match self {
             Self::SetNxPx
             | Self::EvalRelease
+            | Self::EvalshaRelease
             | Self::Get
+            | Self::Incr
             | Self::Hincrby
             | Self::Hset
             | Self::Publish => 1,
             Self::PushPop => 2,
             Self::Multi => 4,
+        }
+    }
+
+    /// The reply that servers send most often, or one of the mean size.
+    pub fn usual_reply(self) -> &'static str {
+        match self {
+            Self::SetNxPx => "+OK\r\n",
+            Self::Get => "$32\r\n0123456789abcdef0123456789abcdef\r\n",
+            Self::EvalRelease
+            | Self::EvalshaRelease
+            | Self::Incr
+            | Self::Hincrby
+            | Self::Hset
+            | Self::Publish => ":1\r\n",
+            // `:1` and a token in turn.
+            Self::PushPop => "$16\r\n0123456789abcdef\r\n",
+            Self::Multi => "+QUEUED\r\n",
         }
     }
 
@@ -219,8 +242,16 @@ impl Workload {
                     out,
                 );
             }),
+            Self::EvalshaRelease => Stream::new(clients, pipeline, requests, |out| {
+                let index = draw();
+                let sha = RELEASE_SHA.as_bytes();
+                encode(&[b"EVALSHA", sha, b"1", &key(index), &token(index)], out);
+            }),
             Self::Get => Stream::new(clients, pipeline, requests, |out| {
                 encode(&[b"GET", &key(draw())], out)
+            }),
+            Self::Incr => Stream::new(clients, pipeline, requests, |out| {
+                encode(&[b"INCR", &key(draw())], out)
             }),
             Self::Hincrby => Stream::new(clients, pipeline, requests, |out| {
                 let index = draw();
@@ -261,9 +292,11 @@ impl Workload {
             }
         };
         measured.positive = match self {
-            Self::SetNxPx | Self::EvalRelease => Some(first_draws),
+            Self::SetNxPx | Self::EvalRelease | Self::EvalshaRelease => Some(first_draws),
             Self::Publish => Some(0),
-            Self::Get | Self::Hincrby | Self::PushPop | Self::Multi => Some(measured.requests),
+            Self::Get | Self::Incr | Self::Hincrby | Self::PushPop | Self::Multi => {
+                Some(measured.requests)
+            }
             // 1 for a field that is new, which it is in the first lap only.
             Self::Hset => None,
         };
@@ -274,8 +307,22 @@ impl Workload {
                 Self::PushPop => each(locks, &|index, out| {
                     encode(&[b"LPUSH", &key(index), &token(index)], out);
                 }),
+                Self::EvalshaRelease => {
+                    let mut loaded = false;
+                    let mut index = locks;
+                    // The first request of the first lane.
+                    Stream::new(clients, FILL_BATCH, locks, |out| {
+                        if std::mem::replace(&mut loaded, true) {
+                            set(index, out);
+                            index += 1;
+                        } else {
+                            encode(&[b"SCRIPT", b"LOAD", RELEASE.as_bytes()], out);
+                        }
+                    })
+                }
                 Self::SetNxPx
                 | Self::EvalRelease
+                | Self::Incr
                 | Self::Hincrby
                 | Self::Hset
                 | Self::Publish
@@ -283,8 +330,9 @@ impl Workload {
             },
             before_each: match self {
                 Self::SetNxPx => each(locks, &|index, out| encode(&[b"DEL", &key(index)], out)),
-                Self::EvalRelease => each(locks, &set),
+                Self::EvalRelease | Self::EvalshaRelease => each(locks, &set),
                 Self::Get
+                | Self::Incr
                 | Self::Hincrby
                 | Self::Hset
                 | Self::PushPop
@@ -323,7 +371,11 @@ mod tests {
 
     #[test]
     fn a_lap_is_the_same_for_the_same_seed_and_half_of_it_acts() {
-        for workload in [Workload::SetNxPx, Workload::EvalRelease] {
+        for workload in [
+            Workload::SetNxPx,
+            Workload::EvalRelease,
+            Workload::EvalshaRelease,
+        ] {
             let (lap, again) = (
                 workload.lap(50, 16, 16_000, 7),
                 workload.lap(50, 16, 16_000, 7),
