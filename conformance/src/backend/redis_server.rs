@@ -242,7 +242,8 @@ pub(super) fn answers(port: u16) -> bool {
     ask(port, "PING\r\n", "+PONG\r\n").is_ok()
 }
 
-/// Asks a server at this port of 127.0.0.1; an error unless it answers so.
+/// Asks a server at this port of 127.0.0.1; an error unless it answers so. Returns when the server has
+/// closed the connection, so that no later request finds it among the clients.
 fn ask(port: u16, requests: &str, wanted: &str) -> io::Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
@@ -250,7 +251,8 @@ fn ask(port: u16, requests: &str, wanted: &str) -> io::Result<()> {
     let mut answer = vec![0; wanted.len()];
     stream.read_exact(&mut answer)?;
     if answer == wanted.as_bytes() {
-        Ok(())
+        stream.write_all(b"QUIT\r\n")?;
+        stream.read_to_end(&mut answer).map(drop)
     } else {
         Err(io::ErrorKind::InvalidData.into())
     }
