@@ -1,6 +1,6 @@
 //! The same server for tests without a runtime.
 
-use crate::net::Clock;
+use crate::node_handle::Clock;
 use crate::server::ServerBuilder;
 use std::io;
 use std::ops::Deref;

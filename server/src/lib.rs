@@ -21,7 +21,11 @@ pub mod resp;
 #[cfg(feature = "net")]
 pub mod blocking;
 #[cfg(feature = "net")]
+mod clock_control;
+#[cfg(feature = "net")]
 mod control;
+#[cfg(feature = "net")]
+mod deployment;
 #[cfg(feature = "net")]
 mod fault_guard;
 #[cfg(feature = "net")]
@@ -30,6 +34,8 @@ mod inspect;
 mod listen;
 #[cfg(feature = "net")]
 mod net;
+#[cfg(feature = "net")]
+mod node_handle;
 #[cfg(feature = "net")]
 pub mod proxy;
 #[cfg(feature = "net")]
@@ -43,25 +49,31 @@ pub mod diagnosis {
     pub use crate::inspect::{Held, Reason, Unserved};
 }
 
+#[cfg(feature = "net")]
+pub use clock_control::ClockControl;
 pub use command::command_names;
+#[cfg(feature = "net")]
+pub use deployment::{
+    CutLink, Deployment, DeploymentBuilder, DeploymentSnapshot, Partitioned, Split,
+};
 pub use disk::{Loss, Persistence};
 #[cfg(feature = "net")]
 pub use fault_guard::FaultGuard;
 pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
-pub use inspect::{ClockControl, Data, Database, Diagnosis, LazyExpiry, Snapshot, Stored, Within};
+pub use inspect::{Data, Database, Diagnosis, LazyExpiry, Snapshot, Stored, Within};
 #[cfg(feature = "tls")]
 pub use net::ClientCertificates;
-#[cfg(feature = "net")]
-pub use net::{Clock, Driver, InProcess, TimeSource};
 #[cfg(feature = "redis")]
 pub use net::{Connection, Spawn};
 #[cfg(feature = "net")]
+pub use net::{Driver, InProcess};
+#[cfg(feature = "net")]
+pub use node_handle::{Clock, TimeSource};
+#[cfg(feature = "net")]
 pub use server::{Server, ServerBuilder};
 #[cfg(feature = "net")]
-pub use topology::{
-    CutLink, Deployment, DeploymentBuilder, DeploymentSnapshot, Lag, Partitioned, Split,
-};
+pub use topology::Lag;
 
 /// The version of Redis that is implemented and was compared with, byte for byte.
 pub const REDIS_VERSION: &str = "7.0.15";

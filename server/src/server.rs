@@ -8,8 +8,9 @@ use crate::fault::{MessageRule, Rule};
 use crate::fault_guard::FaultGuard;
 use crate::history::HISTORY_MAX;
 use crate::listen::{ListenConfig, Listening};
-use crate::net::{Clock, Driver, EPOCH, InProcess, NodeHandle, TimeSource, TrueTime};
+use crate::net::{Driver, DriverTask, InProcess};
 use crate::node::SharedNode;
+use crate::node_handle::{Clock, EPOCH, NodeHandle, TimeSource, TrueTime};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -227,7 +228,7 @@ impl ServerBuilder {
     #[expect(clippy::unused_async, reason = "makes the compiler ask for a runtime")]
     pub async fn start(self) -> io::Result<Server> {
         let (server, driver) = self.build()?;
-        server.own_driver(tokio::spawn(driver).abort_handle());
+        server.own_driver(driver.spawn());
         Ok(server)
     }
 
@@ -247,12 +248,12 @@ impl ServerBuilder {
         if self.control_mode == ControlMode::Open {
             self.keep_history();
         }
-        let time = match (self.time, self.source) {
-            (Some(time), _) => time,
-            (None, Some(source)) if self.clock == Clock::External => {
-                Arc::new(TrueTime::external(source, self.epoch))
+        let time = match self.time {
+            Some(time) => time,
+            None => {
+                let source = crate::net::source(self.clock, self.source, self.epoch)?;
+                Arc::new(TrueTime::new(source))
             }
-            (None, _) => Arc::new(TrueTime::new(self.clock, self.epoch)?),
         };
         let clock = time.source.mode();
         // Time that waits for nobody times out every request on a real socket: most such servers need none.
@@ -273,10 +274,10 @@ impl ServerBuilder {
         };
         let orders = Control::alone(&server.handle);
         if self.control_mode == ControlMode::Open {
-            server.handle.obey(&orders);
+            server.handle.set_control(orders.clone());
         }
         if let Some(control) = &server.control {
-            control.handle.obey(&orders);
+            control.handle.set_control(orders);
             control.serve()?;
         }
         if is_known {
@@ -304,7 +305,7 @@ impl ServerBuilder {
 pub struct Server {
     pub(crate) handle: Arc<NodeHandle>,
     pub(crate) listening: Mutex<Listening>,
-    driver: Mutex<Option<tokio::task::AbortHandle>>,
+    driver: Mutex<Option<DriverTask>>,
     pub(crate) is_timed_by_sockets: bool,
     /// Serves the control port, if there is one.
     control: Option<Box<Self>>,
@@ -430,7 +431,7 @@ impl Server {
         self.handle.shared.is_down()
     }
 
-    pub(crate) fn own_driver(&self, driver: tokio::task::AbortHandle) {
+    pub(crate) fn own_driver(&self, driver: DriverTask) {
         *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(driver);
     }
 }
@@ -438,13 +439,5 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.handle.shut_down();
-        if let Some(driver) = self
-            .driver
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
-            driver.abort();
-        }
     }
 }

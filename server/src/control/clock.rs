@@ -2,9 +2,9 @@
 
 use super::words::ControlArgs;
 use super::{Answer, Caller, Control, Family, error};
+use crate::clock_control::ClockControl;
 use crate::engine::{UnixMicros, UnixMillis};
-use crate::inspect::ClockControl;
-use crate::net::{Clock, NodeHandle};
+use crate::node_handle::{Clock, NodeHandle};
 use crate::resp::{ErrorReply, Reply};
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,7 +17,7 @@ use crate::client_connection::ClientConnection;
 use crate::control_queue::PREFIX;
 use crate::engine::NodeApi as _;
 use crate::fault::Ruled;
-use crate::net::NodeHandle;
+use crate::node_handle::{ControlHandler, NodeHandle};
 use crate::resp::{ErrorReply, Reply};
 use crate::topology::Network;
 use std::sync::{Arc, Weak};
@@ -82,6 +82,22 @@ const FAMILIES: &[Family] = &[
     reset::FAMILY,
 ];
 
+impl ControlHandler for Control {
+    fn answer(&self, handle: &NodeHandle, link: &Arc<ClientConnection>) {
+        let (Some(conn), Some(request)) = (link.conn.get(), link.input().parked.clone()) else {
+            return;
+        };
+        let protocol = handle.shared.node().engine.protocol(*conn);
+        let args: Vec<&[u8]> = request.as_request().iter().flat_map(|r| r.iter()).collect();
+        let reply = self.carry_out(Caller { handle, link }, &args);
+        let reply = reply.unwrap_or_else(Reply::Error);
+        handle
+            .shared
+            .answer_order(link, &reply, protocol, handle.now());
+        handle.fire();
+    }
+}
+
 impl Control {
     /// For a server that stands alone.
     pub(crate) fn alone(handle: &Arc<NodeHandle>) -> Arc<Self> {
@@ -121,21 +137,6 @@ impl Control {
             masters: network.masters(),
             proxy: None,
         })
-    }
-
-    /// Carries out the order that waits on a connection to `handle`, and answers it.
-    pub(crate) fn answer(&self, handle: &NodeHandle, link: &Arc<ClientConnection>) {
-        let (Some(conn), Some(request)) = (link.conn.get(), link.input().parked.clone()) else {
-            return;
-        };
-        let protocol = handle.shared.node().engine.protocol(*conn);
-        let args: Vec<&[u8]> = request.as_request().iter().flat_map(|r| r.iter()).collect();
-        let reply = self.carry_out(Caller { handle, link }, &args);
-        let reply = reply.unwrap_or_else(Reply::Error);
-        handle
-            .shared
-            .answer_order(link, &reply, protocol, handle.now());
-        handle.fire();
     }
 
     fn carry_out(&self, caller: Caller<'_>, args: &[&[u8]]) -> Answer {

@@ -4,8 +4,7 @@ use super::words::ControlArgs;
 use super::{Answer, Caller, Control, Family, error};
 use crate::disk::Loss;
 use crate::fault::Ruled as _;
-use crate::inspect::change;
-use crate::net::NodeHandle;
+use crate::node_handle::NodeHandle;
 use crate::resp::{ErrorReply, Reply};
 use crate::topology::{Lag, Network};
 use std::collections::BTreeSet;
@@ -359,9 +358,7 @@ fn evict(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs
         return Err(error(format!("there is no database {db}")));
     }
     let mut was_there = false;
-    change(&handle, |engine, now| {
-        was_there = engine.evict(db, key, now)
-    });
+    handle.change(|engine, now| was_there = engine.evict(db, key, now));
     Ok(Reply::Int(was_there.into()))
 }
 
@@ -372,7 +369,7 @@ fn flush_scripts(
     words: &mut ControlArgs<'_>,
 ) -> Answer {
     words.end()?;
-    change(&*running(control, place)?, |engine, _| {
+    running(control, place)?.change(|engine, _| {
         engine.flush_scripts();
     });
     Ok(Reply::Ok)
@@ -389,7 +386,7 @@ fn lazy_expiry(
         return Err(words.unknown());
     }
     words.end()?;
-    change(&*running(control, place)?, |engine, _| {
+    running(control, place)?.change(|engine, _| {
         engine.expire_lazily(is_lazy);
     });
     Ok(Reply::Ok)

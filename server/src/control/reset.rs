@@ -27,7 +27,7 @@ fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> An
     if handles.len() < control.nodes.len() {
         return Err(error("a node was shut down and does not come back"));
     }
-    let is_in_script = |handle: &std::sync::Arc<crate::net::NodeHandle>| {
+    let is_in_script = |handle: &std::sync::Arc<crate::node_handle::NodeHandle>| {
         let node = handle.shared.node();
         node.engine.state().busy.is_some()
     };

@@ -2,8 +2,8 @@
 
 use crate::client_connection::ClientConnection;
 use crate::engine::{NodeApi, UnixMicros, UnixMillis, Waiting};
-use crate::net::{Clock, NodeHandle};
-use crate::node::Node;
+use crate::node::{Node, SharedNode};
+use crate::node_handle::{Clock, TrueTime};
 use crate::resp::{OwnedRequest, quoted};
 use crate::server::Server;
 use std::fmt;
@@ -116,16 +116,15 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn diagnosis(&self) -> Diagnosis {
-        Diagnosis::of(&self.handle)
+        Diagnosis::of(&self.handle.shared, &self.handle.time)
     }
 }
 
 impl Diagnosis {
-    pub(super) fn of(handle: &NodeHandle) -> Self {
-        let shared = &handle.shared;
-        let (now, map) = (handle.now(), shared.clock.map());
+    pub(super) fn of(shared: &SharedNode, time: &TrueTime) -> Self {
+        let (now, map) = (time.source.now(), shared.clock.map());
         let mut diagnosis = Self {
-            clock: handle.time.source.mode(),
+            clock: time.source.mode(),
             now: shared.node_time(now),
             offset_us: shared.node_time(now).0.saturating_sub(now.0),
             drift_ppm: map.drift_ppm(),
@@ -146,15 +145,15 @@ impl Diagnosis {
             node
         });
         match node {
-            Some(node) => diagnosis.look_into(&node, handle, now),
+            Some(node) => diagnosis.look_into(&node, shared, now),
             None => diagnosis.held.push(Held::InScript),
         }
         diagnosis
     }
 
-    fn look_into(&mut self, node: &Node, handle: &NodeHandle, now: UnixMicros) {
+    fn look_into(&mut self, node: &Node, shared: &SharedNode, now: UnixMicros) {
         let state = node.engine.state();
-        let due = node.poll_timeout(&handle.shared);
+        let due = node.poll_timeout(shared);
         self.next_due = due.map(|due| {
             let micros = due.0.saturating_sub(now.0).max(0);
             Duration::from_micros(micros.unsigned_abs())
@@ -167,7 +166,7 @@ impl Diagnosis {
         ];
         self.held.extend(held.into_iter().flatten());
         self.waiting = node.engine.waiting();
-        let links = handle.shared.links();
+        let links = shared.links();
         let unserved = links.iter().filter_map(|link| self.unserved(node, link));
         self.unserved = unserved.collect();
     }

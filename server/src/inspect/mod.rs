@@ -3,7 +3,6 @@
 //! [`Server`] answers for database 0; [`Server::db`] for any other.
 
 mod assert;
-mod clock;
 mod data;
 mod diagnosis;
 mod node_fault;
@@ -11,14 +10,13 @@ mod requests;
 mod snapshot;
 mod within;
 
-pub use clock::ClockControl;
 pub use data::{Data, Stored};
 pub use diagnosis::{Diagnosis, Held, Reason, Unserved};
 pub use node_fault::LazyExpiry;
-pub(crate) use node_fault::change;
 pub use snapshot::Snapshot;
 pub use within::Within;
 
+use crate::clock_control::ClockControl;
 use crate::engine::{Db, UnixMicros, UnixMillis, Value, Waiting};
 use crate::history::History;
 use crate::server::Server;

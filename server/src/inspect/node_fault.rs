@@ -2,8 +2,7 @@
 
 use super::Database;
 use crate::disk::Loss;
-use crate::engine::{Engine, UnixMicros};
-use crate::net::NodeHandle;
+use crate::node_handle::NodeHandle;
 use crate::server::Server;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ impl Database<'_> {
     /// `evicted_keys` counts it. False when it is not there.
     pub fn evict(&self, key: impl AsRef<[u8]>) -> bool {
         let mut was_there = false;
-        change(&self.server.handle, |engine, now| {
+        self.server.handle.change(|engine, now| {
             was_there = engine.evict(self.index, key.as_ref(), now);
         });
         was_there
@@ -123,7 +122,7 @@ impl Server {
     /// # Ok(()) }
     /// ```
     pub fn lazy_expiry(&self) -> LazyExpiry {
-        change(&self.handle, |engine, _| engine.expire_lazily(true));
+        self.handle.change(|engine, _| engine.expire_lazily(true));
         LazyExpiry {
             handle: self.handle.clone(),
         }
@@ -144,35 +143,8 @@ impl Server {
     /// # Ok(()) }
     /// ```
     pub fn flush_scripts(&self) {
-        change(&self.handle, |engine, _| engine.flush_scripts());
+        self.handle.change(|engine, _| engine.flush_scripts());
     }
-}
-
-impl NodeHandle {
-    pub(crate) fn resume(&self) {
-        self.shared.node().resume(&self.shared, self.now());
-        self.time.pass(|turn| turn.fire());
-    }
-
-    pub(crate) fn crash(&self, loss: Loss) {
-        self.shared.node().crash(&self.shared, loss, self.now());
-        self.time.pass(|turn| turn.fire());
-    }
-
-    pub(crate) fn restart_in(&self, delay: Duration) {
-        let at = self.now().plus(delay);
-        self.shared.node().restart_at(at);
-        self.time.pass(|turn| turn.fire());
-    }
-}
-
-/// Changes the engine, and lets everything follow from it that does.
-pub(crate) fn change(handle: &NodeHandle, change: impl FnOnce(&mut Engine, UnixMicros)) {
-    handle
-        .shared
-        .node()
-        .change(&handle.shared, handle.now(), change);
-    handle.fire();
 }
 
 /// While it lives, keys go only when somebody looks at them: [`Server::lazy_expiry`].
@@ -184,6 +156,6 @@ pub struct LazyExpiry {
 
 impl Drop for LazyExpiry {
     fn drop(&mut self) {
-        change(&self.handle, |engine, _| engine.expire_lazily(false));
+        self.handle.change(|engine, _| engine.expire_lazily(false));
     }
 }

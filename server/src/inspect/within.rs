@@ -1,7 +1,7 @@
 //! A bound in real time for what a test waits for; past it the test fails with a diagnosis.
 
 use super::Diagnosis;
-use crate::net::NodeHandle;
+use crate::node_handle::NodeHandle;
 use crate::server::Server;
 use std::fmt;
 use std::panic::{Location, resume_unwind};
@@ -186,11 +186,11 @@ impl Alarm {
 /// What a test that is late is told.
 fn late(handle: &NodeHandle, budget: Duration, caller: &Location<'_>) -> String {
     let mut text = format!("not done after {budget:?} of real time, at {caller}\n");
-    text += &Diagnosis::of(handle).to_string();
-    for other in handle.time.handles() {
-        if !std::ptr::eq(&*other, handle) {
+    text += &Diagnosis::of(&handle.shared, &handle.time).to_string();
+    for other in handle.time.members() {
+        if !std::ptr::eq(other.shared(), &raw const handle.shared) {
             text += "a server that shares the clock: ";
-            text += &Diagnosis::of(&other).to_string();
+            text += &Diagnosis::of(other.shared(), &handle.time).to_string();
         }
     }
     text

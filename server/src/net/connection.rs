@@ -1,6 +1,7 @@
 //! A connection of the `redis` crate to a server in this process.
 
-use super::{InProcess, NodeHandle};
+use super::InProcess;
+use crate::node_handle::NodeHandle;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
     AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisFuture, RedisResult, Value,

@@ -1,18 +1,20 @@
-//! The timer: calls the node when something is due. Nothing else happens here.
+//! The timer on tokio: calls a server's nodes when something is due.
 
-use super::{Clock, NodeHandle};
-use std::future::Future;
+use super::tokio_time::sleep_until;
+use crate::node_handle::{Clock, NodeHandle};
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Fires what is due on a server: expiry, delayed messages, the end of a sleep. A future that
-/// ends with its server; whoever builds a server without starting it polls it.
+/// The timer of a server: handles what is due, such as expiry, delayed messages and timeouts of
+/// blocked clients. A future that completes when its server ends. A caller that builds a server
+/// without starting it must poll this future.
 ///
 /// # Cancel safety
-/// Dropping it stops the timer and nothing else: expired keys are then removed when they are met.
+/// Dropping it stops the timer and nothing else: a request that reads an expired key still removes it.
 #[must_use = "nothing that is due happens unless the driver is polled"]
 pub struct Driver(Pin<Box<dyn Future<Output = ()> + Send>>);
 
@@ -26,6 +28,11 @@ impl Driver {
     pub(crate) fn new(handle: Arc<NodeHandle>) -> Self {
         Self(Box::pin(run(handle)))
     }
+
+    /// Polls the timer on the current runtime.
+    pub(crate) fn spawn(self) -> DriverTask {
+        DriverTask(tokio::spawn(self).abort_handle())
+    }
 }
 
 impl Future for Driver {
@@ -36,17 +43,25 @@ impl Future for Driver {
     }
 }
 
-/// How long to wait on the system clock before a node is asked again that somebody else has.
-const TAKEN: Duration = Duration::from_millis(1);
-/// The same while a long script has it.
-const BUSY: Duration = Duration::from_millis(10);
+/// A timer that a runtime polls; dropping this ends it.
+#[derive(Debug)]
+pub(crate) struct DriverTask(tokio::task::AbortHandle);
+
+impl Drop for DriverTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Time until the next try, on the system clock, when the lock of a node is taken.
+const LOCKED_RETRY: Duration = Duration::from_millis(1);
+/// The same while a long script runs on the node.
+const BUSY_RETRY: Duration = Duration::from_millis(10);
 
 async fn run(handle: Arc<NodeHandle>) {
-    let mut rearm = handle.rearm.subscribe();
+    let mut waiter = handle.timer.register();
     while !handle.shared.is_down() {
-        rearm.mark_unchanged();
-        // As long as it is not known what comes next, everything is earlier.
-        handle.armed.store(i64::MAX, Ordering::Release);
+        handle.timer.prepare(&mut waiter);
         let is_busy = handle.shared.busy.load(Ordering::Acquire);
         let fired = if is_busy {
             None
@@ -54,25 +69,24 @@ async fn run(handle: Arc<NodeHandle>) {
             handle.time.try_fire()
         };
         if let Some(due) = fired {
-            let due = due.map_or(i64::MAX, |due| due.0);
-            handle.armed.store(due, Ordering::Release);
+            handle.timer.wait_for(due);
         }
         let wait = async {
             match (fired, handle.time.source.mode()) {
-                (Some(Some(due)), _) => handle.time.source.sleep_until(due).await,
+                (Some(Some(due)), _) => sleep_until(&handle.time.source, due).await,
                 (Some(None), _) => std::future::pending().await,
                 (None, Clock::System) => {
-                    tokio::time::sleep(if is_busy { BUSY } else { TAKEN }).await;
+                    tokio::time::sleep(if is_busy { BUSY_RETRY } else { LOCKED_RETRY }).await;
                 }
-                // Who served the script asks for the timer when it has ended.
+                // The connection that started the script arms the timer when the script has ended.
                 (None, _) if is_busy => std::future::pending().await,
-                // To sleep would move a paused clock.
+                // A sleep would let a paused clock jump ahead.
                 (None, _) => tokio::task::yield_now().await,
             }
         };
         tokio::select! {
             biased;
-            _ = rearm.changed() => {}
+            () = poll_fn(|cx| handle.timer.poll_rearmed(&waiter, cx)) => {}
             () = wait => {}
         }
     }

@@ -1,8 +1,8 @@
 //! A connection without a socket. Writing to it executes the requests at once, on the writer's
 //! own thread; there is no task behind it.
 
-use super::NodeHandle;
 use crate::client_connection::{ClientConnection, Ending};
+use crate::node_handle::NodeHandle;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;

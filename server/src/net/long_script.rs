@@ -1,8 +1,8 @@
 //! What happens beside a long script on a socket server: the worker's other tasks move to a fresh
 //! thread, leave their connections in the inbox, and the script's hook serves them.
 
-use super::NodeHandle;
 use crate::engine::{BusyHandler, NodeApi};
+use crate::node_handle::NodeHandle;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};

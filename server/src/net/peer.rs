@@ -1,8 +1,8 @@
 //! One connection over a stream of bytes: feeds what comes to its link, writes what the link has.
 //! Knows no transport but what [`Wire`] says.
 
-use super::NodeHandle;
 use crate::client_connection::{ClientConnection, Ending};
+use crate::node_handle::NodeHandle;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -172,15 +172,15 @@ impl Drop for Peer {
 mod tests {
     use super::*;
     use crate::engine::Config;
-    use crate::net::{Clock, EPOCH, TrueTime};
     use crate::node::SharedNode;
+    use crate::node_handle::{EPOCH, Source, TrueTime};
     use tokio::io::{AsyncReadExt, BufStream, DuplexStream, duplex};
 
     /// A transport that keeps what is written until it is told to send it, as TLS may.
     impl Wire for BufStream<DuplexStream> {}
 
     fn peer() -> Peer {
-        let time = TrueTime::new(Clock::Manual, EPOCH).expect("needs no runtime");
+        let time = TrueTime::new(Source::manual(EPOCH));
         let handle = NodeHandle::new(SharedNode::new(Config::default(), 0, EPOCH), Arc::new(time));
         Peer {
             #[cfg(feature = "script")]

@@ -2,11 +2,12 @@
 //! each listening socket, a task per connection. Never the caller's runtime, so a script may keep a
 //! thread as long as it likes.
 
+use super::Driver;
 #[cfg(feature = "script")]
 use super::long_script::LongScript;
 use super::peer::{Peer, Wire};
-use super::{Driver, NodeHandle};
 use crate::client_connection::ClientConnection;
+use crate::node_handle::NodeHandle;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;

@@ -79,7 +79,7 @@ impl ProxyBuilder {
                 let server = builder.control_mode(ControlMode::Alone).make()?;
                 let rules: Arc<dyn Ruled> = proxy.0.clone();
                 let rules: Weak<dyn Ruled> = Arc::downgrade(&rules);
-                server.handle.obey(&Control::proxy(rules));
+                server.handle.set_control(Control::proxy(rules));
                 server.serve()?;
                 Some(server)
             }

@@ -7,7 +7,7 @@
 
 use super::replica::NetworkState;
 use crate::engine::{Cluster, ClusterChange as Change, Health, Side, UnixMicros, merge};
-use crate::net::LockedNode;
+use crate::node_handle::LockedNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

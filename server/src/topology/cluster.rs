@@ -6,19 +6,16 @@
 //! Messages pass by nodes that are paused.
 
 use super::bus::Bus;
-use super::deployment::{Deployment, DeploymentBuilder};
-use super::replica::{NetworkState, ReplicaTask, listens, seat};
+use super::replica::{Network, NetworkState, ReplicaTask, listens, seat};
 use crate::engine::{
-    Claim, Cluster, ClusterChange as Change, Health, Member, Rng, SLOTS, UnixMicros, share_of,
-    slot_of,
+    Claim, Cluster, ClusterChange as Change, Health, Member, Rng, UnixMicros, share_of, slot_of,
 };
-use crate::net::LockedNode;
-use std::io;
+use crate::node_handle::LockedNode;
 use std::time::Duration;
 
 /// What somebody wants done in a cluster.
 #[derive(Clone, Debug)]
-pub(super) enum ClusterTask {
+pub(crate) enum ClusterTask {
     /// A node says something.
     Claim {
         from: usize,
@@ -307,92 +304,11 @@ impl NetworkState {
     }
 }
 
-impl DeploymentBuilder {
-    /// Starts a cluster of masters that share the slots as `redis-cli --cluster create` deals them
-    /// out, each with so many replicas: [`Deployment::cluster`].
-    ///
-    /// # Errors
-    /// When a port cannot be bound.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, or without masters.
-    pub async fn cluster(mut self, masters: usize, replicas: usize) -> io::Result<Deployment> {
-        assert!(masters > 0, "a cluster needs a master");
-        let mut names = Vec::new();
-        let mut places = Vec::new();
-        let mut follows = Vec::new();
-        for master in 1..=masters {
-            let place = names.len();
-            places.push(place);
-            names.push(format!("master-{master}"));
-            for replica in 1..=replicas {
-                follows.push((names.len(), place));
-                names.push(format!("replica-{master}-{replica}"));
-            }
-        }
-        self.server = self.server.configure(|config| {
-            config.cluster_enabled = true;
-        });
-        let deployment = self.start(names).await?;
-        deployment.join_into_cluster(&places);
-        for (replica, master) in follows {
-            deployment.network.follow(replica, Some(master));
-        }
-        deployment.settle();
-        // Clients are sent to all of them, so all have to be there.
-        for server in deployment.nodes().filter(|server| server.has_port()) {
-            server.serve()?;
-        }
-        deployment.controlled()
-    }
-}
-
-/// Clusters.
-impl Deployment {
-    /// [`DeploymentBuilder::cluster`] with default settings: so many masters with so many replicas
-    /// each, on ports of their own, which cluster clients find from any of them. Nodes know at once
-    /// what they would tell each other over the cluster bus, which there is none of. With
-    /// [`Clock::Tokio`](crate::Clock::Tokio) the ports are only names: clients come in process.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use redis::AsyncTypedCommands;
-    /// use redouble::Deployment;
-    ///
-    /// let cluster = Deployment::cluster(3, 1).await?;
-    /// let slot = Deployment::slot_of("lock");
-    /// let owner = cluster.owner_of(slot).expect("every slot has one");
-    /// let mut redis = cluster[owner].connection().await?;
-    /// redis.set("lock", "mine").await?;
-    ///
-    /// // The slot goes elsewhere, key by key; who asks here for what has gone is sent after it.
-    /// cluster.begin_migration(slot, "master-1");
-    /// assert!(cluster.migrate_key("lock"));
-    /// assert_eq!(redis.get("lock").await.unwrap_err().code(), Some("ASK"));
-    /// cluster.finish_migration(slot);
-    /// assert_eq!(redis.get("lock").await.unwrap_err().code(), Some("MOVED"));
-    ///
-    /// // And everything of that master to its replica.
-    /// cluster.fail_over_to("replica-1-1");
-    /// assert_eq!(cluster.owner_of(slot), Some("replica-1-1"));
-    /// cluster["replica-1-1"].assert_get("lock", "mine");
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// When a port cannot be bound.
-    pub async fn cluster(masters: usize, replicas: usize) -> io::Result<Self> {
-        Self::builder().cluster(masters, replicas).await
-    }
-
-    /// The slot of a key or of a sharded channel.
-    pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
-        slot_of(key.as_ref())
-    }
-
-    fn join_into_cluster(&self, masters: &[usize]) {
+impl Network {
+    /// Makes a cluster of all nodes: each of the `masters` owns its share of the slots.
+    pub(crate) fn join_into_cluster(&self, masters: &[usize]) {
         // Nodes are never taken while the network is: whoever has them asks for it.
-        let nodes = self.network.lock().nodes.clone();
+        let nodes = self.lock().nodes.clone();
         let handles: Vec<_> = nodes.iter().map(|(handle, _)| handle.upgrade()).collect();
         let seed = |place: usize| {
             let handle = handles[place].as_ref();
@@ -426,143 +342,55 @@ impl Deployment {
                 engine.join_cluster(map.clone(), place);
             }
         }
-        self.network.lock().bus = Some(Bus::new(map));
+        self.lock().bus = Some(Bus::new(map));
     }
 
-    pub(super) fn is_cluster(&self) -> bool {
-        self.network.lock().bus.is_some()
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.lock().bus.is_some()
     }
 
-    /// In a cluster, the master of this replica will not hear that it is none any more.
-    pub(super) fn deafen_master_of(&self, replica: usize) {
-        let mut state = self.network.lock();
+    /// In a cluster, keeps the master of this replica from learning that it lost its slots.
+    pub(crate) fn deafen_master_of(&self, replica: usize) {
+        let mut state = self.lock();
         let bus = state.bus.as_ref();
         if let Some(node) = bus.and_then(|bus| bus.map_of(replica).members[replica].master) {
-            let order = ClusterTask::Deafen { node };
-            state.orders.push_back(ReplicaTask::Cluster(order));
+            let task = ClusterTask::Deafen { node };
+            state.orders.push_back(ReplicaTask::Cluster(task));
         }
     }
 
-    /// Reads what all nodes know.
-    fn with_bus<T>(&self, read: impl FnOnce(&mut Bus) -> T) -> T {
-        let mut state = self.network.lock();
-        let Some(bus) = &mut state.bus else {
-            panic!("this deployment is no cluster");
+    /// Queues a task, to be carried out when time is next looked at.
+    pub(crate) fn run(&self, task: ClusterTask) {
+        self.lock().orders.push_back(ReplicaTask::Cluster(task));
+    }
+
+    /// The owner of a slot on the side with most of the masters, or else on the side of the first node.
+    pub(crate) fn owner_of(&self, slot: u16) -> Option<usize> {
+        self.lock().bus.as_ref()?.map().owner(slot)
+    }
+
+    /// The owner of a slot in the map of `node`, and whether that node reaches the owner.
+    pub(crate) fn owner_as_known_to(&self, node: usize, slot: u16) -> (Option<usize>, bool) {
+        let state = self.lock();
+        let Some(bus) = &state.bus else {
+            return (None, true);
         };
-        read(bus)
+        let owner = bus.map_of(node).owner(slot);
+        let is_reachable = owner.is_none_or(|owner| bus.reaches(owner, node));
+        (owner, is_reachable)
     }
 
-    fn order(&self, order: ClusterTask) {
-        let order = ReplicaTask::Cluster(order);
-        self.network.lock().orders.push_back(order);
-        self.settle();
+    /// True if the node is a replica in its own map of the cluster.
+    pub(crate) fn is_replica(&self, node: usize) -> bool {
+        let state = self.lock();
+        let bus = state.bus.as_ref();
+        bus.is_some_and(|bus| bus.map_of(node).members[node].master.is_some())
     }
 
-    /// The name of the node that answers for a slot; `None` when there is none. While the network is
-    /// [split](Self::split), as the side knows it that has most of the masters, or else the side of the first
-    /// node.
-    ///
-    /// # Panics
-    /// When this is no cluster, or there is no such slot.
-    pub fn owner_of(&self, slot: u16) -> Option<&str> {
-        check(slot);
-        let owner = self.with_bus(|bus| bus.map().owner(slot))?;
-        self.names().nth(owner)
+    /// Sets the time after which nodes of a cluster mark an unreachable node as failed.
+    pub(crate) fn set_failure_noticed_after(&self, time: Duration) {
+        if let Some(bus) = &mut self.lock().bus {
+            bus.noticed_after = time;
+        }
     }
-
-    /// The place of a node that slots may go to.
-    fn master(&self, name: &str) -> usize {
-        let place = self.place(name);
-        let is_replica = self.with_bus(|bus| bus.map_of(place).members[place].master.is_some());
-        assert!(!is_replica, "{name} is a replica");
-        place
-    }
-
-    /// The owner of a slot as the node knows it that the slot is to go to.
-    fn reachable_owner(&self, slot: u16, to: usize) -> Option<usize> {
-        let (owner, is_open) = self.with_bus(|bus| {
-            let owner = bus.map_of(to).owner(slot);
-            (owner, owner.is_none_or(|owner| bus.reaches(owner, to)))
-        });
-        assert!(is_open, "a split keeps slot {slot} from going there");
-        owner
-    }
-
-    /// Gives a slot to another master, with all its keys, at one instant. Clients hear of it by MOVED.
-    ///
-    /// # Panics
-    /// When this is no cluster, when there is no such slot or no such master, or when a
-    /// [split](Self::split) lies between the masters.
-    pub fn move_slot(&self, slot: u16, to: &str) {
-        check(slot);
-        let to = self.master(to);
-        self.reachable_owner(slot, to);
-        self.order(ClusterTask::Move { slot, to });
-    }
-
-    /// Begins to move a slot, as CLUSTER SETSLOT does on both ends: its owner answers ASK for keys
-    /// that are not there, and TRYAGAIN where only some are.
-    ///
-    /// # Panics
-    /// When this is no cluster, when there is no such slot or no such master, when the slot is there
-    /// already, or when a [split](Self::split) lies between the masters.
-    pub fn begin_migration(&self, slot: u16, to: &str) {
-        check(slot);
-        let place = self.master(to);
-        let owner = self.reachable_owner(slot, place);
-        assert_ne!(owner, Some(place), "slot {slot} is there already");
-        self.order(ClusterTask::Begin { slot, to: place });
-    }
-
-    /// Moves one key of a slot that is on its way, as MIGRATE does; false if it was not there, or if a
-    /// split lies between.
-    ///
-    /// # Panics
-    /// When this is no cluster.
-    pub fn migrate_key(&self, key: impl AsRef<[u8]>) -> bool {
-        let key = key.as_ref();
-        let owner = self.owner_of(slot_of(key));
-        let is_there = owner.is_some_and(|owner| self.node(owner).exists(key));
-        self.order(ClusterTask::Key { key: key.to_vec() });
-        is_there && !owner.is_some_and(|owner| self.node(owner).exists(key))
-    }
-
-    /// Ends the moving of a slot: what is left of its keys goes too, and all nodes know where it is.
-    /// Does nothing for one that is not on its way, or while a split lies between.
-    ///
-    /// # Panics
-    /// When this is no cluster, or there is no such slot.
-    pub fn finish_migration(&self, slot: u16) {
-        check(slot);
-        self.with_bus(|_| ());
-        self.order(ClusterTask::Finish { slot });
-    }
-
-    /// Gives up the moving of a slot: what had gone comes back. Does nothing while a split lies between.
-    ///
-    /// # Panics
-    /// When this is no cluster, or there is no such slot.
-    pub fn cancel_migration(&self, slot: u16) {
-        check(slot);
-        self.with_bus(|_| ());
-        self.order(ClusterTask::Cancel { slot });
-    }
-
-    /// How long after a crash, or a [split](Self::split), the other nodes of a cluster know of it (of
-    /// true time): at once unless set. From then on they answer CLUSTERDOWN if it has slots and all slots are required
-    /// (`cluster-require-full-coverage`), until it is back or was [failed
-    /// over](Self::fail_over_to), which nobody does by himself.
-    ///
-    /// # Panics
-    /// When this is no cluster.
-    pub fn set_failure_noticed_after(&self, time: Duration) {
-        self.with_bus(|bus| bus.noticed_after = time);
-    }
-}
-
-fn check(slot: u16) {
-    assert!(
-        slot < SLOTS,
-        "there are {SLOTS} slots, none of number {slot}"
-    );
 }

@@ -3,7 +3,7 @@
 
 use super::replica::{NetworkState, listens, seat};
 use crate::engine::{Migration, UnixMicros};
-use crate::net::LockedNode;
+use crate::node_handle::LockedNode;
 
 impl NetworkState {
     /// Keys go from a node to another.

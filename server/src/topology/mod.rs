@@ -1,17 +1,13 @@
-//! Several nodes and what lies between them. Knows how units travel and when; what a unit is, and
-//! what a node makes of it, is the engine's.
+//! The traffic between nodes: replication links, the cluster bus, sentinels, and the splits that stop
+//! them. Knows when a message arrives. What a message means to a node is the engine's.
 
 mod bus;
 mod cluster;
-mod deployment;
 mod migration;
 mod replica;
 mod sentinel;
-mod snapshot;
 mod split;
 
-pub use deployment::{Deployment, DeploymentBuilder};
+pub(crate) use cluster::ClusterTask;
 pub use replica::Lag;
 pub(crate) use replica::Network;
-pub use snapshot::DeploymentSnapshot;
-pub use split::{CutLink, Partitioned, Split};

@@ -2,17 +2,13 @@
 //! enough. How real ones gossip and vote is not emulated; what clients see of it is. Where most of
 //! them hear each other they act; the others know what they knew.
 
-use super::deployment::{Deployment, DeploymentBuilder};
-use super::replica::{NetworkState, ReplicaTask, listens, seat};
+use super::replica::{Network, NetworkState, ReplicaTask, listens, seat};
 use crate::engine::{Address, Seen, UnixMicros, Watched};
-use crate::net::LockedNode;
-use std::io;
+use crate::node_handle::LockedNode;
 use std::time::Duration;
 
 /// What clients call the master.
 const NAME: &str = "mymaster";
-/// `sentinel down-after-milliseconds`.
-const DOWN_AFTER: Duration = Duration::from_secs(30);
 
 /// What the sentinels of a deployment watch.
 #[derive(Debug)]
@@ -222,59 +218,9 @@ impl NetworkState {
     }
 }
 
-impl DeploymentBuilder {
-    /// Starts a master (`master`) with replicas (`replica-1` ...) and sentinels (`sentinel-1` ...) that
-    /// watch it under the name `mymaster`. All of them serve real ports, as clients of sentinels dial for
-    /// themselves: start them on the system's or a manual clock.
-    ///
-    /// # Errors
-    /// When a port cannot be bound.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
-    pub async fn sentinel(self, replicas: usize, sentinels: usize) -> io::Result<Deployment> {
-        let down_after = self.down_after.unwrap_or(DOWN_AFTER);
-        let mut names = vec!["master".to_owned()];
-        names.extend((1..=replicas).map(|replica| format!("replica-{replica}")));
-        names.extend((1..=sentinels).map(|sentinel| format!("sentinel-{sentinel}")));
-        let deployment = self.start(names).await?;
-        for server in deployment.nodes() {
-            server.listen()?;
-        }
-        let watchers = replicas + 1..replicas + 1 + sentinels;
-        for sentinel in watchers.clone() {
-            deployment[sentinel]
-                .handle
-                .shared
-                .node()
-                .engine
-                .become_sentinel();
-        }
-        for replica in 1..=replicas {
-            deployment.network.follow(replica, Some(0));
-        }
-        let (sentinels, data) = (watchers.collect(), (0..=replicas).collect());
-        let watch = Watch::new(sentinels, data, down_after);
-        deployment.network.lock().watch = Some(watch);
-        deployment.settle();
-        deployment.controlled()
-    }
-
-    /// How long a master has to be down (crashed, paused or shut down) before sentinels fail over
-    /// (`down-after-milliseconds`). 30 seconds unless set.
-    #[must_use]
-    pub fn down_after(mut self, down_after: Duration) -> Self {
-        self.down_after = Some(down_after);
-        self
-    }
-}
-
-impl Deployment {
-    /// [`DeploymentBuilder::sentinel`] with default settings.
-    ///
-    /// # Errors
-    /// When a port cannot be bound.
-    pub async fn sentinel(replicas: usize, sentinels: usize) -> io::Result<Self> {
-        Self::builder().sentinel(replicas, sentinels).await
+impl Network {
+    /// Makes nodes the sentinels of the nodes with data, of which the first is the master.
+    pub(crate) fn watch(&self, sentinels: Vec<usize>, data: Vec<usize>, down_after: Duration) {
+        self.lock().watch = Some(Watch::new(sentinels, data, down_after));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::clock::ClockMap;
 use crate::engine::UnixMicros;
-use crate::net::{Clock, NodeHandle};
+use crate::node_handle::{Clock, NodeHandle};
 use std::time::Duration;
 
 /// Moves and bends the clock of a server: [`Server::clock`](crate::Server::clock).

@@ -1,8 +1,8 @@
 //! The data of all nodes of a deployment at one instant: kept, compared, put back.
 
-use super::deployment::Deployment;
+use super::Deployment;
 use crate::inspect::Snapshot;
-use crate::net::Turn;
+use crate::node_handle::{LockedNode, Turn};
 use crate::server::Server;
 use std::fmt;
 
@@ -35,12 +35,11 @@ impl fmt::Display for DeploymentSnapshot {
     }
 }
 
-/// The place of a server among those that somebody has.
+/// The index of a server among the locked nodes.
 fn place(turn: &mut Turn<'_>, server: &Server) -> Option<usize> {
-    let is_it = |seat: &crate::net::LockedNode<'_>| {
-        std::ptr::eq(seat.shared, &raw const server.handle.shared)
-    };
-    turn.seats().iter().position(is_it)
+    let is_it =
+        |locked: &LockedNode<'_>| std::ptr::eq(locked.shared, &raw const server.handle.shared);
+    turn.nodes().iter().position(is_it)
 }
 
 impl Deployment {
@@ -72,7 +71,7 @@ impl Deployment {
         };
         let data = first.handle.time.pass(|turn| {
             let kept = nodes().map(|(name, server)| {
-                let seat = place(turn, server).map(|at| &turn.seats()[at].node.engine);
+                let seat = place(turn, server).map(|at| &turn.nodes()[at].node.engine);
                 let data = seat.map_or_else(|| server.snapshot(), Snapshot::of);
                 (name.to_owned(), data)
             });
@@ -95,7 +94,7 @@ impl Deployment {
                     continue;
                 };
                 if let Some(at) = place(turn, server) {
-                    let seat = &mut turn.seats()[at];
+                    let seat = &mut turn.nodes()[at];
                     seat.node
                         .change(seat.shared, now, |engine, now| data.put_into(engine, now));
                 }

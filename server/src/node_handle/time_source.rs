@@ -1,4 +1,5 @@
-//! Where true time comes from: the operating system, the test, tokio, or a simulation.
+//! The clocks that true time can follow: that of the operating system, a manual one, or the clock of
+//! another party (tokio, a simulation).
 
 use crate::engine::UnixMicros;
 use std::fmt::Debug;
@@ -78,55 +79,36 @@ pub trait TimeSource: Debug + Send + Sync {
 /// 2024-01-01 00:00:00 UTC.
 pub(crate) const EPOCH: UnixMicros = UnixMicros(1_704_067_200_000_000);
 
+/// The clock that true time follows.
 #[derive(Debug)]
 pub(crate) enum Source {
     System,
     Manual(AtomicI64),
-    Tokio {
-        runtime: tokio::runtime::Handle,
-        origin: tokio::time::Instant,
-        epoch: UnixMicros,
-    },
-    External {
+    /// A clock that is not ours: tokio's, or that of a simulation.
+    Followed {
+        mode: Clock,
         source: Arc<dyn TimeSource>,
-        /// What it showed at the start.
+        /// Time of `source` when the server was created.
         origin: Duration,
+        /// True time when the server was created.
         epoch: UnixMicros,
     },
 }
 
 impl Source {
-    pub(crate) fn external(source: Arc<dyn TimeSource>, epoch: UnixMicros) -> Self {
+    pub(crate) fn manual(epoch: UnixMicros) -> Self {
+        Self::Manual(AtomicI64::new(epoch.0))
+    }
+
+    /// Follows `source` from `epoch` on. `mode` is the name that is reported for this clock.
+    pub(crate) fn following(mode: Clock, source: Arc<dyn TimeSource>, epoch: UnixMicros) -> Self {
         let origin = source.now();
-        Self::External {
+        Self::Followed {
+            mode,
             source,
             origin,
             epoch,
         }
-    }
-
-    /// # Errors
-    /// For [`Clock::Tokio`] outside of a runtime, and for [`Clock::External`], which is made otherwise.
-    pub(crate) fn new(clock: Clock, epoch: UnixMicros) -> std::io::Result<Self> {
-        Ok(match clock {
-            Clock::System => Self::System,
-            Clock::Manual => Self::Manual(AtomicI64::new(epoch.0)),
-            Clock::Tokio => {
-                let runtime =
-                    tokio::runtime::Handle::try_current().map_err(std::io::Error::other)?;
-                Self::Tokio {
-                    runtime,
-                    origin: tokio::time::Instant::now(),
-                    epoch,
-                }
-            }
-            Clock::External => {
-                return Err(std::io::Error::new(
-                    std::io::ErrorKind::InvalidInput,
-                    "an external clock needs Server::builder().time_source(..)",
-                ));
-            }
-        })
     }
 
     #[expect(
@@ -142,18 +124,11 @@ impl Source {
                 UnixMicros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
             }
             Self::Manual(now) => UnixMicros(now.load(Ordering::Acquire)),
-            Self::Tokio {
-                runtime,
-                origin,
-                epoch,
-            } => {
-                let _context = runtime.enter();
-                epoch.plus(tokio::time::Instant::now().saturating_duration_since(*origin))
-            }
-            Self::External {
+            Self::Followed {
                 source,
                 origin,
                 epoch,
+                ..
             } => epoch.plus(source.now().saturating_sub(*origin)),
         }
     }
@@ -162,41 +137,18 @@ impl Source {
         match self {
             Self::System => Clock::System,
             Self::Manual(_) => Clock::Manual,
-            Self::Tokio { .. } => Clock::Tokio,
-            Self::External { .. } => Clock::External,
+            Self::Followed { mode, .. } => *mode,
         }
     }
 
-    /// Sets a manual clock; false for the others.
+    /// Sets a manual clock. Returns false for every other clock.
     pub(crate) fn set(&self, now: UnixMicros) -> bool {
         match self {
             Self::Manual(current) => {
                 current.store(now.0, Ordering::Release);
                 true
             }
-            Self::System | Self::Tokio { .. } | Self::External { .. } => false,
-        }
-    }
-
-    /// Waits until the source shows `until`; for ever on a manual clock, whose owner does what is due.
-    pub(crate) async fn sleep_until(&self, until: UnixMicros) {
-        let since = |from: UnixMicros| {
-            Duration::from_micros(u64::try_from(until.0.saturating_sub(from.0)).unwrap_or(0))
-        };
-        match self {
-            // Re-read at least once a minute: the wall clock may be set.
-            Self::System => {
-                tokio::time::sleep(since(self.now()).min(Duration::from_secs(60))).await;
-            }
-            Self::Manual(_) => std::future::pending().await,
-            Self::Tokio { origin, epoch, .. } => {
-                tokio::time::sleep_until(*origin + since(*epoch)).await;
-            }
-            Self::External {
-                source,
-                origin,
-                epoch,
-            } => source.sleep_until(*origin + since(*epoch)).await,
+            Self::System | Self::Followed { .. } => false,
         }
     }
 }

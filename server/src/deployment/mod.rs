@@ -1,10 +1,20 @@
-//! Several servers as one object: made together, addressed by name, on one clock.
+//! Several servers as one object: started together, addressed by name, on one clock. The traffic
+//! between them is `topology`'s.
 
-use super::replica::{Lag, Network};
+mod cluster;
+mod sentinel;
+mod snapshot;
+mod split;
+
+pub use snapshot::DeploymentSnapshot;
+pub use split::{CutLink, Partitioned, Split};
+
 use crate::control::Control;
 use crate::engine::Address;
-use crate::net::{Clock, Driver};
+use crate::net::Driver;
+use crate::node_handle::Clock;
 use crate::server::{Server, ServerBuilder};
+use crate::topology::{Lag, Network};
 use std::io;
 use std::ops::Index;
 use std::time::Duration;
@@ -40,7 +50,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Deployment {
     servers: Vec<(String, Server)>,
-    pub(super) network: Network,
+    network: Network,
     /// Serves the control port, if there is one.
     control: Option<Server>,
 }
@@ -48,9 +58,9 @@ pub struct Deployment {
 /// How the servers of a [`Deployment`] are to be.
 #[derive(Clone, Debug, Default)]
 pub struct DeploymentBuilder {
-    pub(super) server: ServerBuilder,
+    server: ServerBuilder,
     first_port: u16,
-    pub(super) down_after: Option<Duration>,
+    down_after: Option<Duration>,
 }
 
 impl DeploymentBuilder {
@@ -126,10 +136,10 @@ impl DeploymentBuilder {
     }
 
     #[expect(clippy::unused_async, reason = "makes the compiler ask for a runtime")]
-    pub(super) async fn start(self, names: Vec<String>) -> io::Result<Deployment> {
+    async fn start(self, names: Vec<String>) -> io::Result<Deployment> {
         let (deployment, drivers) = self.build(names)?;
         for (server, driver) in deployment.nodes().zip(drivers) {
-            server.own_driver(tokio::spawn(driver).abort_handle());
+            server.own_driver(driver.spawn());
         }
         Ok(deployment)
     }
@@ -229,13 +239,14 @@ impl Deployment {
     }
 
     /// From now on `REDOUBLE.*` speaks to all servers, as they are now and follow each other.
-    pub(super) fn controlled(self) -> io::Result<Self> {
+    fn controlled(self) -> io::Result<Self> {
         let nodes = self.servers.iter();
         let nodes = nodes.map(|(name, server)| (name.as_str(), &server.handle));
         let control = Control::of(nodes, &self.network);
-        self.nodes().for_each(|server| server.handle.obey(&control));
+        self.nodes()
+            .for_each(|server| server.handle.set_control(control.clone()));
         if let Some(server) = &self.control {
-            server.handle.obey(&control);
+            server.handle.set_control(control.clone());
             server.serve()?;
         }
         Ok(self)
@@ -256,7 +267,7 @@ impl Deployment {
         self.servers.iter().map(|(_, server)| server)
     }
 
-    pub(super) fn place(&self, name: &str) -> usize {
+    fn place(&self, name: &str) -> usize {
         let place = self.names().position(|known| known == name);
         place.unwrap_or_else(|| {
             let names: Vec<&str> = self.names().collect();
@@ -290,7 +301,7 @@ impl Deployment {
     /// When there is no server of this name.
     pub fn promote(&self, replica: &str) {
         let place = self.place(replica);
-        self.deafen_master_of(place);
+        self.network.deafen_master_of(place);
         self.network.follow(place, None);
         self.settle();
     }
@@ -314,7 +325,7 @@ impl Deployment {
     /// When there is no server of this name.
     pub fn fail_over_to(&self, replica: &str) {
         let place = self.place(replica);
-        if self.is_cluster() {
+        if self.network.is_cluster() {
             // There the others follow by themselves.
             self.network.follow(place, None);
         } else {
@@ -340,7 +351,7 @@ impl Deployment {
     }
 
     /// Does what is due now, on all nodes and between them.
-    pub(super) fn settle(&self) {
+    fn settle(&self) {
         if let Some((_, first)) = self.servers.first() {
             first.handle.time.pass(|turn| turn.fire());
         }
