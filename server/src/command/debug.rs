@@ -96,10 +96,7 @@ fn object(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ctx.encoding(slot),
         serialized_bytes(value, &ctx.state.config),
     );
-    if let Value::List(list) = value {
-        let class = ctx.state.config.list_max_listpack_size;
-        text.push_str(&crate::engine::describe_nodes(list, class));
-    }
+    text.push_str(&value.as_type().debug_details(&ctx.state.config));
     Ok(Reply::Status(text.into()))
 }
 

@@ -201,8 +201,13 @@ fn weigh(
 fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandResult {
     let key = args.required()?;
     let options = Options::parse(ctx, args, may_store)?;
-    let list = ctx.read::<List>(key)?;
-    let mut elements: Vec<Blob> = list.into_iter().flat_map(List::iter).cloned().collect();
+    let mut elements = match ctx.find_for_read(key) {
+        Some(slot) => {
+            let elements = ctx.db().value(slot).as_type().sortable();
+            elements.ok_or(CommandError::WrongType)?
+        }
+        None => Vec::new(),
+    };
     let range = options.range(elements.len());
     if options.unsorted {
         if options.descending {

@@ -5,6 +5,7 @@ use super::buffer_limits::BufferLimits;
 use super::eviction::EvictionPolicy;
 use super::notify::Classes;
 use super::parameter::Others;
+use super::profile::Profile;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -89,6 +90,8 @@ pub struct Config {
     pub client_output_buffer_limit: BufferLimits,
     /// `tracking-table-max-keys`: keys that are remembered for client-side caching; 0 for any number.
     pub tracking_table_max_keys: usize,
+    /// The version of Redis that the node imitates.
+    pub profile: Profile,
     /// Parameters without an effect, where they were changed.
     pub others: Others,
     /// Memory that one script may hold, bytes. Redis has no such bound.
@@ -138,6 +141,7 @@ impl Default for Config {
             latency_tracking_info_percentiles: vec![50.0, 99.0, 99.9],
             client_output_buffer_limit: BufferLimits::default(),
             tracking_table_max_keys: 1_000_000,
+            profile: Profile::default(),
             others: Others::default(),
             script_memory_bytes_max: 256 * 1024 * 1024,
             script_instructions_max: 20_000_000,

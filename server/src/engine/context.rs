@@ -169,7 +169,10 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn read<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
         match self.find_for_read(key) {
-            Some(slot) => T::of(self.db().value(slot)).map(Some),
+            Some(slot) => match T::of(self.db().value(slot)) {
+                Some(value) => Ok(Some(value)),
+                None => Err(CommandError::WrongType),
+            },
             None => Ok(None),
         }
     }
@@ -178,7 +181,10 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn write<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
         match self.find(key) {
-            Some(slot) => T::of_mut(self.db_mut().value_mut(slot)).map(Some),
+            Some(slot) => match T::of_mut(self.db_mut().value_mut(slot)) {
+                Some(value) => Ok(Some(value)),
+                None => Err(CommandError::WrongType),
+            },
             None => Ok(None),
         }
     }

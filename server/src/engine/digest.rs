@@ -5,57 +5,13 @@
 
 use super::State;
 use super::keyspace::Db;
-use super::value::Value;
-use sha1_smol::Sha1;
+use super::value::Digest;
 
-/// A digest in the making.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Digest([u8; 20]);
-
-impl Digest {
-    /// Adds something whose place does not matter.
-    fn add(&mut self, bytes: &[u8]) {
-        let hash = Sha1::from(bytes).digest().bytes();
-        self.0
-            .iter_mut()
-            .zip(hash)
-            .for_each(|(own, byte)| *own ^= byte);
-    }
-
-    /// Adds something in its place.
-    fn mix(&mut self, bytes: &[u8]) {
-        self.add(bytes);
-        self.0 = Sha1::from(self.0).digest().bytes();
-    }
-
-    fn hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
-    /// Adds the value at a slot (`debug.c: xorObjectDigest`).
-    fn mix_value(&mut self, db: &Db, slot: u32) {
-        let value = db.value(slot);
-        let kind: u32 = match value {
-            Value::String(_) => 0,
-            Value::List(_) => 1,
-            Value::Hash(_) => 4,
-        };
-        self.mix(&kind.to_be_bytes());
-        match value {
-            Value::String(text) => self.mix(text),
-            Value::List(list) => list.iter().for_each(|element| self.mix(element)),
-            Value::Hash(hash) => {
-                for (field, value) in hash.iter() {
-                    let mut pair = Self::default();
-                    pair.mix(field);
-                    pair.mix(value);
-                    self.add(&pair.0);
-                }
-            }
-        }
-        if db.deadline(slot).is_some() {
-            self.add(b"!!expire!!");
-        }
+/// Adds the value at a slot (`debug.c: xorObjectDigest`).
+fn mix_slot(digest: &mut Digest, db: &Db, slot: u32) {
+    digest.mix_value(db.value(slot));
+    if db.deadline(slot).is_some() {
+        digest.add(b"!!expire!!");
     }
 }
 
@@ -70,8 +26,8 @@ impl State {
                 at = slot + 1;
                 let mut key = Digest::default();
                 key.mix(db.key(slot));
-                key.mix_value(db, slot);
-                digest.add(&key.0);
+                mix_slot(&mut key, db, slot);
+                digest.add_digest(key);
             }
         }
         digest.hex()
@@ -82,7 +38,7 @@ impl State {
         let mut digest = Digest::default();
         let db = &self.dbs[db];
         if let Some(slot) = db.find(key) {
-            digest.mix_value(db, slot);
+            mix_slot(&mut digest, db, slot);
         }
         digest.hex()
     }

@@ -3,8 +3,8 @@
 //! *Policy*: a unit (a command, a transaction, a script) is passed on as a whole, at its end, by its
 //! effect: the state in which it left each key it touched, deadlines as points in time. A reader of
 //! the journal that has applied a unit holds what the writer held after it; what happened in the
-//! middle of a unit is seen by nobody. A value is copied as a whole, so with a reader a write costs
-//! the size of the value.
+//! middle of a unit is not passed on. A value is cloned, which shares its chunks: the next write to the value
+//! copies one chunk.
 
 use super::keyspace::Db;
 use super::notify::Class;
@@ -59,7 +59,7 @@ pub(crate) enum Change {
 impl Change {
     fn size_bytes(&self) -> u64 {
         let text = match self {
-            Self::Put { key, value, .. } => key.len() + size_bytes(value),
+            Self::Put { key, value, .. } => key.len() + value.as_type().payload_bytes(),
             Self::Remove { key, .. } => key.len(),
             // What a replica is told by the command that caused it.
             Self::Event { .. } => return 0,
@@ -69,17 +69,6 @@ impl Change {
             Self::Flush { .. } | Self::Swap { .. } | Self::Replace(_) => 0,
         };
         CHANGE_BYTES + text as u64
-    }
-}
-
-fn size_bytes(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::Hash(hash) => hash
-            .iter()
-            .map(|(field, value)| field.len() + value.len())
-            .sum(),
-        Value::List(list) => list.iter().map(|element| element.len()).sum(),
     }
 }
 

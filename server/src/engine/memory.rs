@@ -6,101 +6,18 @@
 use super::State;
 use super::config::Config;
 use super::keyspace::Db;
-use super::rdb::{list_nodes, listpack_bytes};
-use super::value::{EncodingHint, Hash, List, Value, encoding};
-use crate::resp::Blob;
+use super::value::{ENTRY, OBJECT, PLACE, places, string_bytes};
 
-/// Sizes of Redis's structures, bytes.
-const OBJECT: usize = 16;
-const ENTRY: usize = 24;
-const PLACE: usize = 8;
-const TABLE: usize = 56;
-const QUICKLIST: usize = 40;
-const QUICKLIST_NODE: usize = 40;
-/// A table has at least so many places.
-const PLACES_MIN: usize = 4;
 /// What an empty server takes (`used_memory_startup`, as measured).
 pub(crate) const STARTUP_BYTES: usize = 876_104;
 /// Parts of each value that are looked at for all data (`OBJ_COMPUTE_SIZE_DEF_SAMPLES`).
 const SAMPLES: usize = 5;
-/// The header of a short string that is part of its object.
-const EMBEDDED_HEADER: usize = 3;
-
-/// What jemalloc gives for so many bytes: steps of 16, and above 128 four steps per doubling.
-fn allocated(bytes: usize) -> usize {
-    match bytes {
-        0..=8 => 8,
-        9..=128 => bytes.next_multiple_of(16),
-        _ => bytes.next_multiple_of(bytes.next_power_of_two() / 8),
-    }
-}
-
-/// A string with its header, which depends on the length (`sds.c: sdsReqType`).
-fn string(len: usize, may_be_short: bool) -> usize {
-    let header = match len {
-        1..32 if may_be_short => 1,
-        0..256 => 3,
-        256..65_536 => 5,
-        _ => 9,
-    };
-    allocated(header + len + 1)
-}
-
-fn places(count: usize) -> usize {
-    match count {
-        0 => 0,
-        count => count.next_power_of_two().max(PLACES_MIN),
-    }
-}
-
-/// The mean of the first samples, for all.
-fn extrapolated(sizes: impl Iterator<Item = usize>, samples: usize, count: usize) -> usize {
-    let (mut total, mut seen) = (0, 0);
-    for size in sizes.take(samples) {
-        (total, seen) = (total + size, seen + 1);
-    }
-    match seen {
-        0 => 0,
-        seen => (total as f64 / seen as f64 * count as f64) as usize,
-    }
-}
-
-fn value_bytes(value: &Value, form: EncodingHint, samples: usize, config: &Config) -> usize {
-    match value {
-        Value::String(text) => match encoding(value, form) {
-            "int" => OBJECT,
-            "embstr" => allocated(OBJECT + EMBEDDED_HEADER + text.len() + 1),
-            _ => OBJECT + string(text.len(), false),
-        },
-        Value::Hash(hash) => match hash {
-            Hash::Small(pairs) => {
-                let entries = pairs.iter().flat_map(|(field, value)| [field, value]);
-                OBJECT + allocated(listpack_bytes(entries))
-            }
-            Hash::Big(map) => {
-                let text = |text: &Blob| string(text.len(), true);
-                let sizes = map
-                    .iter()
-                    .map(|(field, value)| ENTRY + text(field) + text(value));
-                let entries = extrapolated(sizes, samples, map.len());
-                OBJECT + TABLE + places(map.len()) * PLACE + entries
-            }
-        },
-        Value::List(list) => {
-            let nodes = list_nodes(list, config.list_max_listpack_size);
-            let count = nodes.len();
-            let sizes = nodes
-                .into_iter()
-                .map(|node| QUICKLIST_NODE + allocated(listpack_bytes(node.into_iter())));
-            OBJECT + QUICKLIST + extrapolated(sizes, samples, count)
-        }
-    }
-}
 
 /// What a key takes with its value, of whose parts `samples` are looked at.
 pub(crate) fn key_bytes(db: &Db, slot: u32, samples: usize, config: &Config) -> usize {
-    let value = value_bytes(db.value(slot), db.form(slot), samples, config);
-    value + string(db.key(slot).len(), true) + ENTRY
+    let value = db.value(slot).as_type();
+    let bytes = value.memory_bytes(db.form(slot), samples, config);
+    bytes + string_bytes(db.key(slot).len(), true) + ENTRY
 }
 
 /// What a database takes beside its keys and values.
@@ -158,24 +75,11 @@ impl State {
     }
 }
 
-/// What DEBUG OBJECT says of the nodes of a list.
-pub(crate) fn describe_nodes(list: &List, size_class: i32) -> String {
-    let nodes = list_nodes(list, size_class);
-    let (count, len) = (nodes.len(), list.len());
-    let bytes: usize = nodes
-        .into_iter()
-        .map(|node| listpack_bytes(node.into_iter()))
-        .sum();
-    let mean = len as f64 / count.max(1) as f64;
-    format!(
-        " ql_nodes:{count} ql_avg_node:{mean:.2} ql_listpack_max:{size_class} ql_compressed:0 \
-         ql_uncompressed_size:{bytes}"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::value::{Hash, HashLimits, Value};
+    use crate::resp::Blob;
 
     /// Measured on a server of 7.0.15.
     #[test]
@@ -196,30 +100,12 @@ mod tests {
         let list = list.into_iter().map(Blob::from).collect();
         assert_eq!(bytes("li", Value::List(list)), 160);
         let hash = |value: &str| {
-            let limits = super::super::value::HashLimits {
-                entries: 512,
-                bytes: 64,
-                seed: 0,
-            };
+            let limits = HashLimits::of(&Config::default());
             let mut hash = Hash::default();
             hash.set(b"f", Blob::from(value), limits);
             Value::Hash(hash)
         };
         assert_eq!(bytes("h", hash("v")), 64);
         assert_eq!(bytes("hb", hash(&"x".repeat(100))), 280);
-    }
-
-    #[test]
-    fn sizes_are_rounded_as_jemalloc_does() {
-        for (bytes, expected) in [
-            (1, 8),
-            (9, 16),
-            (100, 112),
-            (129, 160),
-            (257, 320),
-            (1006, 1024),
-        ] {
-            assert_eq!(allocated(bytes), expected, "{bytes}");
-        }
     }
 }

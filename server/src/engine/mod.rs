@@ -29,6 +29,7 @@ mod notify;
 mod object;
 mod parameter;
 mod pause;
+mod profile;
 mod pubsub;
 mod rdb;
 mod replication;
@@ -60,7 +61,7 @@ pub use eviction::EvictionPolicy;
 pub(crate) use failover::Failover;
 pub use glob::glob_match;
 pub(crate) use latency::{groups, percentile};
-pub(crate) use memory::{Overhead, STARTUP_BYTES, describe_nodes, key_bytes};
+pub(crate) use memory::{Overhead, STARTUP_BYTES, key_bytes};
 pub use migration::Migration;
 pub(crate) use migration::NO_ANSWER;
 pub(crate) use notify::Class;
@@ -69,8 +70,8 @@ pub use parameter::Others;
 pub(crate) use parameter::is_secret;
 pub(crate) use parameter::parse_memory;
 pub(crate) use pause::Paused;
+pub use profile::Profile;
 pub(crate) use pubsub::Space;
-pub(crate) use rdb::{PayloadError, dump, restore, serialized_bytes};
 pub use rng::Rng;
 #[cfg(feature = "script")]
 pub use script::BusyHandler;
@@ -79,7 +80,10 @@ pub(crate) use session::{Asking, ReplyMode, Session};
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use tracking::{Choice as TrackingChoice, Mode as TrackingMode, Tracking};
 pub(crate) use transaction::Queue;
-pub(crate) use value::{EncodingHint, End, Hash, HashLimits, Kind, List, Value, clamp_range};
+pub(crate) use value::{
+    EncodingHint, End, Hash, HashLimits, Kind, List, PayloadError, Value, clamp_range, dump,
+    restore, serialized_bytes,
+};
 
 use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
 use blocking::Waiters;
@@ -523,15 +527,6 @@ impl State {
             }
         }
         self.has_sequel |= self.waiters.has_ready();
-    }
-
-    /// How far a hash is a list, and the seed of the others.
-    pub(crate) fn hash_limits(&self) -> HashLimits {
-        HashLimits {
-            entries: self.config.hash_max_listpack_entries,
-            bytes: self.config.hash_max_listpack_value,
-            seed: self.config.seed,
-        }
     }
 
     /// The key that expires next: its deadline, database and slot.

@@ -2,7 +2,7 @@
 //! and how it reaches into another database.
 
 use super::context::Ctx;
-use super::value::{EncodingHint, encoding, references};
+use super::value::EncodingHint;
 
 /// Where the clock of last uses begins anew (`LRU_CLOCK_MAX`).
 const CLOCK_MAX: i64 = (1 << 24) - 1;
@@ -30,12 +30,14 @@ impl Ctx<'_> {
 
     /// The encoding that Redis would have for the value at a slot.
     pub(crate) fn encoding(&self, slot: u32) -> &'static str {
-        encoding(self.db().value(slot), self.db().form(slot))
+        let value = self.db().value(slot).as_type();
+        value.encoding(self.db().form(slot))
     }
 
     /// How many references Redis would count.
     pub(crate) fn references(&self, slot: u32) -> i64 {
-        references(self.db().value(slot), self.db().form(slot))
+        let value = self.db().value(slot).as_type();
+        value.references(self.db().form(slot))
     }
 
     /// Seconds since the key was used.

@@ -18,7 +18,7 @@ const TABLE: [u64; 256] = {
     table
 };
 
-pub(super) fn crc64(bytes: &[u8]) -> u64 {
+pub(in crate::engine) fn crc64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| {
         TABLE[usize::from(sum as u8 ^ byte)] ^ (sum >> 8)
     })

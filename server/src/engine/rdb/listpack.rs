@@ -6,7 +6,7 @@
 use crate::resp::{Blob, parse_integer};
 
 /// The header and the end.
-pub(super) const EMPTY_BYTES: usize = HEADER_BYTES + 1;
+pub(in crate::engine) const EMPTY_BYTES: usize = HEADER_BYTES + 1;
 const HEADER_BYTES: usize = 6;
 const END: u8 = 0xff;
 /// Where the number of entries does not fit.
@@ -32,7 +32,7 @@ pub(super) fn encode<'a>(entries: impl Iterator<Item = &'a Blob>) -> Vec<u8> {
 }
 
 /// What an entry takes.
-pub(super) fn entry_bytes(entry: &[u8]) -> usize {
+pub(in crate::engine) fn entry_bytes(entry: &[u8]) -> usize {
     let data = match integer(entry) {
         Some(value) => integer_bytes(value),
         None => match entry.len() {

@@ -1,5 +1,9 @@
 //! Lists: fast at both ends, linear in the middle.
 
+mod row;
+
+pub(super) use row::ROW;
+
 use crate::resp::Blob;
 use std::collections::VecDeque;
 use std::ops::Range;

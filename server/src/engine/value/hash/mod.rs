@@ -1,5 +1,10 @@
 //! Hashes. Small ones are a list in insertion order, as a listpack is; big ones are an index map.
 
+mod row;
+
+pub(super) use row::ROW;
+
+use crate::engine::config::Config;
 use crate::resp::Blob;
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
@@ -13,6 +18,16 @@ pub(crate) struct HashLimits {
     pub(crate) bytes: usize,
     /// For the hasher of a big one.
     pub(crate) seed: u64,
+}
+
+impl HashLimits {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            entries: config.hash_max_listpack_entries,
+            bytes: config.hash_max_listpack_value,
+            seed: config.seed,
+        }
+    }
 }
 
 /// Fields and values, in insertion order as long as nothing was deleted from a big one. Small ones do

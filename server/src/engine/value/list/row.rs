@@ -1,0 +1,182 @@
+//! Lists in the table of types. A list is cut into the nodes of a quicklist where Redis shows them: as if it had
+//! been filled from the head to the tail.
+
+use super::{End, List};
+use crate::engine::config::Config;
+use crate::engine::rdb::{
+    LISTPACK_EMPTY_BYTES, Reader, Writer, kind, listpack_bytes, listpack_entry_bytes,
+};
+#[cfg(feature = "script")]
+use crate::engine::value::Digest;
+use crate::engine::value::size::{OBJECT, allocated, extrapolated};
+use crate::engine::value::{EncodingHint, TypeRow, Value, ValueType};
+use crate::resp::Blob;
+
+/// Bytes of a quicklist, and of a node of it.
+const QUICKLIST: usize = 40;
+const QUICKLIST_NODE: usize = 40;
+
+/// What a node of a list holds: one great element, or a listpack.
+const PLAIN: u64 = 1;
+const PACKED: u64 = 2;
+
+/// Sizes of a node for the classes -1 to -5 (`quicklist.c: optimization_level`).
+const NODE_BYTES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
+/// The size that a node has at most whose elements are counted (`SIZE_SAFETY_LIMIT`).
+const NODE_BYTES_MAX: usize = 8192;
+/// What a new element is expected to take beside its bytes (`SIZE_ESTIMATE_OVERHEAD`).
+const ELEMENT_BYTES: usize = 8;
+
+/// Lists in the table of types.
+pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
+    name: "list",
+    object_type: 1,
+    load: &[
+        (kind::LIST, load_elements),
+        (kind::LIST_QUICKLIST_2, load_quicklist),
+    ],
+};
+
+impl ValueType for List {
+    fn encoding(&self, _: EncodingHint) -> &'static str {
+        "quicklist"
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn memory_bytes(&self, _: EncodingHint, samples: usize, config: &Config) -> usize {
+        let nodes = nodes(self, config.list_max_listpack_size);
+        let count = nodes.len();
+        let sizes = nodes
+            .into_iter()
+            .map(|node| QUICKLIST_NODE + allocated(listpack_bytes(node.into_iter())));
+        OBJECT + QUICKLIST + extrapolated(sizes, samples, count)
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn save(&self, writer: &mut Writer, config: &Config) {
+        let nodes = nodes(self, config.list_max_listpack_size);
+        writer.kind(kind::LIST_QUICKLIST_2);
+        writer.length(nodes.len() as u64);
+        for node in nodes {
+            writer.length(PACKED);
+            writer.listpack(node.into_iter());
+        }
+    }
+
+    #[cfg(feature = "script")]
+    fn digest(&self, digest: &mut Digest) {
+        self.iter().for_each(|element| digest.mix(element));
+    }
+
+    fn sortable(&self) -> Option<Vec<Blob>> {
+        Some(self.iter().cloned().collect())
+    }
+
+    fn debug_details(&self, config: &Config) -> String {
+        let size_class = config.list_max_listpack_size;
+        let nodes = nodes(self, size_class);
+        let (count, len) = (nodes.len(), self.len());
+        let bytes: usize = nodes
+            .into_iter()
+            .map(|node| listpack_bytes(node.into_iter()))
+            .sum();
+        let mean = len as f64 / count.max(1) as f64;
+        format!(
+            " ql_nodes:{count} ql_avg_node:{mean:.2} ql_listpack_max:{size_class} ql_compressed:0 \
+             ql_uncompressed_size:{bytes}"
+        )
+    }
+}
+
+fn load_elements(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
+    let count = reader.length()?;
+    let mut list = List::default();
+    for _ in 0..count {
+        list.push(End::Tail, reader.string()?);
+    }
+    Some(Value::List(list))
+}
+
+fn load_quicklist(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
+    let nodes = reader.length()?;
+    let mut list = List::default();
+    for _ in 0..nodes {
+        match reader.length()? {
+            PLAIN => list.push(End::Tail, reader.string()?),
+            PACKED => {
+                for element in reader.listpack()? {
+                    list.push(End::Tail, element);
+                }
+            }
+            _ => return None,
+        }
+    }
+    Some(Value::List(list))
+}
+
+/// The nodes of a list that was filled from the head to the tail.
+fn nodes(list: &List, size_class: i32) -> Vec<Vec<&Blob>> {
+    let mut nodes: Vec<Vec<&Blob>> = Vec::new();
+    let mut node_bytes = 0;
+    for element in list.iter() {
+        let count = nodes.last().map_or(0, Vec::len);
+        let bytes = node_bytes + element.len() + ELEMENT_BYTES;
+        match nodes
+            .last_mut()
+            .filter(|_| has_room(bytes, count, size_class))
+        {
+            Some(node) => node.push(element),
+            None => {
+                nodes.push(vec![element]);
+                node_bytes = LISTPACK_EMPTY_BYTES;
+            }
+        }
+        node_bytes += listpack_entry_bytes(element);
+    }
+    nodes
+}
+
+/// `quicklist.c: _quicklistNodeAllowInsert`.
+fn has_room(bytes: usize, count: usize, size_class: i32) -> bool {
+    match usize::try_from(size_class) {
+        Ok(most) => bytes <= NODE_BYTES_MAX && count < most.min(usize::from(u16::MAX)),
+        Err(_) => {
+            let class =
+                usize::try_from(size_class.saturating_add(1).unsigned_abs()).unwrap_or(usize::MAX);
+            bytes <= NODE_BYTES[class.min(NODE_BYTES.len() - 1)]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_filled_as_a_quicklist_is() {
+        for (bytes, count, size_class, expected) in [
+            (4096, 500, -1, true),
+            (4097, 1, -1, false),
+            (8192, 500, -2, true),
+            (65536, 500, -5, true),
+            (65536, 500, i32::MIN, true),
+            (65537, 500, -9, false),
+            (100, 2, 3, true),
+            (100, 3, 3, false),
+            (8193, 2, 3, false),
+            (100, 0, 0, false),
+        ] {
+            assert_eq!(
+                has_room(bytes, count, size_class),
+                expected,
+                "{bytes} {count} {size_class}"
+            );
+        }
+    }
+}
