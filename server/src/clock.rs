@@ -1,29 +1,30 @@
-//! The pure, invertible map between true time (the clock source's) and a node's own clock.
+//! The invertible map between true time (the time of the clock source) and a node's own clock.
 //!
-//! Between two changes the map is a straight line, and only the present piece is kept: nobody asks
-//! what a clock has shown in the past. Results are rounded so that a timer never fires early: the
-//! node's clock shows its deadline, or a little more, at the point of true time that is given for it.
+//! The map is a straight line between two changes. Only the current piece is kept, because past
+//! readings are never needed. Results are rounded so that a timer never fires early: at the true
+//! time that the map gives for a deadline, the node's clock shows that deadline or slightly more.
 
 use crate::engine::UnixMicros;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The rate of a clock that neither gains nor loses: a millionth for a millionth.
+/// The rate of a clock that runs true: a million microseconds per second.
 const MILLION: i64 = 1_000_000;
 
 /// A straight line from true time to a node's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClockMap {
-    /// Where the piece begins, in true time and on the node's clock.
+    /// Start of the current piece, in true time and on the node's clock.
     true_origin: i64,
     node_origin: i64,
-    /// Gained per second of true time, in microseconds; at least `-MILLION`, at which it stands still.
+    /// Microseconds gained per second of true time. At `-MILLION`, the minimum, the clock stands
+    /// still.
     drift_ppm: i64,
     is_frozen: bool,
 }
 
 impl ClockMap {
-    /// Microseconds of the node's clock for a second of true time.
+    /// Microseconds of the node's clock per second of true time.
     fn rate(&self) -> i128 {
         if self.is_frozen {
             0
@@ -32,52 +33,52 @@ impl ClockMap {
         }
     }
 
-    /// What the node's clock shows at a point of true time.
+    /// The reading of the node's clock at a true time.
     pub(crate) fn at(&self, true_time: UnixMicros) -> UnixMicros {
         let passed = i128::from(true_time.0) - i128::from(self.true_origin);
         let shown = (passed * self.rate()).div_euclid(i128::from(MILLION));
         UnixMicros(saturated(i128::from(self.node_origin) + shown))
     }
 
-    /// The first point of true time at which the node's clock shows `node_time` or more; `None` when
-    /// that is never.
+    /// The first true time at which the node's clock shows `node_time` or more; `None` if it never
+    /// does.
     pub(crate) fn when(&self, node_time: UnixMicros) -> Option<UnixMicros> {
         let ahead = i128::from(node_time.0) - i128::from(self.node_origin);
         let rate = self.rate();
         if rate == 0 {
-            // It stands still: this has always been so, or will never be.
+            // The clock stands still: it has always shown this time, or it never will.
             return (ahead <= 0).then_some(UnixMicros(i64::MIN));
         }
-        // Rounded up, which is down for the negative.
+        // Rounded up, which for a negative number is towards zero.
         let passed = -(-ahead * i128::from(MILLION)).div_euclid(rate);
         let when = saturated(i128::from(self.true_origin) + passed);
         (when < i64::MAX).then_some(UnixMicros(when))
     }
 
-    /// Moves the node's clock by so many microseconds.
+    /// Moves the node's clock by `by_us` microseconds.
     pub(crate) fn jump(&mut self, by_us: i64) {
         self.node_origin = self.node_origin.saturating_add(by_us);
     }
 
-    /// Moves a clock that stands still.
+    /// Sets a clock that stands still.
     pub(crate) fn jump_to(&mut self, node_time: UnixMicros) {
         self.node_origin = node_time.0;
     }
 
-    /// From `now` (true time) on the node's clock gains so many microseconds in each second, or
-    /// loses them if negative; it never runs backwards.
+    /// From `now` (true time) on, the node's clock gains `ppm` microseconds per second, or loses
+    /// them if `ppm` is negative. A clock never runs backwards.
     pub(crate) fn drift(&mut self, ppm: i32, now: UnixMicros) {
         self.begin(now);
         self.drift_ppm = i64::from(ppm).max(-MILLION);
     }
 
-    /// The node's clock stands still from `now` (true time) on.
+    /// Stops the node's clock at `now` (true time).
     pub(crate) fn freeze(&mut self, now: UnixMicros) {
         self.begin(now);
         self.is_frozen = true;
     }
 
-    /// The node's clock goes on from where it stands.
+    /// Lets the node's clock run again from where it stands.
     pub(crate) fn thaw(&mut self, now: UnixMicros) {
         self.begin(now);
         self.is_frozen = false;
@@ -95,13 +96,13 @@ impl ClockMap {
         self.rate() == 0
     }
 
-    /// Begins a new piece where the present one stands.
+    /// Starts a new piece at the current reading.
     fn begin(&mut self, now: UnixMicros) {
         self.node_origin = self.at(now).0;
         self.true_origin = now.0;
     }
 
-    /// How far the node's clock is ahead of true time, if that is the same at all times.
+    /// Offset from true time, if it is the same at all times.
     fn constant_offset(&self) -> Option<i64> {
         (self.rate() == i128::from(MILLION))
             .then(|| self.node_origin.checked_sub(self.true_origin))?
@@ -112,19 +113,19 @@ fn saturated(micros: i128) -> i64 {
     micros.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// A node's clock. Where it neither drifts nor stands still, reading it is an addition.
+/// A node's clock. Without drift and freeze, a reading costs one addition.
 #[derive(Debug, Default)]
 pub(crate) struct NodeClock {
-    /// How far it is ahead of true time, in microseconds; [`BENT`] when that changes with time.
+    /// Offset from true time in microseconds, or [`BENT`] if the offset changes with time.
     offset: AtomicI64,
     map: Mutex<ClockMap>,
 }
 
-/// What [`NodeClock::offset`] holds when the map has to be asked.
+/// Value of [`NodeClock::offset`] if the map has to be read.
 const BENT: i64 = i64::MIN;
 
 impl NodeClock {
-    /// What the node's clock shows at a point of true time.
+    /// The reading of the node's clock at a true time.
     #[inline]
     pub(crate) fn at(&self, true_time: UnixMicros) -> UnixMicros {
         match self.offset.load(Ordering::Acquire) {
@@ -133,7 +134,7 @@ impl NodeClock {
         }
     }
 
-    /// When, in true time, the node's clock shows `node_time`; `None` when that is never.
+    /// The true time at which the node's clock shows `node_time`; `None` if it never does.
     #[inline]
     pub(crate) fn when(&self, node_time: UnixMicros) -> Option<UnixMicros> {
         match self.offset.load(Ordering::Acquire) {
@@ -144,7 +145,7 @@ impl NodeClock {
         }
     }
 
-    /// The map as it is now.
+    /// The current map.
     #[cold]
     pub(crate) fn map(&self) -> ClockMap {
         *self.map.lock().unwrap_or_else(PoisonError::into_inner)
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a test may do to a clock, each at a point of true time.
+    /// A change that a test can make to a clock, at a true time.
     #[derive(Clone, Copy, Debug)]
     enum Change {
         Jump(i64),
@@ -197,7 +198,7 @@ mod tests {
         });
     }
 
-    /// A clock that was changed at will, and a point of true time.
+    /// A clock after arbitrary changes, and a true time.
     fn any_clock() -> impl Strategy<Value = NodeClock> {
         prop::collection::vec((any_change(), any_time()), 0..8).prop_map(|changes| {
             let clock = NodeClock::default();
@@ -214,7 +215,7 @@ mod tests {
             let node_time = UnixMicros(node_time);
             match clock.when(node_time) {
                 Some(when) => {
-                    // Where the clock has run off the end of time, it shows no more than that.
+                    // A clock that has reached the end of time shows no later time.
                     prop_assert!(clock.at(when) >= node_time || when.0 == i64::MIN);
                     if when.0 > i64::MIN {
                         prop_assert!(clock.at(UnixMicros(when.0 - 1)) < node_time);
@@ -237,7 +238,7 @@ mod tests {
             prop_assert_eq!(clock.when(time), clock.map().when(time));
         }
 
-        /// Only a jump is seen at once.
+        /// Only a jump changes the reading at once.
         #[test]
         fn a_change_of_rate_does_not_move_the_clock(clock in any_clock(), change in any_change(), now in any_time()) {
             let before = clock.at(UnixMicros(now));
@@ -245,14 +246,14 @@ mod tests {
             let after = clock.at(UnixMicros(now));
             match change {
                 Change::Jump(by) if before.0.checked_add(by) == Some(after.0) => {}
-                // Past the end of time in either direction.
+                // The reading may be past the end of time in either direction.
                 Change::Jump(_) => {}
                 Change::Drift(_) | Change::Freeze | Change::Thaw => prop_assert_eq!(before, after),
             }
         }
 
-        /// Within the times that anybody uses, a point of true time comes back but for rounding: what
-        /// the clock does not tell apart, and no more.
+        /// Within the usual range of times, mapping a true time to the node's clock and back gives
+        /// the same time, except for what the resolution of the clock loses.
         #[test]
         fn it_is_its_own_inverse(ppm in -999_999..10_000_000, jump in -1_000_000_000_000_i64..1_000_000_000_000,
                 origin in 0..4_000_000_000_000_000_i64, passed in 0..1_000_000_000_000_i64) {

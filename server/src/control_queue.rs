@@ -1,5 +1,6 @@
-//! Requests for the wire control (`REDOUBLE.*`) between a connection and those who carry them out,
-//! once nobody has the node. They never reach the engine, the fault rules or the history.
+//! Queue of `REDOUBLE.*` requests. A connection appends its request while the node is locked, and a
+//! handler carries it out when the lock is free. Control requests never reach the engine, the fault
+//! rules or the history.
 
 use crate::client_connection::ClientConnection;
 use crate::resp::Request;
@@ -7,34 +8,35 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How the names of all control commands begin.
+/// Prefix of the names of all control commands.
 pub(crate) const PREFIX: &[u8] = b"REDOUBLE.";
 
-/// Whether a request is one for the control.
+/// True if the command is a control command.
 pub(crate) fn is_order(name: &[u8]) -> bool {
     name.get(..PREFIX.len())
         .is_some_and(|begin| begin.eq_ignore_ascii_case(PREFIX))
 }
 
-/// Whether a node takes orders.
+/// Which control requests a node accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ControlMode {
-    /// It knows of none.
+    /// None.
     #[default]
     Closed,
-    /// Beside its ordinary commands.
+    /// Control requests beside the ordinary commands.
     Open,
-    /// It serves a control port: orders, and what clients say when they connect.
+    /// The node serves a control port: only control requests and the commands that clients send on
+    /// connecting.
     Alone,
 }
 
-/// What a client may say at a control port besides orders.
+/// Commands that a client may send to a control port besides control requests.
 const GREETINGS: [&[u8]; 10] = [
     b"auth", b"client", b"command", b"echo", b"hello", b"info", b"ping", b"quit", b"reset",
     b"select",
 ];
 
-/// What a node does with a request.
+/// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlRoute {
     ForTheNode,
@@ -42,7 +44,7 @@ pub(crate) enum ControlRoute {
     Refused(&'static str),
 }
 
-/// The orders that a node has got, in the order of their arrival.
+/// The control requests of a node, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct ControlQueue {
     control_mode: ControlMode,
@@ -52,9 +54,9 @@ pub(crate) struct ControlQueue {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Connections whose parked request is an order.
+    /// Connections whose parked request is a control request.
     links: VecDeque<Arc<ClientConnection>>,
-    /// Somebody is at it.
+    /// True while a thread carries out requests.
     is_worked: bool,
 }
 
@@ -71,12 +73,13 @@ impl ControlQueue {
         self.control_mode != ControlMode::Closed
     }
 
-    /// Whether whoever is asked here is no part of what is controlled.
+    /// True if this node is a control port, and thus outside of the deployment under control.
     pub(crate) fn are_alone(&self) -> bool {
         self.control_mode == ControlMode::Alone
     }
 
-    /// What to do with a request of a client that may give orders if it is `authenticated`.
+    /// Decides where a request goes. Control requests are refused unless the client is
+    /// `authenticated`.
     #[cold]
     pub(crate) fn sort(&self, request: Request<'_>, authenticated: bool) -> ControlRoute {
         let name = request.name();
@@ -89,7 +92,9 @@ impl ControlQueue {
         }
         let is_greeting = |known: &&[u8]| name.eq_ignore_ascii_case(known);
         if self.are_alone() && !GREETINGS.iter().any(is_greeting) {
-            return ControlRoute::Refused("ERR this port is for REDOUBLE.* and holds no data");
+            return ControlRoute::Refused(
+                "ERR this is a control port: it holds no data and accepts only REDOUBLE.*",
+            );
         }
         ControlRoute::ForTheNode
     }
@@ -98,7 +103,7 @@ impl ControlQueue {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The parked request of this connection is an order.
+    /// Appends a connection whose parked request is a control request.
     pub(crate) fn push(&self, link: &Arc<ClientConnection>) {
         self.queue().links.push_back(link.clone());
         self.has_any.store(true, Ordering::Release);
@@ -109,8 +114,8 @@ impl ControlQueue {
         self.has_any.load(Ordering::Acquire)
     }
 
-    /// Carries out all orders, those that come meanwhile too. Returns at once when somebody is at it,
-    /// who may be the caller.
+    /// Carries out the queued requests, and those that arrive meanwhile. Returns at once if another
+    /// caller, or this one further up its stack, is already doing so.
     pub(crate) fn work(&self, mut carry_out: impl FnMut(&Arc<ClientConnection>)) {
         if std::mem::replace(&mut self.queue().is_worked, true) {
             return;

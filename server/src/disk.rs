@@ -1,43 +1,43 @@
-//! What a node finds on its disk when it comes back after a crash.
+//! The data that a node recovers when it restarts after a crash.
 
 use crate::engine::{Db, Image, Unit, UnixMicros};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The latest writes that can be lost; older ones are on the disk in every case.
+/// The most recent writes that can be lost. Older writes are always on the disk.
 pub(crate) const LOST_UNITS_MAX: usize = 10_000;
 
 /// `appendfsync everysec`, microseconds.
 const EVERY: i64 = 1_000_000;
 
-/// What survives a crash of a node.
+/// Which writes survive a crash of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Persistence {
-    /// Nothing: `appendonly no`, `save ""`. The default.
+    /// None: `appendonly no`, `save ""`. The default.
     #[default]
     None,
-    /// What was written before the latest full second: `appendfsync everysec`.
+    /// Writes before the latest full second: `appendfsync everysec`.
     EverySecond,
-    /// Everything: `appendfsync always`.
+    /// All: `appendfsync always`.
     Always,
 }
 
-/// What a crash destroys.
+/// Which data a crash destroys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loss {
-    /// What the server's [`Persistence`] does not keep.
+    /// The data that the server's [`Persistence`] does not keep.
     #[default]
     AsConfigured,
     /// All data.
     Everything,
     /// No data.
     Nothing,
-    /// The latest so many writes, 10,000 at most; a transaction or a script counts as one. The
-    /// server needs a [`Persistence`] to keep the others.
+    /// The latest writes, this many, 10,000 at most. A transaction or a script counts as one.
+    /// Requires a [`Persistence`] other than `None`.
     Last(usize),
 }
 
-/// A disk with the writes that are not on it for good.
+/// A disk, with the recent writes that a crash can still destroy.
 #[derive(Clone, Debug)]
 pub(crate) struct Disk {
     image: Image,
@@ -54,7 +54,7 @@ impl Disk {
         }
     }
 
-    /// As at the start.
+    /// Empties the disk, as at the start.
     pub(crate) fn clear(&mut self) {
         self.image.clear();
         self.pending.clear();
@@ -69,7 +69,7 @@ impl Disk {
         }
     }
 
-    /// A crash: what is found afterwards.
+    /// Handles a crash; returns the data that the node recovers.
     pub(crate) fn crash(&mut self, loss: Loss, now: UnixMicros) -> Vec<Db> {
         let synced = now.0.div_euclid(EVERY) * EVERY;
         let kept = match (loss, self.persistence) {

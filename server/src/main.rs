@@ -4,8 +4,8 @@ mod cli;
 
 use std::process::ExitCode;
 
-/// The C library's allocator gives memory back to the kernel and takes it again with every cycle of
-/// Lua's collector; Redis brings an allocator of its own for such reasons.
+/// Lua's garbage collector frees and allocates memory in every cycle. The allocator of the C
+/// library returns such memory to the kernel each time. Redis also brings an allocator of its own.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

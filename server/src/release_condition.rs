@@ -1,9 +1,9 @@
-//! What a message waits for on its way, before it goes on.
+//! The condition under which a delayed or held message goes on.
 
 use crate::engine::UnixMicros;
 use crate::fault::Ticket;
 
-/// A time (in true time) and gates; all of them have to be over.
+/// A true time and gates. The condition is met once the time has come and all gates are open.
 #[derive(Debug, Default)]
 pub(crate) struct ReleaseCondition {
     pub(crate) until: Option<UnixMicros>,
@@ -15,13 +15,13 @@ impl ReleaseCondition {
         self.until.is_none_or(|until| until <= now) && !self.is_at_gate()
     }
 
-    /// When it is over; `None` while a gate has to open first.
+    /// The true time at which the condition is met; `None` while a gate is closed.
     pub(crate) fn due(&self) -> Option<UnixMicros> {
         let due = self.until.unwrap_or(UnixMicros(i64::MIN));
         (!self.is_at_gate()).then_some(due)
     }
 
-    /// Whether a gate has to open first.
+    /// True while a gate is closed.
     pub(crate) fn is_at_gate(&self) -> bool {
         !self.gates.iter().all(Ticket::is_open)
     }

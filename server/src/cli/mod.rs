@@ -1,5 +1,6 @@
-//! The program: what it is asked for on the command line, and how it says what went wrong.
+//! The program: command line, exit codes and error messages.
 
+mod group;
 mod options;
 mod proxy;
 mod run;
@@ -12,7 +13,7 @@ use options::{Cli, Command};
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// A sentence for the user.
+/// An error message for the user.
 type Error = Box<dyn std::error::Error>;
 
 pub(crate) fn main() -> ExitCode {

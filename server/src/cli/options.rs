@@ -1,4 +1,4 @@
-//! The command line. Names are those of redis.conf where it has one for the same thing.
+//! The command line. Options have the names of their counterparts in redis.conf.
 
 use super::topology::Topology;
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
@@ -16,25 +16,27 @@ pub(super) struct Cli {
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Serves until SIGTERM, SIGINT or SHUTDOWN.
+    /// Starts a server, which runs until SIGTERM, SIGINT or SHUTDOWN.
     ///
-    /// Prints one line once it accepts connections: `ready`, and the URL of every socket, as in
-    /// `ready redis://127.0.0.1:40113`; with --topology a line for each node, with its name behind
-    /// `ready`. A line `control` and its URL follows with --control-port. Everything else goes to
-    /// standard error. No data is ever written to disk.
+    /// Prints one line once it accepts connections: `ready` and the URL of every socket, for
+    /// example `ready redis://127.0.0.1:40113`. With --topology there is one line per node, with
+    /// its name after `ready`. With --control-port a line `control` and its URL follows. Everything
+    /// else is written to standard error. The server never writes data to disk.
     #[command(after_long_help = SERVE_EXAMPLES)]
     Serve(Serve),
-    /// Runs a command beside a server of its own.
+    /// Runs a command with a server of its own.
     ///
-    /// Starts a server on a free port, tells the command where by REDIS_URL, REDIS_HOST and
-    /// REDIS_PORT, and stops the server when the command has ended. Standard input and output
-    /// are the command's; SIGINT and SIGTERM are passed on to it.
+    /// Starts a server on a free port, passes its address to the command in REDIS_URL, REDIS_HOST
+    /// and REDIS_PORT, and stops the server when the command has ended. The command inherits
+    /// standard input and output. SIGINT and SIGTERM are forwarded to it.
     #[command(after_long_help = RUN_EXAMPLES)]
     Run(Run),
-    /// Puts message faults in front of a server, a real Redis for instance.
+    /// Starts a proxy that injects message faults in front of another server, for example a real
+    /// Redis.
     ///
-    /// Prints `ready` and its URL once it accepts connections, then `control` and the URL of the port
-    /// where REDOUBLE.FAULT is taken. What the server holds is not touched. Ends on SIGTERM or SIGINT.
+    /// Prints `ready` and its URL once it accepts connections, then `control` and the URL of the
+    /// port that accepts REDOUBLE.FAULT. The data of the server is not touched. Ends on SIGTERM or
+    /// SIGINT.
     #[command(after_long_help = PROXY_EXAMPLES)]
     Proxy(Proxy),
 }
@@ -99,31 +101,32 @@ Exit codes:
   127  there is no such command
   2    wrong usage";
 
-/// Sockets that are not plain TCP.
+/// Sockets other than plain TCP.
 const OTHERS: &str = "other_socket";
-/// Where the certificate comes from.
+/// Options that give the certificate.
 const IDENTITY: &str = "tls_identity";
 
 #[derive(Parser)]
 pub(super) struct Serve {
     #[command(flatten)]
     pub(super) server: ServerOptions,
-    /// Several nodes: independent:N masters; replicated:M+R, M masters with R replicas in all; cluster:M+R,
-    /// the same as a cluster; sentinel:1+R+S, a master with R replicas and S sentinels that call it
-    /// mymaster. Each gets the port behind its predecessor's. --port-file has a line for each: its name and its port.
+    /// Starts several nodes: independent:N masters; replicated:M+R, M masters with R replicas in
+    /// total; cluster:M+R, the same as a cluster; sentinel:1+R+S, a master with R replicas and S
+    /// sentinels that watch it as mymaster. Each node gets the port after its predecessor's.
+    /// --port-file gets one line per node: its name and its port.
     #[arg(long, value_name = "KIND:COUNTS")]
     pub(super) topology: Option<Topology>,
 }
 
 #[derive(Parser)]
 pub(super) struct Proxy {
-    /// The server, as redis://HOST:PORT. Clients authenticate themselves.
+    /// The server behind the proxy, as redis://HOST:PORT. Clients authenticate themselves.
     #[arg(long, value_name = "URL", value_parser = upstream)]
     pub(super) upstream: String,
-    /// TCP port; 0 takes a free one.
+    /// TCP port; 0 chooses a free port.
     #[arg(long, default_value_t = 0)]
     pub(super) port: u16,
-    /// Port for REDOUBLE.FAULT and REDOUBLE.RESET; 0 takes a free one.
+    /// Port for REDOUBLE.FAULT and REDOUBLE.RESET; 0 chooses a free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(super) control_port: u16,
     /// Address to listen on.
@@ -132,10 +135,10 @@ pub(super) struct Proxy {
     /// File to write the port to once it is known.
     #[arg(long, value_name = "FILE")]
     pub(super) port_file: Option<PathBuf>,
-    /// Seed of faults with a probability.
+    /// Seed for faults with a probability.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
-    /// How much to log to standard error.
+    /// Log level of standard error.
     #[arg(long, value_enum, default_value_t = Log::Warn)]
     pub(super) log: Log,
 }
@@ -149,66 +152,67 @@ pub(super) struct Run {
     pub(super) command: Vec<OsString>,
 }
 
-/// What a server is to be.
+/// Settings of a server.
 #[derive(Args)]
 #[cfg_attr(unix, command(group = ArgGroup::new(OTHERS).multiple(true).args(["unix_socket", "tls_port"])))]
 #[cfg_attr(not(unix), command(group = ArgGroup::new(OTHERS).args(["tls_port"])))]
 pub(super) struct ServerOptions {
-    /// TCP port; 0 takes a free one.
+    /// TCP port; 0 chooses a free port.
     #[arg(long, default_value_t = 0)]
     pub(super) port: u16,
-    /// No plain TCP: only --unix-socket, --tls-port.
+    /// Opens no plain TCP socket: only --unix-socket and --tls-port.
     #[arg(long, conflicts_with = "port", requires = OTHERS)]
     pub(super) no_tcp: bool,
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     pub(super) bind: IpAddr,
-    /// Whether clients of other machines are refused while there is no password.
+    /// Refuses clients of other machines while no password is set.
     #[arg(long, value_enum, value_name = "YES_NO", default_value_t = YesNo::Yes)]
     pub(super) protected_mode: YesNo,
-    /// Password that clients have to give.
+    /// Password of the default user.
     #[arg(long, value_name = "PASSWORD")]
     pub(super) requirepass: Option<String>,
-    /// File to write the port to once it is known (that of TLS without TCP).
+    /// File to write the port to once it is known (the TLS port if there is no TCP).
     #[arg(long, value_name = "FILE")]
     pub(super) port_file: Option<PathBuf>,
-    /// Listens at a Unix socket too.
+    /// Also listens on a Unix socket at this path.
     #[cfg(unix)]
     #[arg(long, value_name = "PATH", alias = "unixsocket")]
     pub(super) unix_socket: Option<PathBuf>,
-    /// Permissions of the Unix socket, in octal, as in 700.
+    /// Permissions of the Unix socket, in octal, for example 700.
     #[cfg(unix)]
     #[arg(long, value_name = "MODE", alias = "unixsocketperm", requires = "unix_socket", value_parser = file_mode)]
     pub(super) unix_socket_perm: Option<u32>,
     /// Number of databases.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) databases: u16,
-    /// Connections at once; fewer when the limit of open files does not suffice.
+    /// Limit of connections; lower if the limit of open files does not suffice.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) maxclients: u32,
-    /// Where time comes from: the operating system, or nowhere (it stands still).
+    /// Source of time: the operating system, or manual (time stands still until a client moves it).
     #[arg(long, value_enum, default_value_t = ClockMode::System)]
     pub(super) clock: ClockMode,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
-    /// The version of Redis to be like.
+    /// Version of Redis to emulate.
     #[arg(long, value_enum, default_value_t = Compat::V7_0_15)]
     pub(super) compat: Compat,
-    /// Takes REDOUBLE.CLOCK, .FAULT, .NODE, .HISTORY and .RESET at the ordinary port.
+    /// Accepts REDOUBLE.CLOCK, .FAULT, .NODE, .HISTORY and .RESET on the ordinary port.
     #[arg(long)]
     pub(super) control: bool,
-    /// Takes them at a port of its own, and there alone; 0 takes a free one.
+    /// Accepts REDOUBLE.* on a port of its own, and only there; 0 chooses a free port.
     #[arg(long, value_name = "PORT", conflicts_with = "control")]
     pub(super) control_port: Option<u16>,
-    /// How many commands REDOUBLE.HISTORY shows [default: 10000 where that can be asked for, else 0].
+    /// Number of commands that REDOUBLE.HISTORY keeps [default: 10000 with --control or
+    /// --control-port, else 0].
     #[arg(long, value_name = "COMMANDS")]
     pub(super) history: Option<usize>,
-    /// What a node finds again after REDOUBLE.NODE CRASH: nothing, what was written before the latest
-    /// full second, or everything.
+    /// Data that a node recovers after REDOUBLE.NODE CRASH: none, all writes before the latest full
+    /// second, or all.
     #[arg(long, value_enum, default_value_t = Kept::None)]
     pub(super) persistence: Kept,
-    /// How much to log to standard error.
+    /// Log level of standard error.
     #[arg(long, value_enum, default_value_t = Log::Warn)]
     pub(super) log: Log,
     #[command(flatten, next_help_heading = "TLS (in builds with the feature `tls`)")]
@@ -217,19 +221,20 @@ pub(super) struct ServerOptions {
 
 #[derive(Args)]
 pub(super) struct TlsOptions {
-    /// Listens for TLS too; 0 takes a free port. Needs a certificate and its key, or --tls-write-ca.
+    /// Also listens for TLS; 0 chooses a free port. Needs a certificate and its key, or
+    /// --tls-write-ca.
     #[arg(long, value_name = "PORT")]
     pub(super) tls_port: Option<u16>,
-    /// The server's certificate and its chain, in PEM.
+    /// The server's certificate with its chain, in PEM.
     #[arg(long, value_name = "FILE", requires_all = ["tls_port", "tls_key_file"], group = IDENTITY)]
     pub(super) tls_cert_file: Option<PathBuf>,
     /// The key of the certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(super) tls_key_file: Option<PathBuf>,
-    /// Who vouches for clients, in PEM.
+    /// The certificate authority of clients, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_port")]
     pub(super) tls_ca_cert_file: Option<PathBuf>,
-    /// Whether clients have to show a certificate [default: yes with --tls-ca-cert-file, else no].
+    /// Requires certificates of clients [default: yes with --tls-ca-cert-file, else no].
     #[arg(
         long,
         value_enum,
@@ -237,8 +242,8 @@ pub(super) struct TlsOptions {
         requires = "tls_port"
     )]
     pub(super) tls_auth_clients: Option<AuthClients>,
-    /// Makes a throw-away certificate for localhost, 127.0.0.1 and ::1, and writes to this file what
-    /// clients are to trust.
+    /// Creates a temporary certificate for localhost, 127.0.0.1 and ::1, and writes its certificate
+    /// authority to this file, for clients to trust.
     #[arg(
         long,
         value_name = "FILE",
@@ -249,7 +254,7 @@ pub(super) struct TlsOptions {
 }
 
 impl Cli {
-    /// Reads the command line; ends the program when it is wrong.
+    /// Reads the command line. Exits with an error message if it is invalid.
     pub(super) fn read() -> Self {
         let read = Self::parse();
         let server = match &read.command {
@@ -269,7 +274,7 @@ impl Cli {
     }
 }
 
-/// `HOST:PORT` of a URL that has nothing else.
+/// The `HOST:PORT` of a URL that contains nothing else.
 fn upstream(url: &str) -> Result<String, String> {
     let Some(place) = url.strip_prefix("redis://") else {
         return Err(
@@ -279,8 +284,7 @@ fn upstream(url: &str) -> Result<String, String> {
     let place = place.trim_end_matches('/');
     if place.contains(['@', '/', '?']) {
         return Err(
-            "expected redis://HOST:PORT alone: clients authenticate and SELECT themselves"
-                .to_owned(),
+            "expected only redis://HOST:PORT: clients send AUTH and SELECT themselves".to_owned(),
         );
     }
     let has_port = place.rsplit_once(':').is_some_and(|(host, port)| {

@@ -1,4 +1,4 @@
-//! `redouble proxy`: message faults in front of a server.
+//! `redouble proxy`: a proxy that injects message faults in front of a server.
 
 use super::Error;
 use super::options::Proxy;
@@ -29,7 +29,7 @@ pub(super) fn proxy(options: &Proxy) -> Result<(), Error> {
     say([format!("ready {}", server.url())]
         .into_iter()
         .chain(control));
-    let asked = runtime.block_on(signals.next());
-    tracing::info!(?asked, "ending");
+    let signal = runtime.block_on(signals.next());
+    tracing::info!(?signal, "ending");
     Ok(())
 }

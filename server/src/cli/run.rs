@@ -1,7 +1,7 @@
-//! `redouble run`: a command beside a server of its own.
+//! `redouble run`: a command with a server of its own.
 
 use super::options::{Run, ServerOptions};
-use super::signals::{Signals, pass_on};
+use super::signals::{Signals, forward};
 use super::start::start;
 use redouble::Server;
 use std::ffi::OsStr;
@@ -10,17 +10,17 @@ use std::io;
 use std::process::ExitStatus;
 use tokio::process::Command;
 
-/// Ours, as those of `env` and `timeout`.
+/// Exit code for failures of this program, the same as that of `env` and `timeout`.
 const CANNOT_START: u8 = 125;
-/// As a shell's.
+/// Exit code of shells.
 const CANNOT_EXECUTE: u8 = 126;
-/// As a shell's.
+/// Exit code of shells.
 const NOT_FOUND: u8 = 127;
-/// A shell adds the number of the signal.
+/// Shells add the number of the signal to this exit code.
 #[cfg(unix)]
 const BY_SIGNAL: u8 = 128;
 
-/// Why there is no exit code of the command.
+/// Why the command did not run.
 pub(super) struct Failure {
     pub(super) code: u8,
     pub(super) text: String,
@@ -35,7 +35,7 @@ impl<E: ToString> From<E> for Failure {
     }
 }
 
-/// Runs the command; gives the code to exit with.
+/// Runs the command; returns the exit code of this program.
 pub(super) fn run(options: &Run) -> Result<u8, Failure> {
     let (program, args) = options
         .command
@@ -61,10 +61,10 @@ pub(super) fn run(options: &Run) -> Result<u8, Failure> {
             tokio::select! {
                 biased;
                 status = child.wait() => return status,
-                asked = signals.next() => if let Some(id) = child.id()
-                    && let Err(error) = pass_on(asked, id)
+                signal = signals.next() => if let Some(id) = child.id()
+                    && let Err(error) = forward(signal, id)
                 {
-                    tracing::warn!(?asked, %error, "cannot pass a signal on");
+                    tracing::warn!(?signal, %error, "cannot forward a signal");
                 },
             }
         }
@@ -92,13 +92,14 @@ fn code(status: ExitStatus) -> u8 {
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return u8::try_from(signal).map_or(u8::MAX, |signal| BY_SIGNAL.saturating_add(signal));
     }
-    // Codes of Windows have 32 bits; what does not fit is a failure all the same.
+    // Exit codes of Windows have 32 bits. A code that does not fit in 8 bits becomes a failure.
     status
         .code()
         .map_or(u8::MAX, |code| u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// What the command is told; `None` is removed, so that it finds nothing of another Redis.
+/// Environment variables of the command. A variable with `None` is removed, so that the command
+/// does not find another Redis.
 fn environment(server: &Server, options: &ServerOptions) -> [(&'static str, Option<String>); 7] {
     let password = options.requirepass.as_deref().filter(|it| !it.is_empty());
     let addr = server.listen().ok();
@@ -128,15 +129,15 @@ fn environment(server: &Server, options: &ServerOptions) -> [(&'static str, Opti
     ]
 }
 
-/// The host of a URL as programs take it by itself: without the brackets of IPv6.
+/// The host of a URL without the brackets of IPv6, as programs accept it separately.
 fn host(url: &str) -> Option<String> {
     let (_, place) = url.split_once("://")?;
     let (host, _port) = place.rsplit_once(':')?;
     Some(host.trim_matches(['[', ']']).to_owned())
 }
 
-/// The URL with the password in it. Clients do not agree where one stands in that of a Unix socket,
-/// so there it is left out.
+/// The URL with the password. The URL of a Unix socket stays without it, because clients do not
+/// agree on a form.
 fn with_password(url: &str, password: Option<&str>) -> String {
     let (Some((scheme, place)), Some(password)) = (url.split_once("://"), password) else {
         return url.to_owned();

@@ -1,6 +1,7 @@
-//! `redouble serve`: a server until somebody ends it.
+//! `redouble serve`: a server that runs until it is stopped.
 
 use super::Error;
+use super::group::Group;
 use super::options::Serve;
 use super::signals::Signals;
 use super::start::start;
@@ -15,7 +16,7 @@ pub(super) fn serve(options: &Serve) -> Result<(), Error> {
     let _inside = runtime.enter();
     let mut signals = Signals::take()?;
     if let Some(topology) = options.topology {
-        let group = topology.start(&options.server, &runtime)?;
+        let group = Group::start(topology, &options.server, &runtime)?;
         say(group.lines());
         runtime.block_on(until(&mut signals, || group.has_ended()));
         return Ok(());
@@ -30,7 +31,7 @@ pub(super) fn serve(options: &Serve) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints lines. Nobody need read them: a closed pipe is no reason to end.
+/// Prints lines to standard output. A closed pipe is ignored.
 pub(super) fn say(lines: impl IntoIterator<Item = String>) {
     let mut stdout = std::io::stdout();
     let lines: String = lines.into_iter().map(|line| line + "\n").collect();
@@ -39,7 +40,7 @@ pub(super) fn say(lines: impl IntoIterator<Item = String>) {
         .and_then(|()| stdout.flush());
 }
 
-/// Waits for a signal, or for SHUTDOWN.
+/// Waits for a signal, or until all servers were shut down.
 async fn until(signals: &mut Signals, has_ended: impl Fn() -> bool) {
     let ended = async {
         while !has_ended() {
@@ -49,11 +50,11 @@ async fn until(signals: &mut Signals, has_ended: impl Fn() -> bool) {
     tokio::select! {
         biased;
         () = ended => {}
-        asked = signals.next() => tracing::info!(?asked, "ending"),
+        signal = signals.next() => tracing::info!(?signal, "ending"),
     }
 }
 
-/// Where the server is, TCP first.
+/// The URLs of the server's sockets, TCP first.
 fn urls(server: &Server, options: &Serve) -> Vec<String> {
     let mut urls = Vec::new();
     if !options.server.no_tcp {

@@ -1,11 +1,11 @@
-//! The signals that are meant to end the program. They are taken before anybody can know that it
-//! runs, so none is lost, and none leaves files behind.
+//! The signals that end the program. Handlers are installed before the program announces its
+//! address, so no signal is lost, and the program always removes its files.
 
 use std::io;
 
-/// What somebody outside wants.
+/// A request of the user or the system to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum EndSignal {
     /// SIGINT, or ctrl-C.
     Interrupt,
     /// SIGTERM.
@@ -21,7 +21,7 @@ pub(super) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Takes the signals from now on; inside a runtime.
+    /// Installs the signal handlers. Must be called inside a runtime.
     pub(super) fn take() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
@@ -30,12 +30,12 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
-    pub(super) async fn next(&mut self) -> Asked {
+    /// Waits for the next signal.
+    pub(super) async fn next(&mut self) -> EndSignal {
         tokio::select! {
             biased;
-            _ = self.terminate.recv() => Asked::Terminate,
-            _ = self.interrupt.recv() => Asked::Interrupt,
+            _ = self.terminate.recv() => EndSignal::Terminate,
+            _ = self.interrupt.recv() => EndSignal::Interrupt,
         }
     }
 }
@@ -45,27 +45,28 @@ pub(super) struct Signals(tokio::signal::windows::CtrlC);
 
 #[cfg(windows)]
 impl Signals {
-    /// Takes the signals from now on; inside a runtime.
+    /// Installs the signal handlers. Must be called inside a runtime.
     pub(super) fn take() -> io::Result<Self> {
         tokio::signal::windows::ctrl_c().map(Self)
     }
 
-    /// Waits for the next one.
-    pub(super) async fn next(&mut self) -> Asked {
+    /// Waits for the next signal.
+    pub(super) async fn next(&mut self) -> EndSignal {
         let _ = self.0.recv().await;
-        Asked::Interrupt
+        EndSignal::Interrupt
     }
 }
 
-/// Passes a signal on to a child of ours that has not been waited for yet.
+/// Forwards a signal to a child process that was not waited for yet.
 #[cfg(unix)]
-pub(super) fn pass_on(asked: Asked, child_id: u32) -> io::Result<()> {
+pub(super) fn forward(signal: EndSignal, child_id: u32) -> io::Result<()> {
     use rustix::process::{Pid, Signal, getpgrp, kill_process};
-    let signal = match asked {
-        // Ctrl-C goes to all of a terminal's foreground: the child has had it.
-        Asked::Interrupt if is_foreground(getpgrp()) => return Ok(()),
-        Asked::Interrupt => Signal::INT,
-        Asked::Terminate => Signal::TERM,
+    let signal = match signal {
+        // The terminal sends ctrl-C to the whole foreground process group: the child has already
+        // received it.
+        EndSignal::Interrupt if is_foreground(getpgrp()) => return Ok(()),
+        EndSignal::Interrupt => Signal::INT,
+        EndSignal::Terminate => Signal::TERM,
     };
     if let Some(child) = i32::try_from(child_id).ok().and_then(Pid::from_raw) {
         kill_process(child, signal)?;
@@ -79,8 +80,8 @@ fn is_foreground(group: rustix::process::Pid) -> bool {
         .is_ok_and(|terminal| rustix::termios::tcgetpgrp(terminal) == Ok(group))
 }
 
-/// The console has told the child already.
+/// The console has already sent the event to the child.
 #[cfg(windows)]
-pub(super) fn pass_on(_: Asked, _: u32) -> io::Result<()> {
+pub(super) fn forward(_: EndSignal, _: u32) -> io::Result<()> {
     Ok(())
 }

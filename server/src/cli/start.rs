@@ -1,4 +1,4 @@
-//! From the command line to a server that runs, with the files that tell where it is.
+//! Starts a server with the options of the command line, and writes the files with its address.
 
 use super::Error;
 use super::options::{ClockMode, Compat, Kept, Log, ServerOptions, TlsOptions, YesNo};
@@ -7,10 +7,10 @@ use redouble::{Clock, Persistence, Server, ServerBuilder, blocking};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A server, and the files that tell of it; all go when this is dropped.
+/// A server and the files that announce it. Dropping this ends the server and removes the files.
 pub(super) struct Started {
-    // First, so that the files outlive the server: whoever still sees one may be refused, but never
-    // meets another program at the port.
+    // The first field is dropped first: the files outlive the server. A client that reads such a
+    // file may be refused, but never connects to another program on the same port.
     server: blocking::Server,
     _files: Vec<Announcement>,
 }
@@ -21,12 +21,12 @@ impl Started {
     }
 }
 
-/// A file that tells where the server is, or whom to trust.
+/// A file with the address of the server, or with the certificate authority to trust.
 pub(super) struct Announcement(PathBuf);
 
 impl Announcement {
     pub(super) fn write(file: &Path, text: &str) -> Result<Self, Error> {
-        // Whoever waits for the file must never see it half written.
+        // A program that waits for the file must never read half of it.
         let mut part = file.as_os_str().to_owned();
         part.push(".part");
         std::fs::write(&part, text)
@@ -42,7 +42,7 @@ impl Drop for Announcement {
     }
 }
 
-/// What one server and several have in common.
+/// The settings that apply to a single server and to each node of a topology.
 pub(super) fn builder(options: &ServerOptions) -> Result<ServerBuilder, Error> {
     let Compat::V7_0_15 = options.compat;
     let clock = match options.clock {
@@ -110,10 +110,7 @@ pub(super) fn start(options: &ServerOptions) -> Result<Started, Error> {
 
 #[cfg(not(feature = "tls"))]
 fn with_tls(_: ServerBuilder, _: &TlsOptions) -> Result<ServerBuilder, Error> {
-    Err(
-        "built without TLS; its feature is called `tls`: cargo install redouble --features cli,tls"
-            .into(),
-    )
+    Err("built without TLS: use cargo install redouble --features cli,tls".into())
 }
 
 #[cfg(feature = "tls")]
@@ -126,7 +123,7 @@ fn with_tls(builder: ServerBuilder, options: &TlsOptions) -> Result<ServerBuilde
     let mut builder = builder.tls_port(options.tls_port.unwrap_or(0));
     builder = match (&options.tls_cert_file, &options.tls_key_file) {
         (Some(certificate), Some(key)) => builder.tls_with(read(certificate)?, read(key)?),
-        // The command line demands one or the other.
+        // The command line requires one of the two.
         _ => builder.tls(),
     };
     if let Some(file) = &options.tls_ca_cert_file {
@@ -158,7 +155,7 @@ pub(super) fn log_to_stderr(log: Log) {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a manual clock begins at the present"
+    reason = "a manual clock starts at the current time"
 )]
 fn wall_clock() -> UnixMillis {
     let since = SystemTime::now()

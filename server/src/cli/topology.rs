@@ -1,31 +1,25 @@
-//! `redouble serve --topology`: several nodes at once.
+//! The topologies of `redouble serve --topology`, and how they are written.
 
-use super::Error;
-use super::options::ServerOptions;
-use super::start::{Announcement, builder, log_to_stderr};
-use redouble::Deployment;
-use std::fmt::Write as _;
 use std::str::FromStr;
-use tokio::runtime::Runtime;
 
-/// Nodes at once; each has two threads and a port.
+/// Limit of nodes; each has two threads and a port.
 const NODES_MAX: usize = 1_000;
 
-/// Which nodes there are to be.
+/// The nodes of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
-    /// Masters that know nothing of each other.
+    /// Independent masters.
     Independent(usize),
-    /// Masters, each with so many replicas.
+    /// Masters with this number of replicas each.
     Replicated { masters: usize, replicas: usize },
-    /// The same, sharing the slots of a cluster.
+    /// The same, as a cluster.
     Cluster { masters: usize, replicas: usize },
     /// A master with replicas, and sentinels that watch it.
     Sentinel { replicas: usize, sentinels: usize },
 }
 
-/// How a topology is written, and what is wrong with another one.
-const KINDS: &str = "independent:N, replicated:M+R, cluster:M+R and sentinel:1+R+S";
+/// The valid forms, for error messages.
+const KINDS: &str = "independent:N, replicated:M+R, cluster:M+R, sentinel:1+R+S";
 
 impl FromStr for Topology {
     type Err = String;
@@ -63,7 +57,11 @@ impl FromStr for Topology {
             ("sentinel", _) => {
                 return Err("expected sentinel:1+REPLICAS+SENTINELS, as sentinel:1+2+3".into());
             }
-            _ => return Err(format!("there is no topology '{kind}', only {KINDS}")),
+            _ => {
+                return Err(format!(
+                    "unknown topology '{kind}', expected one of {KINDS}"
+                ));
+            }
         };
         let nodes = match topology {
             Self::Independent(nodes) => nodes,
@@ -76,76 +74,11 @@ impl FromStr for Topology {
             } => 1 + replicas + sentinels,
         };
         if nodes > NODES_MAX {
-            return Err(format!("{nodes} nodes are too many, {NODES_MAX} at most"));
+            return Err(format!(
+                "{nodes} nodes are too many: {NODES_MAX} are the maximum"
+            ));
         }
         Ok(topology)
-    }
-}
-
-/// Nodes that run, and the file that tells of them.
-pub(super) struct Group {
-    deployment: Deployment,
-    _file: Option<Announcement>,
-}
-
-impl Topology {
-    pub(super) fn start(self, options: &ServerOptions, runtime: &Runtime) -> Result<Group, Error> {
-        log_to_stderr(options.log);
-        let is_plain = !options.no_tcp && options.tls.tls_port.is_none();
-        #[cfg(unix)]
-        let is_plain = is_plain && options.unix_socket.is_none();
-        if !is_plain {
-            return Err(
-                "--topology has plain TCP alone: no --no-tcp, --unix-socket, --tls-port".into(),
-            );
-        }
-        let builder = Deployment::builder()
-            .servers(builder(options)?)
-            .first_port(options.port);
-        let deployment = runtime.block_on(async {
-            match self {
-                Self::Independent(count) => builder.independent(count).await,
-                Self::Replicated { masters, replicas } => {
-                    builder.replicated(masters, replicas).await
-                }
-                Self::Cluster { masters, replicas } => builder.cluster(masters, replicas).await,
-                Self::Sentinel {
-                    replicas,
-                    sentinels,
-                } => builder.sentinel(replicas, sentinels).await,
-            }
-        })?;
-        for server in deployment.nodes() {
-            server.listen()?;
-        }
-        let file = options.port_file.as_ref().map(|file| {
-            let mut text = String::new();
-            for (name, server) in deployment.names().zip(deployment.nodes()) {
-                let _infallible = writeln!(text, "{name} {}", server.addr().port());
-            }
-            Announcement::write(file, &text)
-        });
-        Ok(Group {
-            _file: file.transpose()?,
-            deployment,
-        })
-    }
-}
-
-impl Group {
-    /// What is printed once all nodes accept connections.
-    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        let nodes = self.deployment.names().zip(self.deployment.nodes());
-        let control = self.deployment.control_url();
-        nodes
-            .map(|(name, server)| format!("ready {name} {}", server.url()))
-            .chain(control.map(|url| format!("control {url}")))
-    }
-
-    /// Whether all nodes were shut down.
-    pub(super) fn has_ended(&self) -> bool {
-        let mut nodes = self.deployment.nodes();
-        nodes.all(|server| server.is_shut_down())
     }
 }
 
@@ -154,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_topology_is_told_by_its_kind_and_counts() {
+    fn a_topology_is_written_as_its_kind_and_counts() {
         let read = |text: &str| text.parse::<Topology>();
         assert_eq!(read("independent:5"), Ok(Topology::Independent(5)));
         let (masters, replicas) = (1, 2);
@@ -172,8 +105,8 @@ mod tests {
         };
         assert_eq!(read("sentinel:1+2+3"), Ok(watched));
         for (wrong, why) in [
-            ("ring:3", "there is no topology 'ring'"),
-            ("", "there is no topology ''"),
+            ("ring:3", "unknown topology 'ring'"),
+            ("", "unknown topology ''"),
             ("independent", "expected independent:N"),
             ("independent:0", "expected independent:N"),
             ("independent:1+1", "expected independent:N"),

@@ -1,7 +1,7 @@
-//! REDOUBLE.CLOCK.
+//! The command REDOUBLE.CLOCK.
 
-use super::words::ControlArgs;
-use super::{Answer, Caller, Control, Family, error};
+use super::args::ControlArgs;
+use super::{Caller, Control, ControlCommand, ControlResult, error};
 use crate::clock_control::ClockControl;
 use crate::engine::{UnixMicros, UnixMillis};
 use crate::node_handle::{Clock, NodeHandle};
@@ -9,101 +9,104 @@ use crate::resp::{ErrorReply, Reply};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const FAMILY: Family = Family {
+pub(super) const COMMAND: ControlCommand = ControlCommand {
     name: "CLOCK",
-    suits_proxies: false,
+    works_on_proxies: false,
     run,
     help: &[
         (
             "NOW",
-            "What the node's clock shows, in milliseconds since 1970.",
+            "Time on the node's clock, in milliseconds since 1970.",
         ),
         (
             "STATE",
-            "The same with where it comes from, how far it is off, and at what rate it runs.",
+            "The time in microseconds, the source of the clock, its offset from true time, its drift, and whether it is frozen.",
         ),
         (
             "ADVANCE <ms>",
-            "Moves a manual clock forward, that of all nodes, through every deadline on the way.",
+            "Moves the manual clock of all nodes forward, and handles every deadline on the way.",
         ),
         (
             "SET <ms>",
-            "Sets a manual clock, also back; what is overdue happens at once.",
+            "Sets a manual clock, forward or back. Deadlines that have passed are handled at once.",
         ),
         (
             "JUMP <ms>",
-            "Moves the clock of this node alone, back if negative. Works on every clock.",
+            "Moves the clock of this node only; back if negative. Works on every clock.",
         ),
         (
             "DRIFT <ppm>",
-            "Lets the clock of this node gain so many microseconds in each second, or lose them.",
+            "Lets the clock of this node gain microseconds per second; it loses them if negative.",
         ),
         (
             "FREEZE | THAW",
-            "Lets the clock of this node stand still, or go on.",
+            "Stops the clock of this node, or lets it run again.",
         ),
-        ("ON <node> <subcommand>", "The same for another node."),
-        ("HELP", "This."),
+        (
+            "ON <node> <subcommand>",
+            "Runs the subcommand on another node.",
+        ),
+        ("HELP", "Prints this."),
     ],
 };
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
-    if words.has("ADVANCE") {
-        // All nodes share it.
+fn run(control: &Control, caller: Caller<'_>, args: &mut ControlArgs<'_>) -> ControlResult {
+    if args.has("ADVANCE") {
+        // All nodes share the manual clock.
         let handle = control.handles().into_iter().next();
         return advance(
             &handle.ok_or_else(|| error("all nodes were shut down"))?,
-            words,
+            args,
         );
     }
-    let handle = control.meant(caller, words)?;
+    let handle = control.target(caller, args)?;
     let clock = ClockControl::of(&handle);
-    if words.has("NOW") {
-        words.end()?;
-    } else if words.has("STATE") {
-        words.end()?;
+    if args.has("NOW") {
+        args.end()?;
+    } else if args.has("STATE") {
+        args.end()?;
         return Ok(state(&handle));
-    } else if words.has("ADVANCE") {
-        return advance(&handle, words);
-    } else if words.has("SET") {
-        let to = words.signed_millis()?;
-        words.end()?;
+    } else if args.has("ADVANCE") {
+        return advance(&handle, args);
+    } else if args.has("SET") {
+        let to = args.signed_millis()?;
+        args.end()?;
         manual(&handle)?;
         clock.set(UnixMillis(to).micros());
-    } else if words.has("JUMP") {
-        let by = words.signed_millis()?;
-        words.end()?;
+    } else if args.has("JUMP") {
+        let by = args.signed_millis()?;
+        args.end()?;
         let distance = Duration::from_millis(by.unsigned_abs());
         if by < 0 {
             clock.jump_back(distance);
         } else {
             clock.jump(distance);
         }
-    } else if words.has("DRIFT") {
-        let ppm = words.number("microseconds per second")?;
-        words.end()?;
+    } else if args.has("DRIFT") {
+        let ppm = args.number("microseconds per second")?;
+        args.end()?;
         clock.drift(ppm);
-    } else if words.has("FREEZE") {
-        words.end()?;
+    } else if args.has("FREEZE") {
+        args.end()?;
         clock.freeze();
-    } else if words.has("THAW") {
-        words.end()?;
+    } else if args.has("THAW") {
+        args.end()?;
         clock.thaw();
     } else {
-        return Err(words.unknown());
+        return Err(args.unknown());
     }
     Ok(shown(&handle))
 }
 
-fn advance(handle: &Arc<NodeHandle>, words: &mut ControlArgs<'_>) -> Answer {
-    let by = words.millis()?;
-    words.end()?;
+fn advance(handle: &Arc<NodeHandle>, args: &mut ControlArgs<'_>) -> ControlResult {
+    let by = args.millis()?;
+    args.end()?;
     manual(handle)?;
     ClockControl::of(handle).advance(by);
     Ok(shown(handle))
 }
 
-/// What the clock shows.
+/// The time on the node's clock.
 fn shown(handle: &NodeHandle) -> Reply {
     let UnixMicros(now) = ClockControl::of(handle).now();
     Reply::Int(now.div_euclid(1_000))
@@ -132,7 +135,7 @@ fn manual(handle: &NodeHandle) -> Result<(), ErrorReply> {
         Ok(())
     } else {
         Err(error(
-            "only a manual clock can be moved: start the server with --clock manual, or JUMP",
+            "only a manual clock can be set or advanced: start the server with --clock manual, or use JUMP",
         ))
     }
 }

@@ -1,87 +1,87 @@
-//! REDOUBLE.FAULT.
+//! The command REDOUBLE.FAULT.
 
-use super::words::ControlArgs;
-use super::{Answer, Caller, Control, Family, error};
+use super::args::ControlArgs;
+use super::{Caller, Control, ControlCommand, ControlResult, error};
 use crate::fault::{MessageRule, parse};
 use crate::resp::{OwnedRequest, Reply};
 
-pub(super) const FAMILY: Family = Family {
+pub(super) const COMMAND: ControlCommand = ControlCommand {
     name: "FAULT",
-    suits_proxies: true,
+    works_on_proxies: true,
     run,
     help: &[
         (
             "ADD <name> [<word> ...]",
-            "Installs a fault; its id. As in ADD drop_reply COMMAND SET KEY coupon:* NTH 1.",
+            "Installs a fault and returns its id. Example: ADD drop_reply COMMAND SET KEY coupon:* NTH 1.",
         ),
         (
             "DEL <id> [<id> ...]",
-            "Removes faults; how many there were.",
+            "Removes faults; returns the number removed.",
         ),
-        ("CLEAR", "Removes all faults; how many there were."),
-        ("FIRED <id>", "How many messages a fault has hit."),
+        ("CLEAR", "Removes all faults; returns the number removed."),
+        ("FIRED <id>", "Number of messages that the fault has hit."),
         (
             "LIST",
-            "The faults of the node: the id of each, how often it has fired, and its words.",
+            "The faults of the node, each with its id, the number of messages hit, and its words.",
         ),
         (
             "ON <node> <subcommand>",
-            "The same for another node. Ids count on each node.",
+            "Runs the subcommand on another node. Each node has ids of its own.",
         ),
-        ("HELP <name>", "The words that a fault takes."),
+        ("HELP <name>", "The arguments and conditions of a fault."),
         (
             "HELP",
-            "This. Faults: delay, hold, drop_request, drop_reply, cut, disconnect, error_reply, half_open, stall, partition.",
+            "Prints this. Faults: delay, hold, drop_request, drop_reply, cut, disconnect, error_reply, half_open, stall, partition.",
         ),
     ],
 };
 
-/// Rules that a node may have from over the wire.
+/// Limit of faults that are installed over the wire, per node.
 const RULES_MAX: usize = 10_000;
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
-    let owner = control.ruled(caller, words)?;
+fn run(control: &Control, caller: Caller<'_>, args: &mut ControlArgs<'_>) -> ControlResult {
+    let owner = control.rules_owner(caller, args)?;
     let plan = owner.plan();
     let fired = |id: u64| {
         let all = plan.list(|of, fired, _| (of, fired));
         all.into_iter().find(|(of, _)| *of == id)
     };
-    if words.has("ADD") {
-        let name = words.text("the name of a fault")?;
-        let rule = parse(name, words.all()).map_err(|wrong| {
+    if args.has("ADD") {
+        let name = args.text("the name of a fault")?;
+        let rule = parse(name, args.all()).map_err(|wrong| {
             error(format!(
                 "{wrong}; see REDOUBLE.FAULT HELP, and REDOUBLE.NODE HELP for faults of a node"
             ))
         })?;
         if plan.list(|_, _, _| ()).len() >= RULES_MAX {
-            return Err(error(format!("there are {RULES_MAX} faults already")));
+            return Err(error(format!("{RULES_MAX} faults are the maximum")));
         }
         let (id, _) = plan.install(rule);
         return Ok(int(id));
     }
-    if words.has("DEL") {
-        let mut ids: Vec<u64> = vec![words.number("an id")?];
-        while !words.is_empty() {
-            ids.push(words.number("an id")?);
+    if args.has("DEL") {
+        let mut ids: Vec<u64> = vec![args.number("an id")?];
+        while !args.is_empty() {
+            ids.push(args.number("an id")?);
         }
         let gone = ids.into_iter().filter(|id| plan.remove(*id)).count();
         return Ok(int(gone as u64));
     }
-    if words.has("CLEAR") {
-        words.end()?;
+    if args.has("CLEAR") {
+        args.end()?;
         return Ok(int(plan.clear() as u64));
     }
-    if words.has("FIRED") {
-        let id: u64 = words.number("an id")?;
-        words.end()?;
+    if args.has("FIRED") {
+        let id: u64 = args.number("an id")?;
+        args.end()?;
         let found = fired(id).ok_or_else(|| error(format!("there is no fault {id}")))?;
         return Ok(int(found.1));
     }
-    if words.has("LIST") {
-        words.end()?;
+    if args.has("LIST") {
+        args.end()?;
         return Ok(Reply::Array(plan.list(describe)));
     }
-    Err(words.unknown())
+    Err(args.unknown())
 }
 
 fn int(n: u64) -> Reply {
@@ -89,13 +89,13 @@ fn int(n: u64) -> Reply {
 }
 
 fn describe(id: u64, fired: u64, rule: &dyn MessageRule) -> Reply {
-    let words = match rule.words() {
+    let args = match rule.words() {
         Some(words) => OwnedRequest::new(words.iter().map(Vec::as_slice)).to_string(),
         None => format!("{rule:?}"),
     };
     Reply::Map(vec![
         (Reply::bulk("id"), int(id)),
         (Reply::bulk("fired"), int(fired)),
-        (Reply::bulk("fault"), Reply::bulk(words)),
+        (Reply::bulk("fault"), Reply::bulk(args)),
     ])
 }

@@ -1,7 +1,7 @@
-//! HELP.
+//! The subcommand HELP of every control command.
 
-use super::words::ControlArgs;
-use super::{Answer, Family, error};
+use super::args::ControlArgs;
+use super::{ControlCommand, ControlResult, error};
 use crate::fault::FAULTS;
 use crate::resp::Reply;
 
@@ -10,19 +10,19 @@ fn lines(lines: impl IntoIterator<Item = String>) -> Reply {
     Reply::Array(lines.collect())
 }
 
-/// A line for each subcommand, indented ones that explain it.
-pub(super) fn of(family: &Family, words: &mut ControlArgs<'_>) -> Answer {
-    if let Some(name) = words.next() {
+/// One line per subcommand, followed by an indented line that explains it.
+pub(super) fn of(command: &ControlCommand, args: &mut ControlArgs<'_>) -> ControlResult {
+    if let Some(name) = args.next() {
         return fault(name);
     }
-    let head = format!("REDOUBLE.{} <subcommand> [<arg> ...]:", family.name);
-    let rows = family.help.iter();
+    let head = format!("REDOUBLE.{} <subcommand> [<arg> ...]:", command.name);
+    let rows = command.help.iter();
     let rows = rows.flat_map(|(form, does)| [(*form).to_owned(), format!("    {does}")]);
     Ok(lines(std::iter::once(head).chain(rows)))
 }
 
-/// The words of one fault.
-fn fault(name: &[u8]) -> Answer {
+/// The arguments and conditions of one fault.
+fn fault(name: &[u8]) -> ControlResult {
     let mut faults = FAULTS.iter();
     let found = faults.find(|fault| name.eq_ignore_ascii_case(fault.name.as_bytes()));
     let found = found.ok_or_else(|| {

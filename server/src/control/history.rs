@@ -1,31 +1,31 @@
-//! REDOUBLE.HISTORY.
+//! The command REDOUBLE.HISTORY.
 
-use super::words::ControlArgs;
-use super::{Answer, Caller, Control, Family};
+use super::args::ControlArgs;
+use super::{Caller, Control, ControlCommand, ControlResult};
 use crate::history::Entry;
 use crate::resp::{Protocol, Reply, encode};
 
-pub(super) const FAMILY: Family = Family {
+pub(super) const COMMAND: ControlCommand = ControlCommand {
     name: "HISTORY",
-    suits_proxies: false,
+    works_on_proxies: false,
     run,
     help: &[
         (
             "[ON <node>] [<n>]",
-            "The latest n commands, or all that are kept, oldest first: time in microseconds, client, command, and the reply as RESP2 writes it (nil while it waits).",
+            "The latest n commands, or all that are kept, oldest first: time in microseconds, client, command, and the reply in RESP2 (nil while the client is blocked).",
         ),
-        ("HELP", "This."),
+        ("HELP", "Prints this."),
     ],
 };
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
-    let handle = control.meant(caller, words)?;
-    let wanted = if words.is_empty() {
+fn run(control: &Control, caller: Caller<'_>, args: &mut ControlArgs<'_>) -> ControlResult {
+    let handle = control.target(caller, args)?;
+    let wanted = if args.is_empty() {
         usize::MAX
     } else {
-        words.number("a number of commands")?
+        args.number("a number of commands")?
     };
-    words.end()?;
+    args.end()?;
     let history = handle.shared.history();
     let entries = history.entries();
     let skipped = entries.len().saturating_sub(wanted);

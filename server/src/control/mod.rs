@@ -1,17 +1,18 @@
-//! Wire control: `REDOUBLE.*`, what Rust tests do by methods, for clients of any language.
+//! Wire control: the `REDOUBLE.*` commands, which give clients of any language what Rust tests do
+//! with methods.
 //!
-//! Orders are taken before the engine sees them (`order.rs`) and carried out here when nobody has a
-//! node, so that they may speak to other nodes and move time. They pass no fault rule, are in no
-//! history and count in no statistics; inside MULTI they are not queued, and a node that is paused
-//! takes them.
+//! A control request leaves the connection before the engine sees it (`control_queue.rs`) and is
+//! carried out here while no node is locked, so that it can change other nodes and move time. It is
+//! not subject to fault rules, and appears in no history and no statistics. Inside MULTI it is not
+//! queued. A paused node accepts it.
 
+mod args;
 mod clock;
 mod fault;
 mod help;
 mod history;
 mod node;
 mod reset;
-mod words;
 
 use crate::client_connection::ClientConnection;
 use crate::control_queue::PREFIX;
@@ -20,27 +21,27 @@ use crate::fault::Ruled;
 use crate::node_handle::{ControlHandler, NodeHandle};
 use crate::resp::{ErrorReply, Reply};
 use crate::topology::Network;
+use args::ControlArgs;
 use std::sync::{Arc, Weak};
-use words::ControlArgs;
 
-/// What an order comes to.
-type Answer = Result<Reply, ErrorReply>;
+/// Result of a control request.
+type ControlResult = Result<Reply, ErrorReply>;
 
 fn error(text: impl Into<String>) -> ErrorReply {
     ErrorReply::from_bytes(format!("ERR {}", text.into()).into_bytes())
 }
 
-/// A server that stands alone is called this.
-pub(crate) const ALONE: &str = "node-1";
+/// Name of a server that is no part of a deployment.
+pub(crate) const STANDALONE: &str = "node-1";
 
 /// The servers that are controlled together.
 pub(crate) struct Control {
-    /// In the order in which they were made.
+    /// In the order in which they were created.
     nodes: Vec<Node>,
     network: Option<Network>,
-    /// Who followed whom at the start: the replica, then its master.
+    /// Replication at the start: each replica with its master.
     masters: Vec<(usize, usize)>,
-    /// What is controlled is a proxy: it has rules and nothing else.
+    /// The proxy under control, which has rules and nothing else. `None` for servers.
     proxy: Option<Weak<dyn Ruled>>,
 }
 
@@ -57,53 +58,53 @@ struct Node {
     handle: Weak<NodeHandle>,
 }
 
-/// Who has given an order.
+/// The connection that sent a request, and the node that it is connected to.
 #[derive(Clone, Copy)]
 struct Caller<'a> {
     handle: &'a NodeHandle,
-    link: &'a ClientConnection,
+    conn: &'a ClientConnection,
 }
 
-/// A family of orders.
-struct Family {
-    /// Behind the prefix.
+/// A control command with subcommands.
+struct ControlCommand {
+    /// Name without the prefix.
     name: &'static str,
-    suits_proxies: bool,
-    run: fn(&Control, Caller<'_>, &mut ControlArgs<'_>) -> Answer,
-    /// Its subcommands with their arguments, and what each does.
+    works_on_proxies: bool,
+    run: fn(&Control, Caller<'_>, &mut ControlArgs<'_>) -> ControlResult,
+    /// The subcommands with their arguments, and what each does.
     help: &'static [(&'static str, &'static str)],
 }
 
-const FAMILIES: &[Family] = &[
-    clock::FAMILY,
-    fault::FAMILY,
-    node::FAMILY,
-    history::FAMILY,
-    reset::FAMILY,
+const COMMANDS: &[ControlCommand] = &[
+    clock::COMMAND,
+    fault::COMMAND,
+    node::COMMAND,
+    history::COMMAND,
+    reset::COMMAND,
 ];
 
 impl ControlHandler for Control {
-    fn answer(&self, handle: &NodeHandle, link: &Arc<ClientConnection>) {
-        let (Some(conn), Some(request)) = (link.conn.get(), link.input().parked.clone()) else {
+    fn answer(&self, handle: &NodeHandle, conn: &Arc<ClientConnection>) {
+        let (Some(conn_id), Some(request)) = (conn.conn.get(), conn.input().parked.clone()) else {
             return;
         };
-        let protocol = handle.shared.node().engine.protocol(*conn);
+        let protocol = handle.shared.node().engine.protocol(*conn_id);
         let args: Vec<&[u8]> = request.as_request().iter().flat_map(|r| r.iter()).collect();
-        let reply = self.carry_out(Caller { handle, link }, &args);
+        let reply = self.run(Caller { handle, conn }, &args);
         let reply = reply.unwrap_or_else(Reply::Error);
         handle
             .shared
-            .answer_order(link, &reply, protocol, handle.now());
+            .answer_order(conn, &reply, protocol, handle.now());
         handle.fire();
     }
 }
 
 impl Control {
-    /// For a server that stands alone.
+    /// Controls a server that is no part of a deployment.
     pub(crate) fn alone(handle: &Arc<NodeHandle>) -> Arc<Self> {
         Arc::new(Self {
             nodes: vec![Node {
-                name: ALONE.to_owned(),
+                name: STANDALONE.to_owned(),
                 handle: Arc::downgrade(handle),
             }],
             network: None,
@@ -112,7 +113,7 @@ impl Control {
         })
     }
 
-    /// For a proxy.
+    /// Controls a proxy.
     pub(crate) fn proxy(rules: Weak<dyn Ruled>) -> Arc<Self> {
         Arc::new(Self {
             nodes: Vec::new(),
@@ -122,7 +123,7 @@ impl Control {
         })
     }
 
-    /// For the servers of a deployment, as they are now.
+    /// Controls the servers of a deployment, as they are now.
     pub(crate) fn of<'a>(
         nodes: impl IntoIterator<Item = (&'a str, &'a Arc<NodeHandle>)>,
         network: &Network,
@@ -139,42 +140,42 @@ impl Control {
         })
     }
 
-    fn carry_out(&self, caller: Caller<'_>, args: &[&[u8]]) -> Answer {
-        let (name, rest) = args.split_first().ok_or_else(|| error("no command"))?;
+    fn run(&self, caller: Caller<'_>, request: &[&[u8]]) -> ControlResult {
+        let (name, rest) = request.split_first().ok_or_else(|| error("no command"))?;
         let name = name.get(PREFIX.len()..).unwrap_or_default();
-        let family = FAMILIES
+        let command = COMMANDS
             .iter()
-            .find(|family| name.eq_ignore_ascii_case(family.name.as_bytes()))
+            .find(|command| name.eq_ignore_ascii_case(command.name.as_bytes()))
             .ok_or_else(|| {
-                let names: Vec<_> = FAMILIES.iter().map(|family| family.name).collect();
+                let names: Vec<_> = COMMANDS.iter().map(|command| command.name).collect();
                 let name = String::from_utf8_lossy(name);
                 error(format!(
-                    "there is no REDOUBLE.{name}, only {}",
+                    "unknown command REDOUBLE.{name}, expected one of {}",
                     names.join(", ")
                 ))
             })?;
-        let mut words = ControlArgs::new(family.name, rest);
-        if words.has("HELP") {
-            return help::of(family, &mut words);
+        let mut args = ControlArgs::new(command.name, rest);
+        if args.has("HELP") {
+            return help::of(command, &mut args);
         }
-        if self.proxy.is_some() && !family.suits_proxies {
+        if self.proxy.is_some() && !command.works_on_proxies {
             return Err(error(format!(
-                "a proxy has no {}, only REDOUBLE.FAULT and REDOUBLE.RESET",
-                family.name
+                "a proxy does not support REDOUBLE.{}, only REDOUBLE.FAULT and REDOUBLE.RESET",
+                command.name
             )));
         }
-        (family.run)(self, caller, &mut words)
+        (command.run)(self, caller, &mut args)
     }
 
-    /// Whose rules an order is about.
-    fn ruled(
+    /// The owner of the rules that a request concerns.
+    fn rules_owner(
         &self,
         caller: Caller<'_>,
-        words: &mut ControlArgs<'_>,
+        args: &mut ControlArgs<'_>,
     ) -> Result<Arc<dyn Ruled>, ErrorReply> {
         match &self.proxy {
             Some(proxy) => proxy.upgrade().ok_or_else(|| error("the proxy has ended")),
-            None => Ok(self.meant(caller, words)?),
+            None => Ok(self.target(caller, args)?),
         }
     }
 
@@ -183,20 +184,20 @@ impl Control {
         names.join(", ")
     }
 
-    /// The node of this name, by its place.
-    fn place(&self, name: &[u8]) -> Result<usize, ErrorReply> {
+    /// The index of the node of this name.
+    fn index(&self, name: &[u8]) -> Result<usize, ErrorReply> {
         let found = self.nodes.iter().position(|n| n.name.as_bytes() == name);
         found.ok_or_else(|| {
             let name = String::from_utf8_lossy(name);
             error(format!(
-                "no node is called '{name}'; there is {}",
+                "unknown node '{name}', expected one of {}",
                 self.names()
             ))
         })
     }
 
-    fn handle(&self, place: usize) -> Result<Arc<NodeHandle>, ErrorReply> {
-        let node = &self.nodes[place];
+    fn handle(&self, index: usize) -> Result<Arc<NodeHandle>, ErrorReply> {
+        let node = &self.nodes[index];
         let handle = node
             .handle
             .upgrade()
@@ -207,31 +208,32 @@ impl Control {
     /// Every node that was not shut down.
     fn handles(&self) -> Vec<Arc<NodeHandle>> {
         (0..self.nodes.len())
-            .filter_map(|place| self.handle(place).ok())
+            .filter_map(|index| self.handle(index).ok())
             .collect()
     }
 
-    /// The node that an order is about: the one it names by ON, else the one that was asked.
-    fn meant(
+    /// The node that a request concerns: the one named after ON, or else the node that received the
+    /// request.
+    fn target(
         &self,
         caller: Caller<'_>,
-        words: &mut ControlArgs<'_>,
+        args: &mut ControlArgs<'_>,
     ) -> Result<Arc<NodeHandle>, ErrorReply> {
-        if words.has("ON") {
-            return self.handle(self.place(words.take("the name of a node")?)?);
+        if args.has("ON") {
+            return self.handle(self.index(args.take("the name of a node")?)?);
         }
         let is_asked = |node: &Node| std::ptr::eq(node.handle.as_ptr(), caller.handle);
         match self.nodes.iter().position(is_asked) {
-            Some(place) => self.handle(place),
+            Some(index) => self.handle(index),
             None if self.nodes.len() == 1 => self.handle(0),
             None => Err(error(format!(
-                "several nodes are controlled here: say ON and one of {}",
+                "this port controls several nodes: name one with ON, of {}",
                 self.names()
             ))),
         }
     }
 
-    /// Does what is due now, on all nodes and between them.
+    /// Handles what is due now, on all nodes and between them.
     fn settle(&self) {
         if let Some(handle) = self.handles().first() {
             handle.time.pass(|turn| turn.fire());

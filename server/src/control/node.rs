@@ -1,7 +1,7 @@
-//! REDOUBLE.NODE.
+//! The command REDOUBLE.NODE.
 
-use super::words::ControlArgs;
-use super::{Answer, Caller, Control, Family, error};
+use super::args::ControlArgs;
+use super::{Caller, Control, ControlCommand, ControlResult, error};
 use crate::disk::Loss;
 use crate::fault::Ruled as _;
 use crate::node_handle::NodeHandle;
@@ -11,30 +11,30 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const FAMILY: Family = Family {
+pub(super) const COMMAND: ControlCommand = ControlCommand {
     name: "NODE",
-    suits_proxies: false,
+    works_on_proxies: false,
     run,
     help: &[
         (
             "LIST",
-            "The nodes: the name of each, its port, its role, and how it is.",
+            "The nodes, each with its name, port, role and state.",
         ),
         (
             "PAUSE <node> | RESUME <node>",
-            "The node serves nobody until it is resumed; input queues. It still takes these commands.",
+            "The node serves no client until it is resumed; requests queue up. REDOUBLE.* still works.",
         ),
         (
             "CRASH <node> [EVERYTHING | NOTHING | LAST <writes>] [RESTART <ms>]",
-            "Kills the node as kill -9 does; what it loses is a matter of its persistence unless said.",
+            "Kills the node as kill -9 does. The second argument says which data it loses; by default --persistence decides.",
         ),
         (
             "RESTART <node> [<ms>]",
-            "Starts a node again that has crashed, at once or later.",
+            "Starts a crashed node again, at once or after a time.",
         ),
         (
             "PROMOTE <node>",
-            "Makes a replica a master with what it holds; its master is not told.",
+            "Makes a replica a master with the data it has. Its former master goes on as before.",
         ),
         (
             "FOLLOW <node> <master>",
@@ -42,46 +42,46 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "FAILOVER <node>",
-            "Makes a replica the master, whom the others of its master and that master itself follow.",
+            "Makes a replica the master. Its former master and the other replicas follow it.",
         ),
         (
             "LAG <node> <ms> | LAG <node> UNITS <n>",
-            "What was written reaches the replica later, or all but the latest n writes do.",
+            "Writes reach the replica after a time, or all but the latest n writes reach it.",
         ),
         (
             "CUT <node> | HEAL <node>",
-            "Cuts the link between a replica and its master, or lets it work again.",
+            "Cuts the replication link of a replica, or restores it.",
         ),
         (
             "SPLIT <node> [<node> ...]",
-            "These nodes and all others do not hear each other; clients reach all of them.",
+            "Splits these nodes from all others. Clients reach all nodes.",
         ),
         (
             "HEALALL",
-            "Ends every split, every link that is cut and every fault rule, on all nodes.",
+            "Ends every split, every cut link and every fault rule, on all nodes.",
         ),
         (
             "EVICT <node> <key> [DB <n>]",
-            "A key is gone, as if memory had run short; 0 when it is not there.",
+            "Evicts a key, as if memory had run short. Returns 0 if there is no such key.",
         ),
         (
             "FLUSHSCRIPTS <node>",
-            "The node forgets all scripts: NOSCRIPT.",
+            "Empties the script cache: EVALSHA answers NOSCRIPT.",
         ),
         (
             "LAZYEXPIRY <node> ON | OFF",
-            "Keys past their deadline go only when somebody looks at them, or by themselves again.",
+            "ON: expired keys are removed only when a request reads them. OFF: they are removed by themselves.",
         ),
-        ("HELP", "This."),
+        ("HELP", "Prints this."),
     ],
 };
 
-/// Splits that may stand at once.
+/// Limit of splits at the same time.
 const SPLITS_MAX: usize = 100;
 
-type Run = fn(&Control, Caller<'_>, usize, &mut ControlArgs<'_>) -> Answer;
+type Run = fn(&Control, Caller<'_>, usize, &mut ControlArgs<'_>) -> ControlResult;
 
-/// What is done to one node.
+/// The subcommands that concern one node.
 const SUBCOMMANDS: &[(&str, Run)] = &[
     ("PAUSE", pause),
     ("RESUME", resume),
@@ -98,35 +98,35 @@ const SUBCOMMANDS: &[(&str, Run)] = &[
     ("LAZYEXPIRY", lazy_expiry),
 ];
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
-    if words.has("LIST") {
-        words.end()?;
-        let places = 0..control.nodes.len();
+fn run(control: &Control, caller: Caller<'_>, args: &mut ControlArgs<'_>) -> ControlResult {
+    if args.has("LIST") {
+        args.end()?;
+        let indexes = 0..control.nodes.len();
         return Ok(Reply::Array(
-            places.map(|at| describe(control, at)).collect(),
+            indexes.map(|at| describe(control, at)).collect(),
         ));
     }
-    if words.has("SPLIT") {
-        return split(control, words);
+    if args.has("SPLIT") {
+        return split(control, args);
     }
-    if words.has("HEALALL") {
-        return heal_all(control, words);
+    if args.has("HEALALL") {
+        return heal_all(control, args);
     }
     for (name, run) in SUBCOMMANDS {
-        if words.has(name) {
-            let place = control.place(words.take("the name of a node")?)?;
-            return run(control, caller, place, words);
+        if args.has(name) {
+            let index = control.index(args.take("the name of a node")?)?;
+            return run(control, caller, index, args);
         }
     }
-    Err(words.unknown())
+    Err(args.unknown())
 }
 
-fn describe(control: &Control, place: usize) -> Reply {
+fn describe(control: &Control, index: usize) -> Reply {
     let mut pairs = Vec::new();
-    let mut tell = |name: &'static str, value| pairs.push((Reply::bulk(name), value));
-    tell("name", Reply::bulk(&control.nodes[place].name));
-    let Ok(handle) = control.handle(place) else {
-        tell("state", Reply::bulk("down"));
+    let mut field = |name: &'static str, value| pairs.push((Reply::bulk(name), value));
+    field("name", Reply::bulk(&control.nodes[index].name));
+    let Ok(handle) = control.handle(index) else {
+        field("state", Reply::bulk("down"));
         return Reply::Map(pairs);
     };
     let (state, port, is_replica) = {
@@ -141,9 +141,9 @@ fn describe(control: &Control, place: usize) -> Reply {
         let engine = node.engine.state();
         (state, engine.config.port, engine.replication.is_replica())
     };
-    tell("state", Reply::bulk(state));
-    tell("port", Reply::Int(port.into()));
-    tell(
+    field("state", Reply::bulk(state));
+    field("port", Reply::Int(port.into()));
+    field(
         "role",
         Reply::bulk(if is_replica { "replica" } else { "master" }),
     );
@@ -151,70 +151,80 @@ fn describe(control: &Control, place: usize) -> Reply {
         return Reply::Map(pairs);
     };
     let masters = network.masters();
-    if let Some((_, master)) = masters.iter().find(|(of, _)| *of == place) {
-        tell("follows", Reply::bulk(&control.nodes[*master].name));
-        tell("cut", Reply::Int(network.is_cut(place).into()));
-        match network.lag(place) {
-            Lag::Time(lag) => tell("lag_ms", Reply::Int(lag.as_millis() as i64)),
-            Lag::Units(units) => tell("lag_units", Reply::Int(units as i64)),
+    if let Some((_, master)) = masters.iter().find(|(of, _)| *of == index) {
+        field("follows", Reply::bulk(&control.nodes[*master].name));
+        field("cut", Reply::Int(network.is_cut(index).into()));
+        match network.lag(index) {
+            Lag::Time(lag) => field("lag_ms", Reply::Int(lag.as_millis() as i64)),
+            Lag::Units(units) => field("lag_units", Reply::Int(units as i64)),
         }
-        tell("in_flight", Reply::Int(network.in_flight(place) as i64));
+        field("in_flight", Reply::Int(network.in_flight(index) as i64));
     }
     Reply::Map(pairs)
 }
 
-/// A node that runs.
-fn running(control: &Control, place: usize) -> Result<Arc<NodeHandle>, ErrorReply> {
-    let handle = control.handle(place)?;
+/// A node that has not crashed.
+fn running(control: &Control, index: usize) -> Result<Arc<NodeHandle>, ErrorReply> {
+    let handle = control.handle(index)?;
     if handle.shared.node().is_crashed() {
-        let name = &control.nodes[place].name;
+        let name = &control.nodes[index].name;
         return Err(error(format!("{name} has crashed: RESTART it first")));
     }
     Ok(handle)
 }
 
-fn pause(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
-    words.end()?;
-    running(control, place)?.shared.node().pause();
+fn pause(
+    control: &Control,
+    _: Caller<'_>,
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    args.end()?;
+    running(control, index)?.shared.node().pause();
     Ok(Reply::Ok)
 }
 
-fn resume(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
-    words.end()?;
-    running(control, place)?.resume();
+fn resume(
+    control: &Control,
+    _: Caller<'_>,
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    args.end()?;
+    running(control, index)?.resume();
     Ok(Reply::Ok)
 }
 
 fn crash(
     control: &Control,
     caller: Caller<'_>,
-    place: usize,
-    words: &mut ControlArgs<'_>,
-) -> Answer {
-    let handle = running(control, place)?;
-    let loss = if words.has("EVERYTHING") {
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    let handle = running(control, index)?;
+    let loss = if args.has("EVERYTHING") {
         Loss::Everything
-    } else if words.has("NOTHING") {
+    } else if args.has("NOTHING") {
         Loss::Nothing
-    } else if words.has("LAST") {
-        Loss::Last(words.number("a number of writes")?)
+    } else if args.has("LAST") {
+        Loss::Last(args.number("a number of writes")?)
     } else {
         Loss::AsConfigured
     };
-    let restart = words.has("RESTART").then(|| words.millis()).transpose()?;
-    words.end()?;
+    let restart = args.has("RESTART").then(|| args.millis()).transpose()?;
+    args.end()?;
     if matches!(loss, Loss::Last(_)) && !handle.shared.node().has_disk() {
         return Err(error(
-            "a server without persistence cannot lose but the latest writes: start it with --persistence",
+            "LAST needs a server with persistence: start it with --persistence",
         ));
     }
-    if restart.is_none() && !can_be_asked_after(control, caller, &handle) {
+    if restart.is_none() && !is_controllable_without(control, caller, &handle) {
         return Err(error(
-            "nobody could be asked to restart it: say RESTART <ms>, or start the server with --control-port",
+            "no other node could receive the RESTART: add RESTART <ms>, or start the server with --control-port",
         ));
     }
     if std::ptr::eq(&raw const *handle, caller.handle) {
-        handle.shared.spare(caller.link);
+        handle.shared.spare(caller.conn);
     }
     handle.crash(loss);
     if let Some(delay) = restart {
@@ -223,8 +233,12 @@ fn crash(
     Ok(Reply::Ok)
 }
 
-/// Whether somebody takes orders when this node has crashed.
-fn can_be_asked_after(control: &Control, caller: Caller<'_>, handle: &Arc<NodeHandle>) -> bool {
+/// True if another node accepts control requests after this node has crashed.
+fn is_controllable_without(
+    control: &Control,
+    caller: Caller<'_>,
+    handle: &Arc<NodeHandle>,
+) -> bool {
     caller.handle.shared.orders.are_alone()
         || control
             .handles()
@@ -232,37 +246,52 @@ fn can_be_asked_after(control: &Control, caller: Caller<'_>, handle: &Arc<NodeHa
             .any(|other| !Arc::ptr_eq(other, handle) && !other.shared.node().is_crashed())
 }
 
-fn restart(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
-    let delay = if words.is_empty() {
+fn restart(
+    control: &Control,
+    _: Caller<'_>,
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    let delay = if args.is_empty() {
         Duration::ZERO
     } else {
-        words.millis()?
+        args.millis()?
     };
-    words.end()?;
-    control.handle(place)?.restart_in(delay);
+    args.end()?;
+    control.handle(index)?.restart_in(delay);
     Ok(Reply::Ok)
 }
 
 fn network(control: &Control) -> Result<&Network, ErrorReply> {
     let network = control.network.as_ref();
-    network.ok_or_else(|| error("this server stands alone: there are no others"))
+    network.ok_or_else(|| error("this server is not part of a deployment"))
 }
 
-fn promote(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
-    words.end()?;
-    network(control)?.follow(place, None);
+fn promote(
+    control: &Control,
+    _: Caller<'_>,
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    args.end()?;
+    network(control)?.follow(index, None);
     control.settle();
     Ok(Reply::Ok)
 }
 
-fn follow(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
+fn follow(
+    control: &Control,
+    _: Caller<'_>,
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
     let network = network(control)?;
-    let master = control.place(words.take("the name of its master")?)?;
-    words.end()?;
-    if master == place {
+    let master = control.index(args.take("the name of its master")?)?;
+    args.end()?;
+    if master == index {
         return Err(error("a node cannot follow itself"));
     }
-    network.follow(place, Some(master));
+    network.follow(index, Some(master));
     control.settle();
     Ok(Reply::Ok)
 }
@@ -270,71 +299,93 @@ fn follow(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArg
 fn fail_over(
     control: &Control,
     _: Caller<'_>,
-    place: usize,
-    words: &mut ControlArgs<'_>,
-) -> Answer {
-    words.end()?;
-    network(control)?.fail_over_to(place);
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    args.end()?;
+    network(control)?.fail_over_to(index);
     control.settle();
     Ok(Reply::Ok)
 }
 
-fn lag(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
+fn lag(
+    control: &Control,
+    _: Caller<'_>,
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
     let network = network(control)?;
-    let lag = if words.has("UNITS") {
-        Lag::Units(words.number("a number of writes")?)
+    let lag = if args.has("UNITS") {
+        Lag::Units(args.number("a number of writes")?)
     } else {
-        Lag::Time(words.millis()?)
+        Lag::Time(args.millis()?)
     };
-    words.end()?;
-    network.set_lag(place, lag);
+    args.end()?;
+    network.set_lag(index, lag);
     control.settle();
     Ok(Reply::Ok)
 }
 
-fn cut(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
-    set_cut(control, place, true, words)
+fn cut(
+    control: &Control,
+    _: Caller<'_>,
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    set_cut(control, index, true, args)
 }
 
-fn heal(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
-    set_cut(control, place, false, words)
+fn heal(
+    control: &Control,
+    _: Caller<'_>,
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    set_cut(control, index, false, args)
 }
 
-fn set_cut(control: &Control, place: usize, is_cut: bool, words: &mut ControlArgs<'_>) -> Answer {
-    words.end()?;
+fn set_cut(
+    control: &Control,
+    index: usize,
+    is_cut: bool,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    args.end()?;
     let network = network(control)?;
-    if !network.masters().iter().any(|(of, _)| *of == place) {
-        let name = &control.nodes[place].name;
-        return Err(error(format!("{name} follows nobody: it has no link")));
+    if !network.masters().iter().any(|(of, _)| *of == index) {
+        let name = &control.nodes[index].name;
+        return Err(error(format!(
+            "{name} is no replica: it has no replication link"
+        )));
     }
     match is_cut {
-        true if network.is_cut(place) => {}
-        true => drop(network.cut(place)),
-        false => network.mend(place),
+        true if network.is_cut(index) => {}
+        true => drop(network.cut(index)),
+        false => network.mend(index),
     }
     control.settle();
     Ok(Reply::Ok)
 }
 
-fn split(control: &Control, words: &mut ControlArgs<'_>) -> Answer {
+fn split(control: &Control, args: &mut ControlArgs<'_>) -> ControlResult {
     let network = network(control)?;
-    let mut away = BTreeSet::from([control.place(words.take("the name of a node")?)?]);
-    while let Some(name) = words.next() {
-        away.insert(control.place(name)?);
+    let mut away = BTreeSet::from([control.index(args.take("the name of a node")?)?]);
+    while let Some(name) = args.next() {
+        away.insert(control.index(name)?);
     }
     if away.len() == control.nodes.len() {
         return Err(error("a split needs nodes on both sides"));
     }
     if network.splits() >= SPLITS_MAX {
-        return Err(error(format!("there are {SPLITS_MAX} splits already")));
+        return Err(error(format!("{SPLITS_MAX} splits are the maximum")));
     }
     network.split(away);
     control.settle();
     Ok(Reply::Ok)
 }
 
-fn heal_all(control: &Control, words: &mut ControlArgs<'_>) -> Answer {
-    words.end()?;
+fn heal_all(control: &Control, args: &mut ControlArgs<'_>) -> ControlResult {
+    args.end()?;
     if let Some(network) = &control.network {
         network.heal_all();
         control.settle();
@@ -345,15 +396,20 @@ fn heal_all(control: &Control, words: &mut ControlArgs<'_>) -> Answer {
     Ok(Reply::Ok)
 }
 
-fn evict(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs<'_>) -> Answer {
-    let key = words.take("a key")?;
-    let db: usize = if words.has("DB") {
-        words.number("a database")?
+fn evict(
+    control: &Control,
+    _: Caller<'_>,
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    let key = args.take("a key")?;
+    let db: usize = if args.has("DB") {
+        args.number("a database")?
     } else {
         0
     };
-    words.end()?;
-    let handle = running(control, place)?;
+    args.end()?;
+    let handle = running(control, index)?;
     if handle.shared.node().engine.database(db).is_none() {
         return Err(error(format!("there is no database {db}")));
     }
@@ -365,11 +421,11 @@ fn evict(control: &Control, _: Caller<'_>, place: usize, words: &mut ControlArgs
 fn flush_scripts(
     control: &Control,
     _: Caller<'_>,
-    place: usize,
-    words: &mut ControlArgs<'_>,
-) -> Answer {
-    words.end()?;
-    running(control, place)?.change(|engine, _| {
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    args.end()?;
+    running(control, index)?.change(|engine, _| {
         engine.flush_scripts();
     });
     Ok(Reply::Ok)
@@ -378,15 +434,15 @@ fn flush_scripts(
 fn lazy_expiry(
     control: &Control,
     _: Caller<'_>,
-    place: usize,
-    words: &mut ControlArgs<'_>,
-) -> Answer {
-    let is_lazy = words.has("ON");
-    if !is_lazy && !words.has("OFF") {
-        return Err(words.unknown());
+    index: usize,
+    args: &mut ControlArgs<'_>,
+) -> ControlResult {
+    let is_lazy = args.has("ON");
+    if !is_lazy && !args.has("OFF") {
+        return Err(args.unknown());
     }
-    words.end()?;
-    running(control, place)?.change(|engine, _| {
+    args.end()?;
+    running(control, index)?.change(|engine, _| {
         engine.expire_lazily(is_lazy);
     });
     Ok(Reply::Ok)

@@ -1,31 +1,31 @@
-//! REDOUBLE.RESET.
+//! The command REDOUBLE.RESET.
 
-use super::words::ControlArgs;
-use super::{Answer, Caller, Control, Family, error};
+use super::args::ControlArgs;
+use super::{Caller, Control, ControlCommand, ControlResult, error};
 use crate::resp::Reply;
 
-pub(super) const FAMILY: Family = Family {
+pub(super) const COMMAND: ControlCommand = ControlCommand {
     name: "RESET",
-    suits_proxies: true,
+    works_on_proxies: true,
     run,
     help: &[
         (
             "(no arguments)",
-            "All nodes are as freshly started: no data, scripts, faults, splits, lags, history; clocks run true, parameters are what they were, slots and sentinels are where they were, replicas follow whom they followed, and nobody is paused or down. Connections stay.",
+            "Resets every node to its state at the start: no data, scripts, faults, splits, lags or history; clocks without offset and drift; the original parameters, slots, masters and sentinels; no pause and no crash. Connections stay open.",
         ),
-        ("HELP", "This."),
+        ("HELP", "Prints this."),
     ],
 };
 
-fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> Answer {
-    words.end()?;
+fn run(control: &Control, caller: Caller<'_>, args: &mut ControlArgs<'_>) -> ControlResult {
+    args.end()?;
     if control.proxy.is_some() {
-        control.ruled(caller, words)?.plan().clear();
+        control.rules_owner(caller, args)?.plan().clear();
         return Ok(Reply::Ok);
     }
     let handles = control.handles();
     if handles.len() < control.nodes.len() {
-        return Err(error("a node was shut down and does not come back"));
+        return Err(error("a node was shut down and cannot be started again"));
     }
     let is_in_script = |handle: &std::sync::Arc<crate::node_handle::NodeHandle>| {
         let node = handle.shared.node();
@@ -33,19 +33,19 @@ fn run(control: &Control, caller: Caller<'_>, words: &mut ControlArgs<'_>) -> An
     };
     if handles.iter().any(is_in_script) {
         return Err(error(
-            "a script was given up and not killed: SCRIPT KILL first",
+            "a script was interrupted and not killed: use SCRIPT KILL first",
         ));
     }
     if let Some(network) = &control.network {
-        // What is on its way now shall not arrive afterwards.
+        // Messages that are on their way now must not arrive after the reset.
         control.settle();
         network.reset();
     }
-    for (place, handle) in handles.iter().enumerate() {
+    for (index, handle) in handles.iter().enumerate() {
         let mut node = handle.shared.node();
         node.reset(&handle.shared, handle.now());
         if let Some(network) = &control.network {
-            network.remind(place, &mut node.engine);
+            network.restore_role(index, &mut node.engine);
         }
     }
     if let Some(network) = &control.network {

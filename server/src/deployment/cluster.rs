@@ -7,11 +7,11 @@ use std::io;
 use std::time::Duration;
 
 impl DeploymentBuilder {
-    /// Starts a cluster of masters that share the slots as `redis-cli --cluster create` deals them
-    /// out, each with so many replicas: [`Deployment::cluster`].
+    /// Starts a cluster of masters, each with this number of replicas: [`Deployment::cluster`]. The
+    /// masters share the slots as `redis-cli --cluster create` divides them.
     ///
     /// # Errors
-    /// When a port cannot be bound.
+    /// If a port cannot be bound.
     ///
     /// # Panics
     /// Outside of a tokio runtime, or without masters.
@@ -21,11 +21,11 @@ impl DeploymentBuilder {
         let mut places = Vec::new();
         let mut follows = Vec::new();
         for master in 1..=masters {
-            let place = names.len();
-            places.push(place);
+            let index = names.len();
+            places.push(index);
             names.push(format!("master-{master}"));
             for replica in 1..=replicas {
-                follows.push((names.len(), place));
+                follows.push((names.len(), index));
                 names.push(format!("replica-{master}-{replica}"));
             }
         }
@@ -38,7 +38,7 @@ impl DeploymentBuilder {
             deployment.network.follow(replica, Some(master));
         }
         deployment.settle();
-        // Clients are sent to all of them, so all have to be there.
+        // Replies redirect clients to any node, so all nodes have to serve their ports.
         for server in deployment.nodes().filter(|server| server.has_port()) {
             server.serve()?;
         }
@@ -48,10 +48,11 @@ impl DeploymentBuilder {
 
 /// Clusters.
 impl Deployment {
-    /// [`DeploymentBuilder::cluster`] with default settings: so many masters with so many replicas
-    /// each, on ports of their own, which cluster clients find from any of them. Nodes know at once
-    /// what they would tell each other over the cluster bus, which there is none of. With
-    /// [`Clock::Tokio`](crate::Clock::Tokio) the ports are only names: clients come in process.
+    /// [`DeploymentBuilder::cluster`] with default settings: masters with this number of replicas
+    /// each, on ports of their own, which cluster clients discover from any node. There is no
+    /// cluster bus: nodes learn at once what they would learn over it. With
+    /// [`Clock::Tokio`](crate::Clock::Tokio) the ports are only names, and clients connect in
+    /// process.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -79,7 +80,7 @@ impl Deployment {
     /// ```
     ///
     /// # Errors
-    /// When a port cannot be bound.
+    /// If a port cannot be bound.
     pub async fn cluster(masters: usize, replicas: usize) -> io::Result<Self> {
         Self::builder().cluster(masters, replicas).await
     }
@@ -89,12 +90,12 @@ impl Deployment {
         slot_of(key.as_ref())
     }
 
-    /// The name of the node that answers for a slot; `None` when there is none. While the network is
-    /// [split](Self::split), as the side knows it that has most of the masters, or else the side of the first
-    /// node.
+    /// The name of the node that owns a slot; `None` if no node does. During a
+    /// [split](Self::split), this is the view of the side with most of the masters, or else of the
+    /// side of the first node.
     ///
     /// # Panics
-    /// When this is no cluster, or there is no such slot.
+    /// If this is no cluster, or there is no such slot.
     pub fn owner_of(&self, slot: u16) -> Option<&str> {
         check(slot);
         self.assert_cluster();
@@ -102,18 +103,21 @@ impl Deployment {
         self.names().nth(owner)
     }
 
-    /// The place of a node that slots may go to.
+    /// The index of a master.
     fn master(&self, name: &str) -> usize {
-        let place = self.place(name);
+        let index = self.index(name);
         self.assert_cluster();
-        assert!(!self.network.is_replica(place), "{name} is a replica");
-        place
+        assert!(!self.network.is_replica(index), "{name} is a replica");
+        index
     }
 
     /// The owner of a slot in the map of the node that the slot is to move to.
     fn reachable_owner(&self, slot: u16, to: usize) -> Option<usize> {
         let (owner, is_reachable) = self.network.owner_as_known_to(to, slot);
-        assert!(is_reachable, "a split keeps slot {slot} from going there");
+        assert!(
+            is_reachable,
+            "a split separates the owner of slot {slot} from that node"
+        );
         owner
     }
 
@@ -126,11 +130,12 @@ impl Deployment {
         self.settle();
     }
 
-    /// Gives a slot to another master, with all its keys, at one instant. Clients hear of it by MOVED.
+    /// Gives a slot to another master, with all its keys, at one instant. Clients learn of it by
+    /// MOVED.
     ///
     /// # Panics
-    /// When this is no cluster, when there is no such slot or no such master, or when a
-    /// [split](Self::split) lies between the masters.
+    /// If this is no cluster, if there is no such slot or no such master, or if a
+    /// [split](Self::split) separates the masters.
     pub fn move_slot(&self, slot: u16, to: &str) {
         check(slot);
         let to = self.master(to);
@@ -138,25 +143,25 @@ impl Deployment {
         self.run(ClusterTask::Move { slot, to });
     }
 
-    /// Begins to move a slot, as CLUSTER SETSLOT does on both ends: its owner answers ASK for keys
-    /// that are not there, and TRYAGAIN where only some are.
+    /// Starts the migration of a slot, as CLUSTER SETSLOT does on both nodes. The owner then
+    /// answers ASK for keys that it does not have, and TRYAGAIN if it has only some of them.
     ///
     /// # Panics
-    /// When this is no cluster, when there is no such slot or no such master, when the slot is there
-    /// already, or when a [split](Self::split) lies between the masters.
+    /// If this is no cluster, if there is no such slot or no such master, if that master owns the
+    /// slot already, or if a [split](Self::split) separates the masters.
     pub fn begin_migration(&self, slot: u16, to: &str) {
         check(slot);
-        let place = self.master(to);
-        let owner = self.reachable_owner(slot, place);
-        assert_ne!(owner, Some(place), "slot {slot} is there already");
-        self.run(ClusterTask::Begin { slot, to: place });
+        let index = self.master(to);
+        let owner = self.reachable_owner(slot, index);
+        assert_ne!(owner, Some(index), "that node owns slot {slot} already");
+        self.run(ClusterTask::Begin { slot, to: index });
     }
 
-    /// Moves one key of a slot that is on its way, as MIGRATE does; false if it was not there, or if a
-    /// split lies between.
+    /// Moves one key of a slot in migration, as MIGRATE does. Returns false if there is no such
+    /// key, or if a split separates the masters.
     ///
     /// # Panics
-    /// When this is no cluster.
+    /// If this is no cluster.
     pub fn migrate_key(&self, key: impl AsRef<[u8]>) -> bool {
         let key = key.as_ref();
         let owner = self.owner_of(slot_of(key));
@@ -165,34 +170,35 @@ impl Deployment {
         is_there && !owner.is_some_and(|owner| self.node(owner).exists(key))
     }
 
-    /// Ends the moving of a slot: what is left of its keys goes too, and all nodes know where it is.
-    /// Does nothing for one that is not on its way, or while a split lies between.
+    /// Completes the migration of a slot: the remaining keys move, and all nodes learn the new
+    /// owner. Does nothing if the slot is not in migration, or if a split separates the masters.
     ///
     /// # Panics
-    /// When this is no cluster, or there is no such slot.
+    /// If this is no cluster, or there is no such slot.
     pub fn finish_migration(&self, slot: u16) {
         check(slot);
         self.assert_cluster();
         self.run(ClusterTask::Finish { slot });
     }
 
-    /// Gives up the moving of a slot: what had gone comes back. Does nothing while a split lies between.
+    /// Cancels the migration of a slot: keys that have moved come back. Does nothing if a split
+    /// separates the masters.
     ///
     /// # Panics
-    /// When this is no cluster, or there is no such slot.
+    /// If this is no cluster, or there is no such slot.
     pub fn cancel_migration(&self, slot: u16) {
         check(slot);
         self.assert_cluster();
         self.run(ClusterTask::Cancel { slot });
     }
 
-    /// How long after a crash, or a [split](Self::split), the other nodes of a cluster know of it (of
-    /// true time): at once unless set. From then on they answer CLUSTERDOWN if it has slots and all slots are required
-    /// (`cluster-require-full-coverage`), until it is back or was [failed
-    /// over](Self::fail_over_to), which nobody does by himself.
+    /// Sets the time (true time) after which the other nodes of a cluster notice a crash or a
+    /// [split](Self::split); zero unless set. From then on they answer CLUSTERDOWN if the node has
+    /// slots and all slots are required (`cluster-require-full-coverage`), until the node is back
+    /// or was [failed over](Self::fail_over_to). There are no automatic failovers.
     ///
     /// # Panics
-    /// When this is no cluster.
+    /// If this is no cluster.
     pub fn set_failure_noticed_after(&self, time: Duration) {
         self.assert_cluster();
         self.network.set_failure_noticed_after(time);
@@ -202,6 +208,6 @@ impl Deployment {
 fn check(slot: u16) {
     assert!(
         slot < SLOTS,
-        "there are {SLOTS} slots, none of number {slot}"
+        "slot {slot} is out of range: there are {SLOTS} slots"
     );
 }

@@ -1,5 +1,5 @@
 //! Several servers as one object: started together, addressed by name, on one clock. The traffic
-//! between them is `topology`'s.
+//! between them is in `topology`.
 
 mod cluster;
 mod sentinel;
@@ -19,8 +19,8 @@ use std::io;
 use std::ops::Index;
 use std::time::Duration;
 
-/// Several servers in this process that share true time, each with its own clock, faults and
-/// inspection; dropping it ends them all.
+/// Several servers in this process that share true time. Each has its own clock, faults and
+/// inspection. Dropping the deployment ends all of them.
 ///
 /// | constructor | servers | names |
 /// |---|---|---|
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// | [`sentinel`](Self::sentinel) | a master with replicas and sentinels that watch it | `master`, `replica-1` ..., `sentinel-1` ... |
 /// | [`replicated`](Self::replicated) | m masters with r replicas each | `master`, `replica-1` ...; with several masters `master-2`, `replica-2-1` ... |
 ///
-/// A lock that a failover gives to two clients, in a few lines:
+/// A lock that is granted to two clients because of a failover:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,11 +51,11 @@ use std::time::Duration;
 pub struct Deployment {
     servers: Vec<(String, Server)>,
     network: Network,
-    /// Serves the control port, if there is one.
+    /// The server of the control port, if there is one.
     control: Option<Server>,
 }
 
-/// How the servers of a [`Deployment`] are to be.
+/// Settings of a [`Deployment`].
 #[derive(Clone, Debug, Default)]
 pub struct DeploymentBuilder {
     server: ServerBuilder,
@@ -64,8 +64,8 @@ pub struct DeploymentBuilder {
 }
 
 impl DeploymentBuilder {
-    /// The settings of every server, but for its port and its seed: each gets a port of its own, and
-    /// a seed that follows from the given one and its place.
+    /// The settings of every server, except for its port and its seed: each server has a port of
+    /// its own, and its seed follows from the given one and its index.
     #[must_use]
     pub fn servers(mut self, server: ServerBuilder) -> Self {
         self.server = server;
@@ -79,18 +79,18 @@ impl DeploymentBuilder {
         self
     }
 
-    /// The port of the first server; each gets the one behind its predecessor's. 0, the default, takes
-    /// free ones.
+    /// The port of the first server; each server gets the port after its predecessor's. 0, the
+    /// default, chooses free ports.
     #[must_use]
     pub fn first_port(mut self, port: u16) -> Self {
         self.first_port = port;
         self
     }
 
-    /// Starts so many masters that know nothing of each other, as Redlock wants them.
+    /// Starts independent masters, as Redlock needs them.
     ///
     /// # Errors
-    /// When a port cannot be bound.
+    /// If a port cannot be bound.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -100,12 +100,12 @@ impl DeploymentBuilder {
         deployment.controlled()
     }
 
-    /// Starts masters, each with so many replicas that hold a copy of what it holds. All of them serve
-    /// the ports that ROLE and INFO tell of, except with [`Clock::Tokio`] and
-    /// [`Clock::External`], where ports are only names.
+    /// Starts masters, each with this number of replicas. All of them serve the ports that ROLE and
+    /// INFO report, except with [`Clock::Tokio`] and [`Clock::External`], where ports are only
+    /// names.
     ///
     /// # Errors
-    /// When a port cannot be bound.
+    /// If a port cannot be bound.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -113,18 +113,18 @@ impl DeploymentBuilder {
         let (names, follows) = line_up(masters, replicas);
         let deployment = self.start(names).await?;
         let deployment = deployment.follow_each(&follows);
-        // Clients find the others by what ROLE and INFO say, so all have to be there.
+        // Clients find the other nodes in ROLE and INFO, so all nodes have to serve their ports.
         for server in deployment.nodes().filter(|server| server.has_port()) {
             server.serve()?;
         }
         deployment.controlled()
     }
 
-    /// Makes masters with replicas and leaves the timers of the servers to the caller, who polls all
-    /// of them: for simulations with a scheduler of their own.
+    /// Creates masters with replicas, and leaves the timers of the servers to the caller, who must
+    /// poll all of them. For simulations with a scheduler of their own.
     ///
     /// # Errors
-    /// When a port cannot be bound, or for [`Clock::Tokio`] outside of a runtime.
+    /// If a port cannot be bound, or for [`Clock::Tokio`] outside of a runtime.
     pub fn build_replicated(
         self,
         masters: usize,
@@ -149,15 +149,15 @@ impl DeploymentBuilder {
         let control = self.server.take_control_port()?;
         let mut servers: Vec<(String, Server)> = Vec::with_capacity(names.len());
         let mut drivers = Vec::with_capacity(names.len());
-        for (place, name) in names.into_iter().enumerate() {
+        for (index, name) in names.into_iter().enumerate() {
             let port = match self.first_port {
                 0 => 0,
-                first => u16::try_from(place)
+                first => u16::try_from(index)
                     .ok()
-                    .and_then(|place| first.checked_add(place))
-                    .ok_or_else(|| io::Error::other("there are not so many ports"))?,
+                    .and_then(|index| first.checked_add(index))
+                    .ok_or_else(|| io::Error::other("there are not enough ports"))?,
             };
-            let mut builder = self.server.clone().port(port).seed_of(place);
+            let mut builder = self.server.clone().port(port).seed_of(index);
             if let Some((_, first)) = servers.first() {
                 builder = builder.beside(first);
             }
@@ -165,7 +165,7 @@ impl DeploymentBuilder {
             drivers.push(driver);
             let address = Address {
                 host: "127.0.0.1".to_owned(),
-                port: server.port_or(place),
+                port: server.port_or(index),
             };
             network.join(&server.handle, address);
             servers.push((name, server));
@@ -173,7 +173,7 @@ impl DeploymentBuilder {
         if let Some((_, first)) = servers.first() {
             first.handle.time.connect(Box::new(network.clone()));
         }
-        network.introduce();
+        network.announce_addresses();
         let deployment = Deployment {
             servers,
             network,
@@ -183,20 +183,20 @@ impl DeploymentBuilder {
     }
 }
 
-/// The names of masters with replicas, and who follows whom.
+/// The names of masters with replicas, and the index of each replica with that of its master.
 fn line_up(masters: usize, replicas: usize) -> (Vec<String>, Vec<(usize, usize)>) {
     let is_alone = masters == 1;
     let mut names = Vec::new();
     let mut follows = Vec::new();
     for master in 1..=masters {
-        let place = names.len();
+        let index = names.len();
         names.push(if is_alone {
             "master".to_owned()
         } else {
             format!("master-{master}")
         });
         for replica in 1..=replicas {
-            follows.push((names.len(), place));
+            follows.push((names.len(), index));
             names.push(if is_alone {
                 format!("replica-{replica}")
             } else {
@@ -216,7 +216,7 @@ impl Deployment {
     /// [`DeploymentBuilder::independent`] with default settings.
     ///
     /// # Errors
-    /// When a port cannot be bound.
+    /// If a port cannot be bound.
     pub async fn independent(count: usize) -> io::Result<Self> {
         Self::builder().independent(count).await
     }
@@ -224,12 +224,12 @@ impl Deployment {
     /// [`DeploymentBuilder::replicated`] with default settings.
     ///
     /// # Errors
-    /// When a port cannot be bound.
+    /// If a port cannot be bound.
     pub async fn replicated(masters: usize, replicas: usize) -> io::Result<Self> {
         Self::builder().replicated(masters, replicas).await
     }
 
-    /// Makes replicas of servers, by their places: each with its master.
+    /// Makes servers the replicas of others, by index.
     fn follow_each(self, follows: &[(usize, usize)]) -> Self {
         for &(replica, master) in follows {
             self.network.follow(replica, Some(master));
@@ -238,7 +238,7 @@ impl Deployment {
         self
     }
 
-    /// From now on `REDOUBLE.*` speaks to all servers, as they are now and follow each other.
+    /// Enables `REDOUBLE.*` for all servers, with their current names and roles.
     fn controlled(self) -> io::Result<Self> {
         let nodes = self.servers.iter();
         let nodes = nodes.map(|(name, server)| (name.as_str(), &server.handle));
@@ -257,100 +257,103 @@ impl Deployment {
         self.control.as_ref().map(Server::url)
     }
 
-    /// The names of the servers, in the order in which they were made.
+    /// The names of the servers, in the order in which they were created.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(|(name, _)| name.as_str())
     }
 
-    /// All servers, in the order in which they were made.
+    /// All servers, in the order in which they were created.
     pub fn nodes(&self) -> impl Iterator<Item = &Server> {
         self.servers.iter().map(|(_, server)| server)
     }
 
-    fn place(&self, name: &str) -> usize {
-        let place = self.names().position(|known| known == name);
-        place.unwrap_or_else(|| {
+    fn index(&self, name: &str) -> usize {
+        let index = self.names().position(|known| known == name);
+        index.unwrap_or_else(|| {
             let names: Vec<&str> = self.names().collect();
-            panic!("no server is called {name}; there are {}", names.join(", "))
+            panic!(
+                "unknown server {name}, expected one of {}",
+                names.join(", ")
+            )
         })
     }
 
     /// The server of this name.
     ///
     /// # Panics
-    /// When there is none.
+    /// If no server has this name.
     pub fn node(&self, name: &str) -> &Server {
-        &self.servers[self.place(name)].1
+        &self.servers[self.index(name)].1
     }
 
-    /// How far a replica is behind from its master's next write on, whoever that is. Not at all
-    /// unless set.
+    /// Sets how far a replica is behind, from the next write of its master on. The lag stays when
+    /// the replica follows another master. No lag unless set.
     ///
     /// # Panics
-    /// When there is no server of this name.
+    /// If no server has this name.
     pub fn set_lag(&self, replica: &str, lag: Lag) {
-        self.network.set_lag(self.place(replica), lag);
+        self.network.set_lag(self.index(replica), lag);
         self.settle();
     }
 
-    /// Makes a replica a master with what it holds, as `REPLICAOF NO ONE` does. Its former master
-    /// is not told and goes on serving: a split brain, until it [follows](Self::follow). In a cluster
-    /// everybody else takes the new one for the owner of the slots.
+    /// Makes a replica a master with the data it has, as `REPLICAOF NO ONE` does. Its former master
+    /// does not learn of it and goes on serving: a split brain, until it [follows](Self::follow)
+    /// the new one. In a cluster all other nodes take the new master for the owner of the slots.
     ///
     /// # Panics
-    /// When there is no server of this name.
+    /// If no server has this name.
     pub fn promote(&self, replica: &str) {
-        let place = self.place(replica);
-        self.network.deafen_master_of(place);
-        self.network.follow(place, None);
+        let index = self.index(replica);
+        self.network.exclude_master_of(index);
+        self.network.follow(index, None);
         self.settle();
     }
 
-    /// Makes a server the replica of another: what it held is lost.
+    /// Makes a server the replica of another. Its own data is lost.
     ///
     /// # Panics
-    /// When there is no server of one of these names.
+    /// If no server has one of these names.
     pub fn follow(&self, replica: &str, master: &str) {
-        let (replica, master) = (self.place(replica), self.place(master));
+        let (replica, master) = (self.index(replica), self.index(master));
         self.network.follow(replica, Some(master));
         self.settle();
     }
 
-    /// A failover as an operator makes it: the replica becomes the master with what it holds, and
-    /// every other replica of its master and that master itself follow it. What had not arrived is lost.
-    /// In a cluster the slots go with it, and all nodes know. Nodes that a [split](Self::split) keeps away
-    /// from the replica do not hear of it before that is healed.
+    /// Fails over as an operator does: the replica becomes the master with the data it has, and its
+    /// former master and the other replicas follow it. Writes that have not arrived are lost. In a
+    /// cluster the slots move with it, and all nodes learn of it. Nodes that a [split](Self::split)
+    /// separates from the replica learn of it when the split is healed.
     ///
     /// # Panics
-    /// When there is no server of this name.
+    /// If no server has this name.
     pub fn fail_over_to(&self, replica: &str) {
-        let place = self.place(replica);
+        let index = self.index(replica);
         if self.network.is_cluster() {
-            // There the others follow by themselves.
-            self.network.follow(place, None);
+            // In a cluster the other nodes follow by themselves.
+            self.network.follow(index, None);
         } else {
-            self.network.fail_over_to(place);
+            self.network.fail_over_to(index);
         }
         self.settle();
     }
 
-    /// Writes that have not arrived at a replica.
+    /// Number of writes on their way to a replica.
     ///
     /// # Panics
-    /// When there is no server of this name.
+    /// If no server has this name.
     pub fn in_flight(&self, replica: &str) -> usize {
-        self.network.in_flight(self.place(replica))
+        self.network.in_flight(self.index(replica))
     }
 
-    /// The clock that all share: to be moved through any of them.
+    /// The clock that all servers share.
     ///
     /// # Panics
-    /// For a deployment of no servers.
+    /// If the deployment has no servers.
     pub fn clock(&self) -> crate::ClockControl<'_> {
         self.servers[0].1.clock()
     }
 
-    /// Does what is due now, on all nodes and between them.
+    /// Handles what is due now, on all nodes and between them.
     fn settle(&self) {
         if let Some((_, first)) = self.servers.first() {
             first.handle.time.pass(|turn| turn.fire());
@@ -369,7 +372,7 @@ impl Index<&str> for Deployment {
 impl Index<usize> for Deployment {
     type Output = Server;
 
-    fn index(&self, place: usize) -> &Server {
-        &self.servers[place].1
+    fn index(&self, index: usize) -> &Server {
+        &self.servers[index].1
     }
 }

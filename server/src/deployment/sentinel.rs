@@ -1,4 +1,4 @@
-//! Deployments of a master with replicas and sentinels that watch it.
+//! Deployments of a master with replicas, and sentinels that watch it.
 
 use super::{Deployment, DeploymentBuilder};
 use std::io;
@@ -8,12 +8,12 @@ use std::time::Duration;
 const DOWN_AFTER: Duration = Duration::from_secs(30);
 
 impl DeploymentBuilder {
-    /// Starts a master (`master`) with replicas (`replica-1` ...) and sentinels (`sentinel-1` ...) that
-    /// watch it under the name `mymaster`. All of them serve real ports, as clients of sentinels dial for
-    /// themselves: start them on the system's or a manual clock.
+    /// Starts a master (`master`) with replicas (`replica-1` ...) and sentinels (`sentinel-1` ...)
+    /// that watch it under the name `mymaster`. All of them serve ports, because clients connect to
+    /// the addresses that sentinels report: use the system's clock or a manual one.
     ///
     /// # Errors
-    /// When a port cannot be bound.
+    /// If a port cannot be bound.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -44,8 +44,8 @@ impl DeploymentBuilder {
         deployment.controlled()
     }
 
-    /// How long a master has to be down (crashed, paused or shut down) before sentinels fail over
-    /// (`down-after-milliseconds`). 30 seconds unless set.
+    /// Time for which a master must be down (crashed, paused or shut down) before sentinels fail
+    /// over (`down-after-milliseconds`). 30 seconds unless set.
     #[must_use]
     pub fn down_after(mut self, down_after: Duration) -> Self {
         self.down_after = Some(down_after);
@@ -57,7 +57,7 @@ impl Deployment {
     /// [`DeploymentBuilder::sentinel`] with default settings.
     ///
     /// # Errors
-    /// When a port cannot be bound.
+    /// If a port cannot be bound.
     pub async fn sentinel(replicas: usize, sentinels: usize) -> io::Result<Self> {
         Self::builder().sentinel(replicas, sentinels).await
     }

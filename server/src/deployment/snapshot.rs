@@ -1,4 +1,4 @@
-//! The data of all nodes of a deployment at one instant: kept, compared, put back.
+//! Snapshots of a deployment: the data of all nodes at one instant, to compare and to restore.
 
 use super::Deployment;
 use crate::inspect::Snapshot;
@@ -6,19 +6,19 @@ use crate::node_handle::{LockedNode, Turn};
 use crate::server::Server;
 use std::fmt;
 
-/// All data of a [`Deployment`] at one instant, node by node.
+/// The data of a [`Deployment`] at one instant, node by node.
 #[derive(Clone, Debug)]
 pub struct DeploymentSnapshot(Vec<(String, Snapshot)>);
 
 impl DeploymentSnapshot {
-    /// What one node held; `None` if there is none of this name.
+    /// The data of one node; `None` if no node has this name.
     pub fn node(&self, name: &str) -> Option<&Snapshot> {
         let mut nodes = self.0.iter();
         nodes.find(|(known, _)| known == name).map(|(_, data)| data)
     }
 
-    /// What has to be taken away (`-`) and added (`+`) to come from this one to `other`, behind the name
-    /// of each node where anything differs; empty when nothing does.
+    /// The changes from this snapshot to `other`, as removed (`-`) and added (`+`) lines below the
+    /// name of each node that differs. Empty if no node differs.
     pub fn diff(&self, other: &Self) -> String {
         let diffs = self.0.iter().filter_map(|(name, data)| {
             let diff = data.diff(other.node(name)?);
@@ -36,14 +36,14 @@ impl fmt::Display for DeploymentSnapshot {
 }
 
 /// The index of a server among the locked nodes.
-fn place(turn: &mut Turn<'_>, server: &Server) -> Option<usize> {
+fn index(turn: &mut Turn<'_>, server: &Server) -> Option<usize> {
     let is_it =
         |locked: &LockedNode<'_>| std::ptr::eq(locked.shared, &raw const server.handle.shared);
     turn.nodes().iter().position(is_it)
 }
 
 impl Deployment {
-    /// Keeps all data of all nodes as they are at this instant.
+    /// Copies the data of all nodes at this instant.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -71,8 +71,8 @@ impl Deployment {
         };
         let data = first.handle.time.pass(|turn| {
             let kept = nodes().map(|(name, server)| {
-                let seat = place(turn, server).map(|at| &turn.nodes()[at].node.engine);
-                let data = seat.map_or_else(|| server.snapshot(), Snapshot::of);
+                let locked = index(turn, server).map(|at| &turn.nodes()[at].node.engine);
+                let data = locked.map_or_else(|| server.snapshot(), Snapshot::of);
                 (name.to_owned(), data)
             });
             kept.collect()
@@ -80,9 +80,9 @@ impl Deployment {
         DeploymentSnapshot(data)
     }
 
-    /// Puts all data of all nodes back, at one instant. Roles, slots, clocks and parameters stay what they
-    /// are now; a replica that lags gets what its master holds when its lag is over. Nodes that the
-    /// snapshot does not know, or that were shut down, are left alone.
+    /// Restores the data of all nodes at one instant. Roles, slots, clocks and parameters do not
+    /// change. A replica with a lag gets its master's data after that lag. Nodes that are not in
+    /// the snapshot, or that were shut down, do not change.
     pub fn restore(&self, snapshot: &DeploymentSnapshot) {
         let Some(first) = self.nodes().next() else {
             return;
@@ -93,10 +93,11 @@ impl Deployment {
                 let Some(data) = snapshot.node(name) else {
                     continue;
                 };
-                if let Some(at) = place(turn, server) {
-                    let seat = &mut turn.nodes()[at];
-                    seat.node
-                        .change(seat.shared, now, |engine, now| data.put_into(engine, now));
+                if let Some(at) = index(turn, server) {
+                    let locked = &mut turn.nodes()[at];
+                    locked
+                        .node
+                        .change(locked.shared, now, |engine, now| data.put_into(engine, now));
                 }
             }
             turn.fire();

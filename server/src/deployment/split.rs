@@ -1,4 +1,4 @@
-//! Splits of a deployment's network, as guards: a link that is cut, nodes that do not hear each other,
+//! Splits of a deployment's network, as guards: a cut link, nodes that do not reach each other,
 //! clients that do not reach several nodes.
 
 use super::Deployment;
@@ -6,15 +6,15 @@ use crate::fault::{Partition, Rule, Ruled as _};
 use crate::fault_guard::FaultGuard;
 use std::collections::BTreeSet;
 
-/// What keeps nodes, and clients, from hearing each other.
+/// Splits of the network.
 impl Deployment {
-    /// Cuts the link between a replica and its master until the guard is dropped: what is written
-    /// meanwhile arrives then, or a copy of everything if it was much.
+    /// Cuts the link between a replica and its master until the guard is dropped. Then the writes
+    /// of the meantime arrive, or a copy of all data if there were many.
     ///
     /// # Panics
-    /// When there is no server of this name.
+    /// If no server has this name.
     pub fn cut_link(&self, replica: &str) -> CutLink<'_> {
-        let number = self.network.cut(self.place(replica));
+        let number = self.network.cut(self.index(replica));
         self.settle();
         CutLink {
             deployment: self,
@@ -22,21 +22,22 @@ impl Deployment {
         }
     }
 
-    /// Splits the network between nodes until the guard is dropped or [healed](Split::heal): the nodes
-    /// that are `away` and all others do not hear each other; those on one side do. Clients reach
-    /// all of them. Where several splits stand, nodes hear each other that no split parts.
+    /// Splits the network until the guard is dropped or [healed](Split::heal): the nodes in `away`
+    /// do not reach the other nodes. Nodes on the same side reach each other, and clients reach all
+    /// nodes. With several splits, two nodes reach each other if no split separates them.
     ///
-    /// * A replica away from its master gets nothing until then, as with [`cut_link`](Self::cut_link);
-    ///   a link that is cut by itself stays cut afterwards.
-    /// * In a cluster nothing crosses, neither messages nor news of slots. What is on the other side is missed
-    ///   after the [time](Self::set_failure_noticed_after) after which crashes are noticed; then the side
-    ///   without most of the masters that have slots answers CLUSTERDOWN. On the other a replica may
-    ///   [take over](Self::fail_over_to) from its master that is away, which hears of it when the
-    ///   split is healed: it follows the new one, as its replicas do, and what it was told meanwhile is
-    ///   lost. Of two masters that claim a slot the later epoch has it.
-    /// * Sentinels act where most of them are. A sentinel elsewhere keeps what it knew; with no majority
-    ///   anywhere nobody fails over. When the split is healed, all data nodes follow the master
-    ///   that most sentinels agreed on.
+    /// * A replica that is separated from its master receives nothing, as with
+    ///   [`cut_link`](Self::cut_link). A link that was cut separately stays cut when the split is
+    ///   healed.
+    /// * In a cluster neither messages nor changes of slots cross the split. Each side notices the
+    ///   missing nodes after [a time](Self::set_failure_noticed_after); then the side without a
+    ///   majority of the masters with slots answers CLUSTERDOWN. On the other side a replica may
+    ///   [take over](Self::fail_over_to) from its master. That master learns of it when the split
+    ///   is healed: it follows the new master, as its replicas do, and loses the writes of the
+    ///   meantime. If two masters claim a slot, the one with the later epoch gets it.
+    /// * Sentinels act on the side with most of them. Other sentinels keep their view, and without
+    ///   a majority there is no failover. When the split is healed, all data nodes follow the
+    ///   master that most sentinels agreed on.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -61,9 +62,9 @@ impl Deployment {
     /// ```
     ///
     /// # Panics
-    /// When there is no server of one of these names, or when nobody is on one of the sides.
+    /// If no server has one of these names, or if one of the sides would be empty.
     pub fn split(&self, away: &[&str]) -> Split<'_> {
-        let side: BTreeSet<usize> = away.iter().map(|name| self.place(name)).collect();
+        let side: BTreeSet<usize> = away.iter().map(|name| self.index(name)).collect();
         assert!(
             !side.is_empty() && side.len() < self.names().count(),
             "a split needs nodes on both sides"
@@ -76,7 +77,7 @@ impl Deployment {
         }
     }
 
-    /// Cuts the network between clients and several nodes: the same rule on each of them.
+    /// Cuts the network between clients and several nodes, with the same rule on each node.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,7 +95,7 @@ impl Deployment {
     /// ```
     ///
     /// # Panics
-    /// When there is no server of one of these names.
+    /// If no server has one of these names.
     pub fn partition(&self, rule: Rule<Partition>, nodes: &[&str]) -> Partitioned {
         let rules = nodes
             .iter()
@@ -102,9 +103,9 @@ impl Deployment {
         Partitioned(rules.collect())
     }
 
-    /// Ends all that is wrong with the network: every [split](Self::split), every [link that is
-    /// cut](Self::cut_link), and every fault rule on every node, of whatever kind. Guards that are
-    /// dropped later do nothing more. Pauses, crashes, clocks and lags stay what they are.
+    /// Ends every [split](Self::split), every [cut link](Self::cut_link), and every fault rule on
+    /// every node, of whatever kind. Guards that are dropped later have no effect. Pauses, crashes,
+    /// clocks and lags do not change.
     pub fn heal_all(&self) {
         self.network.heal_all();
         self.settle();
@@ -114,16 +115,16 @@ impl Deployment {
     }
 }
 
-/// A link that is cut; dropping it lets the link work again: [`Deployment::cut_link`].
+/// A cut link; dropping this restores it: [`Deployment::cut_link`].
 #[derive(Debug)]
-#[must_use = "the link works again when this is dropped"]
+#[must_use = "dropping this restores the link"]
 pub struct CutLink<'a> {
     deployment: &'a Deployment,
     number: u64,
 }
 
 impl CutLink<'_> {
-    /// Lets the link work again.
+    /// Restores the link.
     pub fn restore(self) {}
 }
 
@@ -134,16 +135,16 @@ impl Drop for CutLink<'_> {
     }
 }
 
-/// Nodes that do not hear each other; dropping it ends that: [`Deployment::split`].
+/// A split of the network; dropping this heals it: [`Deployment::split`].
 #[derive(Debug)]
-#[must_use = "the split is healed when this is dropped"]
+#[must_use = "dropping this heals the split"]
 pub struct Split<'a> {
     deployment: &'a Deployment,
     number: u64,
 }
 
 impl Split<'_> {
-    /// Lets the nodes hear each other again.
+    /// Heals the split.
     pub fn heal(self) {}
 }
 
@@ -154,17 +155,18 @@ impl Drop for Split<'_> {
     }
 }
 
-/// Clients that do not reach several nodes; dropping it ends that: [`Deployment::partition`].
+/// A partition between clients and several nodes; dropping this heals it:
+/// [`Deployment::partition`].
 #[derive(Debug)]
-#[must_use = "the partition is healed when this is dropped"]
+#[must_use = "dropping this heals the partition"]
 pub struct Partitioned(Vec<FaultGuard>);
 
 impl Partitioned {
-    /// How many messages it has held, on all nodes together.
+    /// Number of messages that the partition has held, on all nodes together.
     pub fn fired(&self) -> u64 {
         self.0.iter().map(FaultGuard::fired).sum()
     }
 
-    /// Lets everything arrive.
+    /// Heals the partition: all held messages arrive.
     pub fn heal(self) {}
 }

@@ -1,30 +1,31 @@
-//! Which messages a rule concerns: the conditions, and the words for them.
+//! Conditions that select the messages of a rule, and how they are written as words.
 
 use super::RuleEnv;
-use super::words::number;
+use super::parse::number;
 use crate::engine::glob_match;
 use crate::resp::{Reply, Request};
 use std::fmt;
 use std::sync::Arc;
 
-/// A message as a predicate of the caller's own sees it.
+/// A message, as passed to a predicate of [`Rule::matching`](super::Rule::matching).
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// The request, or the one that is answered; none for what the server sends of its own accord.
+    /// The request, or the request that is answered. `None` for a push, which answers no request.
     pub request: Option<Request<'a>>,
-    /// What the server says; none while a request is judged.
+    /// The reply or push. `None` while a request is judged.
     pub reply: Option<&'a Reply>,
-    /// What CLIENT ID answers on this connection.
+    /// The connection's id, as CLIENT ID returns it.
     pub client_id: u64,
-    /// Where the client is, as CLIENT LIST shows it.
+    /// The client's address, as CLIENT LIST shows it.
     pub addr: &'a str,
-    /// The name the client gave itself; empty if none.
+    /// The name of the connection (CLIENT SETNAME); empty if it has none.
     pub client_name: &'a [u8],
 }
 
 type Predicate = dyn Fn(&Message<'_>) -> bool + Send + Sync;
 
-/// All of them must hold. Of several values for one thing, any will do.
+/// A message matches if every kind of condition matches. A kind with several values matches if one
+/// of the values does.
 #[derive(Clone, Default)]
 pub(super) struct Conditions {
     pub(super) connections: Vec<u64>,
@@ -38,7 +39,7 @@ pub(super) struct Conditions {
     seen: u64,
 }
 
-/// Which of the messages that meet the other conditions, counted from 1.
+/// Selects messages by their number among those that match the other conditions, from 1 on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Count {
     pub(super) nth: Option<u64>,
@@ -64,7 +65,7 @@ fn any<T>(all: &[T], is_it: impl FnMut(&T) -> bool) -> bool {
     all.is_empty() || all.iter().any(is_it)
 }
 
-/// Whether a request is this command: `set`, or a subcommand as `config|get`.
+/// True if the request is this command. A subcommand is written `config|get`.
 fn is_command(name: &[u8], request: Request<'_>) -> bool {
     let mut words = name.splitn(2, |byte| *byte == b'|');
     let is = |word: Option<&[u8]>, arg: Option<&[u8]>| match (word, arg) {
@@ -76,7 +77,8 @@ fn is_command(name: &[u8], request: Request<'_>) -> bool {
 }
 
 impl Conditions {
-    /// Counts the message if it is one of those that are meant, and draws if that depends on chance.
+    /// True if the message matches. Counts the message, and draws a random number if there is a
+    /// probability.
     pub(super) fn meet(
         &mut self,
         request: Option<Request<'_>>,
@@ -100,7 +102,7 @@ impl Conditions {
         self.count.has(self.seen) && self.probability.is_none_or(|share| env.rng.unit() < share)
     }
 
-    /// Whether every message of this connection is meant, so that its end is too.
+    /// True if the conditions match every message of this connection, and therefore also its end.
     pub(super) fn meet_all(&self, env: &RuleEnv<'_>) -> bool {
         self.is_among(env)
             && self.commands.is_empty()
@@ -131,7 +133,7 @@ impl Conditions {
         }
     }
 
-    /// The conditions as words; none if a predicate is among them.
+    /// The conditions as words; `None` if one of them is a predicate.
     pub(super) fn words(&self) -> Option<Vec<Vec<u8>>> {
         self.predicate.is_none().then(|| self.all_words())
     }
@@ -151,7 +153,7 @@ impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for pair in self.all_words().chunks_exact(2) {
             let word = String::from_utf8_lossy(&pair[0]).to_ascii_lowercase();
-            // The command follows from the sentence.
+            // `command` is omitted: the sentence already ends with "of the command".
             let word = if word == "command" {
                 String::new()
             } else {
@@ -160,20 +162,20 @@ impl fmt::Display for Conditions {
             write!(f, "{word} {}", pair[1].escape_ascii())?;
         }
         match self.predicate {
-            Some(_) => f.write_str(" where a closure says so"),
+            Some(_) => f.write_str(" that match a closure"),
             None => Ok(()),
         }
     }
 }
 
-/// A condition as [`super::parse`] reads it.
+/// A condition as a row of [`CONDITIONS`], which [`super::parse`] reads.
 pub(super) struct ConditionSpec {
     pub(super) word: &'static str,
     pub(super) argument: &'static str,
     pub(super) summary: &'static str,
-    /// Takes the argument; an error says what was expected.
+    /// Reads the argument. The error is what was expected instead.
     pub(super) read: fn(&mut Conditions, &[u8]) -> Result<(), &'static str>,
-    /// The arguments that were given.
+    /// The arguments that were given, to print them.
     show: fn(&Conditions) -> Vec<Vec<u8>>,
 }
 
@@ -187,7 +189,7 @@ fn positive(word: &[u8]) -> Result<u64, &'static str> {
     value.ok_or("a number, 1 or more")
 }
 
-/// Every condition there is.
+/// Every condition.
 pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "COMMAND",
@@ -202,7 +204,7 @@ pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "KEY",
         argument: "glob",
-        summary: "requests with such a key, scripts included; may be repeated",
+        summary: "requests with a key that matches this pattern, scripts included; may be repeated",
         read: |all, word| {
             all.keys.push(word.to_vec());
             Ok(())
@@ -212,7 +214,7 @@ pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "NAME",
         argument: "glob",
-        summary: "clients that gave themselves such a name; may be repeated",
+        summary: "clients whose name (CLIENT SETNAME) matches this pattern; may be repeated",
         read: |all, word| {
             all.names.push(word.to_vec());
             Ok(())
@@ -222,7 +224,7 @@ pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "ADDR",
         argument: "glob",
-        summary: "clients at such an address, as CLIENT LIST shows it; may be repeated",
+        summary: "clients whose address in CLIENT LIST matches this pattern; may be repeated",
         read: |all, word| {
             all.addrs.push(word.to_vec());
             Ok(())
@@ -232,7 +234,7 @@ pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "CONNECTION",
         argument: "id",
-        summary: "this connection, by what CLIENT ID answers there; may be repeated",
+        summary: "the connection with this CLIENT ID; may be repeated",
         read: |all, word| {
             all.connections.push(positive(word)?);
             Ok(())
@@ -245,7 +247,7 @@ pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "NTH",
         argument: "n",
-        summary: "the n-th message that meets the conditions above",
+        summary: "only the n-th message that matches the conditions above",
         read: |all, word| {
             all.count.nth = Some(positive(word)?);
             Ok(())
@@ -255,7 +257,7 @@ pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "FIRST",
         argument: "n",
-        summary: "the first n of them",
+        summary: "only the first n of them",
         read: |all, word| {
             all.count.first = Some(positive(word)?);
             Ok(())
@@ -265,7 +267,7 @@ pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "EVERY",
         argument: "n",
-        summary: "every n-th of them",
+        summary: "only every n-th of them",
         read: |all, word| {
             all.count.every = Some(positive(word)?);
             Ok(())
@@ -275,7 +277,7 @@ pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "AFTER",
         argument: "n",
-        summary: "all of them but the first n",
+        summary: "all of them except the first n",
         read: |all, word| {
             all.count.after = Some(positive(word)?);
             Ok(())
@@ -285,7 +287,7 @@ pub(super) const CONDITIONS: &[ConditionSpec] = &[
     ConditionSpec {
         word: "PROBABILITY",
         argument: "share",
-        summary: "this share of what is left, from 0 to 1, drawn from the server's seed",
+        summary: "a random share of the rest, from 0 to 1; drawn from the server's seed",
         read: |all, word| {
             let share = std::str::from_utf8(word).ok().and_then(|w| w.parse().ok());
             let share = share.filter(|share| (0.0..=1.0).contains(share));

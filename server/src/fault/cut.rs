@@ -1,12 +1,12 @@
-//! A connection that ends in the middle of a message.
+//! The fault `cut`: a connection ends in the middle of a message.
 
+use super::parse::number;
 use super::rule::{MessageFault, Rule, subject};
-use super::words::number;
 use super::{Direction, FaultSpec, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: Cut::NAME,
-    summary: "some bytes of a message go through, then the connection ends",
+    summary: "the first bytes of a message arrive, then the connection ends",
     placement: Placement::Either,
     arguments: "bytes",
     parse: Some(|mut words| {
@@ -38,13 +38,15 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// The server gets `bytes` bytes of the request. If that is all of it (counted as an array of
-    /// bulk strings), it is executed and its reply is lost; else it is not executed.
+    /// The server receives the first `bytes` bytes of the request. If these are the complete
+    /// request (encoded as an array of bulk strings), the server executes it and its reply is lost.
+    /// Otherwise the request is not executed.
     pub fn request(bytes: usize) -> Rule<Self> {
         Rule::new(Self { bytes }, Some(Direction::Request))
     }
 
-    /// The request is executed and the client gets `bytes` bytes of the reply.
+    /// The server executes the request, and the client receives the first `bytes` bytes of the
+    /// reply.
     pub fn reply(bytes: usize) -> Rule<Self> {
         Rule::new(Self { bytes }, Some(Direction::Reply))
     }

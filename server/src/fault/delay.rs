@@ -1,13 +1,13 @@
-//! A message that takes its time.
+//! The fault `delay`: a message arrives later.
 
+use super::parse::millis;
 use super::rule::{MessageFault, Reach, Rule, subject};
-use super::words::millis;
 use super::{Direction, FaultSpec, Placement, Verdict};
 use std::time::Duration;
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: Delay::NAME,
-    summary: "a message comes later; what follows it waits behind it",
+    summary: "a message arrives later; the messages behind it wait for it",
     placement: Placement::Both,
     arguments: "milliseconds",
     parse: Some(|mut words| {
@@ -16,7 +16,7 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
     }),
 };
 
-/// Delays a message; later ones of its connection and direction wait behind it.
+/// Delays a message. Later messages of the same connection and direction wait behind it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,18 +39,19 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// Everything takes `duration` longer, both ways: the latency of a network.
+    /// Delays every message in both directions: the latency of a network.
     pub fn new(duration: Duration) -> Rule<Self> {
         Rule::new(Self { duration }, None)
     }
 
-    /// The request reaches the server `duration` later, even if its client has gone by then.
+    /// The request reaches the server `duration` later, even if the client has disconnected by
+    /// then.
     pub fn request(duration: Duration) -> Rule<Self> {
         Rule::new(Self { duration }, Some(Direction::Request))
     }
 
-    /// The request is executed at once; its reply reaches the client `duration` later. So does what
-    /// the server sends of its own accord, unless a command or a key is asked for.
+    /// The server executes the request at once, and the reply reaches the client `duration` later.
+    /// Pushes are delayed too, unless the rule names a command or a key.
     pub fn reply(duration: Duration) -> Rule<Self> {
         Rule::new(Self { duration }, Some(Direction::Reply))
     }

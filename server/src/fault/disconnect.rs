@@ -1,11 +1,11 @@
-//! A connection that ends around the execution of a request.
+//! The fault `disconnect`: a connection ends before or after the execution of a request.
 
 use super::rule::{MessageFault, Rule};
 use super::{Direction, FaultSpec, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: Disconnect::NAME,
-    summary: "the connection ends before a request is executed, or after that and before its reply",
+    summary: "the connection ends before a request is executed, or between its execution and its reply",
     placement: Placement::Either,
     arguments: "[RESET]",
     parse: Some(|mut words| {
@@ -14,7 +14,8 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
     }),
 };
 
-/// Ends the connection around a request: in order, or by a [reset](Rule::reset).
+/// Ends the connection before or after a request is executed: with an orderly close, or with a
+/// [reset](Rule::reset).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,19 +38,20 @@ pub struct Disconnect {
 }
 
 impl Disconnect {
-    /// The request is executed, and the connection ends before its reply: a lost reply.
+    /// The server executes the request, and the connection ends before the reply: a lost reply.
     pub fn after_execution() -> Rule<Self> {
         Rule::new(Self { reset: false }, Some(Direction::Reply))
     }
 
-    /// The connection ends and the request is not executed.
+    /// The connection ends, and the request is not executed.
     pub fn before_execution() -> Rule<Self> {
         Rule::new(Self { reset: false }, Some(Direction::Request))
     }
 }
 
 impl Rule<Disconnect> {
-    /// By a reset: the client's next read fails, where it would have found the end.
+    /// Ends the connection with a reset: the client's next read fails instead of returning the end
+    /// of the stream.
     #[must_use]
     pub fn reset(mut self) -> Self {
         self.fault.reset = true;

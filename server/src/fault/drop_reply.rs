@@ -1,19 +1,19 @@
-//! A reply that never arrives, on a connection that stays open.
+//! The fault `drop_reply`: a reply never arrives, and the connection stays open.
 
 use super::rule::{MessageFault, Rule};
 use super::{Direction, FaultSpec, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: DropReply::NAME,
-    summary: "a request is executed and its reply is lost, and all after it on its connection",
+    summary: "a request is executed; its reply and all later replies of the connection are lost",
     placement: Placement::Reply,
     arguments: "",
     parse: Some(|words| words.rule(DropReply)),
 };
 
-/// Loses the reply to a request that was executed, and everything the server says afterwards on that
-/// connection. What the client sends still arrives and is executed. A lost reply that the client
-/// notices at once is [`Disconnect::after_execution`](super::Disconnect::after_execution).
+/// Loses the reply to an executed request, and everything that the server sends later on that
+/// connection. Requests still arrive and are executed. For a lost reply that the client notices at
+/// once, see [`Disconnect::after_execution`](super::Disconnect::after_execution).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,7 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
 pub struct DropReply;
 
 impl DropReply {
-    /// A reply that is lost.
+    /// Loses a reply.
     pub fn new() -> Rule<Self> {
         Rule::new(Self, Some(Direction::Reply))
     }

@@ -1,18 +1,18 @@
-//! A request that never arrives.
+//! The fault `drop_request`: a request never arrives.
 
 use super::rule::{MessageFault, Rule};
 use super::{Direction, FaultSpec, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: DropRequest::NAME,
-    summary: "a request is lost, and all after it on its connection",
+    summary: "a request and all later requests of its connection are lost",
     placement: Placement::Request,
     arguments: "",
     parse: Some(|words| words.rule(DropRequest)),
 };
 
-/// Loses a request, and with it everything the client sends afterwards on that connection: there
-/// are no request ids, so an answer to a later request would be taken for the answer to this one.
+/// Loses a request, and everything that the client sends later on that connection. RESP has no
+/// request ids: the client would take the reply to a later request for the reply to the lost one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,7 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
 pub struct DropRequest;
 
 impl DropRequest {
-    /// A request that is lost.
+    /// Loses a request.
     pub fn new() -> Rule<Self> {
         Rule::new(Self, Some(Direction::Request))
     }

@@ -1,4 +1,4 @@
-//! An error that the server would answer in a state it is not in.
+//! The fault `error_reply`: the server answers an error of a state that it is not in.
 
 use super::rule::{MessageFault, Rule};
 use super::{Direction, FaultSpec, Placement, Verdict};
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: AnswerError::NAME,
-    summary: "an error is answered, instead of executing the request or instead of its reply",
+    summary: "the server answers an error instead of executing a request, or in place of its reply",
     placement: Placement::Either,
     arguments: "LOADING|BUSY|OOM|READONLY|CLUSTERDOWN|TRYAGAIN|NOSCRIPT|MASTERDOWN|text",
     parse: Some(|mut words| {
@@ -32,7 +32,7 @@ const NOSCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 const MASTERDOWN: &str =
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 
-/// Those that words may name by their code alone.
+/// The errors that can be given by their code alone.
 const USUAL: [&str; 8] = [
     LOADING,
     BUSY,
@@ -45,7 +45,8 @@ const USUAL: [&str; 8] = [
 ];
 
 /// Answers an error instead of executing a request, or after executing it
-/// ([`after_execution`](Rule::after_execution)). A client that wants no replies gets none.
+/// ([`after_execution`](Rule::after_execution)). If the client turned replies off, it gets no error
+/// either.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -66,13 +67,13 @@ pub struct AnswerError {
 }
 
 impl AnswerError {
-    /// An error of any kind: its code, a space, its text.
+    /// Any error: its code, a space, its text.
     pub fn new(text: impl Into<Cow<'static, str>>) -> Rule<Self> {
         let error = ErrorReply::new(text);
         Rule::new(Self { error }, Some(Direction::Request))
     }
 
-    /// The server is reading its data after a start.
+    /// The server is loading its data after a start.
     pub fn loading() -> Rule<Self> {
         Self::new(LOADING)
     }
@@ -82,7 +83,7 @@ impl AnswerError {
         Self::new(BUSY)
     }
 
-    /// Memory is full and nothing may be evicted.
+    /// Memory is full, and the policy forbids eviction.
     pub fn oom() -> Rule<Self> {
         Self::new(OOM)
     }
@@ -97,24 +98,24 @@ impl AnswerError {
         Self::new(CLUSTERDOWN)
     }
 
-    /// The keys of a request lie on both sides of a slot's migration.
+    /// The keys of the request are on both sides of a slot migration.
     pub fn tryagain() -> Rule<Self> {
         Self::new(TRYAGAIN)
     }
 
-    /// The server does not know the script any more.
+    /// The script is not in the server's cache.
     pub fn noscript() -> Rule<Self> {
         Self::new(NOSCRIPT)
     }
 
-    /// A replica has lost its master and serves no old data.
+    /// The replica has lost its master and does not serve stale data.
     pub fn masterdown() -> Rule<Self> {
         Self::new(MASTERDOWN)
     }
 }
 
 impl Rule<AnswerError> {
-    /// The request is executed, and the error comes in place of its reply.
+    /// Executes the request and sends the error in place of its reply.
     #[must_use]
     pub fn after_execution(mut self) -> Self {
         self.direction = Some(Direction::Reply);

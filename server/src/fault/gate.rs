@@ -1,12 +1,12 @@
-//! A gate that holds messages until a test opens it. Knows no node: whoever has a message to hold
-//! leaves a waker.
+//! A gate that holds messages until a test opens it. Knows no node: the holder of a message leaves
+//! a waker.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// Holds messages until it is opened, and lets them pass from then on. Clones are the same gate; when
-/// the last one is gone, of the test and of its rules, it opens: nothing is held for ever.
+/// Holds messages until it is opened. Clones are handles to the same gate. The gate also opens when
+/// the last clone is dropped, so no message is held for ever.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,7 +28,7 @@ use std::task::Waker;
 #[derive(Clone, Default)]
 pub struct Gate(Arc<Hinge>);
 
-/// What the clones of a gate share; the gate opens with its end.
+/// The state that all clones share. The gate opens when this is dropped.
 #[derive(Default)]
 struct Hinge(Arc<Mutex<GateState>>);
 
@@ -44,29 +44,29 @@ fn lock(state: &Mutex<GateState>) -> MutexGuard<'_, GateState> {
 }
 
 impl Gate {
-    /// A gate that is closed.
+    /// A closed gate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets pass what is held, and everything after it. An in-process server has served what was
-    /// held when this returns, unless somebody else is being served at this moment.
+    /// Releases the held messages and lets later ones pass. When this returns, an in-process server
+    /// has served the released requests, unless it is serving another client at this moment.
     pub fn open(&self) {
         self.0.open();
     }
 
-    /// Whether it was opened.
+    /// True if the gate was opened.
     pub fn is_open(&self) -> bool {
         lock(&self.0.0).is_open
     }
 
-    /// How many messages are held now. What waits behind a held message is not counted.
+    /// Number of messages that the gate holds. Messages that wait behind a held one do not count.
     pub fn waiting(&self) -> usize {
         lock(&self.0.0).waiting
     }
 
-    /// Holds a message: it counts as waiting until the ticket is dropped, and `waker` is called when
-    /// the gate opens.
+    /// Holds a message. The message counts as waiting until the ticket is dropped. The gate calls
+    /// `waker` when it opens.
     pub fn enter(&self, waker: &Waker) -> Ticket {
         let mut state = lock(&self.0.0);
         state.waiting += 1;
@@ -110,11 +110,11 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// A message's place before a [`Gate`]. It does not keep the gate from opening with its last clone.
+/// The place of a held message at a [`Gate`]. A ticket does not count as a clone of the gate.
 pub struct Ticket(Arc<Mutex<GateState>>);
 
 impl Ticket {
-    /// Whether the message may go on.
+    /// True if the message may pass.
     pub fn is_open(&self) -> bool {
         lock(&self.0).is_open
     }

@@ -1,18 +1,19 @@
-//! A connection that both sides believe in and that carries nothing.
+//! The fault `half_open`: both ends consider the connection open, and nothing passes.
 
 use super::rule::{MessageFault, Reach, Rule};
 use super::{Direction, FaultSpec, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: HalfOpen::NAME,
-    summary: "a message is lost, and all after it both ways, until the client connects anew",
+    summary: "a message and all later ones in both directions are lost, until the client reconnects",
     placement: Placement::Both,
     arguments: "",
     parse: Some(|words| words.rule(HalfOpen)),
 };
 
-/// Silences a connection both ways from a message on. Nobody is told; it stays open until the client
-/// gives it up, which no client of the `redis` crate does after a mere timeout.
+/// Silences a connection in both directions from a message on. Neither side notices; the connection
+/// stays open until the client closes it. Clients of the `redis` crate do not close a connection
+/// after a mere timeout.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,12 +33,12 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
 pub struct HalfOpen;
 
 impl HalfOpen {
-    /// The connection dies with the message, which is lost, in whichever direction it goes.
+    /// Loses the message, in whichever direction it goes, and everything after it.
     pub fn new() -> Rule<Self> {
         Rule::new(Self, None)
     }
 
-    /// The request is executed, and the connection dies with its reply.
+    /// The server executes the request; its reply and everything after it is lost.
     pub fn after_execution() -> Rule<Self> {
         Rule::new(Self, Some(Direction::Reply))
     }

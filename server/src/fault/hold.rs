@@ -1,18 +1,18 @@
-//! A message that waits for the test.
+//! The fault `hold`: a message waits at a gate.
 
 use super::rule::{MessageFault, Reach, Rule, subject};
 use super::{Direction, FaultSpec, Gate, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: Hold::NAME,
-    summary: "a message waits until its gate is opened, or until the rule is removed; what follows it waits behind it",
+    summary: "a message waits until its gate is opened or the rule is removed; the messages behind it wait for it",
     placement: Placement::Both,
     arguments: "",
     parse: Some(|words| words.rule(Hold { gate: Gate::new() })),
 };
 
-/// Holds a message until a [`Gate`] is opened; later ones of its connection and direction wait
-/// behind it. Two clients can so be led through any order of events.
+/// Holds a message until a [`Gate`] is opened. Later messages of the same connection and direction
+/// wait behind it. With gates, a test can force any interleaving of two clients.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,13 +38,13 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The request does not reach the server before `gate` is opened.
+    /// Holds the request: the server receives it when `gate` is opened.
     pub fn request(gate: &Gate) -> Rule<Self> {
         Self::in_direction(gate, Direction::Request)
     }
 
-    /// The request is executed; its reply does not reach the client before `gate` is opened. Nor does
-    /// what the server sends of its own accord, unless a command or a key is asked for.
+    /// The server executes the request; the client receives the reply when `gate` is opened. Pushes
+    /// are held too, unless the rule names a command or a key.
     pub fn reply(gate: &Gate) -> Rule<Self> {
         Self::in_direction(gate, Direction::Reply)
     }

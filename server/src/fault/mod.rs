@@ -1,16 +1,21 @@
-//! Faults between the decoder, the engine and the encoder; no command knows of them.
+//! Faults of messages, applied between the decoder, the engine and the encoder. Commands do not
+//! know of them.
 //!
-//! A message rule looks at every request before it is executed and at everything before it is
-//! written, and gives a [`Verdict`]. Replies carry no request id, so a rule never lets one slip
-//! out of the row. These are three faults, not one:
+//! A message rule sees every request before it is executed and every reply or push before it is
+//! written, and returns a [`Verdict`]. RESP replies carry no request id, so no rule lets a later
+//! reply take the place of a lost one. Three faults are easily confused:
 //!
-//! * a *lost reply*: the request is executed, then its connection ends ([`Disconnect::after_execution`]);
-//! * a *delayed reply*: it comes past the client's timeout, and later ones wait behind it ([`Delay::reply`]);
-//! * a *half-open connection*: silence, until the client connects anew ([`HalfOpen`], [`DropReply`]).
+//! * a *lost reply*: the request is executed, then the connection ends
+//!   ([`Disconnect::after_execution`]);
+//! * a *delayed reply*: it arrives after the client's timeout, and later replies wait behind it
+//!   ([`Delay::reply`]);
+//! * a *half-open connection*: nothing passes until the client reconnects ([`HalfOpen`],
+//!   [`DropReply`]).
 //!
-//! `Server::inject` installs a rule and gives a guard, which counts how often it fired and removes it
-//! when dropped. The same rules serve in the double, in a client's stream and in a proxy: they know
-//! messages and nothing else. [`FAULTS`] lists what there is, [`parse`] makes a rule from words.
+//! `Server::inject` installs a rule and returns a guard. The guard counts how often the rule fired,
+//! and removes the rule when it is dropped. The same rules work in the double, in a client's stream
+//! and in a proxy, because they see only messages. [`FAULTS`] lists all faults, and [`parse`] makes
+//! a rule from words.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,12 +42,12 @@ mod gate;
 mod half_open;
 mod hold;
 mod node;
+mod parse;
 mod partition;
 mod plan;
 mod rule;
 mod spec;
 mod stall;
-mod words;
 
 pub use condition::Message;
 pub use cut::Cut;
@@ -54,6 +59,7 @@ pub use error_reply::AnswerError;
 pub use gate::{Gate, Ticket};
 pub use half_open::HalfOpen;
 pub use hold::Hold;
+pub use parse::{ParseFaultError, parse};
 pub use partition::Partition;
 #[cfg(feature = "net")]
 pub(crate) use plan::Ruled;
@@ -61,14 +67,13 @@ pub(crate) use plan::{Decision, Fate, Plan, Sender};
 pub use rule::Rule;
 pub use spec::{FaultSpec, Placement};
 pub use stall::Stall;
-pub use words::{ParseFaultError, parse};
 
 use crate::engine::Rng;
 use crate::resp::{ErrorReply, Reply, Request};
 use std::fmt;
 use std::time::Duration;
 
-/// Every fault there is.
+/// Every fault.
 pub const FAULTS: &[FaultSpec] = &[
     delay::SPEC,
     hold::SPEC,
@@ -86,67 +91,69 @@ pub const FAULTS: &[FaultSpec] = &[
     node::FLUSH_SCRIPTS,
 ];
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the client to the server.
     Request,
-    /// From the server to the client: replies, and what it sends of its own accord.
+    /// From the server to the client: replies and pushes.
     Reply,
 }
 
-/// What becomes of a message. A message that is delayed or held goes on to the next rule; the first
-/// of the other verdicts decides.
+/// The decision of a rule about a message. After `Pass`, `Delay` or `Hold` the next rule is asked;
+/// any other verdict is final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It goes on.
+    /// The message passes.
     Pass,
-    /// It goes on after this time of the clock's source; later ones of its connection and direction
-    /// wait behind it. Several delays add up.
+    /// The message passes after this time of the clock's source. Later messages of the same
+    /// connection and direction wait behind it. The delays of several rules add up.
     Delay(Duration),
-    /// It goes on when the gate opens; later ones of its connection and direction wait behind it.
+    /// The message passes when the gate opens. Later messages of the same connection and direction
+    /// wait behind it.
     Hold(Gate),
-    /// It is lost, and so is everything after it in its direction.
+    /// The message is lost, and so is everything after it in the same direction.
     Drop,
-    /// It is lost, and so is everything after it in both directions.
+    /// The message is lost, and so is everything after it in both directions.
     Silence,
-    /// So many of its bytes go through, then the connection ends. A request of which that is all is
-    /// executed, and its reply lost.
+    /// The first bytes pass, this many, then the connection ends. If they are the complete request,
+    /// it is executed and its reply is lost.
     CutAfter(usize),
-    /// At a request: this is the answer, and the request is not executed. To the client it looks as
-    /// if the server had refused it: what was queued by MULTI is discarded. At a reply: this comes in its place.
+    /// For a request: the server answers this error and does not execute the request. To the client
+    /// this is a refused request, so a queued transaction is discarded. For a reply: the error
+    /// takes its place.
     Answer(ErrorReply),
-    /// It is lost and the connection ends in order.
+    /// The message is lost, and the connection is closed in order.
     Close,
-    /// It is lost and the connection is reset.
+    /// The message is lost, and the connection is reset.
     Reset,
 }
 
-/// What a rule may know besides the message.
+/// What a rule can read besides the message.
 #[derive(Debug)]
 pub struct RuleEnv<'a> {
-    /// What CLIENT ID answers on this connection.
+    /// The connection's id, as CLIENT ID returns it.
     pub client_id: u64,
-    /// Where the client is, as CLIENT LIST shows it.
+    /// The client's address, as CLIENT LIST shows it.
     pub addr: &'a str,
-    /// The name the client gave itself; empty if none.
+    /// The name of the connection (CLIENT SETNAME); empty if it has none.
     pub client_name: &'a [u8],
-    /// Draws for rules with a probability; from the server's seed.
+    /// Random numbers for rules with a probability; they follow from the server's seed.
     pub rng: &'a mut Rng,
 }
 
-/// A rule for messages. All installed rules are asked in the order of their installation.
+/// A rule for messages. The installed rules are asked in the order of their installation.
 ///
-/// It must not call the server it is installed in, which is being served at that moment; it may open
-/// a [`Gate`].
+/// A rule must not call the server in which it is installed, because that server is serving a
+/// request at that moment. It may open a [`Gate`].
 pub trait MessageRule: fmt::Debug + Send {
     /// Judges a request before it is executed.
     fn on_request(&mut self, _request: Request<'_>, _env: &mut RuleEnv<'_>) -> Verdict {
         Verdict::Pass
     }
 
-    /// Judges the reply to `request` after it was executed.
+    /// Judges the reply to `request`, which was executed.
     fn on_reply(
         &mut self,
         _request: Request<'_>,
@@ -156,18 +163,19 @@ pub trait MessageRule: fmt::Debug + Send {
         Verdict::Pass
     }
 
-    /// Judges what the server sends of its own accord: messages of channels, lines of MONITOR.
+    /// Judges a push: a message of a channel, an invalidation, a line of MONITOR.
     fn on_push(&mut self, _frame: &Reply, _env: &mut RuleEnv<'_>) -> Verdict {
         Verdict::Pass
     }
 
-    /// Judges the news that one side has closed the connection; only [`Verdict::Delay`] and
+    /// Judges the arrival of a disconnect of one side. Only [`Verdict::Delay`] and
     /// [`Verdict::Hold`] have an effect.
     fn on_end(&mut self, _of: Direction, _env: &mut RuleEnv<'_>) -> Verdict {
         Verdict::Pass
     }
 
-    /// The rule as [`parse`] takes it, the fault's name first; `None` if words do not tell it all.
+    /// The rule as [`parse`] reads it, with the name of the fault first. `None` if words cannot
+    /// express it.
     fn words(&self) -> Option<Vec<Vec<u8>>> {
         None
     }

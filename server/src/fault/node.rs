@@ -1,4 +1,4 @@
-//! Faults of a node: methods of `Server`, listed here with the others.
+//! Faults of a whole node. They are methods of `Server`, and listed here with the other faults.
 
 use super::{FaultSpec, Placement};
 
@@ -15,18 +15,20 @@ const fn fault(name: &'static str, summary: &'static str) -> FaultSpec {
 /// `Server::pause`.
 pub(super) const PAUSE: FaultSpec = fault(
     "pause",
-    "the node serves nobody until it is resumed; input queues",
+    "the node serves no client until it is resumed; requests queue up",
 );
 
 /// `Server::evict`.
-pub(super) const EVICT: FaultSpec = fault("evict", "a key is gone, as if memory had run short");
+pub(super) const EVICT: FaultSpec = fault("evict", "evicts a key, as if memory had run short");
 
 /// `Server::lazy_expiry`.
 pub(super) const LAZY_EXPIRY: FaultSpec = fault(
     "lazy_expiry",
-    "keys past their deadline go only when somebody looks at them",
+    "expired keys are removed only when a request reads them",
 );
 
 /// `Server::flush_scripts`.
-pub(super) const FLUSH_SCRIPTS: FaultSpec =
-    fault("flush_scripts", "the node forgets all scripts: NOSCRIPT");
+pub(super) const FLUSH_SCRIPTS: FaultSpec = fault(
+    "flush_scripts",
+    "empties the script cache: EVALSHA answers NOSCRIPT",
+);

@@ -1,24 +1,24 @@
-//! A network that is cut between a set of clients and the node.
+//! The fault `partition`: clients and the node do not reach each other.
 
 use super::rule::{MessageFault, Reach, Rule};
 use super::{Direction, FaultSpec, Gate, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: Partition::NAME,
-    summary: "clients and node do not reach each other until the rule is removed; then everything arrives",
+    summary: "clients and the node do not reach each other until the rule is removed; then all messages arrive",
     placement: Placement::Both,
     arguments: "",
     parse: Some(|words| words.rule(Partition { gate: Gate::new() })),
 };
 
 /// Cuts the network between clients and the node, until the guard is dropped or
-/// [healed](crate::FaultGuard::heal). As TCP would send it again, everything said meanwhile arrives
-/// then, in order: requests of clients that have given up and gone, too, and the news that they have.
-/// What was on its way when the partition began still arrives.
+/// [healed](crate::FaultGuard::heal). Then every message that was sent meanwhile arrives in order,
+/// as TCP retransmits it. This includes requests of clients that have since disconnected, and their
+/// disconnects. Messages that were already on their way when the partition began still arrive.
 ///
-/// Which clients are cut off is said by their addresses, names or connections. Only an address also
-/// covers connections that the client makes meanwhile: in process, [`Server::connect_from`](crate::Server::connect_from)
-/// gives one.
+/// Conditions on addresses, names or connection ids select the clients. Only an address also
+/// selects connections that a client opens during the partition. In process,
+/// [`Server::connect_from`](crate::Server::connect_from) gives a connection an address.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,17 +42,17 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Nothing passes, in either direction.
+    /// Blocks both directions.
     pub fn new() -> Rule<Self> {
         Rule::new(Self { gate: Gate::new() }, None)
     }
 
-    /// Nothing passes from the clients to the server; the other way is free.
+    /// Blocks messages from the clients to the server; the other direction works.
     pub fn to_server() -> Rule<Self> {
         Rule::new(Self { gate: Gate::new() }, Some(Direction::Request))
     }
 
-    /// Nothing passes from the server to the clients; what they send arrives and is executed.
+    /// Blocks messages from the server to the clients; requests arrive and are executed.
     pub fn to_clients() -> Rule<Self> {
         Rule::new(Self { gate: Gate::new() }, Some(Direction::Reply))
     }

@@ -1,4 +1,4 @@
-//! The rules of one server, and what becomes of a message when all of them were heard.
+//! The installed rules of one server or proxy, and their combined decision about a message.
 
 use super::{Direction, Gate, MessageRule, RuleEnv, Verdict};
 use crate::engine::Rng;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Whose message it is.
+/// The connection that a message belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sender<'a> {
     pub(crate) client_id: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Sender<'a> {
     pub(crate) name: &'a [u8],
 }
 
-/// How a message ends, after all waiting.
+/// What happens to a message once it has waited for its delays and gates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
     #[default]
@@ -27,13 +27,13 @@ pub(crate) enum Fate {
     Reset,
 }
 
-/// What becomes of a message.
+/// The combined decision of all rules about a message.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
-    /// What it waits for first.
+    /// Delay before the message goes on.
     pub(crate) delay: Duration,
     pub(crate) gates: Vec<Gate>,
-    /// What is said in its place.
+    /// The error that takes the place of the message.
     pub(crate) instead: Option<ErrorReply>,
     pub(crate) fate: Fate,
 }
@@ -50,14 +50,14 @@ struct Rules {
     last_id: u64,
 }
 
-/// The rules of one server, in the order in which they were installed.
+/// The rules, in the order of their installation.
 pub(crate) struct Plan {
-    /// How many rules there are: one look when there are none.
+    /// Number of rules. A plan without rules costs one load per message.
     count: AtomicUsize,
     rules: Mutex<Rules>,
 }
 
-/// Whoever has rules: a server, a proxy.
+/// An owner of rules: a server or a proxy.
 pub(crate) trait Ruled: Send + Sync {
     fn plan(&self) -> &Plan;
 }
@@ -91,7 +91,7 @@ impl Plan {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Installs a rule; gives its id and its counter.
+    /// Installs a rule; returns its id and the counter of its hits.
     pub(crate) fn install(&self, rule: Box<dyn MessageRule>) -> (u64, Arc<AtomicU64>) {
         let mut rules = self.rules();
         rules.last_id += 1;
@@ -105,18 +105,18 @@ impl Plan {
         (id, fired)
     }
 
-    /// Removes a rule; false when there is none of this id.
+    /// Removes a rule. Returns false if no rule has this id.
     pub(crate) fn remove(&self, id: u64) -> bool {
         let mut rules = self.rules();
         let at = rules.installed.iter().position(|rule| rule.id == id);
         let removed = at.map(|at| rules.installed.remove(at));
         self.count.store(rules.installed.len(), Ordering::Release);
         drop(rules);
-        // With its gates, which may ring now.
+        // Dropping the rule opens its gates, which may call their wakers now.
         removed.is_some()
     }
 
-    /// Removes all rules; how many those were.
+    /// Removes all rules; returns their number.
     pub(crate) fn clear(&self) -> usize {
         let mut rules = self.rules();
         let removed = std::mem::take(&mut rules.installed);
@@ -125,7 +125,7 @@ impl Plan {
         removed.len()
     }
 
-    /// The rules as `describe` shows them: the id of each, how often it fired, and the rule itself.
+    /// The rules: the id of each, its number of hits, and the result of `describe`.
     pub(crate) fn list<T>(
         &self,
         mut describe: impl FnMut(u64, u64, &dyn MessageRule) -> T,
@@ -171,7 +171,7 @@ impl Plan {
         decision
     }
 
-    /// An end is no message: it makes no rule fire, it only waits.
+    /// Judges a disconnect. It makes no rule fire and is only delayed or held.
     pub(crate) fn on_end(&self, sender: Sender<'_>, of: Direction) -> Decision {
         let mut decision = Decision::default();
         self.judge(sender, |rule, env| {
@@ -181,7 +181,7 @@ impl Plan {
         decision
     }
 
-    /// Asks the rules one after the other, until `ask` has heard enough.
+    /// Asks the rules one after the other, until `ask` returns a final verdict.
     fn judge(
         &self,
         sender: Sender<'_>,
@@ -211,7 +211,7 @@ enum Heard {
     Nothing,
     /// The message goes on to the next rule.
     Something,
-    /// No other rule will see it.
+    /// The verdict is final: no other rule sees the message.
     Enough,
 }
 

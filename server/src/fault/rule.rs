@@ -1,4 +1,4 @@
-//! A fault together with the messages it concerns.
+//! A fault with the conditions that select its messages.
 
 use super::condition::{Conditions, Message};
 use super::{Direction, MessageRule, RuleEnv, Verdict};
@@ -6,35 +6,35 @@ use crate::resp::{Reply, Request};
 use std::fmt;
 use std::sync::Arc;
 
-/// How far a fault reaches, besides requests and replies.
+/// Which messages besides requests and replies a fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
-    /// No further: it is about the execution of requests.
+    /// None: the fault concerns the execution of requests.
     Requests,
-    /// To what the server sends of its own accord.
+    /// Also pushes.
     Pushes,
-    /// To the news that one side has closed the connection, too: nothing at all passes.
+    /// Also pushes and disconnects: nothing passes at all.
     Ends,
 }
 
-/// What a fault does to messages in the directions of its rule.
+/// What a fault does to the messages of its rule.
 pub(super) trait MessageFault: Send {
-    /// As in [`super::FAULTS`].
+    /// The name in [`super::FAULTS`].
     const NAME: &'static str;
     const REACH: Reach = Reach::Requests;
 
     fn verdict(&self) -> Verdict;
 
-    /// Its own arguments, as words.
+    /// The fault's own arguments, as words.
     fn arguments(&self) -> Vec<Vec<u8>> {
         Vec::new()
     }
 
-    /// The beginning of a sentence that goes on with a command.
+    /// The beginning of a description, which continues with "of the command ...".
     fn phrase(&self, direction: Option<Direction>) -> String;
 }
 
-/// What a rule calls the messages of a direction.
+/// The description of the messages of a direction.
 pub(super) fn subject(direction: Option<Direction>) -> &'static str {
     match direction {
         Some(Direction::Request) => "request",
@@ -43,8 +43,9 @@ pub(super) fn subject(direction: Option<Direction>) -> &'static str {
     }
 }
 
-/// A fault with the messages it concerns: all, unless narrowed down. All conditions must hold; a
-/// condition that is given several times holds if one of its values fits.
+/// A fault with conditions that select its messages; without conditions, it selects all. All kinds
+/// of conditions must match. A condition that is given several times matches if one of its values
+/// does.
 ///
 /// ```
 /// use redouble::fault::{Disconnect, DropReply};
@@ -70,44 +71,44 @@ impl<F> Rule<F> {
         }
     }
 
-    /// Only this connection, by what CLIENT ID answers there.
+    /// Selects the connection with this CLIENT ID.
     #[must_use]
     pub fn connection(mut self, client_id: u64) -> Self {
         self.conditions.connections.push(client_id);
         self
     }
 
-    /// Only clients whose address, as CLIENT LIST shows it, matches this glob pattern.
+    /// Selects clients whose address, as CLIENT LIST shows it, matches this glob pattern.
     #[must_use]
     pub fn addr(mut self, pattern: impl AsRef<[u8]>) -> Self {
         self.conditions.addrs.push(pattern.as_ref().to_vec());
         self
     }
 
-    /// Only clients that have given themselves a name by CLIENT SETNAME or HELLO that matches this
-    /// glob pattern.
+    /// Selects clients whose name, set by CLIENT SETNAME or HELLO, matches this glob pattern.
     #[must_use]
     pub fn client_name(mut self, pattern: impl AsRef<[u8]>) -> Self {
         self.conditions.names.push(pattern.as_ref().to_vec());
         self
     }
 
-    /// Only requests of this command, in any case; subcommands are written `config|get`.
+    /// Selects requests of this command, in any case. A subcommand is written `config|get`.
     #[must_use]
     pub fn command(mut self, name: &str) -> Self {
         self.conditions.commands.push(name.as_bytes().to_vec());
         self
     }
 
-    /// Only requests with a key that matches this glob pattern. Keys are found by the command's key
-    /// specification, so this matches EVAL and EVALSHA too.
+    /// Selects requests with a key that matches this glob pattern. The command's key specification
+    /// finds the keys, so this works for EVAL and EVALSHA too.
     #[must_use]
     pub fn key(mut self, pattern: impl AsRef<[u8]>) -> Self {
         self.conditions.keys.push(pattern.as_ref().to_vec());
         self
     }
 
-    /// Only messages for which this says so. It must not call the server.
+    /// Selects messages for which the predicate returns true. The predicate must not call the
+    /// server.
     #[must_use]
     pub fn matching(
         mut self,
@@ -120,55 +121,56 @@ impl<F> Rule<F> {
         self
     }
 
-    /// Only the n-th message that meets the other conditions, counted from 1.
+    /// Selects the n-th message that matches the other conditions, counted from 1.
     ///
     /// # Panics
-    /// For 0: there is no such message.
+    /// If `n` is 0: there is no such message.
     #[must_use]
     pub fn nth(mut self, n: u64) -> Self {
         self.conditions.count.nth = Some(counted(n));
         self
     }
 
-    /// Only the first `n` messages that meet the other conditions.
+    /// Selects the first `n` messages that match the other conditions.
     ///
     /// # Panics
-    /// For 0: the rule would never fire.
+    /// If `n` is 0: the rule would never fire.
     #[must_use]
     pub fn first(mut self, n: u64) -> Self {
         self.conditions.count.first = Some(counted(n));
         self
     }
 
-    /// Only every n-th message that meets the other conditions.
+    /// Selects every n-th message that matches the other conditions.
     ///
     /// # Panics
-    /// For 0.
+    /// If `n` is 0.
     #[must_use]
     pub fn every(mut self, n: u64) -> Self {
         self.conditions.count.every = Some(counted(n));
         self
     }
 
-    /// Not the first `n` messages that meet the other conditions.
+    /// Skips the first `n` messages that match the other conditions.
     ///
     /// # Panics
-    /// For 0, which says nothing.
+    /// If `n` is 0: the condition would have no effect.
     #[must_use]
     pub fn after(mut self, n: u64) -> Self {
         self.conditions.count.after = Some(counted(n));
         self
     }
 
-    /// Only this share of the messages that meet the other conditions, drawn from the server's seed.
+    /// Selects a random share of the messages that match the other conditions, drawn from the
+    /// server's seed.
     ///
     /// # Panics
-    /// For anything but 0 to 1.
+    /// If `share` is not between 0 and 1.
     #[must_use]
     pub fn probability(mut self, share: f64) -> Self {
         assert!(
             (0.0..=1.0).contains(&share),
-            "a probability is from 0 to 1, not {share}"
+            "a probability must be between 0 and 1, not {share}"
         );
         self.conditions.probability = Some(share);
         self

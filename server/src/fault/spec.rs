@@ -1,23 +1,23 @@
-//! A fault as documentation, tools and the wire control list it.
+//! The description of a fault, for documentation, tools and wire control.
 
 use super::condition::CONDITIONS;
-use super::words::FaultArgs;
+use super::parse::FaultArgs;
 use super::{MessageRule, ParseFaultError};
 use std::fmt::{self, Write as _};
 
-/// Where a fault is placed.
+/// Which messages a fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Placement {
-    /// At a request, before it is executed.
+    /// A request, before it is executed.
     Request,
-    /// At a reply, after the request was executed.
+    /// A reply, after the request was executed.
     Reply,
-    /// At a request or at a reply; the rule says which.
+    /// A request or a reply; the rule chooses.
     Either,
-    /// In both directions, unless the rule names one.
+    /// Both directions, unless the rule names one.
     Both,
-    /// At the node itself.
+    /// No message: the fault concerns the node.
     Node,
 }
 
@@ -33,26 +33,26 @@ impl fmt::Display for Placement {
     }
 }
 
-/// Makes a rule of the words behind the fault's name.
+/// Makes a rule from the words behind the fault's name.
 pub(super) type Parse = fn(FaultArgs<'_>) -> Result<Box<dyn MessageRule>, ParseFaultError>;
 
-/// A fault as documentation and tools list it.
+/// The description of a fault.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultSpec {
-    /// Its name, as the file is called.
+    /// Its name, which is also the name of its file.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub summary: &'static str,
-    /// Where it is placed.
+    /// Which messages it applies to.
     pub placement: Placement,
-    /// The words that it takes before its conditions.
+    /// The words that come before the conditions.
     pub arguments: &'static str,
-    /// None for faults of a node.
+    /// `None` for faults of a node.
     pub(super) parse: Option<Parse>,
 }
 
 impl FaultSpec {
-    /// Its words with all conditions, a line for each thing.
+    /// Help for this fault: its words and every condition, one per line.
     pub fn help(&self) -> Vec<String> {
         let mut first = self.name.to_owned();
         if !self.arguments.is_empty() {
@@ -78,7 +78,7 @@ impl FaultSpec {
         lines
     }
 
-    /// Whether its rules say in which direction they work.
+    /// True if a rule of this fault can name a direction.
     pub(super) fn has_direction(&self) -> bool {
         matches!(self.placement, Placement::Either | Placement::Both)
     }
@@ -90,7 +90,7 @@ pub(super) fn find(name: &str) -> Option<&'static FaultSpec> {
     all.find(|fault| fault.name.eq_ignore_ascii_case(name))
 }
 
-/// Whether the words of a fault's rules may have a direction.
+/// True if the words of this fault's rules can contain a direction.
 pub(super) fn has_direction(name: &str) -> bool {
     find(name).is_some_and(FaultSpec::has_direction)
 }

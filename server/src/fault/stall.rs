@@ -1,18 +1,18 @@
-//! A connection that stands still for a while.
+//! The fault `stall`: a connection stops for a while.
 
 use super::rule::{MessageFault, Reach, Rule, subject};
 use super::{Direction, FaultSpec, Gate, Placement, Verdict};
 
 pub(super) const SPEC: FaultSpec = FaultSpec {
     name: Stall::NAME,
-    summary: "a connection stands still, both ways, until the rule is removed",
+    summary: "nothing passes on a connection, in either direction, until the rule is removed",
     placement: Placement::Both,
     arguments: "",
     parse: Some(|words| words.rule(Stall { gate: Gate::new() })),
 };
 
-/// Pauses connections: from the first message that is meant, everything waits, in order, until the
-/// guard is dropped. Narrow it down to one connection by its id or its client's name.
+/// Stops connections: from the first matching message on, every message waits, in order, until the
+/// guard is dropped. To stop one connection only, add a condition on its id or its client's name.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,17 +35,17 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// Nothing passes, in either direction.
+    /// Stops both directions.
     pub fn new() -> Rule<Self> {
         Rule::new(Self { gate: Gate::new() }, None)
     }
 
-    /// Requests wait; replies to earlier ones still arrive.
+    /// Holds requests; replies to earlier requests still arrive.
     pub fn requests() -> Rule<Self> {
         Rule::new(Self { gate: Gate::new() }, Some(Direction::Request))
     }
 
-    /// Requests are executed; what the server says waits.
+    /// Requests are executed; replies and pushes are held.
     pub fn replies() -> Rule<Self> {
         Rule::new(Self { gate: Gate::new() }, Some(Direction::Reply))
     }

@@ -1,52 +1,52 @@
-//! What the nodes of a cluster know, island by island: a split makes several of them, each with a map
-//! of its own; when it is healed, they know one map again.
+//! The cluster map of the nodes. During a split each side has a map of its own; when the split is
+//! healed, the maps are merged.
 //!
-//! *Policy*: on an island everybody knows everything at once, but for nodes that have crashed or are
-//! elsewhere: those are missed after a time that a test chooses. They have failed if most
-//! masters are on the island, else they are only suspected.
+//! *Policy*: every change is known at once to all nodes of a side. Nodes that crashed, or that are
+//! on another side, are noticed after a time that the test chooses. They are marked as failed on
+//! the side with most of the masters, and as suspected (PFAIL) elsewhere.
 
-use super::replica::NetworkState;
+use super::network::NetworkState;
 use crate::engine::{Cluster, ClusterChange as Change, Health, Side, UnixMicros, merge};
 use crate::node_handle::LockedNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Nodes that hear each other.
+/// Nodes that reach each other, and their map of the cluster.
 #[derive(Clone, Debug)]
 pub(super) struct PartitionSide {
     nodes: BTreeSet<usize>,
     pub(super) map: Cluster,
-    /// Nodes that are not heard here, and when (in true time) that is noticed.
+    /// Nodes that this side does not reach, each with the time (true time) at which it notices.
     missed: BTreeMap<usize, UnixMicros>,
 }
 
-/// What makes a cluster of nodes.
+/// The state of a cluster that its nodes share.
 #[derive(Debug)]
 pub(super) struct Bus {
-    /// The map when nobody followed anybody.
+    /// The map at the start, before any node followed another.
     start: Cluster,
-    /// Every node is on one of them.
-    islands: Vec<PartitionSide>,
-    /// Nodes that are told nothing.
-    deaf: BTreeSet<usize>,
+    /// The sides of the current splits. Every node is on exactly one.
+    sides: Vec<PartitionSide>,
+    /// Nodes that receive no changes.
+    excluded: BTreeSet<usize>,
     crashed: BTreeSet<usize>,
     pub(super) noticed_after: Duration,
 }
 
 impl PartitionSide {
-    /// Whether most masters are here and run.
-    fn agrees(&self, crashed: &BTreeSet<usize>) -> bool {
-        let is_there = |node| self.nodes.contains(&node) && !crashed.contains(&node);
-        self.map.is_majority(is_there)
+    /// True if most of the masters are on this side and run.
+    fn has_majority(&self, crashed: &BTreeSet<usize>) -> bool {
+        let is_reachable = |node| self.nodes.contains(&node) && !crashed.contains(&node);
+        self.map.is_majority(is_reachable)
     }
 
-    /// What is known of a node from now on.
-    fn health(&self, node: usize, agrees: bool, now: UnixMicros) -> Health {
+    /// The health of a node in this side's map from now on.
+    fn health(&self, node: usize, has_majority: bool, now: UnixMicros) -> Health {
         let known = self.map.members[node].health;
         match self.missed.get(&node) {
             None => Health::Up,
             Some(due) if *due > now => known,
-            Some(_) if agrees => Health::Failed,
+            Some(_) if has_majority => Health::Failed,
             Some(_) => known.max(Health::Suspected),
         }
     }
@@ -61,14 +61,14 @@ impl Bus {
         };
         Self {
             start: map,
-            islands: vec![all],
-            deaf: BTreeSet::new(),
+            sides: vec![all],
+            excluded: BTreeSet::new(),
             crashed: BTreeSet::new(),
             noticed_after: Duration::ZERO,
         }
     }
 
-    /// As at the start: every slot where it was, everybody hears and is up.
+    /// Restores the state at the start: the original slots, one side, and all nodes up.
     pub(super) fn reset(&mut self) {
         *self = Self::new(self.start.clone());
     }
@@ -77,56 +77,56 @@ impl Bus {
         self.start.clone()
     }
 
-    fn place(&self, node: usize) -> usize {
-        let mut islands = self.islands.iter();
-        let place = islands.position(|island| island.nodes.contains(&node));
-        place.unwrap_or_default()
+    fn index(&self, node: usize) -> usize {
+        let mut sides = self.sides.iter();
+        let index = sides.position(|side| side.nodes.contains(&node));
+        index.unwrap_or_default()
     }
 
-    /// What is known where this node is.
+    /// The map on the side of this node.
     pub(super) fn map_of(&self, node: usize) -> &Cluster {
-        &self.islands[self.place(node)].map
+        &self.sides[self.index(node)].map
     }
 
-    /// What is known where most masters are, or else where the first node is.
+    /// The map on the side with most of the masters, or else on the side of the first node.
     pub(super) fn map(&self) -> &Cluster {
-        let mut islands = self.islands.iter();
-        let most = islands.find(|island| island.agrees(&self.crashed));
-        &most.unwrap_or(&self.islands[0]).map
+        let mut sides = self.sides.iter();
+        let most = sides.find(|side| side.has_majority(&self.crashed));
+        &most.unwrap_or(&self.sides[0]).map
     }
 
-    pub(super) fn is_deaf(&self, node: usize) -> bool {
-        self.deaf.contains(&node)
+    pub(super) fn is_excluded(&self, node: usize) -> bool {
+        self.excluded.contains(&node)
     }
 
-    pub(super) fn deafen(&mut self, node: usize) {
-        self.deaf.insert(node);
+    pub(super) fn exclude(&mut self, node: usize) {
+        self.excluded.insert(node);
     }
 
-    /// The node hears again; whether it did not.
-    pub(super) fn undeafen(&mut self, node: usize) -> bool {
-        self.deaf.remove(&node)
+    /// Lets the node receive changes again. Returns true if it did not.
+    pub(super) fn include(&mut self, node: usize) -> bool {
+        self.excluded.remove(&node)
     }
 
-    /// Whether nodes are on one island.
+    /// True if both nodes are on the same side.
     pub(super) fn reaches(&self, node: usize, other: usize) -> bool {
-        self.place(node) == self.place(other)
+        self.index(node) == self.index(other)
     }
 
-    /// Whether most masters are where this node is.
-    pub(super) fn agrees(&self, node: usize) -> bool {
-        self.islands[self.place(node)].agrees(&self.crashed)
+    /// True if this node is on the side with most of the masters.
+    pub(super) fn has_majority(&self, node: usize) -> bool {
+        self.sides[self.index(node)].has_majority(&self.crashed)
     }
 
-    /// Who is told what is known on an island.
-    fn listeners(&self, place: usize) -> Vec<usize> {
-        let nodes = self.islands[place].nodes.difference(&self.deaf);
+    /// The nodes of a side that receive changes.
+    fn receivers(&self, index: usize) -> Vec<usize> {
+        let nodes = self.sides[index].nodes.difference(&self.excluded);
         nodes.copied().collect()
     }
 
-    /// Those that a node's news reaches, and itself.
-    pub(super) fn listeners_to(&self, node: usize) -> Vec<usize> {
-        self.listeners(self.place(node))
+    /// The nodes that receive the changes of this node, including itself.
+    pub(super) fn receivers_of(&self, node: usize) -> Vec<usize> {
+        self.receivers(self.index(node))
     }
 
     pub(super) fn set_crashed(&mut self, node: usize, is_crashed: bool) {
@@ -137,14 +137,13 @@ impl Bus {
         }
     }
 
-    /// Islands part and become one; which ones did, and who follows whom because of it.
+    /// Regroups the sides. Returns the sides that were merged from several, and the replications
+    /// that follow from it: each replica with its master.
     fn regroup(&mut self, groups: Vec<BTreeSet<usize>>) -> (Vec<usize>, Vec<(usize, usize)>) {
-        let old = std::mem::take(&mut self.islands);
+        let old = std::mem::take(&mut self.sides);
         let (mut merged, mut follows) = (Vec::new(), Vec::new());
         for nodes in groups {
-            let parts = old
-                .iter()
-                .filter(|island| !island.nodes.is_disjoint(&nodes));
+            let parts = old.iter().filter(|side| !side.nodes.is_disjoint(&nodes));
             let parts: Vec<&PartitionSide> = parts.collect();
             let sides: Vec<Side<'_>> = parts
                 .iter()
@@ -167,75 +166,75 @@ impl Bus {
             }
             follows.extend(new);
             if parts.len() > 1 {
-                merged.push(self.islands.len());
+                merged.push(self.sides.len());
             }
-            self.islands.push(PartitionSide { nodes, map, missed });
+            self.sides.push(PartitionSide { nodes, map, missed });
         }
         (merged, follows)
     }
 
-    /// Notes who is missed, and who is no more; what every island learns by it.
-    fn look_around(&mut self, now: UnixMicros) -> Vec<(usize, Change)> {
+    /// Updates which nodes each side misses. Returns the changes of health, each with its side.
+    fn update_missed(&mut self, now: UnixMicros) -> Vec<(usize, Change)> {
         let due = now.plus(self.noticed_after);
         let mut news = Vec::new();
-        for (place, island) in self.islands.iter_mut().enumerate() {
-            let all = 0..island.map.members.len();
+        for (index, side) in self.sides.iter_mut().enumerate() {
+            let all = 0..side.map.members.len();
             for node in all.clone() {
-                if island.nodes.contains(&node) && !self.crashed.contains(&node) {
-                    island.missed.remove(&node);
+                if side.nodes.contains(&node) && !self.crashed.contains(&node) {
+                    side.missed.remove(&node);
                 } else {
-                    island.missed.entry(node).or_insert(due);
+                    side.missed.entry(node).or_insert(due);
                 }
             }
-            let agrees = island.agrees(&self.crashed);
+            let has_majority = side.has_majority(&self.crashed);
             for node in all {
-                let health = island.health(node, agrees, now);
-                if health != island.map.members[node].health {
-                    news.push((place, Change::Health { node, health }));
+                let health = side.health(node, has_majority, now);
+                if health != side.map.members[node].health {
+                    news.push((index, Change::Health { node, health }));
                 }
             }
         }
         news
     }
 
-    /// When somebody is missed whom nobody takes for failed yet.
+    /// The next time at which a side notices a missing node.
     fn next_notice(&self) -> Option<UnixMicros> {
-        let all = self.islands.iter().flat_map(|island| {
-            let missed = island.missed.iter();
-            missed.filter(|(node, _)| island.map.members[**node].health == Health::Up)
+        let all = self.sides.iter().flat_map(|side| {
+            let missed = side.missed.iter();
+            missed.filter(|(node, _)| side.map.members[**node].health == Health::Up)
         });
         all.map(|(_, due)| *due).min()
     }
 }
 
 impl NetworkState {
-    /// Everybody on an island learns of a change.
+    /// Applies a change to a side's map, and to all its nodes that receive changes.
     fn announce_on(
         &mut self,
-        place: usize,
+        index: usize,
         news: &Change,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(bus) = &mut self.bus else {
             return;
         };
-        bus.islands[place].map.learn(news);
-        for node in bus.listeners(place) {
-            self.change(node, seats, now, |engine, now| engine.learn(news, now));
+        bus.sides[index].map.learn(news);
+        for node in bus.receivers(index) {
+            self.change(node, locked, now, |engine, now| engine.learn(news, now));
         }
     }
 
-    /// Everybody who hears this node learns of a change.
+    /// Applies a change on the side of this node.
     pub(super) fn announce(
         &mut self,
         from: usize,
         news: &Change,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         if let Some(bus) = &self.bus {
-            self.announce_on(bus.place(from), news, seats, now);
+            self.announce_on(bus.index(from), news, locked, now);
         }
     }
 
@@ -243,35 +242,36 @@ impl NetworkState {
         self.bus.as_ref()?.next_notice()
     }
 
-    /// What is to be noticed of nodes that are down, away or back is known.
-    pub(super) fn notice(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
-        let news = self.bus.iter_mut().flat_map(|bus| bus.look_around(now));
+    /// Updates the health of nodes that crashed, were separated or came back.
+    pub(super) fn notice_failures(&mut self, locked: &mut [LockedNode<'_>], now: UnixMicros) {
+        let news = self.bus.iter_mut().flat_map(|bus| bus.update_missed(now));
         let news: Vec<(usize, Change)> = news.collect();
-        for (place, news) in news {
-            self.announce_on(place, &news, seats, now);
+        for (index, news) in news {
+            self.announce_on(index, &news, locked, now);
         }
     }
 
-    /// Islands are what the splits that stand make of them; who follows whom because of it.
+    /// Regroups the sides after a split began or ended. Returns the replications that follow from
+    /// it.
     pub(super) fn regroup(
         &mut self,
         groups: Vec<BTreeSet<usize>>,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) -> Vec<(usize, usize)> {
         let Some(bus) = &mut self.bus else {
             return Vec::new();
         };
         let (merged, follows) = bus.regroup(groups);
-        for place in merged {
+        for index in merged {
             if let Some(bus) = &self.bus {
-                let map = bus.islands[place].map.clone();
-                for node in bus.listeners(place) {
-                    self.change(node, seats, now, |engine, now| engine.catch_up(&map, now));
+                let map = bus.sides[index].map.clone();
+                for node in bus.receivers(index) {
+                    self.change(node, locked, now, |engine, now| engine.catch_up(&map, now));
                 }
             }
         }
-        self.notice(seats, now);
+        self.notice_failures(locked, now);
         follows
     }
 }

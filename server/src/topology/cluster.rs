@@ -1,35 +1,36 @@
-//! A cluster: masters that share the slots, replicas, and what goes between them instead of a bus.
+//! A cluster: masters that share the slots, their replicas, and what replaces the cluster bus
+//! between them.
 //!
-//! *Policy*: a node changes its own view and says what it claims for itself; everybody who hears it
-//! knows at once (`bus.rs`). Nobody takes over by himself: a failover is ordered, by a test or by CLUSTER
-//! FAILOVER. A node whose replica was promoted behind its back hears nothing until it follows.
-//! Messages pass by nodes that are paused.
+//! *Policy*: a node changes its own view and claims the change; all nodes of its side learn it at
+//! once (`bus.rs`). There are no automatic failovers: a test or CLUSTER FAILOVER starts them. A
+//! master whose replica was promoted with `Deployment::promote` learns of it only when it follows
+//! another node. Paused nodes receive no pub/sub messages.
 
 use super::bus::Bus;
-use super::replica::{Network, NetworkState, ReplicaTask, listens, seat};
+use super::network::{Network, NetworkState, Task, is_running};
 use crate::engine::{
     Claim, Cluster, ClusterChange as Change, Health, Member, Rng, UnixMicros, share_of, slot_of,
 };
 use crate::node_handle::LockedNode;
 use std::time::Duration;
 
-/// What somebody wants done in a cluster.
+/// A change of the cluster that a test or a node asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum ClusterTask {
-    /// A node says something.
+    /// A node claims a change.
     Claim {
         from: usize,
         claim: Claim,
     },
-    /// A node has come back after a crash.
-    Back {
+    /// A node was restarted after a crash.
+    Restarted {
         node: usize,
     },
-    /// A node shall be told nothing more.
-    Deafen {
+    /// A node receives no more changes.
+    Exclude {
         node: usize,
     },
-    /// A slot goes to a master with all its keys.
+    /// A slot moves to a master, with all its keys.
     Move {
         slot: u16,
         to: usize,
@@ -50,13 +51,13 @@ pub(crate) enum ClusterTask {
 }
 
 impl NetworkState {
-    /// A node follows another, or nobody any more: as a replica that was promoted it takes the slots
-    /// of its master along, and the others of the shard follow it.
+    /// Handles that a node follows another one, or becomes a master. A promoted replica takes over
+    /// the slots of its master, and the other nodes of the shard follow it.
     pub(super) fn on_follow(
         &mut self,
         node: usize,
         master: Option<usize>,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(bus) = &mut self.bus else {
@@ -65,18 +66,18 @@ impl NetworkState {
         let master = master.filter(|master| *master != node);
         let before = bus.map_of(node).members[node].master;
         match (before, master) {
-            (Some(old), None) => self.take_over(node, old, seats, now),
+            (Some(old), None) => self.take_over(node, old, locked, now),
             (_, Some(_)) => {
                 let slots = bus.map_of(node).slots_of(node);
-                if bus.undeafen(node) {
+                if bus.include(node) {
                     let map = bus.map_of(node).clone();
-                    self.change(node, seats, now, |engine, now| engine.catch_up(&map, now));
+                    self.change(node, locked, now, |engine, now| engine.catch_up(&map, now));
                 }
-                self.announce(node, &Change::Master { node, master }, seats, now);
+                self.announce(node, &Change::Master { node, master }, locked, now);
                 if !slots.is_empty() {
-                    // Whoever follows another serves nothing of his own.
+                    // A replica owns no slots.
                     let owner = None;
-                    self.announce(node, &Change::Owner { slots, owner }, seats, now);
+                    self.announce(node, &Change::Owner { slots, owner }, locked, now);
                 }
             }
             (None, None) => {}
@@ -87,88 +88,88 @@ impl NetworkState {
         &mut self,
         node: usize,
         old: usize,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(bus) = &self.bus else {
             return;
         };
         let map = bus.map_of(node);
-        let is_told = !bus.is_deaf(old);
+        let is_included = !bus.is_excluded(old);
         let others = map.replicas(old).filter(|other| *other != node);
-        let others = others.chain(is_told.then_some(old));
+        let others = others.chain(is_included.then_some(old));
         let others: Vec<usize> = others.filter(|other| bus.reaches(node, *other)).collect();
         let (slots, epoch) = (map.slots_of(old), map.epoch + 1);
-        // Roles come first: those of the shard do not lose their slots.
+        // Roles are announced before slots: nodes of the same shard do not lose their keys.
         let role = |node, master| Change::Master { node, master };
-        self.announce(node, &role(node, None), seats, now);
+        self.announce(node, &role(node, None), locked, now);
         for other in &others {
-            self.announce(node, &role(*other, Some(node)), seats, now);
+            self.announce(node, &role(*other, Some(node)), locked, now);
         }
         let owner = Some(node);
-        self.announce(node, &Change::Owner { slots, owner }, seats, now);
-        self.announce(node, &Change::Epoch { node, epoch }, seats, now);
+        self.announce(node, &Change::Owner { slots, owner }, locked, now);
+        self.announce(node, &Change::Epoch { node, epoch }, locked, now);
         for other in others {
-            self.orders.push_back(ReplicaTask::Follow {
+            self.tasks.push_back(Task::Follow {
                 node: other,
                 master: Some(node),
             });
         }
     }
 
-    /// A node has crashed, which nobody knows yet, or is back.
+    /// Handles a crash, which other nodes notice later, or a restart.
     pub(super) fn set_crashed(
         &mut self,
         node: usize,
         is_crashed: bool,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         if let Some(bus) = &mut self.bus {
             bus.set_crashed(node, is_crashed);
-            self.notice(seats, now);
+            self.notice_failures(locked, now);
         }
     }
 
-    pub(super) fn carry_out_in_cluster(
+    pub(super) fn run_cluster_task(
         &mut self,
-        order: ClusterTask,
-        seats: &mut [LockedNode<'_>],
+        task: ClusterTask,
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(bus) = &mut self.bus else {
             return;
         };
-        match order {
-            ClusterTask::Claim { from, claim } => self.on_claim(from, claim, seats, now),
-            ClusterTask::Back { node } => self.set_crashed(node, false, seats, now),
-            ClusterTask::Deafen { node } => bus.deafen(node),
+        match task {
+            ClusterTask::Claim { from, claim } => self.on_claim(from, claim, locked, now),
+            ClusterTask::Restarted { node } => self.set_crashed(node, false, locked, now),
+            ClusterTask::Exclude { node } => bus.exclude(node),
             ClusterTask::Move { slot, to } => {
                 if let Some(from) = bus.map_of(to).owner(slot) {
-                    self.move_keys(slot, from, to, seats, now);
+                    self.move_keys(slot, from, to, locked, now);
                 }
-                self.settle_slot(slot, to, seats, now);
+                self.settle_slot(slot, to, locked, now);
             }
             ClusterTask::Begin { slot, to } => {
                 if let Some(from) = bus.map_of(to).owner(slot) {
-                    self.set_migration(slot, from, Some(to), seats, now);
+                    self.set_migration(slot, from, Some(to), locked, now);
                 }
             }
             ClusterTask::Key { key } => {
-                if let Some((from, to)) = self.migration(slot_of(&key), seats) {
-                    self.move_key(&key, from, to, seats, now);
+                if let Some((from, to)) = self.migration(slot_of(&key), locked) {
+                    self.move_key(&key, from, to, locked, now);
                 }
             }
             ClusterTask::Finish { slot } => {
-                if let Some((from, to)) = self.migration(slot, seats) {
-                    self.move_keys(slot, from, to, seats, now);
-                    self.settle_slot(slot, to, seats, now);
+                if let Some((from, to)) = self.migration(slot, locked) {
+                    self.move_keys(slot, from, to, locked, now);
+                    self.settle_slot(slot, to, locked, now);
                 }
             }
             ClusterTask::Cancel { slot } => {
-                if let Some((from, to)) = self.migration(slot, seats) {
-                    self.move_keys(slot, to, from, seats, now);
-                    self.set_migration(slot, from, None, seats, now);
+                if let Some((from, to)) = self.migration(slot, locked) {
+                    self.move_keys(slot, to, from, locked, now);
+                    self.set_migration(slot, from, None, locked, now);
                 }
             }
         }
@@ -178,86 +179,95 @@ impl NetworkState {
         &mut self,
         from: usize,
         claim: Claim,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
         let Some(bus) = &self.bus else {
             return;
         };
-        let is_heard = !bus.is_deaf(from);
+        let is_included = !bus.is_excluded(from);
         match claim {
-            Claim::Changed(news) if is_heard => self.announce(from, &news, seats, now),
+            Claim::Changed(news) if is_included => self.announce(from, &news, locked, now),
             Claim::Message {
                 space,
                 channel,
                 message,
-            } if is_heard => {
+            } if is_included => {
                 let map = bus.map_of(from);
-                let hears = |node: &usize| {
+                let reaches = |node: &usize| {
                     let is_near = !space.is_shard() || map.shard(*node) == map.shard(from);
                     *node != from && is_near
                 };
-                for node in bus.listeners_to(from).into_iter().filter(hears) {
-                    if seat(self, node, seats).is_some_and(|at| listens(&seats[at])) {
-                        self.change(node, seats, now, |engine, now| {
+                for node in bus.receivers_of(from).into_iter().filter(reaches) {
+                    if self
+                        .index_of(node, locked)
+                        .is_some_and(|at| is_running(&locked[at]))
+                    {
+                        self.change(node, locked, now, |engine, now| {
                             engine.hear(space, &channel, &message, now);
                         });
                     }
                 }
             }
-            Claim::TakesOver { asks, .. } if asks && !bus.agrees(from) => {}
+            Claim::TakesOver { asks, .. } if asks && !bus.has_majority(from) => {}
             Claim::TakesOver { waits, .. } => {
                 if waits {
-                    self.deliver_all(from, seats, now);
+                    self.deliver_all(from, locked, now);
                 }
                 let (node, master) = (from, None);
-                self.orders.push_back(ReplicaTask::Follow { node, master });
+                self.tasks.push_back(Task::Follow { node, master });
             }
             Claim::Changed(_) | Claim::Message { .. } => {}
         }
     }
 
-    /// Where a slot is on its way from and to, if that way is open.
-    fn migration(&self, slot: u16, seats: &[LockedNode<'_>]) -> Option<(usize, usize)> {
+    /// The source and the target of a slot's migration, if they reach each other.
+    fn migration(&self, slot: u16, locked: &[LockedNode<'_>]) -> Option<(usize, usize)> {
         let bus = self.bus.as_ref()?;
         let from = bus.map().owner(slot)?;
-        let engine = &seats[seat(self, from, seats)?].node.engine;
+        let engine = &locked[self.index_of(from, locked)?].node.engine;
         let to = engine.migrates_to(slot)?;
         bus.reaches(from, to).then_some((from, to))
     }
 
-    /// Both ends know that a slot is on its way, or that it is no more.
+    /// Starts or ends the migration of a slot on both nodes.
     fn set_migration(
         &self,
         slot: u16,
         from: usize,
         to: Option<usize>,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
-        let nodes = self.bus.iter().flat_map(|bus| bus.listeners_to(from));
+        let nodes = self.bus.iter().flat_map(|bus| bus.receivers_of(from));
         for node in nodes {
             let (out, into) = (
                 to.filter(|_| node == from),
                 to.filter(|to| *to == node).map(|_| from),
             );
-            self.change(node, seats, now, |engine, _| {
+            self.change(node, locked, now, |engine, _| {
                 engine.set_migration(slot, out, into);
             });
         }
     }
 
-    /// A slot has arrived.
-    fn settle_slot(&mut self, slot: u16, to: usize, seats: &mut [LockedNode<'_>], now: UnixMicros) {
-        self.set_migration(slot, to, None, seats, now);
+    /// Gives a slot to the target of its migration.
+    fn settle_slot(
+        &mut self,
+        slot: u16,
+        to: usize,
+        locked: &mut [LockedNode<'_>],
+        now: UnixMicros,
+    ) {
+        self.set_migration(slot, to, None, locked, now);
         let slots = vec![(slot, slot)];
         let owner = Some(to);
-        self.announce(to, &Change::Owner { slots, owner }, seats, now);
+        self.announce(to, &Change::Owner { slots, owner }, locked, now);
         if let Some(map) = self.bus.as_ref().map(|bus| bus.map_of(to))
             && map.members[to].epoch != map.epoch
         {
             let (node, epoch) = (to, map.epoch + 1);
-            self.announce(to, &Change::Epoch { node, epoch }, seats, now);
+            self.announce(to, &Change::Epoch { node, epoch }, locked, now);
         }
     }
 
@@ -266,14 +276,14 @@ impl NetworkState {
         slot: u16,
         from: usize,
         to: usize,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
-        let Some(at) = seat(self, from, seats) else {
+        let Some(at) = self.index_of(from, locked) else {
             return;
         };
-        for key in seats[at].node.engine.keys_in_slot(slot) {
-            self.move_key(&key, from, to, seats, now);
+        for key in locked[at].node.engine.keys_in_slot(slot) {
+            self.move_key(&key, from, to, locked, now);
         }
     }
 
@@ -282,23 +292,24 @@ impl NetworkState {
         key: &[u8],
         from: usize,
         to: usize,
-        seats: &mut [LockedNode<'_>],
+        locked: &mut [LockedNode<'_>],
         now: UnixMicros,
     ) {
-        let (Some(here), Some(there)) = (seat(self, from, seats), seat(self, to, seats)) else {
+        let (Some(here), Some(there)) = (self.index_of(from, locked), self.index_of(to, locked))
+        else {
             return;
         };
         let millis =
-            |at: usize, seats: &[LockedNode<'_>]| seats[at].shared.node_time(now).millis().0;
-        let ahead = millis(there, seats).saturating_sub(millis(here, seats));
-        let mut parcel = None;
-        self.change(from, seats, now, |engine, now| {
-            parcel = engine.take_key(key, now);
+            |at: usize, locked: &[LockedNode<'_>]| locked[at].shared.node_time(now).millis().0;
+        let ahead = millis(there, locked).saturating_sub(millis(here, locked));
+        let mut dump = None;
+        self.change(from, locked, now, |engine, now| {
+            dump = engine.take_key(key, now);
         });
-        if let Some(parcel) = parcel {
-            let parcel = parcel.for_clock_ahead_by(ahead);
-            self.change(to, seats, now, |engine, now| {
-                engine.put_key(key, parcel, now);
+        if let Some(dump) = dump {
+            let dump = dump.for_clock_ahead_by(ahead);
+            self.change(to, locked, now, |engine, now| {
+                engine.put_key(key, dump, now);
             });
         }
     }
@@ -307,20 +318,20 @@ impl NetworkState {
 impl Network {
     /// Makes a cluster of all nodes: each of the `masters` owns its share of the slots.
     pub(crate) fn join_into_cluster(&self, masters: &[usize]) {
-        // Nodes are never taken while the network is: whoever has them asks for it.
+        // The nodes are locked before the network, never the other way round.
         let nodes = self.lock().nodes.clone();
         let handles: Vec<_> = nodes.iter().map(|(handle, _)| handle.upgrade()).collect();
-        let seed = |place: usize| {
-            let handle = handles[place].as_ref();
+        let seed = |index: usize| {
+            let handle = handles[index].as_ref();
             handle.map_or(0, |handle| handle.shared.node().engine.seed())
         };
         let (first, rest): (Vec<usize>, Vec<usize>) =
-            (0..nodes.len()).partition(|place| masters.contains(place));
+            (0..nodes.len()).partition(|index| masters.contains(index));
         let turns: Vec<usize> = first.into_iter().chain(rest).collect();
-        let members = nodes.iter().enumerate().map(|(place, (_, address))| {
-            let turn = turns.iter().position(|other| *other == place);
+        let members = nodes.iter().enumerate().map(|(index, (_, address))| {
+            let turn = turns.iter().position(|other| *other == index);
             Member {
-                id: Rng::for_component(seed(place), "cluster node").hex(20),
+                id: Rng::for_component(seed(index), "cluster node").hex(20),
                 address: address.clone(),
                 master: None,
                 epoch: turn.map_or(0, |turn| turn as u64 + 1),
@@ -328,18 +339,18 @@ impl Network {
             }
         });
         let mut map = Cluster::new(members.collect());
-        for (index, place) in masters.iter().enumerate() {
-            let share = share_of(index, masters.len());
+        for (number, master) in masters.iter().enumerate() {
+            let share = share_of(number, masters.len());
             if !share.is_empty() {
                 let slots = vec![(share.start, share.end - 1)];
-                let owner = Some(*place);
+                let owner = Some(*master);
                 map.learn(&Change::Owner { slots, owner });
             }
         }
-        for (place, handle) in handles.iter().enumerate() {
+        for (index, handle) in handles.iter().enumerate() {
             if let Some(handle) = handle {
                 let engine = &mut handle.shared.node().engine;
-                engine.join_cluster(map.clone(), place);
+                engine.join_cluster(map.clone(), index);
             }
         }
         self.lock().bus = Some(Bus::new(map));
@@ -350,18 +361,18 @@ impl Network {
     }
 
     /// In a cluster, keeps the master of this replica from learning that it lost its slots.
-    pub(crate) fn deafen_master_of(&self, replica: usize) {
+    pub(crate) fn exclude_master_of(&self, replica: usize) {
         let mut state = self.lock();
         let bus = state.bus.as_ref();
         if let Some(node) = bus.and_then(|bus| bus.map_of(replica).members[replica].master) {
-            let task = ClusterTask::Deafen { node };
-            state.orders.push_back(ReplicaTask::Cluster(task));
+            let task = ClusterTask::Exclude { node };
+            state.tasks.push_back(Task::Cluster(task));
         }
     }
 
     /// Queues a task, to be carried out when time is next looked at.
     pub(crate) fn run(&self, task: ClusterTask) {
-        self.lock().orders.push_back(ReplicaTask::Cluster(task));
+        self.lock().tasks.push_back(Task::Cluster(task));
     }
 
     /// The owner of a slot on the side with most of the masters, or else on the side of the first node.

@@ -4,10 +4,11 @@
 mod bus;
 mod cluster;
 mod migration;
+mod network;
 mod replica;
 mod sentinel;
 mod split;
 
 pub(crate) use cluster::ClusterTask;
+pub(crate) use network::Network;
 pub use replica::Lag;
-pub(crate) use replica::Network;

@@ -1,16 +1,17 @@
-//! Sentinels: they agree at once on who is down, and fail over when the master has been down for long
-//! enough. How real ones gossip and vote is not emulated; what clients see of it is. Where most of
-//! them hear each other they act; the others know what they knew.
+//! Sentinels. They agree at once on which nodes are down, and fail over when the master has been
+//! down for long enough. Their gossip and votes are not emulated, only what clients see of them.
+//! Sentinels act if most of them reach each other; the sentinels outside of that majority keep
+//! their old view.
 
-use super::replica::{Network, NetworkState, ReplicaTask, listens, seat};
+use super::network::{Network, NetworkState, Task, is_running};
 use crate::engine::{Address, Seen, UnixMicros, Watched};
 use crate::node_handle::LockedNode;
 use std::time::Duration;
 
-/// What clients call the master.
-const NAME: &str = "mymaster";
+/// Name of the master for clients.
+const MASTER_NAME: &str = "mymaster";
 
-/// What the sentinels of a deployment watch.
+/// The view of the sentinels.
 #[derive(Debug)]
 pub(super) struct Watch {
     sentinels: Vec<usize>,
@@ -18,16 +19,16 @@ pub(super) struct Watch {
     master: usize,
     epoch: u64,
     down_after: Duration,
-    /// Since when the master is down.
+    /// Time since which the master is down.
     down_since: Option<UnixMicros>,
-    /// Who was down when the sentinels were told last.
-    told_down: Vec<usize>,
-    /// The sentinels do not know yet how things are.
+    /// The nodes that were down when the sentinels were last updated.
+    reported_down: Vec<usize>,
+    /// The sentinels have to be updated.
     pub(super) is_stale: bool,
 }
 
 impl Watch {
-    /// Sentinels that have seen nothing yet. The first node with data is the master.
+    /// Sentinels without a view yet. The first data node is the master.
     fn new(sentinels: Vec<usize>, data: Vec<usize>, down_after: Duration) -> Self {
         Self {
             sentinels,
@@ -36,12 +37,12 @@ impl Watch {
             epoch: 0,
             down_after,
             down_since: None,
-            told_down: Vec::new(),
+            reported_down: Vec::new(),
             is_stale: true,
         }
     }
 
-    /// As at the start.
+    /// Restores the state at the start.
     pub(super) fn reset(&mut self) {
         let (sentinels, data) = (self.sentinels.clone(), self.data.clone());
         *self = Self::new(sentinels, data, self.down_after);
@@ -51,7 +52,7 @@ impl Watch {
         self.sentinels.contains(&node)
     }
 
-    /// A failover makes this node the master.
+    /// Makes this node the master after a failover.
     pub(super) fn switch(&mut self, master: usize) {
         self.master = master;
         self.epoch += 1;
@@ -61,25 +62,32 @@ impl Watch {
 }
 
 impl NetworkState {
-    /// A sentinel that hears most of them, if there is one.
-    fn eye(&self, watch: &Watch) -> Option<usize> {
-        let hears = |one: usize| {
+    /// A sentinel that reaches most of the sentinels, if there is one.
+    fn majority_sentinel(&self, watch: &Watch) -> Option<usize> {
+        let reaches = |one: usize| {
             let all = watch.sentinels.iter();
-            all.filter(|other| self.breaks.is_open(one, **other))
+            all.filter(|other| self.connectivity.is_reachable(one, **other))
                 .count()
         };
         let mut all = watch.sentinels.iter().copied();
-        all.find(|one| hears(*one) > watch.sentinels.len() / 2)
+        all.find(|one| reaches(*one) > watch.sentinels.len() / 2)
     }
 
-    fn is_down(&self, node: usize, seats: &[LockedNode<'_>]) -> bool {
-        let eye = self.watch.as_ref().and_then(|watch| self.eye(watch));
-        let is_away = eye.is_some_and(|eye| !self.breaks.is_open(eye, node));
-        is_away || seat(self, node, seats).is_none_or(|seat| !listens(&seats[seat]))
+    fn is_down(&self, node: usize, locked: &[LockedNode<'_>]) -> bool {
+        let observer = self
+            .watch
+            .as_ref()
+            .and_then(|watch| self.majority_sentinel(watch));
+        let is_away =
+            observer.is_some_and(|observer| !self.connectivity.is_reachable(observer, node));
+        is_away
+            || self
+                .index_of(node, locked)
+                .is_none_or(|target| !is_running(&locked[target]))
     }
 
-    /// Nodes with data that most sentinels reach again, and that do not follow the master: each with
-    /// that master.
+    /// Data nodes that most sentinels reach again and that do not follow the master, each with that
+    /// master.
     pub(super) fn strays(&self) -> Vec<(usize, usize)> {
         let Some(watch) = &self.watch else {
             return Vec::new();
@@ -88,60 +96,61 @@ impl NetworkState {
             let mut links = self.links.iter();
             links.any(|link| (link.replica, link.master) == (node, watch.master))
         };
-        let eye = self.eye(watch);
+        let observer = self.majority_sentinel(watch);
         let data = watch.data.iter().copied();
         let strays = data.filter(|node| {
-            let is_there = eye.is_some_and(|eye| self.breaks.is_open(eye, *node));
-            let was_away = watch.told_down.contains(node);
-            was_away && is_there && *node != watch.master && !follows(*node)
+            let is_reachable =
+                observer.is_some_and(|observer| self.connectivity.is_reachable(observer, *node));
+            let was_away = watch.reported_down.contains(node);
+            was_away && is_reachable && *node != watch.master && !follows(*node)
         });
         strays.map(|node| (node, watch.master)).collect()
     }
 
-    /// The nodes with data that are down.
-    fn down(&self, watch: &Watch, seats: &[LockedNode<'_>]) -> Vec<usize> {
+    /// The data nodes that are down.
+    fn down(&self, watch: &Watch, locked: &[LockedNode<'_>]) -> Vec<usize> {
         let data = watch.data.iter().copied();
-        data.filter(|node| self.is_down(*node, seats)).collect()
+        data.filter(|node| self.is_down(*node, locked)).collect()
     }
 
-    /// The replica that is alive and has received most.
-    fn successor(&self, seats: &[LockedNode<'_>]) -> Option<usize> {
+    /// The running replica that has received most.
+    fn successor(&self, locked: &[LockedNode<'_>]) -> Option<usize> {
         let watch = self.watch.as_ref()?;
         let others = watch.data.iter().filter(|node| **node != watch.master);
-        let alive = others.filter(|node| !self.is_down(**node, seats));
-        // Of several that are as far, the first.
-        alive.copied().max_by_key(|node| {
-            let seat = seat(self, *node, seats);
-            let offset = seat.map_or(0, |seat| seats[seat].node.engine.replication_offset());
+        let running = others.filter(|node| !self.is_down(**node, locked));
+        // If several have received the same, the first is chosen.
+        running.copied().max_by_key(|node| {
+            let target = self.index_of(*node, locked);
+            let offset = target.map_or(0, |target| locked[target].node.engine.replication_offset());
             (offset, std::cmp::Reverse(*node))
         })
     }
 
-    /// When the sentinels have something to do.
-    pub(super) fn sentinels_due(&self, seats: &[LockedNode<'_>]) -> Option<UnixMicros> {
+    /// The next time at which the sentinels act.
+    pub(super) fn sentinels_due(&self, locked: &[LockedNode<'_>]) -> Option<UnixMicros> {
         let watch = self.watch.as_ref()?;
-        self.eye(watch)?;
-        if watch.is_stale || self.down(watch, seats) != watch.told_down {
+        self.majority_sentinel(watch)?;
+        if watch.is_stale || self.down(watch, locked) != watch.reported_down {
             return Some(UnixMicros(i64::MIN));
         }
         let due = watch.down_since?.plus(watch.down_after);
-        self.successor(seats).map(|_| due)
+        self.successor(locked).map(|_| due)
     }
 
-    /// Notices who is down, fails over, tells the sentinels.
-    pub(super) fn look_after(&mut self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
+    /// Updates which nodes are down, starts a failover, updates the view of the sentinels.
+    pub(super) fn run_sentinels(&mut self, locked: &mut [LockedNode<'_>], now: UnixMicros) {
         let Some(watch) = self
             .watch
             .as_ref()
-            .filter(|watch| self.eye(watch).is_some())
+            .filter(|watch| self.majority_sentinel(watch).is_some())
         else {
             return;
         };
-        let (down, successor) = (self.down(watch, seats), self.successor(seats));
+        let (down, successor) = (self.down(watch, locked), self.successor(locked));
         let Some(watch) = &mut self.watch else {
             return;
         };
-        watch.is_stale |= down != watch.told_down;
+        watch.is_stale |= down != watch.reported_down;
         watch.down_since = if down.contains(&watch.master) {
             watch.down_since.or(Some(now))
         } else {
@@ -152,74 +161,76 @@ impl NetworkState {
             .is_some_and(|since| since.plus(watch.down_after) <= now)
             && let Some(to) = successor
         {
-            self.orders.push_back(ReplicaTask::FailOver { to });
+            self.tasks.push_back(Task::FailOver { to });
         } else if watch.is_stale {
             watch.is_stale = false;
-            watch.told_down = down;
-            self.tell_sentinels(seats, now);
+            watch.reported_down = down;
+            self.update_sentinels(locked, now);
         }
     }
 
-    /// SENTINEL FAILOVER, as one of most sentinels has it.
-    pub(super) fn fail_over_by_hand(&mut self, by: usize, seats: &[LockedNode<'_>]) {
+    /// Runs SENTINEL FAILOVER, if the sentinel that received it belongs to the majority.
+    pub(super) fn fail_over_by_hand(&mut self, by: usize, locked: &[LockedNode<'_>]) {
         let watch = self.watch.as_ref();
-        let eye = watch.and_then(|watch| self.eye(watch));
-        if eye.is_some_and(|eye| self.breaks.is_open(eye, by))
-            && let Some(to) = self.successor(seats)
+        let observer = watch.and_then(|watch| self.majority_sentinel(watch));
+        if observer.is_some_and(|observer| self.connectivity.is_reachable(observer, by))
+            && let Some(to) = self.successor(locked)
         {
-            self.orders.push_back(ReplicaTask::FailOver { to });
+            self.tasks.push_back(Task::FailOver { to });
         }
     }
 
-    fn tell_sentinels(&self, seats: &mut [LockedNode<'_>], now: UnixMicros) {
+    fn update_sentinels(&self, locked: &mut [LockedNode<'_>], now: UnixMicros) {
         let Some(watch) = &self.watch else {
             return;
         };
         let address = |node: usize| self.nodes[node].1.clone();
-        let id = |node: usize, seats: &[LockedNode<'_>]| {
-            let seat = seat(self, node, seats);
-            seat.map_or_else(String::new, |seat| {
-                seats[seat].node.engine.run_id().to_owned()
+        let id = |node: usize, locked: &[LockedNode<'_>]| {
+            let target = self.index_of(node, locked);
+            target.map_or_else(String::new, |target| {
+                locked[target].node.engine.run_id().to_owned()
             })
         };
-        let seen = |node: usize, seats: &[LockedNode<'_>]| Seen {
+        let seen = |node: usize, locked: &[LockedNode<'_>]| Seen {
             address: address(node),
-            run_id: id(node, seats),
-            is_down: self.is_down(node, seats),
-            offset: seat(self, node, seats)
-                .map_or(0, |seat| seats[seat].node.engine.replication_offset()),
+            run_id: id(node, locked),
+            is_down: self.is_down(node, locked),
+            offset: self
+                .index_of(node, locked)
+                .map_or(0, |target| locked[target].node.engine.replication_offset()),
         };
         let replicas = watch.data.iter().filter(|node| **node != watch.master);
         let watched = Watched {
-            name: NAME.to_owned(),
-            master: seen(watch.master, seats),
-            replicas: replicas.map(|node| seen(*node, seats)).collect(),
+            name: MASTER_NAME.to_owned(),
+            master: seen(watch.master, locked),
+            replicas: replicas.map(|node| seen(*node, locked)).collect(),
             sentinels: watch
                 .sentinels
                 .iter()
-                .map(|node| (address(*node), id(*node, seats)))
+                .map(|node| (address(*node), id(*node, locked)))
                 .collect::<Vec<(Address, String)>>(),
             epoch: watch.epoch,
             quorum: watch.sentinels.len() / 2 + 1,
             down_after: watch.down_after,
         };
-        let eye = self.eye(watch);
-        let told = watch.sentinels.iter().filter(|sentinel| {
-            let is_there = |eye| self.breaks.is_open(eye, **sentinel);
-            eye.is_some_and(is_there)
+        let observer = self.majority_sentinel(watch);
+        let majority = watch.sentinels.iter().filter(|sentinel| {
+            let is_reachable = |observer| self.connectivity.is_reachable(observer, **sentinel);
+            observer.is_some_and(is_reachable)
         });
-        for sentinel in told {
-            if let Some(at) = seat(self, *sentinel, seats) {
-                let (seat, watched) = (&mut seats[at], watched.clone());
-                seat.node
-                    .change(seat.shared, now, |engine, now| engine.watch(watched, now));
+        for sentinel in majority {
+            if let Some(at) = self.index_of(*sentinel, locked) {
+                let (target, watched) = (&mut locked[at], watched.clone());
+                target
+                    .node
+                    .change(target.shared, now, |engine, now| engine.watch(watched, now));
             }
         }
     }
 }
 
 impl Network {
-    /// Makes nodes the sentinels of the nodes with data, of which the first is the master.
+    /// Makes nodes the sentinels of the data nodes. The first data node is the master.
     pub(crate) fn watch(&self, sentinels: Vec<usize>, data: Vec<usize>, down_after: Duration) {
         self.lock().watch = Some(Watch::new(sentinels, data, down_after));
     }

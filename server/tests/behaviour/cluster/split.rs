@@ -304,7 +304,7 @@ async fn several_splits_stand_at_once() -> Test {
 }
 
 #[tokio::test]
-#[should_panic(expected = "a split keeps slot 3300 from going there")]
+#[should_panic(expected = "a split separates the owner of slot 3300 from that node")]
 async fn a_slot_does_not_cross() {
     let cluster = manual(2, 0).await.expect("a cluster");
     let _split = cluster.split(&["master-2"]);

@@ -196,6 +196,9 @@ async fn rules_are_given_at_the_control_port() -> Test {
         .exec_async(&mut control)
         .await;
     let error = clock.unwrap_err().to_string();
-    assert!(error.contains("a proxy has no CLOCK"), "{error}");
+    assert!(
+        error.contains("a proxy does not support REDOUBLE.CLOCK"),
+        "{error}"
+    );
     Ok(())
 }

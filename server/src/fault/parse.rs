@@ -1,4 +1,4 @@
-//! Rules from words, for the wire control and for tools.
+//! Makes rules from words, for wire control and tools.
 
 use super::condition::{CONDITIONS, Conditions};
 use super::rule::{MessageFault, Rule};
@@ -7,23 +7,23 @@ use super::{Direction, MessageRule};
 use std::fmt;
 use std::time::Duration;
 
-/// Words that make no rule.
+/// Why words make no rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseFaultError {
-    /// There is no fault of this name.
+    /// No fault has this name.
     UnknownFault(String),
-    /// The fault is one of a node and not of messages, so it is no rule.
+    /// The fault concerns a node and not messages, so it has no rules.
     NodeFault(&'static str),
-    /// This word is none of the fault's, nor a condition.
+    /// The word is neither an argument of the fault nor a condition.
     UnknownWord(String),
-    /// Something has to follow.
+    /// The words end too early. Contains what was expected.
     Missing(&'static str),
-    /// Something else should stand here.
+    /// A word is invalid.
     Invalid {
-        /// What was found.
+        /// The word.
         found: String,
-        /// What should stand there.
+        /// What was expected.
         expected: &'static str,
     },
 }
@@ -44,8 +44,9 @@ impl fmt::Display for ParseFaultError {
 
 impl std::error::Error for ParseFaultError {}
 
-/// Makes a rule of a fault's name and the words behind it, as [`FaultSpec::help`] tells them. Names
-/// and the words for conditions are taken in any case. A gate of such a rule opens when the rule is removed.
+/// Makes a rule from the name of a fault and the words behind it, as [`FaultSpec::help`] describes
+/// them. Names and keywords are accepted in any case. The gate of such a rule opens when the rule
+/// is removed.
 ///
 /// ```
 /// use redouble::fault;
@@ -58,7 +59,7 @@ impl std::error::Error for ParseFaultError {}
 /// ```
 ///
 /// # Errors
-/// When the words make no rule.
+/// If the words make no rule.
 pub fn parse<W: AsRef<[u8]>>(
     name: &str,
     words: impl IntoIterator<Item = W>,
@@ -73,12 +74,12 @@ pub fn parse<W: AsRef<[u8]>>(
     })
 }
 
-/// A number as it is written.
+/// The number that a word is.
 pub(super) fn number(word: &[u8]) -> Option<u64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// Past this a delay is taken for a mistake: some thirty years.
+/// Longest accepted delay, about thirty years. A longer one is taken for a mistake.
 const DELAY_MS_MAX: f64 = 1e12;
 
 /// A duration in milliseconds, as [`FaultArgs::millis`] reads it.
@@ -104,7 +105,7 @@ impl<'a> FaultArgs<'a> {
         Some(first)
     }
 
-    /// The next word, of which `read` makes what is expected.
+    /// Takes the next word and converts it with `read`.
     pub(super) fn take<T>(
         &mut self,
         expected: &'static str,
@@ -122,7 +123,7 @@ impl<'a> FaultArgs<'a> {
         })
     }
 
-    /// The next word, if it is this one.
+    /// Takes the next word if it is this keyword.
     pub(super) fn has(&mut self, word: &str) -> bool {
         let is_next = |next: &&&[u8]| next.eq_ignore_ascii_case(word.as_bytes());
         let found = self.words.first().filter(is_next).is_some();
@@ -181,7 +182,7 @@ mod tests {
     use super::super::{FAULTS, Placement};
     use super::*;
 
-    /// Arguments of each fault, in several shapes.
+    /// Arguments of each fault, in several variants.
     fn arguments(name: &str) -> Vec<Vec<&'static str>> {
         match name {
             "delay" => vec![vec!["100"], vec!["0.25"]],
@@ -202,7 +203,7 @@ mod tests {
         }
     }
 
-    /// The rule says the same words again, and they make the same rule.
+    /// A rule prints the words that it was made from, and those make the same rule.
     fn round_trip(name: &str, words: &[&str]) {
         let rule = parse(name, words).unwrap_or_else(|error| panic!("{name} {words:?}: {error}"));
         let again = rule.words().expect("it came from words");

@@ -1,24 +1,24 @@
-//! The words of an order.
+//! The arguments of a control request.
 
 use super::error;
 use crate::resp::ErrorReply;
 use std::time::Duration;
 
-/// Past this a time is taken for a mistake: a hundred years, in milliseconds.
+/// Longest accepted time: a hundred years, in milliseconds. A longer one is taken for a mistake.
 const MILLIS_MAX: i64 = 100 * 366 * 24 * 3_600 * 1_000;
 
 pub(super) struct ControlArgs<'a> {
-    /// Of whose family.
-    family: &'static str,
+    /// Name of the command, for error messages.
+    command: &'static str,
     rest: &'a [&'a [u8]],
 }
 
 impl<'a> ControlArgs<'a> {
-    pub(super) fn new(family: &'static str, rest: &'a [&'a [u8]]) -> Self {
-        Self { family, rest }
+    pub(super) fn new(command: &'static str, rest: &'a [&'a [u8]]) -> Self {
+        Self { command, rest }
     }
 
-    /// The next word, if it is this one, in any case.
+    /// Takes the next argument if it is this keyword, in any case.
     pub(super) fn has(&mut self, word: &str) -> bool {
         let found = self.rest.first();
         let is_it = found.is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()));
@@ -44,7 +44,7 @@ impl<'a> ControlArgs<'a> {
         std::str::from_utf8(word).map_err(|_| self.unexpected(expected, word))
     }
 
-    /// All that is left.
+    /// Takes all remaining arguments.
     pub(super) fn all(&mut self) -> &'a [&'a [u8]] {
         std::mem::take(&mut self.rest)
     }
@@ -59,7 +59,7 @@ impl<'a> ControlArgs<'a> {
         number.ok_or_else(|| self.unexpected(expected, word))
     }
 
-    /// Milliseconds, perhaps negative.
+    /// Takes milliseconds, which may be negative.
     pub(super) fn signed_millis(&mut self) -> Result<i64, ErrorReply> {
         let millis: i64 = self.number("milliseconds")?;
         if (-MILLIS_MAX..=MILLIS_MAX).contains(&millis) {
@@ -76,7 +76,7 @@ impl<'a> ControlArgs<'a> {
             .map_err(|_| self.error(&format!("expected milliseconds, found '{millis}'")))
     }
 
-    /// Nothing may follow.
+    /// Fails if there are more arguments.
     pub(super) fn end(&self) -> Result<(), ErrorReply> {
         match self.rest.first() {
             None => Ok(()),
@@ -89,7 +89,7 @@ impl<'a> ControlArgs<'a> {
         self.error(&format!("expected {expected}, found '{found}'"))
     }
 
-    /// The next word is no subcommand of the family.
+    /// The error for an argument that is no subcommand.
     pub(super) fn unknown(&self) -> ErrorReply {
         match self.rest.first() {
             Some(word) => self.unexpected("a subcommand", word),
@@ -98,6 +98,6 @@ impl<'a> ControlArgs<'a> {
     }
 
     fn error(&self, text: &str) -> ErrorReply {
-        error(format!("{text}; see REDOUBLE.{} HELP", self.family))
+        error(format!("{text}; see REDOUBLE.{} HELP", self.command))
     }
 }
