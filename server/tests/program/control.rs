@@ -129,7 +129,11 @@ fn every_command_has_help() -> Test {
     let (_child, port) = serve(&["--control"])?;
     let mut redis = connect(port)?;
     for family in ["CLOCK", "FAULT", "NODE", "HISTORY", "RESET"] {
-        check(&mut redis, &format!("REDOUBLE.{family} HELP"), "Prints this.");
+        check(
+            &mut redis,
+            &format!("REDOUBLE.{family} HELP"),
+            "Prints this.",
+        );
         if family != "RESET" && family != "HISTORY" {
             check(
                 &mut redis,

@@ -56,7 +56,11 @@ fn what_is_no_upstream_is_said() -> Test {
             2,
             "expected redis://HOST:PORT",
         ),
-        (&["--upstream", "redis://:p@h:1"], 2, "clients send AUTH and SELECT themselves"),
+        (
+            &["--upstream", "redis://:p@h:1"],
+            2,
+            "clients send AUTH and SELECT themselves",
+        ),
         (
             &[
                 "--upstream",
