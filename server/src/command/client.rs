@@ -38,9 +38,7 @@ fn getname(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 /// Everybody who is connected, in the order in which they came; the caller is not in the table.
 pub(super) fn everybody<'a>(ctx: &'a Ctx<'_>) -> Vec<&'a Session> {
-    let mut all: Vec<&Session> = once(&*ctx.session)
-        .chain(ctx.state.sessions.iter())
-        .collect();
+    let mut all: Vec<&Session> = once(&*ctx.session).chain(ctx.sessions().iter()).collect();
     all.sort_by_key(|session| session.conn.client_id());
     all
 }
@@ -119,16 +117,15 @@ fn wire_bytes(request: Request<'_>) -> usize {
 /// buffers of Redis's here: `fd` is that of a first connection, `rbs`, `rbp`, `obl`, `oll` and `omem`
 /// are those of a fresh one, and the other sizes are what Redis's would come to.
 fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut Vec<u8>) {
-    let state = &*ctx.state;
     let conn = session.conn;
     let is_caller = conn == ctx.session.conn;
     let seconds = |since: crate::engine::UnixMicros| {
         ctx.now.0.div_euclid(1_000_000) - since.0.div_euclid(1_000_000)
     };
-    let waiting = state.waiters.get(conn).map(|waiter| &waiter.request);
-    let waiting = waiting.or_else(|| state.pause.request_of(conn));
-    let counts = state.pubsub.counts(conn);
-    let tracker = state.tracking.tracker(conn);
+    let waiting = ctx.waiters().get(conn).map(|waiter| &waiter.request);
+    let waiting = waiting.or_else(|| ctx.pause().request_of(conn));
+    let counts = ctx.pubsub().counts(conn);
+    let tracker = ctx.tracking().tracker(conn);
     let mut flags = String::new();
     for (flag, is_set) in [
         ('O', session.is_monitor),
@@ -138,7 +135,7 @@ fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut 
         ('t', tracker.is_some()),
         ('R', tracker.is_some_and(|tracker| tracker.is_broken)),
         ('B', tracker.is_some_and(|tracker| tracker.mode.broadcast)),
-        ('d', state.watches.is_dirty(conn)),
+        ('d', ctx.watches().is_dirty(conn)),
         ('U', session.addr.starts_with('/')),
         ('e', session.is_spared),
     ] {
@@ -170,7 +167,7 @@ fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut 
         + current.map_or(0, |request| arguments + request.len() * ARGUMENT_BYTES)
         + queued
         + queue.map_or(0, |queue| queue.len() * QUEUED_BYTES)
-        + state.watches.count(conn) * WATCHED_BYTES
+        + ctx.watches().count(conn) * WATCHED_BYTES
         + table_bytes(counts.channels)
         + table_bytes(counts.shards)
         + counts.patterns * NODE_BYTES;
@@ -187,7 +184,9 @@ fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut 
         counts.patterns,
         counts.shards,
         queue.map_or(-1, |queue| queue.len() as i64),
-        session.last_command.map_or("NULL", super::name_of),
+        session
+            .last_command
+            .map_or("NULL", |number| super::table(ctx).name(number)),
         tracker.map_or(-1, |tracker| tracker.redirect_id() as i64),
         session.protocol.number(),
     );
@@ -321,7 +320,7 @@ fn kill(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             }
             ctx.close();
         } else {
-            ctx.state.kick(conn);
+            ctx.kick(conn);
         }
         count += 1;
     }
@@ -349,9 +348,9 @@ fn unblock(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let id = super::integer_of(id)?;
     // Whoever waits for the end of a pause goes on waiting; 7.0.15 dies of it.
     let is_it = |session: &&Session| i64::try_from(session.conn.client_id()) == Ok(id);
-    let found = ctx.state.sessions.iter().find(is_it);
+    let found = ctx.sessions().iter().find(is_it);
     let found = found.map(|session| session.conn);
-    let done = found.is_some_and(|conn| ctx.state.unblock(conn, with_error));
+    let done = found.is_some_and(|conn| ctx.unblock(conn, with_error));
     Ok(Reply::Int(done.into()))
 }
 
@@ -373,9 +372,9 @@ fn pause(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     // A time that cannot be told has long passed, as in Redis.
     let now = ctx.now_millis();
     let until = now.0.checked_add(millis).filter(|_| millis > 0);
-    if until.is_some() || ctx.state.pause.is_on() {
+    if until.is_some() || ctx.pause().is_on() {
         let until = crate::engine::UnixMillis(until.unwrap_or(0));
-        ctx.state.pause.begin(until, what);
+        ctx.pause_clients(until, what);
     }
     Ok(Reply::Ok)
 }
@@ -392,7 +391,7 @@ pub(super) fn milliseconds(text: &[u8]) -> Result<i64, CommandError> {
 }
 
 fn unpause(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    ctx.state.end_pause();
+    ctx.end_pause();
     Ok(Reply::Ok)
 }
 
@@ -426,6 +425,7 @@ const CHANGES: &[&str] = &["nondeterministic_output"];
 
 pub(super) const CLIENT: CommandSpec =
     CommandSpec::container("client", -2, Group::Connection, SUBCOMMANDS)
+        .flags(&[Flags::SENTINEL])
         .since("2.4.0")
         .summary("What concerns connections.");
 

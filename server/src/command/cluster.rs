@@ -16,21 +16,21 @@ fn text(text: impl Into<std::borrow::Cow<'static, str>>) -> CommandError {
 
 /// The node's view, if it belongs to a cluster.
 fn view<'a>(ctx: &'a Ctx<'_>) -> Result<&'a Cluster, CommandError> {
-    let view = ctx.state.cluster.as_deref();
+    let view = ctx.cluster();
     view.ok_or_else(|| text("ERR This instance has cluster support disabled"))
 }
 
 fn view_mut<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a mut Cluster, CommandError> {
-    let view = ctx.state.cluster.as_deref_mut();
+    let view = ctx.cluster_mut();
     view.ok_or_else(|| text("ERR This instance has cluster support disabled"))
 }
 
 /// Changes the node's view, and tells the others if it is about itself.
 fn change(ctx: &mut Ctx<'_>, change: Change, is_told: bool) {
-    ctx.state.learn(&change);
+    ctx.learn(&change);
     if is_told {
         let news = News(Claim::Changed(change));
-        ctx.state.outbox.push(Effect::Cluster(news));
+        ctx.emit(Effect::Cluster(news));
     }
 }
 
@@ -78,11 +78,7 @@ fn verbatim(text: String) -> Reply {
 
 fn info(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let view = view(ctx)?;
-    let state = if ctx.state.is_cluster_ok() {
-        "ok"
-    } else {
-        "fail"
-    };
+    let state = if ctx.is_cluster_ok() { "ok" } else { "fail" };
     let slots = |health| view.slots_in(health) as u64;
     let fields = [
         ("cluster_slots_assigned", view.assigned() as u64),
@@ -205,7 +201,7 @@ fn slots(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 /// How far a node is, as this one knows it: nothing of those that are not of its shard.
 fn offset_of(ctx: &Ctx<'_>, view: &Cluster, of: usize) -> u64 {
-    let replication = &ctx.state.replication;
+    let replication = ctx.replication();
     let address = &view.members[of].address;
     let mut replicas = replication.replicas.iter();
     match replicas.find(|replica| replica.address == *address) {
@@ -270,7 +266,7 @@ fn countkeysinslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let slot = u16::try_from(args.integer()?).ok();
     let slot = slot.filter(|slot| *slot < SLOTS);
     let slot = slot.ok_or_else(|| text("ERR Invalid slot"))?;
-    Ok(Reply::Int(ctx.state.keys_in_slot(slot).count() as i64))
+    Ok(Reply::Int(ctx.keys_in_slot(slot).count() as i64))
 }
 
 fn getkeysinslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -280,7 +276,7 @@ fn getkeysinslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (Some(slot), Ok(count)) = (slot, usize::try_from(count)) else {
         return Err(text("ERR Invalid slot or number of keys"));
     };
-    let keys = ctx.state.keys_in_slot(slot).take(count);
+    let keys = ctx.keys_in_slot(slot).take(count);
     Ok(Reply::Array(keys.cloned().map(Reply::Bulk).collect()))
 }
 
@@ -426,7 +422,7 @@ fn setslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn assign_to(ctx: &mut Ctx<'_>, slot: u16, owner: usize) -> CommandResult {
-    let has_keys = ctx.state.keys_in_slot(slot).next().is_some();
+    let has_keys = ctx.keys_in_slot(slot).next().is_some();
     let view = view_mut(ctx)?;
     let is_me = owner == view.me;
     if has_keys && !is_me && view.owner(slot) == Some(view.me) {
@@ -455,7 +451,7 @@ fn replicate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if view.members[to].master.is_some() {
         return Err(text("ERR I can only replicate a master, not a replica."));
     }
-    let has_something = !view.slots_of(view.me).is_empty() || ctx.state.dbs[0].len() > 0;
+    let has_something = !view.slots_of(view.me).is_empty() || ctx.databases()[0].len() > 0;
     if view.own().master.is_none() && has_something {
         return Err(text(
             "ERR To set a master the node must be empty and without assigned slots.",
@@ -463,7 +459,7 @@ fn replicate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let master = Some(view.members[to].address.clone());
     if view.own().master != Some(to) {
-        ctx.state.outbox.push(Effect::Follow { master });
+        ctx.emit(Effect::Follow { master });
     }
     Ok(Reply::Ok)
 }
@@ -481,7 +477,7 @@ fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(master) = view.own().master else {
         return Err(text("ERR You should send CLUSTER FAILOVER to a replica"));
     };
-    let upstream = ctx.state.replication.upstream.as_ref();
+    let upstream = ctx.replication().upstream.as_ref();
     let is_up = upstream.is_some_and(|upstream| upstream.is_up);
     if waits && (!is_up || view.members[master].health != Health::Up) {
         return Err(text(
@@ -489,7 +485,7 @@ fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ));
     }
     let news = News(Claim::TakesOver { waits, asks });
-    ctx.state.outbox.push(Effect::Cluster(news));
+    ctx.emit(Effect::Cluster(news));
     Ok(Reply::Ok)
 }
 

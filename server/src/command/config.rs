@@ -7,7 +7,7 @@ use crate::resp::Reply;
 
 fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let patterns: Vec<&[u8]> = args.rest().collect();
-    let found = ctx.state.config.matching(&patterns).into_iter();
+    let found = ctx.config().matching(&patterns).into_iter();
     let found = found.map(|(name, value)| (Reply::bulk(name), Reply::bulk(value)));
     Ok(Reply::Map(found.collect()))
 }
@@ -21,14 +21,13 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     while let (Some(name), Some(value)) = (args.next(), args.next()) {
         changes.push((name, value));
     }
-    let next = ctx.state.config.with(&changes)?;
-    ctx.state.configure(next, ctx.now);
-    ctx.state.guards_writes();
+    let next = ctx.config().with(&changes)?;
+    ctx.configure(next);
     Ok(Reply::Ok)
 }
 
 fn resetstat(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    ctx.state.stats.reset();
+    ctx.reset_stats();
     Ok(Reply::Ok)
 }
 

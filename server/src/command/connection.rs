@@ -27,7 +27,7 @@ fn echo(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 /// Refuses what a node of a cluster does not do: all but the only database there is, say.
 pub(super) fn not_in_cluster(ctx: &Ctx<'_>, text: &'static str) -> Result<(), CommandError> {
-    match ctx.state.cluster {
+    match ctx.cluster() {
         Some(_) => Err(CommandError::Text(text.into())),
         None => Ok(()),
     }
@@ -39,7 +39,7 @@ fn select(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         not_in_cluster(ctx, "ERR SELECT is not allowed in cluster mode")?;
     }
     match usize::try_from(index) {
-        Ok(index) if index < ctx.state.dbs.len() => ctx.session.db = index,
+        Ok(index) if index < ctx.databases().len() => ctx.session.db = index,
         _ => return Err(CommandError::DbIndex),
     }
     Ok(Reply::Ok)
@@ -47,7 +47,7 @@ fn select(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 /// `acl.c: ACLAuthenticateUser` for the one user there is: `default`.
 fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
-    let wanted = &ctx.state.config.requirepass;
+    let wanted = &ctx.config().requirepass;
     if user != b"default" || !(wanted.is_empty() || wanted == password) {
         return Err(CommandError::WrongPass);
     }
@@ -61,7 +61,7 @@ fn auth(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Err(CommandError::Syntax);
     }
     match second {
-        None if ctx.state.config.requirepass.is_empty() => return Err(CommandError::NoPasswordSet),
+        None if ctx.config().requirepass.is_empty() => return Err(CommandError::NoPasswordSet),
         None => log_in(ctx, b"default", first)?,
         Some(password) => log_in(ctx, first, password)?,
     }
@@ -109,8 +109,8 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ctx.session.protocol = protocol;
     }
     let proto = ctx.session.protocol.number();
-    let is_replica = ctx.state.replication.is_replica();
-    let is_clustered = ctx.state.cluster.is_some();
+    let is_replica = ctx.replication().is_replica();
+    let is_clustered = ctx.cluster().is_some();
     let mode = if is_clustered {
         "cluster"
     } else {
@@ -118,7 +118,7 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let role = if is_replica { "replica" } else { "master" };
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
-    let is_sentinel = ctx.state.sentinel.is_some();
+    let is_sentinel = ctx.sentinel().is_some();
     let mode = if is_sentinel { "sentinel" } else { mode };
     let mut fields = vec![
         pair("server", Reply::bulk("redis")),
@@ -141,21 +141,15 @@ fn quit(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 /// `networking.c: resetCommand`: back to how the connection began.
 fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    let conn = ctx.session.conn;
     ctx.session.queue = None;
     ctx.session.reply_mode = ReplyMode::On;
     ctx.session.asking = Asking::No;
     ctx.session.reads_replica = false;
-    ctx.session.is_subscribed = false;
-    ctx.session.is_monitor = false;
-    ctx.state.watches.unwatch(conn);
-    ctx.state.pubsub.leave(conn);
-    ctx.state.tracking.end(conn);
-    ctx.state.monitors.retain(|other| *other != conn);
+    ctx.end_registrations();
     ctx.session.db = 0;
     ctx.session.protocol = Protocol::Resp2;
     ctx.session.name = Blob::default();
-    ctx.session.authenticated = ctx.state.config.requirepass.is_empty();
+    ctx.session.authenticated = ctx.config().requirepass.is_empty();
     Ok(Reply::Static("RESET"))
 }
 
@@ -172,7 +166,7 @@ const GATE: &[Flags] = &[
 const LEAVE: &[Flags] = &[Flags::NOT_QUEUED, Flags::WHILE_SUBSCRIBED];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
-    row("ping", -1, ping)
+    row("ping", -1, ping).flags(&[Flags::SENTINEL])
         .flags(&[Flags::FAST, Flags::WHILE_SUBSCRIBED])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .syntax("[message]")
@@ -185,16 +179,16 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(OPEN)
         .syntax("index:integer")
         .summary("Changes the database of this connection."),
-    row("auth", -2, auth)
+    row("auth", -2, auth).flags(&[Flags::SENTINEL])
         .flags(GATE)
         .syntax("[username]@6.0.0 password")
         .summary("Authenticates this connection."),
-    row("hello", -1, hello)
+    row("hello", -1, hello).flags(&[Flags::SENTINEL])
         .flags(GATE)
         .since("6.0.0")
         .syntax("[arguments=(protover:integer [AUTH username_password=(username password)] [SETNAME clientname])]")
         .summary("Greets, and chooses the protocol."),
-    row("quit", -1, quit)
+    row("quit", -1, quit).flags(&[Flags::SENTINEL])
         .flags(GATE)
         .flags(LEAVE)
         .summary("Ends this connection."),

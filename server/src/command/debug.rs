@@ -29,7 +29,7 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     match (&*name, count) {
         (b"sleep", 1) => sleep(ctx, args),
         (b"set-active-expire", 1) => {
-            ctx.state.active_expire = parse_integer(args.required()?).unwrap_or(0) != 0;
+            ctx.set_active_expire(parse_integer(args.required()?).unwrap_or(0) != 0);
             Ok(Reply::Ok)
         }
         (b"object", 1) => object(ctx, args),
@@ -45,17 +45,16 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             Ok(Reply::Ok)
         }
         (b"change-repl-id", 0) => {
-            ctx.state.change_replication_id();
+            ctx.change_replication_id();
             Ok(Reply::Ok)
         }
         // How Redis lays lists out in its memory: nothing of it shows.
         (b"quicklist-packed-threshold", 1) => packed_threshold(args),
         #[cfg(feature = "script")]
-        (b"digest", 0) => Ok(Reply::Status(ctx.state.digest().into())),
+        (b"digest", 0) => Ok(Reply::Status(ctx.digest().into())),
         #[cfg(feature = "script")]
         (b"digest-value", _) => {
-            let (state, db) = (&*ctx.state, ctx.session.db);
-            let digests = args.rest().map(|key| state.value_digest(db, key));
+            let digests = args.rest().map(|key| ctx.value_digest(key));
             let digests = digests.map(|digest| Reply::Status(digest.into()));
             Ok(Reply::Array(digests.collect()))
         }
@@ -94,9 +93,9 @@ fn object(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         "Value at:{slot:#x} refcount:{} encoding:{} serializedlength:{} lru:{used_at} lru_seconds_idle:{idle}",
         ctx.references(slot),
         ctx.encoding(slot),
-        serialized_bytes(value, &ctx.state.config),
+        serialized_bytes(value, ctx.config()),
     );
-    text.push_str(&value.as_type().debug_details(&ctx.state.config));
+    text.push_str(&value.as_type().debug_details(ctx.config()));
     Ok(Reply::Status(text.into()))
 }
 

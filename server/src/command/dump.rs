@@ -13,7 +13,7 @@ fn dump_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(slot) = ctx.find_for_read(args.required()?) else {
         return Ok(Reply::Nil);
     };
-    Ok(Reply::bulk(dump(ctx.db().value(slot), &ctx.state.config)))
+    Ok(Reply::bulk(dump(ctx.db().value(slot), ctx.config())))
 }
 
 #[derive(Default)]
@@ -66,7 +66,7 @@ fn restore_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if ttl < 0 {
         return Err(text("ERR Invalid TTL value, must be >= 0"));
     }
-    let value = restore(payload, &ctx.state.config).map_err(|error| match error {
+    let value = restore(payload, ctx.config()).map_err(|error| match error {
         PayloadError::Footer => text("ERR DUMP payload version or checksum are wrong"),
         PayloadError::Malformed => text("ERR Bad data format"),
         PayloadError::NotHere(kind) => CommandError::NotImplemented {
@@ -86,7 +86,7 @@ fn restore_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Ok);
     }
     ctx.set_found(None, key, value, deadline.map_or(Ttl::Clear, Ttl::At));
-    let is_lfu = ctx.state.config.maxmemory_policy.is_lfu();
+    let is_lfu = ctx.config().maxmemory_policy.is_lfu();
     let frequency = options.frequency.and_then(|given| u8::try_from(given).ok());
     if let Some(frequency) = frequency.filter(|_| is_lfu) {
         ctx.set_frequency(key, frequency);

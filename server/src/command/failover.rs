@@ -45,20 +45,20 @@ impl<'a> Options<'a> {
 fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     not_in_cluster(ctx, "ERR FAILOVER not allowed in cluster mode.")?;
     if args.remaining() == 1 && args.keyword("ABORT") {
-        if ctx.state.failover.is_none() {
+        if !ctx.is_failing_over() {
             return Err(error("ERR No failover in progress."));
         }
-        ctx.state.abort_failover();
+        ctx.abort_failover();
         return Ok(Reply::Ok);
     }
     let options = Options::parse(args)?;
-    if ctx.state.failover.is_some() {
+    if ctx.is_failing_over() {
         return Err(error("ERR FAILOVER already in progress."));
     }
-    if ctx.state.replication.is_replica() {
+    if ctx.replication().is_replica() {
         return Err(error("ERR FAILOVER is not valid when server is a replica."));
     }
-    if ctx.state.replication.replicas.is_empty() {
+    if ctx.replication().replicas.is_empty() {
         return Err(error("ERR FAILOVER requires connected replicas."));
     }
     if options.is_forced && (options.timeout_ms.is_none() || options.target.is_none()) {
@@ -74,13 +74,13 @@ fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let until = options.timeout_ms;
     let until = until.map(|millis| UnixMillis(now.0.saturating_add(millis)));
     let failover = Failover::new(target, until, options.is_forced);
-    ctx.state.begin_failover(failover);
+    ctx.begin_failover(failover);
     Ok(Reply::Ok)
 }
 
 /// The replica at an address (`replication.c: findReplica`).
 fn replica(ctx: &Ctx<'_>, host: &[u8], port: i64) -> Result<Address, CommandError> {
-    let mut replicas = ctx.state.replication.replicas.iter();
+    let mut replicas = ctx.replication().replicas.iter();
     let found = replicas.find(|replica| {
         let address = &replica.address;
         address.host.as_bytes().eq_ignore_ascii_case(host) && i64::from(address.port) == port

@@ -36,7 +36,7 @@ fn database(ctx: &Ctx<'_>, args: &mut Args<'_>) -> Result<usize, CommandError> {
     let index = args.integer_within(i32::MIN.into(), i32::MAX.into())?;
     let index = usize::try_from(index).ok();
     index
-        .filter(|index| *index < ctx.state.dbs.len())
+        .filter(|index| *index < ctx.databases().len())
         .ok_or(CommandError::DbIndex)
 }
 
@@ -62,10 +62,9 @@ impl CopiedValue {
     /// Takes the value from its key, which goes away.
     fn take(ctx: &mut Ctx<'_>, key: &[u8], slot: u32) -> Self {
         let (deadline, form) = (ctx.db().deadline(slot), ctx.form(slot));
-        let is_lfu = ctx.state.config.maxmemory_policy.is_lfu();
+        let is_lfu = ctx.config().maxmemory_policy.is_lfu();
         let frequency = is_lfu.then(|| ctx.frequency(slot));
-        let db = ctx.session.db;
-        let value = ctx.state.dbs[db].remove(slot);
+        let value = ctx.remove(slot);
         ctx.touched(key);
         Self {
             value,
@@ -103,8 +102,7 @@ fn rename_in(
             return Ok(false);
         }
         // That it changes is said once, behind the key that goes.
-        let db = ctx.session.db;
-        ctx.state.dbs[db].remove(replaced);
+        ctx.remove(replaced);
     }
     CopiedValue::take(ctx, from, slot).put(ctx, to);
     ctx.notify(Class::Generic, "rename_from", from);
@@ -213,7 +211,7 @@ fn object_idletime(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     const COUNTED: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
          switching between policies at runtime LRU and LFU data will take some time to adjust.";
     object(ctx, args, |ctx, slot| {
-        if ctx.state.config.maxmemory_policy.is_lfu() {
+        if ctx.config().maxmemory_policy.is_lfu() {
             return Err(CommandError::Text(COUNTED.into()));
         }
         Ok(Reply::Int(ctx.idle_seconds(slot)))
@@ -225,7 +223,7 @@ fn object_freq(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     const NO_POLICY: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
          note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
     object(ctx, args, |ctx, slot| {
-        if ctx.state.config.maxmemory_policy.is_lfu() {
+        if ctx.config().maxmemory_policy.is_lfu() {
             return Ok(Reply::Int(ctx.frequency(slot).into()));
         }
         Err(CommandError::Text(NO_POLICY.into()))

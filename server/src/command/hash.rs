@@ -12,7 +12,7 @@ fn change<T>(
     event: &str,
     change: impl FnOnce(&mut Hash, HashLimits) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let limits = HashLimits::of(&ctx.state.config);
+    let limits = HashLimits::of(ctx.config());
     let result = if let Some(hash) = ctx.write::<Hash>(key)? {
         change(hash, limits)?
     } else {

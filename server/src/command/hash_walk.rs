@@ -101,15 +101,12 @@ fn different(rng: &mut Rng, len: usize, count: usize) -> Vec<usize> {
 /// `t_hash.c: hrandfieldCommand`.
 fn hrandfield(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
-    let mut rng = ctx.state.draws.clone();
     if args.is_empty() {
-        let Some(hash) = ctx.read::<Hash>(key)? else {
+        let (Some(hash), rng) = ctx.read_with_draws::<Hash>(key)? else {
             return Ok(Reply::Nil);
         };
         let at = (rng.next_u64() % hash.len() as u64) as usize;
-        let reply = hash.at(at).map_or(Reply::Nil, |(field, _)| bulk(field));
-        ctx.state.draws = rng;
-        return Ok(reply);
+        return Ok(hash.at(at).map_or(Reply::Nil, |(field, _)| bulk(field)));
     }
     let count = args.integer_within(-i64::MAX, i64::MAX)?;
     let with_values = args.keyword("WITHVALUES");
@@ -119,12 +116,12 @@ fn hrandfield(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if with_values && count.unsigned_abs() > (i64::MAX / 2).unsigned_abs() {
         return Err(CommandError::Text("ERR value is out of range".into()));
     }
-    let Some(hash) = ctx.read::<Hash>(key)? else {
+    let (Some(hash), rng) = ctx.read_with_draws::<Hash>(key)? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let size = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let positions: Vec<usize> = if count >= 0 {
-        different(&mut rng, hash.len(), size)
+        different(rng, hash.len(), size)
     } else if size <= RANDOM_MAX {
         let len = hash.len() as u64;
         (0..size).map(|_| (rng.next_u64() % len) as usize).collect()
@@ -133,13 +130,11 @@ fn hrandfield(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Err(CommandError::Text(text.into()));
     };
     let pairs = positions.into_iter().filter_map(|at| hash.at(at));
-    let reply = if with_values {
+    Ok(if with_values {
         Reply::Pairs(pairs.map(pair).collect())
     } else {
         Reply::Array(pairs.map(|(field, _)| bulk(field)).collect())
-    };
-    ctx.state.draws = rng;
-    Ok(reply)
+    })
 }
 
 const RO: &[Flags] = &[Flags::READONLY];

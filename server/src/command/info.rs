@@ -25,7 +25,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
     ("Errorstats", true, errorstats),
     ("Latencystats", false, latencystats),
     ("Cluster", true, |ctx, text| {
-        text.field("cluster_enabled", u8::from(ctx.state.cluster.is_some()));
+        text.field("cluster_enabled", u8::from(ctx.cluster().is_some()));
     }),
     ("Keyspace", true, keyspace),
     ("Sentinel", true, sentinel),
@@ -35,7 +35,7 @@ const SECTIONS: &[(&str, bool, Section)] = &[
 const OF_A_SENTINEL: &[&str] = &["Server", "Clients", "CPU", "Stats", "Sentinel"];
 
 fn sentinel(ctx: &mut Ctx<'_>, text: &mut Text) {
-    if let Some(sentinel) = &ctx.state.sentinel {
+    if let Some(sentinel) = ctx.sentinel() {
         super::sentinel::describe(sentinel, |name, value| text.field(name, value));
     }
 }
@@ -78,7 +78,7 @@ fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let all = asked("all") || asked("everything");
     let default = wanted.is_empty() || asked("default");
     let mut text = Text(String::new());
-    let is_sentinel = ctx.state.sentinel.is_some();
+    let is_sentinel = ctx.sentinel().is_some();
     for (name, is_default, section) in SECTIONS {
         let exists = if is_sentinel {
             OF_A_SENTINEL.contains(name)
@@ -103,15 +103,14 @@ fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
-    let state = &*ctx.state;
     let seconds = ctx.now.0.div_euclid(1_000_000);
-    let uptime = (seconds - state.started.0.div_euclid(1_000_000)).max(0);
+    let uptime = (seconds - ctx.started().0.div_euclid(1_000_000)).max(0);
     let os = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     text.field("redis_version", crate::REDIS_VERSION);
     text.field("redis_git_sha1", "00000000");
     text.field("redis_git_dirty", 0);
     text.field("redis_build_id", 0);
-    let is_clustered = state.cluster.is_some();
+    let is_clustered = ctx.cluster().is_some();
     let mode = if is_clustered {
         "cluster"
     } else {
@@ -126,13 +125,13 @@ fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("gcc_version", "0.0.0");
     text.field("process_id", std::process::id());
     text.field("process_supervised", "no");
-    text.field("run_id", &state.run_id);
-    text.field("tcp_port", state.config.port);
+    text.field("run_id", ctx.run_id());
+    text.field("tcp_port", ctx.config().port);
     text.field("server_time_usec", ctx.now.0);
     text.field("uptime_in_seconds", uptime);
     text.field("uptime_in_days", uptime / 86_400);
-    text.field("hz", state.config.hz);
-    text.field("configured_hz", state.config.hz);
+    text.field("hz", ctx.config().hz);
+    text.field("configured_hz", ctx.config().hz);
     text.field("lru_clock", seconds & ((1 << 24) - 1));
     text.field("executable", "");
     text.field("config_file", "");
@@ -140,25 +139,24 @@ fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
 }
 
 fn clients(ctx: &mut Ctx<'_>, text: &mut Text) {
-    let state = &*ctx.state;
     // The caller's own session is out of the table while it is served, but still counted.
-    text.field("connected_clients", state.sessions.len());
+    text.field("connected_clients", ctx.sessions().len());
     text.field("cluster_connections", 0);
-    text.field("maxclients", state.config.maxclients);
+    text.field("maxclients", ctx.config().maxclients);
     text.zeros(&[
         "client_recent_max_input_buffer",
         "client_recent_max_output_buffer",
     ]);
-    let blocked = state.waiters.len() + state.pause.postponed();
+    let blocked = ctx.waiters().len() + ctx.pause().postponed();
     text.field("blocked_clients", blocked);
-    text.field("tracking_clients", state.tracking.clients());
-    text.field("clients_in_timeout_table", state.waiters.timed_len());
+    text.field("tracking_clients", ctx.tracking().clients());
+    text.field("clients_in_timeout_table", ctx.waiters().timed_len());
 }
 
 fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
-    let used = ctx.state.memory_bytes();
-    let peak = ctx.state.memory_peak();
-    let overhead = ctx.state.dbs.iter();
+    let used = ctx.memory_bytes();
+    let peak = ctx.memory_peak();
+    let overhead = ctx.databases().iter();
     let overhead: usize = overhead
         .map(|db| crate::engine::Overhead::of(db).total())
         .sum();
@@ -178,12 +176,12 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
         format_args!("{dataset_percent:.2}%"),
     );
     #[cfg(feature = "script")]
-    text.field("number_of_cached_scripts", ctx.state.scripts.len());
+    text.field("number_of_cached_scripts", ctx.scripts().len());
     #[cfg(not(feature = "script"))]
     text.field("number_of_cached_scripts", 0);
     text.zeros(&["number_of_functions", "number_of_libraries"]);
-    text.bytes("maxmemory", ctx.state.config.maxmemory as usize);
-    let policy = ctx.state.config.matching(&[b"maxmemory-policy"]);
+    text.bytes("maxmemory", ctx.config().maxmemory as usize);
+    let policy = ctx.config().matching(&[b"maxmemory-policy"]);
     for (name, value) in policy {
         let name = String::from_utf8_lossy(&name).replace('-', "_");
         text.field(&name, String::from_utf8_lossy(&value));
@@ -212,12 +210,9 @@ fn persistence(ctx: &mut Ctx<'_>, text: &mut Text) {
     ]);
     text.field("current_fork_perc", "0.00");
     text.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    text.field("rdb_changes_since_last_save", ctx.state.dirty);
+    text.field("rdb_changes_since_last_save", ctx.changes());
     text.field("rdb_bgsave_in_progress", 0);
-    text.field(
-        "rdb_last_save_time",
-        ctx.state.started.0.div_euclid(1_000_000),
-    );
+    text.field("rdb_last_save_time", ctx.started().0.div_euclid(1_000_000));
     text.field("rdb_last_bgsave_status", "ok");
     text.field("rdb_last_bgsave_time_sec", -1);
     text.field("rdb_current_bgsave_time_sec", -1);
@@ -243,8 +238,7 @@ fn persistence(ctx: &mut Ctx<'_>, text: &mut Text) {
 }
 
 fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
-    let state = &*ctx.state;
-    let stats = &state.stats;
+    let stats = ctx.stats();
     text.field("total_connections_received", stats.connections);
     text.field("total_commands_processed", stats.commands);
     text.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
@@ -266,9 +260,9 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
     ]);
     text.field("keyspace_hits", stats.keyspace_hits);
     text.field("keyspace_misses", stats.keyspace_misses);
-    let channels = |space| state.pubsub.channels(space, None).len();
+    let channels = |space| ctx.pubsub().channels(space, None).len();
     text.field("pubsub_channels", channels(Space::Channel));
-    text.field("pubsub_patterns", state.pubsub.pattern_count());
+    text.field("pubsub_patterns", ctx.pubsub().pattern_count());
     text.field("pubsubshard_channels", channels(Space::Shard));
     text.zeros(&[
         "latest_fork_usec",
@@ -282,9 +276,9 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
         "total_active_defrag_time",
         "current_active_defrag_time",
     ]);
-    text.field("tracking_total_keys", state.tracking.keys());
-    text.field("tracking_total_items", state.tracking.items());
-    text.field("tracking_total_prefixes", state.tracking.prefixes());
+    text.field("tracking_total_keys", ctx.tracking().keys());
+    text.field("tracking_total_items", ctx.tracking().items());
+    text.field("tracking_total_prefixes", ctx.tracking().prefixes());
     text.field("unexpected_error_replies", 0);
     text.field("total_error_replies", stats.errors);
     text.zeros(&[
@@ -295,10 +289,10 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
 }
 
 fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
-    let (now, replication) = (ctx.now, &ctx.state.replication);
+    let (now, replication) = (ctx.now, ctx.replication());
     super::replication::describe(replication, now, |name, value| text.field(name, value));
-    text.field("master_failover_state", ctx.state.failover_state());
-    text.field("master_replid", &ctx.state.replication_id);
+    text.field("master_failover_state", ctx.failover_state());
+    text.field("master_replid", ctx.replication_id());
     let none = (String::from("0").repeat(40), None);
     let former = replication.former.clone();
     let (id, offset) = former.map_or(none, |(id, offset)| (id, Some(offset as i64)));
@@ -306,7 +300,7 @@ fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("master_repl_offset", replication.offset);
     text.field("second_repl_offset", offset.unwrap_or(-1));
     text.field("repl_backlog_active", 0);
-    for (_, value) in ctx.state.config.matching(&[b"repl-backlog-size"]) {
+    for (_, value) in ctx.config().matching(&[b"repl-backlog-size"]) {
         text.field("repl_backlog_size", String::from_utf8_lossy(&value));
     }
     text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
@@ -327,13 +321,13 @@ fn cpu(_: &mut Ctx<'_>, text: &mut Text) {
 }
 
 fn commandstats(ctx: &mut Ctx<'_>, text: &mut Text) {
-    for (number, calls) in ctx.state.stats.commands() {
+    for (number, calls) in ctx.stats().commands() {
         if calls.is_zero() {
             continue;
         }
         let per_call = calls.micros as f64 / calls.calls.max(1) as f64;
         text.field(
-            &format!("cmdstat_{}", super::name_of(number)),
+            &format!("cmdstat_{}", super::table(ctx).name(number)),
             format_args!(
                 "calls={},usec={},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
                 calls.calls, calls.micros, calls.rejected, calls.failed
@@ -343,30 +337,33 @@ fn commandstats(ctx: &mut Ctx<'_>, text: &mut Text) {
 }
 
 fn errorstats(ctx: &mut Ctx<'_>, text: &mut Text) {
-    for (code, count) in ctx.state.stats.codes() {
+    for (code, count) in ctx.stats().codes() {
         text.field(&format!("errorstat_{code}"), format_args!("count={count}"));
     }
 }
 
 fn latencystats(ctx: &mut Ctx<'_>, text: &mut Text) {
-    for (number, _) in ctx.state.stats.commands() {
-        let durations = ctx.state.stats.durations(number);
+    for (number, _) in ctx.stats().commands() {
+        let durations = ctx.stats().durations(number);
         if durations.is_empty() {
             continue;
         }
-        let percentiles = ctx.state.config.percentiles();
+        let percentiles = ctx.config().percentiles();
         let percentiles = percentiles.map(|(percent, name)| {
             let micros = percentile(&durations, percent);
             format!("p{name}={micros:.3}")
         });
         let percentiles: Vec<String> = percentiles.collect();
-        let name = format!("latency_percentiles_usec_{}", super::name_of(number));
+        let name = format!(
+            "latency_percentiles_usec_{}",
+            super::table(ctx).name(number)
+        );
         text.field(&name, percentiles.join(","));
     }
 }
 
 fn keyspace(ctx: &mut Ctx<'_>, text: &mut Text) {
-    for (index, db) in ctx.state.dbs.iter().enumerate() {
+    for (index, db) in ctx.databases().iter().enumerate() {
         let (keys, expires) = (db.len(), db.volatile_len());
         if keys > 0 {
             text.field(
@@ -378,6 +375,7 @@ fn keyspace(ctx: &mut Ctx<'_>, text: &mut Text) {
 }
 
 pub(super) const INFO: CommandSpec = CommandSpec::new("info", -1, Group::Server, info)
+    .flags(&[Flags::SENTINEL])
     .flags(&[Flags::LOADING, Flags::STALE])
     .acl(&["@dangerous"])
     .tips(&[

@@ -2,27 +2,28 @@
 
 use super::keys::describe_flags;
 use super::spec::{CommandResult, CommandSpec, Flags, Group, is_category};
-use super::{Args, CommandError};
+use super::{Args, CommandError, CommandTable, Entry, table};
 use crate::engine::{Ctx, glob_match};
-use crate::resp::{OwnedRequest, Reply, Request};
+use crate::resp::{OwnedRequest, Reply};
 
 /// A row with the container it belongs to, if any.
 type Found = (Option<&'static CommandSpec>, &'static CommandSpec);
 
 /// The row of a name such as `get` or `config|get`.
-fn find(name: &[u8]) -> Option<Found> {
+fn find(table: &CommandTable, name: &[u8]) -> Option<Found> {
     let Some(bar) = name.iter().position(|byte| *byte == b'|') else {
-        return Some((None, super::find(name)?));
+        return Some((None, table.find(name)?.spec));
     };
-    let row = super::find(&name[..bar])?;
+    let row = table.find(&name[..bar])?.spec;
     let is_named = |sub: &&CommandSpec| name[bar + 1..].eq_ignore_ascii_case(sub.name.as_bytes());
     Some((Some(row), row.subcommands.iter().find(is_named)?))
 }
 
-/// The rows of the commands that this node has.
+/// The rows of this node's commands. A sentinel has QUIT without listing it (`server.c: processCommand`).
 fn rows(ctx: &Ctx<'_>) -> impl Iterator<Item = &'static CommandSpec> {
-    let is_sentinel = ctx.state.sentinel.is_some();
-    super::rows().filter(move |row| !is_sentinel || super::sentinel::knows(row.name.as_bytes()))
+    let is_sentinel = ctx.sentinel().is_some();
+    let commands = table(ctx).commands();
+    commands.filter(move |row| !(is_sentinel && row.name == "quit"))
 }
 
 /// Every row, each container before its subcommands.
@@ -42,16 +43,15 @@ fn command(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 }
 
 fn count(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    // SENTINEL is no row, as nobody else has it.
-    let more = usize::from(ctx.state.sentinel.is_some());
-    Ok(Reply::Int((rows(ctx).count() + more) as i64))
+    Ok(Reply::Int(rows(ctx).count() as i64))
 }
 
 fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if args.is_empty() {
         return Ok(describe_all(ctx));
     }
-    let describe = |name: &[u8]| find(name).map(|(parent, row)| row.describe(parent));
+    let table = table(ctx);
+    let describe = |name: &[u8]| find(table, name).map(|(parent, row)| row.describe(parent));
     let replies = args.rest().map(|name| describe(name).unwrap_or(Reply::Nil));
     Ok(Reply::Array(replies.collect()))
 }
@@ -61,7 +61,9 @@ fn docs(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let pairs = if args.is_empty() {
         rows(ctx).map(|row| row.document(None)).collect()
     } else {
-        args.rest().filter_map(find).map(document).collect()
+        let table = table(ctx);
+        let found = args.rest().filter_map(|name| find(table, name));
+        found.map(document).collect()
     };
     Ok(Reply::Map(pairs))
 }
@@ -95,22 +97,14 @@ fn list(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(names.collect()))
 }
 
-/// The row that a request would be dispatched to.
-fn row_of(request: Request<'_>) -> Option<&'static CommandSpec> {
-    let row = super::find(request.name())?;
-    let Some(name) = request.arg(1).filter(|_| !row.subcommands.is_empty()) else {
-        return Some(row);
-    };
-    let is_named = |sub: &&CommandSpec| name.eq_ignore_ascii_case(sub.name.as_bytes());
-    row.subcommands.iter().find(is_named)
-}
-
 /// The keys of a request in the arguments, each shown in some way.
-fn keys(args: &mut Args<'_>, show: fn(&[u8], Reply) -> Reply) -> CommandResult {
+fn keys(ctx: &Ctx<'_>, args: &mut Args<'_>, show: fn(&[u8], Reply) -> Reply) -> CommandResult {
     let text = |text: &'static str| CommandError::Text(text.into());
     let inner = OwnedRequest::new(args.rest());
     let request = inner.as_request().ok_or(CommandError::Syntax)?;
-    let row = row_of(request).ok_or_else(|| text("ERR Invalid command specified"))?;
+    let Ok((Entry { spec: row, .. }, _)) = table(ctx).resolve(request) else {
+        return Err(text("ERR Invalid command specified"));
+    };
     if !row.keys.hold_keys() {
         return Err(text("ERR The command has no key arguments"));
     }
@@ -130,12 +124,12 @@ fn keys(args: &mut Args<'_>, show: fn(&[u8], Reply) -> Reply) -> CommandResult {
     Ok(Reply::Array(keys.collect()))
 }
 
-fn getkeys(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    keys(args, |key, _| Reply::bulk(key))
+fn getkeys(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    keys(ctx, args, |key, _| Reply::bulk(key))
 }
 
-fn getkeysandflags(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    keys(args, |key, flags| {
+fn getkeysandflags(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    keys(ctx, args, |key, flags| {
         Reply::Array(vec![Reply::bulk(key), flags])
     })
 }
@@ -168,7 +162,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[CommandSpec {
     handler: command,
     ..CommandSpec::container("command", -1, Group::Server, COMMAND)
 }
-.flags(&[Flags::LOADING, Flags::STALE])
+.flags(&[Flags::LOADING, Flags::STALE, Flags::SENTINEL])
 .acl(&["@connection"])
 .tips(&["nondeterministic_output_order"])
 .since("2.8.13")

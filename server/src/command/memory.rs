@@ -28,7 +28,7 @@ fn usage(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(slot) = ctx.db().find(key) else {
         return Ok(Reply::Nil);
     };
-    let bytes = key_bytes(ctx.db(), slot, samples, &ctx.state.config);
+    let bytes = key_bytes(ctx.db(), slot, samples, ctx.config());
     Ok(Reply::Int(bytes as i64))
 }
 
@@ -46,8 +46,8 @@ fn malloc_stats(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 /// What the data would take; figures of the process and of its allocator are left out.
 fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    let total = ctx.state.memory_bytes();
-    let peak = ctx.state.memory_peak();
+    let total = ctx.memory_bytes();
+    let peak = ctx.memory_peak();
     let int = |bytes: usize| Reply::Int(bytes as i64);
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
     let share = |part: usize, whole: usize| {
@@ -57,7 +57,7 @@ fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     };
     let (mut overhead, mut keys) = (STARTUP_BYTES, 0);
     let mut dbs = Vec::new();
-    for (index, db) in ctx.state.dbs.iter().enumerate() {
+    for (index, db) in ctx.databases().iter().enumerate() {
         if db.len() == 0 {
             continue;
         }

@@ -90,7 +90,7 @@ fn migrate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         host: String::from_utf8_lossy(host).into_owned(),
         port: port.unwrap_or(0),
     };
-    if !ctx.state.replication.reaches(&to) {
+    if !ctx.replication().reaches(&to) {
         return Err(to.unreachable());
     }
     if matches!(ctx.origin, Origin::Exec | Origin::Script) {
@@ -117,7 +117,7 @@ fn migrate(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         replaces: options.replaces,
         timeout,
     };
-    ctx.state.outbox.push(Effect::Migrate(Box::new(migration)));
+    ctx.emit(Effect::Migrate(Box::new(migration)));
     ctx.block_for(Some(timeout), Reply::error(NO_ANSWER))
 }
 

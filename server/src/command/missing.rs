@@ -37,4 +37,8 @@ pub(super) const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("pubsub", &["help"]),
     ("slowlog", &["help"]),
     ("script", &["help"]),
+    ("sentinel", &[
+        "config", "debug", "flushconfig", "help", "info-cache", "monitor", "pending-scripts", "remove", "set",
+        "simulate-failure",
+    ]),
 ];

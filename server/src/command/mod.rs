@@ -1,13 +1,26 @@
-//! The command table. COMMAND, arity errors, ACL categories and the README list are read from it.
+//! All commands: their handlers, with a row for each. COMMAND, arity errors, ACL categories and the README list are
+//! read from the rows.
+//!
+//! A handler knows `engine::Ctx` and its arguments, nothing else. The engine imports nothing from here: it is
+//! given the finished tables ([`Engine::new`]).
 
-mod args;
+/// What a file of commands writes its rows with.
+mod spec {
+    pub(super) use crate::engine::{
+        CommandResult, CommandSpec, Flags, Group, Handler, is_category,
+    };
+}
+/// How commands find keys that their specifications do not tell.
+mod keys {
+    pub(super) use crate::engine::table::{describe_flags, migrate, set, sort, sort_ro};
+}
+
 mod client;
 mod cluster;
 mod config;
 mod connection;
 mod debug;
 mod dump;
-mod error;
 mod expire;
 mod failover;
 mod generic;
@@ -15,7 +28,6 @@ mod hash;
 mod hash_walk;
 mod info;
 mod introspection;
-mod keys;
 mod list;
 mod list_pop;
 mod memory;
@@ -26,27 +38,24 @@ mod replication;
 mod scan;
 #[cfg(feature = "script")]
 mod scripting;
-pub(crate) mod sentinel;
+mod sentinel;
 mod server;
 mod slowlog;
 mod sort;
-mod spec;
 mod string;
 mod substring;
-mod syntax;
 mod tracking;
 mod transaction;
 
-pub(crate) use args::{Args, integer_of};
-pub(crate) use error::CommandError;
-use error::{UnknownCommand, UnknownSubcommand};
-pub(crate) use spec::{CommandSpec, Flags, Group};
-
+use crate::engine::{
+    Args, CommandError, CommandSpec, CommandTable, Config, Ctx, Engine, Entry, Flags, Tables,
+    UnixMicros, UnknownCommand, UnknownSubcommand, integer_of,
+};
 use crate::resp::Request;
 use std::sync::LazyLock;
 
 /// All commands, group by group, in the order of the files.
-pub(crate) const TABLE: &[&[CommandSpec]] = &[
+const ROWS: &[&[CommandSpec]] = &[
     string::COMMANDS,
     substring::COMMANDS,
     generic::COMMANDS,
@@ -71,146 +80,49 @@ pub(crate) const TABLE: &[&[CommandSpec]] = &[
     scripting::COMMANDS,
 ];
 
-/// Places in the index, a power of two well above the number of rows.
-const INDEX_SIZE: usize = 1 << (64 - INDEX_SHIFT);
-const INDEX_SHIFT: u32 = 54;
+/// The commands of an ordinary node.
+static ORDINARY: LazyLock<CommandTable> =
+    LazyLock::new(|| CommandTable::new(rows(), unknown, unknown_subcommand));
 
-/// A row with its number: commands and subcommands are counted through, in the order of the table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) spec: &'static CommandSpec,
-    pub(crate) number: u16,
-}
-
-impl Entry {
-    /// The subcommand of this name, in any case.
-    pub(crate) fn subcommand(self, name: &[u8]) -> Option<Self> {
-        let is_it = |(_, row): &(u16, &CommandSpec)| name.eq_ignore_ascii_case(row.name.as_bytes());
-        let mut rows = (self.number + 1..).zip(self.spec.subcommands);
-        let (number, spec) = rows.find(is_it)?;
-        Some(Self { spec, number })
-    }
-
-    /// As in `config|get`.
-    pub(crate) fn full_name(self) -> &'static str {
-        &FULL_NAMES[usize::from(self.number)].0
-    }
-}
-
-/// All names as in `config|get`, with their rows, by number.
-static FULL_NAMES: LazyLock<Vec<(String, &'static CommandSpec)>> = LazyLock::new(|| {
-    let all = rows().flat_map(|row| {
-        let own = (row.full_name(None), row);
-        let subs = row.subcommands.iter();
-        std::iter::once(own).chain(subs.map(move |sub| (sub.full_name(Some(row)), sub)))
-    });
-    all.collect()
+/// The commands of a sentinel: SENTINEL, its own PUBLISH, and the rows that it shares with other nodes.
+static SENTINEL: LazyLock<CommandTable> = LazyLock::new(|| {
+    let shared = rows().filter(|row| row.flags.has(Flags::SENTINEL));
+    let own = sentinel::COMMANDS.iter();
+    CommandTable::new(shared.chain(own), unknown, unknown_subcommand)
 });
 
-/// The entry with this number.
-pub(crate) fn numbered(number: u16) -> Entry {
-    let spec = FULL_NAMES[usize::from(number)].1;
-    Entry { spec, number }
-}
-
-/// The name of the command with this number, as in `config|get`.
-pub(crate) fn name_of(number: u16) -> &'static str {
-    numbered(number).full_name()
-}
-
-/// How many commands and subcommands there are.
-pub(crate) fn count() -> usize {
-    FULL_NAMES.len()
-}
-
-/// A row as the index has it.
-#[derive(Clone, Copy)]
-struct Place {
-    length: usize,
-    word: u64,
-    /// Nothing else of this length has this word.
-    sure: bool,
-    entry: Entry,
-}
-
-/// Rows by their lengths and words; open addressing.
-static INDEX: LazyLock<Box<[Option<Place>; INDEX_SIZE]>> = LazyLock::new(|| {
-    let mut index = Box::new([None; INDEX_SIZE]);
-    let mut number = 0;
-    for spec in rows() {
-        let (length, word) = (spec.name.len(), word(spec.name.as_bytes()));
-        let mut at = place(length, word);
-        while index[at].is_some() {
-            at = (at + 1) % INDEX_SIZE;
-        }
-        // Only a letter has no other counterpart than its other case.
-        let letters = spec.name.bytes().all(|byte| byte.is_ascii_alphabetic());
-        index[at] = Some(Place {
-            length,
-            word,
-            sure: letters && length <= WORD_BYTES,
-            entry: Entry { spec, number },
-        });
-        number += 1 + spec.subcommands.len() as u16;
+/// The tables for a new node.
+fn tables() -> Tables {
+    Tables {
+        ordinary: &ORDINARY,
+        sentinel: &SENTINEL,
     }
-    index
-});
-
-const WORD_BYTES: usize = 8;
-
-/// The first and the last four bytes of a name, which may overlap, or up to three; as if in lower case.
-#[inline]
-fn word(name: &[u8]) -> u64 {
-    let (first, last) = match (name.first_chunk(), name.last_chunk()) {
-        (Some(first), Some(last)) => (u32::from_le_bytes(*first), u32::from_le_bytes(*last)),
-        _ => {
-            let byte = |at: usize| name.get(at).copied().map_or(0, u32::from);
-            let last = byte(name.len().wrapping_sub(1));
-            (byte(0) | byte(name.len() / 2) << 8, last)
-        }
-    };
-    u64::from_le_bytes([b' '; WORD_BYTES]) | u64::from(first) | u64::from(last) << 32
 }
 
-/// Where the search for a name begins.
-#[inline]
-fn place(length: usize, word: u64) -> usize {
-    let mixed = (word ^ length as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> INDEX_SHIFT) as usize
-}
-
-/// Every row of the table.
-pub(crate) fn rows() -> impl Iterator<Item = &'static CommandSpec> {
-    TABLE.iter().flat_map(|group| group.iter())
-}
-
-/// The command of this name, in any case.
-#[inline]
-pub(crate) fn find(name: &[u8]) -> Option<&'static CommandSpec> {
-    find_entry(name).map(|entry| entry.spec)
-}
-
-/// The same with its number.
-#[inline]
-pub(crate) fn find_entry(name: &[u8]) -> Option<Entry> {
-    let word = word(name);
-    let mut at = place(name.len(), word);
-    while let Some(known) = &INDEX[at] {
-        if known.length == name.len() && known.word == word {
-            let spelled = known.entry.spec.name.as_bytes();
-            if known.sure || name.eq_ignore_ascii_case(spelled) {
-                return Some(known.entry);
-            }
-        }
-        at = (at + 1) % INDEX_SIZE;
+/// The table of the node that runs this command.
+fn table(ctx: &Ctx<'_>) -> &'static CommandTable {
+    match ctx.sentinel() {
+        Some(_) => &SENTINEL,
+        None => &ORDINARY,
     }
-    None
+}
+
+impl Engine {
+    /// An empty node with all commands, whose clock shows `now`.
+    pub fn new(config: Config, now: UnixMicros) -> Self {
+        Self::with_tables(config, tables(), now)
+    }
+}
+
+/// Every row of an ordinary node.
+fn rows() -> impl Iterator<Item = &'static CommandSpec> {
+    ROWS.iter().flat_map(|group| group.iter())
 }
 
 /// The keys of a request, by the key specification of its command; none for a malformed one.
 pub(crate) fn keys_of(request: Request<'_>) -> Vec<&[u8]> {
-    match find(request.name()) {
-        Some(row) if row.accepts(request.len()) => row.keys_of(request),
+    match ORDINARY.find(request.name()) {
+        Some(Entry { spec, .. }) if spec.accepts(request.len()) => spec.keys_of(request),
         Some(_) | None => Vec::new(),
     }
 }
@@ -236,7 +148,7 @@ pub fn command_names() -> Vec<String> {
 
 /// The error for a name that is not in the table: what Redis says of a name it does not know
 /// either, and the truth of one it does.
-pub(crate) fn unknown(request: Request<'_>) -> CommandError {
+fn unknown(request: Request<'_>) -> CommandError {
     let name = request.name();
     if missing::COMMANDS
         .iter()
@@ -276,7 +188,7 @@ pub(crate) fn unknown(request: Request<'_>) -> CommandError {
 }
 
 /// The same for a subcommand.
-pub(crate) fn unknown_subcommand(command: &CommandSpec, name: &[u8]) -> CommandError {
+fn unknown_subcommand(command: &CommandSpec, name: &[u8]) -> CommandError {
     let known = missing::SUBCOMMANDS
         .iter()
         .find(|(parent, _)| *parent == command.name);
@@ -297,7 +209,27 @@ pub(crate) fn unknown_subcommand(command: &CommandSpec, name: &[u8]) -> CommandE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::table::parse_syntax;
     use std::collections::HashSet;
+
+    fn find_in_any(name: &str) -> Option<Entry> {
+        let name = name.as_bytes();
+        ORDINARY.find(name).or_else(|| SENTINEL.find(name))
+    }
+
+    #[test]
+    fn the_syntax_of_every_row_reads() {
+        let (mut count, mut wrong) = (0, Vec::new());
+        let rows = rows().chain(sentinel::COMMANDS);
+        for row in rows.flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
+            match parse_syntax(row.syntax, row.keys.len()) {
+                Ok(arguments) => count += arguments.len(),
+                Err(error) => wrong.push(format!("{}: {error}", row.name)),
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(count > 50, "{count} arguments");
+    }
 
     #[test]
     fn rows_are_complete_and_single() {
@@ -334,9 +266,10 @@ mod tests {
             for name in tried {
                 let spelled = String::from_utf8_lossy(&name).to_ascii_lowercase();
                 let wanted = known.get(&*spelled);
-                let spec = find(&name);
-                assert_eq!(spec.map(|it| it.name), wanted.copied(), "{spelled:?}");
-                found += usize::from(spec.is_some());
+                let entry = ORDINARY.find(&name);
+                let spelling = entry.map(|entry| entry.spec.name);
+                assert_eq!(spelling, wanted.copied(), "{spelled:?}");
+                found += usize::from(entry.is_some());
             }
         }
         assert!(found > 2 * known.len(), "{found}");
@@ -345,12 +278,14 @@ mod tests {
     #[test]
     fn numbers_name_rows() {
         for row in rows() {
-            let entry = find_entry(row.name.as_bytes()).expect("in the index");
-            assert_eq!((entry.spec.name, entry.full_name()), (row.name, row.name));
+            let entry = ORDINARY.find(row.name.as_bytes()).expect("in the index");
+            let name = ORDINARY.name(entry.number);
+            assert_eq!((entry.spec.name, name), (row.name, row.name));
             for sub in row.subcommands {
                 let sub = entry.subcommand(sub.name.as_bytes()).expect("in the row");
-                assert_eq!(sub.full_name(), format!("{}|{}", row.name, sub.spec.name));
-                assert_eq!(numbered(sub.number).spec.name, sub.spec.name);
+                let name = ORDINARY.name(sub.number);
+                assert_eq!(name, format!("{}|{}", row.name, sub.spec.name));
+                assert_eq!(ORDINARY.entry(sub.number).spec.name, sub.spec.name);
             }
         }
     }
@@ -358,10 +293,13 @@ mod tests {
     #[test]
     fn what_is_missing_is_not_in_the_table() {
         for name in missing::COMMANDS {
-            assert!(find(name.as_bytes()).is_none(), "{name} is implemented");
+            assert!(
+                ORDINARY.find(name.as_bytes()).is_none(),
+                "{name} is implemented"
+            );
         }
         for (parent, subcommands) in missing::SUBCOMMANDS {
-            let Some(row) = find(parent.as_bytes()) else {
+            let Some(Entry { spec: row, .. }) = find_in_any(parent) else {
                 assert!(
                     *parent == "script" && cfg!(not(feature = "script")),
                     "{parent} is a container of ours"

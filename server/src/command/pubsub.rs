@@ -7,7 +7,7 @@ use crate::resp::{Blob, Reply};
 
 /// How many of its kind a connection listens to: sharded channels are counted apart.
 fn count(ctx: &Ctx<'_>, space: Space) -> Reply {
-    let counts = ctx.state.pubsub.counts(ctx.session.conn);
+    let counts = ctx.pubsub().counts(ctx.session.conn);
     Reply::Int(match space {
         Space::Shard => counts.shards as i64,
         Space::Channel | Space::Pattern => (counts.channels + counts.patterns) as i64,
@@ -28,8 +28,7 @@ fn subscribe_to(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> Command
         ));
     }
     let frames = args.rest().map(|name| {
-        ctx.state.pubsub.subscribe(ctx.session.conn, space, name);
-        ctx.session.is_subscribed = true;
+        ctx.subscribe(space, name);
         confirmation(word, Some(name), count(ctx, space))
     });
     Ok(Reply::Several(frames.collect()))
@@ -38,19 +37,18 @@ fn subscribe_to(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> Command
 fn unsubscribe_from(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
     let (_, word, _) = space.words();
     let names: Vec<Blob> = if args.is_empty() {
-        ctx.state.pubsub.names(ctx.session.conn, space)
+        ctx.pubsub().names(ctx.session.conn, space)
     } else {
         args.rest().map(Blob::new).collect()
     };
     let mut frames = Vec::with_capacity(names.len());
     for name in &names {
-        ctx.state.pubsub.unsubscribe(ctx.session.conn, space, name);
+        ctx.unsubscribe(space, name);
         frames.push(confirmation(word, Some(name), count(ctx, space)));
     }
     if frames.is_empty() {
         frames.push(confirmation(word, None, count(ctx, space)));
     }
-    ctx.session.is_subscribed = !ctx.state.pubsub.counts(ctx.session.conn).is_zero();
     Ok(Reply::Several(frames))
 }
 
@@ -80,7 +78,7 @@ fn sunsubscribe(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn publish_to(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
     let (channel, message) = (args.required()?, args.required()?);
-    Ok(Reply::Int(ctx.state.publish(space, channel, message) as i64))
+    Ok(Reply::Int(ctx.publish(space, channel, message) as i64))
 }
 
 fn publish(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -96,12 +94,12 @@ fn names_of(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResu
     if !args.is_empty() {
         return Err(args.subcommand_syntax());
     }
-    let names = ctx.state.pubsub.channels(space, pattern);
+    let names = ctx.pubsub().channels(space, pattern);
     Ok(Reply::Array(names.into_iter().map(Reply::Bulk).collect()))
 }
 
 fn counts_of(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
-    let pubsub = &ctx.state.pubsub;
+    let pubsub = ctx.pubsub();
     let counts = args.rest().flat_map(|name| {
         let count = pubsub.listener_count(space, name);
         [Reply::bulk(name), Reply::Int(count as i64)]
@@ -126,7 +124,7 @@ fn pubsub_shardnumsub(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn pubsub_numpat(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(ctx.state.pubsub.pattern_count() as i64))
+    Ok(Reply::Int(ctx.pubsub().pattern_count() as i64))
 }
 
 const LISTEN: &[Flags] = &[
@@ -174,21 +172,25 @@ const PUBSUB: &[CommandSpec] = &[
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("subscribe", -2, subscribe)
+        .flags(&[Flags::SENTINEL])
         .flags(LISTEN)
         .since("2.0.0")
         .syntax("channel...")
         .summary("Listens to channels."),
     row("unsubscribe", -1, unsubscribe)
+        .flags(&[Flags::SENTINEL])
         .flags(LISTEN)
         .since("2.0.0")
         .syntax("[channel...]")
         .summary("Stops listening to some channels, or to all."),
     row("psubscribe", -2, psubscribe)
+        .flags(&[Flags::SENTINEL])
         .flags(LISTEN)
         .since("2.0.0")
         .syntax("pattern=(pattern:pattern)...")
         .summary("Listens to the channels that match patterns."),
     row("punsubscribe", -1, punsubscribe)
+        .flags(&[Flags::SENTINEL])
         .flags(LISTEN)
         .since("2.0.0")
         .syntax("[pattern:pattern...]")

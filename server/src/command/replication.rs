@@ -12,16 +12,16 @@ use std::time::Duration;
 /// `replication.c: replicaofCommand`.
 fn replicaof(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     not_in_cluster(ctx, "ERR REPLICAOF not allowed in cluster mode.")?;
-    if ctx.state.failover.is_some() {
+    if ctx.is_failing_over() {
         return Err(CommandError::Text(
             "ERR REPLICAOF not allowed while failing over.".into(),
         ));
     }
     if args.keyword("NO") {
         if args.keyword("ONE") {
-            ctx.state.promote();
-            if ctx.state.replication.has_peers() {
-                ctx.state.outbox.push(Effect::Follow { master: None });
+            ctx.promote();
+            if ctx.replication().has_peers() {
+                ctx.emit(Effect::Follow { master: None });
             }
             return Ok(Reply::Ok);
         }
@@ -34,17 +34,17 @@ fn replicaof(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         host,
         port: port.ok_or_else(bad_port)?,
     };
-    let upstream = ctx.state.replication.upstream.as_ref();
+    let upstream = ctx.replication().upstream.as_ref();
     if upstream.is_some_and(|upstream| upstream.address == address) {
         return Ok(Reply::Static("OK Already connected to specified master"));
     }
-    if !ctx.state.replication.reaches(&address) {
+    if !ctx.replication().reaches(&address) {
         return Err(CommandError::NotImplemented {
             what: format!("replication from {address}, which is not of its own deployment"),
         });
     }
     let master = Some(address);
-    ctx.state.outbox.push(Effect::Follow { master });
+    ctx.emit(Effect::Follow { master });
     Ok(Reply::Ok)
 }
 
@@ -53,10 +53,10 @@ fn bad_port() -> CommandError {
 }
 
 fn role(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    if let Some(sentinel) = &ctx.state.sentinel {
+    if let Some(sentinel) = ctx.sentinel() {
         return Ok(super::sentinel::role(sentinel));
     }
-    let replication = &ctx.state.replication;
+    let replication = ctx.replication();
     let offset = replication.offset as i64;
     if let Some(upstream) = &replication.upstream {
         return Ok(Reply::Array(vec![
@@ -88,7 +88,7 @@ fn role(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 /// `replication.c: waitCommand`.
 fn wait(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    if ctx.state.replication.is_replica() {
+    if ctx.replication().is_replica() {
         return Err(CommandError::Text(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \
              configured to be writable (which is not the default) writes to replicas are just local and are not \
@@ -99,7 +99,7 @@ fn wait(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let wanted = args.integer()?;
     let millis = milliseconds(args.required()?)?;
     let offset = ctx.session.wrote_up_to;
-    let have = ctx.state.replication.have(offset);
+    let have = ctx.replication().have(offset);
     let answer = Reply::Int(have as i64);
     let wanted = usize::try_from(wanted).unwrap_or(0);
     if have >= wanted {
@@ -107,8 +107,7 @@ fn wait(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let timeout = Duration::from_millis(millis.unsigned_abs());
     let timeout = Some(timeout).filter(|timeout| !timeout.is_zero());
-    let conn = ctx.session.conn;
-    ctx.state.await_replicas(conn, wanted, offset);
+    ctx.await_replicas(wanted, offset);
     ctx.block_for(timeout, answer)
 }
 
@@ -173,6 +172,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .syntax("args=(host-port=(host port:integer) | no-one=(NO ONE))")
         .summary("The former name of REPLICAOF."),
     row("role", 1, role)
+        .flags(&[Flags::SENTINEL])
         .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST])
         .acl(&["@admin", "@dangerous"])
         .since("2.8.12")

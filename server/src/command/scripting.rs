@@ -51,7 +51,7 @@ fn by_body(ctx: &mut Ctx<'_>, args: &mut Args<'_>, promise: Promise) -> CommandR
     let body = args.required()?;
     // Bad numbers are refused before the script is known.
     run(ctx, &mut args.clone(), 0, promise)?;
-    let script = ctx.state.scripts.intern(body);
+    let script = ctx.intern_script(body);
     run(ctx, args, script, promise)
 }
 
@@ -65,7 +65,7 @@ fn evalsha_ro(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn by_sha(ctx: &mut Ctx<'_>, args: &mut Args<'_>, promise: Promise) -> CommandResult {
     let sha = args.required()?;
-    let script = ctx.state.scripts.by_sha(sha);
+    let script = ctx.scripts().by_sha(sha);
     if sha.len() != 40 {
         return Err(CommandError::NoScript);
     }
@@ -75,7 +75,7 @@ fn by_sha(ctx: &mut Ctx<'_>, args: &mut Args<'_>, promise: Promise) -> CommandRe
 }
 
 fn load(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let script = ctx.state.scripts.intern(args.required()?);
+    let script = ctx.intern_script(args.required()?);
     ctx.then = Some(Continuation::Script(ScriptCall::Load { script }));
     Ok(Reply::Nil)
 }
@@ -83,7 +83,7 @@ fn load(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn exists(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let known = args
         .rest()
-        .map(|sha| Reply::Int(i64::from(ctx.state.scripts.by_sha(sha).is_some())));
+        .map(|sha| Reply::Int(i64::from(ctx.scripts().by_sha(sha).is_some())));
     Ok(Reply::Array(known.collect()))
 }
 
@@ -99,27 +99,12 @@ fn flush(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             ));
         }
     }
-    ctx.state.scripts.clear();
+    ctx.flush_scripts();
     Ok(Reply::Ok)
 }
 
 fn kill(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    let wrote = ctx.state.script_wrote;
-    let Some(busy) = &mut ctx.state.busy else {
-        return Err(CommandError::NotBusy);
-    };
-    if wrote {
-        return Err(CommandError::Unkillable);
-    }
-    busy.killed = true;
-    if let Some(error) = busy.abandoned.take() {
-        let (conn, transaction) = (busy.caller, busy.transaction.take());
-        ctx.state.busy = None;
-        match transaction {
-            Some(transaction) => ctx.state.resume(transaction, error.into()),
-            None => ctx.state.answer(conn, error.into()),
-        }
-    }
+    ctx.kill_script()?;
     Ok(Reply::Ok)
 }
 

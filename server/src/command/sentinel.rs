@@ -1,171 +1,123 @@
-//! What a sentinel answers. SENTINEL is no row of the table: to any other node it is unknown.
+//! SENTINEL, and PUBLISH as a sentinel has it. Only the table of a sentinel holds these rows.
 
-use super::{Args, CommandError, CommandSpec};
-use crate::engine::{Seen, Sentinel, State, Watched};
-use crate::resp::{Reply, Request};
+use super::spec::{CommandResult, CommandSpec, Flags, Group, Handler};
+use super::{Args, CommandError};
+use crate::engine::{Ctx, Seen, Sentinel, Watched};
+use crate::resp::Reply;
 
-/// Commands of the table that a sentinel knows (`sentinel.c`, CMD_SENTINEL).
-const KNOWN: &[&str] = &[
-    "acl",
-    "auth",
-    "client",
-    "command",
-    "hello",
-    "info",
-    "ping",
-    "psubscribe",
-    "punsubscribe",
-    "quit",
-    "role",
-    "shutdown",
-    "subscribe",
-    "unsubscribe",
-];
-
-/// Whether a sentinel has the command of this name.
-pub(crate) fn knows(name: &[u8]) -> bool {
-    KNOWN.iter().any(|known| known.as_bytes() == name)
+fn text(text: &'static str) -> CommandError {
+    CommandError::Text(text.into())
 }
 
-/// Whether a sentinel has this command, as it was sent; its other subcommands come with it.
-pub(crate) fn gate(
-    state: &State,
-    request: Request<'_>,
-    spec: &CommandSpec,
-) -> Result<(), CommandError> {
-    if state.sentinel.is_none() {
-        return Ok(());
-    }
-    if spec.name == "publish" {
-        return Err(CommandError::Text(
-            "ERR Only HELLO messages are accepted by Sentinel instances.".into(),
-        ));
-    }
-    if knows(&request.name().to_ascii_lowercase()) {
-        Ok(())
+/// The master that this sentinel watches, if any.
+fn watched<'a>(ctx: &'a Ctx<'_>) -> Option<&'a Watched> {
+    ctx.sentinel()?.watched.as_ref()
+}
+
+/// The watched master, if it has this name.
+fn named<'a>(ctx: &'a Ctx<'_>, args: &mut Args<'_>) -> Result<Option<&'a Watched>, CommandError> {
+    let name = args.required()?;
+    Ok(watched(ctx).filter(|watched| watched.name.as_bytes() == name))
+}
+
+/// The watched master, which has to have this name (`sentinel.c: sentinelGetMasterByNameOrReplyError`).
+fn known<'a>(ctx: &'a Ctx<'_>, args: &mut Args<'_>) -> Result<&'a Watched, CommandError> {
+    named(ctx, args)?.ok_or_else(|| text("ERR No such master with that name"))
+}
+
+fn masters(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let masters = watched(ctx).map(describe_master);
+    Ok(Reply::Array(masters.into_iter().collect()))
+}
+
+fn master(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    Ok(describe_master(known(ctx, args)?))
+}
+
+fn replicas(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let watched = known(ctx, args)?;
+    let replicas = watched.replicas.iter();
+    let replicas = replicas.map(|seen| describe_replica(seen, watched));
+    Ok(Reply::Array(replicas.collect()))
+}
+
+fn sentinels(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let watched = known(ctx, args)?;
+    let own = ctx.sentinel().map(|own| &own.id);
+    let others = watched.sentinels.iter().filter(|(_, id)| Some(id) != own);
+    let others = others.map(|(address, id)| {
+        map(vec![
+            ("name", id.clone()),
+            ("ip", address.host.clone()),
+            ("port", address.port.to_string()),
+            ("runid", id.clone()),
+            ("flags", "sentinel".to_owned()),
+        ])
+    });
+    Ok(Reply::Array(others.collect()))
+}
+
+fn myid(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(ctx
+        .sentinel()
+        .map_or(Reply::Nil, |own| Reply::bulk(&own.id)))
+}
+
+fn get_master_addr_by_name(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    Ok(named(ctx, args)?.map_or(Reply::NilArray, |watched| {
+        let address = &watched.master.address;
+        Reply::Array(vec![
+            Reply::bulk(&address.host),
+            Reply::bulk(address.port.to_string()),
+        ])
+    }))
+}
+
+fn is_master_down_by_addr(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let is_down = watched(ctx).is_some_and(|watched| watched.master.is_down);
+    let (leader, epoch) = (Reply::bulk("*"), Reply::Int(0));
+    Ok(Reply::Array(vec![
+        Reply::Int(is_down.into()),
+        leader,
+        epoch,
+    ]))
+}
+
+/// SENTINEL RESET: a sentinel stores nothing that it could forget.
+fn reset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Int(named(ctx, args)?.is_some().into()))
+}
+
+fn ckquorum(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let watched = known(ctx, args)?;
+    let usable = watched.sentinels.len();
+    if usable >= watched.quorum {
+        let text = format!(
+            "OK {usable} usable Sentinels. Quorum and failover authorization can be reached"
+        );
+        Ok(Reply::Status(text.into()))
     } else {
-        Err(super::unknown(request))
+        let text = format!(
+            "NOQUORUM {usable} usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master"
+        );
+        Err(CommandError::Text(text.into()))
     }
 }
 
-/// SENTINEL, on a node that is one.
-pub(crate) fn sentinel(state: &mut State, request: Request<'_>) -> Result<Reply, CommandError> {
-    let Some(sentinel) = state.sentinel.as_deref() else {
-        return Err(super::unknown(request));
-    };
-    let mut args = Args::new(request, 1);
-    let arity = |name: &str| CommandError::Arity {
-        command: name.to_owned(),
-    };
-    let Some(subcommand) = args.next() else {
-        return Err(arity("sentinel"));
-    };
-    let subcommand = String::from_utf8_lossy(subcommand).to_ascii_lowercase();
-    let wanted = match &*subcommand {
-        "masters" | "myid" => 0,
-        "master"
-        | "replicas"
-        | "slaves"
-        | "sentinels"
-        | "get-master-addr-by-name"
-        | "ckquorum"
-        | "failover" => 1,
-        "is-master-down-by-addr" => 4,
-        "reset" => 1,
-        "config" | "debug" | "flushconfig" | "help" | "info-cache" | "monitor"
-        | "pending-scripts" | "remove" | "set" | "simulate-failure" => {
-            let what = format!("SENTINEL {}", subcommand.to_ascii_uppercase());
-            return Err(CommandError::NotImplemented { what });
-        }
-        _ => {
-            let text = format!("ERR unknown subcommand '{subcommand}'. Try SENTINEL HELP.");
-            return Err(CommandError::Text(text.into()));
-        }
-    };
-    if args.remaining() != wanted {
-        return Err(arity(&format!("sentinel|{subcommand}")));
+fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let watched = known(ctx, args)?;
+    if watched.replicas.iter().all(|replica| replica.is_down) {
+        return Err(text("NOGOODSLAVE No suitable replica to promote"));
     }
-    let watched = sentinel.watched.as_ref();
-    let name = if wanted == 1 { args.required()? } else { b"" };
-    let asked = watched.filter(|watched| watched.name.as_bytes() == name);
-    match &*subcommand {
-        "masters" => Ok(Reply::Array(watched.map(master).into_iter().collect())),
-        "myid" => Ok(Reply::bulk(&sentinel.id)),
-        "get-master-addr-by-name" => Ok(asked.map_or(Reply::NilArray, |watched| {
-            let address = &watched.master.address;
-            Reply::Array(vec![
-                Reply::bulk(&address.host),
-                Reply::bulk(address.port.to_string()),
-            ])
-        })),
-        "is-master-down-by-addr" => {
-            let is_down = watched.is_some_and(|watched| watched.master.is_down);
-            let epoch = Reply::Int(0);
-            Ok(Reply::Array(vec![
-                Reply::Int(is_down.into()),
-                Reply::bulk("*"),
-                epoch,
-            ]))
-        }
-        // Nothing is kept that could be forgotten.
-        "reset" => Ok(Reply::Int(asked.is_some().into())),
-        _ => {
-            let watched = asked
-                .ok_or_else(|| CommandError::Text("ERR No such master with that name".into()))?;
-            about(&subcommand, watched, sentinel).unwrap_or_else(|| fail_over(state))
-        }
-    }
-}
-
-/// What concerns one master; `None` for what changes it.
-fn about(
-    subcommand: &str,
-    watched: &Watched,
-    own: &Sentinel,
-) -> Option<Result<Reply, CommandError>> {
-    Some(match subcommand {
-        "master" => Ok(master(watched)),
-        "replicas" | "slaves" => {
-            let replicas = watched.replicas.iter().map(|seen| replica(seen, watched));
-            Ok(Reply::Array(replicas.collect()))
-        }
-        "sentinels" => {
-            let others = watched.sentinels.iter().filter(|(_, id)| *id != own.id);
-            let others = others.map(|(address, id)| {
-                map(vec![
-                    ("name", id.clone()),
-                    ("ip", address.host.clone()),
-                    ("port", address.port.to_string()),
-                    ("runid", id.clone()),
-                    ("flags", "sentinel".to_owned()),
-                ])
-            });
-            Ok(Reply::Array(others.collect()))
-        }
-        "ckquorum" => {
-            let usable = watched.sentinels.len();
-            if usable >= watched.quorum {
-                let text = format!(
-                    "OK {usable} usable Sentinels. Quorum and failover authorization can be reached"
-                );
-                Ok(Reply::Status(text.into()))
-            } else {
-                let text = format!(
-                    "NOQUORUM {usable} usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master"
-                );
-                Err(CommandError::Text(text.into()))
-            }
-        }
-        "failover" if watched.replicas.iter().all(|replica| replica.is_down) => Err(
-            CommandError::Text("NOGOODSLAVE No suitable replica to promote".into()),
-        ),
-        _ => return None,
-    })
-}
-
-fn fail_over(state: &mut State) -> Result<Reply, CommandError> {
-    state.ask_for_failover();
+    ctx.ask_for_failover();
     Ok(Reply::Ok)
+}
+
+/// PUBLISH: only other sentinels publish to a sentinel.
+fn publish(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Err(text(
+        "ERR Only HELLO messages are accepted by Sentinel instances.",
+    ))
 }
 
 fn map(fields: Vec<(&str, String)>) -> Reply {
@@ -203,7 +155,7 @@ fn seen<'a>(name: String, kind: &'a str, seen: &Seen, down_after: u128) -> Vec<(
     ]
 }
 
-fn master(watched: &Watched) -> Reply {
+fn describe_master(watched: &Watched) -> Reply {
     let down_after = watched.down_after.as_millis();
     let mut fields = seen(watched.name.clone(), "master", &watched.master, down_after);
     fields.extend([
@@ -220,7 +172,7 @@ fn master(watched: &Watched) -> Reply {
     map(fields)
 }
 
-fn replica(of: &Seen, watched: &Watched) -> Reply {
+fn describe_replica(of: &Seen, watched: &Watched) -> Reply {
     let down_after = watched.down_after.as_millis();
     let mut fields = seen(of.address.to_string(), "slave", of, down_after);
     let master = &watched.master;
@@ -280,4 +232,59 @@ pub(super) fn describe(sentinel: &Sentinel, mut field: impl FnMut(&str, String))
         );
         field("master0", text);
     }
+}
+
+const SUBCOMMANDS: &[CommandSpec] = &[
+    row("masters", 2, masters).summary("The watched masters."),
+    row("master", 3, master)
+        .syntax("master-name")
+        .summary("The state of a watched master."),
+    row("replicas", 3, replicas)
+        .since("5.0.0")
+        .syntax("master-name")
+        .summary("The replicas of a watched master."),
+    row("slaves", 3, replicas)
+        .deprecated("5.0.0", "`SENTINEL REPLICAS`")
+        .syntax("master-name")
+        .summary("The replicas of a watched master."),
+    row("sentinels", 3, sentinels)
+        .syntax("master-name")
+        .summary("The other sentinels that watch a master."),
+    row("myid", 2, myid)
+        .since("6.2.0")
+        .summary("The id of this sentinel."),
+    row("get-master-addr-by-name", 3, get_master_addr_by_name)
+        .syntax("master-name")
+        .summary("The address of a master."),
+    row("is-master-down-by-addr", 6, is_master_down_by_addr)
+        .syntax("ip port:integer current-epoch:integer runid")
+        .summary("True if this sentinel sees the master as down."),
+    row("reset", 3, reset)
+        .syntax("pattern:pattern")
+        .summary("The number of masters that would be reset."),
+    row("ckquorum", 3, ckquorum)
+        .syntax("master-name")
+        .summary("Checks whether enough sentinels are there for a failover."),
+    row("failover", 3, failover)
+        .syntax("master-name")
+        .summary("Asks for a failover without the agreement of other sentinels."),
+];
+
+/// The rows that only a sentinel has.
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    CommandSpec::container("sentinel", -2, Group::Sentinel, SUBCOMMANDS)
+        .flags(&[Flags::ADMIN])
+        .since("2.8.4")
+        .summary("What a sentinel knows of the nodes that it watches."),
+    CommandSpec::new("publish", 3, Group::PubSub, publish)
+        .flags(&[Flags::PUBSUB, Flags::LOADING, Flags::STALE, Flags::FAST])
+        .since("2.0.0")
+        .syntax("channel message")
+        .summary("Refused: sentinels publish only their own messages."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Sentinel, handler)
+        .flags(&[Flags::ADMIN])
+        .since("2.8.4")
 }

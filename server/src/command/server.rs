@@ -22,14 +22,13 @@ fn flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
 
 fn flushall(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     flush_mode(args)?;
-    ctx.state.flush_all();
+    ctx.flush_all();
     Ok(Reply::Ok)
 }
 
 fn flushdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     flush_mode(args)?;
-    let db = ctx.session.db;
-    ctx.state.flush(db);
+    ctx.flush();
     Ok(Reply::Ok)
 }
 
@@ -45,12 +44,12 @@ fn swapdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (first, second) = (index("first")?, index("second")?);
     let known = |index: i32| {
         let index = usize::try_from(index).ok();
-        index.filter(|index| *index < ctx.state.dbs.len())
+        index.filter(|index| *index < ctx.databases().len())
     };
     match (known(first), known(second)) {
         // A database and itself: nobody who watches its keys is to know.
         (Some(first), Some(second)) if first == second => {}
-        (Some(first), Some(second)) => ctx.state.swap(first, second),
+        (Some(first), Some(second)) => ctx.swap(first, second),
         _ => return Err(CommandError::DbIndex),
     }
     Ok(Reply::Ok)
@@ -77,14 +76,13 @@ fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     if ctx.session.is_monitor {
         return Err(CommandError::NoAnswer);
     }
-    ctx.session.is_monitor = true;
-    ctx.state.monitors.push(ctx.session.conn);
+    ctx.begin_monitor();
     Ok(Reply::Ok)
 }
 
 /// Nothing was saved since the start, which counts as a time of saving.
 fn lastsave(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(ctx.state.started.0.div_euclid(1_000_000)))
+    Ok(Reply::Int(ctx.started().0.div_euclid(1_000_000)))
 }
 
 /// LOLWUT: the pictures of former versions are theirs.
@@ -129,7 +127,7 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             return Err(CommandError::Syntax);
         }
         () if aborts => return Err(CommandError::Text("ERR No shutdown in progress.".into())),
-        () if !saves_not && ctx.state.busy.is_some() => return Err(CommandError::Busy),
+        () if !saves_not && ctx.is_busy() => return Err(CommandError::Busy),
         () if saves => {
             return Err(CommandError::NotImplemented {
                 what: "SHUTDOWN SAVE".to_owned(),
@@ -137,7 +135,7 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
         () => {}
     }
-    ctx.state.outbox.push(Effect::Shutdown);
+    ctx.emit(Effect::Shutdown);
     Err(CommandError::NoAnswer)
 }
 
@@ -198,6 +196,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(ADMIN)
         .summary("Tells this connection of every command."),
     CommandSpec::container("acl", -2, Group::Server, ACL)
+        .flags(&[Flags::SENTINEL])
         .since("6.0.0")
         .summary("Users and what they may do."),
     CommandSpec::container("module", -2, Group::Server, MODULE)
@@ -210,6 +209,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     super::slowlog::LATENCY,
     super::slowlog::SLOWLOG,
     row("shutdown", -1, shutdown)
+        .flags(&[Flags::SENTINEL])
         .flags(&[
             Flags::ADMIN,
             Flags::NOSCRIPT,

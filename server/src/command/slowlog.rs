@@ -2,7 +2,7 @@
 //! that sleep have any.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, Entry};
+use super::{Args, CommandTable, Entry};
 use crate::engine::{Ctx, groups};
 use crate::resp::Reply;
 
@@ -18,7 +18,7 @@ fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         let given = args.integer_from(-1, "ERR count should be greater than or equal to -1")?;
         count = usize::try_from(given).unwrap_or(usize::MAX);
     }
-    let entries = ctx.state.slowlog.iter().take(count).map(|entry| {
+    let entries = ctx.slowlog().iter().take(count).map(|entry| {
         let args = entry.args.iter().map(Reply::bulk);
         Reply::Array(vec![
             Reply::Int(entry.id),
@@ -33,16 +33,16 @@ fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn len(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(ctx.state.slowlog.len() as i64))
+    Ok(Reply::Int(ctx.slowlog().len() as i64))
 }
 
 fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    ctx.state.slowlog.clear();
+    ctx.clear_slowlog();
     Ok(Reply::Ok)
 }
 
 fn latest(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    let events = ctx.state.latency.iter().filter_map(|(event, spikes)| {
+    let events = ctx.latency().iter().filter_map(|(event, spikes)| {
         let (at, millis) = spikes.latest()?;
         Some(Reply::Array(vec![
             Reply::bulk(event),
@@ -55,7 +55,7 @@ fn latest(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 }
 
 fn history(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let spikes = ctx.state.latency.of(args.required()?);
+    let spikes = ctx.latency().of(args.required()?);
     let samples = spikes.into_iter().flat_map(|spikes| spikes.samples());
     let samples =
         samples.map(|(at, millis)| Reply::Array(vec![Reply::Int(at), Reply::Int(millis)]));
@@ -63,18 +63,19 @@ fn history(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn latency_reset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let latency = &mut ctx.state.latency;
     let count = if args.is_empty() {
-        latency.clear()
+        ctx.clear_latency()
     } else {
-        args.rest().filter(|event| latency.forget(event)).count()
+        args.rest()
+            .filter(|event| ctx.forget_latency(event))
+            .count()
     };
     Ok(Reply::Int(count as i64))
 }
 
 /// The histogram of a command, if it was ever measured.
 fn histogram_of(ctx: &Ctx<'_>, number: u16) -> Option<(Reply, Reply)> {
-    let durations = ctx.state.stats.durations(number);
+    let durations = ctx.stats().durations(number);
     let calls: u64 = durations.iter().map(|(_, count)| count).sum();
     if calls == 0 {
         return None;
@@ -86,13 +87,13 @@ fn histogram_of(ctx: &Ctx<'_>, number: u16) -> Option<(Reply, Reply)> {
         (Reply::bulk("calls"), int(calls)),
         (Reply::bulk("histogram_usec"), Reply::Map(groups.collect())),
     ]);
-    Some((Reply::bulk(super::name_of(number)), histogram))
+    Some((Reply::bulk(super::table(ctx).name(number)), histogram))
 }
 
 /// The command or subcommand of a name as in `config|get`.
-fn named(name: &[u8]) -> Option<Entry> {
+fn named(table: &CommandTable, name: &[u8]) -> Option<Entry> {
     let mut parts = name.splitn(2, |byte| *byte == b'|');
-    let entry = super::find_entry(parts.next()?)?;
+    let entry = table.find(parts.next()?)?;
     match parts.next() {
         Some(sub) => entry.subcommand(sub),
         None => Some(entry),
@@ -102,9 +103,10 @@ fn named(name: &[u8]) -> Option<Entry> {
 fn histogram(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let mut numbers: Vec<u16> = Vec::new();
     if args.is_empty() {
-        numbers.extend(ctx.state.stats.commands().map(|(number, _)| number));
+        numbers.extend(ctx.stats().commands().map(|(number, _)| number));
     }
-    for entry in args.rest().filter_map(named) {
+    let table = super::table(ctx);
+    for entry in args.rest().filter_map(|name| named(table, name)) {
         let subcommands = 0..=entry.spec.subcommands.len() as u16;
         numbers.extend(subcommands.map(|offset| entry.number + offset));
     }

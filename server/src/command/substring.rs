@@ -10,7 +10,7 @@ fn check_length(ctx: &Ctx<'_>, len: usize, more: usize) -> Result<(), CommandErr
     let total = len
         .checked_add(more)
         .and_then(|total| i64::try_from(total).ok());
-    if total.is_some_and(|total| total <= ctx.state.config.proto_max_bulk_len) {
+    if total.is_some_and(|total| total <= ctx.config().proto_max_bulk_len) {
         return Ok(());
     }
     Err(CommandError::Text(
@@ -199,7 +199,7 @@ fn lcs(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let options = LcsOptions::parse(args)?;
     let bytes = (a.len() as u128 + 1) * (b.len() as u128 + 1) * size_of::<u32>() as u128;
-    if bytes > ctx.state.config.proto_max_bulk_len.unsigned_abs().into() {
+    if bytes > ctx.config().proto_max_bulk_len.unsigned_abs().into() {
         return Err(CommandError::Text(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len".into(),
         ));

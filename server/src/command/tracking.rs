@@ -50,7 +50,7 @@ impl<'a> Options<'a> {
 
     /// Whether the options fit each other and what the connection does already.
     fn check(&mut self, ctx: &Ctx<'_>) -> Result<(), CommandError> {
-        let now = ctx.state.tracking.tracker(ctx.session.conn);
+        let now = ctx.tracking().tracker(ctx.session.conn);
         let now = now.map(|tracker| tracker.mode);
         if !self.mode.broadcast && !self.prefixes.is_empty() {
             return Err(refused(
@@ -151,40 +151,39 @@ fn tracking(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     match &is_on[..] {
         b"on" => {}
         b"off" => {
-            ctx.state.tracking.end(conn);
+            ctx.end_tracking();
             return Ok(Reply::Ok);
         }
         _ => return Err(CommandError::Syntax),
     }
     options.check(ctx)?;
-    let there = ctx.state.tracking.tracker(conn);
+    let there = ctx.tracking().tracker(conn);
     let there = there.map_or_else(BTreeSet::new, |tracker| tracker.prefixes.clone());
     let mut reply = Reply::Ok;
     if let Some(collision) = collision(&there, &options.prefixes) {
         if !collision.is_ignored {
             return Err(CommandError::Echo(collision.error.as_bytes().to_vec()));
         }
-        let stats = &mut ctx.state.stats;
-        stats.count_error(&collision.error);
-        let entry = super::find_entry(b"client").and_then(|client| client.subcommand(b"tracking"));
+        ctx.count_error(&collision.error);
+        let entry = super::table(ctx).find(b"client");
+        let entry = entry.and_then(|client| client.subcommand(b"tracking"));
         if let Some(entry) = entry {
-            stats.of(entry.number).failed += 1;
+            ctx.count_failed_call(entry.number);
         }
         reply = Reply::Several(vec![collision.error.into(), Reply::Ok]);
     }
-    let tracking = &mut ctx.state.tracking;
-    tracking.begin(conn, options.mode, options.redirect);
+    ctx.begin_tracking(options.mode, options.redirect);
     if options.mode.broadcast && options.prefixes.is_empty() {
-        tracking.listen(conn, b"");
+        ctx.track_prefix(b"");
     }
     for prefix in options.prefixes {
-        tracking.listen(conn, prefix);
+        ctx.track_prefix(prefix);
     }
     Ok(reply)
 }
 
 fn caching(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let Some(tracker) = ctx.state.tracking.tracker(ctx.session.conn) else {
+    let Some(tracker) = ctx.tracking().tracker(ctx.session.conn) else {
         return Err(refused(
             "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode \
              enabled",
@@ -204,14 +203,13 @@ fn caching(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         b"yes" | b"no" => {}
         _ => return Err(CommandError::Syntax),
     }
-    let (conn, origin) = (ctx.session.conn, ctx.origin);
-    ctx.state.tracking.cache_next(conn, origin);
+    ctx.cache_next();
     Ok(Reply::Ok)
 }
 
 /// Its number; 0 for nobody, -1 for one that does not track.
 fn redirect(ctx: &Ctx<'_>) -> Reply {
-    let tracker = ctx.state.tracking.tracker(ctx.session.conn);
+    let tracker = ctx.tracking().tracker(ctx.session.conn);
     Reply::Int(tracker.map_or(-1, |tracker| tracker.redirect_id() as i64))
 }
 
@@ -221,7 +219,7 @@ fn getredir(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 fn trackinginfo(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let (mut flags, mut prefixes) = (vec!["off"], Vec::new());
-    if let Some(tracker) = ctx.state.tracking.tracker(ctx.session.conn) {
+    if let Some(tracker) = ctx.tracking().tracker(ctx.session.conn) {
         let (mode, is_caching) = (tracker.mode, tracker.is_caching());
         let (opts_in, opts_out) = (
             mode.choice == TrackingChoice::OptIn,

@@ -11,8 +11,7 @@ fn multi(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
             "ERR MULTI calls can not be nested".into(),
         ));
     }
-    let queue = ctx.state.spare_queue.take();
-    ctx.session.queue = Some(queue.unwrap_or_default());
+    ctx.begin_transaction();
     Ok(Reply::Ok)
 }
 
@@ -22,7 +21,7 @@ fn exec(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
         return Err(CommandError::Text("ERR EXEC without MULTI".into()));
     };
     let is_dirty = ctx.is_watch_broken();
-    ctx.state.watches.unwatch(ctx.session.conn);
+    ctx.unwatch();
     if queue.spoiled {
         return Err(CommandError::Text(
             "EXECABORT Transaction discarded because of previous errors.".into(),
@@ -39,7 +38,7 @@ fn discard(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     if ctx.session.queue.take().is_none() {
         return Err(CommandError::Text("ERR DISCARD without MULTI".into()));
     }
-    ctx.state.watches.unwatch(ctx.session.conn);
+    ctx.unwatch();
     Ok(Reply::Ok)
 }
 
@@ -56,7 +55,7 @@ fn watch(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn unwatch(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    ctx.state.watches.unwatch(ctx.session.conn);
+    ctx.unwatch();
     Ok(Reply::Ok)
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct BlockingWait {
 pub(crate) struct Waiter {
     pub(crate) wait: BlockingWait,
     pub(crate) request: OwnedRequest,
+    /// The number of its command in the table.
+    pub(crate) command: u16,
     pub(crate) since: UnixMicros,
     /// Its place in the queue of each of its keys.
     turn: u64,
@@ -122,6 +124,7 @@ impl Waiters {
         conn: ConnId,
         wait: BlockingWait,
         request: OwnedRequest,
+        command: u16,
         now: UnixMicros,
     ) {
         self.turns += 1;
@@ -136,6 +139,7 @@ impl Waiters {
         let waiter = Waiter {
             wait,
             request,
+            command,
             since: now,
             turn,
         };

@@ -6,9 +6,10 @@ use super::effect::Effect;
 use super::monitor;
 use super::session::{Asking, CommandCache, Session};
 use super::slowlog::{self, SlowEntry};
+use super::table::{CommandSpec, CommandTable, Entry, Flags, Group};
 use super::time::UnixMicros;
 use super::transaction::Queue;
-use crate::command::{self, Args, CommandError, CommandSpec, Entry, Flags, Group};
+use super::{Args, CommandError};
 use crate::resp::{Blob, ErrorReply, Protocol, Reply, Request};
 use std::time::Duration;
 
@@ -25,34 +26,18 @@ pub(super) enum Dispatched {
     Silent,
 }
 
-/// The command or subcommand a request names, with the position of its first argument.
-#[inline]
-pub(super) fn resolve(request: Request<'_>) -> Result<(Entry, usize), CommandError> {
-    let Some(entry) = command::find_entry(request.name()) else {
-        return Err(command::unknown(request));
-    };
-    if !entry.spec.subcommands.is_empty()
-        && let Some(name) = request.arg(1)
-    {
-        return match entry.subcommand(name) {
-            Some(sub) => Ok((sub, 2)),
-            None => Err(command::unknown_subcommand(entry.spec, name)),
-        };
-    }
-    Ok((entry, 1))
-}
-
-/// The same for the latest request of a connection.
+/// Resolves a request and notes its command as the latest of the connection.
 fn resolve_anew(
+    table: &CommandTable,
     session: &mut Session,
     request: Request<'_>,
 ) -> Result<(Entry, usize), CommandError> {
-    let found = resolve(request);
+    let found = table.resolve(request);
     session.last_command = found.as_ref().ok().map(|(entry, _)| entry.number);
     match &found {
         // The name of a container leads to different rows.
         Ok((entry, first)) if *first == 1 && entry.spec.subcommands.is_empty() => {
-            session.command_cache.note(request.name(), *entry);
+            session.command_cache.note(request.name(), entry.number);
         }
         Ok(_) => {}
         Err(_) => session.command_cache = CommandCache::default(),
@@ -73,15 +58,16 @@ fn full_name(request: Request<'_>, spec: &CommandSpec, first: usize) -> String {
 #[inline]
 pub(super) fn dispatch(
     state: &mut State,
+    table: &CommandTable,
     session: &mut Session,
     request: Request<'_>,
     now: UnixMicros,
     origin: Origin,
 ) -> Dispatched {
     let passed = match origin {
-        Origin::Client => gates(state, session, request),
-        Origin::Script => script_gates(state, session, request),
-        Origin::Exec | Origin::Retry => resolve(request).map(Gate::Passed),
+        Origin::Client => gates(state, table, session, request),
+        Origin::Script => script_gates(state, table, session, request),
+        Origin::Exec | Origin::Retry => table.resolve(request).map(Gate::Passed),
     };
     match passed {
         Ok(Gate::Passed(entry)) => call(state, session, entry, request, now, origin),
@@ -95,13 +81,7 @@ pub(super) fn dispatch(
             state.outbox.push(Effect::Close { conn: session.conn });
             Dispatched::Silent
         }
-        Err(CommandError::UnknownCommand(unknown))
-            if state.sentinel.is_some() && unknown.name.eq_ignore_ascii_case(b"sentinel") =>
-        {
-            let answer = command::sentinel::sentinel(state, request);
-            Dispatched::Reply(answer.unwrap_or_else(|error| refuse(state, origin, error)))
-        }
-        Err(error) => Dispatched::Reply(reject(state, session, request, origin, error)),
+        Err(error) => Dispatched::Reply(reject(state, table, session, request, origin, error)),
     }
 }
 
@@ -169,7 +149,7 @@ pub(super) fn call(
     if let Some(Continuation::Wait(wait)) = then {
         state
             .waiters
-            .park(session.conn, *wait, request.to_owned(), now);
+            .park(session.conn, *wait, request.to_owned(), number, now);
         return Dispatched::Parked;
     }
     if matches!(result, Err(CommandError::Parked)) {
@@ -217,13 +197,14 @@ const CLUSTER_CODES: [&str; 5] = ["MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUS
 #[cold]
 fn reject(
     state: &mut State,
+    table: &CommandTable,
     session: &mut Session,
     request: Request<'_>,
     origin: Origin,
     error: CommandError,
 ) -> Reply {
     let is_exec = request.name().eq_ignore_ascii_case(b"exec");
-    if let Ok((entry, _)) = resolve(request) {
+    if let Ok((entry, _)) = table.resolve(request) {
         state.stats.of(entry.number).rejected += 1;
     }
     if origin != Origin::Client {
@@ -233,8 +214,9 @@ fn reject(
         Some(queue) => queue.spoiled = true,
         None => {
             session.asking = Asking::No;
-            let is_about_client =
-                resolve(request).is_ok_and(|(_, first)| is_about_client(request, first));
+            let is_about_client = table
+                .resolve(request)
+                .is_ok_and(|(_, first)| is_about_client(request, first));
             if !is_about_client {
                 state.tracking.refused(session.conn);
             }
@@ -261,12 +243,13 @@ fn reject(
 #[cold]
 pub(super) fn turn_away(
     state: &mut State,
+    table: &CommandTable,
     session: &mut Session,
     request: Request<'_>,
     error: &ErrorReply,
 ) -> Reply {
     let error = CommandError::Text(error.text().to_owned().into());
-    reject(state, session, request, Origin::Client, error)
+    reject(state, table, session, request, Origin::Client, error)
 }
 
 /// What one connection queues at most, whatever `client-query-buffer-limit` says.
@@ -285,19 +268,19 @@ enum Gate {
 #[inline]
 fn gates(
     state: &mut State,
+    table: &CommandTable,
     session: &mut Session,
     request: Request<'_>,
 ) -> Result<Gate, CommandError> {
-    let (entry, first) = match session.command_cache.entry(request.name()) {
-        Some(entry) => {
-            session.last_command = Some(entry.number);
-            (entry, 1)
+    let (entry, first) = match session.command_cache.number(request.name()) {
+        Some(number) => {
+            session.last_command = Some(number);
+            (table.entry(number), 1)
         }
-        None => resolve_anew(session, request)?,
+        None => resolve_anew(table, session, request)?,
     };
     let spec = entry.spec;
     if !spec.accepts(request.len()) {
-        command::sentinel::gate(state, request, spec)?;
         return Err(CommandError::Arity {
             command: full_name(request, spec, first),
         });
@@ -313,13 +296,14 @@ fn gates(
         || state.tracking.is_on()
         || state.is_guarded
     {
-        return rare_gates(state, session, request, entry, first);
+        return rare_gates(state, table, session, request, entry, first);
     }
     Ok(Gate::Passed((entry, first)))
 }
 
 fn rare_gates(
     state: &mut State,
+    table: &CommandTable,
     session: &mut Session,
     request: Request<'_>,
     entry: Entry,
@@ -337,10 +321,10 @@ fn rare_gates(
         ));
     }
     if state.cluster.is_some() {
-        state.cluster_gate(session, spec, request)?;
+        state.cluster_gate(table, session, spec, request)?;
     }
     if state.config.maxmemory > 0 && state.busy.is_none() {
-        state.memory_gate(session, spec, request)?;
+        state.memory_gate(table, session, spec, request)?;
     }
     if session.is_subscribed
         && session.protocol == Protocol::Resp2
@@ -373,7 +357,6 @@ fn rare_gates(
         }
     }
     if state.is_guarded {
-        command::sentinel::gate(state, request, spec)?;
         guard(state, spec)?;
     }
     if let Some(queue) = &mut session.queue
@@ -384,7 +367,7 @@ fn rare_gates(
                 "ERR redouble queues no more than client-query-buffer-limit".into(),
             ));
         }
-        queue.push(request, (entry, first), writes);
+        queue.push(request, (entry.number, first), writes);
         return Ok(Gate::Queued);
     }
     Ok(Gate::Passed((entry, first)))
@@ -409,10 +392,11 @@ fn guard(state: &State, spec: &CommandSpec) -> Result<(), CommandError> {
 
 fn script_gates(
     state: &mut State,
+    table: &CommandTable,
     session: &Session,
     request: Request<'_>,
 ) -> Result<Gate, CommandError> {
-    let (entry, first) = match resolve(request) {
+    let (entry, first) = match table.resolve(request) {
         Err(CommandError::UnknownCommand(_) | CommandError::UnknownSubcommand(_)) => {
             return Err(CommandError::UnknownFromScript);
         }

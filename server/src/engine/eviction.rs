@@ -6,12 +6,13 @@
 //! are those of MEMORY USAGE and count from what an empty server takes. Redis looks at a few keys and takes
 //! the best of them; here all are looked at, or of very many a sample that the seed draws.
 
+use super::CommandError;
 use super::memory::{STARTUP_BYTES, key_bytes, table_bytes};
 use super::rng::Rng;
 use super::session::Session;
+use super::table::{CommandSpec, CommandTable, Flags};
 use super::time::UnixMillis;
 use super::{Config, Db, State};
-use crate::command::{CommandError, CommandSpec, Flags};
 use crate::resp::{Blob, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -296,6 +297,7 @@ impl State {
     #[cold]
     pub(super) fn memory_gate(
         &mut self,
+        table: &CommandTable,
         session: &Session,
         spec: &CommandSpec,
         request: Request<'_>,
@@ -310,7 +312,9 @@ impl State {
         let denies = match &session.queue {
             Some(queue) if spec.name == "exec" => {
                 let mut entries = (0..queue.len()).filter_map(|at| queue.get(at));
-                entries.any(|(request, (entry, _))| self.needs_memory(entry.spec, request))
+                entries.any(|(request, (number, _))| {
+                    self.needs_memory(table.entry(number).spec, request)
+                })
             }
             // What is queued takes memory, too.
             Some(_) => !["discard", "multi", "quit", "reset"].contains(&spec.name),

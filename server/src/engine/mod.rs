@@ -3,6 +3,8 @@
 //! No socket, no timer, no clock and no randomness of its own: `now` is an argument and the seed
 //! is in the [`Config`]. The same inputs give the same outputs, byte for byte.
 
+mod api;
+mod args;
 mod blocking;
 mod buffer_limits;
 mod cluster;
@@ -12,6 +14,7 @@ mod context;
 mod digest;
 mod dispatch;
 mod effect;
+mod error;
 mod eviction;
 mod expiry;
 mod failover;
@@ -26,7 +29,6 @@ mod memory;
 mod migration;
 mod monitor;
 mod notify;
-mod object;
 mod parameter;
 mod pause;
 mod profile;
@@ -42,12 +44,15 @@ mod session;
 mod slab;
 mod slowlog;
 mod stats;
+pub(crate) mod table;
 mod time;
 mod tracking;
 mod transaction;
 mod unit;
 mod value;
 
+pub use api::{NodeApi, Outcome};
+pub(crate) use args::{Args, integer_of};
 pub use blocking::Waiting;
 pub use buffer_limits::BufferLimits;
 pub use cluster::News;
@@ -57,6 +62,7 @@ pub(crate) use cluster::{Member, Side, merge, share_of};
 pub use config::Config;
 pub(crate) use context::{Continuation, Ctx, Origin, ScriptCall, Ttl};
 pub use effect::Effect;
+pub(crate) use error::{CommandError, UnknownCommand, UnknownSubcommand};
 pub use eviction::EvictionPolicy;
 pub(crate) use failover::Failover;
 pub use glob::glob_match;
@@ -77,6 +83,9 @@ pub use rng::Rng;
 pub use script::BusyHandler;
 pub use session::ConnId;
 pub(crate) use session::{Asking, ReplyMode, Session};
+pub(crate) use table::{
+    CommandResult, CommandSpec, CommandTable, Entry, Flags, Group, Handler, Tables, is_category,
+};
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use tracking::{Choice as TrackingChoice, Mode as TrackingMode, Tracking};
 pub(crate) use transaction::Queue;
@@ -85,9 +94,8 @@ pub(crate) use value::{
     restore, serialized_bytes,
 };
 
-use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply, Request};
+use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply};
 use blocking::Waiters;
-use dispatch::{Dispatched, dispatch};
 use effect::Outbox;
 use eviction::MemoryAccounting;
 pub(crate) use image::Image;
@@ -105,49 +113,6 @@ use slowlog::Slowlog;
 use stats::Stats;
 use transaction::Watches;
 use unit::Transaction;
-
-/// What a request came to.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// The caller's answer.
-    Reply(Reply),
-    /// The answer follows later, as an [`Effect::Reply`].
-    Parked,
-    /// There is no answer.
-    Silent,
-}
-
-/// A driver's way to a node: the engine itself, or the engine beside a long script.
-pub trait NodeApi {
-    /// Opens a connection from `addr`.
-    ///
-    /// # Errors
-    /// `ERR max number of clients reached`, as `networking.c: acceptCommonHandler`.
-    fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply>;
-    /// Where a connection has reached the server, if not where its client is.
-    fn reached_at(&mut self, conn: ConnId, laddr: &str);
-    /// Forgets a connection.
-    fn disconnect(&mut self, conn: ConnId);
-    /// Runs one request of a connection. `now` is the node's clock, read once for the whole unit.
-    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome;
-    /// Answers a request with an error instead of running it, as a gate would: what MULTI queued is
-    /// spoiled, EXEC ends it, and a client that wants no replies gets none.
-    fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome;
-    /// The next effect to carry out, in the order in which they came about. To be asked after every
-    /// other call until there is none.
-    fn poll_effect(&mut self) -> Option<Effect>;
-    /// Whether there are effects to carry out.
-    fn has_effects(&self) -> bool;
-    /// The protocol a connection is answered in.
-    fn protocol(&self, conn: ConnId) -> Protocol;
-    /// The bounds under which a connection's input is decoded.
-    fn limits(&self, conn: ConnId) -> Limits;
-    /// How many bytes of messages a connection may leave unread before it ends
-    /// (`client-output-buffer-limit pubsub`).
-    fn pushed_bytes_max(&self) -> usize;
-    /// The name a connection gave itself by CLIENT SETNAME; empty at first.
-    fn name(&self, conn: ConnId) -> &[u8];
-}
 
 /// A script that was given up, or that runs while others are being answered.
 #[derive(Clone, Debug)]
@@ -248,7 +213,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    fn new(config: Config, now: UnixMicros) -> Self {
+    fn new(config: Config, commands: usize, now: UnixMicros) -> Self {
         let seed = config.seed;
         let mut replication_ids = Rng::for_component(seed, "replication id");
         let hash_seed = Rng::for_component(seed, "keyspace").next_u64();
@@ -259,7 +224,7 @@ impl State {
             sessions: Sessions::default(),
             #[cfg(feature = "script")]
             scripts: script::Scripts::default(),
-            stats: Stats::new(crate::command::count()),
+            stats: Stats::new(commands),
             busy: None,
             script_wrote: false,
             script_reads_only: false,
@@ -548,8 +513,8 @@ const DENIED: &str = "DENIED Redis is running in protected mode because protecte
     others, start redouble with a password or with --protected-mode no, or send CONFIG SET protected-mode no \
     from this machine.";
 
-impl NodeApi for State {
-    fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
+impl State {
+    pub(super) fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
         if self.sessions.len() >= self.config.maxclients {
             self.stats.rejected_connections += 1;
             return Err(ErrorReply::new("ERR max number of clients reached"));
@@ -565,13 +530,13 @@ impl NodeApi for State {
         Ok(conn)
     }
 
-    fn reached_at(&mut self, conn: ConnId, laddr: &str) {
+    pub(super) fn reached_at(&mut self, conn: ConnId, laddr: &str) {
         if let Some(session) = self.sessions.get_mut(conn) {
             session.laddr = laddr.into();
         }
     }
 
-    fn disconnect(&mut self, conn: ConnId) {
+    pub(super) fn disconnect(&mut self, conn: ConnId) {
         self.watches.unwatch(conn);
         self.waiters.remove(conn);
         self.pubsub.leave(conn);
@@ -581,46 +546,17 @@ impl NodeApi for State {
         self.sessions.close(conn);
     }
 
-    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
-        let Some(mut session) = self.sessions.take(conn) else {
-            return Outcome::Silent;
-        };
-        let dispatched = dispatch(self, &mut session, request, now, Origin::Client);
-        self.sessions.put_back(session);
-        match dispatched {
-            Dispatched::Reply(reply) => Outcome::Reply(reply),
-            Dispatched::Silent => Outcome::Silent,
-            // Only the busy gate can be in front of this desk, and it lets none of these pass.
-            Dispatched::Script(_) | Dispatched::Exec(_) | Dispatched::Parked => {
-                Outcome::Reply(crate::command::CommandError::Busy.into())
-            }
-        }
-    }
-
-    fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome {
-        self.refuse_one(conn, request, error)
-    }
-
-    fn poll_effect(&mut self) -> Option<Effect> {
-        self.outbox.poll_effect()
-    }
-
-    #[inline]
-    fn has_effects(&self) -> bool {
-        !self.outbox.is_empty()
-    }
-
-    fn protocol(&self, conn: ConnId) -> Protocol {
+    pub(super) fn protocol(&self, conn: ConnId) -> Protocol {
         self.sessions
             .get(conn)
             .map_or_else(Protocol::default, |session| session.protocol)
     }
 
-    fn pushed_bytes_max(&self) -> usize {
+    pub(super) fn pushed_bytes_max(&self) -> usize {
         self.config.client_output_buffer_limit.pushed_bytes_max()
     }
 
-    fn limits(&self, conn: ConnId) -> Limits {
+    pub(super) fn limits(&self, conn: ConnId) -> Limits {
         Limits {
             bulk_bytes_max: self.config.proto_max_bulk_len,
             buffer_bytes_max: usize::try_from(self.config.client_query_buffer_limit)
@@ -632,7 +568,7 @@ impl NodeApi for State {
         }
     }
 
-    fn name(&self, conn: ConnId) -> &[u8] {
+    pub(super) fn name(&self, conn: ConnId) -> &[u8] {
         self.sessions.get(conn).map_or(b"", |session| &session.name)
     }
 }
@@ -658,6 +594,9 @@ impl NodeApi for State {
 pub struct Engine {
     /// Absent only while a script has it.
     state: Option<Box<State>>,
+    tables: Tables,
+    /// The commands of the node's role.
+    table: &'static CommandTable,
     #[cfg(feature = "script")]
     runner: script::Runner,
     /// What it was started with, for the next start.
@@ -667,13 +606,16 @@ pub struct Engine {
 const HAS_STATE: &str = "the state is in its place whenever no script runs";
 
 impl Engine {
-    /// An empty node whose clock shows `now`.
-    pub fn new(config: Config, now: UnixMicros) -> Self {
+    /// An empty node with these commands, whose clock shows `now`.
+    pub(crate) fn with_tables(config: Config, tables: Tables, now: UnixMicros) -> Self {
+        let table = tables.ordinary;
         Self {
+            tables,
+            table,
             #[cfg(feature = "script")]
             runner: script::Runner::new(&config),
             start: config.clone(),
-            state: Some(Box::new(State::new(config, now))),
+            state: Some(Box::new(State::new(config, table.len(), now))),
         }
     }
 
@@ -794,54 +736,6 @@ impl Engine {
     }
 }
 
-impl NodeApi for Engine {
-    fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
-        self.state_mut().connect(addr, now)
-    }
-
-    fn reached_at(&mut self, conn: ConnId, laddr: &str) {
-        self.state_mut().reached_at(conn, laddr);
-    }
-
-    fn disconnect(&mut self, conn: ConnId) {
-        self.state_mut().disconnect(conn);
-    }
-
-    #[inline]
-    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
-        self.run(conn, request, now)
-    }
-
-    fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome {
-        self.state_mut().turn_away(conn, request, error)
-    }
-
-    fn poll_effect(&mut self) -> Option<Effect> {
-        self.state_mut().poll_effect()
-    }
-
-    #[inline]
-    fn has_effects(&self) -> bool {
-        self.state().has_effects()
-    }
-
-    fn protocol(&self, conn: ConnId) -> Protocol {
-        self.state().protocol(conn)
-    }
-
-    fn pushed_bytes_max(&self) -> usize {
-        self.state().pushed_bytes_max()
-    }
-
-    fn limits(&self, conn: ConnId) -> Limits {
-        self.state().limits(conn)
-    }
-
-    fn name(&self, conn: ConnId) -> &[u8] {
-        self.state().name(conn)
-    }
-}
-
 #[cfg(not(feature = "script"))]
 impl Engine {
     /// Without the `script` feature no command asks for a script.
@@ -865,11 +759,8 @@ mod tests {
     #[test]
     fn what_a_request_comes_to_is_no_larger_than_a_text() {
         assert_eq!(size_of::<Reply>(), size_of::<Blob>());
-        assert_eq!(
-            size_of::<Result<Reply, crate::command::CommandError>>(),
-            size_of::<Blob>()
-        );
-        assert_eq!(size_of::<Dispatched>(), size_of::<Blob>());
+        assert_eq!(size_of::<Result<Reply, CommandError>>(), size_of::<Blob>());
+        assert_eq!(size_of::<dispatch::Dispatched>(), size_of::<Blob>());
         assert_eq!(size_of::<Outcome>(), size_of::<Blob>());
     }
 }

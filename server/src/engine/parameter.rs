@@ -9,7 +9,7 @@ use super::Config;
 use super::eviction::EvictionPolicy;
 use super::glob::glob_match;
 use super::notify::Classes;
-use crate::command::CommandError;
+use crate::engine::CommandError;
 use crate::resp::parse_integer;
 use std::collections::BTreeMap;
 use std::time::Duration;

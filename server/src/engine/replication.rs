@@ -383,12 +383,12 @@ impl Engine {
         let upstream = upstream.filter(|_| old.failover.is_none());
         let sentinel = old.sentinel.clone();
         let cluster = old.cluster.clone();
-        *self = Self::new(self.start.clone(), now);
+        *self = Self::with_tables(self.start.clone(), self.tables, now);
+        // What a sentinel watches stands in its file.
+        self.set_sentinel(sentinel);
         let state = self.state_mut();
         state.sessions.go_on_from(last_client);
         state.replication.peers = peers;
-        // What a sentinel watches stands in its file, too.
-        state.sentinel = sentinel;
         // Whom a node follows stands in its file.
         state.replication.upstream = upstream.map(|upstream| Upstream {
             is_up: false,

@@ -8,7 +8,7 @@ impl Engine {
     /// statistics, its past as a replica. What clients watch has changed, if it was there; who waits
     /// for a key goes on waiting; a pause of clients has ended. It draws from its seed anew.
     pub(crate) fn reset(&mut self, now: UnixMicros) {
-        let empty = State::new(self.start.clone(), now);
+        let empty = State::new(self.start.clone(), self.tables.ordinary.len(), now);
         self.replace_databases(&empty.dbs, now);
         let state = self.state_mut();
         state.end_failover();
@@ -29,6 +29,6 @@ impl Engine {
         if old.journal.is_some() {
             state.keep_journal();
         }
-        state.guards_writes();
+        self.set_sentinel(None);
     }
 }

@@ -1,7 +1,6 @@
 //! What a sentinel knows: the master that it watches, who follows it, and the other sentinels. Who is
 //! down and who takes over is decided in `topology/`; a sentinel tells of it.
 
-use super::effect::Effect;
 use super::pubsub::Space;
 use super::replication::Address;
 use super::time::UnixMicros;
@@ -45,11 +44,6 @@ impl State {
     fn tell_listeners(&mut self, channel: &str, message: &str) {
         self.publish(Space::Channel, channel.as_bytes(), message.as_bytes());
     }
-
-    /// Asks for a failover, which comes about between nodes.
-    pub(crate) fn ask_for_failover(&mut self) {
-        self.outbox.push(Effect::FailOver { to: None });
-    }
 }
 
 impl Engine {
@@ -57,7 +51,19 @@ impl Engine {
     pub(crate) fn become_sentinel(&mut self) {
         let state = self.state_mut();
         let id = state.run_id.clone();
-        state.sentinel = Some(Box::new(Sentinel { id, watched: None }));
+        self.set_sentinel(Some(Box::new(Sentinel { id, watched: None })));
+    }
+
+    /// Makes the node a sentinel or an ordinary node, with the commands of its role.
+    pub(super) fn set_sentinel(&mut self, sentinel: Option<Box<Sentinel>>) {
+        self.table = match sentinel {
+            Some(_) => self.tables.sentinel,
+            None => self.tables.ordinary,
+        };
+        let commands = self.table.len();
+        let state = self.state_mut();
+        state.sentinel = sentinel;
+        state.stats.count_for(commands);
         state.guards_writes();
     }
 

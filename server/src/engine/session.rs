@@ -2,7 +2,6 @@
 
 use super::time::UnixMicros;
 use super::transaction::Queue;
-use crate::command::Entry;
 use crate::resp::{Blob, Protocol};
 
 /// Names a connection of one engine; never reused.
@@ -76,28 +75,28 @@ pub(crate) struct Session {
     pub(crate) command_cache: CommandCache,
 }
 
-/// The row of the name that a connection used last: mostly it says the same again.
+/// The row of the name that a connection used last: most connections send the same command again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandCache {
     name: [u8; 15],
     len: u8,
-    entry: Option<Entry>,
+    number: Option<u16>,
 }
 
 impl CommandCache {
-    /// The row of `name`, if that was used last, byte for byte.
+    /// The number of the row of `name`, if that was used last, byte for byte.
     #[inline]
-    pub(crate) fn entry(&self, name: &[u8]) -> Option<Entry> {
+    pub(crate) fn number(&self, name: &[u8]) -> Option<u16> {
         let known = self.name.get(..usize::from(self.len))?;
-        self.entry.filter(|_| known == name)
+        self.number.filter(|_| known == name)
     }
 
     /// Notes the row of a name, which leads to no other.
-    pub(crate) fn note(&mut self, name: &[u8], entry: Entry) {
+    pub(crate) fn note(&mut self, name: &[u8], number: u16) {
         if let Some(place) = self.name.get_mut(..name.len()) {
             place.copy_from_slice(name);
             self.len = name.len() as u8;
-            self.entry = Some(entry);
+            self.number = Some(number);
         }
     }
 }

@@ -67,6 +67,13 @@ impl Stats {
         }
     }
 
+    /// Sets the counters back for a table with so many commands.
+    pub(super) fn count_for(&mut self, commands: usize) {
+        if commands != self.by_command.len() {
+            *self = Self::new(commands);
+        }
+    }
+
     pub(crate) fn reset(&mut self) {
         *self = Self::new(self.by_command.len());
     }

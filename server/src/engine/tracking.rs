@@ -11,7 +11,7 @@
 use super::State;
 use super::context::Origin;
 use super::session::{ConnId, Session};
-use crate::command::CommandSpec;
+use super::table::CommandSpec;
 use crate::resp::{Blob, Protocol, Reply, Request};
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;

@@ -6,7 +6,6 @@
 //! and is then removed has not changed; one that runs out afterwards has.
 
 use super::session::ConnId;
-use crate::command::Entry;
 use crate::resp::{Blob, Request, Requests};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +16,8 @@ const KEEP_BYTES_MAX: usize = 64 * 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     requests: Requests,
-    /// The command of each, and the position of its first argument.
-    entries: Vec<(Entry, usize)>,
+    /// The number of each command in the table, and the position of its first argument.
+    entries: Vec<(u16, usize)>,
     /// A request was refused, so EXEC will be too.
     pub(crate) spoiled: bool,
     /// Whether a queued command writes, which CLIENT PAUSE WRITE asks at EXEC.
@@ -39,7 +38,7 @@ impl Queue {
         self.requests.iter()
     }
 
-    pub(crate) fn push(&mut self, request: Request<'_>, entry: (Entry, usize), writes: bool) {
+    pub(crate) fn push(&mut self, request: Request<'_>, entry: (u16, usize), writes: bool) {
         // What comes after a refusal will never run.
         if !self.spoiled {
             self.requests.push(request);
@@ -48,7 +47,7 @@ impl Queue {
         }
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<(Request<'_>, (Entry, usize))> {
+    pub(crate) fn get(&self, index: usize) -> Option<(Request<'_>, (u16, usize))> {
         Some((self.requests.get(index)?, *self.entries.get(index)?))
     }
 

@@ -12,12 +12,13 @@
 )]
 
 use super::context::{Origin, ScriptCall};
-use super::dispatch::{Dispatched, call, dispatch, log_slow, resolve, tell_monitors, turn_away};
+use super::dispatch::{Dispatched, call, dispatch, log_slow, tell_monitors, turn_away};
 use super::effect::Effect;
 use super::session::{ConnId, ReplyMode, Session};
+use super::table::CommandTable;
 use super::time::{UnixMicros, UnixMillis};
 use super::transaction::Queue;
-use super::{Engine, NodeApi as _, Outcome, State};
+use super::{Engine, Outcome, State};
 use crate::resp::{Blob, ErrorReply, OwnedRequest, Protocol, Reply, Request};
 
 /// A transaction in whose middle a script was given up; it goes on when the script is killed.
@@ -64,6 +65,7 @@ enum Due {
 impl Engine {
     #[inline]
     pub(super) fn run(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
+        let table = self.table;
         let state = self.state_mut();
         let Some(mut session) = state.sessions.take(conn) else {
             return Outcome::Silent;
@@ -72,7 +74,7 @@ impl Engine {
         session.last_used_at = now;
         state.now = now;
         let mut is_quiet = session.reply_mode != ReplyMode::On;
-        let outcome = match dispatch(state, &mut session, request, now, Origin::Client) {
+        let outcome = match dispatch(state, table, &mut session, request, now, Origin::Client) {
             Dispatched::Reply(reply) => {
                 state.sessions.put_back(session);
                 Outcome::Reply(reply)
@@ -120,13 +122,14 @@ impl Engine {
     ) -> Outcome {
         let conn = session.conn;
         let outcome = self.run_script(call, session, request, now);
+        let table = self.table;
         let state = self.state_mut();
         let Outcome::Reply(reply) = &outcome else {
             return outcome;
         };
         let failed = reply.is_error() || state.script_error.is_some();
         if (failed || state.is_slow(0))
-            && let Ok((entry, _)) = resolve(request)
+            && let Ok((entry, _)) = table.resolve(request)
         {
             state.script_ended(entry.number, reply);
             if state.is_slow(0)
@@ -141,9 +144,10 @@ impl Engine {
 
     /// MONITOR tells of EXEC after what was in it.
     fn tell_monitors_of_exec(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) {
+        let table = self.table;
         let state = self.state_mut();
         if !state.monitors.is_empty()
-            && let Ok((entry, _)) = resolve(request)
+            && let Ok((entry, _)) = table.resolve(request)
             && let Some(session) = state.sessions.take(conn)
         {
             tell_monitors(state, &session, entry.spec, request, now, Origin::Client);
@@ -215,6 +219,7 @@ impl Engine {
 
     /// Runs a waiting request again, for one key that became ready.
     fn retry(&mut self, conn: ConnId, place: &(usize, Blob), now: UnixMicros) {
+        let table = self.table;
         let state = self.state_mut();
         let Some(waiter) = state.waiters.get(conn) else {
             return;
@@ -238,7 +243,7 @@ impl Engine {
         // It is the caller now: what it hears of its own request has its place around the reply.
         let caller = state.caller.replace(conn);
         let frames = std::mem::take(&mut state.own_frames);
-        let dispatched = dispatch(state, &mut session, request, now, Origin::Retry);
+        let dispatched = dispatch(state, table, &mut session, request, now, Origin::Retry);
         state.retry = None;
         state.sessions.put_back(session);
         if let Dispatched::Reply(reply) = dispatched {
@@ -272,7 +277,8 @@ impl Engine {
     /// EXEC: the queued requests, one after the other, at one instant.
     fn transact(&mut self, mut transaction: Transaction, now: UnixMicros) -> Outcome {
         let conn = transaction.conn;
-        while let Some((request, entry)) = transaction.queue.get(transaction.done) {
+        while let Some((request, (number, first))) = transaction.queue.get(transaction.done) {
+            let entry = (self.table.entry(number), first);
             transaction.done += 1;
             let state = self.state_mut();
             let Some(mut session) = state.sessions.take(conn) else {
@@ -414,6 +420,7 @@ impl State {
     /// Refuses a request that a gate would have let pass.
     pub(super) fn refuse_one(
         &mut self,
+        table: &CommandTable,
         conn: ConnId,
         request: Request<'_>,
         error: &ErrorReply,
@@ -421,7 +428,7 @@ impl State {
         let Some(mut session) = self.sessions.take(conn) else {
             return Outcome::Silent;
         };
-        let reply = turn_away(self, &mut session, request, error);
+        let reply = turn_away(self, table, &mut session, request, error);
         self.sessions.put_back(session);
         Outcome::Reply(self.apply_reply_mode(conn, reply))
     }
@@ -469,12 +476,9 @@ impl State {
         let Some(waiter) = self.waiters.remove(conn) else {
             return false;
         };
-        let request = waiter.request.as_request();
-        if let Some((entry, _)) = request.and_then(|request| resolve(request).ok()) {
-            let calls = self.stats.of(entry.number);
-            calls.failed += 1;
-            calls.measured += u64::from(self.config.latency_tracking);
-        }
+        let calls = self.stats.of(waiter.command);
+        calls.failed += 1;
+        calls.measured += u64::from(self.config.latency_tracking);
         let reply = if with_error {
             let error = ErrorReply::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
             self.stats.count_error(&error);

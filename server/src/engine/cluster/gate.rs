@@ -1,8 +1,9 @@
 //! The gate of a node in a cluster: in front of every request, of EXEC and of every call of a script.
 
 use super::{Cluster, Query, Refusal, Tolerance};
-use crate::command::{CommandError, CommandSpec, Flags};
+use crate::engine::CommandError;
 use crate::engine::session::{Asking, Session};
+use crate::engine::table::{CommandSpec, CommandTable, Flags};
 use crate::engine::transaction::Queue;
 use crate::engine::{Config, State};
 use crate::resp::Request;
@@ -29,16 +30,16 @@ fn names<'a>(spec: &CommandSpec, request: Request<'a>) -> Vec<&'a [u8]> {
     }
 }
 
-fn names_in(queue: &Queue) -> Vec<&[u8]> {
+fn names_in<'a>(table: &CommandTable, queue: &'a Queue) -> Vec<&'a [u8]> {
     let requests = (0..queue.len()).filter_map(|at| queue.get(at));
     requests
-        .flat_map(|(request, (entry, _))| names(entry.spec, request))
+        .flat_map(|(request, (number, _))| names(table.entry(number).spec, request))
         .collect()
 }
 
-fn writes_in(queue: &Queue) -> bool {
+fn writes_in(table: &CommandTable, queue: &Queue) -> bool {
     let mut entries = (0..queue.len()).filter_map(|at| queue.get(at));
-    entries.any(|(_, (entry, _))| entry.spec.flags.has(Flags::WRITE))
+    entries.any(|(_, (number, _))| table.entry(number).spec.flags.has(Flags::WRITE))
 }
 
 impl Session {
@@ -79,6 +80,7 @@ impl State {
     /// Whether this node is the one for a client's request (`server.c: processCommand`).
     pub(in crate::engine) fn cluster_gate(
         &mut self,
+        table: &CommandTable,
         session: &mut Session,
         spec: &CommandSpec,
         request: Request<'_>,
@@ -91,11 +93,12 @@ impl State {
         let query = Query {
             asks,
             reads_replica: session.reads_replica,
-            writes: spec.flags.has(Flags::WRITE) || queue.is_some_and(writes_in),
+            writes: spec.flags.has(Flags::WRITE)
+                || queue.is_some_and(|queue| writes_in(table, queue)),
             migrates: spec.name == "migrate",
             is_channel: CHANNEL_COMMANDS.contains(&spec.name),
         };
-        let names = queue.map_or_else(|| names(spec, request), names_in);
+        let names = queue.map_or_else(|| names(spec, request), |queue| names_in(table, queue));
         let routed = self.route(&cluster, &names, query);
         let passed = match routed {
             Ok(slot) => {

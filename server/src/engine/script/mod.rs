@@ -19,13 +19,15 @@ mod shebang;
 mod source;
 mod vm;
 
+use super::api::BusyNode;
 use super::context::{Origin, ScriptCall};
-use super::dispatch::{Dispatched, dispatch, resolve};
+use super::dispatch::{Dispatched, dispatch};
 use super::effect::Effect;
 use super::session::{ConnId, Session};
+use super::table::CommandTable;
 use super::time::UnixMicros;
 use super::{Busy, Config, Engine, HAS_STATE, NodeApi, Outcome, State};
-use crate::command::CommandError;
+use crate::engine::CommandError;
 use crate::resp::{Blob, ErrorReply, Protocol, Reply, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -156,6 +158,7 @@ pub trait BusyHandler: Send + Sync {
 /// What a running script holds: the node, and how long it may go on.
 struct Frame {
     state: Box<State>,
+    table: &'static CommandTable,
     /// The script's own session: its SELECT does not reach the caller.
     session: Box<Session>,
     caller: ConnId,
@@ -176,6 +179,7 @@ impl Host for Frame {
     fn call(&mut self, request: Request<'_>) -> Reply {
         match dispatch(
             &mut self.state,
+            self.table,
             &mut self.session,
             request,
             self.now,
@@ -213,7 +217,10 @@ impl Host for Frame {
                 transaction: None,
             };
             self.state.busy.get_or_insert(busy);
-            busy_handler.serve(&mut *self.state);
+            busy_handler.serve(&mut BusyNode {
+                state: &mut self.state,
+                table: self.table,
+            });
             if self.state.busy.as_ref().is_some_and(|busy| busy.killed) {
                 return Tick::Stop;
             }
@@ -231,7 +238,7 @@ impl Host for Frame {
 
     fn acl_check(&mut self, request: Request<'_>) -> Option<bool> {
         // There is one user, who may do everything.
-        resolve(request).is_ok().then_some(true)
+        self.table.resolve(request).is_ok().then_some(true)
     }
 
     fn log(&mut self, level: i64, text: &[u8]) {
@@ -408,6 +415,7 @@ impl Engine {
         state.script_allows_oom = shebang.allows_oom;
         let frame = Frame {
             state: self.state.take().expect(HAS_STATE),
+            table: self.table,
             session: own,
             caller,
             now,

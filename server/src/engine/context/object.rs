@@ -1,8 +1,8 @@
 //! What a handler may ask of a key beside its value: encoding, references, idle time, one at random;
 //! and how it reaches into another database.
 
-use super::context::Ctx;
-use super::value::EncodingHint;
+use super::Ctx;
+use crate::engine::value::EncodingHint;
 
 /// Where the clock of last uses begins anew (`LRU_CLOCK_MAX`).
 const CLOCK_MAX: i64 = (1 << 24) - 1;
@@ -70,7 +70,7 @@ impl Ctx<'_> {
         };
         let used_at = used_at & CLOCK_MAX;
         if let Some(slot) = self.find_quietly(key) {
-            let used_at = super::time::UnixMillis(used_at * 1000);
+            let used_at = crate::engine::time::UnixMillis(used_at * 1000);
             self.db_mut().use_now(slot, used_at);
         }
     }

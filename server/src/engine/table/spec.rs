@@ -6,11 +6,9 @@
     reason = "streams, sorted sets and MIGRATE are described so; their rows come with them"
 )]
 
-use super::args::Args;
-use super::error::CommandError;
 use super::keys::{FindKeys, KeyFlags, KeyPlace, KeySpec, KeySpecs};
 use super::syntax;
-use crate::engine::Ctx;
+use crate::engine::{Args, CommandError, Ctx};
 use crate::resp::{Reply, Request};
 
 /// What a handler returns.
@@ -48,6 +46,8 @@ impl Flags {
     pub(crate) const NOT_QUEUED: Self = Self(1 << 19);
     /// A RESP2 connection that listens to channels may still say it.
     pub(crate) const WHILE_SUBSCRIBED: Self = Self(1 << 20);
+    /// A sentinel has this command, too (`CMD_SENTINEL`).
+    pub(crate) const SENTINEL: Self = Self(1 << 21);
 
     /// In the order in which COMMAND INFO prints them; `movablekeys` follows from the keys.
     const NAMES: [(Self, &'static str); 18] = [

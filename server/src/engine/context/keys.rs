@@ -1,95 +1,45 @@
-//! All that a handler may touch, and the one door through which anything changes.
+//! Keys and values as a handler reaches them, and the one door through which they change.
 //!
 //! *Policy of expiry* (`expire.c`, `db.c: expireIfNeeded`): a key is gone once `now > deadline`,
-//! in milliseconds. Whoever meets such a key removes it, so a handler never sees one; the active
+//! in milliseconds. A command that meets such a key removes it, so a handler never sees one; the active
 //! cycle removes the others in the order of their deadlines. `now` is one instant for the whole
 //! unit (a command or a script), so nothing expires in its middle.
 
-use super::State;
-use super::blocking::BlockingWait;
-use super::effect::Effect;
-use super::frequency;
-use super::keyspace::Db;
-use super::notify::Class;
-use super::session::Session;
-use super::time::{UnixMicros, UnixMillis};
-use super::transaction::Queue;
-use super::value::{EncodingHint, Kind, Typed, Value};
-use crate::command::CommandError;
-use crate::resp::{Blob, Reply};
-use std::time::Duration;
+use super::{Ctx, Origin, Ttl};
+use crate::engine::CommandError;
+use crate::engine::frequency;
+use crate::engine::keyspace::Db;
+use crate::engine::notify::Class;
+use crate::engine::rng::Rng;
+use crate::engine::time::UnixMillis;
+use crate::engine::value::{EncodingHint, Typed, Value};
 
-/// Where a request comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// A connection.
-    Client,
-    /// The queue of a transaction.
-    Exec,
-    /// `redis.call` of a script.
-    Script,
-    /// A request that waited for a key.
-    Retry,
-}
-
-/// What the engine is to do with a script after the handler has returned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ScriptCall {
-    /// Run it. `first_key` is the index of the first key argument in the request.
-    Run {
-        script: usize,
-        first_key: usize,
-        keys: usize,
-        /// Whether the caller wants nothing written, whatever the script says of itself.
-        reads_only: bool,
-    },
-    /// Compile it and answer its digest.
-    Load { script: usize },
-}
-
-/// What is to be done when a handler has returned.
-#[derive(Debug)]
-pub(crate) enum Continuation {
-    /// A script runs, and its reply is the reply.
-    Script(ScriptCall),
-    /// EXEC took this from the queue.
-    Exec(Box<Queue>),
-    /// The request waits.
-    Wait(Box<BlockingWait>),
-}
-
-/// What happens to the deadline of a key when its value is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ttl {
-    Keep,
-    Clear,
-    At(UnixMillis),
-}
-
-/// The context of one command.
-pub(crate) struct Ctx<'a> {
-    pub(crate) state: &'a mut State,
-    pub(crate) session: &'a mut Session,
-    pub(crate) now: UnixMicros,
-    /// The same, as deadlines count.
-    pub(crate) now_millis: UnixMillis,
-    pub(crate) origin: Origin,
-    /// How long the command takes, microseconds.
-    pub(crate) took: u64,
-    /// What the handler leaves to whoever called it.
-    pub(crate) then: Option<Continuation>,
-    /// How many of the caller's own frames come before the reply.
-    pub(crate) reply_at: Option<usize>,
+/// Parts of the node that a handler may borrow at the same time; see [`Ctx::parts`].
+pub(crate) struct Parts<'a> {
+    pub(crate) db: &'a mut Db,
+    /// The generator for commands whose answer is drawn.
+    pub(crate) draws: &'a mut Rng,
 }
 
 impl Ctx<'_> {
-    #[inline(always)]
-    pub(crate) fn now_millis(&self) -> UnixMillis {
-        self.now_millis
-    }
-
+    /// The caller's database.
     pub(crate) fn db(&self) -> &Db {
         &self.state.dbs[self.session.db]
+    }
+
+    /// All databases.
+    pub(crate) fn databases(&self) -> &[Db] {
+        &self.state.dbs
+    }
+
+    /// The caller's database and the generator, borrowed side by side.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> Parts<'_> {
+        let state = &mut *self.state;
+        Parts {
+            db: &mut state.dbs[self.session.db],
+            draws: &mut state.draws,
+        }
     }
 
     pub(super) fn db_mut(&mut self) -> &mut Db {
@@ -177,6 +127,20 @@ impl Ctx<'_> {
         }
     }
 
+    /// The same, with the generator for commands whose answer is drawn.
+    pub(crate) fn read_with_draws<T: Typed>(
+        &mut self,
+        key: &[u8],
+    ) -> Result<(Option<&T>, &mut Rng), CommandError> {
+        let slot = self.find_for_read(key);
+        let Parts { db, draws, .. } = self.parts();
+        let value = match slot {
+            Some(slot) => Some(T::of(db.value(slot)).ok_or(CommandError::WrongType)?),
+            None => None,
+        };
+        Ok((value, draws))
+    }
+
     /// The value of a key, to be changed; the caller says [`Ctx::touched`] if it was.
     #[inline]
     pub(crate) fn write<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
@@ -256,6 +220,31 @@ impl Ctx<'_> {
         true
     }
 
+    /// Takes the value out of a slot; the caller says [`Ctx::touched`] about its key.
+    pub(crate) fn remove(&mut self, slot: u32) -> Value {
+        self.db_mut().remove(slot)
+    }
+
+    /// Empties the caller's database.
+    pub(crate) fn flush(&mut self) {
+        self.state.flush(self.session.db);
+    }
+
+    /// Empties all databases.
+    pub(crate) fn flush_all(&mut self) {
+        self.state.flush_all();
+    }
+
+    /// Exchanges two databases.
+    pub(crate) fn swap(&mut self, first: usize, second: usize) {
+        self.state.swap(first, second);
+    }
+
+    /// Switches the active expiry cycle on or off.
+    pub(crate) fn set_active_expire(&mut self, is_on: bool) {
+        self.state.active_expire = is_on;
+    }
+
     /// The one door for change: everything that reacts to a changed key hangs here.
     #[inline]
     pub(crate) fn touched(&mut self, key: &[u8]) {
@@ -279,89 +268,5 @@ impl Ctx<'_> {
     #[inline(always)]
     pub(crate) fn notify(&mut self, class: Class, event: &str, key: &[u8]) {
         self.state.notify(self.session.db, class, event, key);
-    }
-
-    /// Parks the request until one of `keys` holds a value of this kind, or for `timeout` (`None`:
-    /// for ever), after which the answer is `on_timeout`. Where nothing may wait (EXEC), that is the
-    /// answer at once. The request is then run again through the same handler, for one key that
-    /// became ready: [`Ctx::may_serve`]. Handlers return what this returns.
-    pub(crate) fn block_on(
-        &mut self,
-        keys: &[&[u8]],
-        kind: Kind,
-        timeout: Option<Duration>,
-        on_timeout: Reply,
-    ) -> Result<Reply, CommandError> {
-        match self.origin {
-            Origin::Exec | Origin::Script => return Ok(on_timeout),
-            Origin::Retry => {}
-            Origin::Client => {
-                let wait = BlockingWait {
-                    db: self.session.db,
-                    keys: keys.iter().map(|key| Blob::new(key)).collect(),
-                    kind,
-                    until: timeout.map(|timeout| self.now.plus(timeout).millis()),
-                    on_timeout,
-                };
-                self.then = Some(Continuation::Wait(Box::new(wait)));
-            }
-        }
-        Err(CommandError::Parked)
-    }
-
-    /// Parks the request for a time (`None`: for ever) and then answers; at once where nothing may wait.
-    pub(crate) fn block_for(
-        &mut self,
-        timeout: Option<Duration>,
-        answer: Reply,
-    ) -> Result<Reply, CommandError> {
-        // No key will ever end this.
-        self.block_on(&[], Kind::String, timeout, answer)
-    }
-
-    /// Whether a blocking command may look at this key now: at its first run at all of them, when it
-    /// is run again only at the one that became ready.
-    pub(crate) fn may_serve(&self, key: &[u8]) -> bool {
-        self.state
-            .retry
-            .as_ref()
-            .is_none_or(|ready| **ready == *key)
-    }
-
-    /// Lets the next EXEC of this connection fail if the key changes.
-    pub(crate) fn watch(&mut self, key: &[u8]) {
-        let found = self.db().find_live(key, self.now_millis());
-        let was_expired = found.is_some_and(|(_, is_live)| !is_live);
-        let (conn, db) = (self.session.conn, self.session.db);
-        self.state.watches.watch(conn, db, key, was_expired);
-    }
-
-    /// Whether a watched key has changed, or has run out without anybody's having looked at it.
-    pub(crate) fn is_watch_broken(&self) -> bool {
-        let (conn, watches) = (self.session.conn, &self.state.watches);
-        let has_expired = |(db, key): (usize, &Blob)| {
-            let found = self.state.dbs[db].find_live(key, self.now_millis());
-            found.is_some_and(|(_, is_live)| !is_live)
-        };
-        watches.is_dirty(conn) || watches.fresh_keys(conn).any(has_expired)
-    }
-
-    /// The node serves nobody until so much time has passed.
-    pub(crate) fn stall(&mut self, duration: Duration) {
-        // What sleeps twice in a transaction sleeps the longer.
-        let begun = match self.origin {
-            Origin::Exec => self.state.awake_at.max(self.now),
-            Origin::Client | Origin::Script | Origin::Retry => self.now,
-        };
-        let until = begun.plus(duration);
-        self.state.awake_at = until;
-        self.took = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        self.state.outbox.push(Effect::Stall { until });
-    }
-
-    /// Ends the caller's connection after its reply.
-    pub(crate) fn close(&mut self) {
-        let conn = self.session.conn;
-        self.state.outbox.push(Effect::Close { conn });
     }
 }

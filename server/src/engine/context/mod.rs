@@ -1,0 +1,156 @@
+//! [`Ctx`] is all that a handler may touch: the caller's session, the instant, and methods for everything else.
+//!
+//! `keys.rs` has keys and values, `object.rs` what belongs to a key beside its value, `clients.rs` connections,
+//! `node.rs` the node itself. The node's state is invisible outside of the engine.
+
+mod clients;
+mod keys;
+mod node;
+mod object;
+
+use super::CommandError;
+use super::State;
+use super::blocking::BlockingWait;
+use super::effect::Effect;
+use super::session::Session;
+use super::time::{UnixMicros, UnixMillis};
+use super::transaction::Queue;
+use super::value::Kind;
+use crate::resp::{Blob, Reply};
+use std::time::Duration;
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A connection.
+    Client,
+    /// The queue of a transaction.
+    Exec,
+    /// `redis.call` of a script.
+    Script,
+    /// A request that waited for a key.
+    Retry,
+}
+
+/// What the engine is to do with a script after the handler has returned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ScriptCall {
+    /// Run it. `first_key` is the index of the first key argument in the request.
+    Run {
+        script: usize,
+        first_key: usize,
+        keys: usize,
+        /// Whether the caller wants nothing written, whatever the script says of itself.
+        reads_only: bool,
+    },
+    /// Compile it and answer its digest.
+    Load { script: usize },
+}
+
+/// What is to be done when a handler has returned.
+#[derive(Debug)]
+pub(crate) enum Continuation {
+    /// A script runs, and its reply is the reply.
+    Script(ScriptCall),
+    /// EXEC took this from the queue.
+    Exec(Box<Queue>),
+    /// The request waits.
+    Wait(Box<BlockingWait>),
+}
+
+/// What happens to the deadline of a key when its value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ttl {
+    Keep,
+    Clear,
+    At(UnixMillis),
+}
+
+/// The context of one command.
+pub(crate) struct Ctx<'a> {
+    pub(super) state: &'a mut State,
+    pub(crate) session: &'a mut Session,
+    pub(crate) now: UnixMicros,
+    /// The same, as deadlines count.
+    pub(crate) now_millis: UnixMillis,
+    pub(crate) origin: Origin,
+    /// How long the command takes, microseconds.
+    pub(crate) took: u64,
+    /// What the handler leaves to whoever called it.
+    pub(crate) then: Option<Continuation>,
+    /// How many of the caller's own frames come before the reply.
+    pub(crate) reply_at: Option<usize>,
+}
+
+impl Ctx<'_> {
+    #[inline(always)]
+    pub(crate) fn now_millis(&self) -> UnixMillis {
+        self.now_millis
+    }
+
+    /// Parks the request until one of `keys` holds a value of this kind, or for `timeout` (`None`:
+    /// for ever), after which the answer is `on_timeout`. Where nothing may wait (EXEC), that is the
+    /// answer at once. The request is then run again through the same handler, for one key that
+    /// became ready: [`Ctx::may_serve`]. Handlers return what this returns.
+    pub(crate) fn block_on(
+        &mut self,
+        keys: &[&[u8]],
+        kind: Kind,
+        timeout: Option<Duration>,
+        on_timeout: Reply,
+    ) -> Result<Reply, CommandError> {
+        match self.origin {
+            Origin::Exec | Origin::Script => return Ok(on_timeout),
+            Origin::Retry => {}
+            Origin::Client => {
+                let wait = BlockingWait {
+                    db: self.session.db,
+                    keys: keys.iter().map(|key| Blob::new(key)).collect(),
+                    kind,
+                    until: timeout.map(|timeout| self.now.plus(timeout).millis()),
+                    on_timeout,
+                };
+                self.then = Some(Continuation::Wait(Box::new(wait)));
+            }
+        }
+        Err(CommandError::Parked)
+    }
+
+    /// Parks the request for a time (`None`: for ever) and then answers; at once where nothing may wait.
+    pub(crate) fn block_for(
+        &mut self,
+        timeout: Option<Duration>,
+        answer: Reply,
+    ) -> Result<Reply, CommandError> {
+        // No key will ever end this.
+        self.block_on(&[], Kind::String, timeout, answer)
+    }
+
+    /// Whether a blocking command may look at this key now: at its first run at all of them, when it
+    /// is run again only at the one that became ready.
+    pub(crate) fn may_serve(&self, key: &[u8]) -> bool {
+        self.state
+            .retry
+            .as_ref()
+            .is_none_or(|ready| **ready == *key)
+    }
+
+    /// The node serves nobody until so much time has passed.
+    pub(crate) fn stall(&mut self, duration: Duration) {
+        // What sleeps twice in a transaction sleeps the longer.
+        let begun = match self.origin {
+            Origin::Exec => self.state.awake_at.max(self.now),
+            Origin::Client | Origin::Script | Origin::Retry => self.now,
+        };
+        let until = begun.plus(duration);
+        self.state.awake_at = until;
+        self.took = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.state.outbox.push(Effect::Stall { until });
+    }
+
+    /// Ends the caller's connection after its reply.
+    pub(crate) fn close(&mut self) {
+        let conn = self.session.conn;
+        self.state.outbox.push(Effect::Close { conn });
+    }
+}

@@ -1,0 +1,254 @@
+//! What a handler may ask and change of the node itself: parameters, statistics, scripts, and its place among others.
+
+use super::Ctx;
+use crate::engine::CommandError;
+use crate::engine::cluster::{Change as ClusterChange, Cluster};
+use crate::engine::config::Config;
+use crate::engine::effect::Effect;
+use crate::engine::failover::Failover;
+use crate::engine::latency::Latency;
+use crate::engine::replication::Replication;
+#[cfg(feature = "script")]
+use crate::engine::script::Scripts;
+use crate::engine::sentinel::Sentinel;
+use crate::engine::slowlog::Slowlog;
+use crate::engine::stats::Stats;
+use crate::engine::time::UnixMicros;
+use crate::resp::{Blob, ErrorReply};
+
+/// Parameters, statistics and identity.
+impl Ctx<'_> {
+    /// The parameters of the node.
+    #[inline]
+    pub(crate) fn config(&self) -> &Config {
+        &self.state.config
+    }
+
+    /// Goes on with other parameters.
+    pub(crate) fn configure(&mut self, config: Config) {
+        self.state.configure(config, self.now);
+        self.state.guards_writes();
+    }
+
+    /// Counters since the start or CONFIG RESETSTAT.
+    pub(crate) fn stats(&self) -> &Stats {
+        &self.state.stats
+    }
+
+    /// Sets all counters to zero.
+    pub(crate) fn reset_stats(&mut self) {
+        self.state.stats.reset();
+    }
+
+    /// Counts an error that is part of a larger reply.
+    pub(crate) fn count_error(&mut self, error: &ErrorReply) {
+        self.state.stats.count_error(error);
+    }
+
+    /// Counts a call of the row with this number as failed.
+    pub(crate) fn count_failed_call(&mut self, number: u16) {
+        self.state.stats.of(number).failed += 1;
+    }
+
+    /// Slow commands.
+    pub(crate) fn slowlog(&self) -> &Slowlog {
+        &self.state.slowlog
+    }
+
+    /// Forgets the slow commands.
+    pub(crate) fn clear_slowlog(&mut self) {
+        self.state.slowlog.clear();
+    }
+
+    /// Slow events.
+    pub(crate) fn latency(&self) -> &Latency {
+        &self.state.latency
+    }
+
+    /// Forgets an event; true if there was one.
+    pub(crate) fn forget_latency(&mut self, event: &[u8]) -> bool {
+        self.state.latency.forget(event)
+    }
+
+    /// Forgets all events and returns how many there were.
+    pub(crate) fn clear_latency(&mut self) -> usize {
+        self.state.latency.clear()
+    }
+
+    /// Number of changes since the start.
+    pub(crate) fn changes(&self) -> u64 {
+        self.state.dirty
+    }
+
+    /// Time at which the node started.
+    pub(crate) fn started(&self) -> UnixMicros {
+        self.state.started
+    }
+
+    /// `run_id`
+    pub(crate) fn run_id(&self) -> &str {
+        &self.state.run_id
+    }
+
+    /// Estimated memory of an empty server and all data, bytes.
+    pub(crate) fn memory_bytes(&mut self) -> usize {
+        self.state.memory_bytes()
+    }
+
+    /// The largest of all [`Ctx::memory_bytes`].
+    pub(crate) fn memory_peak(&self) -> usize {
+        self.state.memory_peak()
+    }
+
+    /// Digest of all data, in hexadecimal digits.
+    #[cfg(feature = "script")]
+    pub(crate) fn digest(&self) -> String {
+        self.state.digest()
+    }
+
+    /// Digest of the value of a key; of nothing, if there is no such key.
+    #[cfg(feature = "script")]
+    pub(crate) fn value_digest(&self, key: &[u8]) -> String {
+        self.state.value_digest(self.session.db, key)
+    }
+}
+
+/// Effects on others, and scripts.
+impl Ctx<'_> {
+    /// Leaves an effect to the driver.
+    pub(crate) fn emit(&mut self, effect: Effect) {
+        self.state.outbox.push(effect);
+    }
+
+    /// True while a long or abandoned script keeps the node busy.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.state.busy.is_some()
+    }
+
+    /// Known scripts.
+    #[cfg(feature = "script")]
+    pub(crate) fn scripts(&self) -> &Scripts {
+        &self.state.scripts
+    }
+
+    /// Returns the place of the script with this body, which it adds if it is new.
+    #[cfg(feature = "script")]
+    pub(crate) fn intern_script(&mut self, body: &[u8]) -> usize {
+        self.state.scripts.intern(body)
+    }
+
+    /// Forgets all scripts.
+    #[cfg(feature = "script")]
+    pub(crate) fn flush_scripts(&mut self) {
+        self.state.scripts.clear();
+    }
+
+    /// Ends the script that keeps the node busy. The caller of an abandoned script gets its answer at once.
+    ///
+    /// # Errors
+    /// There is none, or it has written.
+    #[cfg(feature = "script")]
+    pub(crate) fn kill_script(&mut self) -> Result<(), CommandError> {
+        let wrote = self.state.script_wrote;
+        let Some(busy) = &mut self.state.busy else {
+            return Err(CommandError::NotBusy);
+        };
+        if wrote {
+            return Err(CommandError::Unkillable);
+        }
+        busy.killed = true;
+        if let Some(error) = busy.abandoned.take() {
+            let (conn, transaction) = (busy.caller, busy.transaction.take());
+            self.state.busy = None;
+            match transaction {
+                Some(transaction) => self.state.resume(transaction, error.into()),
+                None => self.state.answer(conn, error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The node's place among others.
+impl Ctx<'_> {
+    /// The node's part in replication.
+    pub(crate) fn replication(&self) -> &Replication {
+        &self.state.replication
+    }
+
+    /// `master_replid`
+    pub(crate) fn replication_id(&self) -> &str {
+        &self.state.replication_id
+    }
+
+    /// Draws another `master_replid`.
+    pub(crate) fn change_replication_id(&mut self) {
+        self.state.change_replication_id();
+    }
+
+    /// Makes the node a master.
+    pub(crate) fn promote(&mut self) {
+        self.state.promote();
+    }
+
+    /// Registers the caller for the acknowledgements of so many replicas (WAIT).
+    pub(crate) fn await_replicas(&mut self, replicas: usize, offset: u64) {
+        let conn = self.session.conn;
+        self.state.await_replicas(conn, replicas, offset);
+    }
+
+    /// True while a FAILOVER is in progress.
+    pub(crate) fn is_failing_over(&self) -> bool {
+        self.state.failover.is_some()
+    }
+
+    /// `master_failover_state`
+    pub(crate) fn failover_state(&self) -> &'static str {
+        self.state.failover_state()
+    }
+
+    /// Begins a FAILOVER.
+    pub(crate) fn begin_failover(&mut self, failover: Failover) {
+        self.state.begin_failover(failover);
+    }
+
+    /// Calls a FAILOVER off.
+    pub(crate) fn abort_failover(&mut self) {
+        self.state.abort_failover();
+    }
+
+    /// Asks the deployment for a failover, as a sentinel.
+    pub(crate) fn ask_for_failover(&mut self) {
+        self.emit(Effect::FailOver { to: None });
+    }
+
+    /// The node's view of its cluster; `None` outside of a cluster.
+    pub(crate) fn cluster(&self) -> Option<&Cluster> {
+        self.state.cluster.as_deref()
+    }
+
+    /// The same view, to be changed.
+    pub(crate) fn cluster_mut(&mut self) -> Option<&mut Cluster> {
+        self.state.cluster.as_deref_mut()
+    }
+
+    /// True if the cluster is in working order, as far as this node can tell.
+    pub(crate) fn is_cluster_ok(&self) -> bool {
+        self.state.is_cluster_ok()
+    }
+
+    /// Keys of a hash slot, expired ones too.
+    pub(crate) fn keys_in_slot(&self, slot: u16) -> impl Iterator<Item = &Blob> {
+        self.state.keys_in_slot(slot)
+    }
+
+    /// Changes the node's view of its cluster, with all consequences.
+    pub(crate) fn learn(&mut self, change: &ClusterChange) {
+        self.state.learn(change);
+    }
+
+    /// What the node knows as a sentinel; `None` for other nodes.
+    pub(crate) fn sentinel(&self) -> Option<&Sentinel> {
+        self.state.sentinel.as_deref()
+    }
+}
