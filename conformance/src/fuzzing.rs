@@ -117,12 +117,10 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let now = UnixMicros(1_700_000_000_000_000);
-        let config = Config {
-            databases: 2,
-            script_instructions_max: INSTRUCTIONS_MAX,
-            script_memory_bytes_max: SCRIPT_BYTES_MAX,
-            ..Config::default()
-        };
+        let mut config = Config::default();
+        config.databases = 2;
+        config.script_instructions_max = INSTRUCTIONS_MAX;
+        config.script_memory_bytes_max = SCRIPT_BYTES_MAX;
         Self {
             engine: Engine::new(config, now),
             now,

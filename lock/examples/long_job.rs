@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
 
     // Redis falls silent: the holder is told by its own deadline, and its work ends.
-    server.pause();
+    let _pause = server.pause();
     let outcome = successor.run(std::future::pending::<()>()).await;
     assert!(outcome.is_err_and(|error| error.is_lost()));
     println!("the lease could not be extended, and the work was stopped");

@@ -150,7 +150,7 @@
 //! assert_eq!(fault.fired(), 1);
 //!
 //! // Redis is silent from here on. The holder is told in time.
-//! server.pause();
+//! let _pause = server.pause();
 //! assert_eq!(guard.lost().await, LossReason::Expired);
 //! # Ok(())
 //! # }

@@ -2,7 +2,7 @@
 
 use crate::clock::ClockMap;
 use crate::engine::UnixMicros;
-use crate::node_handle::{Clock, NodeHandle};
+use crate::node_handle::{ClockKind, NodeHandle};
 use std::time::Duration;
 
 /// Moves and bends the clock of a server: [`Server::clock`](crate::Server::clock).
@@ -75,6 +75,7 @@ impl<'a> ClockControl<'a> {
     ///
     /// # Panics
     /// When the server's clock is not manual: a test that relied on it would prove nothing.
+    #[track_caller]
     pub fn advance(&self, duration: Duration) {
         let advanced = self.handle.time.pass(|turn| {
             let end = turn.source.now().plus(duration);
@@ -83,7 +84,8 @@ impl<'a> ClockControl<'a> {
         assert!(advanced, "{NOT_MANUAL}");
     }
 
-    /// Sets a manual clock, also back, so that this server's shows `time`; those of servers that
+    /// Sets a manual clock, forward or back, to a [`SystemTime`](std::time::SystemTime), to [`UnixMillis`](crate::engine::UnixMillis) or to
+    /// [`UnixMicros`], so that this server's shows `time`; those of servers that
     /// share it move as far. It does not step: what is overdue happens once, at the new time. A
     /// clock that is frozen shows `time` from now on, and no other moves.
     ///
@@ -105,13 +107,15 @@ impl<'a> ClockControl<'a> {
     ///
     /// # Panics
     /// When the server's clock is not manual.
-    pub fn set(&self, time: UnixMicros) {
+    #[track_caller]
+    pub fn set(&self, time: impl Into<UnixMicros>) {
+        let time = time.into();
         let handle = self.handle;
         let was_set = handle.time.pass(|turn| {
             let clock = &handle.shared.clock;
             let map = clock.map();
             let was_set = if map.stands_still() {
-                turn.source.mode() == Clock::Manual
+                turn.source.kind() == ClockKind::Manual
             } else {
                 turn.source
                     .set(map.when(time).unwrap_or(UnixMicros(i64::MAX)))

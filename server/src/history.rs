@@ -1,11 +1,11 @@
-//! What was asked and answered, for tests: off until asked for, bounded, printable.
+//! The latest commands of a server with their replies: off until asked for, bounded, printable.
 
 use crate::engine::UnixMicros;
 use crate::resp::{OwnedRequest, Reply};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Entries kept unless the builder says otherwise; older ones are counted and forgotten.
+/// Number of commands that a history keeps where clients can ask for it and the builder does not set another one.
 pub const HISTORY_MAX: usize = 10_000;
 
 /// One command.
@@ -17,11 +17,27 @@ pub struct Entry {
     pub client_id: u64,
     /// The request.
     pub request: OwnedRequest,
-    /// What the engine answered, whatever became of the answer; `None` while it is parked.
+    /// The reply of the engine, even if a fault kept it from the client; `None` while the request waits.
     pub reply: Option<Reply>,
 }
 
-/// The latest commands of a server, oldest first. `Display` writes one line each.
+/// The latest commands of a server, oldest first: [`Server::history`](crate::Server::history).
+///
+/// `Display` writes one line each: the time on the node's clock in milliseconds, the id of the client,
+/// the request as `redis-cli` takes it, and the reply as [`Server::assert_history`](crate::Server::assert_history)
+/// shows it. Long scripts are cut.
+///
+/// ```
+/// use redouble::{Clock, Server};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = Server::builder().clock(Clock::Manual).history(100).start().await?;
+/// let mut redis = server.connection().await?;
+/// redis::cmd("SET").arg("k").arg("a b").exec_async(&mut redis).await?;
+/// let lines = server.history().to_string();
+/// assert!(lines.ends_with("1704067200000.000 #1 SET k \"a b\" -> OK\n"), "{lines}");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct History {
     entries: VecDeque<Entry>,
@@ -69,7 +85,7 @@ impl History {
         self.entries.iter()
     }
 
-    /// Entries that were forgotten because there were too many.
+    /// Number of earlier commands that the history has forgotten to stay within its bound.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -90,10 +106,10 @@ impl fmt::Display for History {
                 entry.at.0.div_euclid(1000),
                 entry.at.0.rem_euclid(1000),
                 entry.client_id,
-                entry.request
+                entry.request.shortened()
             )?;
             match &entry.reply {
-                Some(reply) => writeln!(f, " -> {reply:?}")?,
+                Some(reply) => writeln!(f, " -> {reply}")?,
                 None => writeln!(f, " (waits)")?,
             }
         }

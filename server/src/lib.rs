@@ -19,13 +19,13 @@ mod release_condition;
 pub mod resp;
 
 #[cfg(feature = "net")]
-pub mod blocking;
-#[cfg(feature = "net")]
 mod clock_control;
 #[cfg(feature = "net")]
 mod control;
 #[cfg(feature = "net")]
 mod deployment;
+#[cfg(feature = "net")]
+mod error;
 #[cfg(feature = "net")]
 mod fault_guard;
 #[cfg(feature = "net")]
@@ -58,18 +58,20 @@ pub use deployment::{
 };
 pub use disk::{Loss, Persistence};
 #[cfg(feature = "net")]
+pub use error::StartError;
+#[cfg(feature = "net")]
 pub use fault_guard::FaultGuard;
 pub use history::{Entry, HISTORY_MAX, History};
 #[cfg(feature = "net")]
-pub use inspect::{Data, Database, Diagnosis, LazyExpiry, Snapshot, Stored, Within};
+pub use inspect::{Data, Database, Diagnosis, LazyExpiry, PauseGuard, Snapshot, Stored, Within};
 #[cfg(feature = "tls")]
 pub use net::ClientCertificates;
 #[cfg(feature = "redis")]
-pub use net::{Connection, Spawn};
+pub use net::{Connection, ConnectionBuilder, Spawn};
 #[cfg(feature = "net")]
 pub use net::{Driver, InProcess};
 #[cfg(feature = "net")]
-pub use node_handle::{Clock, TimeSource};
+pub use node_handle::{Clock, ClockKind, TimeSource};
 #[cfg(feature = "net")]
 pub use server::{Server, ServerBuilder};
 #[cfg(feature = "net")]

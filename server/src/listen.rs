@@ -2,6 +2,7 @@
 //! where clients find them.
 
 use crate::engine::Config;
+use crate::error::StartError;
 #[cfg(feature = "tls")]
 use crate::net::{ClientCertificates, ThrowAway, TlsSettings};
 use crate::net::{Listener, Sockets, connections_max};
@@ -86,8 +87,8 @@ impl ServerBuilder {
     /// # let folder = tempfile::tempdir()?;
     /// let path = folder.path().join("redis.sock");
     /// let builder = redouble::Server::builder().without_tcp().unix_socket(&path);
-    /// let server = redouble::blocking::Server::start_with(builder)?;
-    /// let mut client = redis::Client::open(server.unix_url())?.get_connection()?;
+    /// let server = builder.start_blocking()?;
+    /// let mut client = redis::Client::open(server.url())?.get_connection()?;
     /// redis::cmd("PING").exec(&mut client)?;
     /// drop(server);
     /// assert!(!path.exists());
@@ -174,13 +175,31 @@ struct Places {
     tls: Option<SocketAddr>,
 }
 
+impl Places {
+    /// The URL of the first socket: TCP, TLS, Unix.
+    fn url(&self) -> String {
+        if let Some(addr) = self.tcp {
+            return format!("redis://{}", reachable(addr));
+        }
+        #[cfg(feature = "tls")]
+        if let Some(addr) = self.tls {
+            return format!("rediss://{}", reachable(addr));
+        }
+        #[cfg(unix)]
+        if let Some(path) = &self.unix {
+            return crate::net::unix_url(path);
+        }
+        "in-process:".to_owned()
+    }
+}
+
 #[derive(Debug)]
 enum ListenState {
-    /// TCP alone, on a free port that nobody needs before somebody asks for it.
+    /// TCP alone, on a free port, which the first request for the address binds.
     Later(IpAddr),
     Bound(Vec<Listener>),
     Served(#[expect(dead_code, reason = "ends when dropped")] Sockets),
-    /// The socket thread could not be started.
+    /// The thread that serves the sockets could not be started.
     Failed,
 }
 
@@ -191,41 +210,14 @@ pub(crate) struct Listening {
     places: Places,
     #[cfg(feature = "tls")]
     throw_away: Option<ThrowAway>,
-    /// Somebody knows where to find it without having asked.
+    /// Clients may know the address without asking: a chosen port, a Unix socket.
     pub(crate) is_known: bool,
-}
-
-/// A socket that cannot be bound.
-#[derive(Debug)]
-struct CannotListen {
-    place: String,
-    source: io::Error,
-}
-
-impl std::fmt::Display for CannotListen {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot listen on {}: {}", self.place, self.source)
-    }
-}
-
-impl std::error::Error for CannotListen {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
-/// Says which socket it was.
-fn at(place: impl ToString) -> impl FnOnce(io::Error) -> io::Error {
-    move |source| {
-        let place = place.to_string();
-        io::Error::new(source.kind(), CannotListen { place, source })
-    }
 }
 
 impl ListenConfig {
     /// Binds the sockets and tells CONFIG of them. With `lazily`, a free TCP port is left for when
     /// somebody asks, if it is all that is wanted.
-    pub(crate) fn bind(self, lazily: bool, config: &mut Config) -> io::Result<Listening> {
+    pub(crate) fn bind(self, lazily: bool, config: &mut Config) -> Result<Listening, StartError> {
         let mut listening = Listening {
             state: ListenState::Later(self.bind),
             places: Places::default(),
@@ -238,8 +230,11 @@ impl ListenConfig {
         #[cfg(unix)]
         if let Some(path) = &self.unix {
             // Wherever the program goes later.
-            let path = std::path::absolute(path).map_err(at(path.display()))?;
-            listeners.push(Listener::unix(&path, self.unix_mode).map_err(at(path.display()))?);
+            let path = std::path::absolute(path).map_err(StartError::listen(path.display()))?;
+            listeners.push(
+                Listener::unix(&path, self.unix_mode)
+                    .map_err(StartError::listen(path.display()))?,
+            );
             config.unixsocket = path.display().to_string();
             config.unixsocketperm = self.unix_mode;
             listening.places.unix = Some(path);
@@ -247,9 +242,12 @@ impl ListenConfig {
         }
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
-            let (acceptor, throw_away) = tls.acceptor(self.bind)?;
+            let (acceptor, throw_away) = tls
+                .acceptor(self.bind)
+                .map_err(|source| StartError::Tls { source })?;
             let addr = SocketAddr::new(self.bind, tls.port);
-            let (listener, addr) = Listener::tls(addr, acceptor).map_err(at(addr))?;
+            let (listener, addr) =
+                Listener::tls(addr, acceptor).map_err(StartError::listen(addr))?;
             listeners.push(listener);
             config.tls_port = addr.port();
             listening.places.tls = Some(addr);
@@ -261,7 +259,7 @@ impl ListenConfig {
         }
         if let Some(port) = self.tcp {
             let addr = SocketAddr::new(self.bind, port);
-            let (listener, addr) = Listener::tcp(addr).map_err(at(addr))?;
+            let (listener, addr) = Listener::tcp(addr).map_err(StartError::listen(addr))?;
             listeners.push(listener);
             config.port = addr.port();
             listening.places.tcp = Some(addr);
@@ -271,11 +269,6 @@ impl ListenConfig {
     }
 }
 
-/// The socket thread has not started, and never will.
-const NO_THREAD: &str = "the socket thread could not be started";
-/// What [`Server::addr`] and its kin rely on.
-const STARTS: &str = "the sockets are there and their thread starts";
-
 impl Server {
     fn listening(&self) -> MutexGuard<'_, Listening> {
         self.listening
@@ -284,7 +277,7 @@ impl Server {
     }
 
     /// Serves the sockets from now on, and gives where they are.
-    fn places(&self) -> io::Result<Places> {
+    fn places(&self) -> Result<Places, StartError> {
         let mut listening = self.listening();
         let listeners = match std::mem::replace(&mut listening.state, ListenState::Failed) {
             served @ ListenState::Served(_) => {
@@ -292,100 +285,131 @@ impl Server {
                 return Ok(listening.places.clone());
             }
             ListenState::Later(ip) => {
+                // The next caller tries again if this fails.
+                listening.state = ListenState::Later(ip);
                 let addr = SocketAddr::new(ip, 0);
-                let (listener, addr) = Listener::tcp(addr).map_err(at(addr))?;
+                let (listener, addr) = Listener::tcp(addr).map_err(StartError::listen(addr))?;
+                listening.state = ListenState::Failed;
                 listening.places.tcp = Some(addr);
                 vec![listener]
             }
             ListenState::Bound(listeners) => listeners,
-            ListenState::Failed => return Err(io::Error::other(NO_THREAD)),
+            ListenState::Failed => {
+                let source = io::Error::other("an earlier attempt has failed");
+                return Err(StartError::Thread { source });
+            }
         };
         self.handle
             .shared
             .node()
             .engine
             .limit_connections(connections_max);
-        let sockets = Sockets::start(self.handle.clone(), listeners, self.is_timed_by_sockets)?;
+        let sockets = Sockets::start(self.handle.clone(), listeners, self.is_timed_by_sockets)
+            .map_err(|source| StartError::Thread { source })?;
         listening.state = ListenState::Served(sockets);
         Ok(listening.places.clone())
     }
 
     /// Serves the sockets from now on.
-    pub(crate) fn serve(&self) -> io::Result<()> {
+    pub(crate) fn serve(&self) -> Result<(), StartError> {
         self.places().map(drop)
     }
 
-    /// Serves sockets from now on, and gives the address: that of TCP, or of TLS without it. A server
-    /// whose port was chosen or that has a Unix socket serves from the start.
+    /// The places of the sockets, served from now on if that is possible. If it is not, the log
+    /// says why and the places are those that are bound.
+    fn places_if_any(&self) -> Places {
+        self.places().unwrap_or_else(|error| {
+            tracing::error!(%error, "the server does not serve its sockets");
+            self.listening().places.clone()
+        })
+    }
+
+    /// Starts to serve the sockets, unless they are served already, and returns the address of the
+    /// TCP socket, or of the TLS socket if there is no TCP.
+    ///
+    /// The server binds its sockets when it starts, with one exception: with [`Clock::Tokio`](crate::Clock::Tokio)
+    /// and [`Clock::External`](crate::Clock::External) a free TCP port is bound by the first call of this method, of
+    /// [`Server::addr`] or of [`Server::url`], because most such servers need none.
     ///
     /// # Errors
-    /// When the port cannot be bound, the thread cannot be started, or the server has but a Unix socket.
-    pub fn listen(&self) -> io::Result<SocketAddr> {
+    /// [`StartError::NoAddress`] for a server without TCP and TLS; [`StartError::Listen`] and
+    /// [`StartError::Thread`] if the operating system has no port or no thread to give.
+    pub fn listen(&self) -> Result<SocketAddr, StartError> {
         let places = self.places()?;
         let addr = places.tcp;
         #[cfg(feature = "tls")]
         let addr = addr.or(places.tls);
-        addr.ok_or_else(|| {
-            let why = "the server was built without TCP";
-            io::Error::new(io::ErrorKind::Unsupported, why)
-        })
+        addr.ok_or(StartError::NoAddress)
     }
 
-    /// The address of its socket.
+    /// The address of the TCP socket, or of the TLS socket if there is no TCP.
     ///
     /// # Panics
-    /// When [`Server::listen`], which this calls first, fails.
+    /// If [`Server::listen`] fails: use that for a server that may have no address.
+    #[track_caller]
     pub fn addr(&self) -> SocketAddr {
-        self.listen().expect(STARTS)
+        match self.listen() {
+            Ok(addr) => addr,
+            Err(error) => panic!("{error}"),
+        }
     }
 
-    /// The URL for clients, as in `redis://127.0.0.1:40113`. Without TCP it is that of TLS, or of the
-    /// Unix socket.
+    /// The URL for clients, as in `redis://127.0.0.1:40113`. Without TCP it is the URL of the TLS
+    /// socket, or of the Unix socket.
     ///
-    /// # Panics
-    /// When the port cannot be bound, the thread cannot be started, or the server has no socket.
+    /// It never fails. A server that has no socket at all returns `in-process:`, which every client
+    /// refuses: connect to it by [`Server::connection`]. If the free port of a server on
+    /// [`Clock::Tokio`](crate::Clock::Tokio) or [`Clock::External`](crate::Clock::External) cannot be bound, the URL
+    /// has port 0, which refuses every client, and [`Server::listen`] returns the error.
+    ///
+    /// ```
+    /// use redouble::Server;
+    ///
+    /// let server = Server::start_blocking()?;
+    /// assert_eq!(server.url(), format!("redis://{}", server.addr()));
+    /// let without_sockets = Server::builder().without_tcp().start_blocking()?;
+    /// assert_eq!(without_sockets.url(), "in-process:");
+    /// # Ok::<(), redouble::StartError>(())
+    /// ```
     pub fn url(&self) -> String {
-        let places = self.places().expect(STARTS);
-        if let Some(addr) = places.tcp {
-            return format!("redis://{}", reachable(addr));
+        let places = self.places_if_any();
+        match self.listening().state {
+            ListenState::Later(ip) => format!("redis://{}", reachable(SocketAddr::new(ip, 0))),
+            ListenState::Bound(_) | ListenState::Served(_) | ListenState::Failed => places.url(),
         }
-        #[cfg(feature = "tls")]
-        if places.tls.is_some() {
-            return self.tls_url();
-        }
-        #[cfg(unix)]
-        return self.unix_url();
-        #[cfg(not(unix))]
-        panic!("the server was built with a socket");
     }
 
-    /// The URL of its Unix socket, as in `unix:///tmp/redis.sock`.
-    ///
-    /// # Panics
-    /// When it was built without [`ServerBuilder::unix_socket`], or the thread cannot be started.
+    /// The same for a message: `None` before the first request for the address binds a port.
+    pub(crate) fn known_url(&self) -> Option<String> {
+        let listening = self.listening();
+        match listening.state {
+            ListenState::Later(_) => None,
+            ListenState::Bound(_) | ListenState::Served(_) | ListenState::Failed => {
+                Some(listening.places.url())
+            }
+        }
+    }
+
+    /// The URL of the Unix socket, as in `unix:///tmp/redis.sock`; `None` for a server that was built
+    /// without [`ServerBuilder::unix_socket`].
     #[cfg(unix)]
-    pub fn unix_url(&self) -> String {
-        let path = self.places().expect(STARTS).unix;
-        crate::net::unix_url(&path.expect("the server was built with a Unix socket"))
+    pub fn unix_url(&self) -> Option<String> {
+        let path = self.places_if_any().unix?;
+        Some(crate::net::unix_url(&path))
     }
 
-    /// The URL for clients that speak TLS, as in `rediss://127.0.0.1:40113`.
-    ///
-    /// # Panics
-    /// When it was built without [`ServerBuilder::tls`], or the thread cannot be started.
+    /// The URL for clients that speak TLS, as in `rediss://127.0.0.1:40113`; `None` for a server that
+    /// was built without [`ServerBuilder::tls`].
     #[cfg(feature = "tls")]
-    pub fn tls_url(&self) -> String {
-        format!("rediss://{}", reachable(self.tls_addr()))
+    pub fn tls_url(&self) -> Option<String> {
+        let addr = self.tls_addr()?;
+        Some(format!("rediss://{}", reachable(addr)))
     }
 
-    /// The address of its TLS socket.
-    ///
-    /// # Panics
-    /// When it was built without [`ServerBuilder::tls`], or the thread cannot be started.
+    /// The address of the TLS socket; `None` for a server that was built without [`ServerBuilder::tls`].
     #[cfg(feature = "tls")]
-    pub fn tls_addr(&self) -> SocketAddr {
-        let addr = self.places().expect(STARTS).tls;
-        addr.expect("the server was built with TLS")
+    pub fn tls_addr(&self) -> Option<SocketAddr> {
+        self.places_if_any().tls
     }
 
     /// What clients are to trust, in PEM: the certificate authority of the throw-away certificate.

@@ -10,6 +10,7 @@ mod outgoing;
 mod serving;
 mod timers;
 
+use mishap::Pauses;
 pub(crate) use outgoing::Outgoing;
 
 use crate::client_connection::ClientConnection;
@@ -33,8 +34,7 @@ use timers::Timers;
 pub(crate) struct Node {
     pub(crate) engine: Engine,
     stall: Option<Stall>,
-    /// Serves nobody until it is resumed.
-    paused: bool,
+    pauses: Pauses,
     /// What is found after a crash; absent when that is nothing.
     disk: Option<Box<Disk>>,
     /// It has crashed: when (in true time) it is started again, if that is known.
@@ -105,7 +105,7 @@ impl SharedNode {
             node: Mutex::new(Node {
                 engine: Engine::new(config, now),
                 stall: None,
-                paused: false,
+                pauses: Pauses::default(),
                 disk: None,
                 restart_at: None,
                 backlog: VecDeque::new(),
@@ -423,7 +423,7 @@ impl Node {
     }
 
     fn is_stalled(&self) -> bool {
-        self.paused || self.stall.is_some()
+        self.is_paused() || self.stall.is_some()
     }
 
     /// Goes on when it has slept for long enough, first with those that came meanwhile.
@@ -470,7 +470,7 @@ impl Node {
         // A paused or sleeping node expires nothing: whoever looks, looks later.
         let own = match &self.stall {
             Some(stall) => Some(stall.until),
-            None if self.paused => None,
+            None if self.is_paused() => None,
             None => self.engine.poll_timeout().map(UnixMillis::micros),
         };
         let own = own.and_then(|at| shared.clock.when(at));

@@ -5,8 +5,8 @@ mod time_source;
 mod timer;
 mod true_time;
 
-pub use time_source::{Clock, TimeSource};
-pub(crate) use time_source::{EPOCH, Source};
+pub(crate) use time_source::Source;
+pub use time_source::{Clock, ClockKind, TimeSource};
 pub(crate) use timer::Timer;
 pub(crate) use true_time::{InterNode, LockedNode, TimeMember, TrueTime, Turn};
 
@@ -29,7 +29,6 @@ pub(crate) trait ControlHandler: Debug + Send + Sync {
 }
 
 /// A node with the clock that it follows and the timer that calls it.
-#[derive(Debug)]
 pub(crate) struct NodeHandle {
     pub(crate) shared: SharedNode,
     pub(crate) time: Arc<TrueTime>,
@@ -150,12 +149,21 @@ impl NodeHandle {
         self.fire();
     }
 
-    /// Serves connections again after a pause.
+    /// Ends one pause, by the number that [`Node::pause`](crate::node::Node::pause) has returned.
+    pub(crate) fn end_pause(&self, number: u64) {
+        self.shared
+            .node()
+            .end_pause(number, &self.shared, self.now());
+        self.time.pass(|turn| turn.fire());
+    }
+
+    /// Ends all pauses.
     pub(crate) fn resume(&self) {
         self.shared.node().resume(&self.shared, self.now());
         self.time.pass(|turn| turn.fire());
     }
 
+    #[track_caller]
     pub(crate) fn crash(&self, loss: Loss) {
         self.shared.node().crash(&self.shared, loss, self.now());
         self.time.pass(|turn| turn.fire());

@@ -1,32 +1,44 @@
-//! A server: how it is built, reached and ended.
+//! A server: its settings, its start, its connections, its end.
 
 use crate::control::Control;
 use crate::control_queue::{ControlMode, ControlQueue};
 use crate::disk::Persistence;
 use crate::engine::{Config, UnixMicros, UnixMillis};
+use crate::error::StartError;
 use crate::fault::{MessageRule, Rule};
 use crate::fault_guard::FaultGuard;
 use crate::history::HISTORY_MAX;
 use crate::listen::{ListenConfig, Listening};
 use crate::net::{Driver, DriverTask, InProcess};
 use crate::node::SharedNode;
-use crate::node_handle::{Clock, EPOCH, NodeHandle, TimeSource, TrueTime};
-use std::io;
+use crate::node_handle::{Clock, ClockKind, NodeHandle, TrueTime};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a server is to be. Every setting has a default that works.
+/// Settings of a server: [`Server::builder`]. Every setting has a default that works.
+///
+/// ```
+/// use redouble::{Clock, Server};
+///
+/// let builder = Server::builder()
+///     .clock(Clock::Manual) // time moves when the test says so
+///     .history(100) // for assertions about requests
+///     .requirepass("secret");
+/// let server = builder.start_blocking()?;
+/// server.set("greeting", "hello");
+/// # Ok::<(), redouble::StartError>(())
+/// ```
 #[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it starts a server"]
 pub struct ServerBuilder {
     pub(crate) config: Config,
     pub(crate) wanted: ListenConfig,
     clock: Clock,
     epoch: UnixMicros,
-    /// What an external clock follows.
-    source: Option<Arc<dyn TimeSource>>,
+    /// The time of the servers beside this one, in the place of `clock` and `epoch`.
     time: Option<Arc<TrueTime>>,
     history_max: usize,
     persistence: Persistence,
-    /// Whether the ordinary ports take orders, or the control port, if this is one.
+    /// The ports of this server that take `REDOUBLE.*` commands.
     control_mode: ControlMode,
     control_port: Option<u16>,
 }
@@ -37,8 +49,7 @@ impl Default for ServerBuilder {
             config: Config::default(),
             wanted: ListenConfig::default(),
             clock: Clock::System,
-            epoch: EPOCH,
-            source: None,
+            epoch: Clock::START.micros(),
             time: None,
             history_max: 0,
             persistence: Persistence::None,
@@ -56,27 +67,30 @@ impl ServerBuilder {
         self
     }
 
-    /// Follows the time of a simulation; the clock is then [`Clock::External`]. Whoever has a scheduler and timers
-    /// of its own also wants to poll the timer of the server: see [`build`](Self::build).
+    /// The time that a manual, tokio or external clock shows at the start, as a
+    /// [`SystemTime`](std::time::SystemTime) or as milliseconds since 1970. [`Clock::START`] unless set; a system
+    /// clock always shows the present.
+    ///
+    /// ```
+    /// use redouble::{Clock, Server};
+    /// use std::time::{Duration, UNIX_EPOCH};
+    ///
+    /// let leap_day = UNIX_EPOCH + Duration::from_secs(1_709_164_800);
+    /// let server = Server::builder().clock(Clock::Manual).starting_at(leap_day).start_blocking()?;
+    /// assert_eq!(server.now().millis().0, 1_709_164_800_000);
+    /// # Ok::<(), redouble::StartError>(())
+    /// ```
     #[must_use]
-    pub fn time_source(mut self, source: Arc<dyn TimeSource>) -> Self {
-        self.clock = Clock::External;
-        self.source = Some(source);
+    pub fn starting_at(mut self, time: impl Into<UnixMillis>) -> Self {
+        self.epoch = time.into().micros();
         self
     }
 
-    /// What a manual, tokio or external clock shows at the start. 2024-01-01 unless set.
-    #[must_use]
-    pub fn starting_at(mut self, time: UnixMillis) -> Self {
-        self.epoch = time.micros();
-        self
-    }
-
-    /// Shares the clock of another server: [`ServerBuilder::clock`] and
-    /// [`ServerBuilder::starting_at`] do not count then. When a manual clock is moved through any of
-    /// the servers that share it, the deadlines of all of them are met in order, those of one instant
-    /// in the order in which the servers were made. Each server may still jump, drift and freeze
-    /// by itself. The others go on when one of them ends.
+    /// Shares the clock of another server, in the place of what [`ServerBuilder::clock`] and
+    /// [`ServerBuilder::starting_at`] have set. If a test moves a manual clock through any of
+    /// the servers that share it, the deadlines of all of them are met in order; deadlines of one instant
+    /// are met in the order in which the servers were built. The clock of each server can still jump,
+    /// drift and freeze by itself. The clock outlives each single server.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -99,7 +113,8 @@ impl ServerBuilder {
         self
     }
 
-    /// The seed of all randomness on the server. 0 unless set.
+    /// The seed of all randomness on the server: SRANDMEMBER, eviction, run ids, faults with a
+    /// probability. 0 unless set, so two runs draw the same.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
@@ -128,17 +143,17 @@ impl ServerBuilder {
         self
     }
 
-    /// What survives a [crash](Server::crash). Nothing unless set.
+    /// The part of the data that survives a [crash](Server::crash). Nothing unless set.
     #[must_use]
     pub fn persistence(mut self, persistence: Persistence) -> Self {
         self.persistence = persistence;
         self
     }
 
-    /// Lets clients control the server by `REDOUBLE.CLOCK`, `REDOUBLE.FAULT`, `REDOUBLE.NODE`,
-    /// `REDOUBLE.HISTORY` and `REDOUBLE.RESET`, as a test in Rust does by methods; each has HELP.
-    /// Off unless set, and then those are refused. They are no commands of Redis: no list shows them.
-    /// A history is kept from now on, of [`crate::HISTORY_MAX`] commands unless
+    /// Lets clients of any language control the server by `REDOUBLE.CLOCK`, `REDOUBLE.FAULT`,
+    /// `REDOUBLE.NODE`, `REDOUBLE.HISTORY` and `REDOUBLE.RESET`; each of them has a HELP. Off unless
+    /// set: the server refuses these commands. They are not part of Redis, so COMMAND does not list
+    /// them. The server then keeps a history of [`crate::HISTORY_MAX`] commands unless
     /// [`ServerBuilder::history`] says otherwise.
     ///
     /// ```
@@ -163,17 +178,18 @@ impl ServerBuilder {
         self
     }
 
-    /// The same at a port of its own alone, 0 for a free one: [`Server::control_url`]. Whatever is
-    /// done to the server, that port answers.
+    /// Takes the commands of [`ServerBuilder::control`] at a port of its own and nowhere else; 0 takes
+    /// a free port. [`Server::control_url`] returns its URL. The port answers even while the server is
+    /// paused or has crashed.
     #[must_use]
     pub fn control_port(mut self, port: u16) -> Self {
         self.control_port = Some(port);
         self
     }
 
-    /// Takes away what is common to several servers: their control port, which has no one to speak to
-    /// yet.
-    pub(crate) fn take_control_port(&mut self) -> io::Result<Option<Server>> {
+    /// Takes the control port out of the settings, because the servers of a deployment share one, and
+    /// builds the server behind it. It controls no server yet.
+    pub(crate) fn take_control_port(&mut self) -> Result<Option<Server>, StartError> {
         let Some(port) = self.control_port.take() else {
             return Ok(None);
         };
@@ -188,7 +204,7 @@ impl ServerBuilder {
         builder.make().map(Some)
     }
 
-    /// Who may give orders at its ports.
+    /// The ports that take `REDOUBLE.*` commands.
     pub(crate) fn control_mode(mut self, control_mode: ControlMode) -> Self {
         self.control_mode = control_mode;
         self
@@ -207,57 +223,96 @@ impl ServerBuilder {
         self
     }
 
-    /// The parameters behind all this, and the bounds that have no method of their own.
+    /// Changes the parameters that have no method of their own: those of `CONFIG SET`, and the bounds
+    /// of scripts.
+    ///
+    /// ```
+    /// let builder = redouble::Server::builder().configure(|config| config.maxmemory = 4 << 20);
+    /// let server = builder.start_blocking()?;
+    /// assert_eq!(server.command(["CONFIG", "GET", "maxmemory"])?.to_string(), "[maxmemory 4194304]");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// Starts the server. Its timer runs on the current tokio runtime; sockets are served by a
-    /// thread of the server's own once somebody asks for its address.
+    /// Starts the server. Its timer runs on the current tokio runtime. A thread of the server serves
+    /// the sockets; it starts when a caller first asks for the address, or now if clients may know
+    /// the address already (a chosen port, a Unix socket).
     ///
     /// # Errors
-    /// When the port cannot be bound.
+    /// A [`StartError`] if a socket cannot be bound or TLS cannot be set up.
     ///
     /// # Panics
-    /// Outside of a tokio runtime: [`blocking::Server`](crate::blocking::Server) needs none.
+    /// Outside of a tokio runtime: use [`ServerBuilder::start_blocking`] there.
     ///
     /// # Cancel safety
-    /// It never waits; it is async so that it is called inside a runtime.
+    /// The future completes when it is first polled. If it is dropped before, no server starts.
     #[expect(clippy::unused_async, reason = "makes the compiler ask for a runtime")]
-    pub async fn start(self) -> io::Result<Server> {
+    pub async fn start(self) -> Result<Server, StartError> {
         let (server, driver) = self.build()?;
         server.own_driver(driver.spawn());
         Ok(server)
     }
 
-    /// Makes the server and leaves its timer to the caller, who polls it: for simulations with a
+    /// Starts the server without a tokio runtime: the thread that serves its sockets also keeps its
+    /// time. On a [`Clock::External`] the server does what is due when the next request arrives.
+    ///
+    /// The async methods of the server ([`Server::connection`], [`Server::within`]) still need a
+    /// runtime; a test without one uses a client over the socket, and [`Server::within_blocking`].
+    ///
+    /// ```
+    /// use redis::TypedCommands;
+    /// use redouble::{Clock, Server};
+    /// use std::time::Duration;
+    ///
+    /// let server = Server::builder().clock(Clock::Manual).start_blocking()?;
+    /// let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// connection.set_ex("lease", "mine", 30)?;
+    /// server.clock().advance(Duration::from_secs(31));
+    /// assert_eq!(connection.get("lease")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A [`StartError`] if a socket cannot be bound, TLS cannot be set up or no thread can start;
+    /// [`StartError::NoRuntime`] for [`Clock::Tokio`].
+    pub fn start_blocking(self) -> Result<Server, StartError> {
+        let server = self.make()?;
+        // A shared clock may be that of a runtime which this server is not on.
+        if server.handle.time.source.kind() == ClockKind::Tokio {
+            return Err(StartError::NoRuntime);
+        }
+        server.serve()?;
+        Ok(server)
+    }
+
+    /// Builds the server and leaves its timer to the caller, which polls it: for simulations with a
     /// scheduler of their own.
     ///
     /// # Errors
-    /// When the port cannot be bound, or for [`Clock::Tokio`] outside of a runtime.
-    pub fn build(self) -> io::Result<(Server, Driver)> {
+    /// A [`StartError`] if a socket cannot be bound or TLS cannot be set up;
+    /// [`StartError::NoRuntime`] for [`Clock::Tokio`] outside of a runtime.
+    pub fn build(self) -> Result<(Server, Driver), StartError> {
         let server = self.make()?;
         let driver = Driver::new(server.handle.clone());
         Ok((server, driver))
     }
 
-    pub(crate) fn make(mut self) -> io::Result<Server> {
+    pub(crate) fn make(mut self) -> Result<Server, StartError> {
         let control = self.take_control_port()?;
         if self.control_mode == ControlMode::Open {
             self.keep_history();
         }
         let time = match self.time {
             Some(time) => time,
-            None => {
-                let source = crate::net::source(self.clock, self.source, self.epoch)?;
-                Arc::new(TrueTime::new(source))
-            }
+            None => Arc::new(TrueTime::new(crate::net::source(self.clock, self.epoch)?)),
         };
-        let clock = time.source.mode();
-        // Time that waits for nobody times out every request on a real socket: most such servers need none.
-        let is_lazy = matches!(clock, Clock::Tokio | Clock::External);
+        let clock = time.source.kind();
+        // Virtual time outruns every request on a real socket, so most such servers need no socket.
+        let is_lazy = matches!(clock, ClockKind::Tokio | ClockKind::External);
         let listening = self.wanted.bind(is_lazy, &mut self.config)?;
         let is_known = listening.is_known;
         let shared = SharedNode::new(self.config, self.history_max, time.source.now())
@@ -269,7 +324,7 @@ impl ServerBuilder {
             handle: NodeHandle::new(shared, time),
             listening: Mutex::new(listening),
             driver: Mutex::new(None),
-            is_timed_by_sockets: clock == Clock::System,
+            is_timed_by_sockets: clock == ClockKind::System,
             control: control.map(Box::new),
         };
         let orders = Control::alone(&server.handle);
@@ -301,7 +356,16 @@ impl ServerBuilder {
 /// assert_eq!(server.get("k").as_deref(), Some(&b"v"[..]));
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
+///
+/// | to | use |
+/// |---|---|
+/// | connect a client of any kind | [`url`](Self::url), [`unix_url`](Self::unix_url), [`tls_url`](Self::tls_url) |
+/// | connect the `redis` crate without a socket | [`connection`](Self::connection), [`connection_builder`](Self::connection_builder) |
+/// | write and read data | [`set`](Self::set), [`hset`](Self::hset), [`command`](Self::command), [`get`](Self::get), [`hash`](Self::hash), [`db`](Self::db) |
+/// | check data and requests | [`assert_get`](Self::assert_get), [`assert_history`](Self::assert_history), [`snapshot`](Self::snapshot) |
+/// | move time | [`clock`](Self::clock) |
+/// | inject faults | [`inject`](Self::inject), [`pause`](Self::pause), [`crash`](Self::crash), [`evict`](Self::evict) |
+/// | find out why a test hangs | [`within`](Self::within), [`diagnosis`](Self::diagnosis), `{server:?}` |
 pub struct Server {
     pub(crate) handle: Arc<NodeHandle>,
     pub(crate) listening: Mutex<Listening>,
@@ -315,90 +379,97 @@ impl Server {
     /// Starts a server with the wall clock on a free port.
     ///
     /// # Errors
-    /// When no port can be bound.
+    /// A [`StartError`] if no port can be bound.
     ///
     /// # Panics
     /// Outside of a tokio runtime, as [`ServerBuilder::start`].
-    pub async fn start() -> io::Result<Self> {
+    ///
+    /// # Cancel safety
+    /// As [`ServerBuilder::start`].
+    pub async fn start() -> Result<Self, StartError> {
         ServerBuilder::default().start().await
     }
 
-    /// A server with other settings.
+    /// Starts a server with the wall clock on a free port, for tests without a tokio runtime.
+    ///
+    /// ```
+    /// use redis::TypedCommands;
+    ///
+    /// let server = redouble::Server::start_blocking()?;
+    /// let mut connection = redis::Client::open(server.url())?.get_connection()?;
+    /// connection.set("k", "v")?;
+    /// server.assert_get("k", "v");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`ServerBuilder::start_blocking`].
+    pub fn start_blocking() -> Result<Self, StartError> {
+        ServerBuilder::default().start_blocking()
+    }
+
+    /// Settings for another kind of server.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
 
-    /// A connection without a socket: bytes of RESP go in and come out. Works under a paused clock.
+    /// Opens a connection without a socket: bytes of RESP go in and come out. It works on a paused
+    /// tokio clock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// let server = redouble::Server::start().await?;
+    /// let mut stream = server.connect();
+    /// stream.write_all(b"PING\r\n").await?;
+    /// let mut reply = [0; 7];
+    /// stream.read_exact(&mut reply).await?;
+    /// assert_eq!(&reply, b"+PONG\r\n");
+    /// # Ok(()) }
+    /// ```
     pub fn connect(&self) -> InProcess {
         InProcess::open(self.handle.clone(), None)
     }
 
-    /// The same from an address of the caller's choice, as CLIENT LIST and the conditions of faults
-    /// see it: a host of a simulation, say `"worker-1:5000"`. An IP address is treated as one.
+    /// Opens a connection without a socket from an address of the caller's choice, as CLIENT LIST and
+    /// the conditions of faults see it: a host of a simulation, say `"worker-1:5000"`. An IP address
+    /// outside of this machine is subject to `protected-mode`.
     pub fn connect_from(&self, addr: &str) -> InProcess {
         InProcess::open(self.handle.clone(), Some(addr))
     }
 
-    /// A connection of the `redis` crate without a socket.
+    /// Opens a connection of the `redis` crate without a socket, with default settings:
+    /// [`Server::connection_builder`] has others.
     ///
     /// # Errors
-    /// When the greeting fails, because the server wants a password.
+    /// A [`redis::RedisError`] if the greeting fails: the server wants a password, is paused, has
+    /// crashed, or a fault hits the greeting.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the server closes the connection.
     #[cfg(feature = "redis")]
     pub async fn connection(&self) -> redis::RedisResult<crate::Connection> {
-        self.connection_with(
-            redis::RedisConnectionInfo::default(),
-            redis::AsyncConnectionConfig::new(),
-        )
-        .await
+        self.connection_builder().open().await
     }
 
-    /// The same with a database, a password, RESP3, other timeouts.
-    ///
-    /// # Errors
-    /// When the greeting fails.
+    /// Settings for a connection of the `redis` crate without a socket: its address, client name,
+    /// password, database, protocol, timeouts.
     #[cfg(feature = "redis")]
-    pub async fn connection_with(
-        &self,
-        info: redis::RedisConnectionInfo,
-        config: redis::AsyncConnectionConfig,
-    ) -> redis::RedisResult<crate::Connection> {
-        let spawn: crate::Spawn = Arc::new(|driver| drop(tokio::spawn(driver)));
-        self.connection_spawned_by(info, config, spawn).await
+    pub fn connection_builder(&self) -> crate::ConnectionBuilder {
+        crate::ConnectionBuilder::new(self.handle.clone())
     }
 
-    /// A connection of the `redis` crate from an address of the caller's choice, which it keeps when
-    /// it dials anew: [`Server::connect_from`].
-    ///
-    /// # Errors
-    /// When the greeting fails.
-    #[cfg(feature = "redis")]
-    pub async fn connection_from(&self, addr: &str) -> redis::RedisResult<crate::Connection> {
-        let spawn: crate::Spawn = Arc::new(|driver| drop(tokio::spawn(driver)));
-        let info = redis::RedisConnectionInfo::default();
-        let config = redis::AsyncConnectionConfig::new();
-        crate::Connection::open(self.handle.clone(), Some(addr), info, config, spawn).await
-    }
-
-    /// The same with a scheduler of the caller's own for the connection's driver.
-    ///
-    /// # Errors
-    /// When the greeting fails.
-    #[cfg(feature = "redis")]
-    pub async fn connection_spawned_by(
-        &self,
-        info: redis::RedisConnectionInfo,
-        config: redis::AsyncConnectionConfig,
-        spawn: crate::Spawn,
-    ) -> redis::RedisResult<crate::Connection> {
-        crate::Connection::open(self.handle.clone(), None, info, config, spawn).await
-    }
-
-    /// The URL of its control port ([`ServerBuilder::control_port`]), if there is one.
+    /// The URL of the control port; `None` for a server that was built without
+    /// [`ServerBuilder::control_port`].
     pub fn control_url(&self) -> Option<String> {
         self.control.as_ref().map(|control| control.url())
     }
 
-    /// Installs a fault; it goes away with the guard.
+    /// Installs a fault of [`crate::fault`]. Dropping the guard removes it.
     pub fn inject<F>(&self, rule: Rule<F>) -> FaultGuard
     where
         Rule<F>: MessageRule + 'static,

@@ -1,6 +1,6 @@
 //! A dropped server leaves no thread, no task and no descriptor behind. Alone in its process.
 
-use redouble::{Clock, Server, blocking};
+use redouble::{Clock, Server};
 use std::io::Write;
 use std::net::TcpStream;
 
@@ -22,10 +22,11 @@ fn threads_tasks_and_descriptors_go_with_the_server() -> Result<(), Box<dyn std:
         let builder = Server::builder();
         #[cfg(feature = "tls")]
         let builder = builder.tls();
-        let server = blocking::Server::start_with(builder.unix_socket(&path))?;
+        let server = builder.unix_socket(&path).start_blocking()?;
         let _unix = std::os::unix::net::UnixStream::connect(&path)?;
         #[cfg(feature = "tls")]
-        let _unfinished_handshake = TcpStream::connect(server.tls_addr())?;
+        let _unfinished_handshake =
+            TcpStream::connect(server.tls_addr().expect("it listens for TLS"))?;
         let mut client = TcpStream::connect(server.addr())?;
         client.write_all(b"EVAL \"return redis.call('set', 'k', 'v')\" 0\r\n")?;
         while !server.exists("k") {

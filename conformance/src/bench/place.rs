@@ -24,7 +24,7 @@ pub enum Place {
 pub(super) struct Servers {
     pub(super) addresses: Vec<(String, u16)>,
     pub(super) login: RedisConnectionInfo,
-    _doubles: Vec<redouble::blocking::Server>,
+    _doubles: Vec<redouble::Server>,
     _spawned: Vec<RedisServer>,
 }
 
@@ -82,7 +82,7 @@ impl Place {
         match self {
             Self::Double => {
                 for _ in 0..wanted {
-                    let server = redouble::blocking::Server::start()?;
+                    let server = redouble::Server::start_blocking()?;
                     let address = server.addr();
                     let address = (address.ip().to_string(), address.port());
                     servers.addresses.push(address);

@@ -7,7 +7,7 @@ use super::{
     transcript::{Expect, Read, Real, Send, Step, Transcript, lines, matches, multibulk},
 };
 use crate::backend::redis_server::RedisServer;
-use redouble::{Clock, Server, blocking};
+use redouble::{Clock, Server};
 use std::{
     collections::BTreeMap,
     io::{self, Read as _, Write as _},
@@ -31,7 +31,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub enum Target {
     /// The double, its clock moved by hand.
-    Double(Box<blocking::Server>),
+    Double(Box<Server>),
     /// A real server, on the wall clock.
     Real(RedisServer),
 }
@@ -43,7 +43,7 @@ impl Target {
     /// If no port is free.
     pub fn double() -> io::Result<Self> {
         let builder = Server::builder().clock(Clock::Manual);
-        blocking::Server::start_with(builder).map(|server| Self::Double(Box::new(server)))
+        Ok(Self::Double(Box::new(builder.start_blocking()?)))
     }
 
     /// A fresh real server.

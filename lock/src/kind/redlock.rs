@@ -49,7 +49,7 @@ use std::{fmt, sync::Arc, time::Duration};
 /// }
 /// let lock = Redlock::new(managers)?.mutex("order:17").build();
 ///
-/// servers[0].pause(); // one of three is silent
+/// let _pause = servers[0].pause(); // one of three is silent
 /// let guard = lock.lock().await?;
 /// assert!(lock.try_lock().await.unwrap_err().is_contended());
 /// assert_eq!(guard.release().await, Release::Released);

@@ -105,9 +105,9 @@ fn threads_exclude_each_other_and_watchdogs_run_on() {
     let guard = lock.lock().unwrap();
     assert_eq!(guard.wait_until_lost(lease * 3), None);
     assert!(guard.is_valid());
-    server.pause();
+    let pause = server.pause();
     assert_eq!(guard.wait_until_lost(lease * 3), Some(LossReason::Expired));
-    server.resume();
+    pause.resume();
     let other = locks.mutex("coupon:8").watchdog(true).build();
     let other = locks.adapt(other).lock().unwrap();
     drop((guard, lock, locks));

@@ -178,8 +178,7 @@ async fn a_silent_node_delays_no_other_grant() -> Test {
     let all = lock.build().try_lock().await?;
     let one = take(&here, "one").await;
     let begun = Instant::now();
-    servers[1].pause();
-    servers[2].pause();
+    let _pauses = [servers[1].pause(), servers[2].pause()];
 
     assert_eq!(all.lost().await, LossReason::Expired);
     assert!(begun.elapsed() <= LEASE, "told in time");
@@ -329,9 +328,7 @@ fn nothing_is_left_when_the_runtime_ends() {
         let guard = runtime.block_on(async {
             let server = server().await;
             let guard = take(&client(&server, &env, &Seen::default()).await, "order:17").await;
-            if is_silent {
-                server.pause();
-            }
+            let _pause = is_silent.then(|| server.pause());
             pass(so_long).await;
             guard
         });

@@ -145,7 +145,7 @@ async fn the_loss_is_signalled_by_the_deadline_while_the_node_is_paused() -> Tes
             let lock = locks.mutex(KEY).lease(LEASE).watchdog(watchdog).build();
             let begun = Instant::now();
             let guard = lock.try_lock().await?;
-            server.pause();
+            let pause = server.pause();
             assert_eq!(guard.lost().await, LossReason::Expired);
             assert!(begun.elapsed() <= LEASE, "{:?}", begun.elapsed());
             assert!(
@@ -154,7 +154,7 @@ async fn the_loss_is_signalled_by_the_deadline_while_the_node_is_paused() -> Tes
                     .await
                     .is_err_and(|error| error.is_lost())
             );
-            server.resume();
+            pause.resume();
             pass(REPLY_TIMEOUT).await;
             assert!(!guard.is_valid(), "it does not come back");
         }

@@ -252,7 +252,7 @@ async fn a_waiter_of_a_silent_server_keeps_its_time() -> Test {
         }
     });
     pass(Duration::from_secs(1)).await;
-    server.pause();
+    let _pause = server.pause();
     let (outcome, waited) = waiter.await?;
     assert!(outcome.unwrap_err().is_unknown());
     assert!(

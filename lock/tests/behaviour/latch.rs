@@ -151,13 +151,13 @@ async fn what_is_not_known_is_said_so() -> Test {
     let server = server().await;
     let latch = latch(&server);
     assert!(latch.set_count(5).await?);
-    server.pause();
+    let pause = server.pause();
     let begun = Instant::now();
     assert!(latch.count_down().await.unwrap_err().is_unknown());
     assert_eq!(begun.elapsed(), Duration::from_millis(500));
     let error = latch.wait(Duration::from_secs(3)).await.unwrap_err();
     assert!(matches!(error, LockError::Redis(_)), "{error:?}");
-    server.resume();
+    pause.resume();
     let error = latch.wait(Duration::from_secs(3)).await.unwrap_err();
     assert!(error.is_timed_out());
     Ok(())

@@ -402,7 +402,7 @@ async fn metrics_are_told_what_becomes_of_locks() -> Test {
     );
 
     let guard = lock.lock().await?;
-    server.pause();
+    let _pause = server.pause();
     guard.lost().await;
     let lost = told.take();
     let reason = "its deadline has passed";

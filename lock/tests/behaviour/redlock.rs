@@ -81,7 +81,7 @@ async fn a_quorum_is_more_than_half_of_all() -> Test {
         for down in 0..=number {
             let servers = servers(number).await;
             let lock = mutex(&servers);
-            servers[..down].iter().for_each(|server| server.pause());
+            let _pauses: Vec<_> = servers[..down].iter().map(|it| it.pause()).collect();
             let begun = Instant::now();
             let outcome = lock.try_lock().await;
             assert_eq!(outcome.is_ok(), down <= spare, "{down} of {number}");
@@ -119,14 +119,12 @@ async fn a_quorum_is_more_than_half_of_all() -> Test {
 async fn a_grant_grows_to_all_nodes() -> Test {
     let servers = servers(5).await;
     let lock = mutex(&servers);
-    servers[0].pause();
-    servers[1].pause();
+    let pauses = [servers[0].pause(), servers[1].pause()];
     let begun = Instant::now();
     let guard = lock.try_lock().await?;
     assert_eq!(held(&servers, &guard), 3);
     pass(Duration::from_secs(5)).await;
-    servers[0].resume();
-    servers[1].resume();
+    drop(pauses);
     pass(Duration::from_secs(2)).await;
     assert_eq!(held(&servers, &guard), 5);
     for server in &servers {
@@ -142,13 +140,13 @@ async fn a_grant_grows_to_all_nodes() -> Test {
 async fn nobody_is_asked_after_the_release() -> Test {
     let servers = servers(3).await;
     let lock = mutex(&servers);
-    servers[0].pause();
+    let pause = servers[0].pause();
     let guard = lock.try_lock().await?;
     for _ in 0..7 {
         pass(Duration::from_millis(101)).await;
     }
     assert_eq!(guard.release().await, Release::Released);
-    servers[0].resume();
+    pause.resume();
     pass(Duration::from_secs(2)).await;
     assert!(all_free(&servers).await, "{}", servers[0].history());
     Ok(())
@@ -202,7 +200,7 @@ async fn take_away(servers: &[Arc<Server>]) {
 async fn enough_refusals_are_an_answer_whoever_is_silent() -> Test {
     let servers = servers(3).await;
     take_away(&servers[..2]).await;
-    servers[2].pause();
+    let _pause = servers[2].pause();
     let begun = Instant::now();
     let error = mutex(&servers).try_lock().await.unwrap_err();
     assert_eq!(error, LockError::Contended);
@@ -274,7 +272,7 @@ async fn a_release_tells_what_most_of_the_nodes_said() -> Test {
         for server in &servers[..gone] {
             let _: i64 = ask(server, &["DEL", KEY]).await;
         }
-        servers[3 - silent..].iter().for_each(|it| it.pause());
+        let _pauses: Vec<_> = servers[3 - silent..].iter().map(|it| it.pause()).collect();
         let outcome = guard.release().await;
         let known = [Release::Released, Release::AlreadyLost];
         let told = known.contains(&outcome).then(|| outcome == known[0]);
@@ -288,11 +286,11 @@ async fn a_grant_that_may_stand_on_a_quorum_is_not_lost() -> Test {
     let servers = servers(5).await;
     let guard = mutex(&servers).try_lock().await?;
     take_away(&servers[..2]).await;
-    servers[2].pause();
+    let pause = servers[2].pause();
     let error = guard.extend(LEASE).await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum(_)), "{error:?}");
     assert!(guard.is_valid());
-    servers[2].resume();
+    pause.resume();
     guard.extend(LEASE).await?;
     assert_eq!(guard.release().await, Release::Released);
     Ok(())
@@ -329,7 +327,7 @@ async fn nobody_is_asked_to_give_back_what_all_have_forgotten() -> Test {
     take_away(&servers).await;
     let lost = LockError::Lost(LossReason::Gone);
     assert_eq!(guard.extend(LEASE).await, Err(lost));
-    servers.iter().for_each(|server| server.pause());
+    let _pauses: Vec<_> = servers.iter().map(|it| it.pause()).collect();
     let begun = Instant::now();
     assert_eq!(guard.release().await, Release::AlreadyLost);
     assert_eq!(begun.elapsed(), Duration::ZERO);
@@ -429,12 +427,12 @@ async fn an_extension_needs_a_quorum_and_its_failure_forfeits_nothing() -> Test 
     let deadline = guard.deadline();
     // One has forgotten it, one is silent.
     let _: i64 = ask(&servers[0], &["DEL", KEY]).await;
-    servers[1].pause();
+    let pause = servers[1].pause();
     let error = guard.extend(LEASE * 2).await.unwrap_err();
     assert!(matches!(error, LockError::NoQuorum(_)), "{error:?}");
     assert!(guard.is_valid());
     assert_eq!(guard.deadline(), deadline);
-    servers[1].resume();
+    pause.resume();
     guard.extend(LEASE * 2).await?;
     pass(Duration::from_secs(2)).await;
     assert_eq!(held(&servers, &guard), 3, "also where it was forgotten");
@@ -451,7 +449,7 @@ async fn an_extension_counts_a_node_that_becomes_free_meanwhile() -> Test {
     let patient = redlock(&servers).node_timeout(REPLY_TIMEOUT);
     let guard = patient.mutex(KEY).lease(LEASE).build().try_lock().await?;
     assert_eq!(held(&servers, &guard), 2);
-    servers[1].pause();
+    let pause = servers[1].pause();
     let begun = Instant::now();
     let freed = async {
         pass(REPLY_TIMEOUT / 10).await;
@@ -460,7 +458,7 @@ async fn an_extension_counts_a_node_that_becomes_free_meanwhile() -> Test {
     let (extended, _) = tokio::join!(guard.extend(LEASE * 2), freed);
     extended?;
     assert!(begun.elapsed() < REPLY_TIMEOUT, "{:?}", begun.elapsed());
-    servers[1].resume();
+    pause.resume();
     assert_eq!(guard.release().await, Release::Released);
     Ok(())
 }
@@ -495,11 +493,11 @@ async fn a_watchdog_outlives_failures_of_a_minority() -> Test {
     let guard = lock.watchdog(true).build().try_lock().await?;
     for round in 0..20 {
         let down = &servers[round % 5];
-        down.pause();
+        let pause = down.pause();
         pass(LEASE / 2).await;
         assert!(guard.is_valid(), "{round}");
         assert!(held(&servers, &guard) >= 3, "{round}");
-        down.resume();
+        pause.resume();
         pass(LEASE / 2).await;
         assert_eq!(held(&servers, &guard), 5, "{round}: the grant grows again");
     }
@@ -535,7 +533,7 @@ async fn numbers_grow_whatever_quorum_grants() -> Test {
     let mut last = None;
     // Quorums that share the third node only.
     for down in [[3, 4], [0, 1], [3, 4], [0, 1]] {
-        down.iter().for_each(|&n: &usize| servers[n].pause());
+        let _pauses = down.map(|n: usize| servers[n].pause());
         let guard = lock.try_lock().await?;
         assert!(guard.fencing_token().get() > ahead);
         assert!(Some(guard.fencing_token()) > last);
@@ -574,13 +572,11 @@ async fn nothing_is_left_of_a_call_that_is_cancelled() -> Test {
         for polls in 0.. {
             let servers = servers(3).await;
             let lock = mutex(&servers);
-            if down {
-                servers[1].pause();
-            }
+            let pause = down.then(|| servers[1].pause());
             let outcome = cancel_at(polls, lock.try_lock()).await;
             let completed = outcome.is_some();
             drop(outcome);
-            servers[1].resume();
+            drop(pause);
             pass(Duration::from_secs(2)).await;
             assert!(all_free(&servers).await, "{polls}");
             if completed {

@@ -2,9 +2,12 @@
 
 use super::topology::Topology;
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use redouble::Clock;
+use redouble::engine::UnixMillis;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 /// A test double for Redis: real protocol, real Lua, one controllable clock.
 #[derive(Parser)]
@@ -192,6 +195,10 @@ pub(super) struct ServerOptions {
     /// Source of time: the operating system, or manual (time stands still until a client moves it).
     #[arg(long, value_enum, default_value_t = ClockMode::System)]
     pub(super) clock: ClockMode,
+    /// Time that a manual clock shows at the start: milliseconds since 1970, or `now` for the present.
+    /// The default is 2024-01-01 00:00:00 UTC, as in Rust.
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = ClockStart(Clock::START), value_parser = clock_start)]
+    pub(super) clock_start: ClockStart,
     /// Seed of all randomness.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
@@ -295,6 +302,35 @@ fn upstream(url: &str) -> Result<String, String> {
     } else {
         format!("{place}:6379")
     })
+}
+
+/// Time that a manual clock shows at the start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClockStart(UnixMillis);
+
+impl ClockStart {
+    pub(super) fn time(self) -> UnixMillis {
+        self.0
+    }
+}
+
+impl std::fmt::Display for ClockStart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0.0)
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "`now` asks for the time of the operating system"
+)]
+fn clock_start(text: &str) -> Result<ClockStart, String> {
+    let time = match text {
+        "now" => Ok(SystemTime::now().into()),
+        _ => text.parse().map(UnixMillis),
+    };
+    time.map(ClockStart)
+        .map_err(|_no_number| "expected milliseconds since 1970, or now".to_owned())
 }
 
 fn file_mode(text: &str) -> Result<u32, String> {

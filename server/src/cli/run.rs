@@ -103,13 +103,12 @@ fn code(status: ExitStatus) -> u8 {
 fn environment(server: &Server, options: &ServerOptions) -> [(&'static str, Option<String>); 7] {
     let password = options.requirepass.as_deref().filter(|it| !it.is_empty());
     let addr = server.listen().ok();
-    let has_tls = options.tls.tls_port.is_some();
     #[cfg(feature = "tls")]
-    let tls = has_tls.then(|| with_password(&server.tls_url(), password));
+    let tls = server.tls_url().map(|url| with_password(&url, password));
     #[cfg(not(feature = "tls"))]
-    let tls = has_tls.then(String::new);
+    let tls = None;
     #[cfg(unix)]
-    let unix = options.unix_socket.as_ref().map(|_| server.unix_url());
+    let unix = server.unix_url();
     #[cfg(not(unix))]
     let unix = None;
     let url = server.url();

@@ -61,12 +61,8 @@ fn urls(server: &Server, options: &Serve) -> Vec<String> {
         urls.push(server.url());
     }
     #[cfg(feature = "tls")]
-    if options.server.tls.tls_port.is_some() {
-        urls.push(server.tls_url());
-    }
+    urls.extend(server.tls_url());
     #[cfg(unix)]
-    if options.server.unix_socket.is_some() {
-        urls.push(server.unix_url());
-    }
+    urls.extend(server.unix_url());
     urls
 }

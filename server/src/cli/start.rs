@@ -2,16 +2,14 @@
 
 use super::Error;
 use super::options::{ClockMode, Compat, Kept, Log, ServerOptions, TlsOptions, YesNo};
-use redouble::engine::UnixMillis;
-use redouble::{Clock, Persistence, Server, ServerBuilder, blocking};
+use redouble::{Clock, Persistence, Server, ServerBuilder};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A server and the files that announce it. Dropping this ends the server and removes the files.
 pub(super) struct Started {
     // The first field is dropped first: the files outlive the server. A client that reads such a
     // file may be refused, but never connects to another program on the same port.
-    server: blocking::Server,
+    server: Server,
     _files: Vec<Announcement>,
 }
 
@@ -57,7 +55,7 @@ pub(super) fn builder(options: &ServerOptions) -> Result<ServerBuilder, Error> {
     let maxclients = usize::try_from(options.maxclients)?;
     let mut builder = Server::builder()
         .clock(clock)
-        .starting_at(wall_clock())
+        .starting_at(options.clock_start.time())
         .seed(options.seed)
         .bind(options.bind)
         .port(options.port)
@@ -89,7 +87,7 @@ pub(super) fn start(options: &ServerOptions) -> Result<Started, Error> {
     if options.tls.tls_port.is_some() {
         builder = with_tls(builder, &options.tls)?;
     }
-    let server = blocking::Server::start_with(builder)?;
+    let server = builder.start_blocking()?;
     let mut files = Vec::new();
     if let Some(file) = &options.port_file {
         let port = server
@@ -151,15 +149,4 @@ pub(super) fn log_to_stderr(log: Log) {
         .with_max_level(level)
         .with_writer(std::io::stderr)
         .init();
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a manual clock starts at the current time"
-)]
-fn wall_clock() -> UnixMillis {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

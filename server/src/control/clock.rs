@@ -4,7 +4,7 @@ use super::args::ControlArgs;
 use super::{Caller, Control, ControlCommand, ControlResult, error};
 use crate::clock_control::ClockControl;
 use crate::engine::{UnixMicros, UnixMillis};
-use crate::node_handle::{Clock, NodeHandle};
+use crate::node_handle::{ClockKind, NodeHandle};
 use crate::resp::{ErrorReply, Reply};
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,15 +114,9 @@ fn shown(handle: &NodeHandle) -> Reply {
 
 fn state(handle: &NodeHandle) -> Reply {
     let clock = ClockControl::of(handle);
-    let source = match handle.time.source.mode() {
-        Clock::System => "system",
-        Clock::Manual => "manual",
-        Clock::Tokio => "tokio",
-        Clock::External => "external",
-    };
     let pair = |name: &'static str, value| (Reply::bulk(name), value);
     Reply::Map(vec![
-        pair("source", Reply::bulk(source)),
+        pair("source", Reply::bulk(handle.time.source.kind().to_string())),
         pair("now_us", Reply::Int(clock.now().0)),
         pair("offset_us", Reply::Int(clock.offset_us())),
         pair("drift_ppm", Reply::Int(clock.drift_ppm().into())),
@@ -131,7 +125,7 @@ fn state(handle: &NodeHandle) -> Reply {
 }
 
 fn manual(handle: &NodeHandle) -> Result<(), ErrorReply> {
-    if handle.time.source.mode() == Clock::Manual {
+    if handle.time.source.kind() == ClockKind::Manual {
         Ok(())
     } else {
         Err(error(

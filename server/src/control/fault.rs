@@ -31,7 +31,7 @@ pub(super) const COMMAND: ControlCommand = ControlCommand {
         ("HELP <name>", "The arguments and conditions of a fault."),
         (
             "HELP",
-            "Prints this. Faults: delay, hold, drop_request, drop_reply, cut, disconnect, error_reply, half_open, stall, partition.",
+            "Prints this. Faults: delay, hold, drop_request, drop_reply, cut, disconnect, answer_error, half_open, stall, partition.",
         ),
     ],
 };

@@ -180,7 +180,7 @@ fn pause(
     args: &mut ControlArgs<'_>,
 ) -> ControlResult {
     args.end()?;
-    running(control, index)?.shared.node().pause();
+    let _ended_by_resume = running(control, index)?.shared.node().pause();
     Ok(Reply::Ok)
 }
 

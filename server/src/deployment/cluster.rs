@@ -2,8 +2,8 @@
 
 use super::{Deployment, DeploymentBuilder};
 use crate::engine::{SLOTS, slot_of};
+use crate::error::StartError;
 use crate::topology::ClusterTask;
-use std::io;
 use std::time::Duration;
 
 impl DeploymentBuilder {
@@ -11,11 +11,15 @@ impl DeploymentBuilder {
     /// masters share the slots as `redis-cli --cluster create` divides them.
     ///
     /// # Errors
-    /// If a port cannot be bound.
+    /// A [`StartError`] if a port cannot be bound.
     ///
     /// # Panics
     /// Outside of a tokio runtime, or without masters.
-    pub async fn cluster(mut self, masters: usize, replicas: usize) -> io::Result<Deployment> {
+    pub async fn cluster(
+        mut self,
+        masters: usize,
+        replicas: usize,
+    ) -> Result<Deployment, StartError> {
         assert!(masters > 0, "a cluster needs a master");
         let mut names = Vec::new();
         let mut places = Vec::new();
@@ -80,8 +84,8 @@ impl Deployment {
     /// ```
     ///
     /// # Errors
-    /// If a port cannot be bound.
-    pub async fn cluster(masters: usize, replicas: usize) -> io::Result<Self> {
+    /// A [`StartError`] if a port cannot be bound.
+    pub async fn cluster(masters: usize, replicas: usize) -> Result<Self, StartError> {
         Self::builder().cluster(masters, replicas).await
     }
 

@@ -10,12 +10,14 @@ pub use snapshot::DeploymentSnapshot;
 pub use split::{CutLink, Partitioned, Split};
 
 use crate::control::Control;
+use crate::disk::Loss;
 use crate::engine::Address;
+use crate::error::StartError;
+use crate::inspect::PauseGuard;
 use crate::net::Driver;
 use crate::node_handle::Clock;
 use crate::server::{Server, ServerBuilder};
 use crate::topology::{Lag, Network};
-use std::io;
 use std::ops::Index;
 use std::time::Duration;
 
@@ -38,8 +40,8 @@ use std::time::Duration;
 ///
 /// let group = Deployment::replicated(1, 1).await?;
 /// group.set_lag("replica-1", Lag::Time(Duration::from_secs(1)));
-/// let grant = |server| async move {
-///     let mut redis = redouble::Server::connection(server).await?;
+/// let grant = async |server: &redouble::Server| {
+///     let mut redis = server.connection().await?;
 ///     redis::cmd("SET").arg("lock").arg("me").arg("NX").query_async::<bool>(&mut redis).await
 /// };
 /// assert!(grant(group.node("master")).await?); // acknowledged, and not yet replicated
@@ -47,7 +49,6 @@ use std::time::Duration;
 /// assert!(grant(group.node("replica-1")).await?); // granted again
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 pub struct Deployment {
     servers: Vec<(String, Server)>,
     network: Network,
@@ -90,11 +91,11 @@ impl DeploymentBuilder {
     /// Starts independent masters, as Redlock needs them.
     ///
     /// # Errors
-    /// If a port cannot be bound.
+    /// A [`StartError`] if a port cannot be bound.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn independent(self, count: usize) -> io::Result<Deployment> {
+    pub async fn independent(self, count: usize) -> Result<Deployment, StartError> {
         let names = (1..=count).map(|number| format!("node-{number}"));
         let deployment = self.start(names.collect()).await?;
         deployment.controlled()
@@ -105,11 +106,15 @@ impl DeploymentBuilder {
     /// names.
     ///
     /// # Errors
-    /// If a port cannot be bound.
+    /// A [`StartError`] if a port cannot be bound.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn replicated(self, masters: usize, replicas: usize) -> io::Result<Deployment> {
+    pub async fn replicated(
+        self,
+        masters: usize,
+        replicas: usize,
+    ) -> Result<Deployment, StartError> {
         let (names, follows) = line_up(masters, replicas);
         let deployment = self.start(names).await?;
         let deployment = deployment.follow_each(&follows);
@@ -124,19 +129,20 @@ impl DeploymentBuilder {
     /// poll all of them. For simulations with a scheduler of their own.
     ///
     /// # Errors
-    /// If a port cannot be bound, or for [`Clock::Tokio`] outside of a runtime.
+    /// A [`StartError`] if a port cannot be bound; [`StartError::NoRuntime`] for [`Clock::Tokio`] outside
+    /// of a runtime.
     pub fn build_replicated(
         self,
         masters: usize,
         replicas: usize,
-    ) -> io::Result<(Deployment, Vec<Driver>)> {
+    ) -> Result<(Deployment, Vec<Driver>), StartError> {
         let (names, follows) = line_up(masters, replicas);
         let (deployment, drivers) = self.build(names)?;
         Ok((deployment.follow_each(&follows).controlled()?, drivers))
     }
 
     #[expect(clippy::unused_async, reason = "makes the compiler ask for a runtime")]
-    async fn start(self, names: Vec<String>) -> io::Result<Deployment> {
+    async fn start(self, names: Vec<String>) -> Result<Deployment, StartError> {
         let (deployment, drivers) = self.build(names)?;
         for (server, driver) in deployment.nodes().zip(drivers) {
             server.own_driver(driver.spawn());
@@ -144,18 +150,22 @@ impl DeploymentBuilder {
         Ok(deployment)
     }
 
-    fn build(mut self, names: Vec<String>) -> io::Result<(Deployment, Vec<Driver>)> {
+    fn build(mut self, names: Vec<String>) -> Result<(Deployment, Vec<Driver>), StartError> {
         let network = Network::default();
         let control = self.server.take_control_port()?;
         let mut servers: Vec<(String, Server)> = Vec::with_capacity(names.len());
         let mut drivers = Vec::with_capacity(names.len());
+        let count = names.len();
         for (index, name) in names.into_iter().enumerate() {
             let port = match self.first_port {
                 0 => 0,
                 first => u16::try_from(index)
                     .ok()
                     .and_then(|index| first.checked_add(index))
-                    .ok_or_else(|| io::Error::other("there are not enough ports"))?,
+                    .ok_or(StartError::TooFewPorts {
+                        first,
+                        servers: count,
+                    })?,
             };
             let mut builder = self.server.clone().port(port).seed_of(index);
             if let Some((_, first)) = servers.first() {
@@ -216,16 +226,16 @@ impl Deployment {
     /// [`DeploymentBuilder::independent`] with default settings.
     ///
     /// # Errors
-    /// If a port cannot be bound.
-    pub async fn independent(count: usize) -> io::Result<Self> {
+    /// A [`StartError`] if a port cannot be bound.
+    pub async fn independent(count: usize) -> Result<Self, StartError> {
         Self::builder().independent(count).await
     }
 
     /// [`DeploymentBuilder::replicated`] with default settings.
     ///
     /// # Errors
-    /// If a port cannot be bound.
-    pub async fn replicated(masters: usize, replicas: usize) -> io::Result<Self> {
+    /// A [`StartError`] if a port cannot be bound.
+    pub async fn replicated(masters: usize, replicas: usize) -> Result<Self, StartError> {
         Self::builder().replicated(masters, replicas).await
     }
 
@@ -239,7 +249,7 @@ impl Deployment {
     }
 
     /// Enables `REDOUBLE.*` for all servers, with their current names and roles.
-    fn controlled(self) -> io::Result<Self> {
+    fn controlled(self) -> Result<Self, StartError> {
         let nodes = self.servers.iter();
         let nodes = nodes.map(|(name, server)| (name.as_str(), &server.handle));
         let control = Control::of(nodes, &self.network);
@@ -267,6 +277,7 @@ impl Deployment {
         self.servers.iter().map(|(_, server)| server)
     }
 
+    #[track_caller]
     fn index(&self, name: &str) -> usize {
         let index = self.names().position(|known| known == name);
         index.unwrap_or_else(|| {
@@ -282,6 +293,7 @@ impl Deployment {
     ///
     /// # Panics
     /// If no server has this name.
+    #[track_caller]
     pub fn node(&self, name: &str) -> &Server {
         &self.servers[self.index(name)].1
     }
@@ -291,6 +303,7 @@ impl Deployment {
     ///
     /// # Panics
     /// If no server has this name.
+    #[track_caller]
     pub fn set_lag(&self, replica: &str, lag: Lag) {
         self.network.set_lag(self.index(replica), lag);
         self.settle();
@@ -302,6 +315,7 @@ impl Deployment {
     ///
     /// # Panics
     /// If no server has this name.
+    #[track_caller]
     pub fn promote(&self, replica: &str) {
         let index = self.index(replica);
         self.network.exclude_master_of(index);
@@ -313,6 +327,7 @@ impl Deployment {
     ///
     /// # Panics
     /// If no server has one of these names.
+    #[track_caller]
     pub fn follow(&self, replica: &str, master: &str) {
         let (replica, master) = (self.index(replica), self.index(master));
         self.network.follow(replica, Some(master));
@@ -326,6 +341,7 @@ impl Deployment {
     ///
     /// # Panics
     /// If no server has this name.
+    #[track_caller]
     pub fn fail_over_to(&self, replica: &str) {
         let index = self.index(replica);
         if self.network.is_cluster() {
@@ -337,10 +353,53 @@ impl Deployment {
         self.settle();
     }
 
+    /// Kills a server: [`Server::crash`] with the loss that its
+    /// [`Persistence`](crate::Persistence) implies. Clients, replicas and sentinels notice.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redouble::Deployment;
+    ///
+    /// let group = Deployment::replicated(1, 1).await?;
+    /// group["master"].set("lock", "first");
+    /// group.crash("master");
+    /// assert!(group["master"].connection().await.is_err());
+    /// group["replica-1"].assert_get("lock", "first");
+    /// group.restart("master");
+    /// group["master"].assert_missing("lock"); // without persistence its data is lost
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Panics
+    /// If no server has this name.
+    #[track_caller]
+    pub fn crash(&self, name: &str) {
+        self.node(name).crash(Loss::AsConfigured);
+    }
+
+    /// Starts a server again that has crashed: [`Server::restart`].
+    ///
+    /// # Panics
+    /// If no server has this name.
+    #[track_caller]
+    pub fn restart(&self, name: &str) {
+        self.node(name).restart();
+    }
+
+    /// Stops a server from serving its clients until the guard is dropped: [`Server::pause`].
+    ///
+    /// # Panics
+    /// If no server has this name.
+    #[track_caller]
+    pub fn pause(&self, name: &str) -> PauseGuard {
+        self.node(name).pause()
+    }
+
     /// Number of writes on their way to a replica.
     ///
     /// # Panics
     /// If no server has this name.
+    #[track_caller]
     pub fn in_flight(&self, replica: &str) -> usize {
         self.network.in_flight(self.index(replica))
     }
@@ -349,6 +408,7 @@ impl Deployment {
     ///
     /// # Panics
     /// If the deployment has no servers.
+    #[track_caller]
     pub fn clock(&self) -> crate::ClockControl<'_> {
         self.servers[0].1.clock()
     }
@@ -364,6 +424,7 @@ impl Deployment {
 impl Index<&str> for Deployment {
     type Output = Server;
 
+    #[track_caller]
     fn index(&self, name: &str) -> &Server {
         self.node(name)
     }
@@ -372,6 +433,7 @@ impl Index<&str> for Deployment {
 impl Index<usize> for Deployment {
     type Output = Server;
 
+    #[track_caller]
     fn index(&self, index: usize) -> &Server {
         &self.servers[index].1
     }

@@ -1,7 +1,7 @@
 //! Deployments of a master with replicas, and sentinels that watch it.
 
 use super::{Deployment, DeploymentBuilder};
-use std::io;
+use crate::error::StartError;
 use std::time::Duration;
 
 /// `sentinel down-after-milliseconds`.
@@ -13,11 +13,15 @@ impl DeploymentBuilder {
     /// the addresses that sentinels report: use the system's clock or a manual one.
     ///
     /// # Errors
-    /// If a port cannot be bound.
+    /// A [`StartError`] if a port cannot be bound.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn sentinel(self, replicas: usize, sentinels: usize) -> io::Result<Deployment> {
+    pub async fn sentinel(
+        self,
+        replicas: usize,
+        sentinels: usize,
+    ) -> Result<Deployment, StartError> {
         let down_after = self.down_after.unwrap_or(DOWN_AFTER);
         let mut names = vec!["master".to_owned()];
         names.extend((1..=replicas).map(|replica| format!("replica-{replica}")));
@@ -57,8 +61,8 @@ impl Deployment {
     /// [`DeploymentBuilder::sentinel`] with default settings.
     ///
     /// # Errors
-    /// If a port cannot be bound.
-    pub async fn sentinel(replicas: usize, sentinels: usize) -> io::Result<Self> {
+    /// A [`StartError`] if a port cannot be bound.
+    pub async fn sentinel(replicas: usize, sentinels: usize) -> Result<Self, StartError> {
         Self::builder().sentinel(replicas, sentinels).await
     }
 }

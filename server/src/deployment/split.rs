@@ -13,6 +13,7 @@ impl Deployment {
     ///
     /// # Panics
     /// If no server has this name.
+    #[track_caller]
     pub fn cut_link(&self, replica: &str) -> CutLink<'_> {
         let number = self.network.cut(self.index(replica));
         self.settle();
@@ -63,6 +64,7 @@ impl Deployment {
     ///
     /// # Panics
     /// If no server has one of these names, or if one of the sides would be empty.
+    #[track_caller]
     pub fn split(&self, away: &[&str]) -> Split<'_> {
         let side: BTreeSet<usize> = away.iter().map(|name| self.index(name)).collect();
         assert!(
@@ -85,10 +87,10 @@ impl Deployment {
     /// use redouble::{Clock, Deployment, fault::Partition};
     ///
     /// let nodes = Deployment::builder().clock(Clock::Tokio).independent(3).await?;
-    /// let mut far = nodes["node-1"].connection_from("far:1").await?;
+    /// let mut far = nodes["node-1"].connection_builder().addr("far:1").open().await?;
     /// let minority = nodes.partition(Partition::new().addr("far:*"), &["node-1", "node-2"]);
     /// assert!(far.get("k").await.unwrap_err().is_timeout());
-    /// assert!(nodes["node-3"].connection_from("far:1").await.is_ok());
+    /// assert!(nodes["node-3"].connection_builder().addr("far:1").open().await.is_ok());
     /// minority.heal();
     /// assert_eq!(far.get("k").await?, None);
     /// # Ok(()) }
@@ -96,6 +98,7 @@ impl Deployment {
     ///
     /// # Panics
     /// If no server has one of these names.
+    #[track_caller]
     pub fn partition(&self, rule: Rule<Partition>, nodes: &[&str]) -> Partitioned {
         let rules = nodes
             .iter()

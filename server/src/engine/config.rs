@@ -9,8 +9,15 @@ use super::profile::Profile;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// What a node is started with.
+/// Parameters of a node: those of `CONFIG SET`, and bounds that Redis does not have. Parameters
+/// without an effect on the node (`port`, `hz`, and so on) are not here; CONFIG GET still knows them.
+///
+/// ```
+/// let mut config = redouble::engine::Config::default();
+/// config.maxmemory = 4 << 20;
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Config {
     /// `databases`.
     pub databases: usize,
@@ -27,15 +34,15 @@ pub struct Config {
     /// `protected-mode`: without a password, only clients of this machine are served.
     pub protected_mode: bool,
     /// `port`, as CONFIG GET and INFO show it; 0 for a node without a socket.
-    pub port: u16,
+    pub(crate) port: u16,
     /// `bind`, as CONFIG GET shows it; and so the next ones.
-    pub bind: String,
+    pub(crate) bind: String,
     /// `tls-port`; 0 for none.
-    pub tls_port: u16,
+    pub(crate) tls_port: u16,
     /// `unixsocket`, a path; empty for none.
-    pub unixsocket: String,
+    pub(crate) unixsocket: String,
     /// `unixsocketperm`, a file mode; 0 for the umask's.
-    pub unixsocketperm: u32,
+    pub(crate) unixsocketperm: u32,
     /// All randomness of the node comes from here.
     pub seed: u64,
     /// `notify-keyspace-events`.
@@ -49,12 +56,12 @@ pub struct Config {
     /// `rdbcompression`: whether DUMP compresses.
     pub rdbcompression: bool,
     /// `hz`. Nothing depends on it: what is due happens at once.
-    pub hz: i64,
+    pub(crate) hz: i64,
     /// `timeout`: a client that says nothing for longer is shown out; zero for never.
     pub timeout: Duration,
     /// `cluster-enabled`, as CONFIG GET and INFO show it: whether the node belongs to a
     /// [`Deployment::cluster`](crate::Deployment::cluster), which sets it.
-    pub cluster_enabled: bool,
+    pub(crate) cluster_enabled: bool,
     /// `cluster-require-full-coverage`: without a node for every slot nothing is served.
     pub cluster_require_full_coverage: bool,
     /// `cluster-allow-reads-when-down`.
@@ -93,7 +100,7 @@ pub struct Config {
     /// The version of Redis that the node imitates.
     pub profile: Profile,
     /// Parameters without an effect, where they were changed.
-    pub others: Others,
+    pub(crate) others: Others,
     /// Memory that one script may hold, bytes. Redis has no such bound.
     pub script_memory_bytes_max: usize,
     /// Instructions after which a script of an in-process connection counts as endless.

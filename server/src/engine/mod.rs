@@ -12,6 +12,8 @@ mod config;
 mod context;
 #[cfg(feature = "script")]
 mod digest;
+#[cfg(feature = "net")]
+mod direct;
 mod dispatch;
 mod effect;
 mod error;
@@ -72,7 +74,6 @@ pub use migration::Migration;
 pub(crate) use migration::NO_ANSWER;
 pub(crate) use notify::Class;
 pub use notify::Classes;
-pub use parameter::Others;
 pub(crate) use parameter::is_secret;
 pub(crate) use parameter::parse_memory;
 pub(crate) use pause::Paused;

@@ -19,7 +19,7 @@ const HZ: (i64, i64) = (1, 500);
 
 /// Parameters without an effect, where they were changed: by name, as CONFIG GET prints them.
 #[derive(Clone, Debug, Default)]
-pub struct Others(BTreeMap<&'static str, Vec<u8>>);
+pub(crate) struct Others(BTreeMap<&'static str, Vec<u8>>);
 
 /// What a parameter may be.
 #[derive(Clone, Copy)]

@@ -30,7 +30,7 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
 /// let late = server.inject(Delay::reply(Duration::from_secs(2)).command("SET"));
 /// assert!(redis.set("k", "v").await.unwrap_err().is_timeout());
 /// server.assert_get("k", "v");
-/// late.expect_fired(1);
+/// late.assert_fired(1);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -26,7 +26,7 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
 /// assert!(redis.set("k", "v").await.unwrap_err().is_timeout());
 /// server.assert_missing("k");
 /// redis.set("k", "v").await?; // this one dials anew after a timeout
-/// rule.expect_fired(1);
+/// rule.assert_fired(1);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -27,17 +27,17 @@
 //! let lost_reply = server.inject(Disconnect::after_execution().command("SET").key("coupon:*").nth(1));
 //! assert!(redis.set("coupon:7", "me").await.unwrap_err().is_connection_dropped());
 //! server.assert_get("coupon:7", "me");
-//! lost_reply.expect_fired(1);
+//! lost_reply.assert_fired(1);
 //! # Ok(()) }
 //! ```
 
+mod answer_error;
 mod condition;
 mod cut;
 mod delay;
 mod disconnect;
 mod drop_reply;
 mod drop_request;
-mod error_reply;
 mod gate;
 mod half_open;
 mod hold;
@@ -49,13 +49,13 @@ mod rule;
 mod spec;
 mod stall;
 
+pub use answer_error::AnswerError;
 pub use condition::Message;
 pub use cut::Cut;
 pub use delay::Delay;
 pub use disconnect::Disconnect;
 pub use drop_reply::DropReply;
 pub use drop_request::DropRequest;
-pub use error_reply::AnswerError;
 pub use gate::{Gate, Ticket};
 pub use half_open::HalfOpen;
 pub use hold::Hold;
@@ -81,7 +81,7 @@ pub const FAULTS: &[FaultSpec] = &[
     drop_reply::SPEC,
     cut::SPEC,
     disconnect::SPEC,
-    error_reply::SPEC,
+    answer_error::SPEC,
     half_open::SPEC,
     stall::SPEC,
     partition::SPEC,

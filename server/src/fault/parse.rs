@@ -188,7 +188,7 @@ mod tests {
             "delay" => vec![vec!["100"], vec!["0.25"]],
             "cut" => vec![vec!["0"], vec!["17"]],
             "disconnect" => vec![vec![], vec!["RESET"]],
-            "error_reply" => vec![vec!["ERR of any kind"], vec!["READONLY"]],
+            "answer_error" => vec![vec!["ERR of any kind"], vec!["READONLY"]],
             _ => vec![vec![]],
         }
     }
@@ -295,7 +295,7 @@ mod tests {
                 &["SOMETIMES"],
                 "expected a condition, found 'SOMETIMES'",
             ),
-            ("error_reply", &[], "expected an error, found the end"),
+            ("answer_error", &[], "expected an error, found the end"),
         ] {
             let error = parse(name, words).expect_err(name);
             assert_eq!(error.to_string(), expected, "{name} {words:?}");

@@ -27,7 +27,7 @@ pub(super) const SPEC: FaultSpec = FaultSpec {
 ///
 /// let server = Server::builder().clock(Clock::Tokio).start().await?;
 /// let mut near = server.connection().await?;
-/// let mut far = server.connection_from("far:1").await?;
+/// let mut far = server.connection_builder().addr("far:1").open().await?;
 /// let partition = server.inject(Partition::new().addr("far:*"));
 /// assert!(far.set("k", "v").await.unwrap_err().is_timeout());
 /// assert!(far.get("k").await.is_err()); // nor does a new connection help

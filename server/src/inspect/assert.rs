@@ -1,7 +1,7 @@
 //! Assertions with readable messages. Each panics in the line of the test that called it.
 
 use super::{Data, Database};
-use crate::resp::quoted;
+use crate::resp::{OwnedRequest, quoted};
 use crate::server::Server;
 use std::fmt::Write as _;
 use std::ops::RangeBounds;
@@ -173,11 +173,12 @@ impl Server {
         self.db(0).assert_keys(keys);
     }
 
-    /// Asserts which requests were made, as `redis-cli` would take them, oldest first. What
-    /// a client library says of itself (`CLIENT SETINFO`) is left out. Needs a history ([`ServerBuilder::history`](crate::ServerBuilder::history)).
+    /// Asserts the requests, oldest first, as `redis-cli` would take them or as the
+    /// [history](crate::History) prints them. `CLIENT SETINFO`, which client libraries send by
+    /// themselves, is left out. Needs a history ([`ServerBuilder::history`](crate::ServerBuilder::history)).
     ///
     /// # Panics
-    /// If others were made, or if no history was kept.
+    /// If the requests were others, or if no history was kept.
     #[track_caller]
     pub fn assert_requests<R: AsRef<str>>(&self, requests: impl IntoIterator<Item = R>) {
         let history = self.history();
@@ -189,12 +190,16 @@ impl Server {
             .into_iter()
             .map(|request| request.as_ref().to_owned())
             .collect();
-        let found: Vec<String> = history
-            .entries()
-            .map(|entry| entry.request.to_string())
-            .filter(|request| !request.starts_with("CLIENT SETINFO "))
+        let requests = history.entries().map(|entry| &entry.request);
+        let requests: Vec<&OwnedRequest> = requests
+            .filter(|request| !request.to_string().starts_with("CLIENT SETINFO "))
             .collect();
-        if found != expected {
+        let is_same = requests.len() == expected.len()
+            && requests.iter().zip(&expected).all(|(request, expected)| {
+                request.to_string() == *expected || request.shortened() == *expected
+            });
+        if !is_same {
+            let found: Vec<_> = requests.iter().map(|one| one.shortened()).collect();
             fail("the requests:", &expected, &found);
         }
     }

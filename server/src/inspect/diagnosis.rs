@@ -3,7 +3,7 @@
 use crate::client_connection::ClientConnection;
 use crate::engine::{NodeApi, UnixMicros, UnixMillis, Waiting};
 use crate::node::{Node, SharedNode};
-use crate::node_handle::{Clock, TrueTime};
+use crate::node_handle::{ClockKind, TrueTime};
 use crate::resp::{OwnedRequest, quoted};
 use crate::server::Server;
 use std::fmt;
@@ -18,7 +18,7 @@ const TRIES: u32 = 250;
 #[non_exhaustive]
 pub struct Diagnosis {
     /// Which clock the server is on.
-    pub clock: Clock,
+    pub clock: ClockKind,
     /// What it shows.
     pub now: UnixMicros,
     /// How far it is ahead of true time, in microseconds.
@@ -124,7 +124,7 @@ impl Diagnosis {
     pub(super) fn of(shared: &SharedNode, time: &TrueTime) -> Self {
         let (now, map) = (time.source.now(), shared.clock.map());
         let mut diagnosis = Self {
-            clock: time.source.mode(),
+            clock: time.source.kind(),
             now: shared.node_time(now),
             offset_us: shared.node_time(now).0.saturating_sub(now.0),
             drift_ppm: map.drift_ppm(),
@@ -205,13 +205,12 @@ impl Diagnosis {
 
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let clock = match self.clock {
-            Clock::System => "system",
-            Clock::Manual => "manual",
-            Clock::Tokio => "tokio",
-            Clock::External => "external",
-        };
-        write!(f, "the {clock} clock shows {} ms", self.now.millis().0)?;
+        write!(
+            f,
+            "the {} clock shows {} ms",
+            self.clock,
+            self.now.millis().0
+        )?;
         if self.offset_us != 0 {
             write!(f, ", {:+} us from true time", self.offset_us)?;
         }

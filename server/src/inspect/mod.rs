@@ -1,30 +1,33 @@
-//! What a test may ask a server. Nothing here leaves a trace: no statistics, no expiry, no history.
+//! Methods of a server for the test that owns it: reads, writes, assertions, the clock, faults of the
+//! node. Reads leave no trace: no statistics, no expiry, no history.
 //!
 //! [`Server`] answers for database 0; [`Server::db`] for any other.
 
 mod assert;
 mod data;
+mod debug;
 mod diagnosis;
 mod node_fault;
 mod requests;
+mod seed;
 mod snapshot;
 mod within;
 
 pub use data::{Data, Stored};
 pub use diagnosis::{Diagnosis, Held, Reason, Unserved};
-pub use node_fault::LazyExpiry;
+pub use node_fault::{LazyExpiry, PauseGuard};
 pub use snapshot::Snapshot;
 pub use within::Within;
 
 use crate::clock_control::ClockControl;
-use crate::engine::{Db, UnixMicros, UnixMillis, Value, Waiting};
+use crate::engine::{Db, UnixMicros, UnixMillis, Value, Waiting, glob_match};
 use crate::history::History;
 use crate::server::Server;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One database of a server, for inspection.
+/// One database of a server, for reads, writes and assertions: [`Server::db`].
 ///
 /// ```
 /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
@@ -102,7 +105,16 @@ impl<'a> Database<'a> {
         self.find(key, |_, _| Some(())).is_some()
     }
 
-    /// The time to live of `key`; `None` when it is missing or has no deadline.
+    /// The time to live of `key` in whole seconds, rounded as TTL rounds it; `None` when the key is
+    /// missing or has no deadline.
+    pub fn ttl(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
+        let exact = self.pttl(key)?;
+        Some(Duration::from_secs(
+            (exact + Duration::from_millis(500)).as_secs(),
+        ))
+    }
+
+    /// The time to live of `key` in milliseconds; `None` when the key is missing or has no deadline.
     pub fn pttl(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
         let now = self.server.now().millis();
         let deadline = self.find(key, |_, deadline| deadline)?;
@@ -110,12 +122,14 @@ impl<'a> Database<'a> {
         Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
     }
 
-    /// The live keys, sorted.
-    pub fn keys(&self) -> Vec<Vec<u8>> {
-        self.stored().into_keys().map(|key| key.to_vec()).collect()
+    /// The live keys that match a pattern as KEYS has them (`*` for all), sorted.
+    pub fn keys(&self, pattern: impl AsRef<[u8]>) -> Vec<Bytes> {
+        let keys = self.stored().into_keys();
+        keys.filter(|key| glob_match(pattern.as_ref(), key))
+            .collect()
     }
 
-    /// Everything that is there, sorted by key.
+    /// All live keys with their values and deadlines, sorted by key.
     pub fn stored(&self) -> BTreeMap<Bytes, Stored> {
         let all = self.read(|db, now| Some(data::stored(db, Some(now.millis()))));
         all.unwrap_or_default()
@@ -156,14 +170,40 @@ impl Server {
         self.db(0).exists(key)
     }
 
-    /// The time to live of `key` in database 0; `None` when it is missing or has no deadline.
+    /// The time to live of `key` in database 0 in whole seconds, rounded as TTL rounds it; `None` when
+    /// the key is missing or has no deadline. On the wall clock it is what a test can compare;
+    /// [`pttl`](Self::pttl) has the milliseconds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let server = redouble::Server::start_blocking()?;
+    /// server.command(["SET", "lease", "mine", "PX", "30400"])?;
+    /// assert_eq!(server.ttl("lease"), Some(Duration::from_secs(30)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ttl(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
+        self.db(0).ttl(key)
+    }
+
+    /// The time to live of `key` in database 0 in milliseconds; `None` when the key is missing or has
+    /// no deadline.
     pub fn pttl(&self, key: impl AsRef<[u8]>) -> Option<Duration> {
         self.db(0).pttl(key)
     }
 
-    /// The live keys of database 0, sorted.
-    pub fn keys(&self) -> Vec<Vec<u8>> {
-        self.db(0).keys()
+    /// The live keys of database 0 that match a pattern as KEYS has them (`*` for all), sorted.
+    ///
+    /// ```
+    /// let server = redouble::Server::start_blocking()?;
+    /// server.set("coupon:7", "first");
+    /// server.set("stock:7", "3");
+    /// assert_eq!(server.keys("coupon:*"), ["coupon:7"]);
+    /// assert_eq!(server.keys("*"), ["coupon:7", "stock:7"]);
+    /// # Ok::<(), redouble::StartError>(())
+    /// ```
+    pub fn keys(&self, pattern: impl AsRef<[u8]>) -> Vec<Bytes> {
+        self.db(0).keys(pattern)
     }
 
     /// Open connections, in process and over sockets.

@@ -20,9 +20,12 @@ impl Database<'_> {
 }
 
 impl Server {
-    /// Serves nobody until [`Server::resume`]: connections stay open, input queues, nothing expires
-    /// visibly. As SIGSTOP does to a real server: what clients sent before they gave up is executed
-    /// afterwards.
+    /// Stops the server from serving its clients until the guard is dropped, as SIGSTOP does to a real
+    /// server: connections stay open, requests queue, nothing expires visibly. Afterwards the server
+    /// executes what clients have sent, even requests of clients that gave up meanwhile.
+    ///
+    /// Several pauses may stand; the last guard to be dropped ends the standstill.
+    /// [`Server::resume`], a crash and `REDOUBLE.NODE RESUME` end all of them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,20 +34,29 @@ impl Server {
     ///
     /// let server = Server::builder().clock(Clock::Tokio).start().await?;
     /// let mut redis = server.connection().await?;
-    /// server.pause();
+    /// let pause = server.pause();
     /// assert!(redis.set("k", "v").await.unwrap_err().is_timeout());
     /// server.assert_missing("k");
-    /// server.resume();
+    /// pause.resume(); // or drop it
     /// server.assert_get("k", "v");
     /// # Ok(()) }
     /// ```
-    pub fn pause(&self) {
-        self.handle.shared.node().pause();
+    pub fn pause(&self) -> PauseGuard {
+        PauseGuard {
+            handle: self.handle.clone(),
+            number: self.handle.shared.node().pause(),
+        }
     }
 
-    /// Serves everybody again, what was queued first.
+    /// Ends all pauses of the server, also those by `REDOUBLE.NODE PAUSE`, and serves the queued
+    /// requests first. A guard that is dropped later does nothing.
     pub fn resume(&self) {
         self.handle.resume();
+    }
+
+    /// True while a [`PauseGuard`] or `REDOUBLE.NODE PAUSE` keeps the server from serving its clients.
+    pub fn is_paused(&self) -> bool {
+        self.handle.shared.node().is_paused()
     }
 
     /// Kills the server as `kill -9` does: every connection is reset and everything in memory lost;
@@ -70,6 +82,7 @@ impl Server {
     ///
     /// # Panics
     /// For [`Loss::Last`](crate::Loss::Last) when the server has no persistence.
+    #[track_caller]
     pub fn crash(&self, loss: Loss) {
         self.handle.crash(loss);
     }
@@ -147,7 +160,31 @@ impl Server {
     }
 }
 
-/// While it lives, keys go only when somebody looks at them: [`Server::lazy_expiry`].
+/// A standstill of a server; dropping it ends the standstill: [`Server::pause`].
+#[must_use = "the server goes on when this is dropped"]
+pub struct PauseGuard {
+    handle: Arc<NodeHandle>,
+    number: u64,
+}
+
+impl PauseGuard {
+    /// Lets the server go on, if no other pause stands.
+    pub fn resume(self) {}
+}
+
+impl std::fmt::Debug for PauseGuard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PauseGuard").finish_non_exhaustive()
+    }
+}
+
+impl Drop for PauseGuard {
+    fn drop(&mut self) {
+        self.handle.end_pause(self.number);
+    }
+}
+
+/// While it lives, keys past their deadline stay until a command looks at them: [`Server::lazy_expiry`].
 #[derive(Debug)]
 #[must_use = "keys expire by themselves again when this is dropped"]
 pub struct LazyExpiry {

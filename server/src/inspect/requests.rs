@@ -1,4 +1,4 @@
-//! Assertions about what was asked and answered, in its order, and how they show what differs.
+//! Assertions about requests and their replies in order, and how they show a difference.
 
 use crate::engine::glob_match;
 use crate::history::Entry;
@@ -39,60 +39,48 @@ impl Pattern {
     fn fits(&self, line: &Line) -> bool {
         match self {
             Self::Anything => true,
-            Self::Request(text) => glob_match(text.as_bytes(), line.request.as_bytes()),
-            Self::Answered(text) => glob_match(text.as_bytes(), line.to_string().as_bytes()),
+            Self::Request(text) => fits(text, &line.request) || fits(text, &line.shown),
+            Self::Answered(text) => {
+                let full = format!("{}{ARROW}{}", line.request, line.reply);
+                fits(text, &full) || fits(text, &line.to_string())
+            }
         }
     }
 }
 
-/// What was asked, and how it was answered, as texts.
+/// True if a pattern matches a line, or is the very line.
+fn fits(pattern: &str, line: &str) -> bool {
+    pattern == line || glob_match(pattern.as_bytes(), line.as_bytes())
+}
+
+/// A request and its reply, as texts.
 struct Line {
+    /// With all of its script.
     request: String,
+    /// With its script cut.
+    shown: String,
     reply: String,
 }
 
 impl Line {
     fn of(entry: &Entry) -> Self {
+        let waits = || "(waits)".to_owned();
         Self {
             request: entry.request.to_string(),
-            reply: entry
-                .reply
-                .as_ref()
-                .map_or_else(|| "(waits)".to_owned(), short),
+            shown: entry.request.shortened(),
+            reply: entry.reply.as_ref().map_or_else(waits, Reply::to_string),
         }
     }
 }
 
 impl std::fmt::Display for Line {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{ARROW}{}", self.request, self.reply)
+        write!(f, "{}{ARROW}{}", self.shown, self.reply)
     }
 }
 
-/// A reply in one line: `OK`, `7`, `text`, `(nil)`, `-ERR text`, `[1 2]`.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "rare kinds are shown as they are"
-)]
-fn short(reply: &Reply) -> String {
-    match reply {
-        Reply::Ok => "OK".to_owned(),
-        Reply::Static(text) => (*text).to_owned(),
-        Reply::Status(text) => String::from_utf8_lossy(text).into_owned(),
-        Reply::Nil | Reply::NilArray => "(nil)".to_owned(),
-        Reply::Int(number) => number.to_string(),
-        Reply::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Reply::Error(error) => format!("-{}", error.text()),
-        Reply::Array(items) => {
-            let items: Vec<String> = items.iter().map(short).collect();
-            format!("[{}]", items.join(" "))
-        }
-        other => format!("{other:?}"),
-    }
-}
-
-/// How two sequences are brought together with the fewest lines that only one of them has: how many
-/// such lines follow, by place in both.
+/// An alignment of two sequences with the fewest lines that only one of them has: the number of such
+/// lines that follow, by place in both.
 struct Alignment {
     costs: Vec<u32>,
     width: usize,
@@ -133,7 +121,7 @@ impl Alignment {
         self.costs[pattern * self.width + line]
     }
 
-    /// All lines, with what is missing (`-`) and what nobody expected (`+`).
+    /// All lines, those that are missing (`-`) and those that were not expected (`+`).
     fn diff(&self, patterns: &[Pattern], lines: &[Line]) -> String {
         let (mut at, mut line) = (0, 0);
         let mut text = String::new();
@@ -170,10 +158,11 @@ impl Alignment {
 }
 
 impl Server {
-    /// Asserts what was asked and answered, oldest first: a line for each request, as `redis-cli` would
+    /// Asserts the requests and replies, oldest first: a line for each request, as `redis-cli` would
     /// take it, with its reply behind ` -> ` where that matters (`OK`, `7`, `text`, `(nil)`, `-ERR text`,
-    /// `[1 2]`). Lines are patterns as those of KEYS; `...` stands for any number of requests. What a
-    /// client library says of itself (`CLIENT SETINFO`) is left out. Needs a history
+    /// `[1 2]`). Lines are patterns as those of KEYS; `...` stands for any number of requests. A script
+    /// may be written in full or as the [history](crate::History) prints it. `CLIENT SETINFO`, which
+    /// client libraries send by themselves, is left out. Needs a history
     /// ([`ServerBuilder::history`](crate::ServerBuilder::history)).
     ///
     /// ```
@@ -190,7 +179,7 @@ impl Server {
     /// ```
     ///
     /// # Panics
-    /// If anything else was asked or answered, with a line for each difference; or if no history was kept.
+    /// If the requests or replies were others, with a line for each difference; or if no history was kept.
     #[track_caller]
     pub fn assert_history<P: AsRef<str>>(&self, expected: impl IntoIterator<Item = P>) {
         let history = self.history();
@@ -220,6 +209,7 @@ mod tests {
         let expected: Vec<Pattern> = expected.iter().map(|text| Pattern::of(text)).collect();
         let line = |(request, reply): &(&str, &str)| Line {
             request: (*request).to_owned(),
+            shown: (*request).to_owned(),
             reply: (*reply).to_owned(),
         };
         let found: Vec<Line> = found.iter().map(line).collect();

@@ -70,10 +70,10 @@ impl Server {
     ///
     /// ```
     /// use redis::TypedCommands;
-    /// use redouble::{Clock, Server, blocking};
+    /// use redouble::{Clock, Server};
     /// use std::time::Duration;
     ///
-    /// let server = blocking::Server::start_with(Server::builder().clock(Clock::Manual))?;
+    /// let server = Server::builder().clock(Clock::Manual).start_blocking()?;
     /// let mut redis = redis::Client::open(server.url())?.get_connection()?;
     /// redis.rpush("jobs", "first")?;
     /// let job = server.within_blocking(Duration::from_secs(5), move || redis.blpop("jobs", 0.0))?;

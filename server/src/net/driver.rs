@@ -1,7 +1,7 @@
 //! The timer on tokio: calls a server's nodes when something is due.
 
 use super::tokio_time::sleep_until;
-use crate::node_handle::{Clock, NodeHandle};
+use crate::node_handle::{ClockKind, NodeHandle};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -72,10 +72,10 @@ async fn run(handle: Arc<NodeHandle>) {
             handle.timer.wait_for(due);
         }
         let wait = async {
-            match (fired, handle.time.source.mode()) {
+            match (fired, handle.time.source.kind()) {
                 (Some(Some(due)), _) => sleep_until(&handle.time.source, due).await,
                 (Some(None), _) => std::future::pending().await,
-                (None, Clock::System) => {
+                (None, ClockKind::System) => {
                     tokio::time::sleep(if is_busy { BUSY_RETRY } else { LOCKED_RETRY }).await;
                 }
                 // The connection that started the script arms the timer when the script has ended.

@@ -16,10 +16,17 @@ const IN_PROCESS: &str = "in-process:0";
 ///
 /// # Cancel safety
 /// Reads and writes are as cancel safe as those of a socket. Dropping it disconnects.
-#[derive(Debug)]
 pub struct InProcess {
     handle: Arc<NodeHandle>,
     link: Arc<ClientConnection>,
+}
+
+impl std::fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InProcess")
+            .field("addr", &self.link.addr)
+            .finish_non_exhaustive()
+    }
 }
 
 impl InProcess {

@@ -17,7 +17,7 @@ mod unix;
 mod connection;
 
 #[cfg(feature = "redis")]
-pub use connection::{Connection, Spawn};
+pub use connection::{Connection, ConnectionBuilder, Spawn};
 pub use driver::Driver;
 pub(crate) use driver::DriverTask;
 pub use in_process::InProcess;

@@ -173,15 +173,16 @@ mod tests {
     use super::*;
     use crate::engine::Config;
     use crate::node::SharedNode;
-    use crate::node_handle::{EPOCH, Source, TrueTime};
+    use crate::node_handle::{Clock, Source, TrueTime};
     use tokio::io::{AsyncReadExt, BufStream, DuplexStream, duplex};
 
     /// A transport that keeps what is written until it is told to send it, as TLS may.
     impl Wire for BufStream<DuplexStream> {}
 
     fn peer() -> Peer {
-        let time = TrueTime::new(Source::manual(EPOCH));
-        let handle = NodeHandle::new(SharedNode::new(Config::default(), 0, EPOCH), Arc::new(time));
+        let start = Clock::START.micros();
+        let time = TrueTime::new(Source::manual(start));
+        let handle = NodeHandle::new(SharedNode::new(Config::default(), 0, start), Arc::new(time));
         Peer {
             #[cfg(feature = "script")]
             busy_handler: crate::net::long_script::LongScript::beside(handle.clone()),

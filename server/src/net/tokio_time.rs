@@ -1,9 +1,9 @@
 //! The clock of a tokio runtime as a source of true time, and how tokio waits for any source.
 
 use crate::engine::UnixMicros;
-use crate::node_handle::{Clock, Source, TimeSource};
+use crate::error::StartError;
+use crate::node_handle::{Clock, ClockKind, Source, TimeSource};
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,29 +34,19 @@ impl TimeSource for TokioTime {
 /// The source of a clock that begins at `epoch`.
 ///
 /// # Errors
-/// For [`Clock::Tokio`] outside of a runtime, and for [`Clock::External`] without an external source.
-pub(crate) fn source(
-    clock: Clock,
-    external: Option<Arc<dyn TimeSource>>,
-    epoch: UnixMicros,
-) -> io::Result<Source> {
+/// [`StartError::NoRuntime`] for [`Clock::Tokio`] outside of a runtime.
+pub(crate) fn source(clock: Clock, epoch: UnixMicros) -> Result<Source, StartError> {
     Ok(match clock {
         Clock::System => Source::System,
         Clock::Manual => Source::manual(epoch),
         Clock::Tokio => {
             let time = TokioTime {
-                runtime: Handle::try_current().map_err(io::Error::other)?,
+                runtime: Handle::try_current().map_err(|_no_runtime| StartError::NoRuntime)?,
                 origin: Instant::now(),
             };
-            Source::following(clock, Arc::new(time), epoch)
+            Source::following(ClockKind::Tokio, Arc::new(time), epoch)
         }
-        Clock::External => {
-            let source = external.ok_or_else(|| {
-                let why = "an external clock needs Server::builder().time_source(..)";
-                io::Error::new(io::ErrorKind::InvalidInput, why)
-            })?;
-            Source::following(clock, source, epoch)
-        }
+        Clock::External(source) => Source::following(ClockKind::External, source, epoch),
     })
 }
 

@@ -1,4 +1,4 @@
-//! What befalls a whole node: pauses, crashes, restarts, a fresh start.
+//! Events of a whole node: pauses, crashes, restarts, a fresh start.
 
 use super::{Node, Outgoing, SharedNode, lock};
 use crate::client_connection::Ending;
@@ -7,9 +7,25 @@ use crate::disk::{Disk, Loss, Persistence};
 use crate::engine::{Engine, UnixMicros};
 use std::sync::atomic::Ordering;
 
+/// The pauses of a node that have not ended. The node serves its clients while there are none.
+#[derive(Debug, Default)]
+pub(super) struct Pauses {
+    standing: usize,
+    /// Number of times that all pauses have ended at once. The guard of an earlier pause then has
+    /// nothing to end.
+    era: u64,
+}
+
+impl Pauses {
+    fn end_all(&mut self) {
+        self.standing = 0;
+        self.era += 1;
+    }
+}
+
 impl Node {
     pub(crate) fn is_paused(&self) -> bool {
-        self.paused
+        self.pauses.standing > 0
     }
 
     /// What the node writes is kept from now on, as far as `persistence` goes.
@@ -23,6 +39,7 @@ impl Node {
     ///
     /// # Panics
     /// For [`Loss::Last`] without a disk.
+    #[track_caller]
     pub(crate) fn crash(&mut self, shared: &SharedNode, loss: Loss, now: UnixMicros) {
         let node_time = shared.node_time(now);
         let databases = match (&mut self.disk, loss) {
@@ -30,12 +47,14 @@ impl Node {
             (None, Loss::Nothing) => self.engine.databases().to_vec(),
             (None, Loss::AsConfigured | Loss::Everything) => Vec::new(),
             (None, Loss::Last(_)) => {
-                panic!("a server without persistence cannot lose but the latest writes")
+                panic!(
+                    "Loss::Last needs a persistence: Server::builder().persistence(Persistence::Always)"
+                )
             }
         };
         self.engine.crash(databases, node_time);
         self.stall = None;
-        self.paused = false;
+        self.pauses.end_all();
         self.restart_at = Some(None);
         for link in self.backlog.drain(..) {
             link.input().queued = false;
@@ -68,9 +87,21 @@ impl Node {
         self.restart_at.is_some()
     }
 
-    /// Serves nobody until [`Node::resume`]. Replies that are on their way still arrive.
-    pub(crate) fn pause(&mut self) {
-        self.paused = true;
+    /// Serves no client until [`Node::end_pause`] with the number that this returns, or
+    /// [`Node::resume`]. Replies that are on their way still arrive.
+    pub(crate) fn pause(&mut self) -> u64 {
+        self.pauses.standing += 1;
+        self.pauses.era
+    }
+
+    /// Ends one pause. The node serves its clients again if it was the last.
+    pub(crate) fn end_pause(&mut self, number: u64, shared: &SharedNode, now: UnixMicros) {
+        if number == self.pauses.era && self.is_paused() {
+            self.pauses.standing -= 1;
+            if !self.is_paused() {
+                self.resume(shared, now);
+            }
+        }
     }
 
     /// As freshly started, but for its connections: without data, awake, with an empty history.
@@ -103,9 +134,9 @@ impl Node {
         self.disk.is_some()
     }
 
-    /// Serves everybody again, in the order in which their input came.
+    /// Ends all pauses and serves the clients again, in the order in which their input came.
     pub(crate) fn resume(&mut self, shared: &SharedNode, now: UnixMicros) {
-        self.paused = false;
+        self.pauses.end_all();
         self.serve_backlog(shared, now);
         self.end_turn(shared, now);
     }

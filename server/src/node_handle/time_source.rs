@@ -1,7 +1,7 @@
 //! The clocks that true time can follow: that of the operating system, a manual one, or the clock of
 //! another party (tokio, a simulation).
 
-use crate::engine::UnixMicros;
+use crate::engine::{UnixMicros, UnixMillis};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
@@ -9,25 +9,69 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Which clock a server runs on.
+/// The clock that a server follows: [`ServerBuilder::clock`](crate::ServerBuilder::clock).
 ///
-/// | mode | moves | use it for |
-/// |---|---|---|
-/// | `System` | by itself | anything that only needs expiry to work |
-/// | `Manual` | when told: [`ClockControl`](crate::ClockControl) | exact tests of TTLs, over any transport |
-/// | `Tokio` | with `tokio::time` | `start_paused` tests: long TTLs in no time, in process |
-/// | `External` | with a [`TimeSource`] | simulations with a scheduler and timers of their own |
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// | clock | moves | shows at the start | use it for |
+/// |---|---|---|---|
+/// | `System` | by itself | the present | tests that only need expiry to work |
+/// | `Manual` | when told: [`ClockControl`](crate::ClockControl) | [`Clock::START`] | exact tests of times to live, over any transport |
+/// | `Tokio` | with `tokio::time` | [`Clock::START`] | `start_paused` tests: long times to live in no time, in process |
+/// | `External` | with its [`TimeSource`] | [`Clock::START`] | simulations with a scheduler and timers of their own |
+///
+/// [`ServerBuilder::starting_at`](crate::ServerBuilder::starting_at) sets another start.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub enum Clock {
-    /// The wall clock.
+    /// The wall clock of the operating system.
     #[default]
     System,
-    /// Moves only when the test says so.
+    /// A clock that moves only when the test says so.
     Manual,
-    /// Follows `tokio::time` of the runtime on which the server was started.
+    /// The clock of the tokio runtime on which the server was started.
     Tokio,
-    /// Follows what [`ServerBuilder::time_source`](crate::ServerBuilder::time_source) was given.
+    /// The clock of a simulation. A simulation with timers of its own also polls the server's timer:
+    /// [`ServerBuilder::build`](crate::ServerBuilder::build).
+    External(Arc<dyn TimeSource>),
+}
+
+impl Clock {
+    /// The time that manual, tokio and external clocks show at the start: 2024-01-01 00:00:00 UTC.
+    /// `redouble serve --clock manual` starts there too.
+    ///
+    /// ```
+    /// use redouble::{Clock, Server};
+    ///
+    /// let server = Server::builder().clock(Clock::Manual).start_blocking()?;
+    /// assert_eq!(server.now().millis(), Clock::START);
+    /// assert_eq!(Clock::START.0, 1_704_067_200_000);
+    /// # Ok::<(), redouble::StartError>(())
+    /// ```
+    pub const START: UnixMillis = UnixMillis(1_704_067_200_000);
+}
+
+/// The kind of a server's [`Clock`], as [`Diagnosis`](crate::Diagnosis) shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClockKind {
+    /// [`Clock::System`].
+    System,
+    /// [`Clock::Manual`].
+    Manual,
+    /// [`Clock::Tokio`].
+    Tokio,
+    /// [`Clock::External`].
     External,
+}
+
+impl std::fmt::Display for ClockKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::System => "system",
+            Self::Manual => "manual",
+            Self::Tokio => "tokio",
+            Self::External => "external",
+        })
+    }
 }
 
 /// The time of a simulation. All that a server needs of it, so that whatever moves it also fires what is due.
@@ -35,7 +79,7 @@ pub enum Clock {
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// use redis::AsyncTypedCommands;
-/// use redouble::{Server, TimeSource};
+/// use redouble::{Clock, Server, TimeSource};
 /// use std::future::{Future, pending};
 /// use std::pin::Pin;
 /// use std::sync::Arc;
@@ -57,7 +101,7 @@ pub enum Clock {
 /// }
 ///
 /// let seconds = Arc::new(Seconds::default());
-/// let server = Server::builder().time_source(seconds.clone()).start().await?;
+/// let server = Server::builder().clock(Clock::External(seconds.clone())).start().await?;
 /// let mut connection = server.connection().await?;
 /// connection.set_ex("lease", "mine", 30).await?;
 /// seconds.0.store(29, Relaxed);
@@ -75,10 +119,6 @@ pub trait TimeSource: Debug + Send + Sync {
     fn sleep_until(&self, at: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// What manual and tokio clocks show at the start, unless the builder says otherwise:
-/// 2024-01-01 00:00:00 UTC.
-pub(crate) const EPOCH: UnixMicros = UnixMicros(1_704_067_200_000_000);
-
 /// The clock that true time follows.
 #[derive(Debug)]
 pub(crate) enum Source {
@@ -86,7 +126,7 @@ pub(crate) enum Source {
     Manual(AtomicI64),
     /// A clock that is not ours: tokio's, or that of a simulation.
     Followed {
-        mode: Clock,
+        kind: ClockKind,
         source: Arc<dyn TimeSource>,
         /// Time of `source` when the server was created.
         origin: Duration,
@@ -100,11 +140,15 @@ impl Source {
         Self::Manual(AtomicI64::new(epoch.0))
     }
 
-    /// Follows `source` from `epoch` on. `mode` is the name that is reported for this clock.
-    pub(crate) fn following(mode: Clock, source: Arc<dyn TimeSource>, epoch: UnixMicros) -> Self {
+    /// Follows `source` from `epoch` on. `kind` is reported for this clock.
+    pub(crate) fn following(
+        kind: ClockKind,
+        source: Arc<dyn TimeSource>,
+        epoch: UnixMicros,
+    ) -> Self {
         let origin = source.now();
         Self::Followed {
-            mode,
+            kind,
             source,
             origin,
             epoch,
@@ -133,11 +177,11 @@ impl Source {
         }
     }
 
-    pub(crate) fn mode(&self) -> Clock {
+    pub(crate) fn kind(&self) -> ClockKind {
         match self {
-            Self::System => Clock::System,
-            Self::Manual(_) => Clock::Manual,
-            Self::Followed { mode, .. } => *mode,
+            Self::System => ClockKind::System,
+            Self::Manual(_) => ClockKind::Manual,
+            Self::Followed { kind, .. } => *kind,
         }
     }
 

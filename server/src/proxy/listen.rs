@@ -4,11 +4,12 @@ use super::Proxy;
 use super::stream::Proxied;
 use crate::control::Control;
 use crate::control_queue::ControlMode;
-use crate::fault::Ruled;
+use crate::error::StartError;
+use crate::fault::{MessageRule, Rule, Ruled};
+use crate::fault_guard::FaultGuard;
 use crate::server::{Server, ServerBuilder};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
@@ -64,14 +65,17 @@ impl ProxyBuilder {
     /// before it is shown out.
     ///
     /// # Errors
-    /// When a port cannot be bound.
-    pub async fn start(self) -> io::Result<ProxyServer> {
+    /// A [`StartError`] if a port cannot be bound.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no proxy starts.
+    pub async fn start(self) -> Result<ProxyServer, StartError> {
         let proxy = Proxy::with_seed(self.seed);
         let at = SocketAddr::new(self.bind, self.port);
-        let listener = TcpListener::bind(at).await.map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot listen on {at}: {error}"))
-        })?;
-        let addr = listener.local_addr()?;
+        let listener = TcpListener::bind(at)
+            .await
+            .map_err(StartError::listen(at))?;
+        let addr = listener.local_addr().map_err(StartError::listen(at))?;
         let control = match self.control_port {
             None => None,
             Some(port) => {
@@ -94,8 +98,7 @@ impl ProxyBuilder {
     }
 }
 
-/// A proxy that listens; a [`Proxy`] otherwise. Dropping it ends its connections.
-#[derive(Debug)]
+/// A proxy that listens. Dropping it ends its connections.
 pub struct ProxyServer {
     proxy: Proxy,
     addr: SocketAddr,
@@ -107,8 +110,11 @@ impl ProxyServer {
     /// Starts a proxy on a free port, in front of the server at `HOST:PORT`.
     ///
     /// # Errors
-    /// When no port can be bound.
-    pub async fn start(upstream: impl Into<String>) -> io::Result<Self> {
+    /// A [`StartError`] if no port can be bound.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, no proxy starts.
+    pub async fn start(upstream: impl Into<String>) -> Result<Self, StartError> {
         Self::builder(upstream).start().await
     }
 
@@ -123,7 +129,21 @@ impl ProxyServer {
         }
     }
 
-    /// Where it listens.
+    /// Installs a fault of [`crate::fault`] for all connections. Dropping the guard removes it.
+    pub fn inject<F>(&self, rule: Rule<F>) -> FaultGuard
+    where
+        Rule<F>: MessageRule + 'static,
+    {
+        self.proxy.inject(rule)
+    }
+
+    /// Installs a rule of the caller's own, or one that [`fault::parse`](crate::fault::parse) made, for
+    /// all connections.
+    pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> FaultGuard {
+        self.proxy.inject_rule(rule)
+    }
+
+    /// The address it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -136,14 +156,6 @@ impl ProxyServer {
     /// The URL of its control port, if there is one.
     pub fn control_url(&self) -> Option<String> {
         self.control.as_ref().map(Server::url)
-    }
-}
-
-impl Deref for ProxyServer {
-    type Target = Proxy;
-
-    fn deref(&self) -> &Proxy {
-        &self.proxy
     }
 }
 

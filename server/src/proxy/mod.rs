@@ -18,7 +18,7 @@
 //! let mut client = redis::Client::open(proxy.url())?.get_multiplexed_async_connection().await?;
 //! assert!(client.set("k", "v").await.unwrap_err().is_connection_dropped());
 //! redis.assert_get("k", "v"); // executed, and its reply was lost
-//! lost.expect_fired(1);
+//! lost.assert_fired(1);
 //! # Ok(()) }
 //! ```
 //!

@@ -8,6 +8,7 @@ mod number;
 mod quote;
 mod reply;
 mod request;
+mod show;
 
 pub use blob::Blob;
 #[cfg(feature = "script")]

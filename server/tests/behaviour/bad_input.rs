@@ -1,7 +1,7 @@
 //! Clients that misbehave: an error as Redis words it or a bounded refusal; nobody else notices.
 
 use redouble::resp::{Decoder, Limits, OwnedRequest};
-use redouble::{Clock, Server, blocking};
+use redouble::{Clock, Server};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn lives(server: &Server) -> Test {
 
 #[test]
 fn malformed_protocol_is_answered_and_ends_the_connection() -> Test {
-    let server = blocking::Server::start()?;
+    let server = Server::start_blocking()?;
     for (input, error) in [
         (&b"*1\r\n!3\r\n"[..], "expected '$', got '!'"),
         (b"*abc\r\n", "invalid multibulk length"),
@@ -57,9 +57,11 @@ fn malformed_protocol_is_answered_and_ends_the_connection() -> Test {
 
 #[test]
 fn a_request_that_never_ends_is_cut_off() -> Test {
-    let server = blocking::Server::start_with(Server::builder().configure(|config| {
-        config.client_query_buffer_limit = 1 << 20;
-    }))?;
+    let server = Server::builder()
+        .configure(|config| {
+            config.client_query_buffer_limit = 1 << 20;
+        })
+        .start_blocking()?;
     let mut stream = open(&server)?;
     stream.write_all(b"*1000000\r\n")?;
     let piece = b"$1000\r\n"
@@ -80,7 +82,7 @@ fn a_request_that_never_ends_is_cut_off() -> Test {
 
 #[test]
 fn a_half_closed_socket_gets_its_answers() -> Test {
-    let server = blocking::Server::start()?;
+    let server = Server::start_blocking()?;
     let mut stream = open(&server)?;
     stream.write_all(b"PING\r\n*2\r\n$3\r\nGET\r\n$1\r\n")?;
     stream.shutdown(Shutdown::Write)?;
@@ -90,7 +92,7 @@ fn a_half_closed_socket_gets_its_answers() -> Test {
 
 #[test]
 fn a_client_that_never_reads_is_not_served_for_ever() -> Test {
-    let server = blocking::Server::start()?;
+    let server = Server::start_blocking()?;
     let mut stream = open(&server)?;
     let value = "x".repeat(1 << 20);
     stream.write_all(
@@ -162,7 +164,7 @@ async fn ten_thousand_connections_in_process_and_no_more() -> Test {
 /// Runs scripts that want too much and expects an error that says so, and a server that lives on.
 #[test]
 fn scripts_that_recurse_or_allocate_without_end_are_refused() -> Test {
-    let server = blocking::Server::start()?;
+    let server = Server::start_blocking()?;
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     for (script, error) in [
         (
@@ -193,7 +195,7 @@ fn scripts_that_recurse_or_allocate_without_end_are_refused() -> Test {
 
 #[test]
 fn a_dropped_server_leaves_nothing_behind() -> Test {
-    let server = blocking::Server::start()?;
+    let server = Server::start_blocking()?;
     let addr = server.addr();
     let client = open(&server)?;
     lives(&server)?;
@@ -205,7 +207,7 @@ fn a_dropped_server_leaves_nothing_behind() -> Test {
 
 #[test]
 fn two_servers_of_a_process_share_nothing() -> Test {
-    let (one, two) = (blocking::Server::start()?, blocking::Server::start()?);
+    let (one, two) = (Server::start_blocking()?, Server::start_blocking()?);
     open(&one)?.write_all(b"SET k v\r\n")?;
     while !one.exists("k") {
         std::thread::yield_now();

@@ -70,12 +70,10 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let config = Config {
-            seed,
-            databases: 2,
-            script_instructions_max: 50_000,
-            ..Config::default()
-        };
+        let mut config = Config::default();
+        config.seed = seed;
+        config.databases = 2;
+        config.script_instructions_max = 50_000;
         let mut engine = Engine::new(config, START);
         let connections = (0..CONNECTIONS).map(|index| {
             let addr = format!("127.0.0.1:{}", 5000 + index);

@@ -1,7 +1,7 @@
 //! Scripts that do not end: others get -BUSY, SCRIPT KILL works, and the server lives on.
 
 use redis::{AsyncTypedCommands, RedisResult, Value};
-use redouble::{Clock, Server, ServerBuilder, blocking};
+use redouble::{Clock, Server, ServerBuilder};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -61,7 +61,7 @@ fn until_busy(stream: &mut TcpStream) -> std::io::Result<String> {
 
 #[test]
 fn over_sockets_others_are_told_and_may_kill() -> Test {
-    let server = blocking::Server::start_with(impatient())?;
+    let server = impatient().start_blocking()?;
     for script in [ENDLESS, IN_PCALL, IN_COROUTINE] {
         let (mut caller, mut other) = (open(&server)?, open(&server)?);
         send(&mut caller, &["EVAL", script, "0"])?;
@@ -91,7 +91,7 @@ fn over_sockets_others_are_told_and_may_kill() -> Test {
 
 #[test]
 fn over_sockets_one_long_script_may_follow_another_at_once() -> Test {
-    let server = blocking::Server::start_with(impatient())?;
+    let server = impatient().start_blocking()?;
     let (mut caller, mut other) = (open(&server)?, open(&server)?);
     for _ in 0..20 {
         send(&mut caller, &["EVAL", ENDLESS, "0"])?;
@@ -108,7 +108,7 @@ fn over_sockets_what_falls_due_in_a_script_keeps_nobody_out() -> Test {
     let builder = Server::builder();
     let threshold = Duration::from_millis(200);
     let builder = builder.configure(move |config| config.busy_reply_threshold = threshold);
-    let server = blocking::Server::start_with(builder)?;
+    let server = builder.start_blocking()?;
     let mut caller = open(&server)?;
     ask(&mut caller, &["SET", "short", "v", "PX", "10"])?;
     send(&mut caller, &["EVAL", ENDLESS, "0"])?;
@@ -123,7 +123,7 @@ fn over_sockets_what_falls_due_in_a_script_keeps_nobody_out() -> Test {
 
 #[tokio::test]
 async fn in_process_callers_beside_a_script_of_a_socket_are_told() -> Test {
-    let server = blocking::Server::start_with(impatient())?;
+    let server = impatient().start_blocking()?;
     let mut other = server.connection().await?;
     let mut caller = open(&server)?;
     send(&mut caller, &["EVAL", ENDLESS, "0"])?;
@@ -140,7 +140,7 @@ async fn in_process_callers_beside_a_script_of_a_socket_are_told() -> Test {
 
 #[test]
 fn over_sockets_a_script_that_wrote_cannot_be_killed_but_shut_down() -> Test {
-    let server = blocking::Server::start_with(impatient())?;
+    let server = impatient().start_blocking()?;
     let (mut caller, mut other) = (open(&server)?, open(&server)?);
     send(&mut caller, &["EVAL", AFTER_WRITE, "1", "written"])?;
     until_busy(&mut other)?;
@@ -156,7 +156,7 @@ fn over_sockets_a_script_that_wrote_cannot_be_killed_but_shut_down() -> Test {
 fn a_deadline_during_a_script_keeps_nobody_out() -> Test {
     let threshold = Duration::from_millis(300);
     let builder = Server::builder().configure(|config| config.busy_reply_threshold = threshold);
-    let server = blocking::Server::start_with(builder)?;
+    let server = builder.start_blocking()?;
     let (mut caller, mut other) = (open(&server)?, open(&server)?);
     assert_eq!(ask(&mut other, &["PING"])?, "+PONG");
     // The deadline comes when the script runs, and before the server counts as busy.
@@ -171,7 +171,7 @@ fn a_deadline_during_a_script_keeps_nobody_out() -> Test {
 
 #[test]
 fn a_server_with_an_endless_script_can_be_dropped() -> Test {
-    let server = blocking::Server::start_with(impatient())?;
+    let server = impatient().start_blocking()?;
     let (mut caller, mut other) = (open(&server)?, open(&server)?);
     send(&mut caller, &["EVAL", AFTER_WRITE, "1", "written"])?;
     until_busy(&mut other)?;

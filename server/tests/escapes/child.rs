@@ -4,7 +4,7 @@
 
 use super::table::{ESCAPES, End, Escape};
 use super::{Canary, PEAK_KIB_MAX, Role, SCRIPT_BYTES_MAX};
-use redouble::{Server, ServerBuilder, blocking};
+use redouble::{Server, ServerBuilder};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -71,7 +71,7 @@ fn builder(escape: &Escape) -> ServerBuilder {
 }
 
 async fn sockets(escape: &Escape) -> io::Result<Vec<u8>> {
-    let server = blocking::Server::start_with(builder(escape))?;
+    let server = builder(escape).start_blocking()?;
     let open = || tokio::net::TcpStream::connect(server.addr());
     play(open().await?, open().await?, escape).await
 }

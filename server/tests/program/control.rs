@@ -525,7 +525,7 @@ fn a_control_port_asks_which_of_several_nodes_is_meant() -> Test {
     );
     say(
         &mut control,
-        "REDOUBLE.FAULT ON node-2 ADD error_reply LOADING DIRECTION request",
+        "REDOUBLE.FAULT ON node-2 ADD answer_error LOADING DIRECTION request",
     )?;
     check(&mut group.node("node-2")?, "GET k", "BusyLoading");
     check(&mut group.node("node-3")?, "GET k", "nil");

@@ -28,7 +28,7 @@ fn it_stands_before_a_server_and_takes_rules() -> Test {
     assert_eq!(std::fs::read_to_string(&file)?, format!("{proxy}\n"));
     ask(
         control,
-        "REDOUBLE.FAULT ADD error_reply READONLY DIRECTION request COMMAND SET NTH 1\r\n",
+        "REDOUBLE.FAULT ADD answer_error READONLY DIRECTION request COMMAND SET NTH 1\r\n",
         ":1\r\n",
     )?;
     ask(proxy, "SET k v\r\nSET k w\r\nGET k\r\n", &{

@@ -2,7 +2,7 @@
 
 use super::node::{DoubleNode, Holds};
 use crate::{scenario::Fault, simulation::Task};
-use redouble::{Deployment, Lag, Loss, Server, TimeSource};
+use redouble::{Clock, Deployment, Lag, Loss, Server, TimeSource};
 use std::{
     io,
     sync::{
@@ -42,7 +42,7 @@ impl Group {
         replicas: u8,
         time: Arc<dyn TimeSource>,
     ) -> io::Result<(Self, Vec<Task>)> {
-        let server = Server::builder().time_source(time).seed(seed);
+        let server = Server::builder().clock(Clock::External(time)).seed(seed);
         let builder = Deployment::builder().servers(server);
         let (deployment, drivers) = builder.build_replicated(1, usize::from(replicas))?;
         let deployment = Arc::new(deployment);

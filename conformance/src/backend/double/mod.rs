@@ -11,7 +11,7 @@ use crate::{
 use group::Group;
 use node::DoubleNode;
 use redis::RedisConnectionInfo;
-use redouble::{Server, TimeSource};
+use redouble::{Clock, Server, TimeSource};
 use std::{io, sync::Arc};
 
 /// Fresh doubles for every run.
@@ -68,7 +68,9 @@ fn independent(seed: u64, count: u8, time: &Arc<dyn TimeSource>) -> io::Result<(
     let mut drivers: Vec<Task> = Vec::with_capacity(usize::from(count));
     for place in 0..count {
         let seed = seed.wrapping_add(u64::from(place) << 56);
-        let server = Server::builder().time_source(Arc::clone(time)).seed(seed);
+        let server = Server::builder()
+            .clock(Clock::External(Arc::clone(time)))
+            .seed(seed);
         let (server, driver) = server.build()?;
         nodes.push(server);
         drivers.push(Box::pin(driver));

@@ -242,7 +242,8 @@ impl View for DoubleNode {
     }
 
     fn keys(&self) -> Vec<Vec<u8>> {
-        self.server().keys()
+        let keys = self.server().keys("*");
+        keys.iter().map(|key| key.to_vec()).collect()
     }
 
     fn subscriptions(&self) -> usize {

@@ -68,7 +68,7 @@ impl Play<'_> {
             .expect(self.first, Op::Try, "try of a free lock", Answer::Ok)
             .await?;
         self.check_deadline(&reply, before)?;
-        let used = |server: &Server| !server.keys().is_empty();
+        let used = |server: &Server| !server.keys("*").is_empty();
         if self.servers.iter().filter(|it| used(it)).count() * 2 <= self.servers.len() {
             return Err(
                 "the lock was granted, and the servers that it was given store nothing".into(),
@@ -77,7 +77,7 @@ impl Play<'_> {
         let observed = self
             .servers
             .iter()
-            .all(|it| it.keys() == [KEY.as_bytes()] && it.peek(KEY).is_some());
+            .all(|it| it.keys("*") == [KEY.as_bytes()] && it.peek(KEY).is_some());
         self.expect(self.second, Op::Try, "try of a held lock", Answer::Refused)
             .await?;
         if self.promises.waits {

@@ -2,7 +2,7 @@
 
 use super::{Test, heard, manual, ms, sent};
 use redis::AsyncTypedCommands;
-use redouble::{Clock, Server, blocking};
+use redouble::{Clock, Server};
 
 #[tokio::test]
 async fn each_keeps_its_own_offset_and_data() -> Test {
@@ -83,8 +83,8 @@ async fn those_that_do_not_share_it_share_nothing() -> Test {
 #[test]
 fn without_a_runtime_over_sockets() -> Test {
     use redis::TypedCommands;
-    let first = blocking::Server::start_with(Server::builder().clock(Clock::Manual))?;
-    let second = blocking::Server::start_with(Server::builder().beside(&first))?;
+    let first = Server::builder().clock(Clock::Manual).start_blocking()?;
+    let second = Server::builder().beside(&first).start_blocking()?;
     let mut redis = redis::Client::open(second.url())?.get_connection()?;
     redis.pset_ex("k", "v", 100)?;
     first.clock().advance(ms(101));
@@ -95,8 +95,13 @@ fn without_a_runtime_over_sockets() -> Test {
 #[tokio::test]
 async fn a_server_without_a_runtime_cannot_follow_tokio() -> Test {
     let first = Server::builder().clock(Clock::Tokio).start().await?;
-    assert!(blocking::Server::start_with(Server::builder().beside(&first)).is_err());
-    assert!(blocking::Server::start_with(Server::builder().clock(Clock::Tokio)).is_err());
+    assert!(Server::builder().beside(&first).start_blocking().is_err());
+    assert!(
+        Server::builder()
+            .clock(Clock::Tokio)
+            .start_blocking()
+            .is_err()
+    );
     Ok(())
 }
 

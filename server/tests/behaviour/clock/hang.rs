@@ -4,7 +4,7 @@ use super::{PATIENCE, Test, heard, manual, ms, patient, sent};
 use redis::AsyncTypedCommands;
 use redouble::diagnosis::{Held, Reason};
 use redouble::fault::{Delay, DropRequest};
-use redouble::{Clock, Server, blocking};
+use redouble::{Clock, Server};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How long a test waits for what does not come.
@@ -67,7 +67,7 @@ async fn what_holds_the_server_up_and_who_is_not_served() -> Test {
     ] {
         streams.push(sent(&server, request).await?);
     }
-    server.pause();
+    let _pause = server.pause();
     server.clock().freeze();
     server.clock().jump(ms(7));
     let diagnosis = server.diagnosis();
@@ -156,7 +156,7 @@ async fn what_ends_in_virtual_time_ends_in_time() -> Test {
 #[test]
 fn work_that_does_not_end_fails_with_a_diagnosis() -> Test {
     use redis::TypedCommands;
-    let server = blocking::Server::start_with(Server::builder().clock(Clock::Manual))?;
+    let server = Server::builder().clock(Clock::Manual).start_blocking()?;
     let client = redis::Client::open(server.url())?;
     let mut redis = client.get_connection()?;
     let done = server.within_blocking(PATIENCE, move || redis.set("k", "v").map(|()| redis));
@@ -177,7 +177,7 @@ fn work_that_does_not_end_fails_with_a_diagnosis() -> Test {
 /// Somebody else than the asking thread has the node: the diagnosis does not wait for it.
 #[test]
 fn a_server_in_a_script_is_said_to_be_in_one() -> Test {
-    let server = blocking::Server::start()?;
+    let server = Server::start_blocking()?;
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     let script = std::thread::spawn(move || {
         let endless = redis::Script::new("while true do end");

@@ -7,7 +7,6 @@ mod modes;
 mod one_clock;
 mod order;
 
-use redis::RedisConnectionInfo;
 use redouble::{Clock, Connection, InProcess, Server};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -23,16 +22,14 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-async fn manual() -> std::io::Result<Server> {
+async fn manual() -> Result<Server, redouble::StartError> {
     Server::builder().clock(Clock::Manual).start().await
 }
 
 /// A connection that waits for a reply for as long as it takes.
 async fn patient(server: &Server) -> redis::RedisResult<Connection> {
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
-    server
-        .connection_with(RedisConnectionInfo::default(), config)
-        .await
+    server.connection_builder().config(config).open().await
 }
 
 /// A connection on which this was sent.

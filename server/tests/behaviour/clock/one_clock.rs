@@ -17,7 +17,7 @@ const WAYS: [(&str, Pass); 2] = [
 /// Seconds since 1970 at the start.
 const START: i64 = 1_000_000;
 
-async fn server() -> std::io::Result<Server> {
+async fn server() -> Result<Server, redouble::StartError> {
     let builder = Server::builder().clock(Clock::Manual);
     builder.starting_at(UnixMillis(START * 1_000)).start().await
 }

@@ -17,7 +17,7 @@ const FIRST: &str = "b";
 const SECOND: &str = "c";
 const THIRD: &str = "a";
 
-async fn manual(masters: usize, replicas: usize) -> std::io::Result<Deployment> {
+async fn manual(masters: usize, replicas: usize) -> Result<Deployment, redouble::StartError> {
     let builder = Deployment::builder().clock(Clock::Manual);
     builder.cluster(masters, replicas).await
 }

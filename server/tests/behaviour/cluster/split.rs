@@ -9,7 +9,7 @@ const INSTANT: Duration = Duration::from_micros(1);
 const DOWN: &str = "-CLUSTERDOWN The cluster is down";
 
 /// Three masters with a replica each; who is away is missed after [`NOTICED`].
-async fn patient() -> std::io::Result<Deployment> {
+async fn patient() -> Result<Deployment, redouble::StartError> {
     let cluster = manual(3, 1).await?;
     cluster.set_failure_noticed_after(NOTICED);
     Ok(cluster)

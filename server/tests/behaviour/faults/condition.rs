@@ -156,9 +156,9 @@ async fn a_count_that_is_not_met_is_explained() -> Test {
     let server = still(0).await?;
     let injected = server.inject(rule().command("SET").key("coupon:*").first(2));
     Raw::of(&server).ask("SET coupon:1 v");
-    injected.expect_fired(1);
+    injected.assert_fired(1);
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        injected.expect_fired(2);
+        injected.assert_fired(2);
     }));
     let panic = panic.unwrap_err();
     let text = panic.downcast_ref::<String>().unwrap();

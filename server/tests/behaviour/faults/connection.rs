@@ -152,7 +152,7 @@ async fn what_a_client_sent_before_it_gave_up_arrives_after_the_healing() -> Tes
 #[tokio::test(start_paused = true)]
 async fn a_client_that_dials_anew_stays_cut_off_by_its_address() -> Test {
     let (server, mut near) = served().await?;
-    let mut far = server.connection_from("far:1").await?;
+    let mut far = server.connection_builder().addr("far:1").open().await?;
     far.set("k", "1").await?;
     let partition = server.inject(Partition::new().addr("far:*"));
     for _ in 0..3 {

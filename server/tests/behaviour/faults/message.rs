@@ -82,8 +82,8 @@ async fn delays_add_up_and_end_in_what_other_rules_say() -> Test {
     assert_eq!(client.hear(), "$-1 ");
     server.clock().advance(ms(5));
     assert_eq!(client.hear(), "(end)");
-    lost.expect_fired(1);
-    more.expect_fired(1);
+    lost.assert_fired(1);
+    more.assert_fired(1);
     Ok(())
 }
 
@@ -97,7 +97,7 @@ async fn messages_of_channels_are_late_too() -> Test {
     assert_eq!(listener.hear(), "");
     server.clock().advance(ms(10));
     assert!(listener.hear().contains("message"));
-    rule.expect_fired(1);
+    rule.assert_fired(1);
     drop(rule);
     speaker.ask("PUBLISH c m");
     assert!(listener.hear().contains("message"));
@@ -253,7 +253,7 @@ async fn a_cut_leaves_the_beginning_of_a_message() -> Test {
         assert_eq!(client.hear(), format!("+PONG {heard}"), "{what}");
         assert_eq!(server.exists("k"), is_executed, "{what}");
         assert!(!client.offer(b"PING\r\n"), "{what}");
-        rule.expect_fired(1);
+        rule.assert_fired(1);
     }
     Ok(())
 }
@@ -349,7 +349,7 @@ async fn errors_of_a_server_in_trouble() -> Test {
         let error = redis.set("k", "v").await.unwrap_err();
         assert_eq!(error.code(), text.split(' ').next());
         server.assert_missing("k");
-        rule.expect_fired(2);
+        rule.assert_fired(2);
     }
     redis.set("k", "v").await?;
     Ok(())
@@ -453,6 +453,6 @@ async fn the_answer_to_a_blocked_request_may_be_lost() -> Test {
     assert_eq!(other.ask("RPUSH l a"), ":1 ");
     assert_eq!(waiter.hear(), "(end)");
     server.assert_missing("l");
-    rule.expect_fired(1);
+    rule.assert_fired(1);
     Ok(())
 }

@@ -10,7 +10,6 @@ mod socket;
 use redouble::fault::{self, FAULTS, MessageRule, Placement};
 use redouble::{Clock, Connection, InProcess, Server};
 use std::fmt::Write as _;
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -34,7 +33,7 @@ async fn served() -> Result<(Server, Connection), Box<dyn std::error::Error>> {
 }
 
 /// A server whose clock stands still unless it is told.
-async fn still(seed: u64) -> io::Result<Server> {
+async fn still(seed: u64) -> Result<Server, redouble::StartError> {
     let builder = Server::builder().clock(Clock::Manual).seed(seed);
     builder.history(10_000).start().await
 }
@@ -117,7 +116,7 @@ fn arguments(name: &str) -> &'static [&'static [&'static str]] {
             &["RESET", "DIRECTION", "request"],
             &["RESET", "DIRECTION", "reply"],
         ],
-        "error_reply" => &[
+        "answer_error" => &[
             &["LOADING", "DIRECTION", "request"],
             &["ERR x", "DIRECTION", "reply"],
         ],
@@ -219,7 +218,7 @@ async fn a_rule_may_be_of_the_callers_own() -> Test {
     let mut client = Raw::of(&server);
     assert_eq!(client.ask("PING"), "+PONG ");
     assert_eq!(client.ask("NONSENSE"), "(end)");
-    rule.expect_fired(1);
+    rule.assert_fired(1);
     assert_eq!(format!("{rule:?}"), "SecondThoughts (fired 1 times)");
     Ok(())
 }

@@ -16,10 +16,10 @@ pub(super) const TESTS: [Tested; 4] = [
 #[tokio::test(start_paused = true)]
 async fn a_paused_node_serves_nobody_until_it_is_resumed() -> Test {
     let (server, mut redis) = served().await?;
-    server.pause();
+    let pause = server.pause();
     let error = redis.set("k", "v").await.unwrap_err();
     assert!(error.is_timeout() && !server.exists("k"), "{error}");
-    server.resume();
+    pause.resume();
     assert_eq!(server.get("k").as_deref(), Some(&b"v"[..])); // what was queued is executed first
     assert_eq!(redis.get("k").await?.as_deref(), Some("v"));
     Ok(())
@@ -30,11 +30,11 @@ async fn a_paused_node_serves_nobody_until_it_is_resumed() -> Test {
 async fn what_was_sent_to_a_paused_node_is_executed_though_its_client_has_gone() -> Test {
     let server = still(0).await?;
     let mut client = Raw::of(&server);
-    server.pause();
+    let pause = server.pause();
     client.say("SET k v");
     drop(client);
     assert_eq!((server.exists("k"), server.connections()), (false, 1));
-    server.resume();
+    pause.resume();
     assert_eq!((server.exists("k"), server.connections()), (true, 0));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The same over TCP: gates and partitions reach the thread that serves sockets.
 
 use super::Test;
-use redouble::blocking::Server;
+use redouble::Server;
 use redouble::fault::{Cut, Gate, Hold, Partition};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ fn heard(stream: &mut TcpStream, expected: &str) -> Test {
 
 #[test]
 fn a_gate_lets_go_on_from_any_thread() -> Test {
-    let server = Server::start()?;
+    let server = Server::start_blocking()?;
     let gate = Gate::new();
     let _rule = server.inject(Hold::reply(&gate).command("SET"));
     let mut stream = TcpStream::connect(server.addr())?;
@@ -39,7 +39,7 @@ fn a_gate_lets_go_on_from_any_thread() -> Test {
 
 #[test]
 fn a_request_lands_after_its_client_has_gone() -> Test {
-    let server = Server::start()?;
+    let server = Server::start_blocking()?;
     let mut gone = TcpStream::connect(server.addr())?;
     let addr = gone.local_addr()?.to_string();
     let partition = server.inject(Partition::new().addr(&addr));
@@ -58,7 +58,7 @@ fn a_request_lands_after_its_client_has_gone() -> Test {
 
 #[test]
 fn a_held_client_that_says_too_much_has_to_wait() -> Test {
-    let server = Server::start()?;
+    let server = Server::start_blocking()?;
     let gate = Gate::new();
     let _rule = server.inject(Hold::request(&gate).nth(1));
     let mut stream = TcpStream::connect(server.addr())?;
@@ -79,7 +79,7 @@ fn a_held_client_that_says_too_much_has_to_wait() -> Test {
 
 #[test]
 fn a_cut_reply_ends_the_stream() -> Test {
-    let server = Server::start()?;
+    let server = Server::start_blocking()?;
     let _rule = server.inject(Cut::reply(3).command("PING"));
     let mut stream = TcpStream::connect(server.addr())?;
     stream.write_all(b"PING\r\n")?;

@@ -141,7 +141,7 @@ async fn a_master_waits_for_a_replica_that_it_cannot_reach() -> Test {
     let cut = group.cut_link("replica-1");
     old.ask("SET k v").await;
     assert_eq!(old.ask(&forced).await, "OK");
-    group["replica-1"].pause();
+    let pause = group["replica-1"].pause();
     group.clock().advance(SECOND);
     assert_eq!(state(&mut old).await, "slave, failover-in-progress");
     assert_eq!(old.ask("FAILOVER ABORT").await, "OK");
@@ -153,7 +153,7 @@ async fn a_master_waits_for_a_replica_that_it_cannot_reach() -> Test {
     assert_eq!(old.ask("SET k w").await, "OK");
     assert_eq!(old.ask(&forced).await, "OK");
     group.clock().advance(SECOND);
-    group["replica-1"].resume();
+    pause.resume();
     assert_eq!(state(&mut old).await, "slave, failover-in-progress");
     cut.restore();
     assert_eq!(state(&mut old).await, "slave, no-failover");
@@ -163,7 +163,7 @@ async fn a_master_waits_for_a_replica_that_it_cannot_reach() -> Test {
 #[tokio::test]
 async fn a_master_that_crashes_on_the_way_comes_back_as_one() -> Test {
     let group = manual(1).await?;
-    group["replica-1"].pause();
+    let pause = group["replica-1"].pause();
     let mut old = Plain::to(&group["master"]).await?;
     old.ask("SET k v").await;
     let forced = to(&group, "replica-1", " FORCE TIMEOUT 1000");
@@ -174,7 +174,7 @@ async fn a_master_that_crashes_on_the_way_comes_back_as_one() -> Test {
     group["master"].restart();
     let mut old = Plain::to(&group["master"]).await?;
     assert_eq!(state(&mut old).await, "master, no-failover");
-    group["replica-1"].resume();
+    pause.resume();
     assert_eq!(state(&mut old).await, "master, no-failover");
     group["replica-1"].assert_get("k", "v");
     Ok(())

@@ -82,7 +82,7 @@ async fn a_node_that_cannot_be_reached() -> Test {
     group["master-2"].restart();
 
     // One that does not answer holds up everybody, for as long as was said.
-    group["master-2"].pause();
+    let _pause = group["master-2"].pause();
     let mut other = Plain::to(&group["master-1"]).await?;
     let mut caller = Plain::to(&group["master-1"]).await?;
     let calling = tokio::spawn(async move { caller.ask(&there).await });

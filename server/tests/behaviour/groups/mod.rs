@@ -11,7 +11,7 @@ use redouble::{Clock, Connection, Deployment, Server};
 
 type Test = Result<(), Box<dyn std::error::Error>>;
 
-async fn manual(replicas: usize) -> std::io::Result<Deployment> {
+async fn manual(replicas: usize) -> Result<Deployment, redouble::StartError> {
     let builder = Deployment::builder().clock(Clock::Manual);
     builder.replicated(1, replicas).await
 }

@@ -83,8 +83,10 @@ async fn all_that_is_wrong_with_the_network_is_healed_at_once() -> Test {
     let mut far = Vec::new();
     for name in ["master", "replica-1"] {
         let server = &group[name];
-        let connecting =
-            tokio::time::timeout(Duration::from_secs(5), server.connection_from("far:1"));
+        let connecting = tokio::time::timeout(
+            Duration::from_secs(5),
+            server.connection_builder().addr("far:1").open(),
+        );
         assert!(!matches!(connecting.await, Ok(Ok(_))), "{name}");
         far.push(server);
     }
@@ -92,7 +94,7 @@ async fn all_that_is_wrong_with_the_network_is_healed_at_once() -> Test {
     near.ask("SET k v").await;
     group.heal_all();
     for server in far {
-        server.connection_from("far:1").await?;
+        server.connection_builder().addr("far:1").open().await?;
     }
     // Lags stay.
     group["replica-1"].assert_missing("k");
@@ -107,7 +109,7 @@ async fn all_that_is_wrong_with_the_network_is_healed_at_once() -> Test {
     tokio::time::sleep(Duration::from_secs(2)).await;
     group["replica-1"].assert_get("k", "v");
     assert!(near.ask("DEL k").await.starts_with('-'));
-    still.expect_fired(1);
+    still.assert_fired(1);
     Ok(())
 }
 

@@ -36,7 +36,7 @@ async fn a_reply_is_lost_after_execution() -> Test {
         redis.set("other", "v").await?;
         let error = redis.set("coupon:7", "me").await.unwrap_err();
         assert!(error.is_connection_dropped(), "{name}: {error}");
-        lost.expect_fired(1);
+        lost.assert_fired(1);
         let mut direct = backend.direct().await?;
         assert_eq!(
             direct.get("coupon:7").await?.as_deref(),
@@ -102,7 +102,7 @@ async fn an_error_is_answered_in_its_turn() -> Test {
         raw.hear(&format!("$1\r\na\r\n{readonly}$1\r\nb\r\n$1\r\nc\r\n"))
             .await?;
         assert!(!backend.direct().await?.exists("k").await?, "{name}");
-        before.expect_fired(2);
+        before.assert_fired(2);
         // What MULTI has queued is not executed.
         raw.say("MULTI\nINCR n\nSET k v\nEXEC\nEXISTS n").await?;
         raw.hear(&format!("+OK\r\n+QUEUED\r\n{readonly}")).await?;
@@ -141,7 +141,7 @@ async fn what_is_delayed_holds_what_follows() -> Test {
             assert!(begun.elapsed() < delay, "{}", backend.name());
             raw.hear("$1\r\na\r\n$1\r\nb\r\n").await?;
             assert!(begun.elapsed() >= delay, "{}", backend.name());
-            guard.expect_fired(1);
+            guard.assert_fired(1);
         }
         // A client that gives up does not take back what it has said.
         let _rule = proxy.inject(Delay::request(delay).command("SET"));
@@ -197,7 +197,7 @@ async fn silence_lasts_until_the_client_connects_anew() -> Test {
             let mut raw = Raw::connect(&proxy).await?;
             raw.say(&format!("SET {name} 1\nSET {name} 2")).await?;
             raw.hears_nothing().await?;
-            rule.expect_fired(1);
+            rule.assert_fired(1);
             let expected = is_executed.then(|| "2".to_owned());
             assert_eq!(direct.get(name).await?, expected, "{}", backend.name());
             let mut raw = Raw::connect(&proxy).await?;
@@ -240,7 +240,7 @@ async fn rules_know_names_addresses_and_pushes() -> Test {
         let mut raw = Raw::connect(&proxy).await?;
         raw.say("CLIENT SETNAME worker-1\nPING").await?;
         raw.hear("+OK\r\n-LOADING").await?;
-        worker.expect_fired(1);
+        worker.assert_fired(1);
         let own = raw.0.local_addr()?.to_string();
         let other = proxy.inject(AnswerError::busy().addr(&own));
         Raw::connect(&proxy).await?.say("PING").await?;

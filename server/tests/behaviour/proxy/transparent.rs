@@ -49,14 +49,14 @@ async fn nothing_is_changed() -> Test {
         let rule = proxy.inject(AnswerError::oom().command("NOTHING"));
         let relayed = transcript(&proxy.addr().to_string(), LINES).await?;
         assert_eq!(normal(&relayed), normal(&direct), "{}", backend.name());
-        rule.expect_fired(0);
+        rule.assert_fired(0);
         let last = proxy.inject(AnswerError::oom().command("ECHO").after_execution().nth(2));
         let relayed = transcript(&proxy.addr().to_string(), LINES).await?;
         let (head, tail) = relayed
             .rsplit_once("-OOM")
             .ok_or("the second ECHO is answered")?;
         assert!(tail.ends_with("+OK\r\n") && normal(&direct).starts_with(&normal(head)));
-        last.expect_fired(1);
+        last.assert_fired(1);
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ async fn lines_of_monitor_and_messages_pass_among_replies() -> Test {
         while !rest.contains("-ERR other\r\n") {
             rest.push(char::from(monitor.0.read_u8().await?));
         }
-        rule.expect_fired(1);
+        rule.assert_fired(1);
     }
     Ok(())
 }
@@ -170,7 +170,7 @@ async fn rules_are_given_at_the_control_port() -> Test {
     let mut control = redis::Client::open(url)?
         .get_multiplexed_async_connection()
         .await?;
-    let words = "ADD error_reply OOM DIRECTION request COMMAND SET";
+    let words = "ADD answer_error OOM DIRECTION request COMMAND SET";
     let mut add = redis::cmd("REDOUBLE.FAULT");
     for word in words.split(' ') {
         add.arg(word);

@@ -7,7 +7,7 @@ use redis::sentinel::{SentinelClient, SentinelServerType};
 use redouble::{Clock, Deployment, Loss};
 use std::time::Duration;
 
-async fn manual() -> std::io::Result<Deployment> {
+async fn manual() -> Result<Deployment, redouble::StartError> {
     let builder = Deployment::builder().clock(Clock::Manual);
     builder.sentinel(2, 3).await
 }
@@ -54,9 +54,9 @@ async fn listeners_are_told_of_what_happens_in_its_order() -> Test {
     pubsub.psubscribe("*").await?;
     let port = |name: &str| group[name].addr().port();
     let (old, new) = (port("master"), port("replica-1"));
-    group["master"].pause();
+    let pause = group["master"].pause();
     group.clock().advance(Duration::from_secs(30));
-    group["master"].resume();
+    pause.resume();
     let mut told = Vec::new();
     let mut messages = pubsub.on_message();
     while told
@@ -86,12 +86,12 @@ async fn listeners_are_told_of_what_happens_in_its_order() -> Test {
 #[tokio::test]
 async fn a_master_that_comes_back_in_time_stays_master() -> Test {
     let group = manual().await?;
-    group["master"].pause();
+    let pause = group["master"].pause();
     group.clock().advance(Duration::from_millis(29_999));
     let mut sentinel = group["sentinel-1"].connection().await?;
     let masters = text(&mut sentinel, "SENTINEL MASTERS").await?;
     assert!(masters.contains("s_down,o_down,master"), "{masters}");
-    group["master"].resume();
+    pause.resume();
     group.clock().advance(Duration::from_secs(60));
     let address = text(&mut sentinel, "SENTINEL get-master-addr-by-name mymaster").await?;
     assert!(

@@ -9,7 +9,7 @@ mod tls;
 mod unix;
 
 use redouble::fault::Disconnect;
-use redouble::{ServerBuilder, blocking::Server};
+use redouble::{Server, ServerBuilder};
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
@@ -48,8 +48,8 @@ fn check<S: Read + Write>(
     build: impl Fn(ServerBuilder) -> ServerBuilder,
     dial: impl Fn(&Server) -> io::Result<S>,
 ) -> Test {
-    let start = |builder| Server::start_with(build(builder));
-    let server = start(redouble::Server::builder())?;
+    let start = |builder| build(builder).start_blocking();
+    let server = start(Server::builder())?;
     step("converses", it_converses(&mut dial(&server)?))?;
     step("answers in order", it_answers_in_order(&mut dial(&server)?))?;
     step(
@@ -62,10 +62,10 @@ fn check<S: Read + Write>(
     )?;
     step("faults", faults_end_it(&server, || dial(&server)))?;
     drop(server);
-    let server = start(redouble::Server::builder().configure(|config| config.maxclients = 2))?;
+    let server = start(Server::builder().configure(|config| config.maxclients = 2))?;
     step("maxclients", too_many_are_told(&server, || dial(&server)))?;
     drop(server);
-    let server = start(redouble::Server::builder().configure(|config| {
+    let server = start(Server::builder().configure(|config| {
         config.busy_reply_threshold = Duration::from_millis(20);
     }))?;
     step(
@@ -73,7 +73,7 @@ fn check<S: Read + Write>(
         others_are_answered_beside_a_long_script(|| dial(&server)),
     )?;
     drop(server);
-    let server = start(redouble::Server::builder())?;
+    let server = start(Server::builder())?;
     step(
         "end of the server",
         the_end_of_the_server_is_noticed(server, dial),

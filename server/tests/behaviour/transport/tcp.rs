@@ -1,7 +1,7 @@
 //! TCP.
 
 use super::{PATIENCE, Test, ask, check, expect, has_ended};
-use redouble::blocking::Server;
+use redouble::Server;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, TcpStream};
 
@@ -23,31 +23,31 @@ fn ipv6_serves_as_all_transports_do() -> Test {
 
 #[test]
 fn the_port_is_free_again() -> Test {
-    let server = Server::start()?;
+    let server = Server::start_blocking()?;
     let addr = server.addr();
-    let builder = || redouble::Server::builder().port(addr.port());
-    let taken = Server::start_with(builder()).err().ok_or("taken")?;
-    assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+    let builder = || Server::builder().port(addr.port());
+    let taken = builder().start_blocking().err().ok_or("taken")?;
     assert!(
         taken
             .to_string()
             .starts_with(&format!("cannot listen on {addr}: ")),
         "{taken}"
     );
+    assert_eq!(io::Error::from(taken).kind(), io::ErrorKind::AddrInUse);
     drop(server);
     assert!(TcpStream::connect(addr).is_err());
-    assert_eq!(Server::start_with(builder())?.addr(), addr);
+    assert_eq!(builder().start_blocking()?.addr(), addr);
     Ok(())
 }
 
 /// Nobody has to ask for an address that is known.
 #[test]
 fn a_chosen_port_is_served_from_the_start() -> Test {
-    let addr = Server::start()?.addr();
+    let addr = Server::start_blocking()?.addr();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let builder = redouble::Server::builder().port(addr.port());
+    let builder = Server::builder().port(addr.port());
     let _server = runtime.block_on(builder.start())?;
     let mut client = TcpStream::connect(addr)?;
     client.set_read_timeout(Some(PATIENCE))?;
@@ -58,8 +58,8 @@ fn a_chosen_port_is_served_from_the_start() -> Test {
 #[test]
 fn a_server_of_all_addresses_is_found_on_loopback() -> Test {
     for (bind, url) in [("0.0.0.0", "redis://127.0.0.1:"), ("::", "redis://[::1]:")] {
-        let builder = redouble::Server::builder().bind(bind.parse::<IpAddr>()?);
-        let server = Server::start_with(builder)?;
+        let builder = Server::builder().bind(bind.parse::<IpAddr>()?);
+        let server = builder.start_blocking()?;
         assert_eq!(server.url(), format!("{url}{}", server.addr().port()));
         let mut client = redis::Client::open(server.url())?.get_connection()?;
         let found: Vec<String> = redis::cmd("CONFIG")
@@ -89,7 +89,7 @@ fn protected_mode_refuses_other_addresses() -> Test {
     };
     let start = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is \
                  set for the default user. ";
-    let server = Server::start()?;
+    let server = Server::start_blocking()?;
     let mut admin = dial(&server)?;
     let mut denied = elsewhere(&server)?;
     expect(&mut denied, start.as_bytes())?;
@@ -115,8 +115,8 @@ fn protected_mode_refuses_other_addresses() -> Test {
         "-NOAUTH Authentication required.\r\n",
     )?;
 
-    let builder = redouble::Server::builder().protected_mode(false);
-    let open = Server::start_with(builder)?;
+    let builder = Server::builder().protected_mode(false);
+    let open = builder.start_blocking()?;
     let mut client = elsewhere(&open)?;
     ask(&mut client, b"CONFIG GET protected-mode\r\n")?;
     expect(&mut client, b"*2\r\n$14\r\nprotected-mode\r\n$2\r\nno\r\n")

@@ -2,7 +2,7 @@
 
 use super::{Error, PATIENCE, Test, ask, check, expect, has_ended};
 use redis::{AsyncTypedCommands, ClientTlsConfig, TlsCertificates};
-use redouble::{ClientCertificates, ServerBuilder, blocking::Server};
+use redouble::{ClientCertificates, Server, ServerBuilder};
 use std::io;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -22,13 +22,13 @@ fn dial(server: &Server) -> io::Result<Stream> {
         .with_no_client_auth();
     let name = "localhost".try_into().map_err(io::Error::other)?;
     let session = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
-    let stream = TcpStream::connect(server.tls_addr())?;
+    let stream = TcpStream::connect(server.tls_addr().expect("it listens for TLS"))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(StreamOwned::new(session, stream))
 }
 
 fn builder() -> ServerBuilder {
-    redouble::Server::builder().without_tcp().tls()
+    Server::builder().without_tcp().tls()
 }
 
 #[test]
@@ -48,9 +48,9 @@ fn tls_12_is_spoken_too() -> Test {
             let config = ClientConfig::builder_with_protocol_versions(&[version])
                 .with_root_certificates(roots)
                 .with_no_client_auth();
-            let ip = server.tls_addr().ip().into();
+            let ip = server.tls_addr().expect("it listens for TLS").ip().into();
             let session = ClientConnection::new(Arc::new(config), ip).map_err(io::Error::other)?;
-            let stream = TcpStream::connect(server.tls_addr())?;
+            let stream = TcpStream::connect(server.tls_addr().expect("it listens for TLS"))?;
             stream.set_read_timeout(Some(PATIENCE))?;
             Ok(StreamOwned::new(session, stream))
         },
@@ -66,7 +66,8 @@ fn ping(server: &Server, ca: &str, identity: Option<(String, String)>) -> Test {
         }),
         root_cert: Some(ca.as_bytes().to_vec()),
     };
-    let client = redis::Client::build_with_tls(server.tls_url(), certificates)?;
+    let client =
+        redis::Client::build_with_tls(server.tls_url().expect("it listens for TLS"), certificates)?;
     redis::cmd("SET")
         .arg("k")
         .arg("v")
@@ -83,11 +84,11 @@ fn ping(server: &Server, ca: &str, identity: Option<(String, String)>) -> Test {
 
 #[test]
 fn the_redis_crate_connects_without_any_file() -> Test {
-    let server = Server::start_with(builder())?;
-    assert_eq!(server.url(), server.tls_url());
+    let server = builder().start_blocking()?;
+    assert_eq!(Some(server.url()), server.tls_url());
     assert!(server.url().starts_with("rediss://127.0.0.1:"));
     ping(&server, &server.tls_ca_pem().ok_or("made")?, None)?;
-    let stranger = Server::start_with(builder())?;
+    let stranger = builder().start_blocking()?;
     let refused = ping(&server, &stranger.tls_ca_pem().ok_or("made")?, None);
     assert!(
         refused.is_err(),
@@ -99,13 +100,13 @@ fn the_redis_crate_connects_without_any_file() -> Test {
 #[test]
 fn clients_show_certificates_when_asked() -> Test {
     use ClientCertificates::{No, Optional, Required};
-    let stranger = Server::start_with(builder())?.tls_client_pem();
+    let stranger = builder().start_blocking()?.tls_client_pem();
     for (asked, without, with_a_strangers) in [
         (No, true, true),
         (Optional, true, false),
         (Required, false, false),
     ] {
-        let server = Server::start_with(builder().tls_clients(asked))?;
+        let server = builder().tls_clients(asked).start_blocking()?;
         let ca = server.tls_ca_pem().ok_or("made")?;
         assert_eq!(ping(&server, &ca, None).is_ok(), without, "{asked:?}");
         ping(&server, &ca, server.tls_client_pem())?;
@@ -119,12 +120,11 @@ fn clients_show_certificates_when_asked() -> Test {
 fn certificates_of_ones_own_are_used() -> Test {
     let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
-    let friends = Server::start_with(builder())?;
-    let server = Server::start_with(
-        redouble::Server::builder()
-            .tls_with(certificate.clone(), key)
-            .tls_client_ca(friends.tls_ca_pem().ok_or("made")?),
-    )?;
+    let friends = builder().start_blocking()?;
+    let server = Server::builder()
+        .tls_with(certificate.clone(), key)
+        .tls_client_ca(friends.tls_ca_pem().ok_or("made")?)
+        .start_blocking()?;
     assert_eq!((server.tls_ca_pem(), server.tls_client_pem()), (None, None));
     assert!(server.url().starts_with("redis://"), "TCP comes first");
     ping(&server, &certificate, friends.tls_client_pem())?;
@@ -138,13 +138,14 @@ fn what_is_wrong_with_certificates_is_said() -> Test {
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
     let check = |builder: ServerBuilder, words: &str| -> Test {
-        let error = Server::start_with(builder).err().ok_or("refused")?;
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-        assert!(error.to_string().starts_with(words), "{error}");
+        let error = builder.start_blocking().err().ok_or("refused")?;
+        let words = format!("cannot set up TLS: {words}");
+        assert!(error.to_string().starts_with(&words), "{error}");
+        assert_eq!(io::Error::from(error).kind(), io::ErrorKind::InvalidInput);
         Ok(())
     };
     let with = |certificate: &str, key: &str| {
-        redouble::Server::builder().tls_with(certificate.to_owned(), key.to_owned())
+        Server::builder().tls_with(certificate.to_owned(), key.to_owned())
     };
     check(with("nonsense", &key), "the server's certificate: ")?;
     check(
@@ -167,10 +168,10 @@ fn what_is_wrong_with_certificates_is_said() -> Test {
 /// Bytes that are no TLS end the connection, and a handshake that stops holds nobody up.
 #[test]
 fn clients_that_speak_no_tls_are_turned_away() -> Test {
-    let server = Server::start_with(builder())?;
-    let mut plain = TcpStream::connect(server.tls_addr())?;
+    let server = builder().start_blocking()?;
+    let mut plain = TcpStream::connect(server.tls_addr().expect("it listens for TLS"))?;
     plain.set_read_timeout(Some(PATIENCE))?;
-    let mut silent = TcpStream::connect(server.tls_addr())?;
+    let mut silent = TcpStream::connect(server.tls_addr().expect("it listens for TLS"))?;
     ask(&mut plain, b"PING\r\n")?;
     let mut alert = Vec::new();
     let _cut = io::Read::read_to_end(&mut plain, &mut alert);
@@ -198,7 +199,9 @@ fn redis_cli_connects() -> Test {
         return Ok(());
     }
     let folder = tempfile::tempdir()?;
-    let server = Server::start_with(builder().tls_clients(ClientCertificates::Required))?;
+    let server = builder()
+        .tls_clients(ClientCertificates::Required)
+        .start_blocking()?;
     let file = |name: &str, pem: Option<String>| -> Result<String, Error> {
         let path = folder.path().join(name);
         std::fs::write(&path, pem.ok_or("made")?)?;
@@ -211,7 +214,11 @@ fn redis_cli_connects() -> Test {
             "-h",
             "localhost",
             "-p",
-            &server.tls_addr().port().to_string(),
+            &server
+                .tls_addr()
+                .expect("it listens for TLS")
+                .port()
+                .to_string(),
         ])
         .args(["--cacert", &file("ca", server.tls_ca_pem())?])
         .args([

@@ -124,7 +124,7 @@ impl Rule<AnswerError> {
 }
 
 impl MessageFault for AnswerError {
-    const NAME: &'static str = "error_reply";
+    const NAME: &'static str = "answer_error";
 
     fn verdict(&self) -> Verdict {
         Verdict::Answer(self.error.clone())
