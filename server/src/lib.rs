@@ -1,6 +1,87 @@
-//! A test double for Redis: the real protocol, real Lua 5.1 scripts, one clock that can be
-//! controlled, and faults that a real server cannot give on demand.
+//! A test double for Redis: a server in your test's own process, with the real protocol, real Lua 5.1
+//! scripts, one clock that the test can move, and faults that a real server cannot give on demand.
+//!
+//! ```
+//! use redis::AsyncTypedCommands;
+//! use redouble::{Clock, Server, fault::Disconnect};
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::builder().clock(Clock::Manual).start().await?; // own port and data, gone on drop
+//! server.set("stock:7", "3"); // data without a client
+//! let client = redis::Client::open(server.url())?; // any client of any language may connect
+//! let mut redis = client.get_multiplexed_async_connection().await?;
+//!
+//! redis.set_ex("coupon:7", "first", 30).await?;
+//! server.clock().advance(Duration::from_secs(30)); // time moves when the test says so
+//! assert_eq!(server.ttl("coupon:7"), Some(Duration::ZERO));
+//! server.clock().advance(Duration::from_millis(1));
+//! server.assert_missing("coupon:7"); // a key expires once now > deadline
+//!
+//! // The server executes DECR, and its reply is lost.
+//! let lost = server.inject(Disconnect::after_execution().command("DECR")).expect(1);
+//! assert!(redis.decr("stock:7", 1).await.unwrap_err().is_connection_dropped());
+//! server.assert_get("stock:7", "2");
+//! lost.remove(); // checks that it hit exactly one message
+//! # Ok(()) }
+//! ```
+//!
+//! # What it has
+//!
+//! | for | look at |
+//! |---|---|
+//! | starting a server | [`Server`], [`ServerBuilder`]; [`Server::start_blocking`] without tokio |
+//! | time: the wall clock, a manual one, tokio's, that of a simulation | [`Clock`], [`ClockControl`] |
+//! | connections: TCP, Unix sockets, TLS, and in process for a paused tokio clock | [`Server::url`], [`Server::connection`], [`ConnectionBuilder`] |
+//! | faults of messages: lost, late, cut, held, answered with an error | [`fault`], [`FaultGuard`] |
+//! | faults of a server: paused, crashed, its clock wrong, its keys evicted | [`Server::pause`], [`Server::crash`], [`Server::evict`] |
+//! | data without a client | [`Server::set`], [`Server::command`], [`Server::snapshot`] |
+//! | assertions about data and requests | [`Server::assert_get`], [`Server::assert_history`] |
+//! | tests that hang | [`Server::within`], [`Server::diagnosis`] |
+//! | replicas, sentinels, clusters, failovers, split networks | [`Deployment`] |
+//! | the same message faults in front of a real Redis | [`proxy`] |
+//! | the bare state machine, without sockets and without a clock | [`engine`] |
+//!
+//! # Which clock
+//!
+//! Locks, leases and everything else that measures time *in the client* need [`Clock::Tokio`] in a
+//! `#[tokio::test(start_paused = true)]`, and [`Server::connection`]: client and server then live in the
+//! same virtual time. With [`Clock::Manual`] the client's timers stand still while the server's clock moves,
+//! so a lock's guard stays valid past its lease. A request over a real socket times out at once while
+//! tokio's clock is paused: use [`Server::connection`] there.
+//!
+//! # Setup
+//!
+//! ```toml
+//! [dev-dependencies]
+//! redouble = "0.1"
+//! redis = { version = "1.8", features = ["aio", "tokio-comp"] }
+//! tokio = { version = "1", features = ["macros", "rt", "test-util", "time"] }
+//! ```
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `net` | yes | servers, sockets, deployments, the proxy; brings tokio. Without it there is the pure [`engine`] |
+//! | `script` | yes | EVAL, EVALSHA, SCRIPT in real Lua 5.1; needs a C compiler |
+//! | `redis` | yes | [`Server::connection`] for the `redis` crate |
+//! | `tls` | no | TLS sockets and throw-away certificates; needs a C compiler |
+//! | `cli` | no | the program `redouble`: a server, or a proxy, for programs in other languages |
+//!
+//! # Limits
+//!
+//! * The double answers as Redis 7.0.15 ([`REDIS_VERSION`]), compared byte for byte.
+//! * Data types: strings, hashes and lists. Sets, sorted sets, streams, bitmaps, HyperLogLog, geo
+//!   indexes, functions and modules are missing: their commands answer an error that says so.
+//!   [`command_names`] lists the commands that are there.
+//! * Users: `default` alone, with or without a password. There are no ACL rules.
+//! * Data lives in memory. [`Persistence`] decides the part that survives a [`Server::crash`]; nothing is
+//!   written to disk.
+//! * Deployments model replication, sentinels and cluster messages by their effects on clients. Redis's
+//!   own protocols between nodes (PSYNC, the cluster bus) are not there, so a real Redis cannot join.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(all(feature = "net", feature = "script")),
     allow(dead_code, reason = "parts of the core serve features that are off")
@@ -45,7 +126,7 @@ mod topology;
 
 #[cfg(feature = "net")]
 pub mod diagnosis {
-    //! What a [`Diagnosis`](crate::Diagnosis) is made of.
+    //! The parts of a [`Diagnosis`](crate::Diagnosis).
     pub use crate::inspect::{Held, Reason, Unserved};
 }
 
@@ -77,5 +158,5 @@ pub use server::{Server, ServerBuilder};
 #[cfg(feature = "net")]
 pub use topology::Lag;
 
-/// The version of Redis that is implemented and was compared with, byte for byte.
+/// The version of Redis that the double implements; its replies were compared with it byte for byte.
 pub const REDIS_VERSION: &str = "7.0.15";

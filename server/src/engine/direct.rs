@@ -38,6 +38,7 @@ impl Engine {
         let state = self.state_mut();
         let is_watching = request.name().eq_ignore_ascii_case(b"watch");
         let is_changed = is_watching
+            || state.outbox.closes(conn)
             || state
                 .sessions
                 .get(conn)
@@ -87,7 +88,9 @@ mod tests {
 
     fn run(engine: &mut Engine, line: &str) -> Result<Reply, ErrorReply> {
         let request = OwnedRequest::new(line.split(' ').map(str::as_bytes));
-        engine.run_directly(0, &request, UnixMicros(0))
+        let result = engine.run_directly(0, &request, UnixMicros(0));
+        while engine.poll_effect().is_some() {}
+        result
     }
 
     #[test]

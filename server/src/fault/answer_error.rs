@@ -1,4 +1,4 @@
-//! The fault `error_reply`: the server answers an error of a state that it is not in.
+//! The fault `answer_error`: the server answers an error of a state that it is not in.
 
 use super::rule::{MessageFault, Rule};
 use super::{Direction, FaultSpec, Placement, Verdict};

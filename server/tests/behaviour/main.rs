@@ -10,6 +10,7 @@ mod faults;
 mod groups;
 mod inspection;
 mod long_scripts;
+mod package_page;
 mod proxy;
 mod readme;
 mod topology;
