@@ -18,8 +18,8 @@
 //! server.clock().advance(Duration::from_millis(1));
 //! server.assert_missing("coupon:7"); // a key expires once now > deadline
 //!
-//! // The server executes DECR, and its reply is lost.
-//! let lost = server.inject(Disconnect::after_execution().command("DECR")).expect(1);
+//! // The server executes the request (the `redis` crate sends DECRBY), and its reply is lost.
+//! let lost = server.inject(Disconnect::after_execution().command("DECRBY")).expect(1);
 //! assert!(redis.decr("stock:7", 1).await.unwrap_err().is_connection_dropped());
 //! server.assert_get("stock:7", "2");
 //! lost.remove(); // checks that it hit exactly one message
