@@ -4,8 +4,8 @@
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{
-    Asking, Claim, Cluster, ClusterChange as Change, Ctx, Effect, Health, News, SLOTS, UnixMicros,
-    slot_of,
+    Asking, Claim, Cluster, ClusterChange as Change, ClusterMessage, Ctx, Effect, Health, SLOTS,
+    UnixMicros, slot_of,
 };
 use crate::resp::{Reply, parse_integer};
 use std::fmt::Write as _;
@@ -29,8 +29,8 @@ fn view_mut<'a>(ctx: &'a mut Ctx<'_>) -> Result<&'a mut Cluster, CommandError> {
 fn change(ctx: &mut Ctx<'_>, change: Change, is_told: bool) {
     ctx.learn(&change);
     if is_told {
-        let news = News(Claim::Changed(change));
-        ctx.emit(Effect::Cluster(news));
+        let message = ClusterMessage(Claim::Changed(change));
+        ctx.emit(Effect::Cluster(message));
     }
 }
 
@@ -484,8 +484,8 @@ fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             "ERR Master is down or failed, please use CLUSTER FAILOVER FORCE",
         ));
     }
-    let news = News(Claim::TakesOver { waits, asks });
-    ctx.emit(Effect::Cluster(news));
+    let message = ClusterMessage(Claim::TakesOver { waits, asks });
+    ctx.emit(Effect::Cluster(message));
     Ok(Reply::Ok)
 }
 

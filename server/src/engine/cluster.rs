@@ -1,21 +1,22 @@
-//! A node's view of its cluster: who serves which slot, which slots move, who is down.
+//! A node's view of its cluster: the owner of each slot, the migrations of slots, and the health of
+//! nodes.
 //!
-//! *Policy* (`cluster.c`): a node answers for the slots that it owns, for those that it imports after
-//! ASKING, and as a replica for reads of its master's slots after READONLY. All keys of a request, of a
-//! transaction and of a script's every call lie in one slot. There is no bus: what a node tells the
-//! others goes out as [`News`] and is handed on by `topology/`, which is also where nodes hear of
-//! nodes that are down.
+//! *Policy* (`cluster.c`): a node serves the slots that it owns, the slots that it imports after
+//! ASKING, and, as a replica after READONLY, reads of its master's slots. All keys of a request, of
+//! a transaction and of each call of a script must be in one slot. There is no cluster bus: a
+//! node's messages to others leave as [`ClusterMessage`], and `topology/` delivers them. From there nodes
+//! also learn of failed nodes.
 
 mod gate;
 #[cfg(feature = "net")]
 mod merge;
-mod news;
+mod message;
 mod slot;
 
 #[cfg(feature = "net")]
 pub(crate) use merge::{Side, merge};
-pub use news::News;
-pub(crate) use news::{Change, Claim};
+pub use message::ClusterMessage;
+pub(crate) use message::{Change, Claim};
 use slot::ranges;
 #[cfg(feature = "net")]
 pub(crate) use slot::share_of;
@@ -24,57 +25,58 @@ pub(crate) use slot::{SLOTS, slot_of};
 use super::replication::Address;
 use std::collections::BTreeMap;
 
-/// What separates the bus port from the port (`CLUSTER_PORT_INCR`).
+/// Distance between the port and the bus port (`CLUSTER_PORT_INCR`).
 const BUS_PORT_DISTANCE: u32 = 10_000;
 
-/// A node as the nodes of its cluster know it.
+/// A member of the cluster, as the nodes know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     /// 40 hexadecimal digits.
     pub(crate) id: String,
     pub(crate) address: Address,
-    /// Whose replica it is.
+    /// The master, if the member is a replica.
     pub(crate) master: Option<usize>,
     pub(crate) epoch: u64,
     pub(crate) health: Health,
 }
 
-/// How a node is, as far as others can tell; the worse, the greater.
+/// Health of a node, as the other nodes see it; a worse state is greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Health {
     #[default]
     Up,
-    /// It is not heard, and too few masters are there to agree on that (`CLUSTER_NODE_PFAIL`).
+    /// The node is unreachable, and too few masters are reachable to agree on a failure
+    /// (`CLUSTER_NODE_PFAIL`).
     Suspected,
-    /// Most masters do not hear it (`CLUSTER_NODE_FAIL`).
+    /// Most masters do not reach the node (`CLUSTER_NODE_FAIL`).
     Failed,
 }
 
 impl Member {
-    /// As CLUSTER NODES prints it.
+    /// The address in the format of CLUSTER NODES.
     pub(crate) fn bus_address(&self) -> String {
         let port = u32::from(self.address.port);
         format!("{}@{}", self.address, port + BUS_PORT_DISTANCE)
     }
 }
 
-/// What a node knows of its cluster.
+/// A node's map of its cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
-    /// Its own place among the members.
+    /// Index of this node among the members.
     pub(crate) me: usize,
     pub(crate) members: Vec<Member>,
-    /// By slot.
+    /// Owner of each slot.
     owners: Vec<Option<u16>>,
-    /// Slots that are on their way to others, and from others.
+    /// Slots that migrate away from this node, and to this node.
     pub(crate) migrating: BTreeMap<u16, usize>,
     pub(crate) importing: BTreeMap<u16, usize>,
-    /// The highest epoch that was heard of.
+    /// The highest epoch that this node has seen.
     pub(crate) epoch: u64,
-    /// Whether every slot has a node that is up, and most masters are.
+    /// True if the owner of every slot is up, and most masters are.
     is_covered: bool,
     has_majority: bool,
-    /// The slot of the unit that runs.
+    /// Slot of the running unit.
     slot: Option<u16>,
 }
 
@@ -90,21 +92,21 @@ pub(crate) enum Refusal {
     Ask { slot: u16, to: usize },
 }
 
-/// What is asked of a node.
+/// A request, as far as routing needs it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Query {
-    /// The connection has said ASKING, or the command does by itself.
+    /// ASKING was sent, or the command implies it.
     pub(crate) asks: bool,
-    /// The connection has said READONLY.
+    /// READONLY was sent.
     pub(crate) reads_replica: bool,
     pub(crate) writes: bool,
-    /// It moves keys away from here (MIGRATE).
+    /// The command moves keys away from this node (MIGRATE).
     pub(crate) migrates: bool,
-    /// It is about a sharded channel, not about keys.
+    /// The request names sharded channels instead of keys.
     pub(crate) is_channel: bool,
 }
 
-/// What a cluster that lacks something still does.
+/// What a node serves while the cluster is down.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tolerance {
     /// `cluster-require-full-coverage`.
@@ -116,7 +118,7 @@ pub(crate) struct Tolerance {
 }
 
 impl Cluster {
-    /// A cluster of masters without slots and replicas.
+    /// A cluster of masters, without slots and replicas.
     pub(crate) fn new(members: Vec<Member>) -> Self {
         let epoch = members.iter().map(|member| member.epoch).max();
         Self {
@@ -136,7 +138,7 @@ impl Cluster {
         &self.members[self.me]
     }
 
-    /// The node that answers for a slot.
+    /// The node that serves a slot.
     pub(crate) fn owner(&self, slot: u16) -> Option<usize> {
         self.owners[usize::from(slot)].map(usize::from)
     }
@@ -151,7 +153,7 @@ impl Cluster {
             .position(|member| member.id.as_bytes() == id)
     }
 
-    /// The replicas of a node, in the order in which they were made.
+    /// The replicas of a node, in the order in which they were created.
     pub(crate) fn replicas(&self, of: usize) -> impl Iterator<Item = usize> {
         let members = self.members.iter().enumerate();
         members
@@ -159,7 +161,7 @@ impl Cluster {
             .map(|(index, _)| index)
     }
 
-    /// The master of a node, or itself.
+    /// The master of a replica; for a master, itself.
     pub(crate) fn shard(&self, node: usize) -> usize {
         self.members[node].master.unwrap_or(node)
     }
@@ -168,7 +170,7 @@ impl Cluster {
         ranges(|slot| self.owner(slot) == Some(node))
     }
 
-    /// The masters that own slots, with their places.
+    /// The masters that own slots, with their indexes.
     fn holders(&self) -> impl Iterator<Item = (&Member, usize)> {
         let mut owns = vec![false; self.members.len()];
         for owner in self.owners.iter().flatten() {
@@ -178,12 +180,12 @@ impl Cluster {
         members.filter(move |(_, place)| owns[*place])
     }
 
-    /// Masters that own a slot.
+    /// Number of masters that own slots.
     pub(crate) fn size(&self) -> usize {
         self.holders().count()
     }
 
-    /// How many slots have an owner in this health.
+    /// Number of slots whose owner has this health.
     pub(crate) fn slots_in(&self, health: Health) -> usize {
         let owners = self.owners.iter().flatten();
         owners
@@ -191,12 +193,12 @@ impl Cluster {
             .count()
     }
 
-    /// Slots with a node to answer for them, be it up or not.
+    /// Number of slots that have an owner, in whatever health.
     pub(crate) fn assigned(&self) -> usize {
         self.owners.iter().flatten().count()
     }
 
-    /// Whether most masters with slots are among those for which this says so.
+    /// True if the predicate holds for most of the masters with slots.
     pub(crate) fn is_majority(&self, is_there: impl Fn(usize) -> bool) -> bool {
         let there = self.holders().filter(|(_, place)| is_there(*place));
         there.count() > self.size() / 2
@@ -213,8 +215,8 @@ impl Cluster {
         self.has_majority && (self.is_covered || !needs_all_slots)
     }
 
-    /// The slot of a request that this node serves; none for one without keys
-    /// (`cluster.c: getNodeByQuery`). `has` tells whether a key is there.
+    /// The slot of a request that this node serves; `None` for a request without keys (`cluster.c:
+    /// getNodeByQuery`). `has` returns true for a key that exists on this node.
     pub(crate) fn route<'a>(
         &self,
         keys: impl IntoIterator<Item = &'a [u8]>,
@@ -285,7 +287,7 @@ impl Cluster {
         }
     }
 
-    /// What a client is told (`cluster.c: clusterRedirectClient`).
+    /// The error reply for a refusal (`cluster.c: clusterRedirectClient`).
     pub(crate) fn text(&self, refusal: &Refusal) -> String {
         let sent = |word: &str, slot: u16, to: usize| {
             format!("{word} {slot} {}", self.members[to].address)

@@ -1,6 +1,6 @@
 //! What a request does to others than its caller.
 
-use super::cluster::News;
+use super::cluster::ClusterMessage;
 use super::journal::Unit;
 use super::migration::Migration;
 use super::replication::Address;
@@ -46,7 +46,7 @@ pub enum Effect {
         master: Option<Address>,
     },
     /// The other nodes of the cluster are told something.
-    Cluster(News),
+    Cluster(ClusterMessage),
     /// Keys shall go to another node (MIGRATE).
     Migrate(Box<Migration>),
     /// A replica shall take its master's place.

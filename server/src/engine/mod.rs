@@ -57,7 +57,7 @@ pub use api::{NodeApi, Outcome};
 pub(crate) use args::{Args, integer_of};
 pub use blocking::Waiting;
 pub use buffer_limits::BufferLimits;
-pub use cluster::News;
+pub use cluster::ClusterMessage;
 pub(crate) use cluster::{Change as ClusterChange, Claim, Cluster, Health, SLOTS, slot_of};
 #[cfg(feature = "net")]
 pub(crate) use cluster::{Member, Side, merge, share_of};
@@ -390,11 +390,12 @@ impl State {
     pub(crate) fn publish(&mut self, space: Space, channel: &[u8], message: &[u8]) -> usize {
         if self.cluster.is_some() {
             // There the bus carries messages, to replicas too.
-            self.outbox.push(Effect::Cluster(News(Claim::Message {
-                space,
-                channel: Blob::new(channel),
-                message: Blob::new(message),
-            })));
+            self.outbox
+                .push(Effect::Cluster(ClusterMessage(Claim::Message {
+                    space,
+                    channel: Blob::new(channel),
+                    message: Blob::new(message),
+                })));
         } else {
             self.note_told(|| Change::Publish {
                 space,

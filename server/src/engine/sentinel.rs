@@ -1,5 +1,5 @@
-//! What a sentinel knows: the master that it watches, who follows it, and the other sentinels. Who is
-//! down and who takes over is decided in `topology/`; a sentinel tells of it.
+//! A sentinel's view: the master that it watches, the replicas and the other sentinels. `topology/`
+//! decides which nodes are down and which replica takes over; the sentinel reports it.
 
 use super::pubsub::Space;
 use super::replication::Address;
@@ -7,26 +7,26 @@ use super::time::UnixMicros;
 use super::{Engine, State};
 use std::time::Duration;
 
-/// A node as the sentinels see it.
+/// A node in the sentinels' view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) address: Address,
     pub(crate) run_id: String,
     pub(crate) is_down: bool,
-    /// How far its replication is, bytes.
+    /// Replication offset, bytes.
     pub(crate) offset: u64,
 }
 
-/// A master with all that belongs to it.
+/// A watched master with its replicas and sentinels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Watched {
-    /// What clients call it.
+    /// The name for clients.
     pub(crate) name: String,
     pub(crate) master: Seen,
     pub(crate) replicas: Vec<Seen>,
-    /// The sentinels and their ids, this one among them.
+    /// The sentinels with their ids, including this one.
     pub(crate) sentinels: Vec<(Address, String)>,
-    /// Failovers so far (`config-epoch`).
+    /// Number of failovers (`config-epoch`).
     pub(crate) epoch: u64,
     pub(crate) quorum: usize,
     /// `down-after-milliseconds`.
@@ -47,7 +47,7 @@ impl State {
 }
 
 impl Engine {
-    /// The node holds no data from now on: it is a sentinel.
+    /// Makes the node a sentinel, which holds no data.
     pub(crate) fn become_sentinel(&mut self) {
         let state = self.state_mut();
         let id = state.run_id.clone();
@@ -67,17 +67,17 @@ impl Engine {
         state.guards_writes();
     }
 
-    /// How a node is known to others.
+    /// The id under which other nodes know this one.
     pub(crate) fn run_id(&self) -> &str {
         &self.state().run_id
     }
 
-    /// How far its replication is, bytes.
+    /// Replication offset, bytes.
     pub(crate) fn replication_offset(&self) -> u64 {
         self.state().replication.offset
     }
 
-    /// A sentinel learns how things are now, and tells who listens what has changed.
+    /// Updates the sentinel's view, and publishes what has changed.
     pub(crate) fn watch(&mut self, now_is: Watched, now: UnixMicros) {
         let state = self.state_mut();
         state.begin(now);

@@ -140,7 +140,7 @@ impl Plan {
     pub(crate) fn on_request(&self, sender: Sender<'_>, request: Request<'_>) -> Decision {
         let mut decision = Decision::default();
         self.judge(sender, |rule, env| {
-            decision.hear(rule.on_request(request, env), false)
+            decision.apply(rule.on_request(request, env), false)
         });
         decision
     }
@@ -158,7 +158,7 @@ impl Plan {
             if let Verdict::Answer(error) = &verdict {
                 replaced = Some(error.clone().into());
             }
-            decision.hear(verdict, true)
+            decision.apply(verdict, true)
         });
         decision
     }
@@ -166,7 +166,7 @@ impl Plan {
     pub(crate) fn on_push(&self, sender: Sender<'_>, frame: &Reply) -> Decision {
         let mut decision = Decision::default();
         self.judge(sender, |rule, env| {
-            decision.hear(rule.on_push(frame, env), true)
+            decision.apply(rule.on_push(frame, env), true)
         });
         decision
     }
@@ -175,8 +175,8 @@ impl Plan {
     pub(crate) fn on_end(&self, sender: Sender<'_>, of: Direction) -> Decision {
         let mut decision = Decision::default();
         self.judge(sender, |rule, env| {
-            decision.hear(rule.on_end(of, env), true);
-            Heard::Nothing
+            decision.apply(rule.on_end(of, env), true);
+            Effect::None
         });
         decision
     }
@@ -185,7 +185,7 @@ impl Plan {
     fn judge(
         &self,
         sender: Sender<'_>,
-        mut ask: impl FnMut(&mut dyn MessageRule, &mut RuleEnv<'_>) -> Heard,
+        mut ask: impl FnMut(&mut dyn MessageRule, &mut RuleEnv<'_>) -> Effect,
     ) {
         let Rules { installed, rng, .. } = &mut *self.rules();
         for Installed { rule, fired, .. } in installed {
@@ -195,42 +195,43 @@ impl Plan {
                 client_name: sender.name,
                 rng,
             };
-            let heard = ask(&mut **rule, &mut env);
-            if heard != Heard::Nothing {
+            let effect = ask(&mut **rule, &mut env);
+            if effect != Effect::None {
                 fired.fetch_add(1, Ordering::AcqRel);
             }
-            if heard == Heard::Enough {
+            if effect == Effect::Final {
                 return;
             }
         }
     }
 }
 
+/// Whether a rule affected the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
-    Nothing,
+enum Effect {
+    None,
     /// The message goes on to the next rule.
-    Something,
+    Continue,
     /// The verdict is final: no other rule sees the message.
-    Enough,
+    Final,
 }
 
 impl Decision {
-    fn hear(&mut self, verdict: Verdict, is_answer: bool) -> Heard {
+    fn apply(&mut self, verdict: Verdict, is_answer: bool) -> Effect {
         self.fate = match verdict {
-            Verdict::Pass => return Heard::Nothing,
+            Verdict::Pass => return Effect::None,
             Verdict::Delay(delay) => {
                 self.delay = self.delay.saturating_add(delay);
-                return Heard::Something;
+                return Effect::Continue;
             }
             Verdict::Hold(gate) => {
                 self.gates.push(gate);
-                return Heard::Something;
+                return Effect::Continue;
             }
             Verdict::Answer(error) => {
                 self.instead = Some(error);
                 if is_answer {
-                    return Heard::Something;
+                    return Effect::Continue;
                 }
                 Fate::Arrives
             }
@@ -240,6 +241,6 @@ impl Decision {
             Verdict::Close => Fate::Close,
             Verdict::Reset => Fate::Reset,
         };
-        Heard::Enough
+        Effect::Final
     }
 }

@@ -1,7 +1,7 @@
 //! What a node has to say to other nodes, or to its disk.
 
 use super::{SharedNode, lock};
-use crate::engine::{Address, Migration, News, Unit};
+use crate::engine::{Address, ClusterMessage, Migration, Unit};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ pub(crate) enum Outgoing {
     /// It shall follow this node, or nobody.
     Follow(Option<Address>),
     /// Something for the other nodes of its cluster.
-    Cluster(News),
+    Cluster(ClusterMessage),
     /// Keys shall go to another node.
     Migrate(Box<Migration>),
     /// A replica shall take its master's place: this one, or one that a sentinel chooses.

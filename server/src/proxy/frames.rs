@@ -1,20 +1,20 @@
-//! Replies of a server cut out of a stream of bytes, RESP2 and RESP3: incremental, each byte looked at
-//! once, nothing allocated for what is only announced. What a frame means is not known here.
+//! Splits the byte stream of a server into frames, RESP2 and RESP3. Incremental: each byte is
+//! examined once, and an announced length allocates nothing. Does not interpret frames.
 
 use std::fmt;
 
-/// `client-query-buffer-limit` is as much in the other direction.
+/// The same limit as `client-query-buffer-limit` in the other direction.
 const FRAME_BYTES_MAX: usize = 1024 * 1024 * 1024;
-/// A line: a status, an error, a number, a length.
+/// Limit of a line: a status, an error, a number or a length.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
-/// Arrays in arrays; scripts of Redis reach 31 levels or so.
+/// Limit of nested arrays. Scripts in Redis reach about 31 levels.
 const DEPTH_MAX: usize = 128;
-/// Values within a frame.
+/// Limit of values in a frame.
 const VALUES_MAX: u64 = 64 * 1024 * 1024;
-/// Buffers above this size are given back once they are empty.
+/// Larger buffers are freed once they are empty.
 const KEEP_BYTES_MAX: usize = 64 * 1024;
 
-/// What a server cannot have said.
+/// Why the bytes of a server are not RESP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FrameError {
     Kind(u8),
@@ -26,30 +26,31 @@ pub(super) enum FrameError {
 impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kind(found) => write!(f, "no reply begins with '{}'", found.escape_ascii()),
-            Self::Length => f.write_str("a length that is no number"),
-            Self::TooLong => f.write_str("a reply that is too long"),
-            Self::TooDeep => f.write_str("a reply that is nested too deeply"),
+            Self::Kind(found) => write!(f, "invalid reply type '{}'", found.escape_ascii()),
+            Self::Length => f.write_str("a length is not a number"),
+            Self::TooLong => f.write_str("a reply is too long"),
+            Self::TooDeep => f.write_str("a reply is nested too deeply"),
         }
     }
 }
 
-/// An aggregate that is not complete.
+/// An incomplete aggregate.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     missing: u64,
-    /// It counts as no value of what it stands in: attributes, and what is pushed within EXEC.
+    /// The aggregate is no element of the one around it: attributes, and pushes inside of an EXEC
+    /// reply.
     is_extra: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     buf: Vec<u8>,
-    /// Where the current frame begins.
+    /// Start of the current frame.
     begin: usize,
-    /// The next value's header.
+    /// The header of the next value.
     pos: usize,
-    /// Bytes behind `pos` that hold no line end.
+    /// Number of bytes after `pos` that are known to contain no line end.
     scanned: usize,
     levels: Vec<Level>,
     values: u64,
@@ -71,7 +72,7 @@ impl Frames {
         self.buf.extend_from_slice(bytes);
     }
 
-    /// The next frame, once it is complete. After an error there is nothing more to be had.
+    /// The next complete frame. After an error the stream cannot be read further.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, FrameError> {
         loop {
             let Some(is_complete) = self.value()? else {
@@ -91,7 +92,7 @@ impl Frames {
         }
     }
 
-    /// Reads a value, or the header of an aggregate: whether that completes the frame.
+    /// Reads a value, or the header of an aggregate. Returns whether that completes the frame.
     fn value(&mut self) -> Result<Option<bool>, FrameError> {
         let Some(end) = self.line_end()? else {
             return Ok(None);
@@ -153,7 +154,8 @@ impl Frames {
         Ok(())
     }
 
-    /// A value is complete, which counts where it stands or does not: whether the frame is, too.
+    /// Completes a value, which may count as an element of the aggregate around it. Returns whether
+    /// that completes the frame.
     fn complete(&mut self, mut counts: bool) -> bool {
         while let Some(level) = self.levels.last_mut() {
             level.missing -= u64::from(counts);
@@ -201,7 +203,8 @@ mod tests {
         "!3\r\nERR\r\n",
         ",1.5\r\n",
         "(123\r\n",
-        // One's own invalidation stands within EXEC and is none of its replies.
+        // An invalidation of the client's own write is inside of the EXEC reply and is no element
+        // of it.
         "*1\r\n>2\r\n+invalidate\r\n*1\r\n+k\r\n+OK\r\n",
         "*2\r\n+a\r\n>0\r\n+b\r\n",
         "*1\r\n|1\r\n+k\r\n+v\r\n:1\r\n",

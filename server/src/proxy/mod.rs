@@ -1,11 +1,12 @@
-//! The message faults of the double in front of a real Redis.
+//! A proxy that applies the double's message faults in front of a real Redis.
 //!
-//! A proxy understands RESP: it knows which frame answers which request, so that a reply can be lost
-//! after the request was executed, an error answered in the server's place, a message delayed while
-//! what follows it waits. The rules are those of [`crate::fault`], the very same objects.
+//! A proxy understands RESP and knows which frame answers which request. So it can lose a reply
+//! after the request was executed, answer an error in the server's place, or delay a message and
+//! everything behind it. The rules are the same objects as in [`crate::fault`].
 //!
-//! * [`Proxy::wrap`] puts the rules around any stream to a server: an in-process one, TCP, TLS.
-//! * [`ProxyServer`] listens and connects each client to a server: for clients that dial by themselves.
+//! * [`Proxy::wrap`] applies the rules to any stream to a server: in process, TCP, TLS.
+//! * [`ProxyServer`] listens, and connects each client to a server, for clients that open
+//!   connections themselves.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,11 +23,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What differs from the double: a rule knows a connection by its number at the proxy, not by what
-//! CLIENT ID answers; a request that a rule ends after execution is only known to be executed when
-//! the server's reply has come, so the client sees the end then. Replication (SYNC, PSYNC) and what
-//! changes the order of replies inside MULTI (SUBSCRIBE, CLIENT REPLY, HELLO, MONITOR) is refused with
-//! an error. CLIENT REPLY before AUTH is taken as if it were obeyed.
+//! Differences from the double: rules identify a connection by its number at the proxy, not by the
+//! server's CLIENT ID. If a rule ends a connection after execution, the client sees the end when
+//! the server's reply has arrived, because only then is the request known to be executed. The proxy
+//! refuses replication (SYNC, PSYNC), and commands inside MULTI that change the order of replies
+//! (SUBSCRIBE, CLIENT REPLY, HELLO, MONITOR). It assumes that CLIENT REPLY succeeds even before
+//! AUTH.
 
 mod frames;
 mod listen;
@@ -46,12 +48,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-/// Rules, and what the connections that they are for have in common.
+/// The rules, and the state that all connections share.
 #[derive(Debug)]
 struct SharedProxy {
     plan: Plan,
     connections: AtomicU64,
-    /// Delays are counted from here.
+    /// Origin of the time for delays.
     origin: Instant,
 }
 
@@ -80,7 +82,7 @@ impl Ruled for SharedProxy {
     }
 }
 
-/// The rules for streams to servers. Clones are the same proxy.
+/// The rules for streams to servers. Clones are handles to the same proxy.
 #[derive(Clone, Debug)]
 pub struct Proxy(Arc<SharedProxy>);
 
@@ -96,12 +98,12 @@ impl Proxy {
         Self::with_seed(0)
     }
 
-    /// The same with a seed for rules with a probability.
+    /// A proxy without rules, with a seed for rules with a probability.
     pub fn with_seed(seed: u64) -> Self {
         Self(SharedProxy::new(seed))
     }
 
-    /// Installs a fault; it goes away with the guard.
+    /// Installs a fault. Dropping the guard removes it.
     pub fn inject<F>(&self, rule: Rule<F>) -> FaultGuard
     where
         Rule<F>: MessageRule + 'static,
@@ -109,12 +111,12 @@ impl Proxy {
         self.inject_rule(rule)
     }
 
-    /// Installs a rule of the caller's own, or one that [`fault::parse`](crate::fault::parse) made.
+    /// Installs a custom rule, or one that [`fault::parse`](crate::fault::parse) made.
     pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> FaultGuard {
         FaultGuard::install(self.0.clone(), rule.into())
     }
 
-    /// Puts the rules around a stream to a server. The client is at `in-process:0`.
+    /// Applies the rules to a stream to a server. The address of the client is `in-process:0`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -134,7 +136,7 @@ impl Proxy {
         self.wrap_from("in-process:0", stream)
     }
 
-    /// The same for a client at an address, as the conditions of rules see it.
+    /// Applies the rules to the stream of a client with this address, for the conditions of rules.
     pub fn wrap_from<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         addr: &str,

@@ -1,17 +1,17 @@
-//! Which frame of a server answers which request of a client.
+//! Decides which frame of a server answers which request of a client.
 //!
-//! Most requests have one reply. The others are followed here: SUBSCRIBE and its kin have as many as
-//! they have arguments, CLIENT REPLY takes replies away, MONITOR and subscriptions bring frames that
-//! nobody asked for, RESP2 and RESP3 tell them apart differently, and what a rule answers in the
-//! server's place comes in its turn. What cannot be followed is refused: replication, and the commands
-//! above inside MULTI.
+//! Most requests have one reply. This file tracks the exceptions. SUBSCRIBE and similar commands
+//! have one reply per argument. CLIENT REPLY suppresses replies. MONITOR and subscriptions cause
+//! pushes, which look different in RESP2 and RESP3. A reply that a rule gives in the server's place
+//! is sent in its turn. Requests that cannot be tracked are refused: replication, and these
+//! commands inside MULTI.
 
 use super::value::first_word;
 use crate::client_connection::Ending;
 use crate::resp::{ErrorReply, OwnedRequest, Request};
 use std::collections::{BTreeSet, VecDeque};
 
-/// What a client listens to: channels, patterns, sharded channels.
+/// The kinds of subscriptions: channels, patterns, sharded channels.
 const SPACES: [(&[u8], &[u8]); 3] = [
     (b"subscribe", b"unsubscribe"),
     (b"psubscribe", b"punsubscribe"),
@@ -20,50 +20,52 @@ const SPACES: [(&[u8], &[u8]); 3] = [
 
 const MESSAGES: [&[u8]; 3] = [b"message", b"pmessage", b"smessage"];
 
-/// A request that has no end in sight, or what comes in its turn.
+/// What the proxy sends to the client next.
 #[derive(Debug)]
 pub(super) enum Expected {
-    /// The server's answer.
+    /// The server's reply.
     Answer(Asked),
-    /// A rule's answer.
+    /// The reply of a rule.
     Own(OwnedRequest, ErrorReply),
     /// The end of the connection.
     End(Ending),
 }
 
-/// A request that the server has got.
+/// A request that was sent to the server.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) request: OwnedRequest,
     kind: Kind,
-    /// Its answer is lost.
+    /// The reply is lost.
     pub(super) is_lost: bool,
-    /// What is said instead of the server's answer, whatever that is.
+    /// The error that replaces the server's reply.
     pub(super) instead: Option<ErrorReply>,
-    /// A rule has seen the first of its frames: whether the others go with that one.
+    /// Whether the remaining frames of the reply are suppressed; known after a rule has seen the
+    /// first frame.
     pub(super) suppressed: Option<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     Plain,
-    /// The name that it gives, if any.
+    /// The client name that HELLO sets, if any.
     Hello(Option<Vec<u8>>),
     SetName(Vec<u8>),
     Reset,
     Monitor,
-    /// The first of its kind.
+    /// The first MULTI, not a nested one.
     Multi,
     Subscription {
         space: usize,
         ends: bool,
-        /// Confirmations to come; unknown until the first when all subscriptions end.
+        /// Number of confirmations that are missing. Unknown before the first one if all
+        /// subscriptions end.
         missing: Option<usize>,
     },
 }
 
 impl Kind {
-    /// The name that the client gives itself.
+    /// The client name that the request sets.
     fn name(&self) -> Option<&[u8]> {
         match self {
             Self::Hello(name) => name.as_deref(),
@@ -75,37 +77,37 @@ impl Kind {
     }
 }
 
-/// What a client wants to hear.
+/// The state of CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Wish {
     #[default]
     All,
     Nothing,
-    /// Nothing of its next request.
+    /// CLIENT REPLY SKIP: the next request has no reply.
     NotTheNext,
 }
 
 /// What to do with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// It goes to the server.
+    /// Forward it to the server.
     On,
-    /// The server is told to DISCARD.
+    /// Send DISCARD to the server instead.
     Discard,
-    /// It goes nowhere.
+    /// Do not send it.
     Refused,
-    /// The server, which was told to say nothing of the next request, gets one that means nothing.
+    /// CLIENT REPLY SKIP is in effect: send a no-op instead, whose reply the server omits.
     Swallowed,
 }
 
-/// What a frame of the server is.
+/// The role of a frame from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// The answer to the oldest request, or the last part of it.
+    /// The reply to the oldest request, or the last part of it.
     Answer,
-    /// A part of it; more follow.
+    /// A part of a reply; more parts follow.
     Part,
-    /// Nobody asked for it.
+    /// A push, which answers no request.
     Push,
 }
 
@@ -115,11 +117,11 @@ pub(super) struct Pairing {
     is_resp3: bool,
     is_monitor: bool,
     wish: Wish,
-    /// Inside MULTI: whether EXEC will fail, for what a rule has refused.
+    /// Inside MULTI: true if EXEC will fail because a rule refused a request.
     spoiled: Option<bool>,
     listened: [BTreeSet<Vec<u8>>; 3],
     name: Vec<u8>,
-    /// Requests under way that give the client another name.
+    /// Number of requests on their way that set a client name.
     naming: usize,
 }
 
@@ -128,12 +130,12 @@ fn error(text: &'static str) -> ErrorReply {
 }
 
 impl Pairing {
-    /// The name that the client gave itself.
+    /// The client name.
     pub(super) fn name(&self) -> &[u8] {
         &self.name
     }
 
-    /// Whether the server may be about to take another name for the client.
+    /// True if a request that sets another client name is on its way.
     pub(super) fn is_naming(&self) -> bool {
         self.naming > 0
     }
@@ -142,7 +144,7 @@ impl Pairing {
         self.expected.len()
     }
 
-    /// What comes next, in its turn; [`Expected::Answer`] stays until the server has answered.
+    /// The next item to send. [`Expected::Answer`] stays until the server has replied.
     pub(super) fn next_own(&mut self) -> Option<Expected> {
         match self.expected.front()? {
             Expected::Answer(_) => None,
@@ -158,17 +160,17 @@ impl Pairing {
         }
     }
 
-    /// The oldest request has its answer.
+    /// Removes the oldest request, which has its reply.
     pub(super) fn pop(&mut self) {
         self.expected.pop_front();
     }
 
-    /// The connection ends when all that was asked before is answered.
+    /// Ends the connection after the replies to all earlier requests.
     pub(super) fn end(&mut self, ending: Ending) {
         self.expected.push_back(Expected::End(ending));
     }
 
-    /// Whether a request is answered at all.
+    /// True if the client gets a reply to this request.
     fn is_heard(&mut self, request: Request<'_>) -> bool {
         let is = |index: usize, word: &[u8]| {
             let arg = request.arg(index);
@@ -193,7 +195,7 @@ impl Pairing {
         self.is_wished()
     }
 
-    /// Whether the client wants to hear anything of its next request, whatever that is.
+    /// True if CLIENT REPLY allows a reply to the next request.
     fn is_wished(&mut self) -> bool {
         match self.wish {
             Wish::All => true,
@@ -205,7 +207,7 @@ impl Pairing {
         }
     }
 
-    /// A rule answers a request in the server's place.
+    /// Answers a request with the error of a rule, in the server's place.
     pub(super) fn turn_away(&mut self, request: Request<'_>, why: ErrorReply) -> Sent {
         let is_skipped = self.wish == Wish::NotTheNext;
         let is_heard = self.is_wished();
@@ -229,7 +231,7 @@ impl Pairing {
         }
     }
 
-    /// The server is told to forget what it has queued.
+    /// Makes the server discard its queued transaction.
     fn discard(&mut self, request: Request<'_>, is_heard: bool, why: ErrorReply) -> Sent {
         if is_heard {
             self.expect(request, Kind::Plain, Some(why));
@@ -247,14 +249,14 @@ impl Pairing {
         }));
     }
 
-    /// The latest request is executed, and its answer lost.
+    /// Marks the reply to the latest request as lost.
     pub(super) fn lose_latest(&mut self) {
         if let Some(Expected::Answer(asked)) = self.expected.back_mut() {
             asked.is_lost = true;
         }
     }
 
-    /// A client's request goes to the server.
+    /// Tracks a request that the client sends to the server.
     pub(super) fn send(&mut self, request: Request<'_>) -> Sent {
         let name = request.name();
         let is = |word: &[u8]| name.eq_ignore_ascii_case(word);
@@ -280,7 +282,7 @@ impl Pairing {
                 kind = Kind::Plain;
             }
         }
-        // RESET ends the silence that CLIENT REPLY OFF began, and is answered.
+        // RESET ends the effect of CLIENT REPLY OFF, and gets a reply.
         if kind == Kind::Reset && self.wish == Wish::Nothing {
             self.wish = Wish::All;
         }
@@ -293,12 +295,12 @@ impl Pairing {
             let why = "EXECABORT Transaction discarded because of previous errors.";
             return self.discard(request, is_heard, error(why));
         }
-        // Confirmations come in every case.
+        // Confirmations of subscriptions are sent in every case.
         if is_heard || matches!(kind, Kind::Subscription { .. }) {
             self.naming += usize::from(kind.name().is_some());
             self.expect(request, kind, None);
         } else if let Some(name) = kind.name() {
-            // Nobody will say whether the server took it.
+            // No reply will tell whether the server accepted the name.
             self.name = name.to_vec();
         }
         Sent::On
@@ -348,7 +350,7 @@ impl Pairing {
         Kind::Plain
     }
 
-    /// What a frame of the server is; the state follows.
+    /// Determines the role of a frame from the server, and updates the state.
     pub(super) fn receive(&mut self, frame: &[u8]) -> Meaning {
         let first = frame.first().copied().unwrap_or_default();
         let word = if first == b'>' || (first == b'*' && !self.is_resp3) {
@@ -399,13 +401,14 @@ impl Pairing {
         Meaning::Answer
     }
 
-    /// Whether a client of RESP2 listens to what such an array may be.
+    /// True if a RESP2 client has a subscription to which an array with this first word can belong.
     fn is_message(&self, word: &[u8]) -> bool {
         let mut spaces = MESSAGES.iter().zip(&self.listened);
         !self.is_resp3 && spaces.any(|(known, of)| !of.is_empty() && word == *known)
     }
 
-    /// A frame that confirms a subscription or its end; `None` when it is none that was asked for.
+    /// Handles the confirmation of a subscription or of its end; `None` if the frame is not an
+    /// expected one.
     fn confirmed(&mut self, word: &[u8], frame: &[u8]) -> Option<Meaning> {
         let Kind::Subscription { space, ends, .. } = self.front()?.kind else {
             return None;
@@ -438,7 +441,7 @@ impl Pairing {
     }
 }
 
-/// Whether a status is a line of MONITOR: a time with six decimals, then a bracket.
+/// True if a status is a line of MONITOR: a time with six decimals, then a bracket.
 fn is_monitored(frame: &[u8]) -> bool {
     let mut words = frame[1..].splitn(3, |byte| *byte == b' ');
     let (time, place) = (words.next(), words.next());
@@ -467,7 +470,7 @@ mod tests {
         meaning
     }
 
-    /// Requests, and then frames with what they are.
+    /// Requests, then frames with their roles.
     type Step<'a> = (&'a [&'a str], &'a [(&'a str, Meaning)]);
 
     fn check(steps: &[Step<'_>]) {

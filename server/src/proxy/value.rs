@@ -1,14 +1,14 @@
-//! A frame as the value that rules look at.
+//! Converts a frame to the value that rules see.
 
 use crate::resp::{ErrorReply, Reply, parse_integer};
 
-/// The value of a complete frame. What stands within a reply and is none of its values, as pushes
-/// within EXEC, is left out.
+/// The value of a complete frame. Leaves out what is inside a reply but no element of it, such as
+/// pushes inside of an EXEC reply.
 pub(super) fn value(frame: &[u8]) -> Reply {
     Reader(frame).value().unwrap_or(Reply::Nil)
 }
 
-/// What a push is called, or what an array begins with.
+/// The kind of a push, or the first element of an array.
 pub(super) fn first_word(frame: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader(frame);
     reader.line()?;
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::resp::{Protocol, encode};
 
-    /// What our own encoder writes is read again.
+    /// Values that our encoder writes are read back.
     #[test]
     fn values_come_back() {
         let (key, ok) = (Reply::bulk("k\r\n"), Reply::Ok);

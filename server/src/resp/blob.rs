@@ -4,13 +4,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A UUID, or 16 random bytes in hexadecimal, and most names of locks.
+/// Enough for a UUID, 16 random bytes in hexadecimal, and most lock names.
 const INLINE_MAX: usize = 38;
 
-/// Bytes, 40 bytes of handle; what keys, values and bulk replies are made of.
+/// A byte string with a handle of 40 bytes. Keys, values and bulk replies consist of these.
 ///
-/// Never a slice of somebody else's buffer, so nothing is pinned. Cloning allocates nothing: up to
-/// 38 bytes are copied, more are shared.
+/// A blob owns its bytes and never refers to a larger buffer. Cloning does not allocate: up to 38
+/// bytes are copied, longer strings are shared.
 #[derive(Clone)]
 pub struct Blob(Repr);
 
@@ -37,7 +37,7 @@ impl Blob {
         }
     }
 
-    /// The two parts, one after the other.
+    /// Concatenates two byte strings.
     pub fn concat(first: &[u8], second: &[u8]) -> Self {
         let len = first.len() + second.len();
         if len <= INLINE_MAX {
@@ -55,7 +55,8 @@ impl Blob {
         }
     }
 
-    /// Overwrites the bytes from `offset` on; what lies between the end and there becomes zero.
+    /// Overwrites the bytes from `offset` on. If the blob is shorter than `offset`, zero bytes fill
+    /// the gap.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
         let len = offset + bytes.len();
         if len > self.len() && len > INLINE_MAX {

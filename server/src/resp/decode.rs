@@ -1,28 +1,28 @@
-//! Incremental decoder of requests: multibulk and inline, with the limits and error texts of
+//! Incremental decoder of requests, multibulk and inline, with the limits and error texts of
 //! `networking.c: processMultibulkBuffer` and `processInlineBuffer`. Knows no command.
 //!
-//! Every byte is copied once into the decoder's buffer and looked at once, so an argument of
-//! 64 MiB that arrives in small pieces costs no more than one that arrives whole.
+//! Every byte is copied once and examined once, so an argument of 64 MiB costs the same in small
+//! pieces as in one.
 
 use super::request::{OwnedRequest, Request, Span};
 use std::fmt;
 
 /// `PROTO_INLINE_MAX_SIZE`: the longest inline request, and the longest length line.
 const INLINE_BYTES_MAX: usize = 64 * 1024;
-/// Buffers above this size are given back once they are empty (`PROTO_MBULK_BIG_ARG`).
+/// Larger buffers are freed once they are empty (`PROTO_MBULK_BIG_ARG`).
 const KEEP_BYTES_MAX: usize = 32 * 1024;
-/// What a client may ask for before it has authenticated.
+/// Limits for a client that has not authenticated.
 const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 const UNAUTHENTICATED_BULK_MAX: i64 = 16 * 1024;
 
-/// The bounds a connection is decoded under; they change with AUTH and CONFIG SET.
+/// The limits of one connection. They change with AUTH and CONFIG SET.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// `proto-max-bulk-len`, bytes of one argument.
+    /// `proto-max-bulk-len`: bytes of one argument.
     pub bulk_bytes_max: i64,
-    /// `client-query-buffer-limit`, bytes buffered for one connection.
+    /// `client-query-buffer-limit`: bytes buffered for one connection.
     pub buffer_bytes_max: usize,
-    /// Whether the client may send long requests (it needs no password, or has given it).
+    /// True if the client may send long requests: it has authenticated, or no password is set.
     pub authenticated: bool,
 }
 
@@ -36,10 +36,11 @@ impl Default for Limits {
     }
 }
 
-/// Malformed input. The client is told (unless [`ProtocolError::is_silent`]) and then disconnected.
+/// Malformed input. The server sends the error (unless [`ProtocolError::is_silent`]) and closes the
+/// connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// A line without its end after 64 KiB, or unbalanced quotes.
+    /// A line of more than 64 KiB, unbalanced quotes, or an invalid length.
     Text(&'static str),
     /// A bulk header that does not begin with `$`.
     ExpectedDollar(u8),
@@ -48,12 +49,12 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// True when Redis closes the connection without a word.
+    /// True if Redis closes the connection without an error reply.
     pub fn is_silent(&self) -> bool {
         matches!(self, Self::BufferLimit)
     }
 
-    /// Its words as they go over the wire, with the very byte that was found.
+    /// The error text on the wire, with the byte that was found.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::ExpectedDollar(found) => {
@@ -82,19 +83,20 @@ impl std::error::Error for ProtocolError {}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum DecodeState {
-    /// At the first byte of a request.
+    /// Before the first byte of a request.
     Start,
-    /// Inside a multibulk request: this many arguments are still to come.
+    /// Inside a multibulk request, before the header of an argument. `missing` arguments have not
+    /// been read.
     Header { missing: u32 },
     /// Inside an argument of `len` bytes.
     Body { missing: u32, len: u32 },
-    /// A request was handed out; its bytes go at the next call.
+    /// A request was returned; the next call frees its bytes.
     Done,
-    /// A request was handed out and is handed out again at the next call.
+    /// A request was returned; the next call returns it again.
     Again,
 }
 
-/// Turns the bytes of one connection into requests.
+/// Decodes the requests of one connection.
 ///
 /// ```
 /// use redouble::resp::{Decoder, Limits};
@@ -112,15 +114,15 @@ enum DecodeState {
 #[derive(Debug)]
 pub struct Decoder {
     buf: Vec<u8>,
-    /// Where the current request begins; spans count from here.
+    /// Start of the current request; spans are relative to it.
     base: usize,
-    /// The next byte to look at.
+    /// The next byte to examine.
     pos: usize,
-    /// Bytes after `pos` that hold no line end; not searched again.
+    /// Number of bytes after `pos` that are known to contain no line end.
     scanned: usize,
     state: DecodeState,
     spans: Vec<Span>,
-    /// An inline request's arguments, unquoted.
+    /// The unquoted arguments of an inline request.
     inline: OwnedRequest,
 }
 
@@ -139,7 +141,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Takes bytes as they came from the client.
+    /// Appends bytes from the client.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.state == DecodeState::Done {
             self.finish();
@@ -163,7 +165,7 @@ impl Decoder {
         self.buf.extend_from_slice(bytes);
     }
 
-    /// Bytes fed and not yet handed out as requests.
+    /// Number of bytes that were fed and not yet returned as requests.
     pub fn buffered_bytes(&self) -> usize {
         match self.state {
             DecodeState::Done => self.buf.len() - self.pos,
@@ -174,14 +176,14 @@ impl Decoder {
         }
     }
 
-    /// Has the request that was handed out last handed out again.
+    /// Makes the next call return the last request again.
     pub(crate) fn put_back(&mut self) {
         if self.state == DecodeState::Done {
             self.state = DecodeState::Again;
         }
     }
 
-    /// Forgets everything that was fed.
+    /// Discards all input.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -189,7 +191,7 @@ impl Decoder {
     /// The next complete request, or `None` until more bytes are fed.
     ///
     /// # Errors
-    /// On malformed input; the decoder is then of no further use.
+    /// On malformed input. The decoder cannot be used after that.
     #[inline]
     pub fn next(&mut self, limits: &Limits) -> Result<Option<Request<'_>>, ProtocolError> {
         Ok(if self.advance(limits)? {
@@ -199,7 +201,7 @@ impl Decoder {
         })
     }
 
-    /// The request that was found last.
+    /// The last request that was found.
     #[inline]
     fn current(&self) -> Option<Request<'_>> {
         if self.spans.is_empty() {
@@ -211,7 +213,7 @@ impl Decoder {
         })
     }
 
-    /// Looks for the next complete request; false if more bytes are needed.
+    /// Searches the next complete request. Returns false if more bytes are needed.
     fn advance(&mut self, limits: &Limits) -> Result<bool, ProtocolError> {
         loop {
             match self.state {
@@ -292,7 +294,7 @@ impl Decoder {
         Ok(true)
     }
 
-    /// Makes the current request's bytes free.
+    /// Frees the bytes of the current request.
     fn finish(&mut self) {
         self.base = self.pos;
         self.scanned = 0;
@@ -301,7 +303,7 @@ impl Decoder {
         self.state = DecodeState::Start;
     }
 
-    /// An error if there is no room for the rest of the current request.
+    /// Fails if the rest of the current request exceeds the buffer limit.
     fn wait(&self, limits: &Limits) -> Result<(), ProtocolError> {
         if self.buf.len() - self.base > limits.buffer_bytes_max {
             return Err(ProtocolError::BufferLimit);
@@ -309,8 +311,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads arguments of at most 99 bytes for as long as they are there, whole and well formed. Says how many are
-    /// missing after that.
+    /// Reads arguments of at most 99 bytes while they are complete and well formed. Returns the
+    /// number of arguments that are still missing.
     #[inline]
     fn short_args(&mut self, mut missing: u32) -> u32 {
         let digit = |byte: u8| usize::from(byte - b'0');
@@ -344,7 +346,7 @@ impl Decoder {
         missing
     }
 
-    /// Reads the header of any argument; `None` until it has come whole.
+    /// Reads the header of an argument; `None` if it is incomplete.
     fn length(&mut self, limits: &Limits) -> Result<Option<i64>, ProtocolError> {
         let Some(line) = self.line("too big bulk count string", limits)? else {
             return Ok(None);
@@ -359,7 +361,8 @@ impl Decoder {
             .ok_or(ProtocolError::Text("invalid bulk length"))
     }
 
-    /// A line that ends in CR and one more byte: where it begins and where its CR stands.
+    /// Finds a line that ends in CR and one more byte. Returns its start and the position of its
+    /// CR.
     fn line(
         &mut self,
         too_long: &'static str,
@@ -382,8 +385,8 @@ impl Decoder {
         Ok(Some(line))
     }
 
-    /// Where the next `byte` is, or a zero byte before it, or the end of the buffer. Redis looks
-    /// with `strchr`, so a line with a zero byte never ends.
+    /// Position of the next `byte`, of a zero byte before it, or the end of the buffer. Redis uses
+    /// `strchr`, so a line with a zero byte never ends.
     #[inline]
     fn line_end(&self, from: usize, byte: u8) -> usize {
         let found = self.buf[from..]
@@ -392,7 +395,7 @@ impl Decoder {
         found.map_or(self.buf.len(), |offset| from + offset)
     }
 
-    /// Reads an inline request into `self.inline`: `Some(false)` for an empty line.
+    /// Reads an inline request into `self.inline`; `Some(false)` for an empty line.
     fn inline(&mut self, limits: &Limits) -> Result<Option<bool>, ProtocolError> {
         let from = self.pos + self.scanned;
         let newline = self.line_end(from, b'\n');
@@ -415,7 +418,7 @@ impl Decoder {
     }
 }
 
-/// Splits a line into arguments as `sds.c: sdssplitargs` does; `None` when quotes do not match.
+/// Splits a line into arguments as `sds.c: sdssplitargs` does; `None` if quotes are unbalanced.
 pub(crate) fn split_inline(line: &[u8], into: &mut OwnedRequest) -> Option<()> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
     let mut rest = line;
@@ -488,7 +491,7 @@ fn hex(digit: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// Feeds `input` in pieces of `step` bytes and collects requests until the end or an error.
+    /// Feeds `input` in pieces of `step` bytes, and collects requests until the end or an error.
     fn decode(input: &[u8], step: usize, limits: Limits) -> (Vec<Vec<Vec<u8>>>, Option<String>) {
         let mut decoder = Decoder::default();
         let mut requests = Vec::new();
@@ -642,7 +645,7 @@ mod tests {
         decoder.feed(b"PING\r\n");
         assert!(
             decoder.buf.capacity() <= KEEP_BYTES_MAX,
-            "the big buffer is given back"
+            "the big buffer is freed"
         );
     }
 }

@@ -1,11 +1,11 @@
-//! Replies to bytes, in RESP2 and RESP3.
+//! Encodes replies in RESP2 and RESP3.
 
 use super::{Reply, format_double};
 
-/// The protocol a connection speaks; chosen by HELLO.
+/// The protocol of a connection; HELLO selects it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// RESP2, what every connection begins with.
+    /// RESP2, the protocol of every new connection.
     #[default]
     Resp2,
     /// RESP3: maps, sets, doubles, pushes.
@@ -13,7 +13,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As HELLO takes and gives it.
+    /// The version number in HELLO.
     pub fn number(self) -> i64 {
         match self {
             Self::Resp2 => 2,

@@ -1,30 +1,31 @@
-//! The x86 `long double`, which INCRBYFLOAT counts in: a sign, 64 bits of mantissa, 15 of exponent.
+//! The x86 `long double`, in which INCRBYFLOAT computes: a sign, a mantissa of 64 bits, an exponent
+//! of 15 bits.
 //!
-//! Reads as `strtold`, adds with one rounding to nearest even, writes as `%.17Lf` without the
-//! zeros at the end (`util.c: string2ld`, `ld2string`). In software, so that every platform
-//! answers what Redis answers on x86-64.
+//! Parses like `strtold`, adds with one rounding to nearest even, and formats as `%.17Lf` without
+//! trailing zeros (`util.c: string2ld`, `ld2string`). In software, so that every platform gives the
+//! replies of Redis on x86-64.
 
 use std::cmp::Ordering;
 
-/// `MAX_LONG_DOUBLE_CHARS`: texts of this size or more are no numbers.
+/// `MAX_LONG_DOUBLE_CHARS`: texts of this length or more are not numbers.
 const TEXT_BYTES_MAX: usize = 5 * 1024;
-/// The exponent of the last mantissa bit of the smallest numbers.
+/// Exponent of the last mantissa bit of the smallest numbers.
 const EXPONENT_MIN: i64 = -16_445;
-/// The same of the greatest ones.
+/// Exponent of the last mantissa bit of the greatest numbers.
 const EXPONENT_MAX: i64 = 16_320;
-/// Decimal exponents beyond this are zero or infinite whatever digits stand before them.
+/// Beyond this decimal exponent a number is zero or infinite, whatever its digits are.
 const DECIMAL_EXPONENT_MAX: i64 = 100_000;
-/// Digits after the point (`LD_STR_HUMAN`).
+/// Digits after the decimal point (`LD_STR_HUMAN`).
 const DECIMALS: u32 = 17;
 const TEN_TO_DECIMALS: u128 = 10_u128.pow(DECIMALS);
 
-/// A number of the extended format; never NaN.
+/// A number in the extended format; never NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LongDouble {
     Infinite {
         negative: bool,
     },
-    /// `mantissa * 2^exponent`; the top bit is set unless the exponent is the smallest.
+    /// `mantissa * 2^exponent`. The top bit is set unless the exponent is the smallest.
     Finite {
         negative: bool,
         mantissa: u64,
@@ -32,7 +33,7 @@ pub(crate) enum LongDouble {
     },
 }
 
-/// How a text is no number.
+/// A result before the check for its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rounded {
     Zero,
@@ -48,7 +49,7 @@ impl LongDouble {
         exponent: EXPONENT_MIN,
     };
 
-    /// Reads a whole text as a number; `None` for anything else, and for one out of range.
+    /// Parses a whole text; `None` if it is not a number or out of range.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() >= TEXT_BYTES_MAX {
             return None;
@@ -106,7 +107,8 @@ impl LongDouble {
         } else {
             (b, a)
         };
-        // 63 bits below the greater mantissa; what is lost below them is one sticky bit.
+        // The greater mantissa is shifted by 63 bits. Bits that are lost below that become one
+        // sticky bit.
         let base = u128::from(great.1) << 63;
         let shift = u32::try_from(great.2 - small.2).unwrap_or(u32::MAX);
         let whole = u128::from(small.1) << 63;
@@ -121,7 +123,7 @@ impl LongDouble {
             (small.0, moved - base)
         };
         if sum == 0 {
-            // The sum of two negative zeros alone is a negative zero.
+            // Only the sum of two negative zeros is a negative zero.
             let negative = great.0 && small.0;
             return Some(Self::Finite {
                 negative,
@@ -148,8 +150,8 @@ impl LongDouble {
         matches!(self, Self::Finite { .. })
     }
 
-    /// Seconds to whole milliseconds, rounded up; what does not fit is the smallest number, as the
-    /// conversion in C makes it on x86-64 (`timeout.c: getTimeoutFromObjectOrReply`).
+    /// Converts seconds to milliseconds, rounded up. A number out of range becomes the smallest
+    /// integer, as in the C conversion on x86-64 (`timeout.c: getTimeoutFromObjectOrReply`).
     pub(crate) fn to_millis_up(self) -> i64 {
         let Self::Finite {
             negative,
@@ -165,7 +167,7 @@ impl LongDouble {
             Rounded::TooSmall => return i64::from(!negative),
             Rounded::TooGreat => return i64::MIN,
         };
-        // The top bit of the mantissa is set, so a shift up leaves the range.
+        // The top bit of the mantissa is set, so a left shift would overflow.
         if exponent >= 0 {
             return i64::MIN;
         }
@@ -176,7 +178,7 @@ impl LongDouble {
         i64::try_from(if negative { -whole } else { whole }).unwrap_or(i64::MIN)
     }
 
-    /// The nearest double; what is too great is infinite.
+    /// The nearest double; infinite if the number is too great.
     pub(crate) fn to_f64(self) -> f64 {
         let (negative, size) = match self {
             Self::Infinite { negative } => (negative, f64::INFINITY),
@@ -192,7 +194,7 @@ impl LongDouble {
 
 /// `mantissa * 2^exponent` as a double, rounded once.
 fn scale(mantissa: u64, exponent: i64) -> f64 {
-    /// The exponent of the last bit of the smallest doubles.
+    /// Exponent of the last bit of the smallest doubles.
     const LAST_BIT_MIN: i64 = -1074;
     const BITS: i64 = 53;
     if mantissa == 0 {
@@ -204,7 +206,7 @@ fn scale(mantissa: u64, exponent: i64) -> f64 {
         u128::from(mantissa),
         u32::try_from(drop).unwrap_or(u32::MAX),
     ) as f64;
-    // Each step is exact: what is left has no more bits than a double holds.
+    // Each step is exact: the remaining bits fit in a double.
     let mut value = kept;
     let mut left = exponent + drop;
     while left != 0 && value != 0.0 && value.is_finite() {
@@ -261,7 +263,8 @@ fn round_shift(value: u128, shift: u32) -> u128 {
     }
 }
 
-/// `value * 2^exponent` in the format; `sticky` when the true value is a little more.
+/// `value * 2^exponent` in the extended format. `sticky` means that the true value is slightly
+/// greater.
 fn round(value: u128, sticky: bool, exponent: i64) -> Rounded {
     if value == 0 {
         return if sticky {
@@ -273,10 +276,10 @@ fn round(value: u128, sticky: bool, exponent: i64) -> Rounded {
     let excess = 64 - i64::from(value.leading_zeros());
     let drop = excess.max(EXPONENT_MIN - exponent);
     let (mantissa, exponent) = if drop <= 0 {
-        // Fewer than 64 bits: exact, moved up as far as they go.
+        // Fewer than 64 bits: the value is exact and shifted left as far as possible.
         (value << (-drop), exponent + drop)
     } else {
-        // One more bit below makes the sticky bit count in the comparison with one half.
+        // One extra bit at the bottom makes the sticky bit count in the comparison with one half.
         let shift = u32::try_from(drop).unwrap_or(u32::MAX);
         let exact_half = shift <= 128 && shift > 0 && value & ((1 << (shift - 1)) - 1) == 0;
         let rounded = if sticky && exact_half && value.checked_shr(shift - 1).unwrap_or(0) & 1 == 1
@@ -299,7 +302,7 @@ fn round(value: u128, sticky: bool, exponent: i64) -> Rounded {
     }
 }
 
-/// Digits with an optional point and exponent, to the end of the text.
+/// Parses digits with an optional point and exponent, up to the end of the text.
 fn parse_digits(text: &[u8], radix: u32) -> Option<Rounded> {
     let mut digits = Natural::from(0);
     let (mut count, mut decimals, mut seen_point) = (0_usize, 0_i64, false);
@@ -369,10 +372,10 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// The first 100 bits of a quotient, whether there are more, and the exponent of the last of them.
+/// The first 100 bits of a quotient, whether more bits are set, and the exponent of the last bit.
 fn divide(mut dividend: Natural, mut divisor: Natural) -> (u128, bool, i64) {
     const BITS: i64 = 100;
-    // Both of one length, so that the quotient is in (1/2, 2).
+    // Both numbers get the same length, so that the quotient is in (1/2, 2).
     let (long, short) = (dividend.bits(), divisor.bits());
     if long >= short {
         divisor.shift_left(long - short);
@@ -396,7 +399,7 @@ fn divide(mut dividend: Natural, mut divisor: Natural) -> (u128, bool, i64) {
     )
 }
 
-/// A natural number of any size, lowest 32 bits first, without zeros at the top.
+/// A natural number of any size, as 32-bit digits, lowest first, without leading zeros.
 #[derive(Clone, Debug)]
 struct Natural(Vec<u32>);
 
@@ -410,7 +413,7 @@ impl From<u64> for Natural {
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "the lower half is what is wanted"
+    reason = "only the lower half is needed"
 )]
 fn low(value: u64) -> u32 {
     value as u32
@@ -473,7 +476,7 @@ impl Natural {
             .then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
     }
 
-    /// Takes away a number that is not greater.
+    /// Subtracts a number that is not greater.
     fn subtract(&mut self, other: &Self) {
         let mut borrow = 0;
         for (at, limb) in self.0.iter_mut().enumerate() {
@@ -485,7 +488,7 @@ impl Natural {
         trim(&mut self.0);
     }
 
-    /// The first 100 bits or so, whether any are set below them, and the exponent of the last of them.
+    /// The first 100 bits or so, whether lower bits are set, and the exponent of the last bit.
     fn top_bits(&self) -> (u128, bool, i64) {
         let from = self.0.len().saturating_sub(4);
         let value = self.0[from..]
@@ -523,7 +526,7 @@ impl Natural {
 mod tests {
     use super::*;
 
-    /// `a b sum`, one a line, recorded from Redis 7.0.15: `SET k a`, `INCRBYFLOAT k b`.
+    /// One `a b sum` per line, recorded from Redis 7.0.15 with `SET k a`, `INCRBYFLOAT k b`.
     const RECORDED: &str = include_str!("long_double.txt");
 
     #[test]

@@ -1,4 +1,4 @@
-//! The Redis serialization protocol: bytes to requests, replies to bytes. Knows no command.
+//! The Redis serialization protocol: decodes requests and encodes replies. Knows no command.
 
 mod blob;
 mod decode;

@@ -1,4 +1,4 @@
-//! Numbers as Redis reads and writes them.
+//! Parses and formats numbers as Redis does.
 
 /// Parses a signed 64-bit decimal exactly as `util.c: string2ll`: no sign but `-`, no leading
 /// zeros, no spaces.
@@ -28,7 +28,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Writes a double as the C library's `%.17g` does.
+/// Formats a double as the C library's `%.17g` does.
 pub fn format_double(value: f64) -> String {
     const DIGITS: i32 = 17;
     if value.is_nan() {

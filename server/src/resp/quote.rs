@@ -1,4 +1,4 @@
-//! Bytes as a quoted text, for MONITOR and for what else people read.
+//! Byte strings as quoted text, for MONITOR and for messages to users.
 
 use super::OwnedRequest;
 use std::fmt;
@@ -21,14 +21,14 @@ pub(crate) fn push_quoted(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Bytes in double quotes, as `redis-cli` prints them.
+/// The bytes in double quotes, as `redis-cli` prints them.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     let mut text = Vec::new();
     push_quoted(bytes, &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// As `redis-cli` would take it: quoted where that is needed.
+/// The arguments as `redis-cli` accepts them: quoted where necessary.
 impl fmt::Display for OwnedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);

@@ -1,23 +1,23 @@
-//! The value every handler returns. EXEC, scripts, fault rules and both protocols read it.
+//! The value that every handler returns. EXEC, scripts, fault rules and both protocols read it.
 
 use super::{Blob, Protocol};
 use std::borrow::Cow;
 
-/// An error reply: a code in capitals, a space, and a text; written after a `-`.
+/// An error reply: a code in capitals, a space and a text. On the wire a `-` precedes it.
 ///
-/// Line breaks become spaces, as `networking.c: afterErrorReply` makes them.
+/// Line breaks become spaces, as in `networking.c: afterErrorReply`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorReply(Repr);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Repr {
     Text(Cow<'static, str>),
-    /// Bytes of a client that are no text, and the closest text.
+    /// Bytes that a client sent and that are not valid UTF-8, and the text closest to them.
     Bytes(Box<(Vec<u8>, String)>),
 }
 
 impl ErrorReply {
-    /// An error with its code, as in `WRONGTYPE Operation against ...`.
+    /// An error with its code, for example `WRONGTYPE Operation against ...`.
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
         let text = text.into();
         let text = if text.contains(['\r', '\n']) {
@@ -28,7 +28,7 @@ impl ErrorReply {
         Self(Repr::Text(text))
     }
 
-    /// An error that repeats what a client sent, whatever that was.
+    /// An error that repeats bytes which a client sent.
     pub fn from_bytes(mut bytes: Vec<u8>) -> Self {
         bytes
             .iter_mut()
@@ -43,8 +43,8 @@ impl ErrorReply {
         })
     }
 
-    /// The same for what C reads as a text: up to its first zero byte, without line breaks at its
-    /// end (`networking.c: addReplyErrorFormat`).
+    /// An error from a C string: up to the first zero byte, without line breaks at the end
+    /// (`networking.c: addReplyErrorFormat`).
     pub fn from_c_text(text: &[u8]) -> Self {
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
@@ -63,7 +63,7 @@ impl ErrorReply {
         }
     }
 
-    /// The same as it goes over the wire: what a client sent comes back as it was.
+    /// The bytes on the wire. Bytes that a client sent are repeated unchanged.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Repr::Text(text) => text.as_bytes(),
@@ -71,26 +71,26 @@ impl ErrorReply {
         }
     }
 
-    /// The first word, as in `WRONGTYPE`.
+    /// The first word, for example `WRONGTYPE`.
     pub fn code(&self) -> &str {
         self.text().split(' ').next().unwrap_or_default()
     }
 }
 
-/// A reply. RESP2 and RESP3 are two ways of writing the same value.
+/// A reply. RESP2 and RESP3 are two encodings of the same value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// `+OK`.
     Ok,
-    /// No value: `$-1`, or `_` in RESP3.
+    /// A null value: `$-1`, or `_` in RESP3.
     Nil,
-    /// No array: `*-1`, or `_` in RESP3.
+    /// A null array: `*-1`, or `_` in RESP3.
     NilArray,
     /// An integer.
     Int(i64),
     /// A bulk string.
     Bulk(Blob),
-    /// A simple string that is known at compile time, as in `+PONG`.
+    /// A simple string that is known at compile time, for example `+PONG`.
     Static(&'static str),
     /// A simple string.
     Status(Vec<u8>),
@@ -98,17 +98,18 @@ pub enum Reply {
     Error(ErrorReply),
     /// An array.
     Array(Vec<Self>),
-    /// Pairs in order; a flat array in RESP2.
+    /// Ordered pairs; a flat array in RESP2.
     Map(Vec<(Self, Self)>),
-    /// Members without order; an array in RESP2.
+    /// Unordered members; an array in RESP2.
     Set(Vec<Self>),
-    /// Pairs that may repeat: arrays of two in RESP3, a flat array in RESP2.
+    /// Pairs whose keys may repeat: arrays of two in RESP3, a flat array in RESP2.
     Pairs(Vec<(Self, Self)>),
     /// A double; a bulk string in RESP2.
     Double(f64),
     /// A boolean; 1 or 0 in RESP2.
     Bool(bool),
-    /// A decimal number of any size, or what a script gives as one; a bulk string in RESP2.
+    /// A decimal number of any size, or any text that a script returns as one; a bulk string in
+    /// RESP2.
     BigNumber(Vec<u8>),
     /// A text with its three-letter format; a bulk string in RESP2.
     Verbatim {
@@ -117,20 +118,20 @@ pub enum Reply {
         /// The text.
         text: Vec<u8>,
     },
-    /// Out of band data; an array in RESP2.
+    /// An out-of-band message; an array in RESP2.
     Push(Vec<Self>),
-    /// A reply with something to know about it, which RESP2 leaves out.
+    /// A reply with attributes, which RESP2 omits.
     Attributed {
-        /// What there is to know.
+        /// The attributes.
         attributes: Vec<(Self, Self)>,
         /// The reply itself.
         reply: Box<Self>,
     },
-    /// Several frames, one after the other, as SUBSCRIBE answers.
+    /// Several consecutive frames, as SUBSCRIBE replies.
     Several(Vec<Self>),
-    /// A reply in a protocol that its connection has left meanwhile: HELLO inside MULTI.
+    /// A reply in the protocol that the connection used before: HELLO inside MULTI.
     Earlier {
-        /// The protocol it is written in.
+        /// The protocol of this reply.
         protocol: Protocol,
         /// The reply itself.
         reply: Box<Self>,
@@ -143,7 +144,7 @@ impl Reply {
         Self::Bulk(Blob::new(bytes.as_ref()))
     }
 
-    /// An error with its code, as in `ERR no such key`.
+    /// An error with its code, for example `ERR no such key`.
     pub fn error(text: impl Into<Cow<'static, str>>) -> Self {
         Self::Error(ErrorReply::new(text))
     }

@@ -1,4 +1,4 @@
-//! Requests: borrowed from a connection's buffer, or with one of their own.
+//! Requests: borrowed from a connection's buffer, or owned.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ pub(super) struct Span {
     pub(super) len: u32,
 }
 
-/// One request, borrowed: the command name and its arguments. Never empty.
+/// One borrowed request: the command name and its arguments. Never empty.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub(super) bytes: &'a [u8],
@@ -16,24 +16,24 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Number of arguments, the command name included.
+    /// Number of arguments, including the command name.
     #[expect(clippy::len_without_is_empty, reason = "a request is never empty")]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// The argument at `index`, the command name being 0. `None` past the end.
+    /// The argument at `index`; index 0 is the command name. `None` past the end.
     pub fn arg(&self, index: usize) -> Option<&'a [u8]> {
         let span = self.spans.get(index)?;
         Some(&self.bytes[span.at as usize..span.at as usize + span.len as usize])
     }
 
-    /// The command name as it was sent.
+    /// The command name as the client sent it.
     pub fn name(&self) -> &'a [u8] {
         self.arg(0).unwrap_or_default()
     }
 
-    /// All arguments, the command name first.
+    /// All arguments, starting with the command name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
         self.spans
@@ -41,14 +41,14 @@ impl<'a> Request<'a> {
             .map(move |span| &bytes[span.at as usize..span.at as usize + span.len as usize])
     }
 
-    /// Bytes it takes on the wire, as an array of bulk strings.
+    /// Size on the wire in bytes, as an array of bulk strings.
     pub fn wire_bytes(&self) -> usize {
         let header = |length: usize| 1 + length.checked_ilog10().unwrap_or(0) as usize + 1 + 2;
         let args = self.iter().map(|arg| header(arg.len()) + arg.len() + 2);
         header(self.len()) + args.sum::<usize>()
     }
 
-    /// A copy that outlives the buffer, for requests that wait.
+    /// A copy that outlives the buffer, for requests that have to wait.
     pub fn to_owned(&self) -> OwnedRequest {
         OwnedRequest::new(self.iter())
     }
@@ -62,7 +62,7 @@ impl fmt::Debug for Request<'_> {
     }
 }
 
-/// A request with a buffer of its own.
+/// A request that owns its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnedRequest {
     bytes: Vec<u8>,
@@ -70,14 +70,14 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
-    /// Copies the arguments, the command name first.
+    /// Copies the arguments, starting with the command name.
     pub fn new<'a>(args: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut request = Self::default();
         args.into_iter().for_each(|arg| request.push(arg));
         request
     }
 
-    /// Forgets all arguments and keeps the buffers.
+    /// Removes all arguments and keeps the buffers.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
@@ -86,7 +86,7 @@ impl OwnedRequest {
     /// Adds an argument.
     ///
     /// # Panics
-    /// When the request grows past 4 GiB; every way in is bounded far below that.
+    /// If the request grows past 4 GiB. The limits of every source of requests are far below that.
     pub fn push(&mut self, arg: &[u8]) {
         let at = u32::try_from(self.bytes.len()).expect("a request stays below 4 GiB");
         let len = u32::try_from(arg.len()).expect("an argument stays below 4 GiB");
@@ -94,7 +94,7 @@ impl OwnedRequest {
         self.bytes.extend_from_slice(arg);
     }
 
-    /// The request, if there is at least a command name.
+    /// The request, unless it is empty.
     pub fn as_request(&self) -> Option<Request<'_>> {
         (!self.spans.is_empty()).then_some(Request {
             bytes: &self.bytes,
@@ -102,17 +102,17 @@ impl OwnedRequest {
         })
     }
 
-    /// Bytes held, for the accounting of queues.
+    /// Size in memory in bytes, for the limits of queues.
     pub fn size_bytes(&self) -> usize {
         self.bytes.len() + self.spans.len() * size_of::<Span>()
     }
 }
 
-/// Requests one behind the other in one buffer.
+/// Several requests in one buffer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     all: OwnedRequest,
-    /// Where each ends in the spans.
+    /// For each request, the number of spans up to its end.
     ends: Vec<usize>,
 }
 
@@ -144,12 +144,12 @@ impl Requests {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// Bytes held.
+    /// Size in memory in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
         self.all.size_bytes()
     }
 
-    /// Bytes held and to spare.
+    /// Allocated bytes.
     pub(crate) fn capacity_bytes(&self) -> usize {
         self.all.bytes.capacity() + self.all.spans.capacity() * size_of::<Span>()
     }

@@ -204,7 +204,7 @@ impl NetworkState {
                         .is_some_and(|at| is_running(&locked[at]))
                     {
                         self.change(node, locked, now, |engine, now| {
-                            engine.hear(space, &channel, &message, now);
+                            engine.deliver_message(space, &channel, &message, now);
                         });
                     }
                 }

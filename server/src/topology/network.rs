@@ -6,7 +6,7 @@ use super::cluster::ClusterTask;
 use super::replica::{Lag, ReplicationLink};
 use super::sentinel::Watch;
 use super::split::Connectivity;
-use crate::engine::{Address, Engine, News, UnixMicros};
+use crate::engine::{Address, ClusterMessage, Engine, UnixMicros};
 use crate::node::Outgoing;
 use crate::node_handle::{InterNode, LockedNode, NodeHandle};
 use std::collections::VecDeque;
@@ -189,7 +189,7 @@ impl NetworkState {
                         let master = master.and_then(index);
                         self.tasks.push_back(Task::Follow { node, master });
                     }
-                    Outgoing::Cluster(News(claim)) => {
+                    Outgoing::Cluster(ClusterMessage(claim)) => {
                         let task = ClusterTask::Claim { from: node, claim };
                         self.tasks.push_back(Task::Cluster(task));
                     }

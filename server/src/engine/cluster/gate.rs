@@ -1,4 +1,4 @@
-//! The gate of a node in a cluster: in front of every request, of EXEC and of every call of a script.
+//! The gate of a cluster node. Every request, EXEC, and every call of a script passes it.
 
 use super::{Cluster, Query, Refusal, Tolerance};
 use crate::engine::CommandError;
@@ -8,7 +8,7 @@ use crate::engine::transaction::Queue;
 use crate::engine::{Config, State};
 use crate::resp::Request;
 
-/// Commands that are about sharded channels.
+/// Commands whose keys are sharded channels.
 const CHANNEL_COMMANDS: [&str; 3] = ["ssubscribe", "sunsubscribe", "spublish"];
 
 impl Config {
@@ -21,7 +21,7 @@ impl Config {
     }
 }
 
-/// The keys of a request, or its sharded channels.
+/// The keys or sharded channels of a request.
 fn names<'a>(spec: &CommandSpec, request: Request<'a>) -> Vec<&'a [u8]> {
     match spec.name {
         "spublish" => request.arg(1).into_iter().collect(),
@@ -43,7 +43,7 @@ fn writes_in(table: &CommandTable, queue: &Queue) -> bool {
 }
 
 impl Session {
-    /// ASKING holds for the next command, or for a transaction that begins there.
+    /// ASKING applies to the next command, or to the whole transaction if that command is MULTI.
     fn next_asking(&mut self) -> bool {
         self.asking = match self.asking {
             Asking::Next => Asking::Now,
@@ -55,7 +55,7 @@ impl Session {
 }
 
 impl State {
-    /// Whether the cluster is in working order, as far as this node can tell.
+    /// True if the cluster is up, as far as this node knows.
     pub(crate) fn is_cluster_ok(&self) -> bool {
         let needs_all_slots = self.config.cluster_require_full_coverage;
         let cluster = self.cluster.as_ref();
@@ -77,7 +77,7 @@ impl State {
         cluster.route(names, query, self.config.tolerance(), has)
     }
 
-    /// Whether this node is the one for a client's request (`server.c: processCommand`).
+    /// Checks that this node serves a client's request (`server.c: processCommand`).
     pub(in crate::engine) fn cluster_gate(
         &mut self,
         table: &CommandTable,
@@ -111,7 +111,7 @@ impl State {
         passed
     }
 
-    /// Whether a script may call this here (`script.c: scriptVerifyClusterState`).
+    /// Checks that a script may make this call on this node (`script.c: scriptVerifyClusterState`).
     pub(in crate::engine) fn cluster_script_gate(
         &mut self,
         session: &Session,

@@ -1,15 +1,15 @@
-//! What the nodes of a cluster know when they hear each other again.
+//! Merges the cluster maps of nodes that reach each other again.
 //!
-//! *Policy* (`cluster.c: clusterUpdateSlotsConfigWith`): a node speaks for its own slots, and of two that
-//! claim the same one the higher epoch has it. A master without any slot left follows the one that took
-//! its last, and so do its replicas. Masters of one epoch part: the one with the smaller name gets
-//! a new one (`clusterHandleConfigEpochCollision`).
+//! *Policy* (`cluster.c: clusterUpdateSlotsConfigWith`): the view of a slot's owner counts. If two
+//! nodes claim a slot, the higher epoch wins. A master that has lost its last slot becomes a
+//! replica of the node that took it, and so do its replicas. If two masters have the same epoch,
+//! the one with the smaller name gets a new epoch (`clusterHandleConfigEpochCollision`).
 
 use super::{Cluster, SLOTS};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Nodes that heard each other all the time, and what they know.
+/// Nodes that reached each other all the time, and their map.
 #[derive(Debug)]
 pub(crate) struct Side<'a> {
     pub(crate) nodes: BTreeSet<usize>,
@@ -22,12 +22,13 @@ impl Side<'_> {
     }
 }
 
-/// What all of them know from now on, and which nodes follow another because of it. `None` for no sides.
+/// The merged map, and the nodes that become replicas, each with its new master. `None` without
+/// sides.
 pub(crate) fn merge(sides: &[Side<'_>]) -> Option<(Cluster, Vec<(usize, usize)>)> {
     let mut map = sides.first()?.map.clone();
     let side_of = |node: usize| sides.iter().find(|side| side.nodes.contains(&node));
     for (node, member) in map.members.iter_mut().enumerate() {
-        // Of a node that is with none of them, whoever heard most.
+        // For a node on none of the sides, the side with most nodes decides.
         let teller = side_of(node).or_else(|| sides.iter().max_by_key(|side| side.epoch(node)));
         if let Some(side) = teller {
             member.clone_from(&side.map.members[node]);
@@ -50,8 +51,8 @@ pub(crate) fn merge(sides: &[Side<'_>]) -> Option<(Cluster, Vec<(usize, usize)>)
     Some((map, follows))
 }
 
-/// Who has a slot: of those that claim it for themselves the one of the highest epoch, else one of whom
-/// nobody here can tell.
+/// The owner of a slot: of the nodes that claim it, the one with the highest epoch; if none claims
+/// it, an owner that is on none of these sides.
 fn claimant(slot: u16, sides: &[Side<'_>]) -> Option<usize> {
     let claims = sides.iter().filter_map(|side| {
         let owner = side.map.owner(slot);
@@ -66,7 +67,7 @@ fn claimant(slot: u16, sides: &[Side<'_>]) -> Option<usize> {
     first.and_then(|(_, owner)| owner)
 }
 
-/// No two masters have the same epoch.
+/// Makes sure that no two masters have the same epoch.
 fn part_epochs(map: &mut Cluster, sides: &[Side<'_>]) {
     let here = sides.iter().flat_map(|side| side.nodes.iter().copied());
     let masters = here.filter(|node| map.members[*node].master.is_none());
@@ -81,7 +82,7 @@ fn part_epochs(map: &mut Cluster, sides: &[Side<'_>]) {
     }
 }
 
-/// Nodes of shards that have lost their last slot, each with the node that has it now.
+/// The nodes of shards that have lost their last slot, each with the node that owns it now.
 fn followers(map: &Cluster, sides: &[Side<'_>]) -> Vec<(usize, usize)> {
     let mut follows = Vec::new();
     for side in sides {
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
     use crate::engine::replication::Address;
 
-    /// Two masters of half the slots each, 0 and 1, and a replica of each, 2 and 3.
+    /// Two masters, 0 and 1, with half of the slots each, and a replica of each, 2 and 3.
     fn map() -> Cluster {
         let member = |place: usize| Member {
             id: place.to_string(),
@@ -135,7 +136,7 @@ mod tests {
         [(near, one), (away, other)].map(|(nodes, map)| Side { nodes, map })
     }
 
-    /// As a failover does it.
+    /// A failover.
     fn take_over(map: &mut Cluster, node: usize, slots: (u16, u16)) {
         let (epoch, master) = (map.epoch + 1, None);
         map.learn(&Change::Master { node, master });

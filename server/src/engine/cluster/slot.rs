@@ -1,4 +1,4 @@
-//! From a key to its slot.
+//! Computes the slot of a key.
 
 /// `CLUSTER_SLOTS`.
 pub(crate) const SLOTS: u16 = 16_384;
@@ -24,7 +24,8 @@ const CRC: [u16; 256] = {
     table
 };
 
-/// What of a key counts: the text between its first `{` and the next `}`, if there is any.
+/// The part of a key that is hashed: the text between its first `{` and the next `}`, if there is
+/// any.
 fn tag(key: &[u8]) -> &[u8] {
     let Some(open) = key.iter().position(|byte| *byte == b'{') else {
         return key;
@@ -42,7 +43,7 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
     tag(key).iter().fold(0, step) % SLOTS
 }
 
-/// The slots `is_in` says yes to, as ranges.
+/// The slots for which `is_in` is true, as ranges.
 pub(crate) fn ranges(is_in: impl Fn(u16) -> bool) -> Vec<(u16, u16)> {
     let mut ranges: Vec<(u16, u16)> = Vec::new();
     for slot in (0..SLOTS).filter(|slot| is_in(*slot)) {
@@ -54,7 +55,7 @@ pub(crate) fn ranges(is_in: impl Fn(u16) -> bool) -> Vec<(u16, u16)> {
     ranges
 }
 
-/// The slots of one master of several, as `redis-cli --cluster create` deals them out.
+/// The slots of one master, as `redis-cli --cluster create` divides them.
 pub(crate) fn share_of(master: usize, masters: usize) -> std::ops::Range<u16> {
     let per_node = f64::from(SLOTS) / masters as f64;
     let begin = |of: usize| (of as f64 * per_node).round() as u16;
@@ -84,7 +85,7 @@ mod tests {
         ] {
             assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
         }
-        // A tag that is empty or open is none.
+        // An empty or unclosed tag does not count.
         for key in ["x{}y", "x{", "{}b", "b}{"] {
             assert_eq!(tag(key.as_bytes()), key.as_bytes());
         }

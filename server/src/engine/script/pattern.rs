@@ -1,31 +1,32 @@
-//! Lua 5.1 patterns (`lstrlib.c: do_match`), with a bound on depth and a count of steps.
+//! Lua 5.1 patterns (`lstrlib.c: do_match`), with a limit on depth and a count of steps.
 //!
-//! The C original recurses once per quantifier and never counts its work: a long pattern overflows
-//! the stack, and a short one can run for years. Here depth is limited and every few thousand steps
-//! a meter is asked whether to go on. Knows nothing of Lua values or of the virtual machine.
+//! The C original recurses once per quantifier and does not count its work: a long pattern
+//! overflows the stack, and a short one can run for years. Here the depth is limited, and a meter
+//! decides every few thousand steps whether to continue. Knows nothing of Lua values or of the
+//! virtual machine.
 
 /// `lua.h: LUA_MAXCAPTURES`.
 const CAPTURES_MAX: usize = 32;
-/// Nested quantifiers and captures; Redis has no limit here and crashes.
+/// Limit of nested quantifiers and captures. Redis has no limit and crashes.
 const DEPTH_MAX: u32 = 1_000;
-/// Steps between two questions to the meter.
+/// Steps between two calls of the meter.
 const STEPS_PER_TICK: u64 = 10_000;
 
 const ESCAPE: u8 = b'%';
 
-/// Why a match ended without an answer.
+/// Why a match ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternError {
-    /// The pattern is wrong, in the words of Lua.
+    /// The pattern is malformed; the message is that of Lua.
     Malformed(&'static str),
-    /// The meter said stop.
+    /// The meter returned false.
     Stopped,
 }
 
-/// Counts work: told of every few thousand steps, answers whether to go on.
+/// Receives the number of steps done, and returns whether to continue.
 pub(crate) type Meter<'m> = dyn FnMut(u64) -> bool + 'm;
 
-/// What a pair of parentheses caught.
+/// The value of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capture {
     /// The bytes from start to end.
@@ -68,14 +69,16 @@ impl<'a, 'm> Matcher<'a, 'm> {
         }
     }
 
-    /// The end of a match that begins exactly at `start`, the pattern being read from `skip` on.
+    /// Matches at exactly `start` and returns the end of the match. The pattern is read from `skip`
+    /// on.
     pub(crate) fn match_at(&mut self, start: usize, skip: usize) -> Found {
         self.level = 0;
         self.depth = 0;
         self.run(start, skip)
     }
 
-    /// The first match at or after `start`: where it begins and ends. `once` forbids moving on.
+    /// Finds the first match at or after `start`; returns its start and end. With `once`, only
+    /// `start` itself is tried.
     pub(crate) fn search(
         &mut self,
         start: usize,
@@ -99,7 +102,7 @@ impl<'a, 'm> Matcher<'a, 'm> {
         self.level
     }
 
-    /// The capture at `index`; index 0 is the whole match if the pattern has no captures.
+    /// The capture at `index`. Index 0 is the whole match if the pattern has no captures.
     pub(crate) fn capture(
         &self,
         index: usize,
@@ -133,7 +136,7 @@ impl<'a, 'm> Matcher<'a, 'm> {
         }
     }
 
-    /// The byte of the pattern at `p`; C reads the final zero past the end.
+    /// The byte of the pattern at `p`. Past the end it is zero, as in C.
     fn at(&self, p: usize) -> u8 {
         self.pattern.get(p).copied().unwrap_or(0)
     }
@@ -152,7 +155,7 @@ impl<'a, 'm> Matcher<'a, 'm> {
     fn walk(&mut self, mut s: usize, mut p: usize) -> Found {
         loop {
             self.step()?;
-            // C stops at the end of the pattern or at a zero byte, whichever comes first.
+            // Like the C code, stops at the end of the pattern or at a zero byte.
             match self.at(p) {
                 0 => return Ok(Some(s)),
                 b'(' if self.at(p + 1) == b')' => {
@@ -227,7 +230,7 @@ impl<'a, 'm> Matcher<'a, 'm> {
         }
     }
 
-    /// Where the single-character class at `p` ends.
+    /// End of the single-character class at `p`.
     fn class_end(&self, mut p: usize) -> Result<usize, PatternError> {
         let first = self.at(p);
         p += 1;
@@ -269,7 +272,7 @@ impl<'a, 'm> Matcher<'a, 'm> {
         }
     }
 
-    /// `matchbracketclass`: `p` at the opening bracket, `last` at the closing one.
+    /// `matchbracketclass`: `p` is at the opening bracket, `last` at the closing one.
     fn in_set(&self, byte: u8, mut p: usize, last: usize) -> bool {
         let mut wanted = true;
         if self.at(p + 1) == b'^' {
@@ -384,7 +387,7 @@ impl<'a, 'm> Matcher<'a, 'm> {
         let span = (index < self.level).then(|| self.captures[index]);
         let (start, len) = match span {
             Some((start, Length::Closed(len))) => (start, len),
-            // In C the length -2 of a position capture is a huge size that never fits.
+            // In C the length of a position capture is -2, which as an unsigned number never fits.
             Some((_, Length::Position)) => return Ok(None),
             Some((_, Length::Open)) | None => {
                 return Err(PatternError::Malformed("invalid capture index"));
@@ -400,7 +403,7 @@ impl<'a, 'm> Matcher<'a, 'm> {
     }
 }
 
-/// `match_class`: a letter names a class, its capital the complement; anything else is itself.
+/// `match_class`: a letter is a class, its capital the complement. Any other byte matches itself.
 fn in_class(byte: u8, class: u8) -> bool {
     let inside = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),
@@ -418,7 +421,8 @@ fn in_class(byte: u8, class: u8) -> bool {
     inside != class.is_ascii_uppercase()
 }
 
-/// True if `pattern` has no special characters up to its first zero byte, so that a plain search does.
+/// True if `pattern` has no special characters before its first zero byte, so that a plain search
+/// suffices.
 pub(crate) fn is_plain(pattern: &[u8]) -> bool {
     !pattern
         .iter()
@@ -426,7 +430,7 @@ pub(crate) fn is_plain(pattern: &[u8]) -> bool {
         .any(|byte| b"^$*+?.([%-".contains(byte))
 }
 
-/// The first place of `needle` in `haystack`, with work counted.
+/// Position of the first `needle` in `haystack`. Counts work.
 pub(crate) fn find_plain(haystack: &[u8], needle: &[u8], meter: &mut Meter<'_>) -> Found {
     let Some(&first) = needle.first() else {
         return Ok(Some(0));
@@ -462,7 +466,7 @@ pub(crate) fn find_plain(haystack: &[u8], needle: &[u8], meter: &mut Meter<'_>) 
 /// A replaced text and the number of replacements.
 pub(crate) type Replaced = (Vec<u8>, usize);
 
-/// `string.gsub` with a text as replacement, in which `%0` to `%9` stand for captures.
+/// `string.gsub` with a string as replacement, in which `%0` to `%9` are captures.
 pub(crate) fn replace(
     subject: &[u8],
     pattern: &[u8],
@@ -521,7 +525,7 @@ fn push_replacement(
             out.push(byte);
             continue;
         }
-        // C reads the final zero after a lone `%` at the end.
+        // After a `%` at the end, C reads the terminating zero.
         match bytes.next().copied().unwrap_or(0) {
             b'0' => out.extend_from_slice(&matcher.subject[whole.0..whole.1]),
             digit if digit.is_ascii_digit() => match matcher
@@ -540,7 +544,7 @@ fn push_replacement(
 mod tests {
     use super::*;
 
-    /// A small generator: the same subjects and patterns at every run.
+    /// A small random generator with the same output in every run.
     struct Dice(u64);
 
     impl Dice {
@@ -571,7 +575,7 @@ mod tests {
         b"%f[%w]", b"%f[^%a]", b"^", b"$", b"[", b"]", b"%", b"\0", b"\xff",
     ];
 
-    /// What the original says: results joined, or its error without the place.
+    /// The result of the original: its results joined, or its error without the position.
     fn original(
         lua: &mlua::Lua,
         function: &str,

@@ -1,7 +1,9 @@
--- The world of a script: what Redis 7.0 offers, read-only, and nothing that outlives a run.
+-- The environment of a script: the globals that Redis 7.0 offers, read-only. Nothing that a script
+-- does here outlives its run.
 --
--- Runs once per virtual machine, with the native functions as its argument; scripts see neither.
--- A function that may fail in the script's name raises through `fail`, which finds the script's line.
+-- Runs once per virtual machine, with the native functions as its argument; scripts see neither. A
+-- function that raises an error on behalf of the script does so with `fail`, which adds the
+-- script's line.
 
 local native = ...
 local fail, caught, origin, charge = native.fail, native.caught, native.origin, native.charge
@@ -16,15 +18,15 @@ local raw_create, raw_resume = coroutine.create, coroutine.resume
 local floor, byte, sub = math.floor, string.byte, string.sub
 
 local UNPACK_MAX = 7000
--- What making a coroutine counts for: it brings a fresh instruction counter of its own.
+-- Cost of creating a coroutine, which has an instruction counter of its own.
 local COROUTINE_COST = 500
--- Work of one C call below which it is not counted.
+-- A C call with less work than this is not counted.
 local WORK_MIN = 1000
 
 local G = {}     -- the globals
-local env = {}   -- what scripts know as _G
--- The same for scripts that are known to assign nothing but locals, and to do no more with `redis` than to read its fields:
--- for those nothing has to be looked up behind a read-only table.
+local env = {}   -- the _G of scripts
+-- The same environment for scripts that are known to assign only locals, and to use `redis` only to
+-- read its fields. These scripts need no read-only tables.
 local plain = {}
 local locked = native.locked -- a read-only table as scripts see it -> the table behind it
 
@@ -34,16 +36,17 @@ local function lock(target)
   return front
 end
 
--- The results of a C function, or its error with the script's line and the function's own name, which is
--- given for when the script's is not known.
--- Never called in tail position: the frame of a tail call is lost, and with it the script's line.
+-- Returns the results of a C function, or raises its error with the script's line. `name` is used
+-- if the function's name in the script is unknown. Never called in tail position: a tail call would
+-- lose the frame, and with it the script's line.
 local function settle(name, ok, ...)
   if ok then return ... end
   return fail((...), name)
 end
 
--- A function that coroutines cannot leave: what calls back is C in the original, and Lua 5.1 cannot yield
--- across that, nor across the metamethod that this is. The function gives one value.
+-- A function that coroutines cannot yield across. The functions that call back are C functions in
+-- the original, and Lua 5.1 cannot yield across those, nor across a metamethod. The function
+-- returns one value.
 local function barrier(body)
   local function pass(args)
     return (body(raw_unpack(args, 1, args.n)))
@@ -56,11 +59,11 @@ local function barrier(body)
 end
 
 ------------------------------------------------------------------------------------------------
--- Errors. A native function raises a userdata that stands for the pending error value; whoever
--- catches one asks `caught` for the value. After a stop `caught` raises again, at every level.
+-- Errors. A native function raises a userdata in place of the error value. The catching function
+-- gets the value from `caught`. After a stop, `caught` raises again at every level.
 
--- A protected call must not return many values: Lua 5.1 pushes one more without asking for room,
--- which aborts the process where the C code checks itself. So many values travel in a table.
+-- A protected call must not return many values. Lua 5.1 pushes one more without reserving a slot,
+-- and the process aborts where the C code checks itself. So many values are returned in a table.
 local MANY, VALUES_MAX = {}, 12
 
 local function gather(...)
@@ -93,7 +96,7 @@ local function protect(ok, first, ...)
 end
 
 local function pcall(...)
-  if select("#", ...) == 0 then return false, "attempt to call a boolean value" end -- as Redis has it
+  if select("#", ...) == 0 then return false, "attempt to call a boolean value" end -- the message of Redis
   return protect(raw_pcall(bounded, ...))
 end
 
@@ -120,7 +123,7 @@ local tostring
 -- `script.c: __redis__err__handler`.
 local function on_error(problem)
   local ok, value = raw_pcall(native.pending, problem)
-  if not ok then return value end -- a panic of the host, which goes on when the run has ended
+  if not ok then return value end -- a panic of the host; it is resumed after the run
   problem = value
   local source, line = origin()
   if type(problem) ~= "table" then
@@ -241,7 +244,7 @@ local function insert(...)
     if count == 3 and type(at) == "number" then
       local moved = #t - at
       if moved >= WORK_MIN then
-        -- C would walk down to any negative position, one slot at a time.
+        -- The C code would visit every slot down to a negative position.
         if at < -WORK_MIN then return fail("bad argument #2 to '?' (position out of bounds)", "insert") end
         charge(moved / 8)
       end
@@ -263,7 +266,7 @@ local function remove(...)
   local t = ...
   if type(t) == "table" and select("#", ...) > 1 and #t >= WORK_MIN then charge(#t / 8) end
   local count, value = count_of(settle("remove", raw_pcall(raw_remove, ...)))
-  if count == 0 then return end -- nothing was there, which is not nil
+  if count == 0 then return end -- no result, which differs from nil
   return value
 end
 
@@ -274,14 +277,15 @@ local function default_less(a, b)
     local other = a == nil and type(b) or kind
     return fail("attempt to compare " .. (other == "nil" and "two nil values" or kind .. " with " .. type(b)), false)
   end
-  -- The C function raises the error without a line, as the original does; it compares (second, first).
+  -- The C function raises the error without a line, as the original does. It compares (second,
+  -- first).
   local pair = { b, a }
   local ok, problem = raw_pcall(raw_sort, pair)
   if not ok then return raw_error(caught(problem), 0) end
   return not rawequal(pair[1], b)
 end
 
--- `ltablib.c: auxsort`, in Lua so that each comparison counts as work.
+-- `ltablib.c: auxsort`, in Lua, so that each comparison counts as work.
 local function sort_range(t, l, u, less)
   while l < u do
     local low, high = raw_rawget(t, l), raw_rawget(t, u)
@@ -353,8 +357,8 @@ local function sort(...)
 end
 
 ------------------------------------------------------------------------------------------------
--- Code from text. Bytecode is refused: it is not verified. No collection while parsing: the
--- parser of Lua 5.1 does not anchor the chunk's name (CVE-2025-49844).
+-- Loading code. Bytecode is refused, because Lua 5.1 does not verify it. The garbage collector is
+-- stopped while parsing: the parser does not anchor the chunk's name (CVE-2025-49844).
 
 local function compile(text, name, is_plain)
   local refusal = native.refuse(text)
@@ -397,7 +401,7 @@ local function load(...)
 end
 
 ------------------------------------------------------------------------------------------------
--- Coroutines: a stop passes through.
+-- Coroutines. A stop ends all of them.
 
 local function resumed(ok, first, ...)
   if ok then return true, first, ... end
@@ -415,7 +419,7 @@ local function resume(thread, ...)
   return resumed(raw_resume(thread, ...))
 end
 
--- What is C in the original does not count as a function of Lua's either when it is ours.
+-- A function that is C in the original must not be visible as a Lua function either.
 local function thread_of(name, ...)
   charge(COROUTINE_COST)
   local f = ...
@@ -432,7 +436,7 @@ end
 local function wrap(...)
   local thread = thread_of("wrap", ...)
   return function(...)
-    -- No tail call, for the sake of the line of a failure.
+    -- Not a tail call: it would lose the line of an error.
     local count, values = packed(resumed(raw_resume(thread, ...)))
     local ok, value = values[1], values[2]
     if ok then return raw_unpack(values, 2, count) end
@@ -442,7 +446,7 @@ local function wrap(...)
 end
 
 ------------------------------------------------------------------------------------------------
--- Text: matching is native, calling back is done here so that errors and values pass unharmed.
+-- Strings. Matching is native. Callbacks are made here, so that their errors and values stay intact.
 
 local text_find_from, text_replace, check_text = native.find_from, native.replace, native.check_text
 
@@ -536,7 +540,7 @@ local function counted(name, f)
 end
 
 ------------------------------------------------------------------------------------------------
--- Memory figures are constant: the same script gives the same answer on a fresh and a used machine.
+-- Memory figures are constant: a script returns the same on a fresh and on a used virtual machine.
 
 local MEMORY_KIB = 64
 local collector = { collect = 0, stop = 0, restart = 0, step = true, setpause = 200, setstepmul = 200, count = MEMORY_KIB }
@@ -553,7 +557,7 @@ local function collectgarbage(option)
 end
 
 ------------------------------------------------------------------------------------------------
--- The globals, as Redis 7.0 has them.
+-- The globals of Redis 7.0.
 
 local function copy(from, list)
   local to = {}
@@ -596,21 +600,22 @@ plain.redis = native.redis
 locked[env] = G
 meta_of_globals = lock({ __index = native.missing })
 meta_of_strings = lock({ __index = G.string })
--- Method calls on text go straight to the table behind `string`.
+-- Method calls on strings use the table behind `string` directly.
 raw_getmetatable("").__index = strings
 
 ------------------------------------------------------------------------------------------------
--- The ways in, one per number of keys that is common, so that no loop is needed.
+-- The entry points: one for each common number of keys, so that no loop is needed.
 
 local script
 
--- One value is all that anybody wants of a script.
+-- Redis uses only the first value that a script returns.
 local function main()
   local value = script()
   return value
 end
 
--- What ran last, by a way in that fills the same tables each time: as long as that goes on, all is in its place.
+-- The script that ran last by an entry point that reuses its tables. As long as it is the same,
+-- everything is in place.
 local last, last_argv
 
 local function place(f, keys, argv)
@@ -624,7 +629,8 @@ local function enter(f, keys, argv)
   return raw_xpcall(main, on_error)
 end
 
--- A way in for scripts that only read their arguments: as many as the two tables have room for, which are the same each time.
+-- Entry point for scripts that only read their arguments. It reuses two tables, as far as they have
+-- room.
 local function again(keys, argv)
   return function(f, key1, key2, a, b, c, d)
     if key1 then
@@ -671,7 +677,7 @@ return {
     return ok, value
   end,
   compile = compile,
-  -- By the number of keys, and among those by the number of other arguments.
+  -- By the number of keys, then by the number of other arguments.
   again = {
     again({}, {}), again({}, { "" }), again({}, { "", "" }), again({}, { "", "", "" }), again({}, { "", "", "", "" }),
     again({ "" }, {}), again({ "" }, { "" }), again({ "" }, { "", "" }), again({ "" }, { "", "", "" }), again({ "" }, { "", "", "", "" }),

@@ -5,10 +5,10 @@ use super::super::vm::Host;
 use super::{Fault, add};
 use mlua::{Lua, Table, Value};
 
-/// 2^52 + 2^51: a number to which it was added has its integer part in its lowest bits.
+/// 2^52 + 2^51. Adding this moves the integer part of a number to its lowest bits.
 const SHIFT: f64 = 6_755_399_441_055_744.0;
 
-/// The argument at `index` as 32 bits: rounded, and modulo 2^32.
+/// The argument at `index` as 32 bits: rounded, modulo 2^32.
 fn bits<H>(args: &Args<'_, H>, index: usize) -> Result<u32, Fault> {
     Ok((args.number(index)? + SHIFT).to_bits() as u32)
 }
@@ -19,14 +19,14 @@ fn signed(bits: u32) -> Value {
 
 type Fold = fn(u32, u32) -> u32;
 
-/// What is done with one number.
+/// An operation on one number.
 type Unary = fn(u32) -> u32;
 const FOLDS: &[(&str, Fold)] = &[
     ("band", |a, b| a & b),
     ("bor", |a, b| a | b),
     ("bxor", |a, b| a ^ b),
 ];
-/// Shifts and rotations; only the lowest five bits of the distance count.
+/// Shifts and rotations. Only the lowest five bits of the distance count.
 const SHIFTS: &[(&str, Fold)] = &[
     ("lshift", |bits, by| bits << by),
     ("rshift", |bits, by| bits >> by),
@@ -43,7 +43,7 @@ fn tohex<H>(lua: &Lua, args: &Args<'_, H>) -> Result<Value, Fault> {
         0 | 1 => 8,
         _ => bits(args, 1)?.cast_signed(),
     };
-    // Redis 7.0 negates the smallest integer and copies as many bytes (CVE-2024-31449).
+    // Redis 7.0 negates the smallest integer and copies too many bytes (CVE-2024-31449).
     let count = digits.unsigned_abs().min(8) as usize;
     let text = if digits < 0 {
         format!("{bits_shown:08X}")
@@ -60,12 +60,13 @@ pub(super) fn library<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<
             Ok(signed(operation(bits(args, 0)?)))
         })
     };
-    // In the order of the original, in which `next` then finds them.
+    // `next` iterates in the order of insertion, which is that of the C library.
     unary("tobit", |bits| bits)?;
     unary("bnot", |bits| !bits)?;
     for &(name, operation) in FOLDS {
         add(lua, slot, &library, name, move |_, args| {
-            // From the last argument to the first, which shows in what is found wrong.
+            // Arguments are checked from the last to the first, so the same one is reported as
+            // invalid.
             let first = bits(args, 0)?;
             let folded = (1..args.values.len())
                 .rev()

@@ -1,8 +1,8 @@
-//! `cmsgpack`: Lua values to and from MessagePack (lua-cmsgpack 0.4.0).
+//! `cmsgpack`: encodes Lua values as MessagePack and decodes them (lua-cmsgpack 0.4.0).
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua, and most kinds are all the same here"
+    reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
 use super::super::sandbox::{Args, SharedSlot};
@@ -11,9 +11,9 @@ use super::{Budget, Fault, SLOTS_MAX, Tools, add, budgeted};
 use mlua::{Error, Lua, MultiValue, Table, Value};
 use std::sync::Arc;
 
-/// Levels of tables; deeper ones are packed as nil (`LUACMSGPACK_MAX_NESTING`).
+/// Limit of nested tables; deeper ones are packed as nil (`LUACMSGPACK_MAX_NESTING`).
 const NESTING_MAX: usize = 16;
-/// Arguments of `pack`: as many slots again are needed for the results.
+/// Limit of arguments of `pack`. Its results need the same number of slots again.
 const PACK_ARGUMENTS_MAX: usize = 4_000;
 
 /// A table that is being packed.
@@ -27,7 +27,7 @@ enum Open {
         table: Table,
         key: Value,
     },
-    /// The value that belongs to the key which is packed.
+    /// The value for the key that was packed last.
     MapValue(Value),
 }
 
@@ -35,7 +35,7 @@ struct Packer<'a, 'b> {
     tools: &'a Tools,
     budget: &'a mut Budget<'b>,
     open: Vec<Open>,
-    /// Tables among `open`.
+    /// Number of tables in `open`.
     level: usize,
     out: Vec<u8>,
 }
@@ -78,7 +78,7 @@ impl Packer<'_, '_> {
         Ok(())
     }
 
-    /// Packs a value, or the head of a table.
+    /// Packs a value, or the header of a table.
     fn value(&mut self, value: Value) -> Result<(), Fault> {
         self.budget.spend(1)?;
         match value {
@@ -97,7 +97,7 @@ impl Packer<'_, '_> {
         Ok(())
     }
 
-    /// A tag, and the lowest bytes of a number, the highest first.
+    /// Appends a tag and the lowest bytes of a number, in big-endian order.
     fn tagged(&mut self, tag: u8, number: u64, bytes: usize) -> Result<(), Fault> {
         self.put(&[tag])?;
         self.put(&number.to_be_bytes()[8 - bytes..])
@@ -130,7 +130,7 @@ impl Packer<'_, '_> {
         }
     }
 
-    /// A number that mlua does not hand over as an integer: one with a fraction, a large one, or -0.
+    /// Packs a number that mlua does not return as an integer: a fraction, a large number or -0.
     fn number(&mut self, number: f64) -> Result<(), Fault> {
         if number == 0.0 {
             return self.integer(0);
@@ -172,7 +172,7 @@ impl Packer<'_, '_> {
         Ok(())
     }
 
-    /// The number of elements: in the tag itself, in two bytes, or in four.
+    /// Appends the number of elements: in the tag itself, in two bytes, or in four.
     fn head(&mut self, tag_in_one: u8, tag: u8, count: u64) -> Result<(), Fault> {
         match count {
             0..=15 => self.put(&[tag_in_one | count as u8]),
@@ -190,16 +190,16 @@ struct Filling {
 }
 
 enum Place {
-    /// The index of the element that comes next.
+    /// The index of the next element.
     Index(i64),
-    /// A key comes next.
+    /// The next value is a key.
     Key,
-    /// The value of this key comes next.
+    /// The next value belongs to this key.
     Value(Value),
 }
 
 impl Place {
-    /// Slots that the C code holds below the value that comes next: the table, and where it goes.
+    /// Slots of the C stack that this table takes while its next value is read.
     fn slots(&self) -> usize {
         match self {
             Self::Index(_) | Self::Value(_) => 2,
@@ -208,7 +208,7 @@ impl Place {
     }
 }
 
-/// What an opening byte stands for.
+/// The meaning of a tag.
 enum Item {
     Value(Value),
     Array(u64),
@@ -267,7 +267,7 @@ impl Unpacker<'_, '_> {
             0xc2 | 0xc3 => Value::Boolean(tag == 0xc3),
             0xca => Value::Number(f64::from(f32::from_bits(self.unsigned(4)? as u32))),
             0xcb => Value::Number(f64::from_bits(self.unsigned(8)?)),
-            // The largest become negative: Lua 5.1 has no push for them.
+            // Lua 5.1 cannot push unsigned integers, so the largest become negative.
             0xcc..=0xcf => Value::Integer(self.unsigned(1 << (tag - 0xcc))?.cast_signed()),
             0xd0..=0xd3 => return self.signed(1 << (tag - 0xd0)),
             0xd9..=0xdb => {
@@ -282,7 +282,7 @@ impl Unpacker<'_, '_> {
         }))
     }
 
-    /// Unpacks one value. `slots` are those that are taken before it.
+    /// Unpacks one value. `slots` is the number of slots that are already taken.
     fn unpack(&mut self, slots: usize) -> Result<Value, Fault> {
         let mut filling: Vec<Filling> = Vec::new();
         let mut slots = slots;
@@ -328,8 +328,8 @@ fn overflow(what: &str) -> Fault {
     Fault::text(format!("stack overflow ({what})"))
 }
 
-/// Puts a value where it belongs, and each table that is full by that into the one around it. The
-/// value that is left over at the end is the whole.
+/// Puts a value into the innermost table. A table that is now complete goes into the one around it,
+/// and so on. Returns the outermost value when it is complete.
 fn fill(
     filling: &mut Vec<Filling>,
     slots: &mut usize,
@@ -368,7 +368,7 @@ fn fill(
     }
 }
 
-/// Takes the table that is full.
+/// Removes the innermost table, which is complete.
 fn close(filling: &mut Vec<Filling>, slots: &mut usize) -> Value {
     filling.pop().map_or(Value::Nil, |full| {
         *slots -= full.place.slots();
@@ -402,8 +402,8 @@ fn pack<H: Host>(
     Ok(packer.out)
 }
 
-/// As many values as `limit` says from `offset` on, and where the next begins; all values, and no
-/// place, if both are zero.
+/// Unpacks up to `limit` values from `offset` on, and returns the offset after them. If both are
+/// zero, it unpacks all values and returns no offset.
 fn unpack<H: Host>(
     lua: &Lua,
     args: &Args<'_, H>,
@@ -415,7 +415,7 @@ fn unpack<H: Host>(
     let data = data.as_bytes();
     let len = data.len();
     let is_whole = limit == 0 && offset == 0;
-    // `%d` shows the lower half of both, and the length in the place of the limit.
+    // `%d` prints only the lower half of both numbers, and the length in place of the limit.
     let (offset_shown, len_shown) = (offset as i32, len as i32);
     let (Ok(limit), Ok(at)) = (u64::try_from(limit), usize::try_from(offset)) else {
         return Err(Fault::text(format!(
@@ -462,7 +462,7 @@ pub(super) fn library<H: Host>(
     slot: &SharedSlot<H>,
     tools: &Arc<Tools>,
 ) -> mlua::Result<Table> {
-    // In the order of the original, in which `next` then finds them.
+    // `next` iterates in the order of insertion, which is that of the C library.
     let library = lua.create_table()?;
     let tools = Arc::clone(tools);
     add(lua, slot, &library, "pack", move |lua, args| {

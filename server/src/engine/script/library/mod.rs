@@ -1,14 +1,12 @@
 //! The libraries that Redis adds to Lua: `cjson`, `cmsgpack`, `bit` and `struct`.
 //!
-//! Each is a table of native functions, which the prelude locks. What they do is counted as work of
-//! the script and what they make is bounded by its memory; nothing recurses, however deep the data.
-//! What a script sets in `cjson` outlives it, as in Redis, and belongs to the node: it is kept with
-//! the cached scripts, not in the virtual machine. Knows no command.
+//! Each library is a table of native functions, which the prelude makes read-only. Their work
+//! counts as instructions of the script, and the memory limit of the script bounds their results.
+//! Nothing recurses, however deep the data are. The settings of `cjson` outlive a script, as in
+//! Redis. They belong to the node and are kept with the cached scripts, not in the virtual machine.
+//! Knows no command.
 
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua"
-)]
+#![expect(clippy::wildcard_enum_match_arm, reason = "the enums belong to mlua")]
 
 mod bit;
 mod cjson;
@@ -20,16 +18,16 @@ use super::vm::Host;
 use mlua::{Error, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 use std::sync::Arc;
 
-/// Values that a function may hold, nested or as results. In C they are on the Lua stack, which ends at
-/// 8,000 (`luaconf.h: LUAI_MAXCSTACK`). Here they are references of the machine, of which there are as
-/// many, and compiled scripts and arguments take some of them.
+/// Limit of the values that a function holds at once, nested or as results. In C these are on the
+/// Lua stack, whose limit is 8,000 (`luaconf.h: LUAI_MAXCSTACK`). Here they are references of the
+/// virtual machine, which has the same limit; compiled scripts and arguments take some of them.
 const SLOTS_MAX: usize = 7_000;
-/// Bytes read or written that count as one instruction.
+/// Number of bytes read or written that count as one instruction.
 const BYTES_PER_INSTRUCTION: u64 = 16;
-/// Work that is told to the meter at once.
+/// Work that is reported to the meter at once.
 const WORK_PER_CHARGE: u64 = 1_000;
 
-/// What scripts have set in the libraries.
+/// Settings of the libraries that scripts have changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     cjson: cjson::Settings,
@@ -37,15 +35,15 @@ pub(crate) struct Settings {
 
 /// Why a library function fails.
 enum Fault {
-    /// In these words, with the script's line before them (`luaL_error`).
+    /// An error with this message, preceded by the script's line (`luaL_error`).
     Text(Vec<u8>),
-    /// In these words, without a line: what the core of Lua raises inside a C function.
+    /// An error with this message and no line: the Lua core raises it inside of a C function.
     Bare(&'static str),
-    /// What it would make is larger than the machine's memory.
+    /// The result would exceed the memory limit.
     Memory,
     /// The script has to stop.
     Stopped,
-    /// As Lua says.
+    /// An error of Lua.
     Lua(Error),
 }
 
@@ -61,7 +59,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// Counts the work of one call, and bounds what it makes.
+/// Counts the work of one call, and limits the size of its result.
 struct Budget<'a> {
     meter: &'a mut dyn FnMut(u64) -> bool,
     uncounted: u64,
@@ -81,7 +79,7 @@ impl Budget<'_> {
         self.spend(1 + count as u64 / BYTES_PER_INSTRUCTION)
     }
 
-    /// Tells the meter what was not told yet.
+    /// Reports the remaining work to the meter.
     fn settle(&mut self) -> Result<(), Fault> {
         if (self.meter)(std::mem::take(&mut self.uncounted)) {
             Ok(())
@@ -90,7 +88,7 @@ impl Budget<'_> {
         }
     }
 
-    /// Refuses to let `out` grow by `more` bytes beyond the memory of the machine.
+    /// Fails if `out` would grow by `more` bytes beyond the memory limit.
     fn reserve(&self, out: &mut Vec<u8>, more: usize) -> Result<(), Fault> {
         if out.len().saturating_add(more) > self.bytes_max {
             return Err(Fault::Memory);
@@ -99,17 +97,17 @@ impl Budget<'_> {
     }
 }
 
-/// What functions need of the machine beside their arguments.
+/// What library functions need besides their arguments.
 #[derive(Clone)]
 struct Tools {
     /// Lua's own `next`.
     next: Function,
-    /// From a read-only table, as scripts see it, to the table behind it.
+    /// Maps a read-only table, as scripts see it, to the table behind it.
     locked: Table,
 }
 
 impl Tools {
-    /// The table that holds what `table` shows.
+    /// The table behind a read-only table.
     fn behind(&self, table: Table) -> mlua::Result<Table> {
         match self.locked.raw_get(&table)? {
             Value::Table(target) => Ok(target),
@@ -117,13 +115,14 @@ impl Tools {
         }
     }
 
-    /// The pair after `key`; the first after nil, and nil after the last.
+    /// The pair after `key`: the first pair for nil, and nil after the last.
     fn next(&self, table: &Table, key: Value) -> mlua::Result<(Value, Value)> {
         self.next.call((table, key))
     }
 }
 
-/// The tables by their names. `locked` is what the prelude fills with the tables that it locks.
+/// The library tables by name. `locked` maps each read-only table to the table behind it; the
+/// prelude fills it.
 pub(super) fn libraries<H: Host>(
     lua: &Lua,
     slot: &SharedSlot<H>,
@@ -163,7 +162,7 @@ fn add<H: Host, R: IntoLuaMulti>(
     library.raw_set(name, function)
 }
 
-/// Runs `work` with the budget of the script.
+/// Runs `work` with the script's budget.
 fn budgeted<H: Host, R>(
     args: &Args<'_, H>,
     work: impl FnOnce(&mut Budget<'_>) -> Result<R, Fault>,

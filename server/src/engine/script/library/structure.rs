@@ -1,13 +1,14 @@
-//! `struct`: numbers and texts to and from bytes, as a format says (`lua_struct.c`).
+//! `struct`: converts numbers and strings to bytes and back, as a format describes
+//! (`lua_struct.c`).
 
 use super::super::sandbox::{Args, SharedSlot};
 use super::super::vm::Host;
 use super::{Budget, Fault, SLOTS_MAX, add, budgeted};
 use mlua::{Lua, MultiValue, Table, Value};
 
-/// Bytes of the largest integer; what is beyond eight bytes is filled or skipped.
+/// Size of the largest integer in bytes. Bytes beyond the eighth are padding.
 const INTEGER_BYTES_MAX: usize = 32;
-/// What `!` alone aligns to.
+/// Alignment for `!` without a number.
 const ALIGNMENT: usize = 8;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -16,7 +17,7 @@ enum Endian {
     Little,
 }
 
-/// Reads a format letter by letter. It ends at its first zero byte, as C reads it.
+/// Reads a format letter by letter. Like a C string, it ends at its first zero byte.
 struct Format<'a> {
     text: &'a [u8],
     at: usize,
@@ -38,7 +39,7 @@ impl<'a> Format<'a> {
         self.text.get(self.at).copied().filter(|byte| *byte != 0)
     }
 
-    /// The digits that follow, or `default` if there are none.
+    /// Reads a number, or returns `default` if there are no digits.
     fn count(&mut self, default: usize) -> Result<usize, Fault> {
         let mut count = None;
         while let Some(digit) = self.peek().filter(u8::is_ascii_digit) {
@@ -52,7 +53,7 @@ impl<'a> Format<'a> {
         Ok(count.unwrap_or(default))
     }
 
-    /// The next letter, and the bytes that it stands for.
+    /// The next letter, and the size of its item in bytes.
     fn next(&mut self) -> Result<Option<(u8, usize)>, Fault> {
         let Some(letter) = self.peek() else {
             return Ok(None);
@@ -78,17 +79,17 @@ impl<'a> Format<'a> {
         Ok(Some((letter, size)))
     }
 
-    /// Bytes to skip at `position` before an item of `size` bytes.
+    /// Number of padding bytes at `position` before an item of `size` bytes.
     fn padding(&self, position: usize, letter: u8, size: usize) -> usize {
         if size == 0 || letter == b'c' {
             return 0;
         }
         let size = size.min(self.align);
-        // Sizes that are no power of two align to something all the same.
+        // The C code uses this formula even for sizes that are not powers of two.
         size.wrapping_sub(position & (size - 1)) & (size - 1)
     }
 
-    /// Obeys a letter that stands for no bytes.
+    /// Applies a letter that stands for no bytes.
     fn control<H>(&mut self, args: &Args<'_, H>, letter: u8) -> Result<(), Fault> {
         match letter {
             b' ' => {}
@@ -112,7 +113,7 @@ impl<'a> Format<'a> {
     }
 }
 
-/// `(size_t)` of a double, as x86 does it.
+/// Converts a double as the C cast `(size_t)` does on x86.
 fn unsigned(number: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if number >= HALF {
@@ -148,7 +149,7 @@ fn read_integer(bytes: &[u8], endian: Endian, is_signed: bool) -> f64 {
     if !is_signed {
         return whole as f64;
     }
-    // Beyond eight bytes C shifts too far; x86 then counts modulo 64.
+    // Beyond eight bytes the C code shifts too far. On x86 the distance then counts modulo 64.
     let mask = u64::MAX.wrapping_shl((bytes.len() as u32 * 8).wrapping_sub(1));
     let whole = if whole & mask == 0 {
         whole
@@ -190,7 +191,7 @@ fn pack<H: Host>(args: &Args<'_, H>, budget: &mut Budget<'_>) -> Result<Vec<u8>,
                 let text = text.as_bytes();
                 index += 1;
                 let size = if size == 0 { text.len() } else { size };
-                // The number of the argument is one too high in C.
+                // The C code reports the argument's number plus one.
                 let text = text
                     .get(..size)
                     .ok_or_else(|| args.wrong(index, "string too short"))?;
@@ -277,7 +278,8 @@ fn unpack<H: Host>(
     Ok(MultiValue::from_vec(out))
 }
 
-/// A text among the results; they are few enough, unless other things take the machine's places too.
+/// A string among the results. Creating it fails only if other values take the slots of the virtual
+/// machine.
 fn text(lua: &Lua, bytes: &[u8]) -> Result<Value, Fault> {
     match lua.create_string(bytes) {
         Err(mlua::Error::StackError) => Err(Fault::text("stack overflow (too many results)")),
@@ -314,7 +316,7 @@ fn size<H: Host>(args: &Args<'_, H>) -> Result<i64, Fault> {
             b'c' if size == 0 => {
                 return Err(args.wrong(0, "option 'c0' has no fixed size").into());
             }
-            // Letters that mean nothing are passed over, but only here.
+            // Letters without a meaning are ignored, but only here.
             letter if letter.is_ascii_alphanumeric() => {}
             other => format.control(args, other)?,
         }

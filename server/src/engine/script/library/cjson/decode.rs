@@ -1,15 +1,16 @@
-//! JSON as Lua values. Values that are open wait in a list, so that deep ones take no stack.
+//! Decodes JSON to Lua values. Incomplete values are in a list instead of on the stack, so deep
+//! nesting needs no recursion.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "most tokens and errors are all the same here"
+    reason = "most tokens and errors are treated alike"
 )]
 
 use super::super::{Budget, Fault};
 use super::{SLOTS_MAX, Settings, number};
 use mlua::{Error, Lua, LuaString, Table, Value};
 
-/// A piece of the text.
+/// A kind of token.
 #[derive(PartialEq)]
 enum Kind {
     ObjectBegin,
@@ -23,12 +24,12 @@ enum Kind {
     Colon,
     Comma,
     End,
-    /// None, in these words.
+    /// Invalid input, with this description.
     Wrong(&'static str),
 }
 
 impl Kind {
-    /// What error texts call it.
+    /// The name of the token in error messages.
     fn name(&self) -> &'static str {
         match self {
             Self::ObjectBegin => "T_OBJ_BEGIN",
@@ -49,7 +50,7 @@ impl Kind {
 
 struct Token {
     kind: Kind,
-    /// Where it begins, or what is wrong with it.
+    /// Position of the token, or of the error in it.
     at: usize,
 }
 
@@ -60,7 +61,7 @@ enum Open {
 }
 
 impl Open {
-    /// Slots that the C code holds of it while it reads what is inside.
+    /// Slots of the C stack that this value takes while its content is read.
     fn slots(&self) -> usize {
         match self {
             Self::Array { .. } => 1,
@@ -79,7 +80,7 @@ struct Decoder<'a, 'b> {
     slots: usize,
 }
 
-/// Reads a text that is one value.
+/// Decodes a text that consists of one value.
 pub(super) fn decode(
     lua: &Lua,
     text: &[u8],
@@ -156,8 +157,9 @@ impl Decoder<'_, '_> {
         self.open.push(open);
     }
 
-    /// Puts a value where it belongs, and each one that is full by that into the one around it. The
-    /// whole at the end; else the token with which the next value begins.
+    /// Puts a value into the innermost table. A table that is now complete goes into the one around
+    /// it, and so on. Returns the outermost value when it is complete, or else the first token of
+    /// the next value.
     fn put(&mut self, mut value: Value) -> Result<Result<Value, Token>, Fault> {
         loop {
             let Some(open) = self.open.last_mut() else {
@@ -202,7 +204,7 @@ impl Decoder<'_, '_> {
         }
     }
 
-    /// A key, and the colon after it.
+    /// Reads a key and the colon after it.
     fn key(&mut self, token: Token) -> Result<LuaString, Fault> {
         let Kind::Text(key) = token.kind else {
             return Err(expected("object key string", &token));
@@ -214,7 +216,8 @@ impl Decoder<'_, '_> {
         Ok(key)
     }
 
-    /// A table one level deeper, if that is not too deep. `room` is what the C code makes room for.
+    /// Creates a nested table, if the nesting is not too deep. `room` is the number of slots that
+    /// the C code reserves.
     fn descend(&mut self, room: usize) -> Result<Table, Fault> {
         let (depth, at) = (self.open.len() + 1, self.at);
         let too_deep = || {
@@ -253,7 +256,7 @@ impl Decoder<'_, '_> {
             b']' => (Kind::ArrayEnd, 1),
             b':' => (Kind::Colon, 1),
             b',' => (Kind::Comma, 1),
-            // Also in the middle of the text, as C reads it.
+            // Like a C string, the text also ends at a zero byte.
             0 => (Kind::End, 0),
             b'"' => return self.string(),
             b'-' | b'0'..=b'9' => {
@@ -280,7 +283,8 @@ impl Decoder<'_, '_> {
         Ok(Token { kind, at })
     }
 
-    /// A number that C reads but JSON does not have: hexadecimal, octal by its look, or not finite.
+    /// True for a number that C parses but JSON does not allow: hexadecimal, with a leading zero,
+    /// or not finite.
     fn is_invalid_number(&self) -> bool {
         let at = usize::from(self.peek(0) == b'-');
         let word = [self.peek(at), self.peek(at + 1), self.peek(at + 2)];
@@ -346,8 +350,7 @@ impl Decoder<'_, '_> {
     }
 }
 
-/// The character of `\uXXXX`, or of the two that are needed for one beyond the first plane; with the
-/// bytes it took.
+/// The character of `\uXXXX`, or of a surrogate pair; with its length in bytes.
 fn character(text: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;

@@ -1,8 +1,9 @@
-//! Lua values as JSON. Tables that are open wait in a list, so that deep ones take no stack.
+//! Encodes Lua values as JSON. Incomplete tables are in a list instead of on the stack, so deep
+//! nesting needs no recursion.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua, and most kinds are all the same here"
+    reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
 use super::super::super::sandbox::type_name;
@@ -10,14 +11,14 @@ use super::super::{Budget, Fault, Tools, WORK_PER_CHARGE};
 use super::{Invalid, SLOTS_MAX, Settings, number};
 use mlua::{Error, Table, Value};
 
-/// A table of which a part is written.
+/// A table that is partly encoded.
 enum Open {
     Array { table: Table, at: i32, len: i32 },
     Object { table: Table, key: Value },
 }
 
 impl Open {
-    /// Slots that the C code holds of it while it writes what is inside.
+    /// Slots of the C stack that this table takes while its content is encoded.
     fn slots(&self) -> usize {
         match self {
             Self::Array { .. } => 1,
@@ -35,7 +36,7 @@ struct Encoder<'a, 'b> {
     out: Vec<u8>,
 }
 
-/// Writes a value.
+/// Encodes a value.
 pub(super) fn encode(
     value: Value,
     settings: Settings,
@@ -122,7 +123,7 @@ impl Encoder<'_, '_> {
         self.put(b":")
     }
 
-    /// Writes a value, or the opening bracket of a table.
+    /// Encodes a scalar, or the opening bracket of a table.
     fn value(&mut self, value: Value) -> Result<(), Fault> {
         self.budget.spend(1)?;
         match value {
@@ -178,7 +179,7 @@ impl Encoder<'_, '_> {
 
     fn table(&mut self, table: Table) -> Result<(), Fault> {
         let depth = self.open.len() + 1;
-        // C makes room for a key, a value and a message.
+        // The C code reserves slots for a key, a value and an error message.
         if depth > usize::try_from(self.settings.encode_depth_max).unwrap_or(0)
             || self.slots + 3 > SLOTS_MAX
         {
@@ -206,9 +207,10 @@ impl Encoder<'_, '_> {
         Ok(())
     }
 
-    /// The largest index if all keys are positive integers and not too few; else nothing positive.
+    /// The length of an array: the largest index if all keys are positive integers and the array is
+    /// not too sparse. Otherwise zero or less.
     fn array_len(&mut self, table: &Table) -> Result<i32, Fault> {
-        // `int` of a double that does not fit is the smallest integer.
+        // In C, a double that does not fit in an `int` becomes the smallest integer.
         let index = |key: &Value| match key {
             Value::Integer(key @ 1..) => {
                 Some((*key as f64, i32::try_from(*key).unwrap_or(i32::MIN)))

@@ -1,4 +1,4 @@
-//! `cjson`: JSON to and from Lua values, with settings (lua-cjson 2.1.0).
+//! `cjson`: converts Lua values to JSON and back, with settings (lua-cjson 2.1.0).
 
 mod decode;
 mod encode;
@@ -11,10 +11,10 @@ use mlua::{IntoLuaMulti, Lua, Table, Value};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What making another `cjson` counts for.
+/// Cost of `cjson.new`, in instructions.
 const NEW_COST: u64 = 2_000;
 
-/// What a script can set.
+/// The settings that a script can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     sparse_convert: bool,
@@ -44,7 +44,7 @@ impl Default for Settings {
     }
 }
 
-/// What is written for infinities and what is no number.
+/// How NaN and infinity are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Invalid {
     Refuse,
@@ -52,11 +52,11 @@ enum Invalid {
     Null,
 }
 
-/// Whose settings a table of functions goes by.
+/// The owner of the settings that a table of functions uses.
 enum Holder<H> {
-    /// The node's: those of the `cjson` that every script sees.
+    /// The node: settings of the global `cjson`, which all scripts share.
     Node(SharedSlot<H>),
-    /// Its own: those of one that `cjson.new` made.
+    /// The table itself: settings of an instance that `cjson.new` created.
     Own(Arc<Mutex<Settings>>),
 }
 
@@ -96,7 +96,7 @@ fn at_most<H>(args: &Args<'_, H>, count: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// One of the words: its position. With `true` for the second word and `false` for the first.
+/// Reads one of the words; returns its index. `true` means the second word and `false` the first.
 fn option<H>(args: &Args<'_, H>, index: usize, words: &[&str]) -> Result<Option<usize>, Fault> {
     match given(args, index) {
         None => Ok(None),
@@ -117,7 +117,7 @@ fn option<H>(args: &Args<'_, H>, index: usize, words: &[&str]) -> Result<Option<
 
 const SWITCH: &[&str] = &["off", "on"];
 
-/// An integer within bounds; which argument is out of them, C does not say right.
+/// Reads an integer within bounds. The C code reports a wrong argument number, and so does this.
 fn integer<H>(args: &Args<'_, H>, index: usize, min: i32, max: i32) -> Result<Option<i32>, Fault> {
     if given(args, index).is_none() {
         return Ok(None);
@@ -149,7 +149,7 @@ fn add_integer<H: Host>(
     })
 }
 
-/// Adds a function that turns something on or off.
+/// Adds a function that sets a switch.
 fn add_switch<H: Host>(
     own: &Own<'_, H>,
     name: &'static str,
@@ -171,7 +171,7 @@ fn add_sparse_array<H: Host>(own: &Own<'_, H>) -> mlua::Result<()> {
     let holder = own.holder.clone();
     own.add("encode_sparse_array", move |_, args| {
         at_most(args, 3)?;
-        // What is right before what is wrong is set all the same.
+        // A valid first argument takes effect even if the second one is invalid.
         let convert = option(args, 0, SWITCH)?;
         holder.with(|all| all.sparse_convert = convert.map_or(all.sparse_convert, |on| on == 1));
         let ratio = integer(args, 1, 0, i32::MAX)?;
@@ -206,7 +206,7 @@ fn add_encode_invalid_numbers<H: Host>(own: &Own<'_, H>) -> mlua::Result<()> {
     })
 }
 
-/// A `cjson` in the making.
+/// A `cjson` instance under construction.
 struct Own<'a, H> {
     lua: &'a Lua,
     slot: &'a SharedSlot<H>,
@@ -224,7 +224,7 @@ impl<H: Host> Own<'_, H> {
         add(self.lua, self.slot, &self.table, name, body)
     }
 
-    /// Adds everything in the order of the original, in which `next` then finds it.
+    /// Adds the functions in the order of the C library, which is the order of `next`.
     fn fill(self) -> mlua::Result<Table> {
         let (holder, tools) = (self.holder.clone(), Arc::clone(self.tools));
         self.add("encode", move |lua, args| {

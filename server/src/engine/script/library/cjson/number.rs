@@ -1,6 +1,6 @@
-//! Numbers as C writes and reads them: `%.14g` and `strtod`. Knows neither JSON nor Lua.
+//! Formats and parses numbers as C does: `%.14g` and `strtod`. Knows neither JSON nor Lua.
 
-/// A number with so many significant digits (`%.<digits>g`).
+/// Formats a number with this number of significant digits (`%.<digits>g`).
 pub(super) fn format(number: f64, digits: usize) -> String {
     if number.is_nan() {
         return "nan".into();
@@ -42,7 +42,7 @@ pub(super) fn format(number: f64, digits: usize) -> String {
     }
 }
 
-/// The number with which a text begins, and how many bytes of it that takes.
+/// Parses the number at the start of a text; returns it with its length in bytes.
 pub(super) fn parse(text: &[u8]) -> Option<(f64, usize)> {
     let sign_len = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let is_negative = text.first() == Some(&b'-');
@@ -102,9 +102,10 @@ fn run(text: &[u8], accepts: impl Fn(u8) -> bool) -> usize {
     text.iter().take_while(|byte| accepts(**byte)).count()
 }
 
-/// What follows `0x`: digits, a fraction, a power of two.
+/// Parses the part after `0x`: digits, a fraction and a power of two.
 fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
-    /// Mantissas below this take another digit; the bits that do not fit are remembered in the last.
+    /// A mantissa below this accepts another digit. Bits that do not fit are merged into the last
+    /// one.
     const FULL: u64 = 1 << 59;
     let (mut mantissa, mut exponent) = (0_u64, 0_i64);
     let (mut len, mut digits, mut is_fraction) = (0, 0, false);
@@ -142,7 +143,7 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
             len = from + power;
         }
     }
-    // In steps, so that no power leaves the range of a double before the product does.
+    // Multiplies in steps, so that no power of two overflows before the product does.
     let mut number = mantissa as f64;
     let mut left = exponent.clamp(-3_000, 3_000) as i32;
     while left != 0 {
@@ -215,7 +216,7 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes()), expected, "{text}");
         }
-        // One bit beyond the half decides; without it the even neighbour wins.
+        // A set bit below the half rounds up; otherwise the even neighbour is chosen.
         let (half, more) = (
             0x10_0000_0000_0000_8000_0000_u128,
             0x10_0000_0000_0000_8000_0001,

@@ -1,4 +1,4 @@
-//! What nodes of a cluster tell each other, and what a node does when it hears of it.
+//! Messages between the nodes of a cluster, and what a node does when it receives one.
 
 use super::{Cluster, Health, Refusal, slot_of};
 use crate::engine::pubsub::Space;
@@ -7,15 +7,15 @@ use crate::engine::{Engine, State, UnixMicros, UnixMillis};
 use crate::resp::{Blob, ErrorReply, Reply};
 use std::collections::BTreeSet;
 
-/// A change of the map that all nodes have.
+/// A change of the cluster map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Slots have another owner, or none.
+    /// Slots get another owner, or none.
     Owner {
         slots: Vec<(u16, u16)>,
         owner: Option<usize>,
     },
-    /// A node follows another, or nobody.
+    /// A node becomes a replica, or a master.
     Master {
         node: usize,
         master: Option<usize>,
@@ -30,27 +30,27 @@ pub(crate) enum Change {
     },
 }
 
-/// What a node of a cluster has to say to the others.
+/// A message of a cluster node to the others.
 #[derive(Clone, Debug)]
-pub struct News(pub(crate) Claim);
+pub struct ClusterMessage(pub(crate) Claim);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It has changed its own view; this is what it claims for itself.
+    /// The node has changed its own view, and claims the change.
     Changed(Change),
-    /// A message for whoever listens anywhere, or for those of its shard.
+    /// A pub/sub message for the subscribers on all nodes, or on those of the same shard.
     Message {
         space: Space,
         channel: Blob,
         message: Blob,
     },
-    /// It wants to take its master's place: not before it has everything, or at once; by the votes of
-    /// most masters, or without.
+    /// A replica takes over from its master. `waits`: only after it has received all writes.
+    /// `asks`: only with the votes of most masters.
     TakesOver { waits: bool, asks: bool },
 }
 
 impl Cluster {
-    /// Changes the map.
+    /// Applies a change to the map.
     pub(crate) fn learn(&mut self, change: &Change) {
         match change {
             Change::Owner { slots, owner } => {
@@ -70,14 +70,14 @@ impl Cluster {
         self.settle();
     }
 
-    /// The slots of its shard.
+    /// The slots of this node's shard.
     fn served(&self) -> BTreeSet<u16> {
         let shard = self.shard(self.me);
         let slots = self.slots_of(shard).into_iter();
         slots.flat_map(|(first, last)| first..=last).collect()
     }
 
-    /// Takes over what another knows of nodes and slots.
+    /// Takes over the members and owners of another map.
     fn adopt(&mut self, other: &Self) {
         self.members.clone_from(&other.members);
         self.owners.clone_from(&other.owners);
@@ -86,7 +86,7 @@ impl Cluster {
     }
 }
 
-/// A key on its way from node to node.
+/// A key with its value and deadline, on its way to another node.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTransfer {
     value: Value,
@@ -95,7 +95,7 @@ pub(crate) struct KeyTransfer {
 }
 
 impl KeyTransfer {
-    /// The same for a node whose clock is ahead by so much: what is left of a lifetime stays.
+    /// Adjusts the deadline for a node whose clock is ahead: the time to live stays the same.
     pub(crate) fn for_clock_ahead_by(mut self, millis: i64) -> Self {
         let shift = |deadline: UnixMillis| UnixMillis(deadline.0.saturating_add(millis));
         self.deadline = self.deadline.map(shift);
@@ -104,7 +104,7 @@ impl KeyTransfer {
 }
 
 impl State {
-    /// The keys of a slot, expired ones too.
+    /// The keys of a slot, including expired ones.
     pub(crate) fn keys_in_slot(&self, slot: u16) -> impl Iterator<Item = &Blob> {
         let db = &self.dbs[0];
         let next = move |at: &mut u32| {
@@ -116,7 +116,7 @@ impl State {
         std::iter::from_fn(move || next(&mut at)).filter(move |key| slot_of(key) == slot)
     }
 
-    /// Changes this node's view of the cluster, with all that follows from it.
+    /// Changes this node's view of the cluster, and applies the consequences.
     pub(crate) fn learn(&mut self, change: &Change) {
         let Some(cluster) = &mut self.cluster else {
             return;
@@ -137,8 +137,8 @@ impl State {
         self.redirect_waiters();
     }
 
-    /// The node answers no more for these slots: who listens to their channels is told, and the
-    /// keys that are left are gone (`cluster.c: removeChannelsInSlot`, `delKeysInSlot`).
+    /// Gives up slots: their channels' subscribers are unsubscribed, and their keys deleted
+    /// (`cluster.c: removeChannelsInSlot`, `delKeysInSlot`).
     fn leave_slots(&mut self, slots: &[u16], is_master: bool) {
         for channel in self.pubsub.channels(Space::Shard, None) {
             if slots.contains(&slot_of(&channel)) {
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// Takes a key out of the only database of a node in a cluster.
+    /// Removes a key from database 0, the only one of a cluster node, and returns it.
     fn take_key(&mut self, key: &[u8]) -> Option<KeyTransfer> {
         let slot = self.dbs[0].find(key)?;
         let (form, deadline) = (self.dbs[0].form(slot), self.dbs[0].deadline(slot));
@@ -179,8 +179,8 @@ impl State {
         })
     }
 
-    /// Who waits for a key that is served elsewhere is sent there
-    /// (`cluster.c: clusterRedirectBlockedClientIfNeeded`).
+    /// Redirects clients that are blocked on a key which another node serves now (`cluster.c:
+    /// clusterRedirectBlockedClientIfNeeded`).
     fn redirect_waiters(&mut self) {
         let Some(cluster) = &self.cluster else {
             return;
@@ -211,9 +211,9 @@ impl State {
     }
 }
 
-/// What `topology/` does to a node of a cluster.
+/// The calls with which `topology/` changes a cluster node.
 impl Engine {
-    /// The node belongs to a cluster from now on, as the member at this place.
+    /// Makes the node a member of a cluster, with this index.
     pub(crate) fn join_cluster(&mut self, mut cluster: Cluster, place: usize) {
         let state = self.state_mut();
         cluster.me = place;
@@ -221,7 +221,7 @@ impl Engine {
         state.guards_writes();
     }
 
-    /// Something in the cluster has changed.
+    /// Applies a change of the cluster.
     pub(crate) fn learn(&mut self, change: &Change, now: UnixMicros) {
         let state = self.state_mut();
         state.begin(now);
@@ -229,7 +229,7 @@ impl Engine {
         self.follow_up(now);
     }
 
-    /// The node hears again what it has not heard for a while.
+    /// Replaces the node's map after it has missed changes.
     pub(crate) fn catch_up(&mut self, with: &Cluster, now: UnixMicros) {
         let state = self.state_mut();
         state.begin(now);
@@ -248,18 +248,18 @@ impl Engine {
         self.follow_up(now);
     }
 
-    /// Where a slot is on its way to.
+    /// The node that a slot migrates to.
     pub(crate) fn migrates_to(&self, slot: u16) -> Option<usize> {
         let cluster = self.state().cluster.as_ref()?;
         cluster.migrating.get(&slot).copied()
     }
 
-    /// The seed of all randomness on this node.
+    /// Seed of all randomness on this node.
     pub(crate) fn seed(&self) -> u64 {
         self.state().config.seed
     }
 
-    /// A slot is on its way from this node to another, or to it; `None` when it is no more.
+    /// Starts the migration of a slot to another node or from one; ends it with `None`.
     pub(crate) fn set_migration(&mut self, slot: u16, to: Option<usize>, from: Option<usize>) {
         if let Some(cluster) = &mut self.state_mut().cluster {
             for (map, other) in [(&mut cluster.migrating, to), (&mut cluster.importing, from)] {
@@ -271,8 +271,14 @@ impl Engine {
         }
     }
 
-    /// A message that was published on another node.
-    pub(crate) fn hear(&mut self, space: Space, channel: &[u8], message: &[u8], now: UnixMicros) {
+    /// Delivers a message that was published on another node.
+    pub(crate) fn deliver_message(
+        &mut self,
+        space: Space,
+        channel: &[u8],
+        message: &[u8],
+        now: UnixMicros,
+    ) {
         let state = self.state_mut();
         state.begin(now);
         state.deliver(space, channel, message);
@@ -283,24 +289,24 @@ impl Engine {
         self.state().keys_in_slot(slot).cloned().collect()
     }
 
-    /// Takes a key out, as MIGRATE does when it has arrived.
+    /// Removes a key and returns it, as MIGRATE does after a successful transfer.
     pub(crate) fn take_key(&mut self, key: &[u8], now: UnixMicros) -> Option<KeyTransfer> {
         let state = self.state_mut();
         state.begin(now);
-        let parcel = state.take_key(key);
+        let transfer = state.take_key(key);
         self.follow_up(now);
-        parcel
+        transfer
     }
 
-    /// Puts a key in that was taken out elsewhere.
-    pub(crate) fn put_key(&mut self, key: &[u8], parcel: KeyTransfer, now: UnixMicros) {
+    /// Adds a key that was removed on another node.
+    pub(crate) fn put_key(&mut self, key: &[u8], transfer: KeyTransfer, now: UnixMicros) {
         let state = self.state_mut();
         state.begin(now);
         let KeyTransfer {
             value,
             form,
             deadline,
-        } = parcel;
+        } = transfer;
         state.dbs[0].put(key, value, form, deadline);
         state.touched(0, key);
         self.follow_up(now);
