@@ -50,14 +50,12 @@ impl ListenConfig {
 
 impl ServerBuilder {
     /// The TCP port; 0, the default, takes a free one.
-    #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.wanted.tcp = Some(port);
         self
     }
 
     /// No plain TCP socket: clients come in process, or through a Unix or TLS socket.
-    #[must_use]
     pub fn without_tcp(mut self) -> Self {
         self.wanted.tcp = None;
         self
@@ -65,7 +63,6 @@ impl ServerBuilder {
 
     /// The address to listen on. 127.0.0.1 unless set. Elsewhere, clients of other machines are
     /// refused as long as there is no password and `protected-mode` is on, as in Redis.
-    #[must_use]
     pub fn bind(mut self, addr: IpAddr) -> Self {
         self.wanted.bind = addr;
         self
@@ -73,7 +70,6 @@ impl ServerBuilder {
 
     /// Whether clients of other machines are refused while there is no password (`protected-mode`).
     /// On unless set.
-    #[must_use]
     pub fn protected_mode(mut self, on: bool) -> Self {
         self.config.protected_mode = on;
         self
@@ -95,7 +91,6 @@ impl ServerBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(unix)]
-    #[must_use]
     pub fn unix_socket(mut self, path: impl Into<PathBuf>) -> Self {
         self.wanted.unix = Some(path.into());
         self
@@ -104,7 +99,6 @@ impl ServerBuilder {
     /// The permissions of the Unix socket's file, as in 0o700 (`unixsocketperm`). 0, the default,
     /// leaves them to the umask.
     #[cfg(unix)]
-    #[must_use]
     pub fn unix_socket_permissions(mut self, mode: u32) -> Self {
         self.wanted.unix_mode = mode & 0o777;
         self
@@ -115,7 +109,6 @@ impl ServerBuilder {
     ///
     /// Certificates are judged by the time of the operating system, whatever clock the server has.
     #[cfg(feature = "tls")]
-    #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls_settings().identity = None;
         self
@@ -123,7 +116,6 @@ impl ServerBuilder {
 
     /// Listens for TLS too, with this certificate (and its chain) and its key, in PEM.
     #[cfg(feature = "tls")]
-    #[must_use]
     pub fn tls_with(
         mut self,
         certificate_pem: impl Into<Vec<u8>>,
@@ -135,7 +127,6 @@ impl ServerBuilder {
 
     /// The port for TLS; 0, the default, takes a free one.
     #[cfg(feature = "tls")]
-    #[must_use]
     pub fn tls_port(mut self, port: u16) -> Self {
         self.tls_settings().port = port;
         self
@@ -144,7 +135,6 @@ impl ServerBuilder {
     /// Who vouches for clients of TLS, in PEM. They have to show a certificate from then on, unless
     /// [`ServerBuilder::tls_clients`] says otherwise.
     #[cfg(feature = "tls")]
-    #[must_use]
     pub fn tls_client_ca(mut self, ca_pem: impl Into<Vec<u8>>) -> Self {
         self.tls_settings().client_ca = Some(ca_pem.into());
         self
@@ -153,7 +143,6 @@ impl ServerBuilder {
     /// Whether clients of TLS show a certificate (`tls-auth-clients`). With a throw-away certificate
     /// and no CA for clients, [`Server::tls_client_pem`] is a good one.
     #[cfg(feature = "tls")]
-    #[must_use]
     pub fn tls_clients(mut self, certificates: ClientCertificates) -> Self {
         self.tls_settings().clients = Some(certificates);
         self

@@ -61,7 +61,6 @@ impl Default for ServerBuilder {
 
 impl ServerBuilder {
     /// The clock that everything on the server follows. [`Clock::System`] unless set.
-    #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -80,7 +79,6 @@ impl ServerBuilder {
     /// assert_eq!(server.now().millis().0, 1_709_164_800_000);
     /// # Ok::<(), redouble::StartError>(())
     /// ```
-    #[must_use]
     pub fn starting_at(mut self, time: impl Into<UnixMillis>) -> Self {
         self.epoch = time.into().micros();
         self
@@ -107,7 +105,6 @@ impl ServerBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn beside(mut self, other: &Server) -> Self {
         self.time = Some(other.handle.time.clone());
         self
@@ -115,21 +112,18 @@ impl ServerBuilder {
 
     /// The seed of all randomness on the server: SRANDMEMBER, eviction, run ids, faults with a
     /// probability. 0 unless set, so two runs draw the same.
-    #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = seed;
         self
     }
 
     /// The password that clients have to give (`requirepass`). None unless set.
-    #[must_use]
     pub fn requirepass(mut self, password: impl Into<Vec<u8>>) -> Self {
         self.config.requirepass = password.into();
         self
     }
 
     /// The number of databases. 16 unless set; at least 1.
-    #[must_use]
     pub fn databases(mut self, count: usize) -> Self {
         self.config.databases = count.max(1);
         self
@@ -137,14 +131,12 @@ impl ServerBuilder {
 
     /// Keeps the latest `max` commands for [`Server::history`]. 0, the default, keeps none;
     /// [`crate::HISTORY_MAX`] is plenty.
-    #[must_use]
     pub fn history(mut self, max: usize) -> Self {
         self.history_max = max;
         self
     }
 
     /// The part of the data that survives a [crash](Server::crash). Nothing unless set.
-    #[must_use]
     pub fn persistence(mut self, persistence: Persistence) -> Self {
         self.persistence = persistence;
         self
@@ -168,7 +160,6 @@ impl ServerBuilder {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn control(mut self, on: bool) -> Self {
         self.control_mode = if on {
             ControlMode::Open
@@ -181,7 +172,6 @@ impl ServerBuilder {
     /// Takes the commands of [`ServerBuilder::control`] at a port of its own and nowhere else; 0 takes
     /// a free port. [`Server::control_url`] returns its URL. The port answers even while the server is
     /// paused or has crashed.
-    #[must_use]
     pub fn control_port(mut self, port: u16) -> Self {
         self.control_port = Some(port);
         self
@@ -232,7 +222,6 @@ impl ServerBuilder {
     /// assert_eq!(server.command(["CONFIG", "GET", "maxmemory"])?.to_string(), "[maxmemory 4194304]");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self

@@ -279,14 +279,14 @@ impl Deployment {
 
     #[track_caller]
     fn index(&self, name: &str) -> usize {
-        let index = self.names().position(|known| known == name);
-        index.unwrap_or_else(|| {
+        let Some(index) = self.names().position(|known| known == name) else {
             let names: Vec<&str> = self.names().collect();
             panic!(
                 "unknown server {name}, expected one of {}",
                 names.join(", ")
             )
-        })
+        };
+        index
     }
 
     /// The server of this name.

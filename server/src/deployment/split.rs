@@ -66,7 +66,10 @@ impl Deployment {
     /// If no server has one of these names, or if one of the sides would be empty.
     #[track_caller]
     pub fn split(&self, away: &[&str]) -> Split<'_> {
-        let side: BTreeSet<usize> = away.iter().map(|name| self.index(name)).collect();
+        let mut side = BTreeSet::new();
+        for name in away {
+            side.insert(self.index(name));
+        }
         assert!(
             !side.is_empty() && side.len() < self.names().count(),
             "a split needs nodes on both sides"
@@ -100,10 +103,11 @@ impl Deployment {
     /// If no server has one of these names.
     #[track_caller]
     pub fn partition(&self, rule: Rule<Partition>, nodes: &[&str]) -> Partitioned {
-        let rules = nodes
-            .iter()
-            .map(|name| self.node(name).inject(rule.afresh()));
-        Partitioned(rules.collect())
+        let mut guards = Vec::with_capacity(nodes.len());
+        for name in nodes {
+            guards.push(self.node(name).inject(rule.afresh()));
+        }
+        Partitioned(guards)
     }
 
     /// Ends every [split](Self::split), every [cut link](Self::cut_link), and every fault rule on

@@ -4,6 +4,7 @@ use redis::{AsyncTypedCommands, aio::ConnectionLike};
 use redouble::{Clock, Connection, Data, Server};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 type Test = Result<(), Box<dyn std::error::Error>>;
@@ -251,5 +252,220 @@ async fn the_history_is_compared_line_by_line() -> Test {
     let bare = Server::start().await?;
     let text = message(|| bare.assert_history(["..."]));
     assert!(text.contains("no history was kept"), "{text}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn data_comes_without_a_client_and_leaves_no_trace_of_one() -> Test {
+    let (server, mut redis) = server().await?;
+    let mut waiting = server.connection().await?;
+    let waiter = tokio::spawn(async move { waiting.blpop("jobs", 0.0).await });
+    while server.waiting().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let total = server.connections_total();
+    let requests = server.history().entries().len();
+    server.set("s", "v");
+    assert_eq!(server.hset("h", [("f", "1"), ("g", "2")]), 2);
+    assert_eq!(server.rpush("jobs", ["first"]), 1);
+    assert!(server.expire("s", Duration::from_millis(1_500)));
+    assert_eq!(server.ttl("s"), Some(Duration::from_secs(2))); // as TTL rounds
+    assert_eq!(server.db(3).command(["SET", "k", "v"])?.to_string(), "OK");
+    assert_eq!(server.db(3).keys("*"), ["k"]);
+    let job = waiter.await??; // waiters notice it
+    assert_eq!(job, Some(["jobs".to_owned(), "first".to_owned()]));
+    assert_eq!(server.history().entries().len(), requests);
+    assert_eq!(
+        (server.connections_total(), server.connections()),
+        (total, 1)
+    );
+    assert!(server.del("s") && !server.del("s"));
+    assert_eq!(redis.get("s").await?, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn commands_pass_faults_and_pauses_and_say_why_they_fail() -> Test {
+    let server = Server::start().await?;
+    let _rule = server.inject(redouble::fault::AnswerError::oom()).expect(0);
+    let pause = server.pause();
+    server.set("k", "v");
+    pause.resume();
+    server.assert_get("k", "v");
+    let error = |args: &[&str]| server.command(args).expect_err("refused").to_string();
+    assert!(error(&["LPOP", "k"]).starts_with("WRONGTYPE "));
+    assert!(error(&["BLPOP", "q", "0"]).contains("needs a connection"));
+    assert!(error(&["NONSENSE"]).starts_with("ERR unknown command 'NONSENSE'"));
+    assert!(error(&[]).contains("the name of a command"));
+    assert!(message(|| server.db(99).set("k", "v")).contains("DB index is out of range"));
+    let text = message(|| {
+        server.rpush("k", ["e"]);
+    });
+    assert!(text.starts_with("RPUSH k e: WRONGTYPE "), "{text}");
+    server.crash(redouble::Loss::Nothing);
+    assert!(error(&["GET", "k"]).contains("Server::restart"));
+    server.restart();
+    assert_eq!(server.command(["GET", "k"])?.to_string(), "v");
+    let group = redouble::Deployment::replicated(1, 1).await?;
+    let refused = group["replica-1"].command(["SET", "k", "v"]);
+    assert_eq!(refused.expect_err("a replica").code(), "READONLY");
+    group["master"].set("k", "v");
+    group["replica-1"].assert_get("k", "v");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_last_guard_ends_a_pause_and_resume_ends_all() -> Test {
+    let server = Server::start().await?;
+    let (first, second) = (server.pause(), server.pause());
+    drop(first);
+    assert!(server.is_paused());
+    server.resume();
+    assert!(!server.is_paused());
+    let third = server.pause();
+    drop(second); // of a pause that has ended
+    assert!(server.is_paused());
+    server.crash(redouble::Loss::Nothing);
+    server.restart();
+    assert!(!server.is_paused());
+    let fourth = server.pause();
+    drop(third);
+    assert!(server.is_paused());
+    fourth.resume();
+    assert!(!server.is_paused());
+    Ok(())
+}
+
+/// The line of the panic that `check` ends with.
+fn line_of_panic(check: impl FnOnce()) -> u32 {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static LINE: AtomicU32 = AtomicU32::new(0);
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock();
+    let tested = std::thread::current().id();
+    let before = Arc::new(std::panic::take_hook());
+    let others = before.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().id() != tested {
+            others(panic);
+        } else if let Some(location) = panic.location()
+            && location.file() == file!()
+        {
+            LINE.store(location.line(), Ordering::SeqCst);
+        }
+    }));
+    let panic = catch_unwind(AssertUnwindSafe(check));
+    std::panic::set_hook(Box::new(move |panic| before(panic)));
+    assert!(panic.is_err(), "the check must fail");
+    LINE.swap(0, Ordering::SeqCst)
+}
+
+#[tokio::test]
+async fn a_panic_names_the_line_of_the_test() -> Test {
+    let server = Server::start().await?;
+    let group = redouble::Deployment::independent(1).await?;
+    let checks: [(u32, Box<dyn Fn() + '_>); 8] = [
+        (line!(), Box::new(|| server.clock().advance(Duration::ZERO))),
+        (line!(), Box::new(|| server.clock().set(Clock::START))),
+        (line!(), Box::new(|| server.assert_get("k", "v"))),
+        (line!(), Box::new(|| server.assert_history(["PING"]))),
+        (line!(), Box::new(|| _ = server.hset("k", [("", ""); 0]))),
+        (line!(), Box::new(|| server.crash(redouble::Loss::Last(1)))),
+        (line!(), Box::new(|| group.crash("node-2"))),
+        (line!(), Box::new(|| drop(group["node-2"].pause()))),
+    ];
+    for (line, check) in checks {
+        assert_eq!(line_of_panic(check), line);
+    }
+    Ok(())
+}
+
+#[test]
+fn an_expected_fault_is_checked_when_it_goes() -> Test {
+    let server = Server::start_blocking()?;
+    let rule = || redouble::fault::Disconnect::after_execution().command("SET");
+    server.inject(rule()).expect(0).remove();
+    let line = line!() + 1;
+    let guard = server.inject(rule()).expect(2);
+    let text = message(|| drop(guard));
+    assert!(
+        text.contains("was expected to hit 2 messages and has hit 0: "),
+        "{text}"
+    );
+    assert!(text.contains(&format!("inspection.rs:{line}:")), "{text}");
+    // A test that fails already fails with its own message.
+    let text = message(|| {
+        let _guard = server.inject(rule()).expect(1);
+        panic!("the test's own");
+    });
+    assert_eq!(text, "the test's own");
+    Ok(())
+}
+
+#[test]
+fn a_server_prints_itself_in_a_line_whatever_it_does() -> Test {
+    let server = Server::builder().clock(Clock::Manual).start_blocking()?;
+    server.set("k", "v".repeat(10_000));
+    let text = format!("{server:?}");
+    let url = server.url();
+    assert_eq!(
+        text,
+        format!("Server {{ url: {url}, clock: manual 1704067200000 ms, keys: 1, connections: 0 }}")
+    );
+    let pause = server.pause();
+    assert!(format!("{server:?}").contains(", state: paused, "));
+    server.crash(redouble::Loss::Nothing);
+    assert!(format!("{server:?}").contains(", state: crashed, "));
+    for text in [
+        format!("{:?}", server.db(0)),
+        format!("{:?}", server.clock()),
+        format!("{:?}", server.connect()),
+        format!("{:?}", server.lazy_expiry()),
+        format!("{pause:?}"),
+    ] {
+        assert!(text.len() < 200, "{text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_history_is_readable_and_its_lines_are_assertions() -> Test {
+    let (server, mut redis) = server().await?;
+    let script = "local now = redis.call('TIME')\nreturn {now[1], ARGV[1], false, {1, 'two'}}";
+    let mut call = redis::cmd("EVAL");
+    call.arg(script)
+        .arg(1)
+        .arg("lock")
+        .arg("a b")
+        .exec_async(&mut redis)
+        .await?;
+    redis.set("k", "v").await?;
+    let text = server.history().to_string();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.contains("SETINFO"))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            r#"1704067200000.000 #1 EVAL "local now = redis.call('TIME')\nr..." 1 lock "a b" -> [1704067200 a b (nil) [1 two]]"#,
+            "1704067200000.000 #1 SET k v -> OK",
+        ]
+    );
+    let told: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.splitn(3, ' ').nth(2))
+        .collect();
+    server.assert_history(&told);
+    server.assert_history(["EVAL * 1 lock *", "SET k v"]);
+    let full = format!("EVAL {:?} 1 lock \"a b\"", script);
+    server.assert_history([full.as_str(), "..."]);
+    let asked: Vec<&str> = told
+        .iter()
+        .filter_map(|line| line.split(" -> ").next())
+        .collect();
+    server.assert_requests(&asked);
+    server.assert_requests([full.as_str(), "SET k v"]);
     Ok(())
 }

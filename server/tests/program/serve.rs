@@ -93,6 +93,23 @@ fn its_options_reach_the_server() -> Test {
     )
 }
 
+#[test]
+fn a_manual_clock_starts_where_it_is_told_to() -> Test {
+    let time = |args: &[&str], seconds: &str| -> Test {
+        let (_child, port) = serve(args)?;
+        let reply = format!("*2\r\n$10\r\n{seconds}\r\n$1\r\n0\r\n");
+        ask(port, "TIME\r\n", &reply)
+    };
+    time(&["--clock", "manual"], "1704067200")?;
+    time(
+        &["--clock", "manual", "--clock-start", "1234567890000"],
+        "1234567890",
+    )?;
+    let (_child, port) = serve(&["--clock", "manual", "--clock-start", "now"])?;
+    let past = "EVAL \"return tonumber(redis.call('TIME')[1]) > 1704067200\" 0\r\n";
+    ask(port, past, ":1\r\n")
+}
+
 /// A sentence for each thing that may be wrong, and a code.
 #[test]
 fn what_cannot_be_done_is_said() -> Test {
