@@ -1,4 +1,5 @@
-//! A dropped server leaves no thread, no task and no descriptor behind. Alone in its process.
+//! A dropped server leaves no thread, task or descriptor behind. This test runs alone in its
+//! process.
 
 use redouble::{Clock, Server};
 use std::io::Write;

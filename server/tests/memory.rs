@@ -1,4 +1,4 @@
-//! `maxmemory`: what is refused, and which keys go.
+//! `maxmemory`: which commands are refused, and which keys are evicted.
 
 use futures_util::StreamExt as _;
 use redis::{AsyncTypedCommands, RedisError};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 type Test = Result<(), Box<dyn std::error::Error>>;
 
-/// What twenty keys of [`fill`] take.
+/// Memory of twenty keys of [`fill`].
 const ROOM: u64 = 20 * 1_150;
 
 async fn used(redis: &mut Connection) -> Result<u64, RedisError> {
@@ -37,7 +37,7 @@ async fn evicted(redis: &mut Connection) -> Result<u64, RedisError> {
     Ok(line.and_then(|line| line.parse().ok()).unwrap_or(0))
 }
 
-/// A server on which about twenty keys fit, and what it may take.
+/// A server with room for about twenty keys, and its memory limit.
 async fn small(
     policy: EvictionPolicy,
     seed: u64,
@@ -179,7 +179,7 @@ async fn what_goes_at_random_is_drawn_from_the_seed() -> Test {
 }
 
 #[tokio::test]
-async fn who_listens_and_who_follows_is_told() -> Test {
+async fn subscribers_and_replicas_learn_of_evictions() -> Test {
     let builder = Deployment::builder().clock(Clock::Manual);
     let group = builder.replicated(1, 1).await?;
     let mut redis = group["master"].connection().await?;
@@ -196,12 +196,12 @@ async fn who_listens_and_who_follows_is_told() -> Test {
     let mut follower = group["replica-1"].connection().await?;
     configure(&mut follower, "maxmemory", 1).await?;
     configure(&mut redis, "maxmemory-policy", "allkeys-lru").await?;
-    // As soon as there is less room, not with the next write.
+    // As soon as the limit is lowered, not at the next write.
     configure(&mut redis, "maxmemory", bound - 10).await?;
     let message = listener.on_message().next().await.ok_or("a message")?;
     assert_eq!(message.get_payload::<String>()?, "old");
     group["master"].assert_keys(["older"]);
-    // A replica has what its master has, whatever it may take.
+    // A replica has the data of its master, whatever its own limit.
     group["replica-1"].assert_keys(["older"]);
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Clients that misbehave: an error as Redis words it or a bounded refusal; nobody else notices.
+//! Clients that send bad input get Redis's error or a bounded refusal, and other clients are not
+//! affected.
 
 use redouble::resp::{Decoder, Limits, OwnedRequest};
 use redouble::{Clock, Server};
@@ -15,11 +16,11 @@ fn open(server: &Server) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Everything the server says until it ends the connection.
+/// Everything that the server sends until it closes the connection.
 fn farewell(mut stream: TcpStream) -> std::io::Result<String> {
     let mut said = Vec::new();
     match stream.read_to_end(&mut said) {
-        // It may end the connection while the rest of the bad input is still on its way.
+        // The server may reset the connection while the rest of the bad input is still on its way.
         Err(error) if error.kind() != std::io::ErrorKind::ConnectionReset => Err(error),
         _ => Ok(String::from_utf8_lossy(&said).into_owned()),
     }
@@ -103,8 +104,8 @@ fn a_client_that_never_reads_is_not_served_for_ever() -> Test {
         .as_bytes(),
     )?;
     stream.set_write_timeout(Some(Duration::from_millis(200)))?;
-    // The kernel's buffers hold some megabytes of requests. A server that went on reading would take
-    // all of these, and keep a mebibyte of answer for each.
+    // The kernel buffers several megabytes of requests. A server that kept reading would accept all
+    // of these, and buffer a reply of one MiB for each.
     let requests = b"GET k\r\n".repeat(10_000);
     let taken = (0..400).take_while(|_| stream.write_all(&requests).is_ok());
     let taken = taken.count();
@@ -134,7 +135,7 @@ async fn an_in_process_client_that_never_reads_is_held_up() -> Test {
         (5..100).contains(&written),
         "{written} answers of 100 kB were kept"
     );
-    // Once it reads, it gets all of them.
+    // A client that starts to read gets all replies.
     let mut answers = vec![0; 5 + written * (100_000 + 11)];
     stream.read_exact(&mut answers).await?;
     assert!(answers.ends_with(b"v\r\n"));
@@ -161,7 +162,7 @@ async fn ten_thousand_connections_in_process_and_no_more() -> Test {
     Ok(())
 }
 
-/// Runs scripts that want too much and expects an error that says so, and a server that lives on.
+/// Runs scripts that exceed a limit. Expects an error that names it, and a server that still works.
 #[test]
 fn scripts_that_recurse_or_allocate_without_end_are_refused() -> Test {
     let server = Server::start_blocking()?;

@@ -1,4 +1,4 @@
-//! What a user writes on day one: expiry that can be moved by hand, and a lost reply.
+//! The first tests that a user writes: an expiry that the test controls, and a lost reply.
 
 use redis::{AsyncTypedCommands, ExistenceCheck::NX, RedisResult, SetExpiry::PX, SetOptions};
 use redouble::fault::Disconnect;
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 type Test = Result<(), Box<dyn std::error::Error>>;
 
-/// Code under test: plain `redis` crate. `NX GET` (Redis 7) lets a repeated claim recognise itself.
+/// Code under test: plain `redis` crate. With `NX GET` (Redis 7) a repeated claim recognises
+/// itself.
 async fn claim(redis: &mut impl AsyncTypedCommands, coupon: &str, who: &str) -> RedisResult<bool> {
     let once = SetOptions::default()
         .conditional_set(NX)

@@ -1,4 +1,4 @@
-//! The same inputs give the same outputs, byte for byte: twice, on a fresh Lua VM and on a used one.
+//! The same inputs give the same bytes: in a second run, on a new Lua VM and on a reused one.
 
 use redouble::engine::{Config, ConnId, Effect, Engine, NodeApi as _, Outcome, Rng, UnixMicros};
 use redouble::resp::{OwnedRequest, encode};
@@ -7,7 +7,8 @@ const START: UnixMicros = UnixMicros(1_700_000_000_000_000);
 const CONNECTIONS: usize = 3;
 const STEPS: usize = 3_000;
 
-/// Requests that draw at random, show an order, read the clock, wait, or keep something in the VM.
+/// Requests that use random numbers, show an order, read the clock, block, or leave something in
+/// the VM.
 const REQUESTS: &[&str] = &[
     "SET k{} v{} PX {}",
     "SET k{} {}",
@@ -43,7 +44,7 @@ const REQUESTS: &[&str] = &[
     "SCRIPT FLUSH",
 ];
 
-/// Bodies of scripts, by the name that stands in [`REQUESTS`].
+/// Bodies of scripts, by their names in [`REQUESTS`].
 const SCRIPTS: &[(&str, &str)] = &[
     ("math.random(1000)", "return math.random(1000)"),
     (
@@ -115,7 +116,7 @@ impl Run {
     }
 }
 
-/// Everything that a node says to a sequence of requests drawn from `seed`.
+/// All replies of a node to a sequence of requests that is drawn from `seed`.
 fn play(seed: u64) -> Vec<u8> {
     let mut run = Run::new(seed);
     let mut rng = Rng::for_component(seed, "a test");
@@ -143,7 +144,7 @@ fn play(seed: u64) -> Vec<u8> {
             run.send(run.connections[who], &words);
         }
         if words[0] == "EVAL" && words[1].starts_with("while") {
-            // Given up: somebody else ends it.
+            // The script was interrupted: another client kills it.
             run.send(
                 run.connections[(who + 1) % CONNECTIONS],
                 &["SCRIPT".to_owned(), "KILL".to_owned()],
@@ -159,10 +160,10 @@ fn play(seed: u64) -> Vec<u8> {
 #[test]
 fn equal_seeds_give_equal_bytes_on_a_fresh_and_on_a_used_vm() {
     for seed in 0..4 {
-        // The first takes a VM from the pool or makes one; the second gets that one back, used.
+        // The first run takes a VM from the pool or creates one; the second run reuses it.
         let first = play(seed);
         assert!(first == play(seed), "seed {seed}: two runs differ");
-        // On a thread of its own while the pool is in use elsewhere: another VM.
+        // While this thread uses the VM of the pool, another thread gets another VM.
         let other = std::thread::scope(|scope| {
             let busy = Run::new(99);
             let other = scope.spawn(move || play(seed)).join().expect("no panic");

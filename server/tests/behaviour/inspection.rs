@@ -1,4 +1,4 @@
-//! What a test may ask a server, and how it is told when an assertion fails.
+//! Inspection of a server, and the messages of failed assertions.
 
 use redis::{AsyncTypedCommands, aio::ConnectionLike};
 use redouble::{Clock, Connection, Data, Server};
@@ -19,7 +19,7 @@ async fn server() -> Result<(Server, Connection), Box<dyn std::error::Error>> {
     Ok((server, connection))
 }
 
-/// The message of the assertion that `check` fails with.
+/// The message with which `check` fails.
 fn message(check: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(check)).expect_err("the assertion must fail");
     match panic.downcast::<String>() {
@@ -48,7 +48,7 @@ async fn values_are_read_by_type_and_leave_no_trace() -> Test {
         server.db(0).data("l"),
         Some(Data::List(vec!["a".into(), "b".into()]))
     );
-    // Of another type, missing, in another database.
+    // A key of another type, a missing key, a key in another database.
     assert_eq!(
         (server.get("h"), server.hash("l"), server.list("s")),
         (None, None, None)

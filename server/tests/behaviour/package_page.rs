@@ -1,10 +1,10 @@
-//! The code of the package's README, and a check that it is the same.
+//! The code of the package's README, and a check that both are the same.
 
 use redis::{AsyncTypedCommands, ExistenceCheck::NX, RedisResult, SetExpiry::PX, SetOptions};
 use redouble::{Clock, Server, fault::Disconnect};
 use std::time::Duration;
 
-/// Code under test: it uses the `redis` crate and knows nothing of the double.
+/// Code under test: it uses the `redis` crate and does not know the double.
 async fn claim(redis: &mut impl AsyncTypedCommands, coupon: &str, who: &str) -> RedisResult<bool> {
     let once = SetOptions::default()
         .conditional_set(NX)
@@ -52,7 +52,7 @@ async fn a_claim_can_be_repeated_after_its_reply_was_lost() -> Result<(), Box<dy
     Ok(())
 }
 
-/// The README is compared without white space and commas, which formatting moves.
+/// White space and commas are ignored, because formatting changes them.
 #[test]
 fn the_readme_has_the_code_of_this_file() {
     let bare = |text: &str| text.replace(|c: char| c.is_whitespace() || c == ',', "");

@@ -1,4 +1,4 @@
-//! The README lists the commands that there are. `UPDATE=1` rewrites the list.
+//! The README lists all commands. `UPDATE=1` rewrites the list.
 
 const BEGIN: &str =
     "<!-- commands: begin (UPDATE=1 cargo test -p redouble --test behaviour readme) -->\n";

@@ -1,4 +1,4 @@
-//! Client-side caching as the `redis` crate uses it: invalidations are pushes of RESP3, in process and
+//! Client-side caching as the `redis` crate uses it: invalidations are RESP3 pushes, in process and
 //! over TCP.
 
 use redis::aio::MultiplexedConnection;
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 type Error = Box<dyn std::error::Error>;
 type Test = Result<(), Error>;
 
-/// How long a push over a socket may take before the test fails.
+/// Limit for a push over a socket before the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn next(pushes: &mut UnboundedReceiver<PushInfo>) -> Result<Vec<Value>, Error> {
@@ -28,7 +28,7 @@ fn keys(keys: &[&str]) -> Vec<Value> {
     vec![Value::Array(keys.collect())]
 }
 
-/// A cache in front of a lock: what it has read is told of as soon as it is no longer so.
+/// A cache in front of a lock: a change of a cached key sends an invalidation at once.
 async fn check(
     server: &Server,
     mut cache: MultiplexedConnection,

@@ -1,4 +1,5 @@
-//! What happens in a child: a server, a script, and whether others are served afterwards.
+//! The child process: starts a server, runs a script, and checks that other clients are served
+//! afterwards.
 
 #![expect(clippy::print_stdout, reason = "how a child tells its parent")]
 
@@ -9,11 +10,11 @@ use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Before the reply to the script.
+/// Printed before the reply to the script.
 pub(crate) const REPLY: &str = "reply to the script: ";
-/// Before the most memory that the process ever had, in KiB.
+/// Printed before the peak memory of the process, in KiB.
 pub(crate) const PEAK: &str = "peak in KiB: ";
-/// Of both ends of a reply, so much is shown.
+/// Number of bytes that are shown of each end of a reply.
 const SHOWN_MAX: usize = 200;
 
 pub(crate) fn act(role: Role) {
@@ -51,7 +52,7 @@ fn sing(canary: Canary) {
     }
 }
 
-/// Where the operating system tells it.
+/// The peak memory, if the operating system reports it.
 fn show_peak() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -65,7 +66,7 @@ fn builder(escape: &Escape) -> ServerBuilder {
     Server::builder().configure(move |config| {
         config.busy_reply_threshold = Duration::from_millis(20);
         config.script_memory_bytes_max = SCRIPT_BYTES_MAX;
-        // Only in process: what ends by itself is given all the time it takes.
+        // Only in process: a script that ends by itself gets all the time it needs.
         config.script_instructions_max = if is_endless { 1_000_000 } else { u64::MAX };
     })
 }
@@ -81,7 +82,7 @@ async fn in_process(escape: &Escape) -> io::Result<Vec<u8>> {
     play(server.connect(), server.connect(), escape).await
 }
 
-/// The reply to the script, once others have been served again.
+/// The reply to the script, after other clients have been served again.
 async fn play<S>(caller: S, other: S, escape: &Escape) -> io::Result<Vec<u8>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -103,7 +104,7 @@ where
         },
     };
     assert_eq!(other.ask(&["PING"]).await?, b"+PONG\r\n");
-    // Nothing of what a script may have changed is left for the next.
+    // Nothing that the script may have changed remains for the next script.
     let sound =
         "return {KEYS[1], ('x'):rep(3), ('x'):upper(), #redis.call('ECHO', 'four'), ARGV[1]}";
     let expected = b"*5\r\n$1\r\nk\r\n$3\r\nxxx\r\n$1\r\nX\r\n:4\r\n$1\r\na\r\n";
@@ -135,7 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.stream.write_all(request.as_bytes()).await
     }
 
-    /// Cancel safe: what has come stays.
+    /// Cancel safe: received bytes are kept.
     async fn reply(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(len) = frame_len(&self.input) {
@@ -149,7 +150,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 }
 
-/// The length of the RESP2 frame that the bytes begin with, if it is whole.
+/// The length of the first RESP2 frame, if it is complete.
 fn frame_len(bytes: &[u8]) -> Option<usize> {
     let (mut at, mut missing) = (0, 1_usize);
     while missing > 0 {

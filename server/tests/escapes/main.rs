@@ -1,8 +1,8 @@
-//! Scripts that try to get out of the sandbox, to crash the server, or to keep it for themselves: each in
-//! a process of its own, over sockets and in process.
+//! Scripts that try to leave the sandbox, to crash the server, or to block it. Each runs in a
+//! process of its own, over sockets and in process.
 //!
-//! The parent starts this test binary again for every script. The child runs a server and the script,
-//! and has to answer other requests afterwards; the parent judges what is left of it.
+//! The parent starts this test binary again for every script. The child runs a server and the
+//! script, and must answer other requests afterwards. The parent judges the outcome.
 
 mod child;
 mod table;
@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use table::{ESCAPES, End, Escape};
 
-/// Memory that scripts may take in a child.
+/// Memory limit of scripts in a child.
 const SCRIPT_BYTES_MAX: usize = 64 << 20;
-/// Memory that a child may take in all: some values exist twice or thrice on their way.
+/// Memory limit of a child: some values exist two or three times on their way.
 const PEAK_KIB_MAX: u64 = 3 * (SCRIPT_BYTES_MAX as u64 >> 10);
-/// A machine may be slow; nothing here takes a tenth of it.
+/// A machine may be slow; no script takes a tenth of this.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Tells a child what to do.
+/// Tells a child its role.
 const ROLE: &str = "REDOUBLE_ESCAPE";
 
-/// What a child does.
+/// The role of a child.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Role {
     Sockets(usize),
@@ -30,7 +30,7 @@ enum Role {
     Canary(Canary),
 }
 
-/// Children that are broken, so that the parent is seen to notice.
+/// Broken children, which show that the parent detects failures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Canary {
     Aborts,
@@ -65,7 +65,7 @@ impl Role {
     }
 }
 
-/// Where a child begins; without its variable there is nothing to do.
+/// The entry point of a child. Without the environment variable it does nothing.
 #[test]
 fn child() {
     if let Ok(text) = std::env::var(ROLE) {
@@ -158,7 +158,7 @@ fn what_breaks_is_noticed() {
     }
 }
 
-/// What a child leaves behind; nothing if it had to be ended.
+/// The output of a child; nothing if it had to be killed.
 #[expect(
     clippy::disallowed_methods,
     reason = "a child that does not end is a matter of real time"

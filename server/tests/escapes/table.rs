@@ -1,15 +1,15 @@
-//! The scripts, and how each has to end.
+//! The scripts, and how each of them must end.
 
-/// How a script has to end.
+/// How a script must end.
 #[derive(Clone, Copy)]
 pub(crate) enum End {
-    /// By itself, with this in its reply.
+    /// By itself, with this text in its reply.
     With(&'static str),
     /// By SCRIPT KILL.
     Killed,
 }
 
-/// A script that may not get out.
+/// A script that must not escape.
 pub(crate) struct Escape {
     pub(crate) name: &'static str,
     pub(crate) script: &'static str,
@@ -26,7 +26,8 @@ const fn endless(name: &'static str, script: &'static str) -> Escape {
     Escape { name, script, end }
 }
 
-/// All of them: what unpatched Lua 5.1 and old versions of Redis fall for, and what takes all memory or time.
+/// All scripts: attacks that work on unpatched Lua 5.1 and on old versions of Redis, and scripts
+/// that take all memory or time.
 #[rustfmt::skip]
 pub(crate) const ESCAPES: &[Escape] = &[
     ends("unpack over all numbers", "return unpack({0}, -2147483648, 2147483647)", "too many results to unpack"),

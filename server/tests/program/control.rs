@@ -1,12 +1,12 @@
-//! Wire control: what a client of another language does with `REDOUBLE.*`.
+//! Wire control: what clients of other languages do with `REDOUBLE.*`.
 
 use super::{Error, PATIENCE, Program, Test, ask, program, serve, start};
 use redis::{Connection, Value};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// What the program says before it serves: the names of its nodes with their connections, and the
-/// control port's.
+/// The lines that the program prints when it is ready: the names of its nodes with their
+/// connections, and the control port.
 pub(super) struct Group {
     _program: Program,
     nodes: Vec<(String, u16)>,
@@ -70,7 +70,7 @@ fn say(redis: &mut Connection, line: &str) -> redis::RedisResult<Value> {
     command.query(redis)
 }
 
-/// What it answers, as a text.
+/// The reply as text.
 fn text(redis: &mut Connection, line: &str) -> String {
     match say(redis, line) {
         Ok(value) => format!("{value:?}"),
@@ -89,7 +89,7 @@ fn check(redis: &mut Connection, line: &str, answer: &str) {
 }
 
 #[test]
-fn without_control_it_is_refused_and_nobody_lists_it() -> Test {
+fn without_control_the_commands_are_unknown_and_unlisted() -> Test {
     let off = "-ERR the wire control is off here: start the server with --control, or ask its --control-port\r\n";
     let (_child, port) = serve(&[])?;
     ask(port, "REDOUBLE.CLOCK NOW\r\n", off)?;
@@ -115,7 +115,7 @@ fn without_control_it_is_refused_and_nobody_lists_it() -> Test {
 }
 
 #[test]
-fn who_has_not_authenticated_controls_nothing() -> Test {
+fn unauthenticated_clients_control_nothing() -> Test {
     let (_child, port) = serve(&["--control", "--requirepass", "secret"])?;
     let denied = "-NOAUTH Authentication required.\r\n";
     ask(port, "REDOUBLE.RESET\r\n", denied)?;
@@ -213,7 +213,7 @@ fn the_clock_is_moved_and_bent() -> Test {
     Ok(())
 }
 
-/// A lost reply, as words; what removes it leaves no trace.
+/// A lost reply, written as words. Removing the rule leaves no effect behind.
 #[test]
 fn faults_are_added_counted_and_removed() -> Test {
     let (_child, port) = serve(&["--control"])?;
@@ -235,7 +235,7 @@ fn faults_are_added_counted_and_removed() -> Test {
         listed.contains("disconnect DIRECTION reply COMMAND SET KEY coupon:* NTH 1"),
         "{listed}"
     );
-    // Orders pass every rule.
+    // No rule applies to control requests.
     let all = int(&mut redis, "REDOUBLE.FAULT ADD half_open")?;
     assert_eq!(
         int(&mut redis, &format!("REDOUBLE.FAULT DEL {all} {id} 99"))?,
@@ -265,11 +265,12 @@ fn faults_are_added_counted_and_removed() -> Test {
 }
 
 #[test]
-fn a_paused_node_still_takes_orders_in_their_place() -> Test {
+fn a_paused_node_still_accepts_control_requests_in_order() -> Test {
     let (_child, port) = serve(&["--control"])?;
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // One batch: what is not for the control waits, and what comes behind that with it.
+    // One batch: the ordinary request waits for the control request before it, and so do those
+    // behind it.
     stream.write_all(
         b"PING\r\nREDOUBLE.NODE PAUSE node-1\r\nREDOUBLE.CLOCK JUMP x\r\nECHO held\r\n",
     )?;
@@ -372,7 +373,7 @@ fn keys_are_evicted_and_scripts_forgotten() -> Test {
 }
 
 #[test]
-fn the_history_tells_of_commands_and_not_of_orders() -> Test {
+fn the_history_contains_commands_and_no_control_requests() -> Test {
     let (_child, port) = serve(&["--control"])?;
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(b"SET k v\r\nREDOUBLE.CLOCK NOW\r\nLPUSH k v\r\nBLPOP empty 0\r\n")?;
@@ -443,7 +444,7 @@ fn a_reset_leaves_nothing_but_connections() -> Test {
     Ok(())
 }
 
-/// A failover that forgets a lock, from over the wire.
+/// A failover that loses a lock, over the wire.
 #[test]
 fn a_topology_is_named_and_controlled() -> Test {
     let args = [
@@ -478,7 +479,7 @@ fn a_topology_is_named_and_controlled() -> Test {
     let mut second = group.node("replica-2")?;
     let ahead = int(&mut second, "REDOUBLE.CLOCK NOW")? - int(&mut master, "REDOUBLE.CLOCK NOW")?;
     assert_eq!(ahead, 7_000);
-    // Whoever is asked, all begin anew, and follow whom they followed.
+    // Any node accepts the reset: all nodes restart, and follow their original masters.
     say(&mut replica, "REDOUBLE.RESET")?;
     assert_eq!(int(&mut replica, "DBSIZE")?, 0);
     say(&mut master, "SET new 1")?;
@@ -490,7 +491,7 @@ fn a_topology_is_named_and_controlled() -> Test {
         );
         check(&mut replica, "SET x y", "ReadOnly");
     }
-    // A node that was asked to crash answers first, and another starts it again.
+    // A node that receives CRASH for itself replies first. Another node restarts it.
     say(&mut master, "REDOUBLE.NODE CRASH master")?;
     say(&mut replica, "REDOUBLE.NODE FAILOVER replica-1")?;
     say(&mut replica, "REDOUBLE.NODE RESTART master")?;
@@ -499,7 +500,7 @@ fn a_topology_is_named_and_controlled() -> Test {
 }
 
 #[test]
-fn a_control_port_asks_which_of_several_nodes_is_meant() -> Test {
+fn a_control_port_of_several_nodes_needs_the_name_of_one() -> Test {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("ports");
     let path = file.to_str().ok_or("a path")?;
@@ -539,7 +540,7 @@ fn a_control_port_asks_which_of_several_nodes_is_meant() -> Test {
     Ok(())
 }
 
-/// It ends as one server does.
+/// A topology ends in the same way as one server.
 #[cfg(unix)]
 #[test]
 fn a_topology_ends_on_signals_and_leaves_nothing() -> Test {

@@ -1,10 +1,10 @@
-//! The examples of other languages, where their interpreter is there.
+//! The examples in other languages, if their interpreters are installed.
 
 use super::{Error, Test, program, stderr};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Whether a program can be started; under `CI=true` a `required` one has to be.
+/// True if the program can be started. Under `CI=true` a `required` program must be installed.
 pub(super) fn is_there(interpreter: &str, required: bool) -> Result<bool, Error> {
     let mut version = Command::new(interpreter);
     let version = version.arg("--version").stdout(Stdio::null()).status();

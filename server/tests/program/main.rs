@@ -1,4 +1,4 @@
-//! The `redouble` program, as a script or a test of another language uses it.
+//! The `redouble` program, as scripts and tests of other languages use it.
 
 mod control;
 mod languages;
@@ -16,10 +16,10 @@ use std::time::Duration;
 type Error = Box<dyn std::error::Error>;
 type Test = Result<(), Error>;
 
-/// How long anything may take before the test fails.
+/// Limit for anything before the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running program; killed when a test fails.
+/// A running program; killed if the test fails.
 struct Program(Child);
 
 impl Drop for Program {
@@ -43,7 +43,7 @@ fn piped(mut command: Command) -> Command {
     command
 }
 
-/// Starts a program and gives the first line it prints.
+/// Starts a program; returns the first line that it prints.
 fn start(mut command: Command) -> Result<(Program, String), Error> {
     let mut child = Program(command.spawn()?);
     let mut line = String::new();
@@ -51,7 +51,7 @@ fn start(mut command: Command) -> Result<(Program, String), Error> {
     Ok((child, line.trim_end().to_owned()))
 }
 
-/// Starts `redouble serve` and waits for its line; gives the port.
+/// Starts `redouble serve` and waits until it is ready; returns the port.
 fn serve(args: &[&str]) -> Result<(Program, u16), Error> {
     let (child, line) = start(program(&[&["serve"], args].concat()))?;
     let port = port(&line)?;

@@ -3,7 +3,7 @@
 use super::{Error, Program, Test, ask, program, serve, stderr};
 use std::io::{BufRead, BufReader};
 
-/// The URL's port in a line such as `control redis://127.0.0.1:40113`.
+/// The port of the URL in a line such as `control redis://127.0.0.1:40113`.
 fn port(line: &str, word: &str) -> Result<u16, Error> {
     let port = line
         .strip_prefix(word)
@@ -48,7 +48,7 @@ fn it_stands_before_a_server_and_takes_rules() -> Test {
 }
 
 #[test]
-fn what_is_no_upstream_is_said() -> Test {
+fn an_invalid_upstream_is_explained() -> Test {
     for (args, code, words) in [
         (&[][..], 2, "--upstream"),
         (

@@ -1,4 +1,4 @@
-//! redis-py, the client of Python, with its default settings: through sentinels and in a cluster.
+//! redis-py, the Python client, with default settings: through sentinels and in a cluster.
 
 use super::control::Group;
 use super::languages::is_there;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 const VERSION: &str = "6.4.0";
 
-/// An interpreter with redis-py, or why there is none.
+/// An interpreter with redis-py, or the reason why there is none.
 fn interpreter() -> Result<PathBuf, String> {
     static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     MADE.get_or_init(make_interpreter).clone()
@@ -39,7 +39,7 @@ fn make_interpreter() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Runs a program of Python against nodes of the double. Under `CI=true` redis-py has to be there.
+/// Runs a Python program against nodes of the double. Under `CI=true` redis-py must be installed.
 fn check(topology: &str, nodes: &[&str], file: &str) -> Test {
     if !is_there("python3", true)? {
         return Ok(());

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::process::{Output, Stdio};
 
 fn run(args: &[&str]) -> Result<Output, Error> {
-    // Nothing of another Redis is to reach the command.
+    // Environment variables of another Redis must not reach the command.
     let mut command = program(&[&["run"], args].concat());
     command
         .env("REDIS_PASSWORD", "of another")
@@ -13,7 +13,7 @@ fn run(args: &[&str]) -> Result<Output, Error> {
     Ok(command.output()?)
 }
 
-/// Runs a shell's script; gives what it printed.
+/// Runs a shell script; returns its output.
 fn say(options: &[&str], script: &str) -> Result<String, Error> {
     let output = run(&[options, &["--", "sh", "-c", script]].concat())?;
     assert!(output.status.success(), "{}", stderr(&output));
@@ -61,7 +61,8 @@ fn the_command_finds_its_server() -> Test {
     Ok(())
 }
 
-/// The test asks the server of the command, which waits for its standard input to end.
+/// The test connects to the command's server while the command waits for the end of its standard
+/// input.
 #[test]
 fn the_server_lives_as_long_as_the_command() -> Test {
     let mut command = program(&["run", "--", "sh", "-c", "echo $REDIS_PORT; exec cat"]);
@@ -141,14 +142,14 @@ fn signals_are_passed_on() -> Test {
         signal(name, child.0.id())?;
         assert_eq!(child.0.wait()?.code(), Some(code), "{name}");
     }
-    // Who ends by the signal says so, as in a shell.
+    // A command that a signal ended gives the exit code of a shell.
     let (mut child, _line) = start(program(&["run", "--", "sh", "-c", "echo; exec sleep 60"]))?;
     signal("TERM", child.0.id())?;
     assert_eq!(child.0.wait()?.code(), Some(143));
     Ok(())
 }
 
-/// The command is not ended with its server.
+/// The command is not ended together with its server.
 #[test]
 fn the_command_may_shut_its_server_down() -> Test {
     let script = "echo $REDIS_PORT; read -r _; echo still here";

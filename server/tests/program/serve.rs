@@ -35,7 +35,7 @@ fn it_says_when_it_is_ready_and_leaves_nothing_on_signals() -> Test {
         let mut found = [0; 7];
         unix.read_exact(&mut found)?;
         assert_eq!(&found, b"$1\r\nv\r\n");
-        let _open = TcpStream::connect(("127.0.0.1", port))?; // nobody has to leave first
+        let _open = TcpStream::connect(("127.0.0.1", port))?; // the server ends although this is open
         super::signal(name, child.0.id())?;
         assert_eq!(child.0.wait()?.code(), Some(0));
         assert_eq!(
@@ -110,9 +110,9 @@ fn a_manual_clock_starts_where_it_is_told_to() -> Test {
     ask(port, past, ":1\r\n")
 }
 
-/// A sentence for each thing that may be wrong, and a code.
+/// An error message and an exit code for every mistake.
 #[test]
-fn what_cannot_be_done_is_said() -> Test {
+fn every_mistake_has_a_message_and_an_exit_code() -> Test {
     let (_child, port) = serve(&[])?;
     let port = port.to_string();
     let nowhere = std::env::temp_dir().join("no/such/file");
@@ -182,7 +182,8 @@ fn help_shows_examples_and_exit_codes() -> Test {
     Ok(())
 }
 
-/// A throw-away certificate for clients of other languages, and a CA file that goes with the server.
+/// A temporary certificate for clients of other languages, and a CA file that is removed with the
+/// server.
 #[cfg(all(feature = "tls", unix))]
 #[test]
 fn tls_needs_no_files() -> Test {
@@ -209,7 +210,7 @@ fn tls_needs_no_files() -> Test {
     Ok(())
 }
 
-/// A shell that lowers the limits of open files, then becomes the program.
+/// A shell lowers the limits of open files and then becomes the program.
 #[cfg(unix)]
 fn serve_limited(limits: &str) -> Result<(Program, u16), super::Error> {
     let mut shell = std::process::Command::new("sh");
@@ -220,8 +221,8 @@ fn serve_limited(limits: &str) -> Result<(Program, u16), super::Error> {
     Ok((child, port))
 }
 
-/// Ten thousand sockets, as far as this machine lets one process open them, though the program is
-/// started with the low limit that is usual.
+/// Ten thousand sockets, as far as the machine allows one process to open them, although the
+/// program starts with the usual low limit.
 #[cfg(unix)]
 #[test]
 fn ten_thousand_connections_are_served_at_once() -> Test {
@@ -251,8 +252,8 @@ fn ten_thousand_connections_are_served_at_once() -> Test {
     ask(port, "PING\r\n", "+PONG\r\n") // the ten-thousandth
 }
 
-/// Where the limit cannot be raised, `maxclients` is what is left, as in Redis, and who comes past it
-/// is told.
+/// If the limit cannot be raised, `maxclients` is lowered to what it allows, as in Redis, and
+/// further clients get an error.
 #[cfg(unix)]
 #[test]
 fn a_hard_limit_of_descriptors_lowers_maxclients() -> Test {
@@ -275,7 +276,7 @@ fn a_hard_limit_of_descriptors_lowers_maxclients() -> Test {
         }
     }
     assert_eq!(refused, "-ERR max number of clients reached\r\n");
-    // The connection that asked may not have been closed yet when the first came.
+    // The connection of the check may still be open when the first one was accepted.
     assert!((67..=68).contains(&streams.len()), "{}", streams.len());
     Ok(())
 }

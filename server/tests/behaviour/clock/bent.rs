@@ -1,4 +1,4 @@
-//! Offset, drift and standstill, seen by a client.
+//! Offset, drift and freeze of a server's clock, as clients see them.
 
 use super::{PATIENCE, Test, heard, manual, ms, patient, sent};
 use redis::{AsyncTypedCommands, IntegerReplyOrNoOp::IntegerReply};
@@ -72,7 +72,7 @@ async fn nothing_happens_on_a_frozen_clock() -> Test {
     );
     server.clock().advance(ms(400));
     assert_eq!(heard(&mut frozen), "*-1\r\n");
-    // A frozen clock can be set, as any other.
+    // A frozen clock can be set like any other.
     server.clock().freeze();
     let later = server.now().plus(ms(5));
     server.clock().set(later);
@@ -81,7 +81,7 @@ async fn nothing_happens_on_a_frozen_clock() -> Test {
     Ok(())
 }
 
-/// What is overdue happens once, at the new time, and not on the way.
+/// Overdue deadlines are handled once, at the new time, not one after the other.
 #[tokio::test]
 async fn a_jump_does_not_step() -> Test {
     let server = manual().await?;
@@ -93,7 +93,7 @@ async fn a_jump_does_not_step() -> Test {
     server.clock().jump(ms(1_000_000));
     assert_eq!(heard(&mut waiter), "*-1\r\n");
     server.assert_missing("k");
-    // To the end of time and back, and nothing breaks.
+    // A jump to the end of time and back breaks nothing.
     server.clock().jump(Duration::MAX);
     server.clock().advance(Duration::MAX);
     server.clock().jump_back(Duration::MAX);
@@ -112,14 +112,14 @@ async fn the_system_clock_jumps_too() -> Test {
     server.clock().jump(Duration::from_secs(3_601));
     assert_eq!(heard(&mut waiter), "*-1\r\n");
     assert_eq!(redis.get("k").await?, None);
-    // A wait that begins on a frozen clock ends after the thaw and a jump.
+    // A wait that starts on a frozen clock ends after a thaw and a jump.
     server.clock().freeze();
     let mut waiter = sent(&server, "BLPOP q 3600").await?;
     server.clock().jump(Duration::from_secs(3_600));
     assert_eq!(heard(&mut waiter), "");
     server.clock().jump(ms(1));
     assert_eq!(heard(&mut waiter), "*-1\r\n");
-    // The timer hears of a new rate: half an hour passes in a second.
+    // The timer adapts to a new rate: half an hour passes in one second.
     server.clock().thaw();
     let mut redis = patient(&server).await?;
     let waiting = tokio::spawn(async move { redis.blpop("q", 60.0).await });
@@ -149,7 +149,7 @@ async fn a_tokio_clock_drifts_and_stands_still() -> Test {
     Ok(())
 }
 
-/// A message under way is not on the server.
+/// A message on its way is outside of the server, so the server's clock does not delay it.
 #[tokio::test]
 async fn delayed_messages_follow_true_time() -> Test {
     let server = manual().await?;

@@ -1,4 +1,4 @@
-//! Servers that share one true time, and servers that do not.
+//! Servers that share true time, and servers that do not.
 
 use super::{Test, heard, manual, ms, sent};
 use redis::AsyncTypedCommands;
@@ -105,7 +105,7 @@ async fn a_server_without_a_runtime_cannot_follow_tokio() -> Test {
     Ok(())
 }
 
-/// Time goes on for the others while one of them is in an endless script, as far as nobody steps.
+/// While one server runs an endless script, time passes for the others, unless a call advances it.
 #[tokio::test]
 async fn the_system_clock_is_shared_too() -> Test {
     let first = Server::start().await?;

@@ -1,4 +1,4 @@
-//! A test that would wait for ever is told why.
+//! A test that would hang fails with a diagnosis.
 
 use super::{PATIENCE, Test, heard, manual, ms, patient, sent};
 use redis::AsyncTypedCommands;
@@ -7,11 +7,11 @@ use redouble::fault::{Delay, DropRequest};
 use redouble::{Clock, Server};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How long a test waits for what does not come.
+/// How long a test waits for an event that never comes.
 const SHORT: std::time::Duration = ms(20);
 
 #[tokio::test]
-async fn who_waits_on_which_key_and_since_when() -> Test {
+async fn waiting_clients_with_their_keys_and_times() -> Test {
     let server = Server::builder()
         .clock(Clock::Manual)
         .starting_at(redouble::engine::UnixMillis(1_000))
@@ -50,7 +50,7 @@ async fn who_waits_on_which_key_and_since_when() -> Test {
 }
 
 #[tokio::test]
-async fn what_holds_the_server_up_and_who_is_not_served() -> Test {
+async fn what_blocks_the_server_and_which_clients_are_not_served() -> Test {
     let server = manual().await?;
     let _delay = server.inject(Delay::request(ms(50)).command("GET"));
     let _drop = server.inject(DropRequest::new().command("DEL"));
@@ -108,7 +108,7 @@ async fn what_holds_the_server_up_and_who_is_not_served() -> Test {
     Ok(())
 }
 
-/// The message with which a spawned test has failed.
+/// The panic message of a spawned test.
 async fn failure<T: Send + 'static>(test: impl Future<Output = T> + Send + 'static) -> String {
     let error = tokio::spawn(test).await.err().expect("it must fail");
     let panic = error.into_panic();
@@ -135,7 +135,7 @@ async fn what_does_not_end_fails_with_a_diagnosis() -> Test {
     Ok(())
 }
 
-/// A paused tokio clock does not move the bound.
+/// The time limit does not follow a paused tokio clock.
 #[tokio::test(start_paused = true)]
 async fn what_ends_in_virtual_time_ends_in_time() -> Test {
     let server = Server::builder().clock(Clock::Tokio).start().await?;
@@ -174,9 +174,9 @@ fn work_that_does_not_end_fails_with_a_diagnosis() -> Test {
     Ok(())
 }
 
-/// Somebody else than the asking thread has the node: the diagnosis does not wait for it.
+/// Another thread has locked the node: the diagnosis does not wait for it.
 #[test]
-fn a_server_in_a_script_is_said_to_be_in_one() -> Test {
+fn a_diagnosis_names_a_running_script() -> Test {
     let server = Server::start_blocking()?;
     let mut redis = redis::Client::open(server.url())?.get_connection()?;
     let script = std::thread::spawn(move || {

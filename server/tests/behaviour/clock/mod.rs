@@ -1,4 +1,4 @@
-//! The clock of a server: what it is in each mode, how it can be bent, and what follows it.
+//! The clock of a server: its modes, its offset and drift, and everything that depends on it.
 
 mod bent;
 mod beside;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 type Test = Result<(), Box<dyn std::error::Error>>;
 
-/// How long, in real time, anything may take that does not end.
+/// Limit in real time for anything that could hang.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const fn ms(millis: u64) -> Duration {
@@ -26,13 +26,13 @@ async fn manual() -> Result<Server, redouble::StartError> {
     Server::builder().clock(Clock::Manual).start().await
 }
 
-/// A connection that waits for a reply for as long as it takes.
+/// A connection without a timeout.
 async fn patient(server: &Server) -> redis::RedisResult<Connection> {
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     server.connection_builder().config(config).open().await
 }
 
-/// A connection on which this was sent.
+/// A connection on which this request was sent.
 async fn sent(server: &Server, request: &str) -> std::io::Result<InProcess> {
     let mut stream = server.connect();
     stream.write_all(request.as_bytes()).await?;
@@ -40,7 +40,7 @@ async fn sent(server: &Server, request: &str) -> std::io::Result<InProcess> {
     Ok(stream)
 }
 
-/// What lies ready for a client that does not wait; `waker` is told when there is more.
+/// The bytes that are ready for a client. `waker` is called when there are more.
 fn heard_by(stream: &mut InProcess, waker: &Waker) -> String {
     let mut bytes = [0; 4096];
     let mut buf = ReadBuf::new(&mut bytes);
@@ -58,7 +58,7 @@ fn heard_by(stream: &mut InProcess, waker: &Waker) -> String {
     all
 }
 
-/// What lies ready for a client.
+/// The bytes that are ready for a client.
 fn heard(stream: &mut InProcess) -> String {
     heard_by(stream, Waker::noop())
 }

@@ -1,4 +1,4 @@
-//! The three clocks, and what moves with them.
+//! The modes of a clock, and what moves the time in each.
 
 use super::{PATIENCE, Test, ms};
 use redis::{AsyncTypedCommands, RedisResult};
@@ -12,12 +12,12 @@ async fn the_system_clock_moves_by_itself() -> Test {
         .get_multiplexed_async_connection()
         .await?;
     redis.pset_ex("k", "v", 1).await?;
-    // Waits for the expiry itself, not for a time: whoever is slow sees it too.
+    // Waits for the expiry itself and not for a time, so that a slow machine also passes.
     while server.exists("k") {
         tokio::task::yield_now().await;
     }
     assert_eq!(redis.get("k").await?, None);
-    // The active cycle removes what nobody asks for.
+    // The active expiry cycle removes keys that no request reads.
     redis.pset_ex("k", "v", 1).await?;
     let dbsize = async |redis: &mut redis::aio::MultiplexedConnection| -> RedisResult<i64> {
         redis::cmd("DBSIZE").query_async(redis).await
@@ -45,7 +45,7 @@ async fn a_manual_clock_steps_through_every_deadline() -> Test {
     assert_eq!(server.keys("*"), ["b", "c"]);
     server.clock().advance(ms(1));
     assert_eq!(server.keys("*"), ["c"]);
-    // Removed by the active cycle, not by the look: DBSIZE counts what is stored.
+    // The active expiry cycle has removed the key, not this command: DBSIZE counts stored keys.
     assert_eq!(
         redis::cmd("DBSIZE").query_async::<i64>(&mut redis).await?,
         1
@@ -71,7 +71,7 @@ async fn time_may_go_back() -> Test {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_tokio_clock_expires_what_nobody_asks_for() -> Test {
+async fn the_tokio_clock_expires_keys_that_no_request_reads() -> Test {
     let server = Server::builder().clock(Clock::Tokio).start().await?;
     let mut redis = server.connection().await?;
     redis.pset_ex("k", "v", 30_000).await?;
@@ -105,7 +105,7 @@ fn without_a_runtime() -> Test {
     Ok(())
 }
 
-/// Nobody has to move the clock for what is to be done now.
+/// Requests that can be served now do not need the clock to move.
 #[test]
 fn what_was_sent_behind_a_wait_is_served_after_it() -> Test {
     use redis::TypedCommands;
@@ -133,7 +133,7 @@ async fn a_clock_that_is_not_manual_cannot_be_advanced() {
 }
 
 #[tokio::test]
-async fn debug_sleep_holds_everybody_until_the_clock_has_moved() -> Test {
+async fn debug_sleep_blocks_all_clients_until_the_clock_has_moved() -> Test {
     let server = Server::builder().clock(Clock::Manual).start().await?;
     let mut redis = server.connection().await?;
     redis.set("k", "v").await?;

@@ -1,4 +1,4 @@
-//! Everything that depends on time follows one clock: when it is advanced, and when it jumps.
+//! Everything that depends on time follows one clock, both when it is advanced and when it jumps.
 
 use super::{PATIENCE, Test, heard, ms, sent};
 use redis::Value;
@@ -14,7 +14,7 @@ const WAYS: [(&str, Pass); 2] = [
     ("jump", |server, by| server.clock().jump(by)),
 ];
 
-/// Seconds since 1970 at the start.
+/// Time at the start, in seconds since 1970.
 const START: i64 = 1_000_000;
 
 async fn server() -> Result<Server, redouble::StartError> {
@@ -31,7 +31,8 @@ async fn ask(redis: &mut Connection, request: &str) -> redis::RedisResult<Value>
     cmd.query_async(redis).await
 }
 
-/// A number in a reply: itself, the first of several, or what is behind `field` in a text.
+/// The number in a reply: the reply itself, the first of several, or the one after `field` in a
+/// text.
 fn number(value: &Value, field: &str) -> Option<i64> {
     if let Value::Int(number) = value {
         Some(*number)
@@ -47,14 +48,14 @@ fn number(value: &Value, field: &str) -> Option<i64> {
     }
 }
 
-/// What is shown of the time.
+/// A value that a command derives from the time.
 struct Shown {
     setup: &'static [&'static str],
     question: &'static str,
-    /// What is before the number in the answer.
+    /// The text before the number in the reply.
     field: &'static str,
     before: i64,
-    /// Ten seconds later.
+    /// The value ten seconds later.
     after: i64,
 }
 
@@ -72,7 +73,7 @@ const fn shown(
     }
 }
 
-/// Without the active cycle keys that have expired are stored until they are met.
+/// Without the active expiry cycle, expired keys are stored until a request reads them.
 const LAZY: &[&str] = &["SET k v EX 5", "DEBUG SET-ACTIVE-EXPIRE 0"];
 
 const SHOWN: &[Shown] = &[
@@ -126,7 +127,7 @@ async fn what_is_shown_follows_the_clock() -> Test {
     Ok(())
 }
 
-/// What waits, with what is done first, and for how many milliseconds it waits at least.
+/// Blocking requests: what to run first, the request, and its shortest wait in milliseconds.
 const WAITS: &[(&[&str], &str, u64, &str)] = &[
     (&[], "BLPOP q 5", 5_000, "*-1\r\n"),
     (&[], "BLMOVE q r LEFT RIGHT 5", 5_000, "*-1\r\n"),
@@ -157,7 +158,7 @@ async fn what_waits_follows_the_clock() -> Test {
     Ok(())
 }
 
-/// A wait that began before the clock went back is longer by as much.
+/// If the clock goes back during a wait, the wait is longer by the same time.
 #[tokio::test]
 async fn a_clock_that_goes_back_makes_waits_longer() -> Test {
     for (setup, request, waits, answer) in WAITS {
@@ -176,7 +177,7 @@ async fn a_clock_that_goes_back_makes_waits_longer() -> Test {
     Ok(())
 }
 
-/// What sleeps is slow, and both logs say when that was.
+/// DEBUG SLEEP is a slow command, and both logs contain its time.
 #[tokio::test]
 async fn slow_commands_are_noted_by_the_clock() -> Test {
     for (way, pass) in WAYS {

@@ -1,14 +1,15 @@
-//! When a manual clock moves across many deadlines, they are met in order, each at its own instant.
+//! When a manual clock is advanced across many deadlines, they are handled in order, each at its
+//! own instant.
 
 use super::{Test, heard_by, manual, ms, sent};
 use redouble::{Clock, InProcess, Server};
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 
-/// Who was woken, at which millisecond since the start.
+/// The clients that were woken, each with the time in milliseconds since the start.
 type Log = Arc<Mutex<Vec<(&'static str, i64)>>>;
 
-/// Notes the instant at which a client could have read something.
+/// Logs the time at which a client could read something.
 struct Note {
     name: &'static str,
     log: Log,
@@ -19,14 +20,11 @@ struct Note {
 impl Wake for Note {
     fn wake(self: Arc<Self>) {
         let at = self.server.clock().true_time().millis().0 - self.start;
-        self.log
-            .lock()
-            .expect("nobody panics")
-            .push((self.name, at));
+        self.log.lock().expect("no panic").push((self.name, at));
     }
 }
 
-/// Clients that wait, and the log of when they are served.
+/// Blocked clients, and the log of when they were served.
 struct Watch {
     log: Log,
     start: i64,
@@ -56,7 +54,7 @@ impl Watch {
     }
 
     fn log(&self) -> Vec<(&'static str, i64)> {
-        self.log.lock().expect("nobody panics").clone()
+        self.log.lock().expect("no panic").clone()
     }
 }
 
@@ -76,7 +74,7 @@ async fn on_one_node() -> Test {
     }
     sent(&server, "SET k4 v PX 4000").await?;
     sent(&server, "SET k2 v PX 2000").await?;
-    // No key expires during a pause.
+    // No key expires during CLIENT PAUSE.
     sent(&server, "CLIENT PAUSE 2500 WRITE").await?;
     watch.send("put off", &server, "SET k v").await?;
     server.clock().advance(ms(10_000));
@@ -115,7 +113,7 @@ async fn on_two_nodes_that_share_time() -> Test {
     sent(&second, "SET k v PX 7000").await?;
     sent(&second, "CLIENT PAUSE 3000 ALL").await?;
     watch.send("b, put off", &second, "PING").await?;
-    // Through either of them.
+    // Either server can advance the clock.
     second.clock().advance(ms(2_000));
     first.clock().advance(ms(2_000));
     let order = [
@@ -132,7 +130,8 @@ async fn on_two_nodes_that_share_time() -> Test {
     Ok(())
 }
 
-/// Timers of two nodes are one on a tokio clock too, which tells milliseconds apart.
+/// With tokio's clock, whose resolution is a millisecond, the deadlines of two nodes are also
+/// handled in order.
 #[tokio::test(start_paused = true)]
 async fn on_two_nodes_that_follow_tokio() -> Test {
     let first = Server::builder().clock(Clock::Tokio).start().await?;

@@ -7,7 +7,7 @@ use redis::cluster_async::ClusterConnection;
 use redouble::{Deployment, Loss};
 
 async fn connect(cluster: &Deployment) -> redis::RedisResult<ClusterConnection> {
-    // It finds the others by itself.
+    // The client discovers the other nodes by itself.
     let client = ClusterClient::new(vec![cluster["master-2"].url()])?;
     client.get_async_connection().await
 }
@@ -69,7 +69,7 @@ async fn a_resharding_is_followed_at_every_step() -> Test {
         cluster.begin_migration(slot, to);
         assert_eq!(redis.get(&key).await?, Some(n.to_string()));
         assert!(cluster.migrate_key(&key));
-        // Asked for at the old place, and found at the new one.
+        // The client asks the old owner and is redirected to the new one.
         assert_eq!(redis.get(&key).await?, Some(n.to_string()));
         redis.set(format!("{{{key}}}new"), "v").await?;
         cluster[to].assert_get(format!("{{{key}}}new"), "v");
@@ -88,7 +88,7 @@ async fn a_failover_is_followed() -> Test {
     cluster.fail_over_to("replica-1-1");
     assert_filled(&mut redis).await?;
     fill(&mut redis).await?;
-    // And one that is not planned.
+    // Then a failover without a plan.
     cluster["master-2"].crash(Loss::Everything);
     cluster.fail_over_to("replica-2-1");
     assert_filled(&mut redis).await?;

@@ -1,4 +1,4 @@
-//! Masters that are down, and replicas in their place.
+//! Masters that are down, and the replicas that replace them.
 
 use super::{Plain, Test, address, manual};
 use redouble::{Lag, Loss};
@@ -113,7 +113,7 @@ async fn without_most_masters_nothing_is_served() -> Test {
     Ok(())
 }
 
-/// Two masters that both believe in their slots: the old one has not heard.
+/// Two masters believe that they own the slots: the old one has not learned of the promotion.
 #[tokio::test]
 async fn a_promotion_behind_the_masters_back_is_a_split_brain() -> Test {
     let cluster = manual(3, 1).await?;

@@ -1,4 +1,4 @@
-//! Slots that move from master to master.
+//! Slots that move from one master to another.
 
 use super::{Plain, Test, address, manual};
 use redouble::{Clock, Deployment, Server};
@@ -38,7 +38,7 @@ async fn both_ends_of_a_migration_send_to_each_other() -> Test {
         ("GET {b}2", &*moved),
         ("ASKING", "OK"),
         ("MGET {b}2 {b}none", again),
-        // ASKING holds for one command, or for one transaction.
+        // ASKING applies to one command, or to one transaction.
         ("ASKING", "OK"),
         ("PING", "PONG"),
         ("GET {b}2", &*moved),
@@ -90,7 +90,7 @@ async fn a_slot_moves_at_once_or_not_at_all() -> Test {
     Ok(())
 }
 
-/// As `redis-cli --cluster reshard` does it, with nothing but commands.
+/// As `redis-cli --cluster reshard` does it, with commands only.
 #[tokio::test]
 async fn a_slot_moves_by_commands() -> Test {
     let cluster = manual(2, 0).await?;
@@ -109,8 +109,8 @@ async fn a_slot_moves_by_commands() -> Test {
         "-ERR I'm not the owner of hash slot 3300"
     );
     assert_eq!(
-        from.ask(&step("MIGRATING", "nobody")).await,
-        "-ERR I don't know about node nobody"
+        from.ask(&step("MIGRATING", "unknown")).await,
+        "-ERR I don't know about node unknown"
     );
     assert_eq!(to.ask(&step("IMPORTING", &source)).await, "OK");
     assert_eq!(from.ask("SET b 1").await, "OK");
@@ -134,7 +134,7 @@ async fn a_slot_moves_by_commands() -> Test {
 }
 
 #[tokio::test]
-async fn who_waits_or_listens_is_told_that_the_slot_has_gone() -> Test {
+async fn blocked_clients_and_subscribers_learn_that_the_slot_has_moved() -> Test {
     let cluster = manual(2, 0).await?;
     let moved = format!("-MOVED {SLOT} {}", address(&cluster["master-2"]));
     let mut waiter = Plain::to(&cluster["master-1"]).await?;
@@ -153,7 +153,7 @@ async fn who_waits_or_listens_is_told_that_the_slot_has_gone() -> Test {
 }
 
 #[tokio::test]
-async fn a_key_keeps_what_is_left_of_its_life_where_clocks_differ() -> Test {
+async fn a_key_keeps_its_time_to_live_where_clocks_differ() -> Test {
     let cluster = manual(2, 0).await?;
     cluster["master-2"].clock().jump(Duration::from_secs(60));
     let mut from = Plain::to(&cluster["master-1"]).await?;
@@ -163,7 +163,7 @@ async fn a_key_keeps_what_is_left_of_its_life_where_clocks_differ() -> Test {
     Ok(())
 }
 
-// On this clock ports are names, always the same.
+// With this clock the ports are only names, and the same in every run.
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_gives_the_same_history_twice() -> Test {
     let mut histories = Vec::new();

@@ -1,4 +1,4 @@
-//! A cluster: what its nodes answer, and that cluster clients find their way.
+//! Clusters: the replies of their nodes, and cluster clients that follow redirections.
 
 mod client;
 mod failover;
@@ -12,7 +12,7 @@ use redouble::{Clock, Connection, Deployment, Server};
 
 type Test = Result<(), Box<dyn std::error::Error>>;
 
-/// In slots of master-1, master-2 and master-3 of three: 3300 (and `f` in 3168), 7365, 15495.
+/// Keys in slots of master-1, master-2 and master-3 of three: 3300 (`f` is in 3168), 7365, 15495.
 const FIRST: &str = "b";
 const SECOND: &str = "c";
 const THIRD: &str = "a";
@@ -22,7 +22,7 @@ async fn manual(masters: usize, replicas: usize) -> Result<Deployment, redouble:
     builder.cluster(masters, replicas).await
 }
 
-/// A connection that remembers nothing of clusters, and speaks lines.
+/// A connection without cluster support, for requests as lines.
 struct Plain(Connection);
 
 impl Plain {
@@ -30,7 +30,7 @@ impl Plain {
         Ok(Self(server.connection().await?))
     }
 
-    /// The answer as text; of an error, its code and the rest. Words may be in quotes.
+    /// The reply as text; for an error, its code and message. Arguments may be quoted.
     async fn ask(&mut self, line: &str) -> String {
         let mut cmd = redis::Cmd::new();
         let mut rest = line;

@@ -1,4 +1,4 @@
-//! A network that is split between the nodes of a cluster.
+//! A split network between the nodes of a cluster.
 
 use super::{Plain, Test, address, manual};
 use redouble::{Clock, Deployment, Loss, Server};
@@ -8,14 +8,14 @@ const NOTICED: Duration = Duration::from_secs(15);
 const INSTANT: Duration = Duration::from_micros(1);
 const DOWN: &str = "-CLUSTERDOWN The cluster is down";
 
-/// Three masters with a replica each; who is away is missed after [`NOTICED`].
+/// Three masters with a replica each. Missing nodes are noticed after [`NOTICED`].
 async fn patient() -> Result<Deployment, redouble::StartError> {
     let cluster = manual(3, 1).await?;
     cluster.set_failure_noticed_after(NOTICED);
     Ok(cluster)
 }
 
-/// The answers to one line, of all nodes.
+/// The replies of all nodes to one line.
 async fn all(cluster: &Deployment, line: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut answers = Vec::new();
     for node in cluster.nodes() {
@@ -36,14 +36,15 @@ async fn the_smaller_side_is_down_once_it_knows_and_not_before() -> Test {
     cluster.clock().advance(INSTANT);
     assert_eq!(few.ask("GET b").await, DOWN);
     let info = few.ask("CLUSTER INFO").await;
-    // Too few to agree that anybody has failed.
+    // Too few masters to agree on a failure.
     for field in ["cluster_state:fail", "slots_pfail:10923", "slots_fail:0"] {
         assert!(info.contains(field), "{info}");
     }
     let nodes = few.ask("CLUSTER NODES").await;
     assert_eq!(nodes.matches("master,fail? ").count(), 2, "{nodes}");
     assert_eq!(nodes.matches("slave,fail? ").count(), 2, "{nodes}");
-    // The others lack the slots of one master, and are down only where all slots are wanted.
+    // The other side lacks the slots of one master, so it is down only while full coverage is
+    // required.
     assert_eq!(most.ask("GET c").await, DOWN);
     for redis in [&mut few, &mut most] {
         redis
@@ -80,7 +81,7 @@ async fn healed_without_a_failover_all_is_as_it_was() -> Test {
         cluster["replica-1-1"].assert_get("b", "after");
         assert_eq!(redis.ask("SET b before").await, "OK");
     }
-    // But for the time that has passed.
+    // All fields are the same except for times.
     let plain = |nodes: &[String]| nodes.concat().replace(|c: char| c.is_ascii_digit(), "");
     let now = all(&cluster, "CLUSTER NODES").await?;
     assert_eq!(plain(&now), plain(&begun.0));
@@ -101,7 +102,7 @@ async fn a_master_that_was_away_follows_the_one_that_took_over() -> Test {
     assert_eq!(cluster.owner_of(3300), Some("replica-1-1"));
     assert_eq!(new.ask("GET b").await, "arrived");
     assert_eq!(new.ask("SET b new").await, "OK");
-    // Without full coverage it would go on, but for the majority that it lacks.
+    // Even without full coverage the old side is down, because it lacks a majority.
     assert_eq!(old.ask("SET b lost").await, DOWN);
     assert!(old.ask("ROLE").await.starts_with("[master "));
     assert_eq!(other.ask("CLUSTER INFO").await.matches(":ok").count(), 1);
@@ -122,7 +123,7 @@ async fn a_master_that_was_away_follows_the_one_that_took_over() -> Test {
 }
 
 #[tokio::test]
-async fn what_a_master_took_while_nobody_knew_is_lost() -> Test {
+async fn writes_to_a_master_that_was_replaced_are_lost() -> Test {
     let cluster = patient().await?;
     let split = cluster.split(&["master-1"]);
     let (mut old, mut new) = (
@@ -139,7 +140,7 @@ async fn what_a_master_took_while_nobody_knew_is_lost() -> Test {
 }
 
 #[tokio::test]
-async fn who_is_away_may_be_the_most() -> Test {
+async fn the_separated_side_may_be_the_majority() -> Test {
     let cluster = manual(3, 1).await?;
     let split = cluster.split(&["master-2", "master-3", "replica-1-1"]);
     cluster.fail_over_to("replica-1-1");
@@ -216,7 +217,7 @@ async fn no_message_crosses() -> Test {
 }
 
 #[tokio::test]
-async fn who_is_down_is_down_after_the_split_too() -> Test {
+async fn a_crashed_node_is_still_down_after_the_split() -> Test {
     let cluster = patient().await?;
     let split = cluster.split(&["master-3"]);
     cluster["master-3"].crash(Loss::Everything);
@@ -231,7 +232,7 @@ async fn who_is_down_is_down_after_the_split_too() -> Test {
     Ok(())
 }
 
-/// Of two masters that claim a slot the later epoch has it; the other gives up its keys.
+/// If two masters claim a slot, the one with the later epoch gets it. The other loses its keys.
 #[tokio::test]
 async fn a_slot_that_was_claimed_on_the_other_side_goes_by_the_epoch() -> Test {
     for (claimant, slot, owner) in [
@@ -262,9 +263,9 @@ async fn a_slot_that_was_claimed_on_the_other_side_goes_by_the_epoch() -> Test {
     Ok(())
 }
 
-/// A node's own view of a slot, which it has told nobody, is not lost when others part.
+/// A node's own view of a slot, which it has not announced, survives a split of other nodes.
 #[tokio::test]
-async fn who_loses_nobody_keeps_his_own_view() -> Test {
+async fn a_side_that_is_not_split_keeps_its_nodes_own_views() -> Test {
     let cluster = manual(3, 0).await?;
     let mut first = Plain::to(&cluster["master-1"]).await?;
     let to = Plain::to(&cluster["master-2"])
@@ -288,7 +289,7 @@ async fn several_splits_stand_at_once() -> Test {
     assert!(all(&cluster, "CLUSTER NODES").await?.iter().all(lonely));
     first.heal();
     let states = all(&cluster, "CLUSTER INFO").await?;
-    // That master-1 had failed, master-2 heard while most masters were with it.
+    // master-2 learned that master-1 had failed while it was on the side with the majority.
     let missed = [
         "pfail:0\r\ncluster_slots_fail:5462",
         "pfail:5461\r\ncluster_slots_fail:5461",
@@ -318,7 +319,7 @@ async fn a_split_has_two_sides() {
     let _split = cluster.split(&["master-2", "master-1"]);
 }
 
-// On this clock ports are names, always the same.
+// With this clock the ports are only names, and the same in every run.
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_gives_the_same_history_twice() -> Test {
     let mut histories = Vec::new();

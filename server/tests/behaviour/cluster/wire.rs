@@ -1,4 +1,4 @@
-//! What nodes answer to those who do not know where a key is.
+//! Replies of cluster nodes to clients that do not know the owner of a key.
 
 use super::{FIRST, Plain, SECOND, THIRD, Test, address, manual};
 use redouble::{Deployment, Server};
@@ -112,7 +112,7 @@ async fn scripts_reach_local_keys_only() -> Test {
             "EVAL \"return redis.call('get','b')\" 2 b f",
             "-CROSSSLOT Keys in request don't hash to the same slot",
         ),
-        // Without a first line, a script may go to any slot of the node.
+        // A script without a shebang line may access any slot of the node.
         (
             "EVAL \"redis.call('get','b') return redis.call('exists','f')\" 0",
             "0",
@@ -147,7 +147,7 @@ async fn scripts_reach_local_keys_only() -> Test {
 }
 
 #[tokio::test]
-async fn replicas_answer_reads_once_they_are_told_that_this_is_wanted() -> Test {
+async fn replicas_answer_reads_after_readonly() -> Test {
     let cluster = manual(2, 1).await?;
     let mut master = Plain::to(&cluster["master-1"]).await?;
     let mut replica = Plain::to(&cluster["replica-1-1"]).await?;
@@ -245,7 +245,7 @@ async fn a_message_reaches_listeners_of_all_nodes_and_a_sharded_one_those_of_its
         listener.subscribe("news").await?;
         listeners.push(listener);
     }
-    // Only those of the same node are counted.
+    // Only the subscribers of the same node are counted.
     assert_eq!(publisher.ask("PUBLISH news hello").await, "1");
     for listener in &mut listeners {
         let message = next(listener).await;

@@ -1,4 +1,4 @@
-//! Which messages a rule hits.
+//! Which messages a rule matches.
 
 use super::{Raw, Test, still};
 use redouble::Server;
@@ -10,7 +10,7 @@ fn rule() -> Rule<AnswerError> {
     AnswerError::new("ERR hit")
 }
 
-/// Which of these requests of one client are hit, by their numbers from 1.
+/// The requests of one client that are hit, as their numbers from 1 on.
 fn hits(server: &Server, rule: Rule<AnswerError>, requests: &[&str]) -> Vec<usize> {
     let what = format!("{rule:?}");
     let rule = server.inject(rule);
@@ -94,9 +94,9 @@ async fn messages_are_counted_as_asked() -> Test {
 }
 
 #[tokio::test]
-async fn clients_are_told_by_connection_name_and_address() -> Test {
+async fn clients_are_selected_by_connection_name_and_address() -> Test {
     let server = still(0).await?;
-    // Client ids 1, 2 and 3.
+    // The clients with the ids 1, 2 and 3.
     let mut clients = ["here:1", "there:1", "there:2"].map(|addr| Raw(server.connect_from(addr)));
     clients[1].ask("CLIENT SETNAME worker-1");
     clients[2].ask("CLIENT SETNAME worker-2");

@@ -1,4 +1,4 @@
-//! Connections that carry nothing for a while, or never again.
+//! Connections on which nothing passes for a while, or for ever.
 
 use super::{Raw, Test, served, still};
 use redis::AsyncTypedCommands;
@@ -125,8 +125,8 @@ async fn a_partition_may_be_one_way() -> Test {
     Ok(())
 }
 
-/// What a client sent before it gave up arrives, and then the news that it has gone: until then the
-/// server waits with it.
+/// The requests of a client that has disconnected arrive, and then its disconnect. Until then the
+/// server keeps the connection.
 #[tokio::test]
 async fn what_a_client_sent_before_it_gave_up_arrives_after_the_healing() -> Test {
     let server = still(0).await?;
@@ -141,7 +141,7 @@ async fn what_a_client_sent_before_it_gave_up_arrives_after_the_healing() -> Tes
     drop((waiter, writer));
     assert_eq!((server.connections(), server.waiting().len()), (3, 1));
     assert_eq!(near.ask("RPUSH l a"), ":1 ");
-    server.assert_missing("l"); // popped for somebody who will never know
+    server.assert_missing("l"); // popped, and the client never gets the element
     server.assert_missing("k");
     partition.heal();
     server.assert_get("k", "late");
@@ -166,7 +166,8 @@ async fn a_client_that_dials_anew_stays_cut_off_by_its_address() -> Test {
     Ok(())
 }
 
-/// Two partitions: what the first one held is held by the second, if it was there in time.
+/// Two partitions: a message that the first one releases is held by the second one, if it was
+/// installed in time.
 #[tokio::test]
 async fn a_message_waits_for_every_gate() -> Test {
     let server = still(0).await?;
@@ -183,7 +184,7 @@ async fn a_message_waits_for_every_gate() -> Test {
     Ok(())
 }
 
-/// A server that ends does not wait for a partition to heal.
+/// A server that ends does not wait until a partition is healed.
 #[tokio::test]
 async fn a_server_ends_in_a_partition() -> Test {
     let server = still(0).await?;

@@ -1,4 +1,4 @@
-//! The same seed and the same inputs give the same history, faults by chance included.
+//! The same seed and the same inputs give the same history, including random faults.
 
 use super::{Raw, Test, ms, still};
 use redouble::fault::{
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 const STEPS: usize = 1000;
 
-/// What two clients hear and what the server saw, in a run that is drawn from `seed`.
+/// What two clients receive and what the server sees, in a run that is drawn from `seed`.
 async fn play(seed: u64) -> Result<String, Box<dyn std::error::Error>> {
     let server = still(seed).await?;
     let gate = Gate::new();

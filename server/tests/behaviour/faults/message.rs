@@ -1,4 +1,4 @@
-//! Messages that are late, lost, cut, or answered by somebody else.
+//! Messages that are late, lost or cut, or whose reply a rule gives.
 
 use super::{Raw, Test, ms, served, still};
 use redis::{AsyncTypedCommands, RedisResult};
@@ -137,7 +137,7 @@ async fn a_held_reply_holds_all_behind_it() -> Test {
     assert_eq!(client.hear(), "");
     drop(gate);
     assert_eq!(client.hear(), "");
-    // With the rule goes the last one who could open the gate.
+    // The rule holds the last handle of the gate, so the gate opens.
     drop(rule);
     let heard = client.hear();
     assert!(
@@ -147,7 +147,7 @@ async fn a_held_reply_holds_all_behind_it() -> Test {
     Ok(())
 }
 
-/// A gate may be opened from within a rule, while the server is being served.
+/// A rule may open a gate while the server is serving a request.
 #[tokio::test(start_paused = true)]
 async fn a_message_may_open_the_gate_of_another() -> Test {
     let (server, mut slow) = served().await?;
@@ -168,7 +168,7 @@ async fn a_message_may_open_the_gate_of_another() -> Test {
     Ok(())
 }
 
-/// What a held connection may leave behind is bounded, in both directions.
+/// The bytes that wait behind a held message are bounded, in both directions.
 #[tokio::test]
 async fn what_is_held_is_bounded() -> Test {
     let server = still(0).await?;
@@ -275,11 +275,11 @@ async fn a_connection_may_end_before_execution() -> Test {
 }
 
 #[tokio::test]
-async fn a_reset_is_told_from_an_end() -> Test {
+async fn a_reset_differs_from_an_orderly_end() -> Test {
     for (rule, heard, is_executed) in [
         (Disconnect::before_execution(), "+PONG (end)", false),
         (Disconnect::after_execution(), "+PONG (end)", true),
-        // What was not read yet goes with a reset.
+        // A reset discards what the client has not read yet.
         (
             Disconnect::before_execution().reset(),
             "(ConnectionReset)",
@@ -369,7 +369,8 @@ async fn an_error_after_execution_is_a_lie() -> Test {
     Ok(())
 }
 
-/// As Redis's own gates: a refused request spoils the transaction, a refused EXEC ends it.
+/// As with Redis's own gates, a refused request aborts the transaction, and a refused EXEC discards
+/// it.
 #[tokio::test]
 async fn a_refused_request_spoils_its_transaction() -> Test {
     let server = still(0).await?;
@@ -404,8 +405,8 @@ async fn a_refused_request_spoils_its_transaction() -> Test {
     Ok(())
 }
 
-/// Where there would have been no reply there is no error either, or all later replies would be
-/// taken for others.
+/// A request without a reply gets no error either; otherwise the client would take all later
+/// replies for the wrong requests.
 #[tokio::test]
 async fn an_error_never_shifts_replies() -> Test {
     let server = still(0).await?;
@@ -443,7 +444,7 @@ async fn a_rule_finds_keys_in_scripts_and_goes_with_its_guard() -> Test {
     Ok(())
 }
 
-/// The answer to a request that waited for a key is judged like any other.
+/// Rules judge the reply to a blocked request like any other.
 #[tokio::test]
 async fn the_answer_to_a_blocked_request_may_be_lost() -> Test {
     let server = still(0).await?;

@@ -1,4 +1,4 @@
-//! Every fault, seen by clients; and its absence, once it is removed.
+//! Every fault as clients see it, and that it is gone after its removal.
 
 mod condition;
 mod connection;
@@ -21,7 +21,7 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A server whose clock follows the paused one of tokio, with a client of the `redis` crate.
+/// A server on tokio's paused clock, with a client of the `redis` crate.
 async fn served() -> Result<(Server, Connection), Box<dyn std::error::Error>> {
     let server = Server::builder()
         .clock(Clock::Tokio)
@@ -32,14 +32,14 @@ async fn served() -> Result<(Server, Connection), Box<dyn std::error::Error>> {
     Ok((server, connection))
 }
 
-/// A server whose clock stands still unless it is told.
+/// A server with a manual clock.
 async fn still(seed: u64) -> Result<Server, redouble::StartError> {
     let builder = Server::builder().clock(Clock::Manual).seed(seed);
     builder.history(10_000).start().await
 }
 
-/// A client that says bytes and hears bytes, and never waits: in process everything that can happen
-/// has happened when a write returns.
+/// A client that writes and reads bytes and never waits. In process, all effects of a write have
+/// happened when the write returns.
 struct Raw(InProcess);
 
 impl Raw {
@@ -52,14 +52,14 @@ impl Raw {
         self
     }
 
-    /// False when the connection has ended, or takes nothing for now.
+    /// False if the connection has ended or does not accept bytes now.
     fn offer(&mut self, bytes: &[u8]) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let written = Pin::new(&mut self.0).poll_write(&mut cx, bytes);
         matches!(written, Poll::Ready(Ok(count)) if count == bytes.len())
     }
 
-    /// What has come since, one reply behind the other; then how the connection has ended, if so.
+    /// The replies that have arrived since, and how the connection ended, if it did.
     fn hear(&mut self) -> String {
         let mut text = String::new();
         loop {
@@ -83,7 +83,7 @@ impl Raw {
     }
 }
 
-/// What a client and a bystander see of a short conversation, and what is left on the server.
+/// What a client and a second one see of a short conversation, and the data afterwards.
 fn converse(server: &Server) -> String {
     let mut seen = String::new();
     let (mut client, mut bystander) = (Raw::of(server), Raw::of(server));
@@ -128,7 +128,8 @@ fn arguments(name: &str) -> &'static [&'static [&'static str]] {
     }
 }
 
-/// Each fault changes what is seen, each of its shapes in its own way; and leaves nothing behind.
+/// Every variant of every fault changes what clients see, in a different way, and leaves no effect
+/// behind.
 #[tokio::test]
 async fn every_message_fault_has_an_effect_and_leaves_no_trace() -> Test {
     let undisturbed = still(1).await?;
@@ -154,7 +155,7 @@ async fn every_message_fault_has_an_effect_and_leaves_no_trace() -> Test {
             let seen = converse(&server);
             assert_ne!(seen, plain, "{what} changes nothing");
             assert!(injected.fired() > 0, "{what}");
-            // A direction that is not named is both, of which one may be all there is to see.
+            // Without a direction both are affected, and one of the two may be all that shows.
             if spec.placement == Placement::Either {
                 assert!(!seen_before.contains(&seen), "{what} is as another: {seen}");
             }
@@ -192,7 +193,7 @@ fn faults_have_names_of_their_own_and_say_what_they_do() {
     }
 }
 
-/// A rule of the caller's own.
+/// A custom rule.
 #[derive(Debug)]
 struct SecondThoughts;
 

@@ -7,14 +7,14 @@ use redis::AsyncTypedCommands;
 type Tested = (&'static str, fn() -> Test);
 
 pub(super) const TESTS: [Tested; 4] = [
-    ("pause", a_paused_node_serves_nobody_until_it_is_resumed),
+    ("pause", a_paused_node_serves_no_client_until_it_is_resumed),
     ("evict", an_evicted_key_is_gone_with_its_event),
     ("lazy_expiry", a_lazy_node_expires_what_is_looked_at),
     ("flush_scripts", scripts_are_forgotten),
 ];
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_node_serves_nobody_until_it_is_resumed() -> Test {
+async fn a_paused_node_serves_no_client_until_it_is_resumed() -> Test {
     let (server, mut redis) = served().await?;
     let pause = server.pause();
     let error = redis.set("k", "v").await.unwrap_err();
@@ -25,7 +25,7 @@ async fn a_paused_node_serves_nobody_until_it_is_resumed() -> Test {
     Ok(())
 }
 
-/// As with SIGSTOP: the kernel has the bytes, and the news of the end behind them.
+/// As with SIGSTOP, the kernel holds the bytes, followed by the end of the connection.
 #[tokio::test]
 async fn what_was_sent_to_a_paused_node_is_executed_though_its_client_has_gone() -> Test {
     let server = still(0).await?;

@@ -1,4 +1,4 @@
-//! The same over TCP: gates and partitions reach the thread that serves sockets.
+//! Gates and partitions over TCP, where they reach the thread that serves sockets.
 
 use super::Test;
 use redouble::Server;

@@ -34,7 +34,7 @@ async fn a_master_and_its_replica_change_places() -> Test {
         "-READONLY You can't write against a read only replica."
     );
     assert_eq!(new.ask("SET k after").await, "OK");
-    // The other replica has stayed where it was, and gets everything from there.
+    // The other replica still follows the former master, and receives everything through it.
     let port = group["master"].addr().port().to_string();
     assert_eq!(field(&mut other, "master_port").await, port);
     for node in ["master", "replica-1"] {

@@ -16,7 +16,7 @@ async fn two() -> Result<(Deployment, Plain, Plain, u16), Box<dyn std::error::Er
 }
 
 #[tokio::test]
-async fn keys_go_with_what_is_left_of_their_lives() -> Test {
+async fn keys_keep_their_time_to_live() -> Test {
     let (group, mut here, mut there, port) = two().await?;
     group["master-2"].clock().jump(Duration::from_secs(60));
     here.ask("SET k v PX 5000").await;
@@ -81,7 +81,7 @@ async fn a_node_that_cannot_be_reached() -> Test {
     assert_eq!(here.ask(&there).await, refused);
     group["master-2"].restart();
 
-    // One that does not answer holds up everybody, for as long as was said.
+    // A target that does not answer blocks all clients until the timeout of the request.
     let _pause = group["master-2"].pause();
     let mut other = Plain::to(&group["master-1"]).await?;
     let mut caller = Plain::to(&group["master-1"]).await?;
@@ -104,7 +104,7 @@ async fn a_node_that_cannot_be_reached() -> Test {
     Ok(())
 }
 
-/// As `redis-cli --cluster reshard` moves a slot.
+/// A slot moves as `redis-cli --cluster reshard` moves it.
 #[tokio::test]
 async fn a_slot_of_a_cluster_moves_with_its_keys() -> Test {
     const SLOT: u16 = 3300;
@@ -130,7 +130,7 @@ async fn a_slot_of_a_cluster_moves_with_its_keys() -> Test {
         .await;
     assert_eq!(from.ask(&migrate).await, "OK");
     assert!(from.ask("GET b").await.starts_with("-ASK 3300 "));
-    // Where a slot is open, keys that are not there are no reason to be sent elsewhere.
+    // While a slot migrates, missing keys cause no redirection.
     assert_eq!(from.ask(&migrate).await, "NOKEY");
     for node in [&mut to, &mut from] {
         let node_is = format!("CLUSTER SETSLOT {SLOT} NODE {target}");

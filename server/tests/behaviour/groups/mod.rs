@@ -1,4 +1,4 @@
-//! Nodes of one deployment that hand something over to each other: a place, keys, or what they held.
+//! Nodes of one deployment that transfer something to each other: a role, keys, or all data.
 
 mod failover;
 mod migrate;
@@ -16,7 +16,7 @@ async fn manual(replicas: usize) -> Result<Deployment, redouble::StartError> {
     builder.replicated(1, replicas).await
 }
 
-/// A connection that speaks lines.
+/// A connection for requests as lines.
 struct Plain(Connection);
 
 impl Plain {
@@ -24,7 +24,7 @@ impl Plain {
         Ok(Self(server.connection().await?))
     }
 
-    /// The answer as text; of an error, its code and the rest. `''` is an empty word.
+    /// The reply as text; for an error, its code and message. `''` is an empty argument.
     async fn ask(&mut self, line: &str) -> String {
         let mut cmd = redis::Cmd::new();
         for word in line.split(' ') {

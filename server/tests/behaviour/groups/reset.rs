@@ -1,4 +1,4 @@
-//! REDOUBLE.RESET of nodes that decide among themselves who is master.
+//! REDOUBLE.RESET of nodes that agree on their master themselves.
 
 use super::{Plain, Test, field};
 use redouble::{Clock, Deployment, DeploymentBuilder, Loss, Server};
@@ -63,7 +63,7 @@ async fn sentinels_watch_the_first_master_again() -> Test {
     for replica in ["replica-1", "replica-2"] {
         group[replica].assert_get("k", "v");
     }
-    // They go on watching.
+    // The sentinels still watch the master.
     group["master"].crash(Loss::Nothing);
     group.clock().advance(Duration::from_secs(30));
     assert_ne!(redis.ask(master).await, begun);
@@ -78,7 +78,7 @@ async fn addresses_are_true_from_the_start() -> Test {
         .await?;
     let mut replica = Plain::to(&group["replica-1"]).await?;
     let port = field(&mut replica, "master_port").await;
-    // Nobody has asked the master for its address.
+    // The master's address was not requested before.
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}"))?;
     let mut redis = client.get_multiplexed_async_connection().await?;
     redis::cmd("SET")

@@ -1,4 +1,4 @@
-//! The data of a whole group, kept and put back.
+//! Snapshots of a deployment.
 
 use super::{Plain, Test, manual};
 use redouble::Lag;
@@ -23,7 +23,7 @@ async fn a_group_is_put_back_as_it_was() -> Test {
     redis.ask("FLUSHALL").await;
     group.restore(&second);
     assert_eq!(second.diff(&group.snapshot()), "");
-    // The replica gets what its master holds, as ever.
+    // The replica receives its master's data after its lag, as always.
     group.clock().advance(Duration::from_secs(1));
     group["replica-1"].assert_get("k", "second");
     group.set_lag("replica-1", Lag::default());

@@ -1,4 +1,4 @@
-//! Nodes that do not hear each other, and everything that is wrong with a network, healed at once.
+//! Nodes that do not reach each other, and `heal_all`.
 
 use super::{Plain, Test, field, manual};
 use redouble::fault::{DropRequest, Partition};
@@ -21,7 +21,7 @@ async fn a_split_parts_replicas_from_their_master() -> Test {
     split.heal();
     group["replica-1"].assert_get("k", "v");
     assert_eq!(field(&mut replica, "master_link_status").await, "up");
-    // This one was cut before.
+    // This link was cut before the split.
     group["replica-2"].assert_missing("k");
     cut.restore();
     group["replica-2"].assert_get("k", "v");
@@ -40,7 +40,7 @@ async fn a_failover_reaches_those_on_its_side() -> Test {
     for (node, value) in [("replica-2", "new"), ("replica-3", "old")] {
         group[node].assert_get("k", value);
     }
-    // Nobody tells them without a sentinel.
+    // Without sentinels the replicas do not learn of the new master.
     split.heal();
     group["master"].assert_get("k", "old");
     group.follow("master", "replica-1");
@@ -66,7 +66,8 @@ async fn migrate_does_not_cross() -> Test {
     Ok(())
 }
 
-/// Clients are cut off from some of the nodes, until all is healed; then guards do nothing more.
+/// Clients do not reach some of the nodes until everything is healed. After that the guards have no
+/// effect.
 #[tokio::test(start_paused = true)]
 async fn all_that_is_wrong_with_the_network_is_healed_at_once() -> Test {
     let group = Deployment::builder()
@@ -96,7 +97,7 @@ async fn all_that_is_wrong_with_the_network_is_healed_at_once() -> Test {
     for server in far {
         server.connection_builder().addr("far:1").open().await?;
     }
-    // Lags stay.
+    // Lags do not change.
     group["replica-1"].assert_missing("k");
     tokio::time::sleep(Duration::from_secs(2)).await;
     group["replica-1"].assert_get("k", "v");

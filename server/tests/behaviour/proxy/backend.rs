@@ -1,4 +1,4 @@
-//! What the proxy stands in front of: the double, and a real server where there is one.
+//! The servers behind the proxy: the double, and a real server if one is installed.
 
 use super::Error;
 use redouble::Server;
@@ -13,7 +13,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Every one there is.
+    /// All available backends.
     pub(crate) async fn all() -> Result<Vec<Self>, Error> {
         let mut all = vec![Self::Double(Server::start().await?)];
         all.extend(real().await?);
@@ -34,7 +34,7 @@ impl Backend {
         }
     }
 
-    /// A connection past the proxy.
+    /// A connection that bypasses the proxy.
     pub(crate) async fn direct(&self) -> redis::RedisResult<redis::aio::MultiplexedConnection> {
         let client = redis::Client::open(format!("redis://{}", self.addr()))?;
         client.get_multiplexed_async_connection().await
@@ -50,7 +50,7 @@ impl Drop for Backend {
     }
 }
 
-/// The program that `REDOUBLE_REDIS` names, else the `redis-server` of the `PATH`.
+/// The program that `REDOUBLE_REDIS` names, or else the `redis-server` in the `PATH`.
 fn program() -> Result<Option<PathBuf>, Error> {
     if let Some(named) = std::env::var_os("REDOUBLE_REDIS").filter(|named| !named.is_empty()) {
         return Ok(Some(PathBuf::from(named)).filter(|named| named.as_os_str() != "off"));
@@ -72,7 +72,7 @@ async fn real() -> Result<Option<Backend>, Error> {
         )?;
         return Ok(None);
     };
-    // The port was free and may have been taken a moment later.
+    // Another process may have taken the free port in the meantime.
     for _ in 0..5 {
         let addr = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?;
         let child = Command::new(&program)

@@ -1,4 +1,4 @@
-//! Each fault, seen from both sides.
+//! Each fault, as client and server see it.
 
 use super::{Backend, Error, PATIENCE, Raw, SILENCE, Test};
 use redis::AsyncTypedCommands;
@@ -64,7 +64,7 @@ async fn a_request_is_lost_before_execution() -> Test {
     Ok(())
 }
 
-/// Whatever was asked before the end is answered before it.
+/// Earlier requests get their replies before the connection ends.
 #[tokio::test]
 async fn an_end_in_a_pipeline_comes_in_its_turn() -> Test {
     for (backend, proxy) in proxied().await? {
@@ -103,7 +103,7 @@ async fn an_error_is_answered_in_its_turn() -> Test {
             .await?;
         assert!(!backend.direct().await?.exists("k").await?, "{name}");
         before.assert_fired(2);
-        // What MULTI has queued is not executed.
+        // The commands that MULTI queued are not executed.
         raw.say("MULTI\nINCR n\nSET k v\nEXEC\nEXISTS n").await?;
         raw.hear(&format!("+OK\r\n+QUEUED\r\n{readonly}")).await?;
         raw.hear("-EXECABORT Transaction discarded because of previous errors.\r\n:0\r\n")
@@ -143,7 +143,7 @@ async fn what_is_delayed_holds_what_follows() -> Test {
             assert!(begun.elapsed() >= delay, "{}", backend.name());
             guard.assert_fired(1);
         }
-        // A client that gives up does not take back what it has said.
+        // A client that disconnects does not revoke its requests.
         let _rule = proxy.inject(Delay::request(delay).command("SET"));
         let mut raw = Raw::connect(&proxy).await?;
         raw.say("SET late v").await?;
@@ -173,7 +173,7 @@ async fn a_gate_holds_until_it_opens() -> Test {
         assert_eq!(gate.waiting(), 1);
         gate.open();
         raw.hear("+OK\r\n+PONG\r\n").await?;
-        // A gate of words opens with its rule.
+        // The gate of a rule that was made from words opens when the rule is removed.
         let rule = proxy.inject_rule(parse("hold", ["DIRECTION", "request", "COMMAND", "DEL"])?);
         raw.say("DEL k").await?;
         raw.hears_nothing().await?;
@@ -245,7 +245,7 @@ async fn rules_know_names_addresses_and_pushes() -> Test {
         let other = proxy.inject(AnswerError::busy().addr(&own));
         Raw::connect(&proxy).await?.say("PING").await?;
         drop((worker, other));
-        // A message of a channel, among those that were asked for.
+        // A pub/sub message between the replies.
         let mut listener = Raw::connect(&proxy).await?;
         listener.say("SUBSCRIBE a b").await?;
         listener
@@ -262,7 +262,7 @@ async fn rules_know_names_addresses_and_pushes() -> Test {
     Ok(())
 }
 
-/// The stream alone, under virtual time.
+/// A wrapped stream under virtual time.
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_wrapped_in_virtual_time() -> Test {
     let server = Server::builder().clock(Clock::Tokio).start().await?;
@@ -286,7 +286,7 @@ async fn a_stream_is_wrapped_in_virtual_time() -> Test {
     Ok(())
 }
 
-/// What a probability draws follows from the seed.
+/// The random numbers of a probability follow from the seed.
 #[tokio::test]
 async fn the_same_seed_draws_the_same() -> Test {
     let server = Server::start().await?;

@@ -1,5 +1,5 @@
-//! Message faults in front of a server, the double and a real one: seen through real clients and raw
-//! sockets, and gone without a trace with their rules.
+//! Message faults in front of a server, the double and a real one, seen by real clients and by raw
+//! sockets. They are gone when the rules are removed.
 
 mod backend;
 mod faults;
@@ -15,12 +15,12 @@ use tokio::time::timeout;
 type Error = Box<dyn std::error::Error>;
 type Test = Result<(), Error>;
 
-/// How long anything may take before the test fails.
+/// Limit for anything before the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long nothing has to happen to be believed.
+/// How long to wait before the absence of bytes counts.
 const SILENCE: Duration = Duration::from_millis(60);
 
-/// A client that sends bytes and reads bytes.
+/// A client that writes and reads bytes.
 struct Raw(TcpStream);
 
 impl Raw {
@@ -28,13 +28,13 @@ impl Raw {
         Ok(Self(TcpStream::connect(proxy.addr()).await?))
     }
 
-    /// Sends lines, as inline requests.
+    /// Sends lines as inline requests.
     async fn say(&mut self, lines: &str) -> Test {
         let lines = lines.replace('\n', "\r\n") + "\r\n";
         Ok(self.0.write_all(lines.as_bytes()).await?)
     }
 
-    /// Reads exactly this.
+    /// Reads exactly these bytes.
     #[track_caller]
     fn hear(&mut self, answer: &str) -> impl Future<Output = Test> {
         let mut found = vec![0; answer.len()];
@@ -49,7 +49,7 @@ impl Raw {
         }
     }
 
-    /// Nothing comes for a while.
+    /// Checks that no bytes arrive for a while.
     async fn hears_nothing(&mut self) -> Test {
         match timeout(SILENCE, self.0.read(&mut [0; 64])).await {
             Err(_) => Ok(()),
@@ -57,7 +57,7 @@ impl Raw {
         }
     }
 
-    /// The connection ends, in order or by a reset.
+    /// Checks that the connection ends, in order or by a reset.
     async fn ends(&mut self, by_reset: bool) -> Test {
         let end = timeout(PATIENCE, self.0.read(&mut [0; 64])).await?;
         match end {

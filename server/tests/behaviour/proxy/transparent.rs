@@ -1,4 +1,4 @@
-//! Without rules a proxy changes nothing, and keeps count of what answers what.
+//! A proxy without rules changes nothing, and pairs requests with replies correctly.
 
 use super::{Backend, PATIENCE, Raw, Test};
 use redis::AsyncTypedCommands;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// All that a server says to these lines, until QUIT.
+/// All replies of a server to these lines, up to QUIT.
 async fn transcript(addr: &str, lines: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(addr).await?;
     let lines = format!("{lines}\nQUIT\n").replace('\n', "\r\n");
@@ -25,7 +25,7 @@ const LINES: &str = "FLUSHALL\nSET k v\nGET k\nGET none\nLPUSH l a b c\nLRANGE l
     LPUSH messages message\nLRANGE messages 0 -1\nHELLO 3\nHSET h a 1\nHGETALL h\nGET none\n\
     SUBSCRIBE a\nPUBLISH a own\nUNSUBSCRIBE a\nRESET\nBLPOP l 0\nSET x y EX 0\nECHO 'a b'";
 
-/// HELLO tells the connection's number, which differs.
+/// HELLO returns the connection id, which differs.
 fn normal(text: &str) -> String {
     let Some((head, tail)) = text.split_once("$2\r\nid\r\n:") else {
         return text.to_owned();
@@ -45,7 +45,7 @@ async fn nothing_is_changed() -> Test {
             "{direct}"
         );
         assert_eq!(normal(&relayed), normal(&direct), "{}", backend.name());
-        // Nor by rules that concern nothing, though every frame is paired then.
+        // Nor does a rule that matches no request, although every frame is paired then.
         let rule = proxy.inject(AnswerError::oom().command("NOTHING"));
         let relayed = transcript(&proxy.addr().to_string(), LINES).await?;
         assert_eq!(normal(&relayed), normal(&direct), "{}", backend.name());
@@ -88,7 +88,7 @@ async fn lines_of_monitor_and_messages_pass_among_replies() -> Test {
     Ok(())
 }
 
-/// One's own invalidations stand behind the reply of EXEC.
+/// A client's own invalidations come after the reply of EXEC.
 #[tokio::test]
 async fn an_invalidation_behind_exec_shifts_nothing() -> Test {
     for backend in Backend::all().await? {
@@ -121,7 +121,8 @@ async fn much_passes_both_ways() -> Test {
         let big = "x".repeat(8 * 1024 * 1024);
         redis.set("big", &big).await?;
         assert_eq!(redis.get("big").await?, Some(big));
-        // Nobody reads before all is said; more requests than may be under way.
+        // The client reads nothing until it has sent everything, which is more than may be on the
+        // way.
         let mut stream = TcpStream::connect(proxy.addr()).await?;
         let (mut reader, mut writer) = stream.split();
         let count = 100_000;
@@ -152,13 +153,13 @@ async fn much_passes_both_ways() -> Test {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_shows_its_clients_out() -> Test {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let proxy = ProxyServer::start(nobody.to_string()).await?;
+async fn clients_of_an_unreachable_server_are_disconnected() -> Test {
+    let unused = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let proxy = ProxyServer::start(unused.to_string()).await?;
     Raw::connect(&proxy).await?.ends(true).await
 }
 
-/// From over the wire, for clients of other languages.
+/// Rules over the wire, for clients of other languages.
 #[tokio::test]
 async fn rules_are_given_at_the_control_port() -> Test {
     let backend = Backend::all().await?.remove(0);

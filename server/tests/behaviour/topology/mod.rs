@@ -1,4 +1,4 @@
-//! Several servers that follow each other, and what watches over them.
+//! Servers that replicate, and the sentinels that watch them.
 
 mod replication;
 mod sentinel;
@@ -10,7 +10,7 @@ type Test = Result<(), Box<dyn std::error::Error>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The answer to a line, as the client shows it.
+/// The reply to a line, as the client shows it.
 async fn text(redis: &mut impl ConnectionLike, line: &str) -> redis::RedisResult<String> {
     let mut words = line.split(' ');
     let mut cmd = redis::cmd(words.next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Several servers: replication that lags, links that are cut, failovers that lose the tail, crashes.
+//! Replication with a lag, cut links, failovers that lose recent writes, crashes.
 
 use super::{SECOND, Test, text};
 use redis::AsyncTypedCommands;
@@ -16,7 +16,8 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
         .find_map(|line| line.strip_prefix(&prefix))
 }
 
-/// Seed of a whole class of bugs: a lock that was granted and not yet replicated is granted again.
+/// The origin of a whole class of bugs: a lock was granted, the grant was not replicated, and the
+/// new master grants the lock again.
 #[tokio::test]
 async fn a_failover_forgets_a_lock_that_had_not_arrived() -> Test {
     let group = manual(1).await?;
@@ -246,7 +247,7 @@ async fn a_crash_loses_what_was_not_written_for_good() -> Test {
         assert_eq!(server.keys("*").len(), kept, "{persistence:?} {loss:?}");
         redis.set("after", "v").await?;
     }
-    // Within the running second, nothing is safe.
+    // A write within the current second is lost.
     let (server, mut redis) = written(Persistence::EverySecond).await?;
     redis.set("late", "v").await?;
     server.crash(Loss::AsConfigured);

@@ -47,7 +47,7 @@ async fn a_sentinel_client_finds_the_master_and_follows_a_failover() -> Test {
 }
 
 #[tokio::test]
-async fn listeners_are_told_of_what_happens_in_its_order() -> Test {
+async fn subscribers_receive_the_events_in_order() -> Test {
     let group = manual().await?;
     let subscriber = redis::Client::open(group["sentinel-2"].url())?;
     let mut pubsub = subscriber.get_async_pubsub().await?;
@@ -246,7 +246,7 @@ async fn sentinels_without_a_majority_do_nothing() -> Test {
     Ok(())
 }
 
-/// Only who was away is told whom to follow: a split brain that a test made stays one.
+/// Only nodes that were separated get a new master. A split brain that a test caused remains.
 #[tokio::test]
 async fn a_split_elsewhere_ends_no_split_brain() -> Test {
     let group = manual().await?;

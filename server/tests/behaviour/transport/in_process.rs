@@ -1,10 +1,10 @@
-//! In process: no sockets, and none of their limits.
+//! In-process connections: no sockets, and none of their limits.
 
 use super::Test;
 use redouble::{Clock, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// `maxclients` unless told otherwise.
+/// The default of `maxclients`.
 const COUNT: usize = 10_000;
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! Every transport gives the same replies to the same requests, and leaves nothing behind. Each
-//! transport's file says how a client dials; what is asked of all of them is here.
+//! Every transport gives the same replies to the same requests, and leaves nothing behind. The file
+//! of each transport says how a client connects; the checks are here.
 
 mod in_process;
 mod tcp;
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 type Error = Box<dyn std::error::Error>;
 type Test = Result<(), Error>;
 
-/// How long anything may take before the test fails.
+/// Limit for anything before the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Requests of one connection, and their replies.
+/// The requests of one connection, with their replies.
 const CONVERSATION: &[(&str, &str)] = &[
     ("PING\r\n", "+PONG\r\n"),
     ("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3\r\na\0b\r\n", "+OK\r\n"),
@@ -42,8 +42,8 @@ const HELLO: &str = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\
     $2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n\
     _\r\n$2\r\nme\r\n";
 
-/// Asks everything of a transport. `build` gives a server that has it; `dial` a new client, whose
-/// reads fail when they wait longer than [`PATIENCE`].
+/// Runs all checks for a transport. `build` returns a server with it. `dial` returns a new client,
+/// whose reads fail after [`PATIENCE`].
 fn check<S: Read + Write>(
     build: impl Fn(ServerBuilder) -> ServerBuilder,
     dial: impl Fn(&Server) -> io::Result<S>,
@@ -80,7 +80,7 @@ fn check<S: Read + Write>(
     )
 }
 
-/// Says in which part of the check an error came up.
+/// Adds the name of the check to an error.
 fn step(name: &str, outcome: Test) -> Test {
     outcome.map_err(|error| format!("{name}: {error}").into())
 }
@@ -97,7 +97,7 @@ fn expect(client: &mut impl Read, reply: &[u8]) -> Test {
         let more = client.read(&mut found[count..])?;
         let (known, read) = (count, &found[count..count + more]);
         count += more;
-        // What is wrong already is not waited for to the end.
+        // Returns at the first difference instead of waiting for the rest.
         if more == 0 || !reply[known..].starts_with(read) {
             let show = |bytes: &[u8]| bytes[known..].escape_ascii().to_string();
             assert_eq!(show(&found[..count]), show(reply), "after {known} bytes");
@@ -106,7 +106,7 @@ fn expect(client: &mut impl Read, reply: &[u8]) -> Test {
     Ok(())
 }
 
-/// The server has ended the connection, in whichever way.
+/// The server has ended the connection, in order or not.
 fn has_ended(client: &mut impl Read) -> bool {
     match client.read(&mut [0]) {
         Ok(0) => true,
@@ -132,13 +132,13 @@ fn it_converses(client: &mut (impl Read + Write)) -> Test {
         ask(client, request.as_bytes())?;
         expect(client, reply.as_bytes())?;
     }
-    // An orderly end: with TLS anything else were an error.
+    // An orderly end: with TLS anything else would be an error.
     assert_eq!(client.read(&mut [0])?, 0, "QUIT");
     Ok(())
 }
 
-/// One write, with large replies between small ones: more than the buffers between the two hold, so
-/// that the server has to wait for its client more than once.
+/// One write, with large replies between small ones. They exceed the buffers between client and
+/// server, so the server has to wait for the client several times.
 fn it_answers_in_order(client: &mut (impl Read + Write)) -> Test {
     const LARGE: usize = 300_000;
     let large = "x".repeat(LARGE);
@@ -154,7 +154,7 @@ fn it_answers_in_order(client: &mut (impl Read + Write)) -> Test {
             replies += &format!("${LARGE}\r\n{large}\r\n");
         }
     }
-    // The last one is large: what is left of it then has to be sent without any other cause.
+    // The last reply is large: the server must send the rest of it without a further request.
     requests += "GET large\r\n";
     replies += &format!("${LARGE}\r\n{large}\r\n");
     ask(client, requests.as_bytes())?;
@@ -223,7 +223,8 @@ fn others_are_answered_beside_a_long_script<S: Read + Write>(
     ask(&mut other, b"PING\r\n")?;
     expect(&mut other, b"+PONG\r\n")?;
     ask(&mut caller, b"EVAL \"while true do end\" 0\r\n")?;
-    // It may be read after the first of these; and until it has run for long enough, nobody is answered.
+    // The server may read this after the first of these requests. It answers no client until the
+    // script has run for long enough.
     let mut start = [0; 5];
     while start != *b"-BUSY" {
         ask(&mut other, b"GET k\r\n")?;

@@ -40,7 +40,7 @@ fn the_port_is_free_again() -> Test {
     Ok(())
 }
 
-/// Nobody has to ask for an address that is known.
+/// A server with a chosen port serves without a call of `addr`.
 #[test]
 fn a_chosen_port_is_served_from_the_start() -> Test {
     let addr = Server::start_blocking()?.addr();
@@ -67,7 +67,7 @@ fn a_server_of_all_addresses_is_found_on_loopback() -> Test {
             .arg("bind")
             .query(&mut client)?;
         assert_eq!(found, ["bind", bind]);
-        // A client of IPv4 at a socket of both versions is of this machine too.
+        // A client that connects by IPv4 to a socket of both versions is a local client too.
         let mut client = TcpStream::connect(("127.0.0.1", server.addr().port()))?;
         ask(&mut client, b"PING\r\n")?;
         expect(&mut client, b"+PONG\r\n")?;
@@ -75,7 +75,8 @@ fn a_server_of_all_addresses_is_found_on_loopback() -> Test {
     Ok(())
 }
 
-/// Redis believes 127.0.0.1 and ::1 alone, so the rest of the loopback network serves as elsewhere.
+/// Redis treats only 127.0.0.1 and ::1 as local, so other addresses of the loopback network serve
+/// as remote ones.
 #[cfg(target_os = "linux")]
 #[test]
 fn protected_mode_refuses_other_addresses() -> Test {

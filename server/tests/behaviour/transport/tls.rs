@@ -57,7 +57,7 @@ fn tls_12_is_spoken_too() -> Test {
     )
 }
 
-/// Asks with the `redis` crate, both ways.
+/// Sends PING with the `redis` crate, sync and async.
 fn ping(server: &Server, ca: &str, identity: Option<(String, String)>) -> Test {
     let certificates = TlsCertificates {
         client_tls: identity.map(|(certificate, key)| ClientTlsConfig {
@@ -133,7 +133,7 @@ fn certificates_of_ones_own_are_used() -> Test {
 }
 
 #[test]
-fn what_is_wrong_with_certificates_is_said() -> Test {
+fn invalid_certificates_are_explained() -> Test {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
@@ -165,7 +165,8 @@ fn what_is_wrong_with_certificates_is_said() -> Test {
     )
 }
 
-/// Bytes that are no TLS end the connection, and a handshake that stops holds nobody up.
+/// Bytes that are not TLS end the connection, and a handshake that stops does not block other
+/// clients.
 #[test]
 fn clients_that_speak_no_tls_are_turned_away() -> Test {
     let server = builder().start_blocking()?;
@@ -185,7 +186,7 @@ fn clients_that_speak_no_tls_are_turned_away() -> Test {
     Ok(())
 }
 
-/// Another implementation of TLS: OpenSSL, in Redis's own client.
+/// Another implementation of TLS: OpenSSL, in redis-cli.
 #[test]
 fn redis_cli_connects() -> Test {
     if Command::new("redis-cli")

@@ -68,7 +68,8 @@ fn without_tcp_there_is_no_address() -> Test {
     Ok(())
 }
 
-/// Its path is known without asking, so nobody has to ask for it; a paused clock is no exception.
+/// Clients know the path in advance, so the socket is served from the start, even under a paused
+/// clock.
 #[test]
 fn it_is_served_from_the_start() -> Test {
     let folder = tempfile::tempdir()?;
