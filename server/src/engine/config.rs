@@ -53,6 +53,10 @@ pub struct Config {
     pub hash_max_listpack_value: usize,
     /// `list-max-listpack-size`: elements of a node of a list, or a class of its size if negative.
     pub list_max_listpack_size: i32,
+    /// `zset-max-listpack-entries`: with more elements a sorted set is no listpack.
+    pub zset_max_listpack_entries: usize,
+    /// `zset-max-listpack-value`, bytes: the same for the size of a member.
+    pub zset_max_listpack_value: usize,
     /// `rdbcompression`: whether DUMP compresses.
     pub rdbcompression: bool,
     /// `hz`. Nothing depends on it: what is due happens at once.
@@ -127,6 +131,8 @@ impl Default for Config {
             hash_max_listpack_entries: 512,
             hash_max_listpack_value: 64,
             list_max_listpack_size: -2,
+            zset_max_listpack_entries: 128,
+            zset_max_listpack_value: 64,
             rdbcompression: true,
             hz: 10,
             timeout: Duration::ZERO,

@@ -641,8 +641,14 @@ const PARAMETERS: &[Parameter] = &[
     ),
     immutable("unixsocket", "").read(|config| config.unixsocket.clone().into_bytes()),
     immutable("unixsocketperm", "").read(|config| format!("{:o}", config.unixsocketperm).into_bytes()),
-    integer("zset-max-listpack-entries", "128", 0, i64::MAX).alias("zset-max-ziplist-entries"),
-    memory("zset-max-listpack-value", "64", 0).alias("zset-max-ziplist-value"),
+    integer("zset-max-listpack-entries", "", 0, i64::MAX).alias("zset-max-ziplist-entries").kept(
+        |config| printed(config.zset_max_listpack_entries),
+        |config, given| { config.zset_max_listpack_entries = given.size(); Ok(()) },
+    ),
+    memory("zset-max-listpack-value", "", 0).alias("zset-max-ziplist-value").kept(
+        |config| printed(config.zset_max_listpack_value),
+        |config, given| { config.zset_max_listpack_value = given.size(); Ok(()) },
+    ),
 ];
 
 const SHUTDOWN: Kind = Kind::Choice(&["default", "save", "nosave", "now", "force"]);

@@ -5,6 +5,7 @@
 mod crc64;
 mod listpack;
 mod lzf;
+mod ziplist;
 
 use crate::resp::{Blob, parse_integer};
 pub(in crate::engine) use crc64::crc64;
@@ -16,8 +17,12 @@ pub(in crate::engine) use listpack::{
 pub(super) mod kind {
     pub(crate) const STRING: u8 = 0;
     pub(crate) const LIST: u8 = 1;
+    pub(crate) const ZSET: u8 = 3;
     pub(crate) const HASH: u8 = 4;
+    pub(crate) const ZSET_2: u8 = 5;
+    pub(crate) const ZSET_ZIPLIST: u8 = 12;
     pub(crate) const HASH_LISTPACK: u8 = 16;
+    pub(crate) const ZSET_LISTPACK: u8 = 17;
     pub(crate) const LIST_QUICKLIST_2: u8 = 18;
 }
 
@@ -98,6 +103,11 @@ impl Writer {
         self.out.extend_from_slice(bytes);
     }
 
+    /// Bytes as they are, without a length.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
     /// A listpack of these entries, as a string.
     pub(super) fn listpack<'a>(&mut self, entries: impl Iterator<Item = &'a Blob>) {
         self.string(&listpack::encode(entries));
@@ -126,13 +136,13 @@ impl<'a> Reader<'a> {
         Self { rest }
     }
 
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
         Some(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }
 
@@ -175,6 +185,11 @@ impl<'a> Reader<'a> {
             }
             Length::Special(_) => return None,
         })
+    }
+
+    /// The entries of a ziplist.
+    pub(super) fn ziplist(&mut self) -> Option<Vec<Blob>> {
+        ziplist::decode(&self.string()?)
     }
 
     /// The entries of a listpack.

@@ -17,6 +17,7 @@ pub use decode::{Decoder, Limits, ProtocolError};
 pub use encode::{Protocol, encode};
 pub(crate) use long_double::LongDouble;
 pub use number::{format_double, parse_integer};
+pub(crate) use number::{is_out_of_range, parse_double};
 pub(crate) use quote::{push_quoted, quoted};
 pub use reply::{ErrorReply, Reply};
 pub(crate) use request::Requests;

@@ -1,5 +1,7 @@
 //! Parses and formats numbers as Redis does.
 
+use super::long_double::LongDouble;
+
 /// Parses a signed 64-bit decimal exactly as `util.c: string2ll`: no sign but `-`, no leading
 /// zeros, no spaces.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
@@ -28,6 +30,38 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     }
 }
 
+/// Reads a whole text as C's `strtod` reads it: white space in front, an exponent, hexadecimal digits, `inf`, `nan`.
+/// The empty text is no number. A number out of range is infinite or zero, see [`is_out_of_range`].
+pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
+    let begin = text.iter().position(|byte| !is_space(byte))?;
+    let number = &text[begin..];
+    let unsigned = number
+        .strip_prefix(b"-")
+        .or_else(|| number.strip_prefix(b"+"));
+    if matches!(unsigned.unwrap_or(number), [b'0', b'x' | b'X', ..]) {
+        return LongDouble::parse(number).map(LongDouble::to_f64);
+    }
+    if let Some(value) = parse_integer(number).filter(|value| value.unsigned_abs() < 1 << 53) {
+        return Some(value as f64);
+    }
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// True if C's `strtod` reports that this text, read as `value`, is too great or too small for a double.
+/// Numbers that only lose digits because they are very small do not count.
+pub(crate) fn is_out_of_range(text: &[u8], value: f64) -> bool {
+    if value.is_infinite() {
+        // Only a word is infinite by itself.
+        return text.iter().any(u8::is_ascii_digit);
+    }
+    let is_hex = text.iter().any(|byte| b"xX".contains(byte));
+    let ends = |byte: &&u8| !(b"pP".contains(byte) || !is_hex && b"eE".contains(byte));
+    let is_mark = |byte: &u8| !byte.is_ascii_hexdigit();
+    let mut digits = text.iter().take_while(ends).filter(|byte| !is_mark(byte));
+    value == 0.0 && digits.any(|digit| *digit != b'0')
+}
+
 /// Formats a double as the C library's `%.17g` does.
 pub fn format_double(value: f64) -> String {
     const DIGITS: i32 = 17;
@@ -44,6 +78,9 @@ pub fn format_double(value: f64) -> String {
         } else {
             "inf".into()
         };
+    }
+    if value.fract() == 0.0 && value.abs() < 1e15 && value != 0.0 {
+        return itoa::Buffer::new().format(value as i64).to_owned();
     }
     if value == 0.0 {
         return if value.is_sign_negative() {
@@ -96,6 +133,40 @@ mod tests {
         ] {
             assert_eq!(parse_integer(text.as_bytes()), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn doubles_are_read_as_strtod_reads_them() {
+        for (text, expected, is_out) in [
+            ("1", Some(1.0), false),
+            ("-0", Some(-0.0), false),
+            (" \t-2.5", Some(-2.5), false),
+            ("", None, false),
+            (" ", None, false),
+            ("1 ", None, false),
+            ("0x10", Some(16.0), false),
+            ("-0x1p-1", Some(-0.5), false),
+            ("inf", Some(f64::INFINITY), false),
+            ("-Infinity", Some(f64::NEG_INFINITY), false),
+            ("1e400", Some(f64::INFINITY), true),
+            ("1e-400", Some(0.0), true),
+            ("0.00e-400", Some(0.0), false),
+            ("5e-324", Some(5e-324), false),
+            ("0e5", Some(0.0), false),
+            ("0x0", Some(0.0), false),
+            (".5", Some(0.5), false),
+            ("5.", Some(5.0), false),
+            ("1e", None, false),
+            ("+1", Some(1.0), false),
+            ("9007199254740993", Some(9_007_199_254_740_992.0), false),
+        ] {
+            let value = parse_double(text.as_bytes());
+            assert_eq!(value.map(f64::to_bits), expected.map(f64::to_bits), "{text:?}");
+            if let Some(value) = value {
+                assert_eq!(is_out_of_range(text.as_bytes(), value), is_out, "{text:?}");
+            }
+        }
+        assert!(parse_double(b"nan").is_some_and(f64::is_nan));
     }
 
     #[test]

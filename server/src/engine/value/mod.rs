@@ -16,6 +16,7 @@ mod hash;
 mod list;
 mod payload;
 mod size;
+mod sorted_set;
 mod string;
 
 #[cfg(feature = "script")]
@@ -24,6 +25,7 @@ pub(crate) use hash::{Hash, HashLimits};
 pub(crate) use list::{End, List, clamp_range};
 pub(crate) use payload::{PayloadError, dump, restore, serialized_bytes};
 pub(super) use size::{ENTRY, OBJECT, PLACE, places, string as string_bytes};
+pub(crate) use sorted_set::{SortedSet, SortedSetLimits};
 pub(crate) use string::EncodingHint;
 
 use super::config::Config;
@@ -156,6 +158,7 @@ macro_rules! value_types {
 value_types! {
     String(Blob) = string::ROW,
     List(List) = list::ROW,
+    SortedSet(SortedSet) = sorted_set::ROW,
     Hash(Hash) = hash::ROW,
 }
 
