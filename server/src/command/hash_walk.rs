@@ -8,7 +8,7 @@ use crate::resp::{Blob, Reply};
 use std::collections::BTreeSet;
 
 /// Fields that one HRANDFIELD with a negative count gives at most. Redis writes until its memory ends.
-const RANDOM_MAX: usize = 1 << 22;
+pub(super) const RANDOM_MAX: usize = 1 << 22;
 /// Fewer than one in so many are drawn until they are different (`HRANDFIELD_SUB_STRATEGY_MUL`).
 const FEW: usize = 3;
 
@@ -78,7 +78,7 @@ fn hscan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 /// Positions that HRANDFIELD gives: `count` different ones, in the order of the hash.
-fn different(rng: &mut Rng, len: usize, count: usize) -> Vec<usize> {
+pub(super) fn different(rng: &mut Rng, len: usize, count: usize) -> Vec<usize> {
     let mut wanted = count.min(len);
     if wanted.saturating_mul(FEW) < len {
         let mut positions = BTreeSet::new();

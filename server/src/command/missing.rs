@@ -5,7 +5,7 @@
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[&str] = &[
     "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro", "bitop",
-    "bitpos", "bzmpop", "bzpopmax", "bzpopmin",
+    "bitpos",
     "fcall", "fcall_ro", "function",
     "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", "getbit",
@@ -14,13 +14,9 @@ pub(super) const COMMANDS: &[&str] = &[
     "sadd", "save", "scard", "sdiff", "sdiffstore", "setbit", "sinter", "sintercard",
     "sinterstore", "sismember", "smembers", "smismember", "smove",
     "spop", "srandmember", "srem", "sscan", "sunion",
-    "sunionstore", "sync", 
+    "sunionstore", "sync",
     "xack", "xadd", "xautoclaim", "xclaim", "xdel", "xgroup", "xinfo", "xlen", "xpending", "xrange", "xread",
-    "xreadgroup", "xrevrange", "xsetid", "xtrim", "zadd", "zcard", "zcount", "zdiff", "zdiffstore", "zincrby",
-    "zinter", "zintercard", "zinterstore", "zlexcount", "zmpop", "zmscore", "zpopmax", "zpopmin",
-    "zrandmember", "zrange", "zrangebylex", "zrangebyscore", "zrangestore", "zrank", "zrem", "zremrangebylex",
-    "zremrangebyrank", "zremrangebyscore", "zrevrange", "zrevrangebylex", "zrevrangebyscore", "zrevrank",
-    "zscan", "zscore", "zunion", "zunionstore",
+    "xreadgroup", "xrevrange", "xsetid", "xtrim",
 ];
 
 /// Subcommands of commands that are implemented.

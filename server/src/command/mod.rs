@@ -42,6 +42,7 @@ mod sentinel;
 mod server;
 mod slowlog;
 mod sort;
+mod sorted_set;
 mod string;
 mod substring;
 mod tracking;
@@ -68,6 +69,11 @@ const ROWS: &[&[CommandSpec]] = &[
     hash_walk::COMMANDS,
     list::COMMANDS,
     list_pop::COMMANDS,
+    sorted_set::COMMANDS,
+    sorted_set::range::COMMANDS,
+    sorted_set::algebra::COMMANDS,
+    sorted_set::pop::COMMANDS,
+    sorted_set::walk::COMMANDS,
     pubsub::COMMANDS,
     transaction::COMMANDS,
     connection::COMMANDS,

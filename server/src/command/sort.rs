@@ -5,7 +5,7 @@
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, Hash, List, Ttl, Value};
+use crate::engine::{Class, Ctx, Hash, Kind, List, SortedSet, Ttl, Value};
 use crate::resp::{Blob, LongDouble, Reply};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -204,6 +204,13 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
     let mut elements = match ctx.find_for_read(key) {
         Some(slot) => {
             let elements = ctx.db().value(slot).as_type().sortable();
+            if ctx.db().value(slot).kind() == Kind::SortedSet {
+                // As in Redis, a sorted set that was sorted is packed no more.
+                let seed = ctx.config().seed;
+                if let Some(set) = ctx.write::<SortedSet>(key)? {
+                    set.unpack(seed);
+                }
+            }
             elements.ok_or(CommandError::WrongType)?
         }
         None => Vec::new(),

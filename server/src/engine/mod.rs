@@ -91,8 +91,8 @@ pub use time::{UnixMicros, UnixMillis};
 pub(crate) use tracking::{Choice as TrackingChoice, Mode as TrackingMode, Tracking};
 pub(crate) use transaction::Queue;
 pub(crate) use value::{
-    EncodingHint, End, Hash, HashLimits, Kind, List, PayloadError, Value, clamp_range, dump,
-    restore, serialized_bytes,
+    EncodingHint, End, Hash, HashLimits, Kind, List, PayloadError, SortedSet, SortedSetLimits,
+    Value, clamp_range, dump, restore, serialized_bytes, sorted_set_order,
 };
 
 use crate::resp::{Blob, ErrorReply, Limits, Protocol, Reply};

@@ -13,6 +13,8 @@ pub(crate) enum Class {
     List,
     /// `h`
     Hash,
+    /// `z`
+    SortedSet,
     /// `x`: a key ran out.
     Expired,
     /// `e`: a key had to go for want of memory.
@@ -71,6 +73,7 @@ impl Classes {
             Class::String => b'$',
             Class::List => b'l',
             Class::Hash => b'h',
+            Class::SortedSet => b'z',
             Class::Expired => b'x',
             Class::Evicted => b'e',
             Class::New => b'n',

@@ -1,7 +1,7 @@
 //! Assertions with readable messages. Each panics in the line of the test that called it.
 
 use super::{Data, Database};
-use crate::resp::{OwnedRequest, quoted};
+use crate::resp::{OwnedRequest, format_double, quoted};
 use crate::server::Server;
 use std::fmt::Write as _;
 use std::ops::RangeBounds;
@@ -33,6 +33,10 @@ fn lines(data: Option<&Data>) -> Vec<String> {
             .iter()
             .enumerate()
             .map(|(index, element)| format!("{index}) {}", quoted(element)))
+            .collect(),
+        Some(Data::SortedSet(elements)) => elements
+            .iter()
+            .map(|(member, score)| format!("{}: {}", quoted(member), format_double(*score)))
             .collect(),
     }
 }

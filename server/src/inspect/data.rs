@@ -1,13 +1,13 @@
 //! Values as a test sees them: owned, comparable, printable.
 
 use crate::engine::{Db, UnixMillis, Value};
-use crate::resp::quoted;
+use crate::resp::{format_double, quoted};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a key holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Data {
     /// A string.
@@ -16,7 +16,12 @@ pub enum Data {
     Hash(BTreeMap<Bytes, Bytes>),
     /// The elements of a list, its head first.
     List(Vec<Bytes>),
+    /// The members of a sorted set with their scores, the lowest score first.
+    SortedSet(Vec<(Bytes, f64)>),
 }
+
+/// A score is never NaN.
+impl Eq for Data {}
 
 /// What a key holds, and until when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,14 @@ impl Data {
                     .collect(),
             ),
             Value::List(list) => Self::List(list.iter().map(|element| owned(element)).collect()),
+            Value::SortedSet(set) => {
+                let elements = set.elements(0..set.len()).into_iter();
+                Self::SortedSet(
+                    elements
+                        .map(|(member, score)| (owned(&member), score))
+                        .collect(),
+                )
+            }
         }
     }
 }
@@ -73,6 +86,12 @@ impl fmt::Display for Data {
             Self::List(elements) => {
                 let elements = elements.iter().map(|element| quoted(element));
                 write!(f, "[{}]", elements.collect::<Vec<_>>().join(", "))
+            }
+            Self::SortedSet(elements) => {
+                let elements = elements.iter().map(|(member, score)| {
+                    format!("{}: {}", quoted(member), format_double(*score))
+                });
+                write!(f, "{{{}}}", elements.collect::<Vec<_>>().join(", "))
             }
         }
     }

@@ -75,7 +75,7 @@ impl<'a> Database<'a> {
     pub fn peek(&self, key: impl AsRef<[u8]>) -> Option<(Bytes, Option<UnixMillis>)> {
         self.find(key, |value, deadline| match Data::of(value) {
             Data::String(bytes) => Some((bytes, deadline)),
-            Data::Hash(_) | Data::List(_) => None,
+            Data::Hash(_) | Data::List(_) | Data::SortedSet(_) => None,
         })
     }
 
@@ -83,7 +83,7 @@ impl<'a> Database<'a> {
     pub fn hash(&self, key: impl AsRef<[u8]>) -> Option<BTreeMap<Bytes, Bytes>> {
         match self.data(key)? {
             Data::Hash(pairs) => Some(pairs),
-            Data::String(_) | Data::List(_) => None,
+            Data::String(_) | Data::List(_) | Data::SortedSet(_) => None,
         }
     }
 
@@ -91,7 +91,16 @@ impl<'a> Database<'a> {
     pub fn list(&self, key: impl AsRef<[u8]>) -> Option<Vec<Bytes>> {
         match self.data(key)? {
             Data::List(elements) => Some(elements),
-            Data::String(_) | Data::Hash(_) => None,
+            Data::String(_) | Data::Hash(_) | Data::SortedSet(_) => None,
+        }
+    }
+
+    /// The members of the sorted set at `key` with their scores, the lowest score first; `None` when it is missing,
+    /// expired or no sorted set.
+    pub fn sorted_set(&self, key: impl AsRef<[u8]>) -> Option<Vec<(Bytes, f64)>> {
+        match self.data(key)? {
+            Data::SortedSet(elements) => Some(elements),
+            Data::String(_) | Data::Hash(_) | Data::List(_) => None,
         }
     }
 

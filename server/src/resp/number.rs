@@ -161,7 +161,11 @@ mod tests {
             ("9007199254740993", Some(9_007_199_254_740_992.0), false),
         ] {
             let value = parse_double(text.as_bytes());
-            assert_eq!(value.map(f64::to_bits), expected.map(f64::to_bits), "{text:?}");
+            assert_eq!(
+                value.map(f64::to_bits),
+                expected.map(f64::to_bits),
+                "{text:?}"
+            );
             if let Some(value) = value {
                 assert_eq!(is_out_of_range(text.as_bytes(), value), is_out, "{text:?}");
             }

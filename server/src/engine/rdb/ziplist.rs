@@ -105,7 +105,9 @@ mod tests {
             body.extend_from_slice(entry);
             before = HEADER_BYTES + body.len() - last_at;
         }
-        let mut out = ((HEADER_BYTES + body.len() + 1) as u32).to_le_bytes().to_vec();
+        let mut out = ((HEADER_BYTES + body.len() + 1) as u32)
+            .to_le_bytes()
+            .to_vec();
         out.extend((last_at as u32).to_le_bytes());
         out.extend((entries.len() as u16).to_le_bytes());
         out.extend(body);

@@ -25,7 +25,7 @@ pub(crate) use hash::{Hash, HashLimits};
 pub(crate) use list::{End, List, clamp_range};
 pub(crate) use payload::{PayloadError, dump, restore, serialized_bytes};
 pub(super) use size::{ENTRY, OBJECT, PLACE, places, string as string_bytes};
-pub(crate) use sorted_set::{SortedSet, SortedSetLimits};
+pub(crate) use sorted_set::{SortedSet, SortedSetLimits, compare as sorted_set_order};
 pub(crate) use string::EncodingHint;
 
 use super::config::Config;

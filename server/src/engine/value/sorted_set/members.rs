@@ -20,7 +20,10 @@ const HELD: &str = "a place in the order holds a member";
 
 #[derive(Clone, Debug)]
 enum Place {
-    Used { member: Blob, score: f64 },
+    Used {
+        member: Blob,
+        score: f64,
+    },
     /// The next free place, or [`NONE`].
     Free(u32),
 }
@@ -46,10 +49,6 @@ impl Members {
             len: 0,
             seed,
         }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len
     }
 
     /// The place of a member.
@@ -136,7 +135,8 @@ impl Members {
 
     /// The first place in use from `from` on.
     pub(super) fn next_used(&self, from: usize) -> Option<usize> {
-        (from..self.places.len()).find(|at| matches!(self.places.get(*at), Some(Place::Used { .. })))
+        (from..self.places.len())
+            .find(|at| matches!(self.places.get(*at), Some(Place::Used { .. })))
     }
 
     fn hash(&self, member: &[u8]) -> u32 {
@@ -230,7 +230,7 @@ mod tests {
                     model.insert(number, place);
                 }
             }
-            assert_eq!(members.len(), model.len());
+            assert_eq!(members.len, model.len());
         }
         let mut used: Vec<u32> = Vec::new();
         while let Some(next) = members.next_used(used.last().map_or(0, |last| *last as usize + 1)) {

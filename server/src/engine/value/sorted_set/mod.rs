@@ -74,8 +74,7 @@ impl Big {
 
     fn rank_of(&self, score: f64, member: &[u8]) -> usize {
         self.order.rank_where(|item| {
-            item.score < score
-                || item.score == score && **self.members.member(item.place) < *member
+            item.score < score || item.score == score && **self.members.member(item.place) < *member
         })
     }
 
@@ -108,7 +107,9 @@ impl SortedSet {
     /// No member may come twice.
     pub(crate) fn from_elements(elements: Vec<(Blob, f64)>, limits: SortedSetLimits) -> Self {
         let is_small = elements.len() <= limits.entries
-            && elements.iter().all(|(member, _)| member.len() <= limits.bytes);
+            && elements
+                .iter()
+                .all(|(member, _)| member.len() <= limits.bytes);
         Self::sorted(elements, is_small, limits.seed)
     }
 
@@ -145,11 +146,22 @@ impl SortedSet {
         matches!(self.0, Repr::Small(_))
     }
 
+    /// Makes a packed one big.
+    pub(crate) fn unpack(&mut self, seed: u64) {
+        if let Repr::Small(packed) = &self.0 {
+            let elements = packed::owned(packed.iter().collect()).collect();
+            *self = Self::sorted(elements, false, seed);
+        }
+    }
+
     /// The score of a member.
     pub(crate) fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {
             Repr::Small(packed) => packed.find(member).map(|(_, score)| score),
-            Repr::Big(big) => big.members.find(member).map(|place| big.members.score(place)),
+            Repr::Big(big) => big
+                .members
+                .find(member)
+                .map(|place| big.members.score(place)),
         }
     }
 
@@ -171,8 +183,7 @@ impl SortedSet {
                 insert_packed(packed, member, score);
                 return;
             }
-            let elements = packed::owned(packed.iter().collect()).collect();
-            *self = Self::sorted(elements, false, limits.seed);
+            self.unpack(limits.seed);
         }
         if let Repr::Big(big) = &mut self.0 {
             Arc::make_mut(big).insert(member, score);
@@ -269,10 +280,15 @@ impl SortedSet {
                 packed::owned(elements.collect()).rev().for_each(give);
             }
             (Repr::Big(big), false) => {
-                big.order.range(ranks).for_each(|item| give(big.element(item)));
+                big.order
+                    .range(ranks)
+                    .for_each(|item| give(big.element(item)));
             }
             (Repr::Big(big), true) => {
-                big.order.range(ranks).rev().for_each(|item| give(big.element(item)));
+                big.order
+                    .range(ranks)
+                    .rev()
+                    .for_each(|item| give(big.element(item)));
             }
         }
     }

@@ -218,7 +218,10 @@ impl Order {
                     let Some(at) = before.checked_sub(1) else {
                         return rank;
                     };
-                    rank += children[..at].iter().map(|child| child.count).sum::<usize>();
+                    rank += children[..at]
+                        .iter()
+                        .map(|child| child.count)
+                        .sum::<usize>();
                     node = &children[at].node;
                 }
             }

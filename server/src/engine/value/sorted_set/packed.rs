@@ -43,7 +43,10 @@ impl Packed {
 
     /// An element with its rank.
     pub(super) fn find(&self, member: &[u8]) -> Option<(usize, f64)> {
-        let found = self.iter().enumerate().find(|(_, element)| element.member == member);
+        let found = self
+            .iter()
+            .enumerate()
+            .find(|(_, element)| element.member == member);
         found.map(|(rank, element)| (rank, element.score))
     }
 
@@ -189,7 +192,9 @@ mod tests {
             }
         }
         let same = |packed: &Packed, model: &[(Vec<u8>, f64)]| {
-            let pairs = packed.iter().map(|element| (element.member.to_vec(), element.score));
+            let pairs = packed
+                .iter()
+                .map(|element| (element.member.to_vec(), element.score));
             packed.len() == model.len() && pairs.eq(model.iter().cloned())
         };
         assert!(same(&packed, &model));
@@ -207,6 +212,10 @@ mod tests {
     fn negative_zero_becomes_zero() {
         let mut packed = Packed::default();
         packed.insert(0, b"a", -0.0);
-        assert!(packed.find(b"a").is_some_and(|(_, score)| score.is_sign_positive()));
+        assert!(
+            packed
+                .find(b"a")
+                .is_some_and(|(_, score)| score.is_sign_positive())
+        );
     }
 }

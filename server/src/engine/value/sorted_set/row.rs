@@ -2,9 +2,7 @@
 
 use super::{SortedSet, SortedSetLimits};
 use crate::engine::config::Config;
-use crate::engine::rdb::{
-    LISTPACK_EMPTY_BYTES, Reader, Writer, kind, listpack_entry_bytes,
-};
+use crate::engine::rdb::{LISTPACK_EMPTY_BYTES, Reader, Writer, kind, listpack_entry_bytes};
 #[cfg(feature = "script")]
 use crate::engine::value::Digest;
 use crate::engine::value::size::{
@@ -206,7 +204,8 @@ mod tests {
             let limits = SortedSetLimits::of(&config);
             let set = SortedSet::from_elements(elements, limits);
             let expected = set.elements(0..set.len());
-            let Ok(Value::SortedSet(back)) = restore(&dump(&Value::SortedSet(set), &config), &config)
+            let Ok(Value::SortedSet(back)) =
+                restore(&dump(&Value::SortedSet(set), &config), &config)
             else {
                 panic!("a sorted set");
             };

@@ -42,7 +42,9 @@ fn assert_same(set: &SortedSet, model: &[(Blob, f64)]) {
     assert_eq!(set.len(), model.len());
     assert_eq!(set.elements(0..set.len()), model);
     let mut reversed = Vec::new();
-    set.for_each(0..set.len(), true, |member, score| reversed.push((member, score)));
+    set.for_each(0..set.len(), true, |member, score| {
+        reversed.push((member, score))
+    });
     assert!(reversed.iter().rev().eq(model));
     for (rank, (member, score)) in model.iter().enumerate() {
         assert_eq!(set.rank(member), Some((rank, *score)));
@@ -119,7 +121,11 @@ proptest! {
 
 #[test]
 fn the_limits_decide_what_is_packed() {
-    let limits = SortedSetLimits { entries: 3, bytes: 5, seed: 0 };
+    let limits = SortedSetLimits {
+        entries: 3,
+        bytes: 5,
+        seed: 0,
+    };
     let mut set = SortedSet::for_first(5, limits);
     for (member, is_packed) in [("a", true), ("b", true), ("c", true), ("d", false)] {
         set.insert(member.as_bytes(), 1.0, limits);
@@ -135,7 +141,11 @@ fn the_limits_decide_what_is_packed() {
 
 #[test]
 fn a_member_that_stays_is_seen_by_a_scan_that_sees_others_go() {
-    let limits = SortedSetLimits { entries: 0, bytes: 0, seed: 0 };
+    let limits = SortedSetLimits {
+        entries: 0,
+        bytes: 0,
+        seed: 0,
+    };
     let mut set = SortedSet::for_first(1, limits);
     for number in 0..500 {
         set.insert(&name(number), f64::from(number), limits);
@@ -154,5 +164,9 @@ fn a_member_that_stays_is_seen_by_a_scan_that_sees_others_go() {
         }
         cursor = next;
     }
-    assert!((0..500).step_by(2).all(|number| seen.contains(&name(number))));
+    assert!(
+        (0..500)
+            .step_by(2)
+            .all(|number| seen.contains(&name(number)))
+    );
 }

@@ -1,0 +1,313 @@
+//! Scores and the bounds of ranges, as clients write them. A range becomes a range of ranks.
+
+use crate::command::CommandError;
+use crate::engine::SortedSet;
+use crate::resp::{is_out_of_range, parse_double};
+use std::ops::Range;
+
+/// A score, or the weight of a key (`object.c: getDoubleFromObject`).
+pub(super) fn double(text: &[u8]) -> Option<f64> {
+    // What C reads ends at a zero byte, the argument does not.
+    if text
+        .first()
+        .is_none_or(|byte| byte.is_ascii_whitespace() || *byte == 0x0b)
+    {
+        return None;
+    }
+    let value = parse_double(text)?;
+    (!value.is_nan() && !is_out_of_range(text, value)).then_some(value)
+}
+
+pub(super) fn score(text: &[u8]) -> Result<f64, CommandError> {
+    double(text).ok_or(CommandError::NotFloat)
+}
+
+/// One end of a range of scores.
+#[derive(Clone, Copy)]
+struct ScoreBound {
+    value: f64,
+    is_exclusive: bool,
+}
+
+impl ScoreBound {
+    /// `t_zset.c: zslParseRange`, which takes what `strtod` takes, numbers out of range too.
+    fn parse(text: &[u8]) -> Option<Self> {
+        let (is_exclusive, text) = match text {
+            [b'(', text @ ..] => (true, text),
+            text => (false, text),
+        };
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        // Nothing is nought.
+        let value = if text.is_empty() {
+            0.0
+        } else {
+            parse_double(text)?
+        };
+        (!value.is_nan()).then_some(Self {
+            value,
+            is_exclusive,
+        })
+    }
+}
+
+/// A range of scores.
+#[derive(Clone, Copy)]
+pub(super) struct ScoreRange {
+    min: ScoreBound,
+    max: ScoreBound,
+}
+
+impl ScoreRange {
+    pub(super) fn parse(min: &[u8], max: &[u8]) -> Result<Self, CommandError> {
+        match (ScoreBound::parse(min), ScoreBound::parse(max)) {
+            (Some(min), Some(max)) => Ok(Self { min, max }),
+            (_, _) => Err(CommandError::Text("ERR min or max is not a float".into())),
+        }
+    }
+
+    /// The ranks of the elements within.
+    pub(super) fn ranks(self, set: &SortedSet) -> Range<usize> {
+        let Self { min, max } = self;
+        let start = set
+            .rank_where_score(|score| score < min.value || min.is_exclusive && score == min.value);
+        let end = set
+            .rank_where_score(|score| score < max.value || !max.is_exclusive && score == max.value);
+        start..end.max(start)
+    }
+}
+
+/// One end of a range of members.
+#[derive(Clone, Copy)]
+enum LexBound<'a> {
+    /// Before all members.
+    Lowest,
+    /// Behind all members.
+    Highest,
+    Inclusive(&'a [u8]),
+    Exclusive(&'a [u8]),
+}
+
+impl<'a> LexBound<'a> {
+    /// `t_zset.c: zslParseLexRangeItem`.
+    fn parse(text: &'a [u8]) -> Option<Self> {
+        match text {
+            [b'+'] | [b'+', 0, ..] => Some(Self::Highest),
+            [b'-'] | [b'-', 0, ..] => Some(Self::Lowest),
+            [b'(', member @ ..] => Some(Self::Exclusive(member)),
+            [b'[', member @ ..] => Some(Self::Inclusive(member)),
+            _ => None,
+        }
+    }
+
+    /// True if a member stands behind this lower bound.
+    fn is_below(self, member: &[u8]) -> bool {
+        match self {
+            Self::Lowest => true,
+            Self::Highest => false,
+            Self::Inclusive(bound) => member >= bound,
+            Self::Exclusive(bound) => member > bound,
+        }
+    }
+
+    /// True if a member stands before this upper bound.
+    fn is_above(self, member: &[u8]) -> bool {
+        match self {
+            Self::Lowest => false,
+            Self::Highest => true,
+            Self::Inclusive(bound) => member <= bound,
+            Self::Exclusive(bound) => member < bound,
+        }
+    }
+}
+
+/// A range of members, for sorted sets whose scores are all equal.
+#[derive(Clone, Copy)]
+pub(super) struct LexRange<'a> {
+    min: LexBound<'a>,
+    max: LexBound<'a>,
+}
+
+impl<'a> LexRange<'a> {
+    pub(super) fn parse(min: &'a [u8], max: &'a [u8]) -> Result<Self, CommandError> {
+        match (LexBound::parse(min), LexBound::parse(max)) {
+            (Some(min), Some(max)) => Ok(Self { min, max }),
+            (_, _) => Err(CommandError::Text(
+                "ERR min or max not valid string range item".into(),
+            )),
+        }
+    }
+
+    /// The ranks of the members within.
+    ///
+    /// Where scores differ, there is no such order. A packed sorted set is then searched from one of its ends, as
+    /// Redis searches a listpack, so that the answer is the same.
+    pub(super) fn ranks(self, set: &SortedSet, is_reversed: bool) -> Range<usize> {
+        let Self { min, max } = self;
+        if !set.is_packed() {
+            let start = set.rank_where(|_, member| !min.is_below(member));
+            let end = set.rank_where(|_, member| max.is_above(member));
+            return start..end.max(start);
+        }
+        let elements = set.elements(0..set.len());
+        let above_min = |at: usize| min.is_below(&elements[at].0);
+        let below_max = |at: usize| max.is_above(&elements[at].0);
+        let len = elements.len();
+        if self.is_empty() || len == 0 || !above_min(len - 1) || !below_max(0) {
+            return 0..0;
+        }
+        if is_reversed {
+            let end = (0..len)
+                .rev()
+                .find(|at| below_max(*at))
+                .map_or(0, |at| at + 1);
+            let below = (0..end).rev().find(|at| !above_min(*at));
+            return below.map_or(0, |at| at + 1)..end;
+        }
+        let start = (0..len).find(|at| above_min(*at)).unwrap_or(len);
+        let end = (start..len).find(|at| !below_max(*at)).unwrap_or(len);
+        start..end
+    }
+
+    /// True if no member can be within (`t_zset.c: zslIsInLexRange`).
+    fn is_empty(self) -> bool {
+        match (self.min, self.max) {
+            (LexBound::Lowest, LexBound::Lowest) | (LexBound::Highest, LexBound::Highest) => false,
+            (LexBound::Highest, _) | (_, LexBound::Lowest) => true,
+            (LexBound::Inclusive(min), LexBound::Inclusive(max)) => min > max,
+            (
+                LexBound::Inclusive(min) | LexBound::Exclusive(min),
+                LexBound::Inclusive(max) | LexBound::Exclusive(max),
+            ) => min >= max,
+            (LexBound::Lowest, _) | (_, LexBound::Highest) => false,
+        }
+    }
+}
+
+/// The ranks from `start` to `stop`, both counted from the end if they are negative.
+pub(super) fn ranks(start: i64, stop: i64, len: usize) -> Range<usize> {
+    let len_signed = i64::try_from(len).unwrap_or(i64::MAX);
+    let from_end = |at: i64| {
+        if at < 0 {
+            at.saturating_add(len_signed)
+        } else {
+            at
+        }
+    };
+    let (start, stop) = (from_end(start).max(0), from_end(stop));
+    if start > stop || start >= len_signed {
+        return 0..0;
+    }
+    let to_index = |at: i64| usize::try_from(at).unwrap_or(0);
+    to_index(start)..to_index(stop.min(len_signed - 1)) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::SortedSetLimits;
+    use crate::resp::Blob;
+
+    fn set(elements: &[(&str, f64)], entries: usize) -> SortedSet {
+        let limits = SortedSetLimits {
+            entries,
+            bytes: 64,
+            seed: 1,
+        };
+        let owned = elements
+            .iter()
+            .map(|(member, score)| (Blob::from(*member), *score));
+        SortedSet::from_elements(owned.collect(), limits)
+    }
+
+    #[test]
+    fn scores_are_those_that_redis_takes() {
+        for (text, expected) in [
+            ("1.5", Some(1.5)),
+            ("-inf", Some(f64::NEG_INFINITY)),
+            ("+Infinity", Some(f64::INFINITY)),
+            ("0x1F", Some(31.0)),
+            ("", None),
+            (" 1", None),
+            ("1 ", None),
+            ("nan", None),
+            ("1e309", None),
+            ("1e-400", None),
+            ("1\0", None),
+        ] {
+            assert_eq!(double(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_scores_are_ranks() {
+        let elements = [("a", 1.0), ("b", 1.0), ("c", 2.0), ("d", f64::INFINITY)];
+        for entries in [0, 128] {
+            let set = set(&elements, entries);
+            for (min, max, expected) in [
+                ("-inf", "+inf", 0..4),
+                ("-inf", "(inf", 0..3),
+                ("1", "1", 0..2),
+                ("(1", "2", 2..3),
+                ("(1", "(2", 2..2),
+                ("3", "1", 3..3),
+                ("", " 1", 0..2),
+                ("1e400", "inf", 3..4),
+                ("1\0x", "2", 0..3),
+            ] {
+                let range = ScoreRange::parse(min.as_bytes(), max.as_bytes());
+                let ranks = range.ok().map(|range| range.ranks(&set));
+                assert_eq!(ranks, Some(expected), "{min} {max}");
+            }
+        }
+        for bad in ["nan", "(", "((1", "1 ", "abc", " "] {
+            let is_bad = ScoreRange::parse(bad.as_bytes(), b"1").is_err();
+            assert_eq!(is_bad, bad != "(", "{bad}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_members_are_ranks() {
+        let elements = [("a", 0.0), ("b", 0.0), ("c", 0.0), ("d", 0.0)];
+        for (entries, is_reversed) in [(0, false), (128, false), (0, true), (128, true)] {
+            let set = set(&elements, entries);
+            for (min, max, expected) in [
+                ("-", "+", 0..4),
+                ("[b", "[c", 1..3),
+                ("(b", "(d", 2..3),
+                ("[aa", "[bb", 1..2),
+                ("-", "(c", 0..2),
+                ("(d", "+", 4..4),
+                ("[c", "[b", 2..2),
+                ("+", "-", 4..4),
+                ("[", "[a", 0..1),
+            ] {
+                let range = LexRange::parse(min.as_bytes(), max.as_bytes());
+                let ranks = range.ok().map(|range| range.ranks(&set, is_reversed));
+                let ranks = ranks.unwrap_or_default();
+                if expected.is_empty() {
+                    assert!(ranks.is_empty(), "{min} {max} {ranks:?}");
+                } else {
+                    assert_eq!(ranks, expected, "{min} {max}");
+                }
+            }
+        }
+        assert!(LexRange::parse(b"a", b"+").is_err() && LexRange::parse(b"-", b"++").is_err());
+    }
+
+    #[test]
+    fn ranks_count_from_both_ends() {
+        for (start, stop, expected) in [
+            (0, -1, 0..5),
+            (1, 2, 1..3),
+            (-2, -1, 3..5),
+            (-100, 100, 0..5),
+            (3, 1, 0..0),
+            (5, 9, 0..0),
+            (0, -6, 0..0),
+            (i64::MIN, i64::MAX, 0..5),
+        ] {
+            assert_eq!(ranks(start, stop, 5), expected, "{start} {stop}");
+        }
+        assert_eq!(ranks(0, -1, 0), 0..0);
+    }
+}

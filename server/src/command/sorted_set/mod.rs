@@ -1,0 +1,317 @@
+//! Sorted sets: members by name. Ranges, unions and intersections, what takes elements out, and walks are in the files
+//! of this folder.
+
+pub(super) mod algebra;
+mod bound;
+pub(super) mod pop;
+pub(super) mod range;
+pub(super) mod walk;
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group, Handler};
+use super::{Args, CommandError};
+use crate::engine::{Class, Ctx, SortedSet, SortedSetLimits, Value};
+use crate::resp::{Blob, Reply};
+use bound::score;
+
+const RO_FAST: &[Flags] = &[Flags::READONLY, Flags::FAST];
+const STORE_FAST: &[Flags] = &[Flags::WRITE, Flags::DENYOOM, Flags::FAST];
+const ACCESS: &[&str] = &["RO", "access"];
+
+const fn row(name: &'static str, arity: i32, handler: Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::SortedSet, handler)
+}
+
+/// Members and scores as a reply: members alone, or with their scores.
+fn elements_reply(elements: Vec<(Blob, f64)>, with_scores: bool) -> Reply {
+    let elements = elements.into_iter();
+    if with_scores {
+        let pair = |(member, score)| (Reply::Bulk(member), Reply::Double(score));
+        Reply::Pairs(elements.map(pair).collect())
+    } else {
+        Reply::Array(elements.map(|(member, _)| Reply::Bulk(member)).collect())
+    }
+}
+
+/// Ends a command that removed elements from the sorted set at `key`.
+fn removed(ctx: &mut Ctx<'_>, key: &[u8], event: &str, is_empty: bool) {
+    if is_empty {
+        ctx.delete(key);
+    } else {
+        ctx.touched(key);
+    }
+    ctx.notify(Class::SortedSet, event, key);
+    if is_empty {
+        ctx.notify(Class::Generic, "del", key);
+    }
+}
+
+/// The options of ZADD (`t_zset.c: zaddGenericCommand`).
+#[derive(Default)]
+struct Conditions {
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+    changed: bool,
+    increment: bool,
+}
+
+impl Conditions {
+    fn parse(args: &mut Args<'_>, increment: bool) -> Result<Self, CommandError> {
+        let mut conditions = Self {
+            increment,
+            ..Self::default()
+        };
+        loop {
+            match () {
+                () if args.keyword("NX") => conditions.nx = true,
+                () if args.keyword("XX") => conditions.xx = true,
+                () if args.keyword("CH") => conditions.changed = true,
+                () if args.keyword("INCR") => conditions.increment = true,
+                () if args.keyword("GT") => conditions.gt = true,
+                () if args.keyword("LT") => conditions.lt = true,
+                () => break,
+            }
+        }
+        if args.is_empty() || !args.remaining().is_multiple_of(2) {
+            return Err(CommandError::Syntax);
+        }
+        let Self { nx, xx, gt, lt, .. } = conditions;
+        if nx && xx {
+            return Err(CommandError::Text(
+                "ERR XX and NX options at the same time are not compatible".into(),
+            ));
+        }
+        if gt && nx || lt && nx || gt && lt {
+            return Err(CommandError::Text(
+                "ERR GT, LT, and/or NX options at the same time are not compatible".into(),
+            ));
+        }
+        if conditions.increment && args.remaining() > 2 {
+            return Err(CommandError::Text(
+                "ERR INCR option supports a single increment-element pair".into(),
+            ));
+        }
+        Ok(conditions)
+    }
+}
+
+/// What became of one element.
+#[derive(Clone, Copy, PartialEq)]
+enum Outcome {
+    /// A condition did not hold.
+    Refused,
+    Added(f64),
+    Updated(f64),
+    Unchanged(f64),
+}
+
+/// Adds one element, or changes its score (`t_zset.c: zsetAdd`).
+fn put(
+    set: &mut SortedSet,
+    member: &[u8],
+    score: f64,
+    conditions: &Conditions,
+    limits: SortedSetLimits,
+) -> Result<Outcome, CommandError> {
+    let Some(current) = set.score(member) else {
+        return Ok(if conditions.xx {
+            Outcome::Refused
+        } else {
+            set.insert(member, score, limits);
+            Outcome::Added(score)
+        });
+    };
+    if conditions.nx {
+        return Ok(Outcome::Refused);
+    }
+    let score = if conditions.increment {
+        current + score
+    } else {
+        score
+    };
+    if score.is_nan() {
+        return Err(CommandError::Text(
+            "ERR resulting score is not a number (NaN)".into(),
+        ));
+    }
+    if conditions.lt && score >= current || conditions.gt && score <= current {
+        return Ok(Outcome::Refused);
+    }
+    Ok(if score == current {
+        Outcome::Unchanged(score)
+    } else {
+        set.set_score(member, score);
+        Outcome::Updated(score)
+    })
+}
+
+/// Puts elements into a sorted set; the numbers of those that were added and of those that were updated, and what
+/// became of the last one.
+fn put_all(
+    set: &mut SortedSet,
+    elements: &[(f64, &[u8])],
+    conditions: &Conditions,
+    limits: SortedSetLimits,
+) -> Result<(i64, i64, Outcome), CommandError> {
+    let (mut added, mut updated, mut last) = (0, 0, Outcome::Refused);
+    for (score, member) in elements {
+        last = put(set, member, *score, conditions, limits)?;
+        added += i64::from(matches!(last, Outcome::Added(_)));
+        updated += i64::from(matches!(last, Outcome::Updated(_)));
+    }
+    Ok((added, updated, last))
+}
+
+fn add(ctx: &mut Ctx<'_>, args: &mut Args<'_>, increment: bool) -> CommandResult {
+    let key = args.required()?;
+    let conditions = Conditions::parse(args, increment)?;
+    let mut elements = Vec::with_capacity(args.remaining() / 2);
+    while let (Some(text), Some(member)) = (args.next(), args.next()) {
+        elements.push((score(text)?, member));
+    }
+    let limits = SortedSetLimits::of(ctx.config());
+    let (added, updated, last) = if let Some(set) = ctx.write::<SortedSet>(key)? {
+        put_all(set, &elements, &conditions, limits)?
+    } else if conditions.xx {
+        (0, 0, Outcome::Refused)
+    } else {
+        let first_bytes = elements.first().map_or(0, |(_, member)| member.len());
+        let mut set = SortedSet::for_first(first_bytes, limits);
+        let outcome = put_all(&mut set, &elements, &conditions, limits)?;
+        ctx.add(key, Value::SortedSet(set));
+        outcome
+    };
+    ctx.replies_here();
+    if added + updated > 0 {
+        ctx.touched(key);
+        let event = if conditions.increment {
+            "zincr"
+        } else {
+            "zadd"
+        };
+        ctx.notify(Class::SortedSet, event, key);
+    }
+    Ok(match last {
+        Outcome::Refused if conditions.increment => Reply::Nil,
+        Outcome::Added(score) | Outcome::Updated(score) | Outcome::Unchanged(score)
+            if conditions.increment =>
+        {
+            Reply::Double(score)
+        }
+        _ if conditions.changed => Reply::Int(added + updated),
+        _ => Reply::Int(added),
+    })
+}
+
+fn zadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    add(ctx, args, false)
+}
+
+fn zincrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    add(ctx, args, true)
+}
+
+fn zrem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let key = args.required()?;
+    let Some(set) = ctx.write::<SortedSet>(key)? else {
+        return Ok(Reply::Int(0));
+    };
+    let count = args.rest().filter(|member| set.remove(member)).count();
+    let is_empty = set.is_empty();
+    if count > 0 {
+        removed(ctx, key, "zrem", is_empty);
+    }
+    Ok(Reply::Int(count as i64))
+}
+
+fn zcard(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let set = ctx.read::<SortedSet>(args.required()?)?;
+    Ok(Reply::Int(set.map_or(0, |set| set.len() as i64)))
+}
+
+fn zscore(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, member) = (args.required()?, args.required()?);
+    let score = ctx
+        .read::<SortedSet>(key)?
+        .and_then(|set| set.score(member));
+    Ok(score.map_or(Reply::Nil, Reply::Double))
+}
+
+fn zmscore(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let set = ctx.read::<SortedSet>(args.required()?)?;
+    let score = |member: &[u8]| set.and_then(|set| set.score(member));
+    let replies = args
+        .rest()
+        .map(|member| score(member).map_or(Reply::Nil, Reply::Double));
+    Ok(Reply::Array(replies.collect()))
+}
+
+fn zrank(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, member) = (args.required()?, args.required()?);
+    let rank = ctx.read::<SortedSet>(key)?.and_then(|set| set.rank(member));
+    Ok(rank.map_or(Reply::Nil, |(rank, _)| Reply::Int(rank as i64)))
+}
+
+fn zrevrank(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, member) = (args.required()?, args.required()?);
+    let rank = ctx.read::<SortedSet>(key)?.and_then(|set| {
+        let (rank, _) = set.rank(member)?;
+        Some(set.len() - 1 - rank)
+    });
+    Ok(rank.map_or(Reply::Nil, |rank| Reply::Int(rank as i64)))
+}
+
+pub(super) const COMMANDS: &[CommandSpec] = &[
+    row("zadd", -4, zadd)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, &["RW", "update"])
+        .since("1.2.0")
+        .syntax(
+            "key [condition=(NX | XX)]@3.0.2 [comparison=(GT | LT)]@6.2.0 [change=CH]@3.0.2 \
+             [increment=INCR]@3.0.2 score_member=(score:double member)...",
+        )
+        .summary("Adds members to a sorted set, or changes their scores."),
+    row("zincrby", 4, zincrby)
+        .flags(STORE_FAST)
+        .keys(1, 1, 1, &["RW", "access", "update"])
+        .since("1.2.0")
+        .syntax("key increment:integer member")
+        .summary("Adds to the score of a member."),
+    row("zrem", -3, zrem)
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .keys(1, 1, 1, &["RW", "delete"])
+        .since("1.2.0")
+        .syntax("key member...")
+        .summary("Removes members; the last one takes the key with it."),
+    row("zcard", 2, zcard)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, &["RO"])
+        .since("1.2.0")
+        .syntax("key")
+        .summary("The number of members."),
+    row("zscore", 3, zscore)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, ACCESS)
+        .since("1.2.0")
+        .syntax("key member")
+        .summary("The score of a member."),
+    row("zmscore", -3, zmscore)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, ACCESS)
+        .since("6.2.0")
+        .syntax("key member...")
+        .summary("The scores of several members."),
+    row("zrank", 3, zrank)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, ACCESS)
+        .since("2.0.0")
+        .syntax("key member")
+        .summary("How many members come before this one, from the lowest score."),
+    row("zrevrank", 3, zrevrank)
+        .flags(RO_FAST)
+        .keys(1, 1, 1, ACCESS)
+        .since("2.0.0")
+        .syntax("key member")
+        .summary("How many members come before this one, from the highest score."),
+];
