@@ -82,7 +82,7 @@ impl Conditions {
                 "ERR XX and NX options at the same time are not compatible".into(),
             ));
         }
-        if gt && nx || lt && nx || gt && lt {
+        if nx && (gt || lt) || gt && lt {
             return Err(CommandError::Text(
                 "ERR GT, LT, and/or NX options at the same time are not compatible".into(),
             ));
@@ -199,8 +199,10 @@ fn add(ctx: &mut Ctx<'_>, args: &mut Args<'_>, increment: bool) -> CommandResult
         {
             Reply::Double(score)
         }
-        _ if conditions.changed => Reply::Int(added + updated),
-        _ => Reply::Int(added),
+        Outcome::Refused | Outcome::Added(_) | Outcome::Updated(_) | Outcome::Unchanged(_) => {
+            let changed = if conditions.changed { updated } else { 0 };
+            Reply::Int(added + changed)
+        }
     })
 }
 
