@@ -12,7 +12,6 @@ mod inspection;
 mod long_scripts;
 mod package_page;
 mod proxy;
-mod readme;
 mod topology;
 mod tracking;
 mod transport;

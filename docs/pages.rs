@@ -1,0 +1,216 @@
+//! The pages hang together: each one is in the summary and its code is tested, each link leads somewhere,
+//! and generated pages are up to date. `UPDATE=1` writes the generated ones anew.
+
+use redouble::{Clock, Server};
+use redouble_conformance::differential::{KNOWN, LENIENT, NOT_SENT};
+use std::{
+    collections::BTreeMap,
+    env,
+    fmt::Write as _,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+type Test = Result<(), Box<dyn std::error::Error>>;
+
+/// The front page may not grow into a manual.
+const README_BYTES_MAX: usize = 10 * 1024;
+/// Pages whose text comes from elsewhere, or without code.
+const WITHOUT_CODE: [&str; 5] = [
+    "SUMMARY.md",
+    "architecture.md",
+    "commands.md",
+    "differences.md",
+    "suite/adapters.md",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn pages(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            pages(&path, found)?;
+        } else if path.extension().is_some_and(|ending| ending == "md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(())
+}
+
+/// The targets of `[text](target)` outside of code.
+fn links(text: &str) -> Vec<String> {
+    let prose = text
+        .split("```")
+        .step_by(2)
+        .collect::<Vec<_>>()
+        .join("\n");
+    let parts = prose.split("](").skip(1);
+    parts
+        .filter_map(|part| Some(part.split_once(')')?.0.to_owned()))
+        .collect()
+}
+
+#[test]
+fn every_page_is_in_the_summary_and_its_code_is_tested() -> Test {
+    let folder = root().join("docs/src");
+    let summary = fs::read_to_string(folder.join("SUMMARY.md"))?;
+    let tested = fs::read_to_string(root().join("docs/lib.rs"))?;
+    let mut found = Vec::new();
+    pages(&folder, &mut found)?;
+    assert!(found.len() > 15, "{} pages", found.len());
+    for page in found {
+        let name = page.strip_prefix(&folder)?.to_string_lossy().into_owned();
+        assert!(
+            name == "SUMMARY.md" || summary.contains(&format!("({name})")),
+            "{name} is not in SUMMARY.md"
+        );
+        assert!(
+            WITHOUT_CODE.contains(&name.as_str()) || tested.contains(&format!("src/{name}")),
+            "the code of {name} is not tested: add it to lib.rs"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn every_link_leads_somewhere() -> Test {
+    let mut found = vec![
+        root().join("README.md"),
+        root().join("ARCHITECTURE.md"),
+        root().join("CHANGELOG.md"),
+    ];
+    pages(&root().join("docs/src"), &mut found)?;
+    let mut checked = 0;
+    for page in found {
+        let folder = page.parent().ok_or("no folder")?;
+        for link in links(&fs::read_to_string(&page)?) {
+            if link.starts_with("http") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if file.is_empty() {
+                page.clone()
+            } else {
+                folder.join(file)
+            };
+            assert!(target.exists(), "{}: no {link}", page.display());
+            checked += 1;
+            if anchor.is_empty() {
+                continue;
+            }
+            let text = fs::read_to_string(&target)?.to_lowercase();
+            let headings = text.lines().filter(|line| line.starts_with('#'));
+            let mut anchors = headings.map(|line| {
+                let title = line.trim_start_matches('#').trim();
+                let kept = title
+                    .chars()
+                    .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+                kept.collect::<String>().replace(' ', "-")
+            });
+            assert!(
+                anchors.any(|known| known == anchor),
+                "{}: no heading for {link}",
+                page.display()
+            );
+        }
+    }
+    assert!(checked > 30, "{checked} links");
+    Ok(())
+}
+
+#[test]
+fn the_front_page_is_short() -> Test {
+    let bytes = fs::read(root().join("README.md"))?.len();
+    assert!(bytes <= README_BYTES_MAX, "README.md has {bytes} bytes");
+    Ok(())
+}
+
+/// Compares a generated page with its file, or writes it.
+fn generated(name: &str, text: &str) -> Test {
+    let path = root().join("docs/src").join(name);
+    if env::var_os("UPDATE").is_some() {
+        fs::write(path, text)?;
+    } else {
+        let written = fs::read_to_string(path)?;
+        assert!(
+            written == text,
+            "docs/src/{name} is out of date: UPDATE=1 cargo test -p redouble-book"
+        );
+    }
+    Ok(())
+}
+
+/// How replies to a command are compared with those of a real server.
+fn compared(name: &str) -> String {
+    if let Some(row) = LENIENT.iter().find(|row| row.name == name) {
+        format!("{} ({})", row.how, row.reason)
+    } else if let Some(row) = NOT_SENT.iter().find(|row| row.name == name) {
+        format!("transcripts only: {}", row.reason)
+    } else {
+        "byte for byte".to_owned()
+    }
+}
+
+/// The version in which each command came, as COMMAND DOCS tells.
+fn since() -> Result<BTreeMap<String, String>, Box<dyn std::error::Error>> {
+    type Docs = BTreeMap<String, BTreeMap<String, redis::Value>>;
+    let server = Server::builder().clock(Clock::Manual).start_blocking()?;
+    let mut redis = redis::Client::open(server.url())?.get_connection()?;
+    let docs: Docs = redis::cmd("COMMAND").arg("DOCS").query(&mut redis)?;
+    let mut since = BTreeMap::new();
+    for (name, fields) in docs {
+        if let Some(redis::Value::Array(_) | redis::Value::Map(_)) = fields.get("subcommands") {
+            let value = fields["subcommands"].clone();
+            let subcommands: Docs = redis::from_redis_value(value)?;
+            for (name, fields) in subcommands {
+                let version = redis::from_redis_value(fields["since"].clone())?;
+                since.insert(name, version);
+            }
+        }
+        let version = redis::from_redis_value(fields["since"].clone())?;
+        since.insert(name, version);
+    }
+    Ok(since)
+}
+
+#[test]
+fn the_table_of_commands_is_up_to_date() -> Test {
+    let names = redouble::command_names();
+    assert!(names.len() > 200, "{} commands", names.len());
+    let since = since()?;
+    let mut text = String::from(
+        "# Commands\n\n\
+         The double announces and implements Redis 7.0.15. *Compared* says how the tests compare a reply with that of a \
+         real server:\n\
+         generated sequences of commands run on both, and transcripts of each command are played on both. A command of \
+         Redis 7.0\n\
+         that is not listed answers `ERR redouble does not implement ...`.\n\n\
+         | command | since | compared |\n|---|---|---|\n",
+    );
+    for name in names {
+        let row = name.to_ascii_lowercase().replace(' ', "|");
+        let version = since.get(&row).map_or("", String::as_str);
+        let shown = name.to_ascii_uppercase();
+        writeln!(text, "| `{shown}` | {version} | {} |", compared(&row))?;
+    }
+    generated("commands.md", &text)
+}
+
+#[test]
+fn the_known_differences_are_up_to_date() -> Test {
+    assert!(KNOWN.len() > 10, "{} differences", KNOWN.len());
+    let mut text = String::from(
+        "# Known differences\n\n\
+         The double differs from Redis 7.0.15 in these points on purpose. Transcripts refer to a difference by its \
+         name.\n\n\
+         | name | difference and reason |\n|---|---|\n",
+    );
+    for known in KNOWN {
+        writeln!(text, "| {} | {} |", known.name, known.reason)?;
+    }
+    generated("differences.md", &text)
+}
