@@ -43,11 +43,7 @@ fn pages(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 
 /// The targets of `[text](target)` outside of code.
 fn links(text: &str) -> Vec<String> {
-    let prose = text
-        .split("```")
-        .step_by(2)
-        .collect::<Vec<_>>()
-        .join("\n");
+    let prose = text.split("```").step_by(2).collect::<Vec<_>>().join("\n");
     let parts = prose.split("](").skip(1);
     parts
         .filter_map(|part| Some(part.split_once(')')?.0.to_owned()))
