@@ -14,7 +14,7 @@ use std::time::Duration;
 /// | [`jump`](Self::jump), [`jump_back`](Self::jump_back) | at once | this server's, on any clock |
 /// | [`drift`](Self::drift), [`freeze`](Self::freeze), [`thaw`](Self::thaw) | faster, slower, not at all | this server's, on any clock |
 ///
-/// What moves at once does not step: what is overdue then happens once, at the new time. All that
+/// A clock that moves at once skips the time between: overdue work is done once, at the new time. All that
 /// the server does follows this clock: deadlines of keys, TIME, blocking commands, pauses, idle
 /// times. Delayed messages ([`crate::fault::Delay`]) follow true time, as they are under way outside
 /// of the server; so do a client's own timers, which no server clock moves.
@@ -30,7 +30,7 @@ impl<'a> ClockControl<'a> {
         Self { handle }
     }
 
-    /// What the server's clock shows, in microseconds since 1970.
+    /// The time that the server's clock shows, in microseconds since 1970.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -46,7 +46,7 @@ impl<'a> ClockControl<'a> {
         self.handle.shared.node_time(self.handle.now())
     }
 
-    /// What the source of the clock shows, which servers may share
+    /// The time that the source of the clock shows, which servers may share
     /// ([`ServerBuilder::beside`](crate::ServerBuilder::beside)).
     pub fn true_time(&self) -> UnixMicros {
         self.handle.now()

@@ -34,7 +34,7 @@ pub enum StartError {
     #[error("cannot set up TLS: {source}")]
     #[non_exhaustive]
     Tls {
-        /// What is wrong with which of them.
+        /// The certificate or key, and the reason.
         source: io::Error,
     },
     /// The thread that serves the sockets cannot start.

@@ -86,7 +86,7 @@ impl FaultGuard {
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 
-    /// What is wrong if the fault has not hit `n` messages.
+    /// The message about a fault that has not hit `n` messages.
     fn unlike(&self, n: u64) -> Option<String> {
         let fired = self.fired();
         let messages = if n == 1 { "message" } else { "messages" };

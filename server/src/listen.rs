@@ -105,7 +105,7 @@ impl ServerBuilder {
     }
 
     /// Listens for TLS too, with a throw-away certificate for localhost, 127.0.0.1 and ::1, made at
-    /// the start: no files, and [`Server::tls_ca_pem`] is what clients are to trust.
+    /// the start. It needs no files; clients trust [`Server::tls_ca_pem`].
     ///
     /// Certificates are judged by the time of the operating system, whatever clock the server has.
     #[cfg(feature = "tls")]
@@ -132,7 +132,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Who vouches for clients of TLS, in PEM. They have to show a certificate from then on, unless
+    /// The certificate authority of the clients of TLS, in PEM. Clients must show a certificate of it, unless
     /// [`ServerBuilder::tls_clients`] says otherwise.
     #[cfg(feature = "tls")]
     pub fn tls_client_ca(mut self, ca_pem: impl Into<Vec<u8>>) -> Self {
@@ -204,8 +204,8 @@ pub(crate) struct Listening {
 }
 
 impl ListenConfig {
-    /// Binds the sockets and tells CONFIG of them. With `lazily`, a free TCP port is left for when
-    /// somebody asks, if it is all that is wanted.
+    /// Binds the sockets and writes them into `config`. With `lazily`, a server with nothing but a free
+    /// TCP port binds it when the address is first requested.
     pub(crate) fn bind(self, lazily: bool, config: &mut Config) -> Result<Listening, StartError> {
         let mut listening = Listening {
             state: ListenState::Later(self.bind),
@@ -401,7 +401,7 @@ impl Server {
         self.places_if_any().tls
     }
 
-    /// What clients are to trust, in PEM: the certificate authority of the throw-away certificate.
+    /// The certificate authority of the throw-away certificate, in PEM, which clients trust.
     /// `None` when the server has another certificate, or no TLS.
     #[cfg(feature = "tls")]
     pub fn tls_ca_pem(&self) -> Option<String> {

@@ -1,6 +1,7 @@
 //! A node as transports, tests and control requests hold it: with the clock that it follows and the
 //! timer that calls it. Knows no runtime and no socket.
 
+mod debug;
 mod time_source;
 mod timer;
 mod true_time;

@@ -18,6 +18,7 @@ use crate::net::Driver;
 use crate::node_handle::Clock;
 use crate::server::{Server, ServerBuilder};
 use crate::topology::{Lag, Network};
+use std::fmt;
 use std::ops::Index;
 use std::time::Duration;
 
@@ -418,6 +419,28 @@ impl Deployment {
         if let Some((_, first)) = self.servers.first() {
             first.handle.time.pass(|turn| turn.fire());
         }
+    }
+}
+
+/// The name of each server and what its own `{:?}` prints.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redouble::{Clock, Deployment};
+///
+/// let group = Deployment::builder().clock(Clock::Tokio).replicated(1, 1).await?;
+/// let text = format!("{group:?}");
+/// assert!(text.starts_with("Deployment { master: Server { clock: tokio 1704067200"), "{text}");
+/// assert!(text.contains(" replica-1: Server { ") && text.len() < 250, "{text}");
+/// # Ok(()) }
+/// ```
+impl fmt::Debug for Deployment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Deployment");
+        for (name, server) in self.names().zip(self.nodes()) {
+            text.field(name, server);
+        }
+        text.finish()
     }
 }
 

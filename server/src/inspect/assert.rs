@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::ops::RangeBounds;
 use std::time::Duration;
 
-/// Panics with what was expected and what was found, a line for each thing.
+/// Panics with the expected and the found lines.
 #[track_caller]
 fn fail(what: &str, expected: &[String], found: &[String]) -> ! {
     let mut text = format!("{what}\n");

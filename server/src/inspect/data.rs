@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Data {
@@ -23,7 +23,7 @@ pub enum Data {
 /// A score is never NaN.
 impl Eq for Data {}
 
-/// What a key holds, and until when.
+/// The value of a key with its deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// Its value.
@@ -55,7 +55,7 @@ impl Data {
     }
 }
 
-/// What a database holds; with `now`, what is live at that instant.
+/// The keys of a database; with `now`, those that are live at that instant.
 pub(super) fn stored(db: &Db, now: Option<UnixMillis>) -> BTreeMap<Bytes, Stored> {
     let mut all = BTreeMap::new();
     let mut at = 0;

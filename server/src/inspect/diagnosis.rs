@@ -1,4 +1,4 @@
-//! Why a test does not go on: who waits for what, and what holds the server up.
+//! The reasons why a test hangs: clients that wait, and what keeps the server from serving them.
 
 use crate::client_connection::ClientConnection;
 use crate::engine::{NodeApi, UnixMicros, UnixMillis, Waiting};
@@ -10,35 +10,35 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a node is asked for that somebody else has, a millisecond apart.
+/// Number of tries to lock a node that another thread has, a millisecond apart.
 const TRIES: u32 = 250;
 
-/// What a server is doing, and what it waits for: [`Server::diagnosis`].
+/// The state of a server for a test that hangs: [`Server::diagnosis`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Diagnosis {
     /// Which clock the server is on.
     pub clock: ClockKind,
-    /// What it shows.
+    /// Time that the clock shows.
     pub now: UnixMicros,
     /// How far it is ahead of true time, in microseconds.
     pub offset_us: i64,
-    /// What it gains in a second, in microseconds.
+    /// Microseconds that the clock gains in a second of true time.
     pub drift_ppm: i32,
     /// Whether it was frozen.
     pub is_frozen: bool,
     /// How much of true time passes until the server has something to do; `None` for never, or when
     /// that is unknown.
     pub next_due: Option<Duration>,
-    /// What holds up everybody, if anything does.
+    /// Reasons why the server serves no client; empty if it serves them.
     pub held: Vec<Held>,
     /// Requests that wait, in the order in which they began.
     pub waiting: Vec<Waiting>,
-    /// Connections that have sent what was not answered, and wait for no key; oldest first.
+    /// Connections with a request that has no reply and waits for no key; oldest first.
     pub unserved: Vec<Unserved>,
 }
 
-/// What holds up everybody on a server.
+/// A reason why a server serves no client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Held {
@@ -54,7 +54,7 @@ pub enum Held {
     Down,
 }
 
-/// A connection that has sent what was not answered.
+/// A connection with a request that has no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unserved {
@@ -78,7 +78,7 @@ pub struct Unserved {
 pub enum Reason {
     /// It has sent more behind a request that waits.
     BehindItsOwn,
-    /// Everybody is held up.
+    /// The server serves no client: [`Held`] has the reason.
     Held,
     /// A fault delays its request until this point of true time.
     Delayed(UnixMicros),
@@ -93,7 +93,7 @@ pub enum Reason {
 }
 
 impl Server {
-    /// What the server waits for, for a test that does not go on. Waits for a moment when the
+    /// The state of the server, for a test that hangs. Waits for a moment when the
     /// server is in a script, and then says so.
     ///
     /// ```
@@ -226,7 +226,7 @@ impl fmt::Display for Diagnosis {
             .iter()
             .try_for_each(|held| writeln!(f, "{held}"))?;
         if self.waiting.is_empty() {
-            writeln!(f, "nobody waits for a key")?;
+            writeln!(f, "no client waits for a key")?;
         }
         let mut waiting = self.waiting.iter();
         waiting.try_for_each(|waiting| writeln!(f, "{waiting}"))?;
@@ -270,12 +270,12 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BehindItsOwn => write!(f, "behind its own request that waits"),
-            Self::Held => write!(f, "as everybody is held up"),
+            Self::Held => write!(f, "because the server serves no client"),
             Self::Delayed(until) => write!(f, "delayed until {} ms", until.millis().0),
             Self::AtGate => f.write_str("held at a gate"),
-            Self::Dropped => write!(f, "as a fault drops what it sends"),
-            Self::DoesNotRead => write!(f, "as it does not read its replies"),
-            Self::Incomplete => write!(f, "as its request is not complete"),
+            Self::Dropped => write!(f, "because a fault drops its requests"),
+            Self::DoesNotRead => write!(f, "because it does not read its replies"),
+            Self::Incomplete => write!(f, "because its request is not complete"),
         }
     }
 }

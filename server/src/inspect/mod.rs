@@ -104,7 +104,7 @@ impl<'a> Database<'a> {
         }
     }
 
-    /// What is at `key`, of whatever type.
+    /// The value of `key`, of any type.
     pub fn data(&self, key: impl AsRef<[u8]>) -> Option<Data> {
         self.find(key, |value, _| Some(Data::of(value)))
     }
@@ -180,8 +180,8 @@ impl Server {
     }
 
     /// The time to live of `key` in database 0 in whole seconds, rounded as TTL rounds it; `None` when
-    /// the key is missing or has no deadline. On the wall clock it is what a test can compare;
-    /// [`pttl`](Self::pttl) has the milliseconds.
+    /// the key is missing or has no deadline. A test on the wall clock can
+    /// compare it; [`pttl`](Self::pttl) has the milliseconds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -225,18 +225,18 @@ impl Server {
         self.handle.shared.node().engine.connections_total()
     }
 
-    /// Requests that wait for a key, in the order in which they began: whom a test waits for.
+    /// Requests that wait for a key, in the order in which they began. A test can wait until there is one.
     pub fn waiting(&self) -> Vec<Waiting> {
         self.handle.shared.node().engine.waiting()
     }
 
-    /// How many connections listen to a channel, patterns not counted.
+    /// Number of connections that are subscribed to a channel, without those by pattern.
     pub fn subscribers(&self, channel: impl AsRef<[u8]>) -> usize {
         let node = self.handle.shared.node();
         node.engine.subscribers(channel.as_ref())
     }
 
-    /// How many channels and patterns somebody listens to: what a test expects to be 0 at its end.
+    /// Number of channels and patterns with subscribers. A test can expect 0 at its end.
     pub fn subscriptions(&self) -> usize {
         let node = self.handle.shared.node();
         node.engine.subscriptions()
@@ -247,7 +247,7 @@ impl Server {
         self.handle.shared.history()
     }
 
-    /// What the server's clock shows.
+    /// The time that the server's clock shows.
     pub fn now(&self) -> UnixMicros {
         self.handle.shared.node_time(self.handle.now())
     }

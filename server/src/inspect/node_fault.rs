@@ -1,4 +1,4 @@
-//! What a test may do to a node that its clients cannot: pause it, take a key away, make it forget.
+//! Faults of a node: pauses, crashes, evictions, lazy expiry, forgotten scripts.
 
 use super::Database;
 use crate::disk::Loss;
@@ -60,8 +60,8 @@ impl Server {
     }
 
     /// Kills the server as `kill -9` does: every connection is reset and everything in memory lost;
-    /// what it finds again when it is [restarted](Server::restart) is a matter of its
-    /// [`Persistence`](crate::Persistence), or of `loss`. Scripts, subscriptions, parameters that
+    /// its [`Persistence`](crate::Persistence) and `loss` decide which data it has when it is
+    /// [restarted](Server::restart). Scripts, subscriptions, parameters that
     /// CONFIG SET has changed and the history of replication are lost in every case.
     ///
     /// ```
@@ -92,7 +92,8 @@ impl Server {
         self.restart_in(Duration::ZERO);
     }
 
-    /// The same after a time (of true time): until then nobody can connect.
+    /// Starts a server again that has crashed, after a delay of true time. Until then the server refuses
+    /// connections.
     pub fn restart_in(&self, delay: Duration) {
         self.handle.restart_in(delay);
     }
@@ -114,8 +115,8 @@ impl Server {
         self.db(0).evict(key)
     }
 
-    /// Lets keys that are past their deadline go only when somebody looks at them, until the guard
-    /// is dropped: nobody is notified of an expiry before, and they count in DBSIZE.
+    /// Until the guard is dropped, the server removes keys past their deadline only when a command looks
+    /// at them. Until then no `expired` event is published, and DBSIZE counts them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -86,7 +86,7 @@ impl Database<'_> {
         usize::try_from(count).unwrap_or(0)
     }
 
-    /// Stores a string (SET). What was at `key` is replaced, and has no deadline any more.
+    /// Stores a string (SET) in the place of any older value, without a deadline.
     ///
     /// # Panics
     /// If the server refuses it: a replica, a node of a cluster without the slot, out of memory, a

@@ -54,8 +54,8 @@ impl Snapshot {
             .collect()
     }
 
-    /// What has to be taken away (`-`) and added (`+`) to come from this one to `other`, a line for
-    /// each, sorted by key; empty when nothing differs.
+    /// The difference to `other`: a line for each value to remove (`-`) or to add (`+`), sorted by key;
+    /// empty when nothing differs.
     pub fn diff(&self, other: &Self) -> String {
         let (before, after) = (self.lines(), other.lines());
         let missing = |line: &&(String, String), lines: &[(String, String)]| !lines.contains(line);
@@ -90,7 +90,8 @@ impl Server {
     }
 
     /// Puts all data back. To clients it looks like FLUSHALL and the writing of all keys at one
-    /// instant: what they watch has changed, and who waits for a key that is there now is served.
+    /// instant: their watched keys have changed, and clients that wait for a key that now exists are
+    /// served.
     pub fn restore(&self, snapshot: &Snapshot) {
         let now = self.handle.now();
         let shared = &self.handle.shared;

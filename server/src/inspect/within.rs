@@ -1,4 +1,4 @@
-//! A bound in real time for what a test waits for; past it the test fails with a diagnosis.
+//! A bound in real time for a future of a test; past it the test fails with a diagnosis.
 
 use super::Diagnosis;
 use crate::node_handle::NodeHandle;
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 impl Server {
-    /// The outcome of a future, that has so much *real* time, whatever clock the server is on: for
+    /// Awaits a future for at most `budget` of *real* time, whatever clock the server follows: for
     /// tests that would wait for ever if they are wrong. A test that passes is not timed by it.
     ///
     /// ```
@@ -64,7 +64,7 @@ impl Server {
         }
     }
 
-    /// The outcome of work on a thread of its own, that has so much real time: the twin of
+    /// Runs work on a thread of its own for at most `budget` of real time: the twin of
     /// [`Server::within`] for tests without a runtime. What fails is left behind; with the server it
     /// loses its connections.
     ///
@@ -183,7 +183,7 @@ impl Alarm {
     }
 }
 
-/// What a test that is late is told.
+/// The message of a test that is late.
 fn late(handle: &NodeHandle, budget: Duration, caller: &Location<'_>) -> String {
     let mut text = format!("not done after {budget:?} of real time, at {caller}\n");
     text += &Diagnosis::of(&handle.shared, &handle.time).to_string();

@@ -74,7 +74,7 @@ impl std::fmt::Display for ClockKind {
     }
 }
 
-/// The time of a simulation. All that a server needs of it, so that whatever moves it also fires what is due.
+/// The clock of a simulation, as a server needs it: [`Clock::External`].
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -86,7 +86,7 @@ impl std::fmt::Display for ClockKind {
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// use std::time::Duration;
 ///
-/// /// Counts seconds, and wakes nobody: what has expired is then removed when a request meets it.
+/// /// Counts seconds and wakes no timer: the server removes an expired key when a request meets it.
 /// #[derive(Debug, Default)]
 /// struct Seconds(AtomicU64);
 ///

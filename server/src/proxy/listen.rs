@@ -159,6 +159,15 @@ impl ProxyServer {
     }
 }
 
+/// Its address.
+impl std::fmt::Debug for ProxyServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = f.debug_struct("ProxyServer");
+        text.field("url", &format_args!("{}", self.url()));
+        text.finish_non_exhaustive()
+    }
+}
+
 impl Drop for ProxyServer {
     fn drop(&mut self) {
         self.accepting.abort();

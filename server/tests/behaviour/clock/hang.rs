@@ -99,7 +99,7 @@ async fn what_blocks_the_server_and_which_clients_are_not_served() -> Test {
         "the server is paused",
         "the server sleeps until",
         "CLIENT PAUSE holds clients until",
-        "client 6 (in-process:0) is not served, as everybody is held up: SET k v",
+        "client 6 (in-process:0) is not served, because the server serves no client: SET k v",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -149,7 +149,7 @@ async fn what_ends_in_virtual_time_ends_in_time() -> Test {
     let text = failure(async move {
         server.within(SHORT, std::future::pending::<()>()).await;
     });
-    assert!(text.await.contains("nobody waits for a key"));
+    assert!(text.await.contains("no client waits for a key"));
     Ok(())
 }
 
