@@ -126,6 +126,24 @@ impl Database<'_> {
         self.count(&Words::of("RPUSH", key).with(elements))
     }
 
+    /// Adds members to a sorted set, or changes their scores (ZADD); returns the number of new members.
+    ///
+    /// # Panics
+    /// If the server refuses it, if the key holds another type, for a score that is not a number, or
+    /// without any member.
+    #[track_caller]
+    pub fn zadd<M: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        members: impl IntoIterator<Item = (M, f64)>,
+    ) -> usize {
+        let mut words = Words::of("ZADD", key);
+        for (member, score) in members {
+            words = words.with([score.to_string().as_bytes(), member.as_ref()]);
+        }
+        self.count(&words)
+    }
+
     /// Sets the time to live of a key (PEXPIRE), in whole milliseconds; false if there is no such key.
     ///
     /// # Panics
@@ -224,6 +242,27 @@ impl Server {
         elements: impl IntoIterator<Item = E>,
     ) -> usize {
         self.db(0).rpush(key, elements)
+    }
+
+    /// Adds members to a sorted set, or changes their scores (ZADD); returns the number of new members.
+    ///
+    /// ```
+    /// let server = redouble::Server::start_blocking()?;
+    /// assert_eq!(server.zadd("ranks", [("a", 2.5), ("b", f64::NEG_INFINITY)]), 2);
+    /// let ranks = server.db(0).sorted_set("ranks").expect("a sorted set");
+    /// assert_eq!(ranks, [("b".into(), f64::NEG_INFINITY), ("a".into(), 2.5)]);
+    /// # Ok::<(), redouble::StartError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Database::zadd`].
+    #[track_caller]
+    pub fn zadd<M: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        members: impl IntoIterator<Item = (M, f64)>,
+    ) -> usize {
+        self.db(0).zadd(key, members)
     }
 
     /// Sets the time to live of a key (PEXPIRE), in whole milliseconds; false if there is no such key.
