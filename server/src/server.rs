@@ -473,7 +473,7 @@ impl Server {
 
     /// Its port; for a server that has none yet one that stands for its place among several.
     pub(crate) fn port_or(&self, place: usize) -> u16 {
-        let port = self.handle.shared.node().engine.state().config.port;
+        let port = self.handle.shared.node().engine.config().port;
         if port == 0 {
             6379_u16.saturating_add(place as u16)
         } else {
@@ -483,7 +483,7 @@ impl Server {
 
     /// Whether it has a port that others may know of.
     pub(crate) fn has_port(&self) -> bool {
-        self.handle.shared.node().engine.state().config.port != 0
+        self.handle.shared.node().engine.config().port != 0
     }
 
     /// Whether the server has ended, by SHUTDOWN.

@@ -138,8 +138,8 @@ fn describe(control: &Control, index: usize) -> Reply {
         } else {
             "up"
         };
-        let engine = node.engine.state();
-        (state, engine.config.port, engine.replication.is_replica())
+        let engine = &node.engine;
+        (state, engine.config().port, engine.is_replica())
     };
     field("state", Reply::bulk(state));
     field("port", Reply::Int(port.into()));

@@ -29,7 +29,7 @@ fn run(control: &Control, caller: Caller<'_>, args: &mut ControlArgs<'_>) -> Con
     }
     let is_in_script = |handle: &std::sync::Arc<crate::node_handle::NodeHandle>| {
         let node = handle.shared.node();
-        node.engine.state().busy.is_some()
+        node.engine.is_busy()
     };
     if handles.iter().any(is_in_script) {
         return Err(error(

@@ -2,10 +2,10 @@
 //! stands in `parameter.rs`.
 
 use super::buffer_limits::BufferLimits;
-use super::eviction::EvictionPolicy;
 use super::notify::Classes;
 use super::parameter::Others;
 use super::profile::Profile;
+use crate::engine::eviction_policy::EvictionPolicy;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! What a request does to others than its caller.
 
-use super::cluster::ClusterMessage;
-use super::journal::Unit;
-use super::migration::Migration;
-use super::replication::Address;
-use super::session::ConnId;
 use super::time::UnixMicros;
+use crate::engine::conn_id::ConnId;
+use crate::engine::peers::cluster::ClusterMessage;
+use crate::engine::peers::journal::Unit;
+use crate::engine::peers::migration::Migration;
+use crate::engine::peers::replication::Address;
 use crate::resp::Reply;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -6,10 +6,10 @@
 //! missing, and these are refused with an error that says so. Source: `config.c`.
 
 use super::Config;
-use super::eviction::EvictionPolicy;
 use super::glob::glob_match;
 use super::notify::Classes;
 use crate::engine::CommandError;
+use crate::engine::eviction_policy::EvictionPolicy;
 use crate::resp::parse_integer;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -152,7 +152,6 @@ impl Diagnosis {
     }
 
     fn look_into(&mut self, node: &Node, shared: &SharedNode, now: UnixMicros) {
-        let state = node.engine.state();
         let due = node.poll_timeout(shared);
         self.next_due = due.map(|due| {
             let micros = due.0.saturating_sub(now.0).max(0);
@@ -161,8 +160,8 @@ impl Diagnosis {
         let held = [
             node.is_paused().then_some(Held::Paused),
             node.stalled_until().map(Held::Asleep),
-            state.pause.until().map(Held::ClientsPaused),
-            state.busy.is_some().then_some(Held::InScript),
+            node.engine.paused_until().map(Held::ClientsPaused),
+            node.engine.is_busy().then_some(Held::InScript),
         ];
         self.held.extend(held.into_iter().flatten());
         self.waiting = node.engine.waiting();

@@ -107,7 +107,7 @@ impl Node {
     /// As freshly started, but for its connections: without data, awake, with an empty history.
     /// False, and nothing has happened, while a script is given up that nobody has killed.
     pub(crate) fn reset(&mut self, shared: &SharedNode, now: UnixMicros) -> bool {
-        if self.engine.state().busy.is_some() {
+        if self.engine.is_busy() {
             return false;
         }
         if let Some(restart_at) = &mut self.restart_at {

@@ -1,44 +1,46 @@
 //! What a handler may ask and change of connections: sessions, waiters, subscriptions, tracking, watched keys, pauses.
 
-use super::Ctx;
-use crate::engine::blocking::Waiters;
-use crate::engine::pause::{Pause, Paused};
-use crate::engine::pubsub::{PubSub, Space};
-use crate::engine::session::{ConnId, Sessions};
+use super::{Ctx, Origin};
+use crate::engine::channel::Space;
+use crate::engine::clients::blocking::Waiters;
+use crate::engine::clients::pause::{Pause, Paused};
+use crate::engine::clients::pubsub::PubSub;
+use crate::engine::clients::session::Sessions;
+use crate::engine::clients::tracking::{Mode as TrackingMode, Tracking};
+use crate::engine::clients::transaction::Watches;
+use crate::engine::conn_id::ConnId;
 use crate::engine::time::UnixMillis;
-use crate::engine::tracking::{Mode as TrackingMode, Tracking};
-use crate::engine::transaction::Watches;
 use crate::resp::Blob;
 
 impl Ctx<'_> {
     /// All other connections. The caller's session is [`Ctx::session`].
     pub(crate) fn sessions(&self) -> &Sessions {
-        &self.state.sessions
+        &self.state.clients.sessions
     }
 
     /// Requests that wait for a key.
     pub(crate) fn waiters(&self) -> &Waiters {
-        &self.state.waiters
+        &self.state.clients.waiters
     }
 
     /// Subscriptions of all connections.
     pub(crate) fn pubsub(&self) -> &PubSub {
-        &self.state.pubsub
+        &self.state.clients.pubsub
     }
 
     /// Client-side caching of all connections.
     pub(crate) fn tracking(&self) -> &Tracking {
-        &self.state.tracking
+        &self.state.clients.tracking
     }
 
     /// Watched keys of all connections.
     pub(crate) fn watches(&self) -> &Watches {
-        &self.state.watches
+        &self.state.clients.watches
     }
 
     /// CLIENT PAUSE.
     pub(crate) fn pause(&self) -> &Pause {
-        &self.state.pause
+        &self.state.clients.pause
     }
 
     /// Closes the connection of another client at once.
@@ -53,7 +55,7 @@ impl Ctx<'_> {
 
     /// Pauses clients until a time.
     pub(crate) fn pause_clients(&mut self, until: UnixMillis, what: Paused) {
-        self.state.pause.begin(until, what);
+        self.state.clients.pause.begin(until, what);
     }
 
     /// Ends CLIENT PAUSE. Postponed requests run after this unit.
@@ -63,8 +65,7 @@ impl Ctx<'_> {
 
     /// Begins a transaction of the caller with an empty queue.
     pub(crate) fn begin_transaction(&mut self) {
-        let queue = self.state.spare_queue.take();
-        self.session.queue = Some(queue.unwrap_or_default());
+        self.session.queue = Some(self.state.clients.take_queue());
     }
 
     /// Lets the next EXEC of the caller fail if the key changes.
@@ -72,19 +73,19 @@ impl Ctx<'_> {
         let found = self.db().find_live(key, self.now_millis());
         let was_expired = found.is_some_and(|(_, is_live)| !is_live);
         let (conn, db) = (self.session.conn, self.session.db);
-        self.state.watches.watch(conn, db, key, was_expired);
+        self.state.clients.watches.watch(conn, db, key, was_expired);
     }
 
     /// Forgets the watched keys of the caller.
     pub(crate) fn unwatch(&mut self) {
-        self.state.watches.unwatch(self.session.conn);
+        self.state.clients.watches.unwatch(self.session.conn);
     }
 
     /// True if a key that the caller watches has changed or expired since WATCH.
     pub(crate) fn is_watch_broken(&self) -> bool {
-        let (conn, watches) = (self.session.conn, &self.state.watches);
+        let (conn, watches) = (self.session.conn, &self.state.clients.watches);
         let has_expired = |(db, key): (usize, &Blob)| {
-            let found = self.state.dbs[db].find_live(key, self.now_millis());
+            let found = self.state.data.db(db).find_live(key, self.now_millis());
             found.is_some_and(|(_, is_live)| !is_live)
         };
         watches.is_dirty(conn) || watches.fresh_keys(conn).any(has_expired)
@@ -92,15 +93,18 @@ impl Ctx<'_> {
 
     /// Subscribes the caller.
     pub(crate) fn subscribe(&mut self, space: Space, name: &[u8]) {
-        self.state.pubsub.subscribe(self.session.conn, space, name);
+        self.state
+            .clients
+            .pubsub
+            .subscribe(self.session.conn, space, name);
         self.session.is_subscribed = true;
     }
 
     /// Ends a subscription of the caller, if there is one.
     pub(crate) fn unsubscribe(&mut self, space: Space, name: &[u8]) {
         let conn = self.session.conn;
-        self.state.pubsub.unsubscribe(conn, space, name);
-        self.session.is_subscribed = !self.state.pubsub.counts(conn).is_zero();
+        self.state.clients.pubsub.unsubscribe(conn, space, name);
+        self.session.is_subscribed = !self.state.clients.pubsub.counts(conn).is_zero();
     }
 
     /// Sends a message to all subscribers and returns how many of this node's connections get it.
@@ -111,39 +115,39 @@ impl Ctx<'_> {
     /// Tracks keys for the caller, or changes how it tracks. Invalidations go to `redirect` if given.
     pub(crate) fn begin_tracking(&mut self, mode: TrackingMode, redirect: Option<ConnId>) {
         let conn = self.session.conn;
-        self.state.tracking.begin(conn, mode, redirect);
+        self.state.clients.tracking.begin(conn, mode, redirect);
     }
 
     /// Adds a prefix of keys to those that the caller tracks.
     pub(crate) fn track_prefix(&mut self, prefix: &[u8]) {
-        self.state.tracking.listen(self.session.conn, prefix);
+        self.state
+            .clients
+            .tracking
+            .listen(self.session.conn, prefix);
     }
 
     /// Ends the tracking of the caller.
     pub(crate) fn end_tracking(&mut self) {
-        self.state.tracking.end(self.session.conn);
+        self.state.clients.tracking.end(self.session.conn);
     }
 
     /// CLIENT CACHING of the caller.
     pub(crate) fn cache_next(&mut self) {
-        let (conn, origin) = (self.session.conn, self.origin);
-        self.state.tracking.cache_next(conn, origin);
+        let (conn, is_in_unit) = (self.session.conn, self.origin != Origin::Client);
+        self.state.clients.tracking.cache_next(conn, is_in_unit);
     }
 
     /// Makes the caller a monitor.
     pub(crate) fn begin_monitor(&mut self) {
         self.session.is_monitor = true;
-        self.state.monitors.push(self.session.conn);
+        self.state.clients.add_monitor(self.session.conn);
     }
 
     /// Ends everything the caller is registered for: WATCH, subscriptions, tracking, MONITOR.
     pub(crate) fn end_registrations(&mut self) {
         let conn = self.session.conn;
-        self.state.watches.unwatch(conn);
-        self.state.pubsub.leave(conn);
+        self.state.clients.end_registrations(conn);
         self.session.is_subscribed = false;
-        self.state.tracking.end(conn);
-        self.state.monitors.retain(|other| *other != conn);
         self.session.is_monitor = false;
     }
 }

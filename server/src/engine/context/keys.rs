@@ -7,8 +7,8 @@
 
 use super::{Ctx, Origin, Ttl};
 use crate::engine::CommandError;
-use crate::engine::frequency;
-use crate::engine::keyspace::Db;
+use crate::engine::data::frequency;
+use crate::engine::data::keyspace::Db;
 use crate::engine::notify::Class;
 use crate::engine::rng::Rng;
 use crate::engine::time::UnixMillis;
@@ -24,26 +24,23 @@ pub(crate) struct Parts<'a> {
 impl Ctx<'_> {
     /// The caller's database.
     pub(crate) fn db(&self) -> &Db {
-        &self.state.dbs[self.session.db]
+        self.state.data.db(self.session.db)
     }
 
     /// All databases.
     pub(crate) fn databases(&self) -> &[Db] {
-        &self.state.dbs
+        self.state.data.databases()
     }
 
     /// The caller's database and the generator, borrowed side by side.
     #[inline]
     pub(crate) fn parts(&mut self) -> Parts<'_> {
-        let state = &mut *self.state;
-        Parts {
-            db: &mut state.dbs[self.session.db],
-            draws: &mut state.draws,
-        }
+        let (db, draws) = self.state.data.db_and_draws(self.session.db);
+        Parts { db, draws }
     }
 
     pub(super) fn db_mut(&mut self) -> &mut Db {
-        &mut self.state.dbs[self.session.db]
+        self.state.data.db_mut(self.session.db)
     }
 
     /// The slot of a live key, which is used thereby. An expired one is removed on the way.
@@ -62,8 +59,7 @@ impl Ctx<'_> {
     #[cold]
     fn count_use(&mut self, slot: u32) {
         let (now, db, state) = (self.now_millis(), self.session.db, &mut *self.state);
-        let draw = || state.uses.unit();
-        state.dbs[db].count_use(slot, now, &state.config, draw);
+        state.data.count_use(db, slot, now, &state.config);
     }
 
     /// The same without counting as a use of the key.
@@ -81,7 +77,7 @@ impl Ctx<'_> {
     /// on a replica, but nobody sees the key either.
     #[cold]
     fn forget_expired(&mut self, slot: u32) {
-        if !(self.state.pause.is_on() || self.state.replication.is_replica()) {
+        if !(self.state.clients.pause.is_on() || self.state.peers.replication.is_replica()) {
             self.state.expire(self.session.db, slot);
         }
     }
@@ -109,8 +105,8 @@ impl Ctx<'_> {
     #[inline]
     fn count_read(&mut self, slot: Option<u32>) -> Option<u32> {
         match slot {
-            Some(_) => self.state.stats.keyspace_hits += 1,
-            None => self.state.stats.keyspace_misses += 1,
+            Some(_) => self.state.introspection.stats.keyspace_hits += 1,
+            None => self.state.introspection.stats.keyspace_misses += 1,
         }
         slot
     }
@@ -181,7 +177,7 @@ impl Ctx<'_> {
 
     /// Adds a key that is not there; the caller says [`Ctx::touched`].
     pub(crate) fn add(&mut self, key: &[u8], value: Value) -> u32 {
-        if self.state.pause.is_on()
+        if self.state.clients.pause.is_on()
             && let Some(expired) = self.db().find(key)
         {
             self.db_mut().remove(expired);
@@ -242,7 +238,7 @@ impl Ctx<'_> {
 
     /// Switches the active expiry cycle on or off.
     pub(crate) fn set_active_expire(&mut self, is_on: bool) {
-        self.state.active_expire = is_on;
+        self.state.data.set_active_expire(is_on);
     }
 
     /// The one door for change: everything that reacts to a changed key hangs here.
@@ -255,11 +251,11 @@ impl Ctx<'_> {
     /// another one has named to be told of what it has cached, gets what comes from here on behind it.
     #[inline]
     pub(crate) fn replies_here(&mut self) {
-        if (self.session.is_subscribed || self.state.tracking.is_on())
+        if (self.session.is_subscribed || self.state.clients.tracking.is_on())
             && self.origin != Origin::Script
-            && self.state.caller == Some(self.session.conn)
+            && self.state.unit.caller == Some(self.session.conn)
         {
-            self.reply_at = Some(self.state.own_frames.len());
+            self.reply_at = Some(self.state.unit.own_frames.len());
         }
     }
 

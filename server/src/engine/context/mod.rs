@@ -9,13 +9,13 @@ mod node;
 mod object;
 
 use super::CommandError;
-use super::State;
-use super::blocking::BlockingWait;
 use super::effect::Effect;
-use super::session::Session;
 use super::time::{UnixMicros, UnixMillis};
-use super::transaction::Queue;
 use super::value::Kind;
+use crate::engine::clients::blocking::BlockingWait;
+use crate::engine::clients::session::Session;
+use crate::engine::clients::transaction::Queue;
+use crate::engine::state::State;
 use crate::resp::{Blob, Reply};
 use std::time::Duration;
 
@@ -130,6 +130,7 @@ impl Ctx<'_> {
     /// is run again only at the one that became ready.
     pub(crate) fn may_serve(&self, key: &[u8]) -> bool {
         self.state
+            .unit
             .retry
             .as_ref()
             .is_none_or(|ready| **ready == *key)
@@ -139,18 +140,18 @@ impl Ctx<'_> {
     pub(crate) fn stall(&mut self, duration: Duration) {
         // What sleeps twice in a transaction sleeps the longer.
         let begun = match self.origin {
-            Origin::Exec => self.state.awake_at.max(self.now),
+            Origin::Exec => self.state.unit.awake_at.max(self.now),
             Origin::Client | Origin::Script | Origin::Retry => self.now,
         };
         let until = begun.plus(duration);
-        self.state.awake_at = until;
+        self.state.unit.awake_at = until;
         self.took = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        self.state.outbox.push(Effect::Stall { until });
+        self.state.unit.outbox.push(Effect::Stall { until });
     }
 
     /// Ends the caller's connection after its reply.
     pub(crate) fn close(&mut self) {
         let conn = self.session.conn;
-        self.state.outbox.push(Effect::Close { conn });
+        self.state.unit.outbox.push(Effect::Close { conn });
     }
 }

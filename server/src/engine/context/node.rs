@@ -2,17 +2,17 @@
 
 use super::Ctx;
 use crate::engine::CommandError;
-use crate::engine::cluster::{Change as ClusterChange, Cluster};
 use crate::engine::config::Config;
 use crate::engine::effect::Effect;
-use crate::engine::failover::Failover;
-use crate::engine::latency::Latency;
-use crate::engine::replication::Replication;
+use crate::engine::introspection::latency::Latency;
+use crate::engine::introspection::slowlog::Slowlog;
+use crate::engine::introspection::stats::Stats;
+use crate::engine::peers::cluster::{Change as ClusterChange, Cluster};
+use crate::engine::peers::failover::Failover;
+use crate::engine::peers::replication::Replication;
+use crate::engine::peers::sentinel::Sentinel;
 #[cfg(feature = "script")]
 use crate::engine::script::Scripts;
-use crate::engine::sentinel::Sentinel;
-use crate::engine::slowlog::Slowlog;
-use crate::engine::stats::Stats;
 use crate::engine::time::UnixMicros;
 use crate::resp::{Blob, ErrorReply};
 
@@ -32,62 +32,62 @@ impl Ctx<'_> {
 
     /// Counters since the start or CONFIG RESETSTAT.
     pub(crate) fn stats(&self) -> &Stats {
-        &self.state.stats
+        &self.state.introspection.stats
     }
 
     /// Sets all counters to zero.
     pub(crate) fn reset_stats(&mut self) {
-        self.state.stats.reset();
+        self.state.introspection.stats.reset();
     }
 
     /// Counts an error that is part of a larger reply.
     pub(crate) fn count_error(&mut self, error: &ErrorReply) {
-        self.state.stats.count_error(error);
+        self.state.introspection.stats.count_error(error);
     }
 
     /// Counts a call of the row with this number as failed.
     pub(crate) fn count_failed_call(&mut self, number: u16) {
-        self.state.stats.of(number).failed += 1;
+        self.state.introspection.stats.of(number).failed += 1;
     }
 
     /// Slow commands.
     pub(crate) fn slowlog(&self) -> &Slowlog {
-        &self.state.slowlog
+        &self.state.introspection.slowlog
     }
 
     /// Forgets the slow commands.
     pub(crate) fn clear_slowlog(&mut self) {
-        self.state.slowlog.clear();
+        self.state.introspection.slowlog.clear();
     }
 
     /// Slow events.
     pub(crate) fn latency(&self) -> &Latency {
-        &self.state.latency
+        &self.state.introspection.latency
     }
 
     /// Forgets an event; true if there was one.
     pub(crate) fn forget_latency(&mut self, event: &[u8]) -> bool {
-        self.state.latency.forget(event)
+        self.state.introspection.latency.forget(event)
     }
 
     /// Forgets all events and returns how many there were.
     pub(crate) fn clear_latency(&mut self) -> usize {
-        self.state.latency.clear()
+        self.state.introspection.latency.clear()
     }
 
     /// Number of changes since the start.
     pub(crate) fn changes(&self) -> u64 {
-        self.state.dirty
+        self.state.introspection.changes()
     }
 
     /// Time at which the node started.
     pub(crate) fn started(&self) -> UnixMicros {
-        self.state.started
+        self.state.introspection.started()
     }
 
     /// `run_id`
     pub(crate) fn run_id(&self) -> &str {
-        &self.state.run_id
+        self.state.introspection.run_id()
     }
 
     /// Estimated memory of an empty server and all data, bytes.
@@ -97,7 +97,7 @@ impl Ctx<'_> {
 
     /// The largest of all [`Ctx::memory_bytes`].
     pub(crate) fn memory_peak(&self) -> usize {
-        self.state.memory_peak()
+        self.state.introspection.memory_peak()
     }
 
     /// Digest of all data, in hexadecimal digits.
@@ -117,30 +117,30 @@ impl Ctx<'_> {
 impl Ctx<'_> {
     /// Leaves an effect to the driver.
     pub(crate) fn emit(&mut self, effect: Effect) {
-        self.state.outbox.push(effect);
+        self.state.unit.outbox.push(effect);
     }
 
     /// True while a long or abandoned script keeps the node busy.
     pub(crate) fn is_busy(&self) -> bool {
-        self.state.busy.is_some()
+        self.state.scripting.busy.is_some()
     }
 
     /// Known scripts.
     #[cfg(feature = "script")]
     pub(crate) fn scripts(&self) -> &Scripts {
-        &self.state.scripts
+        &self.state.scripting.scripts
     }
 
     /// Returns the place of the script with this body, which it adds if it is new.
     #[cfg(feature = "script")]
     pub(crate) fn intern_script(&mut self, body: &[u8]) -> usize {
-        self.state.scripts.intern(body)
+        self.state.scripting.scripts.intern(body)
     }
 
     /// Forgets all scripts.
     #[cfg(feature = "script")]
     pub(crate) fn flush_scripts(&mut self) {
-        self.state.scripts.clear();
+        self.state.scripting.scripts.clear();
     }
 
     /// Ends the script that keeps the node busy. The caller of an abandoned script gets its answer at once.
@@ -149,8 +149,8 @@ impl Ctx<'_> {
     /// There is none, or it has written.
     #[cfg(feature = "script")]
     pub(crate) fn kill_script(&mut self) -> Result<(), CommandError> {
-        let wrote = self.state.script_wrote;
-        let Some(busy) = &mut self.state.busy else {
+        let wrote = self.state.scripting.wrote;
+        let Some(busy) = &mut self.state.scripting.busy else {
             return Err(CommandError::NotBusy);
         };
         if wrote {
@@ -159,7 +159,7 @@ impl Ctx<'_> {
         busy.killed = true;
         if let Some(error) = busy.abandoned.take() {
             let (conn, transaction) = (busy.caller, busy.transaction.take());
-            self.state.busy = None;
+            self.state.scripting.busy = None;
             match transaction {
                 Some(transaction) => self.state.resume(transaction, error.into()),
                 None => self.state.answer(conn, error.into()),
@@ -173,17 +173,17 @@ impl Ctx<'_> {
 impl Ctx<'_> {
     /// The node's part in replication.
     pub(crate) fn replication(&self) -> &Replication {
-        &self.state.replication
+        &self.state.peers.replication
     }
 
     /// `master_replid`
     pub(crate) fn replication_id(&self) -> &str {
-        &self.state.replication_id
+        self.state.peers.replication.id()
     }
 
     /// Draws another `master_replid`.
     pub(crate) fn change_replication_id(&mut self) {
-        self.state.change_replication_id();
+        self.state.peers.replication.change_id();
     }
 
     /// Makes the node a master.
@@ -199,7 +199,7 @@ impl Ctx<'_> {
 
     /// True while a FAILOVER is in progress.
     pub(crate) fn is_failing_over(&self) -> bool {
-        self.state.failover.is_some()
+        self.state.peers.failover.is_some()
     }
 
     /// `master_failover_state`
@@ -224,12 +224,12 @@ impl Ctx<'_> {
 
     /// The node's view of its cluster; `None` outside of a cluster.
     pub(crate) fn cluster(&self) -> Option<&Cluster> {
-        self.state.cluster.as_deref()
+        self.state.peers.cluster.as_deref()
     }
 
     /// The same view, to be changed.
     pub(crate) fn cluster_mut(&mut self) -> Option<&mut Cluster> {
-        self.state.cluster.as_deref_mut()
+        self.state.peers.cluster.as_deref_mut()
     }
 
     /// True if the cluster is in working order, as far as this node can tell.
@@ -249,6 +249,6 @@ impl Ctx<'_> {
 
     /// What the node knows as a sentinel; `None` for other nodes.
     pub(crate) fn sentinel(&self) -> Option<&Sentinel> {
-        self.state.sentinel.as_deref()
+        self.state.peers.sentinel.as_deref()
     }
 }

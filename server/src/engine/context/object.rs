@@ -78,14 +78,13 @@ impl Ctx<'_> {
     /// A live key, drawn by the node's generator. Expired ones that are met are removed.
     pub(crate) fn random_key(&mut self) -> Option<u32> {
         loop {
-            let state = &mut *self.state;
-            let (db, draws) = (&state.dbs[self.session.db], &mut state.draws);
+            let (db, draws) = self.state.data.db_and_draws(self.session.db);
             let slot = db.random(|| draws.next_u64())?;
             if !self.is_expired(slot) {
                 return Some(slot);
             }
             // While clients are paused nothing is removed, not even what has run out.
-            if self.state.pause.is_on() {
+            if self.state.clients.pause.is_on() {
                 return None;
             }
             self.state.expire(self.session.db, slot);

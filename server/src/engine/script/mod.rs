@@ -19,15 +19,17 @@ mod shebang;
 mod source;
 mod vm;
 
-use super::api::BusyNode;
+use super::clients::session::Session;
+use super::conn_id::ConnId;
 use super::context::{Origin, ScriptCall};
-use super::dispatch::{Dispatched, dispatch};
+use super::driver::{BusyNode, Dispatched, HAS_STATE, dispatch};
 use super::effect::Effect;
-use super::session::{ConnId, Session};
+use super::scripting::Busy;
 use super::table::CommandTable;
 use super::time::UnixMicros;
-use super::{Busy, Config, Engine, HAS_STATE, NodeApi, Outcome, State};
+use super::{Config, Engine, NodeApi, Outcome};
 use crate::engine::CommandError;
+use crate::engine::state::State;
 use crate::resp::{Blob, ErrorReply, Protocol, Reply, Request};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -216,12 +218,18 @@ impl Host for Frame {
                 abandoned: None,
                 transaction: None,
             };
-            self.state.busy.get_or_insert(busy);
+            self.state.scripting.busy.get_or_insert(busy);
             busy_handler.serve(&mut BusyNode {
                 state: &mut self.state,
                 table: self.table,
             });
-            if self.state.busy.as_ref().is_some_and(|busy| busy.killed) {
+            if self
+                .state
+                .scripting
+                .busy
+                .as_ref()
+                .is_some_and(|busy| busy.killed)
+            {
                 return Tick::Stop;
             }
         }
@@ -229,11 +237,11 @@ impl Host for Frame {
     }
 
     fn random_state(&mut self) -> Option<&mut u64> {
-        Some(&mut self.state.scripts.random)
+        Some(&mut self.state.scripting.scripts.random)
     }
 
     fn settings(&mut self) -> Option<&mut library::Settings> {
-        Some(&mut self.state.scripts.settings)
+        Some(&mut self.state.scripting.scripts.settings)
     }
 
     fn acl_check(&mut self, request: Request<'_>) -> Option<bool> {
@@ -366,11 +374,11 @@ impl Engine {
     ) -> Outcome {
         let (ScriptCall::Run { script, .. } | ScriptCall::Load { script }) = call;
         let state = self.state.as_mut().expect(HAS_STATE);
-        let function = match self.runner.function(&state.scripts, script) {
+        let function = match self.runner.function(&state.scripting.scripts, script) {
             Ok(function) => function,
             Err(error) => {
-                state.scripts.forget(script);
-                state.sessions.put_back(session);
+                state.scripting.scripts.forget(script);
+                state.clients.sessions.put_back(session);
                 return Outcome::Reply(error.into());
             }
         };
@@ -381,18 +389,18 @@ impl Engine {
             ..
         } = call
         else {
-            let sha = Reply::bulk(&state.scripts.list[script].sha);
-            state.sessions.put_back(session);
+            let sha = Reply::bulk(&state.scripting.scripts.list[script].sha);
+            state.clients.sessions.put_back(session);
             return Outcome::Reply(sha);
         };
-        let shebang = state.scripts.list[script].shebang;
-        if shebang.shuns_clusters && state.cluster.is_some() {
-            state.sessions.put_back(session);
+        let shebang = state.scripting.scripts.list[script].shebang;
+        if shebang.shuns_clusters && state.peers.cluster.is_some() {
+            state.clients.sessions.put_back(session);
             let text = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
             return Outcome::Reply(Reply::error(text));
         }
         if reads_only && shebang.may_write() {
-            state.sessions.put_back(session);
+            state.clients.sessions.put_back(session);
             let text = "ERR Can not execute a script with write flag using *_ro command.";
             return Outcome::Reply(Reply::error(text));
         }
@@ -404,15 +412,18 @@ impl Engine {
             .unwrap_or_else(|| session.clone());
         (own.conn, own.db, own.protocol) = (caller, session.db, Protocol::Resp2);
         (own.asking, own.reads_replica) = (session.asking, session.reads_replica);
-        state.sessions.put_back(session);
-        if state.tracking.is_on() {
+        state.clients.sessions.put_back(session);
+        if state.clients.tracking.is_on() {
             let keys = request.iter().skip(first_key).take(keys);
-            state.tracking.script_begins(keys.map(Blob::new).collect());
+            state
+                .clients
+                .tracking
+                .script_begins(keys.map(Blob::new).collect());
         }
-        state.script_wrote = false;
-        state.script_reads_only = reads_only || shebang.reads_only;
-        state.script_keeps_to_slot = shebang.keeps_to_slot();
-        state.script_allows_oom = shebang.allows_oom;
+        state.scripting.wrote = false;
+        state.scripting.reads_only = reads_only || shebang.reads_only;
+        state.scripting.keeps_to_slot = shebang.keeps_to_slot();
+        state.scripting.allows_oom = shebang.allows_oom;
         let frame = Frame {
             state: self.state.take().expect(HAS_STATE),
             table: self.table,
@@ -431,35 +442,35 @@ impl Engine {
         let usable = vm.is_usable();
         self.runner.session = Some(frame.session);
         let state = self.state.insert(frame.state);
-        state.tracking.script_ends();
+        state.clients.tracking.script_ends();
         if !usable {
             self.runner.abandon_vm();
         }
         match ended {
             Ended::Reply(reply) => {
-                state.busy = None;
+                state.scripting.busy = None;
                 Outcome::Reply(reply)
             }
             Ended::Error(error) => {
-                state.busy = None;
+                state.scripting.busy = None;
                 Outcome::Reply(error.into())
             }
             Ended::Stopped { line } => {
                 self.runner.abandon_vm();
-                let killed = script_killed(&state.scripts.list[script].sha, line);
+                let killed = script_killed(&state.scripting.scripts.list[script].sha, line);
                 if frame.busy_handler.is_some() {
-                    state.busy = None;
+                    state.scripting.busy = None;
                     return Outcome::Reply(killed.into());
                 }
                 // Nobody else can run while it does: it counts as endless, and the node as busy
                 // from the moment at which Redis would say so.
-                state.busy = Some(Busy {
+                state.scripting.busy = Some(Busy {
                     caller,
                     killed: false,
                     abandoned: Some(killed),
                     transaction: None,
                 });
-                state.outbox.push(Effect::Stall {
+                state.unit.outbox.push(Effect::Stall {
                     until: now.plus(state.config.busy_reply_threshold),
                 });
                 Outcome::Parked

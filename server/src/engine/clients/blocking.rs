@@ -1,0 +1,235 @@
+//! Requests that wait for a key: who waits on which one, since when, and until when.
+//!
+//! *Policy* (`blocked.c`): a parked request waits on (database, key, kind of value). After the whole
+//! unit that made a key ready (a command, EXEC, a script) the waiters of that key are run again, in
+//! the order in which they began to wait, each for this key alone; one that finds nothing stays
+//! where it stands and answers nothing. A waiter whose connection ends takes nothing with it. What
+//! the first run resolved is kept: the instant at which the waiting ends, the database.
+
+use crate::engine::clients::session::Sessions;
+use crate::engine::conn_id::ConnId;
+use crate::engine::time::{UnixMicros, UnixMillis};
+use crate::engine::value::Kind;
+use crate::resp::{Blob, OwnedRequest, Reply, quoted};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What a handler asks for with `Ctx::block_on`.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockingWait {
+    pub(crate) db: usize,
+    pub(crate) keys: Vec<Blob>,
+    pub(crate) kind: Kind,
+    pub(crate) until: Option<UnixMillis>,
+    pub(crate) on_timeout: Reply,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) wait: BlockingWait,
+    pub(crate) request: OwnedRequest,
+    /// The number of its command in the table.
+    pub(crate) command: u16,
+    pub(crate) since: UnixMicros,
+    /// Its place in the queue of each of its keys.
+    turn: u64,
+}
+
+/// One who waits, for whoever asks why a test does not end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// The connection.
+    pub conn: ConnId,
+    /// The name it gave itself; empty if none.
+    pub client_name: Vec<u8>,
+    /// Where it comes from.
+    pub addr: String,
+    /// The database of its keys.
+    pub db: usize,
+    /// The keys it waits on; none for WAIT.
+    pub keys: Vec<Vec<u8>>,
+    /// The request, as it came.
+    pub request: OwnedRequest,
+    /// When it began to wait, on the node's clock.
+    pub since: UnixMicros,
+    /// It gives up once the clock is past this; `None` for one that waits for ever.
+    pub until: Option<UnixMillis>,
+}
+
+impl Waiting {
+    /// Its number among the clients, as CLIENT LIST shows it.
+    pub fn client_id(&self) -> u64 {
+        self.conn.client_id()
+    }
+}
+
+/// `client 7 "worker" (in-process:0) waits on "jobs" in database 0 since 1704067200000 ms, for ever: BLPOP jobs 0`
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {} ", self.client_id())?;
+        if !self.client_name.is_empty() {
+            write!(f, "{} ", quoted(&self.client_name))?;
+        }
+        write!(f, "({}) waits", self.addr)?;
+        for (index, key) in self.keys.iter().enumerate() {
+            let before = if index == 0 { " on" } else { "," };
+            write!(f, "{before} {}", quoted(key))?;
+        }
+        write!(
+            f,
+            " in database {} since {} ms",
+            self.db,
+            self.since.millis().0
+        )?;
+        match self.until {
+            Some(until) => write!(f, ", until {} ms", until.0)?,
+            None => write!(f, ", for ever")?,
+        }
+        write!(f, ": {}", self.request)
+    }
+}
+
+type Place = (usize, Blob);
+
+/// All requests that wait, of one node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waiters {
+    by_conn: BTreeMap<ConnId, Waiter>,
+    /// Per key, in the order in which they began to wait.
+    by_key: BTreeMap<Place, BTreeMap<u64, ConnId>>,
+    deadlines: BTreeSet<(UnixMillis, u64, ConnId)>,
+    /// Keys that hold something to take, in the order in which they got it.
+    ready: Vec<Place>,
+    turns: u64,
+}
+
+impl Waiters {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_conn.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_conn.len()
+    }
+
+    /// How many of them will give up one day.
+    pub(crate) fn timed_len(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    pub(crate) fn park(
+        &mut self,
+        conn: ConnId,
+        wait: BlockingWait,
+        request: OwnedRequest,
+        command: u16,
+        now: UnixMicros,
+    ) {
+        self.turns += 1;
+        let turn = self.turns;
+        for key in &wait.keys {
+            let queue = self.by_key.entry((wait.db, key.clone())).or_default();
+            queue.insert(turn, conn);
+        }
+        if let Some(until) = wait.until {
+            self.deadlines.insert((until, turn, conn));
+        }
+        let waiter = Waiter {
+            wait,
+            request,
+            command,
+            since: now,
+            turn,
+        };
+        self.by_conn.insert(conn, waiter);
+    }
+
+    pub(crate) fn get(&self, conn: ConnId) -> Option<&Waiter> {
+        self.by_conn.get(&conn)
+    }
+
+    /// Changes the answer to one who waits in vain; false if nobody waits there.
+    pub(crate) fn answers_late_with(&mut self, conn: ConnId, reply: Reply) -> bool {
+        let waiter = self.by_conn.get_mut(&conn);
+        waiter
+            .map(|waiter| waiter.wait.on_timeout = reply)
+            .is_some()
+    }
+
+    /// Ends a waiting, for whatever reason.
+    pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Waiter> {
+        let waiter = self.by_conn.remove(&conn)?;
+        for key in &waiter.wait.keys {
+            let place = (waiter.wait.db, key.clone());
+            if let Some(queue) = self.by_key.get_mut(&place) {
+                queue.remove(&waiter.turn);
+                if queue.is_empty() {
+                    self.by_key.remove(&place);
+                }
+            }
+        }
+        if let Some(until) = waiter.wait.until {
+            self.deadlines.remove(&(until, waiter.turn, conn));
+        }
+        Some(waiter)
+    }
+
+    /// A key has a new value; remembered if somebody waits on it.
+    pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
+        let place = (db, Blob::new(key));
+        if self.by_key.contains_key(&place) && !self.ready.contains(&place) {
+            self.ready.push(place);
+        }
+    }
+
+    /// The keys on which somebody waits in a database, for whoever replaces the whole of it.
+    pub(crate) fn keys_of(&self, db: usize) -> Vec<Blob> {
+        let awaited = self.by_key.keys().filter(|(of, _)| *of == db);
+        awaited.map(|(_, key)| key.clone()).collect()
+    }
+
+    #[inline]
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(crate) fn take_ready(&mut self) -> Vec<Place> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Who waits on a key, first come first.
+    pub(crate) fn queue(&self, place: &Place) -> Vec<ConnId> {
+        let queue = self.by_key.get(place);
+        queue.map_or_else(Vec::new, |queue| queue.values().copied().collect())
+    }
+
+    /// The first instant at which a waiting ends, and whose.
+    pub(crate) fn first_deadline(&self) -> Option<(UnixMillis, ConnId)> {
+        self.deadlines
+            .first()
+            .map(|(until, _, conn)| (*until, *conn))
+    }
+
+    /// Everybody who waits, in the order in which they began.
+    pub(crate) fn list(&self, sessions: &Sessions) -> Vec<Waiting> {
+        let mut all: Vec<_> = self.by_conn.iter().collect();
+        all.sort_by_key(|(_, waiter)| waiter.turn);
+        let describe = |(conn, waiter): (&ConnId, &Waiter)| {
+            let session = sessions.get(*conn);
+            Waiting {
+                conn: *conn,
+                client_name: session.map_or_else(Vec::new, |session| session.name.to_vec()),
+                addr: session.map_or_else(String::new, |session| session.addr.to_string()),
+                db: waiter.wait.db,
+                keys: waiter.wait.keys.iter().map(|key| key.to_vec()).collect(),
+                request: waiter.request.clone(),
+                since: waiter.since,
+                until: waiter.wait.until,
+            }
+        };
+        all.into_iter().map(describe).collect()
+    }
+}

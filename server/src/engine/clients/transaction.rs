@@ -1,0 +1,147 @@
+//! MULTI and WATCH: the queue of a connection, and the keys whose change spoils it.
+//!
+//! *Policy* (`multi.c`): a key that is touched marks every connection that watches it, its own one
+//! too, until EXEC, DISCARD or UNWATCH. A version in the entry would not do: a missing key that is
+//! set and deleted again must spoil EXEC as well. A key that was past its deadline already at WATCH
+//! and is then removed has not changed; one that runs out afterwards has.
+
+use crate::engine::conn_id::ConnId;
+use crate::resp::{Blob, Request, Requests};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A queue that held more is not kept for the next transaction.
+const KEEP_BYTES_MAX: usize = 64 * 1024;
+
+/// What a connection has queued since MULTI.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue {
+    requests: Requests,
+    /// The number of each command in the table, and the position of its first argument.
+    entries: Vec<(u16, usize)>,
+    /// A request was refused, so EXEC will be too.
+    pub(crate) spoiled: bool,
+    /// Whether a queued command writes, which CLIENT PAUSE WRITE asks at EXEC.
+    pub(crate) writes: bool,
+}
+
+impl Queue {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of the requests.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.requests.size_bytes()
+    }
+
+    pub(crate) fn requests(&self) -> impl Iterator<Item = Request<'_>> {
+        self.requests.iter()
+    }
+
+    pub(crate) fn push(&mut self, request: Request<'_>, entry: (u16, usize), writes: bool) {
+        // What comes after a refusal will never run.
+        if !self.spoiled {
+            self.requests.push(request);
+            self.entries.push(entry);
+            self.writes |= writes;
+        }
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<(Request<'_>, (u16, usize))> {
+        Some((self.requests.get(index)?, *self.entries.get(index)?))
+    }
+
+    /// Itself for the next transaction, unless it has grown large.
+    pub(crate) fn emptied(mut self: Box<Self>) -> Option<Box<Self>> {
+        self.requests.clear();
+        self.entries.clear();
+        (self.spoiled, self.writes) = (false, false);
+        (self.requests.capacity_bytes() <= KEEP_BYTES_MAX).then_some(self)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watcher {
+    conn: ConnId,
+    /// The key was there at WATCH, but past its deadline.
+    was_expired: bool,
+}
+
+/// All watched keys of a node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watches {
+    by_key: BTreeMap<(usize, Blob), Vec<Watcher>>,
+    by_conn: BTreeMap<ConnId, Vec<(usize, Blob)>>,
+    dirty: BTreeSet<ConnId>,
+}
+
+impl Watches {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    pub(crate) fn watch(&mut self, conn: ConnId, db: usize, key: &[u8], was_expired: bool) {
+        let place = (db, Blob::new(key));
+        let watchers = self.by_key.entry(place.clone()).or_default();
+        if watchers.iter().all(|watcher| watcher.conn != conn) {
+            watchers.push(Watcher { conn, was_expired });
+            self.by_conn.entry(conn).or_default().push(place);
+        }
+    }
+
+    pub(crate) fn unwatch(&mut self, conn: ConnId) {
+        for place in self.by_conn.remove(&conn).unwrap_or_default() {
+            if let Some(watchers) = self.by_key.get_mut(&place) {
+                watchers.retain(|watcher| watcher.conn != conn);
+                if watchers.is_empty() {
+                    self.by_key.remove(&place);
+                }
+            }
+        }
+        self.dirty.remove(&conn);
+    }
+
+    /// A key was created, changed or removed; `is_there` says whether it is there now.
+    pub(crate) fn touched(&mut self, db: usize, key: &[u8], is_there: bool) {
+        let Some(watchers) = self.by_key.get_mut(&(db, Blob::new(key))) else {
+            return;
+        };
+        for watcher in watchers {
+            let only_removed = watcher.was_expired && !is_there;
+            watcher.was_expired = false;
+            if !only_removed {
+                self.dirty.insert(watcher.conn);
+            }
+        }
+    }
+
+    /// How many keys a connection watches.
+    pub(crate) fn count(&self, conn: ConnId) -> usize {
+        self.by_conn.get(&conn).map_or(0, Vec::len)
+    }
+
+    /// The watched keys of a database, for whoever empties or replaces it.
+    pub(crate) fn keys_of(&self, db: usize) -> Vec<Blob> {
+        let watched = self.by_key.keys().filter(|(of, _)| *of == db);
+        watched.map(|(_, key)| key.clone()).collect()
+    }
+
+    pub(crate) fn is_dirty(&self, conn: ConnId) -> bool {
+        self.dirty.contains(&conn)
+    }
+
+    /// What a connection watches and did not find expired, for a last look before EXEC.
+    pub(crate) fn fresh_keys(&self, conn: ConnId) -> impl Iterator<Item = (usize, &Blob)> {
+        let watched = self.by_conn.get(&conn).into_iter().flatten();
+        watched
+            .filter(move |place| {
+                self.by_key.get(place).is_some_and(|watchers| {
+                    watchers
+                        .iter()
+                        .any(|watcher| watcher.conn == conn && !watcher.was_expired)
+                })
+            })
+            .map(|(db, key)| (*db, key))
+    }
+}

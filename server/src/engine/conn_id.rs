@@ -1,0 +1,15 @@
+//! The identity of a connection.
+
+/// Names a connection of one engine; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId {
+    pub(super) slot: u32,
+    pub(super) id: u64,
+}
+
+impl ConnId {
+    /// What CLIENT ID answers.
+    pub fn client_id(self) -> u64 {
+        self.id
+    }
+}

@@ -1,0 +1,48 @@
+//! DEBUG DIGEST: a hash of all that is stored, which does not depend on the order of keys; equal on
+//! Redis and here for equal data.
+//!
+//! Source: `debug.c: computeDatasetDigest`.
+
+use crate::engine::data::keyspace::Db;
+use crate::engine::state::State;
+use crate::engine::value::Digest;
+
+/// Adds the value at a slot (`debug.c: xorObjectDigest`).
+fn mix_slot(digest: &mut Digest, db: &Db, slot: u32) {
+    digest.mix_value(db.value(slot));
+    if db.deadline(slot).is_some() {
+        digest.add(b"!!expire!!");
+    }
+}
+
+impl State {
+    /// The digest of everything, in hexadecimal digits.
+    pub(crate) fn digest(&self) -> String {
+        let mut digest = Digest::default();
+        for (index, db) in (0_u32..)
+            .zip(self.data.databases())
+            .filter(|(_, db)| db.len() > 0)
+        {
+            digest.mix(&index.to_be_bytes());
+            let mut at = 0;
+            while let Some(slot) = db.next_used(at) {
+                at = slot + 1;
+                let mut key = Digest::default();
+                key.mix(db.key(slot));
+                mix_slot(&mut key, db, slot);
+                digest.add_digest(key);
+            }
+        }
+        digest.hex()
+    }
+
+    /// The digest of one value; of nothing, if there is no such key.
+    pub(crate) fn value_digest(&self, db: usize, key: &[u8]) -> String {
+        let mut digest = Digest::default();
+        let db = self.data.db(db);
+        if let Some(slot) = db.find(key) {
+            mix_slot(&mut digest, db, slot);
+        }
+        digest.hex()
+    }
+}

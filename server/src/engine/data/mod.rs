@@ -1,0 +1,188 @@
+//! The data of a node: databases, which keys expire, and what memory the data takes.
+//!
+//! *Invariants.* Every key lives in exactly one database at one slot, and the slot stays while the key lives. Every
+//! deadline stands in the heap of its database. The accounting exists exactly while `maxmemory` bounds the data;
+//! it learns of every change through [`Data::note_touched`] and [`Data::forget_sizes`].
+//!
+//! Clients, replicas and subscribers are unknown here: `state/change.rs` tells them.
+
+#[cfg(feature = "script")]
+mod digest;
+pub(super) mod eviction;
+mod expiry;
+pub(super) mod frequency;
+pub(super) mod image;
+pub(super) mod keyspace;
+pub(super) mod memory;
+mod slab;
+
+use super::config::Config;
+use super::rng::Rng;
+use super::time::UnixMillis;
+use eviction::MemoryAccounting;
+use keyspace::Db;
+
+/// All databases of a node.
+#[derive(Debug)]
+pub(super) struct Data {
+    dbs: Vec<Db>,
+    /// Sizes of all keys; absent without `maxmemory`.
+    accounting: Option<Box<MemoryAccounting>>,
+    /// Decides whether a use of a key counts (LFU).
+    uses: Rng,
+    /// Draws the answers of commands such as RANDOMKEY.
+    draws: Rng,
+    /// DEBUG SET-ACTIVE-EXPIRE.
+    is_active_expire_on: bool,
+    /// Number of guards that switch the active expiry cycle off.
+    lazy_guards: usize,
+}
+
+impl Data {
+    pub(super) fn new(config: &Config) -> Self {
+        let seed = config.seed;
+        let hash_seed = Rng::for_component(seed, "keyspace").next_u64();
+        let count = config.databases.max(1);
+        Self {
+            dbs: (0..count).map(|_| Db::new(hash_seed)).collect(),
+            accounting: MemoryAccounting::of(config),
+            uses: Rng::for_component(seed, "uses"),
+            draws: Rng::for_component(seed, "commands"),
+            is_active_expire_on: true,
+            lazy_guards: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn db(&self, index: usize) -> &Db {
+        &self.dbs[index]
+    }
+
+    #[inline]
+    pub(super) fn db_mut(&mut self, index: usize) -> &mut Db {
+        &mut self.dbs[index]
+    }
+
+    /// A database and the generator for commands whose answer is drawn.
+    #[inline]
+    pub(super) fn db_and_draws(&mut self, index: usize) -> (&mut Db, &mut Rng) {
+        (&mut self.dbs[index], &mut self.draws)
+    }
+
+    pub(super) fn databases(&self) -> &[Db] {
+        &self.dbs
+    }
+
+    /// Replaces the first databases; the others stay.
+    pub(super) fn load(&mut self, databases: impl IntoIterator<Item = Db>) {
+        for (db, data) in self.dbs.iter_mut().zip(databases) {
+            *db = data;
+        }
+    }
+
+    /// Exchanges two databases.
+    pub(super) fn swap(&mut self, first: usize, second: usize) {
+        self.dbs.swap(first, second);
+    }
+
+    /// Counts a use of the key at a slot, under an LFU policy.
+    pub(super) fn count_use(&mut self, db: usize, slot: u32, now: UnixMillis, config: &Config) {
+        let uses = &mut self.uses;
+        self.dbs[db].count_use(slot, now, config, || uses.unit());
+    }
+
+    /// Switches the active expiry cycle on or off.
+    pub(super) fn set_active_expire(&mut self, is_on: bool) {
+        self.is_active_expire_on = is_on;
+    }
+
+    /// Adds or removes one guard that switches the active expiry cycle off.
+    pub(super) fn expire_lazily(&mut self, is_wanted: bool) {
+        self.lazy_guards = if is_wanted {
+            self.lazy_guards + 1
+        } else {
+            self.lazy_guards.saturating_sub(1)
+        };
+    }
+
+    /// The key that the active expiry cycle removes next: its deadline, database and slot.
+    pub(super) fn next_to_expire(&self) -> Option<(UnixMillis, usize, u32)> {
+        if !self.is_active_expire_on || self.lazy_guards > 0 {
+            return None;
+        }
+        let firsts = self.dbs.iter().enumerate();
+        firsts
+            .filter_map(|(db, keys)| {
+                keys.first_deadline()
+                    .map(|(deadline, slot)| (deadline, db, slot))
+            })
+            .min()
+    }
+
+    /// Estimated size of all data in Redis, bytes.
+    pub(super) fn size_bytes(&self, config: &Config) -> usize {
+        self.dbs.iter().map(|db| memory::db_bytes(db, config)).sum()
+    }
+
+    /// True if `maxmemory` bounds the data.
+    #[inline]
+    pub(super) fn is_accounted(&self) -> bool {
+        self.accounting.is_some()
+    }
+
+    /// The size of a key may have changed.
+    pub(super) fn note_touched(&mut self, db: usize, key: &[u8]) {
+        if let Some(accounting) = &mut self.accounting {
+            accounting.touched(db, key);
+        }
+    }
+
+    /// Whole databases have changed.
+    pub(super) fn forget_sizes(&mut self) {
+        if let Some(accounting) = &mut self.accounting {
+            accounting.forget();
+        }
+    }
+
+    /// `maxmemory` or the policy has changed.
+    pub(super) fn bound(&mut self, config: &Config) {
+        if self.accounting.is_none() || config.maxmemory == 0 {
+            self.accounting = MemoryAccounting::of(config);
+        }
+        self.forget_sizes();
+    }
+
+    /// The key that has to go, by database and slot, as long as the data takes more than `maxmemory`.
+    pub(super) fn excess(&mut self, config: &Config, now: UnixMillis) -> Excess {
+        match &mut self.accounting {
+            Some(accounting) => accounting.excess(&self.dbs, config, now),
+            None => Excess::None,
+        }
+    }
+
+    /// Notes whether the command that runs now began without memory left.
+    pub(super) fn set_short(&mut self, is_short: bool) {
+        if let Some(accounting) = &mut self.accounting {
+            accounting.is_short = is_short;
+        }
+    }
+
+    /// True if the command that runs now began without memory left.
+    pub(super) fn is_short(&self) -> bool {
+        let accounting = self.accounting.as_ref();
+        accounting.is_some_and(|accounting| accounting.is_short)
+    }
+}
+
+/// What the data takes beyond `maxmemory`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Excess {
+    None,
+    /// The key at this slot of this database goes next.
+    Evict {
+        db: usize,
+        slot: u32,
+    },
+    /// The policy allows no key to go.
+    Stays,
+}

@@ -1,0 +1,175 @@
+//! The driver's way to a node: [`NodeApi`], for a node at rest and for one that is inside a long script.
+
+use crate::engine::conn_id::ConnId;
+use crate::engine::context::Origin;
+use crate::engine::driver::dispatch::{Dispatched, dispatch};
+use crate::engine::effect::Effect;
+use crate::engine::state::State;
+use crate::engine::table::CommandTable;
+use crate::engine::time::UnixMicros;
+use crate::engine::{CommandError, Engine};
+use crate::resp::{ErrorReply, Limits, Protocol, Reply, Request};
+
+/// What a request came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The caller's answer.
+    Reply(Reply),
+    /// The answer follows later, as an [`Effect::Reply`].
+    Parked,
+    /// There is no answer.
+    Silent,
+}
+
+/// A driver's way to a node: the engine itself, or the engine beside a long script.
+pub trait NodeApi {
+    /// Opens a connection from `addr`.
+    ///
+    /// # Errors
+    /// `ERR max number of clients reached`, as `networking.c: acceptCommonHandler`.
+    fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply>;
+    /// Where a connection has reached the server, if not where its client is.
+    fn reached_at(&mut self, conn: ConnId, laddr: &str);
+    /// Forgets a connection.
+    fn disconnect(&mut self, conn: ConnId);
+    /// Runs one request of a connection. `now` is the node's clock, read once for the whole unit.
+    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome;
+    /// Answers a request with an error instead of running it, as a gate would: what MULTI queued is
+    /// spoiled, EXEC ends it, and a client that wants no replies gets none.
+    fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome;
+    /// The next effect to carry out, in the order in which they came about. To be asked after every
+    /// other call until there is none.
+    fn poll_effect(&mut self) -> Option<Effect>;
+    /// Whether there are effects to carry out.
+    fn has_effects(&self) -> bool;
+    /// The protocol a connection is answered in.
+    fn protocol(&self, conn: ConnId) -> Protocol;
+    /// The bounds under which a connection's input is decoded.
+    fn limits(&self, conn: ConnId) -> Limits;
+    /// How many bytes of messages a connection may leave unread before it ends
+    /// (`client-output-buffer-limit pubsub`).
+    fn pushed_bytes_max(&self) -> usize;
+    /// The name a connection gave itself by CLIENT SETNAME; empty at first.
+    fn name(&self, conn: ConnId) -> &[u8];
+}
+
+impl NodeApi for Engine {
+    fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
+        self.state_mut().connect(addr, now)
+    }
+
+    fn reached_at(&mut self, conn: ConnId, laddr: &str) {
+        self.state_mut().reached_at(conn, laddr);
+    }
+
+    fn disconnect(&mut self, conn: ConnId) {
+        self.state_mut().disconnect(conn);
+    }
+
+    #[inline]
+    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
+        self.run(conn, request, now)
+    }
+
+    fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome {
+        let table = self.table;
+        self.state_mut().refuse_one(table, conn, request, error)
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        self.state_mut().unit.outbox.poll_effect()
+    }
+
+    #[inline]
+    fn has_effects(&self) -> bool {
+        !self.state().unit.outbox.is_empty()
+    }
+
+    fn protocol(&self, conn: ConnId) -> Protocol {
+        self.state().protocol(conn)
+    }
+
+    fn pushed_bytes_max(&self) -> usize {
+        self.state().pushed_bytes_max()
+    }
+
+    fn limits(&self, conn: ConnId) -> Limits {
+        self.state().limits(conn)
+    }
+
+    fn name(&self, conn: ConnId) -> &[u8] {
+        self.state().name(conn)
+    }
+}
+
+/// A node beside a script that runs: it serves what passes the busy gate.
+pub(in crate::engine) struct BusyNode<'a> {
+    pub(in crate::engine) state: &'a mut State,
+    pub(in crate::engine) table: &'static CommandTable,
+}
+
+impl NodeApi for BusyNode<'_> {
+    fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply> {
+        self.state.connect(addr, now)
+    }
+
+    fn reached_at(&mut self, conn: ConnId, laddr: &str) {
+        self.state.reached_at(conn, laddr);
+    }
+
+    fn disconnect(&mut self, conn: ConnId) {
+        self.state.disconnect(conn);
+    }
+
+    fn handle(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
+        let state = &mut *self.state;
+        let Some(mut session) = state.clients.sessions.take(conn) else {
+            return Outcome::Silent;
+        };
+        let dispatched = dispatch(
+            state,
+            self.table,
+            &mut session,
+            request,
+            now,
+            Origin::Client,
+        );
+        state.clients.sessions.put_back(session);
+        match dispatched {
+            Dispatched::Reply(reply) => Outcome::Reply(reply),
+            Dispatched::Silent => Outcome::Silent,
+            // The busy gate lets none of these pass.
+            Dispatched::Script(_) | Dispatched::Exec(_) | Dispatched::Parked => {
+                Outcome::Reply(CommandError::Busy.into())
+            }
+        }
+    }
+
+    fn turn_away(&mut self, conn: ConnId, request: Request<'_>, error: &ErrorReply) -> Outcome {
+        self.state.refuse_one(self.table, conn, request, error)
+    }
+
+    fn poll_effect(&mut self) -> Option<Effect> {
+        self.state.unit.outbox.poll_effect()
+    }
+
+    fn has_effects(&self) -> bool {
+        !self.state.unit.outbox.is_empty()
+    }
+
+    fn protocol(&self, conn: ConnId) -> Protocol {
+        self.state.protocol(conn)
+    }
+
+    fn pushed_bytes_max(&self) -> usize {
+        self.state.pushed_bytes_max()
+    }
+
+    fn limits(&self, conn: ConnId) -> Limits {
+        self.state.limits(conn)
+    }
+
+    fn name(&self, conn: ConnId) -> &[u8] {
+        self.state.name(conn)
+    }
+}

@@ -1,0 +1,237 @@
+//! [`Engine`]: the driver of a node's state. It takes requests, runs units of work and hands out effects.
+//!
+//! `unit.rs` decides in which order things happen, `gates/` which requests may run, `dispatch.rs` runs them. The other
+//! files are what the outside does to a node: replication, clusters, sentinels, migration, reset.
+
+mod api;
+mod cluster;
+#[cfg(feature = "net")]
+mod direct;
+mod dispatch;
+mod gates;
+mod migration;
+mod replication;
+mod reset;
+mod sentinel;
+mod unit;
+
+pub(super) use api::BusyNode;
+pub use api::{NodeApi, Outcome};
+pub(super) use dispatch::{Dispatched, dispatch};
+
+use super::channel::Space;
+use super::clients::blocking::Waiting;
+use super::config::Config;
+use super::data::keyspace::Db;
+#[cfg(feature = "script")]
+use super::script;
+use super::state::State;
+use super::table::{CommandTable, Tables};
+use super::time::{UnixMicros, UnixMillis};
+
+/// One node.
+///
+/// ```
+/// use redouble::engine::{Config, NodeApi, Engine, Outcome, UnixMicros};
+/// use redouble::resp::{OwnedRequest, Reply};
+///
+/// let mut engine = Engine::new(Config::default(), UnixMicros(0));
+/// let conn = engine.connect("127.0.0.1:5000", UnixMicros(0))?;
+/// let mut run = |args: &[&str], now: i64| {
+///     let request = OwnedRequest::new(args.iter().map(|arg| arg.as_bytes()));
+///     engine.handle(conn, request.as_request().expect("not empty"), UnixMicros(now))
+/// };
+/// assert_eq!(run(&["SET", "k", "v", "PX", "10"], 0), Outcome::Reply(Reply::Ok));
+/// assert_eq!(run(&["GET", "k"], 10_999), Outcome::Reply(Reply::bulk("v")));
+/// assert_eq!(run(&["GET", "k"], 11_000), Outcome::Reply(Reply::Nil)); // expired once now > deadline
+/// # Ok::<(), redouble::resp::ErrorReply>(())
+/// ```
+#[derive(Debug)]
+pub struct Engine {
+    /// Absent only while a script has it.
+    pub(super) state: Option<Box<State>>,
+    tables: Tables,
+    /// The commands of the node's role.
+    pub(super) table: &'static CommandTable,
+    #[cfg(feature = "script")]
+    pub(super) runner: script::Runner,
+    /// What it was started with, for the next start.
+    start: Config,
+}
+
+pub(super) const HAS_STATE: &str = "the state is in its place whenever no script runs";
+
+impl Engine {
+    /// An empty node with these commands, whose clock shows `now`.
+    pub(crate) fn with_tables(config: Config, tables: Tables, now: UnixMicros) -> Self {
+        let table = tables.ordinary;
+        Self {
+            tables,
+            table,
+            #[cfg(feature = "script")]
+            runner: script::Runner::new(&config),
+            start: config.clone(),
+            state: Some(Box::new(State::new(config, table.len(), now))),
+        }
+    }
+
+    #[inline]
+    pub(super) fn state(&self) -> &State {
+        self.state.as_deref().expect(HAS_STATE)
+    }
+
+    #[inline]
+    pub(super) fn state_mut(&mut self) -> &mut State {
+        self.state.as_deref_mut().expect(HAS_STATE)
+    }
+
+    /// The parameters of the node.
+    pub(crate) fn config(&self) -> &Config {
+        &self.state().config
+    }
+
+    /// True while a long or abandoned script keeps the node busy.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.state().scripting.busy.is_some()
+    }
+
+    /// True if the node follows a master.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.state().peers.replication.is_replica()
+    }
+
+    /// End of CLIENT PAUSE, if it is on.
+    pub(crate) fn paused_until(&self) -> Option<UnixMillis> {
+        self.state().clients.pause.until()
+    }
+
+    /// Lowers `maxclients` to what `allowed` makes of it.
+    pub fn limit_connections(&mut self, allowed: impl FnOnce(usize) -> usize) {
+        self.start.maxclients = allowed(self.start.maxclients);
+        self.state_mut().config.maxclients = self.start.maxclients;
+    }
+
+    /// Open connections.
+    pub fn connections(&self) -> usize {
+        self.state().clients.sessions.len()
+    }
+
+    /// Who waits on which key, in the order in which they began.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let state = self.state();
+        state.clients.waiters.list(&state.clients.sessions)
+    }
+
+    /// How many listen to a channel, patterns not counted.
+    pub fn subscribers(&self, channel: &[u8]) -> usize {
+        let pubsub = &self.state().clients.pubsub;
+        pubsub.listener_count(Space::Channel, channel)
+    }
+
+    /// How many channels and patterns somebody listens to.
+    pub fn subscriptions(&self) -> usize {
+        let pubsub = &self.state().clients.pubsub;
+        let channels = |space| pubsub.channels(space, None).len();
+        channels(Space::Channel) + channels(Space::Shard) + pubsub.pattern_count()
+    }
+
+    /// Connections since the start, those that have ended among them.
+    pub fn connections_total(&self) -> u64 {
+        self.state().introspection.stats.connections
+    }
+
+    pub(crate) fn databases(&self) -> &[Db] {
+        self.state().data.databases()
+    }
+
+    pub(crate) fn database(&self, index: usize) -> Option<&Db> {
+        self.databases().get(index)
+    }
+
+    /// Replaces all data at one instant.
+    pub(crate) fn replace_databases(&mut self, databases: &[Db], now: UnixMicros) {
+        let state = self.state_mut();
+        state.unit.begin(now);
+        state.replace(databases);
+        self.follow_up(now);
+    }
+
+    /// Removes a key as if memory had run short; false when it is not there.
+    pub fn evict(&mut self, db: usize, key: &[u8], now: UnixMicros) -> bool {
+        let was_there = self.state_mut().evict(db, key);
+        self.follow_up(now);
+        was_there
+    }
+
+    /// Adds one who wants keys to go only when somebody looks at them, or takes one away.
+    pub fn expire_lazily(&mut self, is_wanted: bool) {
+        self.state_mut().data.expire_lazily(is_wanted);
+    }
+
+    /// Forgets all scripts, as SCRIPT FLUSH does.
+    pub fn flush_scripts(&mut self) {
+        #[cfg(feature = "script")]
+        self.state_mut().scripting.scripts.clear();
+    }
+
+    /// Tells who tracks keys by their prefix what has changed since the last time: when all is served that there
+    /// was to serve, and before the next wait (`server.c: beforeSleep`). True if there may be effects.
+    #[inline]
+    pub fn end_turn(&mut self) -> bool {
+        let state = self.state_mut();
+        let has_broadcasts = state.clients.tracking.has_broadcasts();
+        if has_broadcasts {
+            state.broadcast();
+        }
+        has_broadcasts
+    }
+
+    /// The live keys of a database, sorted.
+    pub fn keys(&self, db: usize, now: UnixMicros) -> Vec<Vec<u8>> {
+        let Some(keys) = self.database(db) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Some(slot) = keys.next_used(at) {
+            at = slot + 1;
+            if keys
+                .deadline(slot)
+                .is_none_or(|deadline| now.millis() <= deadline)
+            {
+                found.push(keys.key(slot).to_vec());
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+#[cfg(not(feature = "script"))]
+impl Engine {
+    /// Without the `script` feature no command asks for a script.
+    fn run_script(
+        &mut self,
+        _call: ScriptCall,
+        session: Box<Session>,
+        _request: Request<'_>,
+        _now: UnixMicros,
+    ) -> Outcome {
+        self.state_mut().clients.sessions.put_back(session);
+        Outcome::Silent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every reply is moved a few times; moves of one shape cost nothing, others stall.
+    #[test]
+    fn what_a_request_comes_to_is_no_larger_than_a_text() {
+        assert_eq!(size_of::<Reply>(), size_of::<Blob>());
+        assert_eq!(size_of::<Result<Reply, CommandError>>(), size_of::<Blob>());
+        assert_eq!(size_of::<dispatch::Dispatched>(), size_of::<Blob>());
+        assert_eq!(size_of::<Outcome>(), size_of::<Blob>());
+    }
+}

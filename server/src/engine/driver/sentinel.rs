@@ -1,0 +1,95 @@
+//! What `topology/` does to a sentinel.
+
+use super::Engine;
+use crate::engine::channel::Space;
+use crate::engine::peers::replication::Address;
+use crate::engine::peers::sentinel::{Sentinel, Watched};
+use crate::engine::state::State;
+use crate::engine::time::UnixMicros;
+
+impl Engine {
+    /// Makes the node a sentinel, which holds no data.
+    pub(crate) fn become_sentinel(&mut self) {
+        let state = self.state_mut();
+        let id = state.introspection.run_id().to_owned();
+        self.set_sentinel(Some(Box::new(Sentinel { id, watched: None })));
+    }
+
+    /// Makes the node a sentinel or an ordinary node, with the commands of its role.
+    pub(in crate::engine) fn set_sentinel(&mut self, sentinel: Option<Box<Sentinel>>) {
+        self.table = match sentinel {
+            Some(_) => self.tables.sentinel,
+            None => self.tables.ordinary,
+        };
+        let commands = self.table.len();
+        let state = self.state_mut();
+        state.peers.sentinel = sentinel;
+        state.introspection.stats.count_for(commands);
+        state.guards_writes();
+    }
+
+    /// The id under which other nodes know this one.
+    pub(crate) fn run_id(&self) -> &str {
+        self.state().introspection.run_id()
+    }
+
+    /// Replication offset, bytes.
+    pub(crate) fn replication_offset(&self) -> u64 {
+        self.state().peers.replication.offset
+    }
+
+    /// Updates the sentinel's view, and publishes what has changed.
+    pub(crate) fn watch(&mut self, now_is: Watched, now: UnixMicros) {
+        let state = self.state_mut();
+        state.unit.begin(now);
+        let Some(sentinel) = &mut state.peers.sentinel else {
+            return;
+        };
+        let before = sentinel.watched.replace(now_is.clone());
+        let Some(before) = before.filter(|before| *before != now_is) else {
+            return;
+        };
+        let (name, old, new) = (&now_is.name, &before.master, &now_is.master);
+        let at = |address: &Address| format!("{} {}", address.host, address.port);
+        let master = format!("master {name} {}", at(&new.address));
+        if old.address != new.address {
+            let switch = format!("{name} {} {}", at(&old.address), at(&new.address));
+            state.tell_listeners(
+                "+failover-end",
+                &format!("master {name} {}", at(&old.address)),
+            );
+            state.tell_listeners("+switch-master", &switch);
+        } else if old.is_down != new.is_down {
+            let sign = if new.is_down { '+' } else { '-' };
+            state.tell_listeners(&format!("{sign}sdown"), &master);
+            state.tell_listeners(&format!("{sign}odown"), &master);
+        }
+        for replica in &now_is.replicas {
+            let known = before
+                .replicas
+                .iter()
+                .find(|known| known.address == replica.address);
+            let text = format!(
+                "slave {} {} @ {name} {}",
+                replica.address,
+                at(&replica.address),
+                at(&new.address)
+            );
+            match known {
+                None => state.tell_listeners("+slave", &text),
+                Some(known) if known.is_down != replica.is_down => {
+                    let sign = if replica.is_down { '+' } else { '-' };
+                    state.tell_listeners(&format!("{sign}sdown"), &text);
+                }
+                Some(_) => {}
+            }
+        }
+        self.follow_up(now);
+    }
+}
+
+impl State {
+    fn tell_listeners(&mut self, channel: &str, message: &str) {
+        self.publish(Space::Channel, channel.as_bytes(), message.as_bytes());
+    }
+}

@@ -1,0 +1,365 @@
+//! One unit of work (a command, a transaction, a script) from its request to everything that
+//! follows from it: frames of the caller's own, requests that waited for a key, those that were put
+//! off. Only here does the engine decide in which order things happen.
+//!
+//! *Order* (`server.c: processCommand`, `blocked.c`): the caller's reply first, with what it was sent
+//! meanwhile before it; then the waiters of every key that became ready, key by key; then, when a
+//! pause has ended, the requests that came during it.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most kinds of replies are all the same here"
+)]
+
+use crate::engine::clients::session::{ReplyMode, Session};
+use crate::engine::conn_id::ConnId;
+use crate::engine::context::{Origin, ScriptCall};
+use crate::engine::driver::dispatch::{Dispatched, call, dispatch, log_slow, tell_monitors};
+use crate::engine::effect::Effect;
+use crate::engine::scripting::Transaction;
+use crate::engine::state::State;
+use crate::engine::time::{UnixMicros, UnixMillis};
+use crate::engine::{Engine, Outcome};
+use crate::resp::{Blob, OwnedRequest, Reply, Request};
+
+/// What [`Engine::handle_timeout`] does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// A request has waited for long enough.
+    Timeout(ConnId),
+    PauseEnds,
+    /// A failover has not come about in time.
+    FailoverEnds,
+    /// Somebody may have been silent for too long.
+    Idle,
+    Expire {
+        db: usize,
+        slot: u32,
+    },
+}
+
+impl Engine {
+    #[inline]
+    pub(in crate::engine) fn run(
+        &mut self,
+        conn: ConnId,
+        request: Request<'_>,
+        now: UnixMicros,
+    ) -> Outcome {
+        let table = self.table;
+        let state = self.state_mut();
+        let Some(mut session) = state.clients.sessions.take(conn) else {
+            return Outcome::Silent;
+        };
+        state.unit.caller = Some(conn);
+        session.last_used_at = now;
+        state.unit.now = now;
+        let mut is_quiet = session.reply_mode != ReplyMode::On;
+        let outcome = match dispatch(state, table, &mut session, request, now, Origin::Client) {
+            Dispatched::Reply(reply) => {
+                state.clients.sessions.put_back(session);
+                Outcome::Reply(reply)
+            }
+            Dispatched::Script(call) => self.script(call, session, request, now, Origin::Client),
+            Dispatched::Exec(queue) => {
+                state.clients.sessions.put_back(session);
+                let transaction = Transaction {
+                    conn,
+                    replies: Vec::with_capacity(queue.len()),
+                    queue,
+                    done: 0,
+                };
+                let outcome = self.transact(transaction, now);
+                self.tell_monitors_of_exec(conn, request, now);
+                outcome
+            }
+            Dispatched::Silent => {
+                // CLIENT REPLY SKIP counts from this request.
+                is_quiet |= session.reply_mode != ReplyMode::On;
+                state.clients.sessions.put_back(session);
+                Outcome::Silent
+            }
+            Dispatched::Parked => {
+                state.clients.sessions.put_back(session);
+                Outcome::Parked
+            }
+        };
+        if is_quiet || self.state().unit.has_sequel {
+            return self.conclude(conn, outcome, now);
+        }
+        // What is pushed from now on belongs to nobody's request.
+        self.state_mut().unit.caller = None;
+        outcome
+    }
+
+    /// Runs a script and counts what came of it.
+    fn script(
+        &mut self,
+        call: ScriptCall,
+        session: Box<Session>,
+        request: Request<'_>,
+        now: UnixMicros,
+        origin: Origin,
+    ) -> Outcome {
+        let conn = session.conn;
+        let outcome = self.run_script(call, session, request, now);
+        let table = self.table;
+        let state = self.state_mut();
+        let Outcome::Reply(reply) = &outcome else {
+            return outcome;
+        };
+        let failed = reply.is_error() || state.scripting.error.is_some();
+        if (failed || state.is_slow(0))
+            && let Ok((entry, _)) = table.resolve(request)
+        {
+            state.script_ended(entry.number, reply);
+            if state.is_slow(0)
+                && let Some(session) = state.clients.sessions.take(conn)
+            {
+                log_slow(state, &session, entry.spec, request, now, origin, 0);
+                state.clients.sessions.put_back(session);
+            }
+        }
+        outcome
+    }
+
+    /// MONITOR tells of EXEC after what was in it.
+    fn tell_monitors_of_exec(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) {
+        let table = self.table;
+        let state = self.state_mut();
+        if !state.clients.monitors().is_empty()
+            && let Ok((entry, _)) = table.resolve(request)
+            && let Some(session) = state.clients.sessions.take(conn)
+        {
+            tell_monitors(state, &session, entry.spec, request, now, Origin::Client);
+            state.clients.sessions.put_back(session);
+        }
+    }
+
+    /// The caller's answer with all that belongs to it; then what follows.
+    #[cold]
+    fn conclude(&mut self, conn: ConnId, outcome: Outcome, now: UnixMicros) -> Outcome {
+        let state = self.state_mut();
+        let outcome = match outcome {
+            Outcome::Reply(reply) => {
+                let reply = state.with_own_frames(reply);
+                Outcome::Reply(state.apply_reply_mode(conn, reply))
+            }
+            Outcome::Silent => match state.with_own_frames(Reply::Several(Vec::new())) {
+                Reply::Several(frames) if frames.is_empty() => {
+                    state.apply_reply_mode(conn, Reply::Several(frames));
+                    Outcome::Silent
+                }
+                reply => Outcome::Reply(state.apply_reply_mode(conn, reply)),
+            },
+            Outcome::Parked => {
+                let tail = std::mem::take(&mut state.unit.own_tail);
+                let frames = std::mem::take(&mut state.unit.own_frames);
+                for frame in frames.into_iter().chain(tail) {
+                    state.unit.outbox.push(Effect::Push { conn, frame });
+                }
+                Outcome::Parked
+            }
+        };
+        state.propagate();
+        state.unit.caller = None;
+        state.inform_behind(conn);
+        self.follow_up(now);
+        outcome
+    }
+
+    /// Runs what has become possible, until there is nothing more.
+    pub(in crate::engine) fn follow_up(&mut self, now: UnixMicros) {
+        loop {
+            let state = self.state_mut();
+            state.unit.has_sequel = false;
+            state.propagate();
+            if let Some(transaction) = state.unit.resumed.take() {
+                let conn = transaction.conn;
+                if let Outcome::Reply(reply) = self.transact(transaction, now) {
+                    self.state_mut().answer(conn, reply);
+                }
+            } else if state.clients.waiters.has_ready() {
+                for place in state.clients.waiters.take_ready() {
+                    for conn in self.state().clients.waiters.queue(&place) {
+                        self.retry(conn, &place, now);
+                    }
+                }
+            } else if state.hands_over() {
+                // The next master is told with the other effects.
+            } else if state.clients.pause.is_over() && state.scripting.busy.is_none() {
+                if let Some((conn, request)) = state.clients.pause.next_postponed() {
+                    self.run_postponed(conn, &request, now);
+                }
+            } else {
+                state.finish_tracking();
+                return;
+            }
+        }
+    }
+
+    /// Runs a waiting request again, for one key that became ready.
+    fn retry(&mut self, conn: ConnId, place: &(usize, Blob), now: UnixMicros) {
+        let table = self.table;
+        let state = self.state_mut();
+        let Some(waiter) = state.clients.waiters.get(conn) else {
+            return;
+        };
+        let (kind, request) = (waiter.wait.kind, waiter.request.clone());
+        let holds = state
+            .data
+            .db(place.0)
+            .find_live(&place.1, now.millis())
+            .is_some_and(|(slot, is_live)| {
+                is_live && state.data.db(place.0).value(slot).kind() == kind
+            });
+        let (Some(request), true) = (request.as_request(), holds) else {
+            return;
+        };
+        let Some(mut session) = state.clients.sessions.take(conn) else {
+            return;
+        };
+        if state.clients.tracking.is_on() {
+            state.clients.tracking.runs(&session);
+        }
+        state.unit.retry = Some(place.1.clone());
+        // It is the caller now: what it hears of its own request has its place around the reply.
+        let caller = state.unit.caller.replace(conn);
+        let frames = std::mem::take(&mut state.unit.own_frames);
+        let dispatched = dispatch(state, table, &mut session, request, now, Origin::Retry);
+        state.unit.retry = None;
+        state.clients.sessions.put_back(session);
+        if let Dispatched::Reply(reply) = dispatched {
+            let reply = state.with_own_frames(reply);
+            state.clients.waiters.remove(conn);
+            state.answer(conn, reply);
+        }
+        for frame in std::mem::replace(&mut state.unit.own_frames, frames) {
+            state.unit.outbox.push(Effect::Push { conn, frame });
+        }
+        state.unit.caller = caller;
+        state.inform_behind(conn);
+    }
+
+    /// Handles a request that came during a pause, as if it had just come.
+    fn run_postponed(&mut self, conn: ConnId, request: &OwnedRequest, now: UnixMicros) {
+        let Some(request) = request.as_request() else {
+            return;
+        };
+        match self.run(conn, request, now) {
+            Outcome::Reply(reply) => self
+                .state_mut()
+                .unit
+                .outbox
+                .push(Effect::Reply { conn, reply }),
+            Outcome::Silent => self.state_mut().unit.outbox.push(Effect::Reply {
+                conn,
+                reply: Reply::Several(Vec::new()),
+            }),
+            Outcome::Parked => {}
+        }
+        self.state_mut().unit.caller = None;
+    }
+
+    /// EXEC: the queued requests, one after the other, at one instant.
+    fn transact(&mut self, mut transaction: Transaction, now: UnixMicros) -> Outcome {
+        let conn = transaction.conn;
+        while let Some((request, (number, first))) = transaction.queue.get(transaction.done) {
+            let entry = (self.table.entry(number), first);
+            transaction.done += 1;
+            let state = self.state_mut();
+            let Some(mut session) = state.clients.sessions.take(conn) else {
+                continue;
+            };
+            let protocol = session.protocol;
+            if state.clients.tracking.is_on() {
+                state.clients.tracking.runs(&session);
+            }
+            let outcome = match call(state, &mut session, entry, request, now, Origin::Exec) {
+                Dispatched::Script(call) => self.script(call, session, request, now, Origin::Exec),
+                Dispatched::Reply(reply) => {
+                    state.clients.sessions.put_back(session);
+                    Outcome::Reply(reply)
+                }
+                Dispatched::Silent | Dispatched::Parked | Dispatched::Exec(_) => {
+                    state.clients.sessions.put_back(session);
+                    Outcome::Silent
+                }
+            };
+            let state = self.state_mut();
+            if state.protocol(conn) != protocol {
+                transaction.keep_in(protocol);
+            }
+            match outcome {
+                Outcome::Reply(reply) => {
+                    let reply = state.with_own_frames(reply);
+                    transaction.replies.push(reply);
+                }
+                Outcome::Silent => {}
+                Outcome::Parked => {
+                    if let Some(busy) = &mut state.scripting.busy {
+                        busy.transaction = Some(transaction);
+                    }
+                    return Outcome::Parked;
+                }
+            }
+        }
+        self.state_mut().clients.reuse_queue(transaction.queue);
+        Outcome::Reply(Reply::Array(transaction.replies))
+    }
+
+    /// When [`Engine::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<UnixMillis> {
+        let (deadline, _) = self.state().first_due()?;
+        // A deadline has passed only when now > deadline.
+        Some(UnixMillis(deadline.0.saturating_add(1)))
+    }
+
+    /// Does what is due, in the order of the deadlines: answers requests that waited for too long,
+    /// ends a pause, removes expired keys.
+    pub fn handle_timeout(&mut self, now: UnixMicros) {
+        while let Some((_, due)) = self
+            .state()
+            .first_due()
+            .filter(|(deadline, _)| now.millis() > *deadline)
+        {
+            let state = self.state_mut();
+            state.unit.begin(now);
+            match due {
+                Due::Timeout(conn) => {
+                    if let Some(waiter) = state.clients.waiters.remove(conn) {
+                        state.answer(conn, waiter.wait.on_timeout);
+                    }
+                }
+                Due::PauseEnds => state.clients.pause.end(),
+                Due::FailoverEnds => state.failover_times_out(),
+                Due::Idle => state.kick_idle(now),
+                Due::Expire { db, slot } => state.expire(db, slot),
+            }
+            self.follow_up(now);
+        }
+    }
+}
+
+impl State {
+    /// The next deadline, and what is due then.
+    fn first_due(&self) -> Option<(UnixMillis, Due)> {
+        let timeout = self.clients.waiters.first_deadline();
+        let timeout = timeout.map(|(until, conn)| (until, Due::Timeout(conn)));
+        let pause = self
+            .clients
+            .pause
+            .until()
+            .map(|until| (until, Due::PauseEnds));
+        let failover = self.failover_deadline();
+        let failover = failover.map(|until| (until, Due::FailoverEnds));
+        let expires = !self.clients.pause.is_on() && !self.peers.replication.is_replica();
+        let expiry = self.data.next_to_expire().filter(|_| expires);
+        let expiry = expiry.map(|(deadline, db, slot)| (deadline, Due::Expire { db, slot }));
+        let idle = self.clients.idle_check().map(|until| (until, Due::Idle));
+        [timeout, pause, failover, idle, expiry]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}

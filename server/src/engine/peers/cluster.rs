@@ -1,0 +1,307 @@
+//! A node's view of its cluster: the owner of each slot, the migrations of slots, and the health of
+//! nodes.
+//!
+//! *Policy* (`cluster.c`): a node serves the slots that it owns, the slots that it imports after
+//! ASKING, and, as a replica after READONLY, reads of its master's slots. All keys of a request, of
+//! a transaction and of each call of a script must be in one slot. There is no cluster bus: a
+//! node's messages to others leave as [`ClusterMessage`], and `topology/` delivers them. From there nodes
+//! also learn of failed nodes.
+
+#[cfg(feature = "net")]
+mod merge;
+mod message;
+mod slot;
+
+#[cfg(feature = "net")]
+pub(crate) use merge::{Side, merge};
+pub use message::ClusterMessage;
+pub(in crate::engine) use message::KeyTransfer;
+pub(crate) use message::{Change, Claim};
+use slot::ranges;
+#[cfg(feature = "net")]
+pub(crate) use slot::share_of;
+pub(crate) use slot::{SLOTS, slot_of};
+
+use crate::engine::peers::replication::Address;
+use std::collections::BTreeMap;
+
+/// Distance between the port and the bus port (`CLUSTER_PORT_INCR`).
+const BUS_PORT_DISTANCE: u32 = 10_000;
+
+/// A member of the cluster, as the nodes know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// 40 hexadecimal digits.
+    pub(crate) id: String,
+    pub(crate) address: Address,
+    /// The master, if the member is a replica.
+    pub(crate) master: Option<usize>,
+    pub(crate) epoch: u64,
+    pub(crate) health: Health,
+}
+
+/// Health of a node, as the other nodes see it; a worse state is greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Health {
+    #[default]
+    Up,
+    /// The node is unreachable, and too few masters are reachable to agree on a failure
+    /// (`CLUSTER_NODE_PFAIL`).
+    Suspected,
+    /// Most masters do not reach the node (`CLUSTER_NODE_FAIL`).
+    Failed,
+}
+
+impl Member {
+    /// The address in the format of CLUSTER NODES.
+    pub(crate) fn bus_address(&self) -> String {
+        let port = u32::from(self.address.port);
+        format!("{}@{}", self.address, port + BUS_PORT_DISTANCE)
+    }
+}
+
+/// A node's map of its cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    /// Index of this node among the members.
+    pub(crate) me: usize,
+    pub(crate) members: Vec<Member>,
+    /// Owner of each slot.
+    owners: Vec<Option<u16>>,
+    /// Slots that migrate away from this node, and to this node.
+    pub(crate) migrating: BTreeMap<u16, usize>,
+    pub(crate) importing: BTreeMap<u16, usize>,
+    /// The highest epoch that this node has seen.
+    pub(crate) epoch: u64,
+    /// True if the owner of every slot is up, and most masters are.
+    is_covered: bool,
+    has_majority: bool,
+    /// Slot of the running unit.
+    pub(in crate::engine) slot: Option<u16>,
+}
+
+/// Why a node does not serve a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    CrossSlot,
+    TryAgain,
+    Down,
+    DownForWrites,
+    Unbound,
+    Moved { slot: u16, to: usize },
+    Ask { slot: u16, to: usize },
+}
+
+/// A request, as far as routing needs it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Query {
+    /// ASKING was sent, or the command implies it.
+    pub(crate) asks: bool,
+    /// READONLY was sent.
+    pub(crate) reads_replica: bool,
+    pub(crate) writes: bool,
+    /// The command moves keys away from this node (MIGRATE).
+    pub(crate) migrates: bool,
+    /// The request names sharded channels instead of keys.
+    pub(crate) is_channel: bool,
+}
+
+/// What a node serves while the cluster is down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tolerance {
+    /// `cluster-require-full-coverage`.
+    pub(crate) needs_all_slots: bool,
+    /// `cluster-allow-reads-when-down`.
+    pub(crate) reads: bool,
+    /// `cluster-allow-pubsubshard-when-down`.
+    pub(crate) channels: bool,
+}
+
+impl Cluster {
+    /// A cluster of masters, without slots and replicas.
+    pub(crate) fn new(members: Vec<Member>) -> Self {
+        let epoch = members.iter().map(|member| member.epoch).max();
+        Self {
+            me: 0,
+            members,
+            owners: vec![None; usize::from(SLOTS)],
+            migrating: BTreeMap::new(),
+            importing: BTreeMap::new(),
+            epoch: epoch.unwrap_or(0),
+            is_covered: false,
+            has_majority: false,
+            slot: None,
+        }
+    }
+
+    pub(crate) fn own(&self) -> &Member {
+        &self.members[self.me]
+    }
+
+    /// The node that serves a slot.
+    pub(crate) fn owner(&self, slot: u16) -> Option<usize> {
+        self.owners[usize::from(slot)].map(usize::from)
+    }
+
+    pub(crate) fn set_owner(&mut self, slot: u16, owner: Option<usize>) {
+        self.owners[usize::from(slot)] = owner.and_then(|owner| u16::try_from(owner).ok());
+    }
+
+    pub(crate) fn by_id(&self, id: &[u8]) -> Option<usize> {
+        self.members
+            .iter()
+            .position(|member| member.id.as_bytes() == id)
+    }
+
+    /// The replicas of a node, in the order in which they were created.
+    pub(crate) fn replicas(&self, of: usize) -> impl Iterator<Item = usize> {
+        let members = self.members.iter().enumerate();
+        members
+            .filter(move |(_, member)| member.master == Some(of))
+            .map(|(index, _)| index)
+    }
+
+    /// The master of a replica; for a master, itself.
+    pub(crate) fn shard(&self, node: usize) -> usize {
+        self.members[node].master.unwrap_or(node)
+    }
+
+    pub(crate) fn slots_of(&self, node: usize) -> Vec<(u16, u16)> {
+        ranges(|slot| self.owner(slot) == Some(node))
+    }
+
+    /// The masters that own slots, with their indexes.
+    fn holders(&self) -> impl Iterator<Item = (&Member, usize)> {
+        let mut owns = vec![false; self.members.len()];
+        for owner in self.owners.iter().flatten() {
+            owns[usize::from(*owner)] = true;
+        }
+        let members = self.members.iter().zip(0..);
+        members.filter(move |(_, place)| owns[*place])
+    }
+
+    /// Number of masters that own slots.
+    pub(crate) fn size(&self) -> usize {
+        self.holders().count()
+    }
+
+    /// Number of slots whose owner has this health.
+    pub(crate) fn slots_in(&self, health: Health) -> usize {
+        let owners = self.owners.iter().flatten();
+        owners
+            .filter(|owner| self.members[usize::from(**owner)].health == health)
+            .count()
+    }
+
+    /// Number of slots that have an owner, in whatever health.
+    pub(crate) fn assigned(&self) -> usize {
+        self.owners.iter().flatten().count()
+    }
+
+    /// True if the predicate holds for most of the masters with slots.
+    pub(crate) fn is_majority(&self, is_there: impl Fn(usize) -> bool) -> bool {
+        let there = self.holders().filter(|(_, place)| is_there(*place));
+        there.count() > self.size() / 2
+    }
+
+    /// `cluster.c: clusterUpdateState`.
+    fn settle(&mut self) {
+        self.is_covered =
+            self.assigned() == usize::from(SLOTS) && self.slots_in(Health::Failed) == 0;
+        self.has_majority = self.is_majority(|place| self.members[place].health == Health::Up);
+    }
+
+    pub(crate) fn is_ok(&self, needs_all_slots: bool) -> bool {
+        self.has_majority && (self.is_covered || !needs_all_slots)
+    }
+
+    /// The slot of a request that this node serves; `None` for a request without keys (`cluster.c:
+    /// getNodeByQuery`). `has` returns true for a key that exists on this node.
+    pub(crate) fn route<'a>(
+        &self,
+        keys: impl IntoIterator<Item = &'a [u8]>,
+        query: Query,
+        tolerance: Tolerance,
+        has: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<u16>, Refusal> {
+        let mut first: Option<(&[u8], u16, usize)> = None;
+        let (mut is_several, mut is_there, mut is_missing) = (false, false, false);
+        let (mut migrates_to, mut imports) = (None, false);
+        for key in keys {
+            match first {
+                None => {
+                    let slot = slot_of(key);
+                    let owner = self.owner(slot).ok_or(Refusal::Unbound)?;
+                    if owner == self.me {
+                        migrates_to = self.migrating.get(&slot).copied();
+                    }
+                    imports = migrates_to.is_none() && self.importing.contains_key(&slot);
+                    first = Some((key, slot, owner));
+                }
+                Some((known, ..)) if known == key => {}
+                Some((_, slot, _)) if slot_of(key) == slot => is_several = true,
+                Some(_) => return Err(Refusal::CrossSlot),
+            }
+            if (migrates_to.is_some() || imports) && !query.is_channel {
+                let is_here = has(key);
+                is_there |= is_here;
+                is_missing |= !is_here;
+            }
+        }
+        let Some((_, slot, owner)) = first else {
+            return Ok(None);
+        };
+        if !self.is_ok(tolerance.needs_all_slots) {
+            match query.is_channel {
+                true if tolerance.channels => {}
+                false if tolerance.reads && !query.writes => {}
+                false if tolerance.reads => return Err(Refusal::DownForWrites),
+                true | false => return Err(Refusal::Down),
+            }
+        }
+        if query.migrates && (migrates_to.is_some() || imports) {
+            return Ok(Some(slot));
+        }
+        if let Some(to) = migrates_to.filter(|_| is_missing) {
+            return match to {
+                _ if is_there => Err(Refusal::TryAgain),
+                to if to == self.me => Ok(Some(slot)),
+                to => Err(Refusal::Ask { slot, to }),
+            };
+        }
+        if imports && query.asks {
+            return if is_several && is_missing {
+                Err(Refusal::TryAgain)
+            } else {
+                Ok(Some(slot))
+            };
+        }
+        let is_masters = self.own().master == Some(owner);
+        if is_masters && (query.reads_replica || query.is_channel) && !query.writes {
+            return Ok(Some(slot));
+        }
+        if owner == self.me {
+            Ok(Some(slot))
+        } else {
+            Err(Refusal::Moved { slot, to: owner })
+        }
+    }
+
+    /// The error reply for a refusal (`cluster.c: clusterRedirectClient`).
+    pub(crate) fn text(&self, refusal: &Refusal) -> String {
+        let sent = |word: &str, slot: u16, to: usize| {
+            format!("{word} {slot} {}", self.members[to].address)
+        };
+        match *refusal {
+            Refusal::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot".into(),
+            Refusal::TryAgain => "TRYAGAIN Multiple keys request during rehashing of slot".into(),
+            Refusal::Down => "CLUSTERDOWN The cluster is down".into(),
+            Refusal::DownForWrites => {
+                "CLUSTERDOWN The cluster is down and only accepts read commands".into()
+            }
+            Refusal::Unbound => "CLUSTERDOWN Hash slot not served".into(),
+            Refusal::Moved { slot, to } => sent("MOVED", slot, to),
+            Refusal::Ask { slot, to } => sent("ASK", slot, to),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A node's place among others: replication, the journal for replicas and disk, failover, cluster, sentinel.
+//!
+//! *Invariants.* A node is a replica exactly while it has an upstream. A journal exists exactly while a replica or a disk
+//! reads it. [`Peers::is_guarded`] holds whenever a gate may refuse a request for this node's place or for want of
+//! memory; `State::guards_writes` keeps it true.
+//!
+//! How nodes reach each other is decided in `topology/`.
+
+pub(super) mod cluster;
+pub(super) mod failover;
+pub(super) mod journal;
+pub(super) mod migration;
+pub(super) mod replication;
+pub(super) mod sentinel;
+
+use cluster::Cluster;
+use failover::Failover;
+use journal::Journal;
+use replication::Replication;
+use sentinel::Sentinel;
+
+/// What a node knows of others.
+#[derive(Debug)]
+pub(super) struct Peers {
+    pub(super) replication: Replication,
+    /// Changes of the unit that runs; absent without a reader.
+    pub(super) journal: Option<Box<Journal>>,
+    /// A FAILOVER in progress.
+    pub(super) failover: Option<Failover>,
+    /// The node's view of its cluster, if it belongs to one.
+    pub(super) cluster: Option<Box<Cluster>>,
+    /// What the node knows as a sentinel, if it is one.
+    pub(super) sentinel: Option<Box<Sentinel>>,
+    is_guarded: bool,
+}
+
+impl Peers {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            replication: Replication::new(seed),
+            journal: None,
+            failover: None,
+            cluster: None,
+            sentinel: None,
+            is_guarded: false,
+        }
+    }
+
+    /// True if a gate may refuse a request for this node's place or for want of memory.
+    #[inline]
+    pub(super) fn is_guarded(&self) -> bool {
+        self.is_guarded
+    }
+
+    /// Computes [`Peers::is_guarded`] again; `by_config` says whether parameters alone require it.
+    pub(super) fn update_guard(&mut self, by_config: bool) {
+        self.is_guarded = by_config
+            || self.replication.is_replica()
+            || self.cluster.is_some()
+            || self.sentinel.is_some();
+    }
+}

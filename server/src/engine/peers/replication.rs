@@ -1,0 +1,167 @@
+//! A node's part in replication: whom it follows, who follows it, and how far they are.
+//!
+//! *Policy* (`replication.c`): a replica refuses writes, removes nothing by itself and reports an
+//! expired key as missing, by its own clock. A master does not wait for anybody, unless WAIT or
+//! `min-replicas-to-write` asks. How units travel, how long that takes and when a link is cut is
+//! the affair of `topology/`.
+
+use crate::engine::conn_id::ConnId;
+use crate::engine::rng::Rng;
+use crate::engine::time::UnixMicros;
+
+/// Where a node is reached.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// Its host, as clients write it.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// The node that a replica follows.
+#[derive(Clone, Debug)]
+pub(crate) struct Upstream {
+    pub(crate) address: Address,
+    pub(crate) is_up: bool,
+    /// When something came from it last, or when the link was cut.
+    pub(crate) since: UnixMicros,
+}
+
+/// A follower, as its master sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Replica {
+    pub(crate) id: u64,
+    pub(crate) address: Address,
+    /// The offset that it has.
+    pub(crate) offset: u64,
+    /// Since when it says nothing; a replica whose link works says something every second.
+    pub(crate) silent_since: Option<UnixMicros>,
+}
+
+/// A request that waits for replicas.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct AckWait {
+    pub(in crate::engine) conn: ConnId,
+    pub(in crate::engine) replicas: usize,
+    pub(in crate::engine) offset: u64,
+}
+
+/// What a node knows of replication.
+#[derive(Debug)]
+pub(crate) struct Replication {
+    /// `master_replid`
+    id: String,
+    /// Draws further ids.
+    ids: Rng,
+    /// Absent for a master.
+    pub(crate) upstream: Option<Upstream>,
+    /// Those that follow, in the order in which they came.
+    pub(crate) replicas: Vec<Replica>,
+    /// Bytes that were passed on (`master_repl_offset`).
+    pub(crate) offset: u64,
+    /// The identity that was shared with a former master, and how far.
+    pub(crate) former: Option<(String, u64)>,
+    waits: Vec<AckWait>,
+    /// Where the other nodes of the deployment are.
+    peers: Vec<Address>,
+}
+
+impl Replica {
+    /// For how long it has said nothing, seconds.
+    pub(crate) fn lag_seconds(&self, now: UnixMicros) -> i64 {
+        let since = self.silent_since.unwrap_or(now);
+        now.0.saturating_sub(since.0).div_euclid(1_000_000).max(0)
+    }
+}
+
+impl Replication {
+    /// Whether there are other nodes.
+    pub(crate) fn has_peers(&self) -> bool {
+        !self.peers.is_empty()
+    }
+
+    /// Whether there is a node to follow at this address.
+    pub(crate) fn reaches(&self, address: &Address) -> bool {
+        self.peers.contains(address)
+    }
+
+    /// A master without replicas.
+    pub(in crate::engine) fn new(seed: u64) -> Self {
+        let mut ids = Rng::for_component(seed, "replication id");
+        Self {
+            id: ids.hex(20),
+            ids,
+            upstream: None,
+            replicas: Vec::new(),
+            offset: 0,
+            former: None,
+            waits: Vec::new(),
+            peers: Vec::new(),
+        }
+    }
+
+    /// Takes over from a node that starts anew: its waiting clients and the addresses of other nodes.
+    pub(in crate::engine) fn adopt(&mut self, old: Self) {
+        (self.waits, self.peers) = (old.waits, old.peers);
+    }
+
+    /// `master_replid`
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Draws another `master_replid`.
+    pub(in crate::engine) fn change_id(&mut self) {
+        self.id = self.ids.hex(20);
+    }
+
+    /// Follows a master that has this `master_replid`.
+    pub(in crate::engine) fn adopt_id(&mut self, id: &str) {
+        id.clone_into(&mut self.id);
+    }
+
+    /// Addresses of the other nodes of the deployment.
+    pub(in crate::engine) fn peers(&self) -> &[Address] {
+        &self.peers
+    }
+
+    pub(in crate::engine) fn set_peers(&mut self, peers: Vec<Address>) {
+        self.peers = peers;
+    }
+
+    /// Registers a waiting client, in place of an earlier registration of it.
+    pub(in crate::engine) fn await_acks(&mut self, wait: AckWait) {
+        self.waits.retain(|other| other.conn != wait.conn);
+        self.waits.push(wait);
+    }
+
+    /// Takes out all waiting clients.
+    pub(in crate::engine) fn take_waits(&mut self) -> Vec<AckWait> {
+        std::mem::take(&mut self.waits)
+    }
+
+    #[inline]
+    pub(crate) fn is_replica(&self) -> bool {
+        self.upstream.is_some()
+    }
+
+    /// How many replicas have everything up to `offset`.
+    pub(crate) fn have(&self, offset: u64) -> usize {
+        let has = |replica: &&Replica| replica.offset >= offset;
+        self.replicas.iter().filter(has).count()
+    }
+
+    /// How many replicas have said something within `lag_seconds_max`; 0 is no bound.
+    pub(crate) fn good(&self, now: UnixMicros, lag_seconds_max: i64) -> usize {
+        let is_good = |replica: &&Replica| {
+            lag_seconds_max == 0 || replica.lag_seconds(now) <= lag_seconds_max
+        };
+        self.replicas.iter().filter(is_good).count()
+    }
+}

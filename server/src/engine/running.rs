@@ -1,0 +1,61 @@
+//! The unit of work that runs: its instant, its caller, and what it leaves behind.
+//!
+//! *Invariants.* `now` changes only between units. `caller` is the connection whose request runs, and `None` while
+//! something happens that no client has asked for. Own frames belong to the caller and are taken with its reply.
+//! `has_sequel` is set whenever the driver has more to do than to pass on the reply.
+//!
+//! `state/` and `driver/` write these fields directly: they are the working memory of one unit.
+
+use super::conn_id::ConnId;
+use super::effect::Outbox;
+use super::scripting::Transaction;
+use super::time::UnixMicros;
+use crate::resp::{Blob, Reply};
+
+/// The unit that runs, or ran last.
+#[derive(Debug)]
+pub(super) struct RunningUnit {
+    /// Instant of the unit.
+    pub(super) now: UnixMicros,
+    /// Connection whose request runs.
+    pub(super) caller: Option<ConnId>,
+    /// Effects for the driver.
+    pub(super) outbox: Outbox,
+    /// Frames that the caller's own request sent to it.
+    pub(super) own_frames: Vec<Reply>,
+    /// Lines of MONITOR for the caller about its own request.
+    pub(super) own_tail: Vec<Reply>,
+    /// Number of own frames before the reply; all if `None`.
+    pub(super) reply_at: Option<usize>,
+    /// True if something follows from this unit (see `driver/unit.rs`).
+    pub(super) has_sequel: bool,
+    /// The key for which a waiting request runs again.
+    pub(super) retry: Option<Blob>,
+    /// A transaction whose script was killed and that goes on now.
+    pub(super) resumed: Option<Transaction>,
+    /// End of the latest command that slept.
+    pub(super) awake_at: UnixMicros,
+}
+
+impl RunningUnit {
+    pub(super) fn new(now: UnixMicros) -> Self {
+        Self {
+            now,
+            caller: None,
+            outbox: Outbox::default(),
+            own_frames: Vec::new(),
+            own_tail: Vec::new(),
+            reply_at: None,
+            has_sequel: false,
+            retry: None,
+            resumed: None,
+            awake_at: now,
+        }
+    }
+
+    /// Begins a unit that no client has asked for.
+    pub(super) fn begin(&mut self, now: UnixMicros) {
+        self.now = now;
+        self.caller = None;
+    }
+}

@@ -1,0 +1,236 @@
+//! The one place from which all parts learn that keys have changed, expired, gone or come.
+
+use super::State;
+use crate::engine::channel::Space;
+use crate::engine::data::keyspace::Db;
+use crate::engine::effect::Effect;
+use crate::engine::notify::Class;
+use crate::engine::peers::cluster::{Claim, ClusterMessage};
+use crate::engine::peers::journal::Change;
+use crate::resp::Blob;
+
+impl State {
+    /// Removes a key whose deadline has passed.
+    pub(in crate::engine) fn expire(&mut self, db: usize, slot: u32) {
+        let key = self.data.db(db).key(slot).clone();
+        self.data.db_mut(db).remove(slot);
+        self.introspection.stats.expired_keys += 1;
+        self.touched_by(false, db, &key);
+        self.notify(db, Class::Expired, "expired", &key);
+    }
+
+    /// Removes a key for want of memory, as `evict.c: performEvictions`; false when it is not there.
+    pub(in crate::engine) fn evict(&mut self, db: usize, key: &[u8]) -> bool {
+        let Some(slot) = self
+            .data
+            .databases()
+            .get(db)
+            .and_then(|keys| keys.find(key))
+        else {
+            return false;
+        };
+        self.data.db_mut(db).remove(slot);
+        self.introspection.stats.evicted_keys += 1;
+        self.touched(db, key);
+        self.notify(db, Class::Evicted, "evicted", key);
+        true
+    }
+
+    /// A key was created, changed or removed. Watchers, waiters and trackers of keys hang here.
+    #[inline]
+    pub(in crate::engine) fn touched(&mut self, db: usize, key: &[u8]) {
+        self.touched_by(true, db, key);
+    }
+
+    /// The same, saying whether a request wanted it.
+    #[inline]
+    fn touched_by(&mut self, is_request: bool, db: usize, key: &[u8]) {
+        self.introspection.count_changes(1);
+        if !(self.clients.watches.is_empty()
+            && self.clients.waiters.is_empty()
+            && self.peers.journal.is_none()
+            && !self.data.is_accounted()
+            && !self.clients.tracking.is_on())
+        {
+            self.tell_of(is_request, db, key);
+        }
+    }
+
+    #[cold]
+    fn tell_of(&mut self, is_request: bool, db: usize, key: &[u8]) {
+        if self.clients.tracking.is_on() {
+            self.invalidate(key, is_request);
+        }
+        self.data.note_touched(db, key);
+        if let Some(journal) = &mut self.peers.journal {
+            journal.touched(db, key);
+            self.unit.has_sequel = true;
+        }
+        let is_there = self.data.db(db).find(key).is_some();
+        self.clients.watches.touched(db, key, is_there);
+        if is_there {
+            self.clients.waiters.touched(db, key);
+            self.unit.has_sequel |= self.clients.waiters.has_ready();
+        }
+    }
+
+    /// An event in the life of a key, to the channels that are named after both.
+    #[inline(always)]
+    pub(in crate::engine) fn notify(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
+        if self.peers.journal.is_some() || !self.clients.pubsub.is_empty() {
+            self.tell_of_event(db, class, event, key);
+        }
+    }
+
+    #[cold]
+    fn tell_of_event(&mut self, db: usize, class: Class, event: &str, key: &[u8]) {
+        self.note_told(|| Change::Event {
+            db,
+            class,
+            event: event.to_owned(),
+            key: Blob::new(key),
+        });
+        if self.config.notify_keyspace_events.contain(class) && !self.clients.pubsub.is_empty() {
+            self.publish_event(db, event, key);
+        }
+    }
+
+    #[cold]
+    fn publish_event(&mut self, db: usize, event: &str, key: &[u8]) {
+        let classes = self.config.notify_keyspace_events;
+        if classes.by_key() {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.deliver(Space::Channel, &channel, event.as_bytes());
+        }
+        if classes.by_event() {
+            let channel = format!("__keyevent@{db}__:{event}");
+            self.deliver(Space::Channel, channel.as_bytes(), key);
+        }
+    }
+
+    /// Sends a message to all who listen; how many they are.
+    pub(in crate::engine) fn publish(
+        &mut self,
+        space: Space,
+        channel: &[u8],
+        message: &[u8],
+    ) -> usize {
+        if self.peers.cluster.is_some() {
+            // There the bus carries messages, to replicas too.
+            self.unit
+                .outbox
+                .push(Effect::Cluster(ClusterMessage(Claim::Message {
+                    space,
+                    channel: Blob::new(channel),
+                    message: Blob::new(message),
+                })));
+        } else {
+            self.note_told(|| Change::Publish {
+                space,
+                channel: Blob::new(channel),
+                message: Blob::new(message),
+            });
+        }
+        self.deliver(space, channel, message)
+    }
+
+    pub(in crate::engine) fn deliver(
+        &mut self,
+        space: Space,
+        channel: &[u8],
+        message: &[u8],
+    ) -> usize {
+        let messages = self.clients.pubsub.publish(space, channel, message);
+        let count = messages.len();
+        for (conn, frame) in messages {
+            self.push(conn, frame);
+        }
+        count
+    }
+
+    /// Empties a database.
+    pub(in crate::engine) fn flush(&mut self, db: usize) {
+        self.empty(db);
+        self.invalidate_all();
+    }
+
+    /// Empties all databases.
+    pub(in crate::engine) fn flush_all(&mut self) {
+        (0..self.data.databases().len()).for_each(|db| self.empty(db));
+        self.invalidate_all();
+    }
+
+    /// Watched keys that were in the database have changed.
+    fn empty(&mut self, db: usize) {
+        let watched = self.clients.watches.keys_of(db);
+        let there: Vec<_> = watched
+            .into_iter()
+            .filter(|key| self.data.db(db).find(key).is_some())
+            .collect();
+        self.introspection
+            .count_changes(self.data.db(db).len() as u64);
+        self.data.db_mut(db).clear();
+        self.data.forget_sizes();
+        self.note(|| Change::Flush { db });
+        for key in there {
+            self.clients.watches.touched(db, &key, false);
+        }
+    }
+
+    /// Puts other data in the place of all that is there. Watched keys that were there or are there
+    /// now have changed; whoever waits on a key that is there now is served.
+    pub(in crate::engine) fn replace(&mut self, databases: &[Db]) {
+        for (db, other) in databases
+            .iter()
+            .enumerate()
+            .take(self.data.databases().len())
+        {
+            for key in self.clients.watches.keys_of(db) {
+                let is_there = other.find(&key).is_some();
+                if is_there || self.data.db(db).find(&key).is_some() {
+                    self.clients.watches.touched(db, &key, is_there);
+                }
+            }
+            *self.data.db_mut(db) = other.clone();
+            for key in self.clients.waiters.keys_of(db) {
+                if self.data.db(db).find(&key).is_some() {
+                    self.clients.waiters.touched(db, &key);
+                }
+            }
+        }
+        self.introspection.count_changes(1);
+        self.data.forget_sizes();
+        self.unit.has_sequel |= self.clients.waiters.has_ready();
+        if self.peers.journal.is_some() {
+            // What came may be fewer than the node has; a reader is told of all.
+            let all = self.data.databases().to_vec();
+            self.note(|| Change::Replace(all));
+        }
+        self.invalidate_all();
+    }
+
+    /// Exchanges two databases. Watched keys that are in either have changed; whoever waits on a key
+    /// that came with the exchange is served (`db.c: dbSwapDatabases`).
+    pub(in crate::engine) fn swap(&mut self, first: usize, second: usize) {
+        for db in [first, second] {
+            for key in self.clients.watches.keys_of(db) {
+                let is_there = |db: usize| self.data.db(db).find(&key).is_some();
+                if is_there(first) || is_there(second) {
+                    self.clients.watches.touched(db, &key, true);
+                }
+            }
+        }
+        // What was touched before has its state written down before.
+        self.note(|| Change::Swap { first, second });
+        self.data.swap(first, second);
+        self.data.forget_sizes();
+        for db in [first, second] {
+            for key in self.clients.waiters.keys_of(db) {
+                if self.data.db(db).find(&key).is_some() {
+                    self.clients.waiters.touched(db, &key);
+                }
+            }
+        }
+        self.unit.has_sequel |= self.clients.waiters.has_ready();
+    }
+}

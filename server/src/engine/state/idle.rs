@@ -1,0 +1,77 @@
+//! `timeout`: clients that have said and heard nothing for too long are shown out.
+//!
+//! *Policy* (`timeout.c: clientsCronHandleTimeout`): whole seconds count. Whoever waits, listens to
+//! channels or is told of every command may be silent for ever.
+
+use super::State;
+use crate::engine::clients::session::Session;
+use crate::engine::config::Config;
+use crate::engine::time::{UnixMicros, UnixMillis};
+
+/// The last instant at which a client is welcome that was heard at `since`.
+fn welcome_until(since: UnixMicros, config: &Config) -> UnixMillis {
+    let seconds = i64::try_from(config.timeout.as_secs()).unwrap_or(i64::MAX);
+    let end = since.0.div_euclid(1_000_000).saturating_add(seconds);
+    UnixMillis(end.saturating_add(1).saturating_mul(1000).saturating_sub(1))
+}
+
+/// When nobody can have been silent for too long yet; `None` if that does not matter.
+pub(in crate::engine) fn first_check(config: &Config, now: UnixMicros) -> Option<UnixMillis> {
+    (!config.timeout.is_zero()).then(|| welcome_until(now, config))
+}
+
+impl State {
+    /// Goes on with another configuration.
+    pub(in crate::engine) fn configure(&mut self, config: Config, now: UnixMicros) {
+        let before = std::mem::replace(&mut self.config, config);
+        let timeout = before.timeout;
+        if (before.maxmemory, before.maxmemory_policy)
+            != (self.config.maxmemory, self.config.maxmemory_policy)
+        {
+            self.bound_memory();
+        }
+        if timeout != self.config.timeout {
+            self.plan_idle_check(now);
+        }
+    }
+
+    /// The next check is when the first client may have been silent for too long. Whoever speaks
+    /// meanwhile, or comes, may be silent for longer than that.
+    fn plan_idle_check(&mut self, now: UnixMicros) {
+        let Some(latest) = first_check(&self.config, now) else {
+            self.clients.set_idle_check(None);
+            return;
+        };
+        let sessions = self
+            .clients
+            .sessions
+            .iter()
+            .filter(|session| self.may_time_out(session));
+        let ends = sessions.map(|session| welcome_until(session.last_used_at, &self.config));
+        self.clients
+            .set_idle_check(Some(ends.fold(latest, UnixMillis::min)));
+    }
+
+    fn may_time_out(&self, session: &Session) -> bool {
+        let is_waiting = self.clients.waiters.get(session.conn).is_some()
+            || self.clients.pause.request_of(session.conn).is_some();
+        !is_waiting && !session.is_subscribed && !session.is_monitor
+    }
+
+    /// Shows out who has been silent for too long.
+    pub(in crate::engine) fn kick_idle(&mut self, now: UnixMicros) {
+        let sessions = self
+            .clients
+            .sessions
+            .iter()
+            .filter(|session| self.may_time_out(session));
+        let silent = sessions
+            .filter(|session| now.millis() > welcome_until(session.last_used_at, &self.config));
+        let silent: Vec<_> = silent.map(|session| session.conn).collect();
+        for conn in silent {
+            tracing::debug!(client_id = conn.client_id(), "a silent client is shown out");
+            self.kick(conn);
+        }
+        self.plan_idle_check(now);
+    }
+}

@@ -1,0 +1,65 @@
+//! The state of a node: its parts, and what concerns several of them.
+//!
+//! | part | knows |
+//! |---|---|
+//! | `config` | parameters |
+//! | `data/` | databases, expiry, sizes |
+//! | `clients/` | sessions, subscriptions, watched keys, waiters, tracking, pauses, monitors |
+//! | `scripting.rs` | known scripts, the script that keeps the node busy |
+//! | `introspection/` | statistics, slow commands, identity |
+//! | `peers/` | replication, journal, failover, cluster, sentinel |
+//! | `running.rs` | the unit that runs: caller, own frames, effects |
+//!
+//! Parts never call each other. What concerns several parts stands here, on [`State`]: `change.rs` has what happens
+//! when keys change, expire or go; the other files have one subject each. Commands reach all of it through
+//! `context/` alone, and cannot name [`State`].
+
+mod change;
+mod cluster;
+mod connections;
+mod failover;
+mod idle;
+mod invalidation;
+mod measure;
+mod memory;
+mod output;
+mod replication;
+
+use super::clients::Clients;
+use super::config::Config;
+use super::data::Data;
+use super::introspection::Introspection;
+use super::peers::Peers;
+use super::running::RunningUnit;
+use super::scripting::Scripting;
+use super::time::UnixMicros;
+
+/// Everything a node knows.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) config: Config,
+    pub(super) data: Data,
+    pub(super) clients: Clients,
+    pub(super) scripting: Scripting,
+    pub(super) introspection: Introspection,
+    pub(super) peers: Peers,
+    pub(super) unit: RunningUnit,
+}
+
+impl State {
+    /// An empty node whose table has so many commands.
+    pub(super) fn new(config: Config, commands: usize, now: UnixMicros) -> Self {
+        let seed = config.seed;
+        let mut clients = Clients::new(seed);
+        clients.set_idle_check(idle::first_check(&config, now));
+        Self {
+            data: Data::new(&config),
+            clients,
+            scripting: Scripting::default(),
+            introspection: Introspection::new(seed, commands, now),
+            peers: Peers::new(seed),
+            unit: RunningUnit::new(now),
+            config,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What connections are sent: replies, pushes, lines of MONITOR, in the order in which Redis sends them.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most kinds of replies are all the same here"
+)]
+
+use super::State;
+use crate::engine::clients::session::ReplyMode;
+use crate::engine::conn_id::ConnId;
+use crate::engine::effect::Effect;
+use crate::engine::scripting::Transaction;
+use crate::resp::{ErrorReply, Reply};
+
+impl State {
+    /// What the caller was sent during its own request comes before the reply, or behind it where the
+    /// handler said so ([`Ctx::replies_here`]); what MONITOR tells it of that request comes last.
+    pub(in crate::engine) fn with_own_frames(&mut self, reply: Reply) -> Reply {
+        if self.unit.own_frames.is_empty() && self.unit.own_tail.is_empty() {
+            return reply;
+        }
+        let mut frames = std::mem::take(&mut self.unit.own_frames);
+        let at = self.unit.reply_at.take().unwrap_or(frames.len());
+        let behind = frames.split_off(at.min(frames.len()));
+        match reply {
+            Reply::Several(own) => frames.extend(own),
+            reply => frames.push(reply),
+        }
+        frames.extend(behind);
+        frames.append(&mut self.unit.own_tail);
+        Reply::Several(frames)
+    }
+
+    /// A reply as CLIENT REPLY lets it pass: frames that were not asked for always do.
+    pub(in crate::engine) fn apply_reply_mode(&mut self, conn: ConnId, reply: Reply) -> Reply {
+        let Some(session) = self.clients.sessions.get_mut(conn) else {
+            return reply;
+        };
+        let is_silenced = matches!(session.reply_mode, ReplyMode::Off | ReplyMode::Skip);
+        session.reply_mode = match session.reply_mode {
+            ReplyMode::SkipNext => ReplyMode::Skip,
+            ReplyMode::Skip | ReplyMode::On => ReplyMode::On,
+            ReplyMode::Off => ReplyMode::Off,
+        };
+        let is_push = |frame: &Reply| matches!(frame, Reply::Push(_));
+        match reply {
+            reply if !is_silenced || is_push(&reply) => reply,
+            Reply::Several(frames) => Reply::Several(frames.into_iter().filter(is_push).collect()),
+            _ => Reply::Several(Vec::new()),
+        }
+    }
+
+    /// Ends CLIENT PAUSE; what came during it is handled after this unit.
+    pub(in crate::engine) fn end_pause(&mut self) {
+        self.clients.pause.end();
+        self.unit.has_sequel |= self.clients.pause.is_over();
+    }
+
+    /// Answers a request that was parked.
+    pub(in crate::engine) fn answer(&mut self, conn: ConnId, reply: Reply) {
+        self.used(conn);
+        let reply = self.apply_reply_mode(conn, reply);
+        self.unit.outbox.push(Effect::Reply { conn, reply });
+    }
+
+    /// Sends a connection what it did not just ask for. What the caller is sent by its own request
+    /// comes before its reply.
+    pub(in crate::engine) fn push(&mut self, conn: ConnId, frame: Reply) {
+        if self.unit.caller == Some(conn) {
+            self.unit.own_frames.push(frame);
+            self.unit.has_sequel = true;
+        } else {
+            self.used(conn);
+            self.unit.outbox.push(Effect::Push { conn, frame });
+        }
+    }
+
+    /// A connection is told something, so it is not idle.
+    fn used(&mut self, conn: ConnId) {
+        if let Some(session) = self.clients.sessions.get_mut(conn) {
+            session.last_used_at = self.unit.now;
+        }
+    }
+
+    /// A line of MONITOR.
+    pub(in crate::engine) fn tell(&mut self, conn: ConnId, line: Reply) {
+        if self.unit.caller == Some(conn) {
+            if !self.unit.outbox.closes(conn) {
+                self.unit.own_tail.push(line);
+                self.unit.has_sequel = true;
+            }
+        } else {
+            self.unit.outbox.push(Effect::Push { conn, frame: line });
+        }
+    }
+
+    /// Ends a waiting before its time; false if there is none (`networking.c: clientCommand`).
+    pub(in crate::engine) fn unblock(&mut self, conn: ConnId, with_error: bool) -> bool {
+        let Some(waiter) = self.clients.waiters.remove(conn) else {
+            return false;
+        };
+        let calls = self.introspection.stats.of(waiter.command);
+        calls.failed += 1;
+        calls.measured += u64::from(self.config.latency_tracking);
+        let reply = if with_error {
+            let error = ErrorReply::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+            self.introspection.stats.count_error(&error);
+            error.into()
+        } else {
+            waiter.wait.on_timeout
+        };
+        self.answer(conn, reply);
+        true
+    }
+
+    /// Lets a transaction go on whose script was killed.
+    #[cfg(feature = "script")]
+    pub(in crate::engine) fn resume(&mut self, mut transaction: Transaction, reply: Reply) {
+        transaction.replies.push(reply);
+        self.unit.resumed = Some(transaction);
+        self.unit.has_sequel = true;
+    }
+}

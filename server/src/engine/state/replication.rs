@@ -1,0 +1,157 @@
+//! Replication as it concerns several parts: the journal of a unit, units that arrive, WAIT.
+
+use super::State;
+use crate::engine::conn_id::ConnId;
+use crate::engine::effect::Effect;
+use crate::engine::peers::journal::{Change, Unit};
+use crate::engine::peers::replication::AckWait;
+use crate::resp::Reply;
+use std::sync::Arc;
+
+impl State {
+    /// Begins to keep a journal; units are handed out as [`Effect::Propagate`].
+    pub(in crate::engine) fn keep_journal(&mut self) {
+        self.peers.journal.get_or_insert_with(Box::default);
+    }
+
+    /// Hands out what the unit that has ended changed.
+    pub(in crate::engine) fn propagate(&mut self) {
+        // The writes of a script that was given up are not done before it is killed.
+        if self.scripting.busy.is_some() {
+            return;
+        }
+        if let Some(journal) = self
+            .peers
+            .journal
+            .as_deref_mut()
+            .filter(|one| !one.is_empty())
+        {
+            let unit = journal.take(self.data.databases(), self.peers.replication.offset);
+            self.peers.replication.offset = unit.offset;
+            if let Some(session) = self
+                .unit
+                .caller
+                .and_then(|conn| self.clients.sessions.get_mut(conn))
+            {
+                session.wrote_up_to = unit.offset;
+            }
+            self.unit.outbox.push(Effect::Propagate(Arc::new(unit)));
+        }
+    }
+
+    /// Writes something that is no key's into the journal, if there is one.
+    pub(in crate::engine) fn note(&mut self, change: impl FnOnce() -> Change) {
+        if let Some(journal) = &mut self.peers.journal {
+            journal.push(self.data.databases(), change());
+            self.unit.has_sequel = true;
+        }
+    }
+
+    /// The same for what is told of a change.
+    pub(in crate::engine) fn note_told(&mut self, change: impl FnOnce() -> Change) {
+        if let Some(journal) = &mut self.peers.journal {
+            journal.tell(change());
+            self.unit.has_sequel = true;
+        }
+    }
+
+    /// What may not be written now, by whoever is not the master.
+    pub(in crate::engine) fn guards_writes(&mut self) {
+        let by_config = self.config.min_replicas_to_write > 0 || self.config.maxmemory > 0;
+        self.peers.update_guard(by_config);
+    }
+
+    /// Has the connection wait until so many replicas have what it wrote.
+    pub(in crate::engine) fn await_replicas(&mut self, conn: ConnId, replicas: usize, offset: u64) {
+        let wait = AckWait {
+            conn,
+            replicas,
+            offset,
+        };
+        self.peers.replication.await_acks(wait);
+    }
+
+    /// Answers WAIT where enough replicas have said that they are there.
+    pub(in crate::engine) fn answer_waits(&mut self) {
+        for wait in self.peers.replication.take_waits() {
+            // Only WAIT waits without a key; who has given up may wait for something else by now.
+            let waiter = self.clients.waiters.get(wait.conn);
+            if waiter.is_none_or(|waiter| !waiter.wait.keys.is_empty()) {
+                continue;
+            }
+            let have = self.peers.replication.have(wait.offset);
+            let answer = Reply::Int(have as i64);
+            if have >= wait.replicas {
+                if self.clients.waiters.remove(wait.conn).is_some() {
+                    self.answer(wait.conn, answer);
+                }
+            } else if self.clients.waiters.answers_late_with(wait.conn, answer) {
+                self.peers.replication.await_acks(wait);
+            }
+        }
+    }
+
+    pub(in crate::engine) fn apply(&mut self, unit: &Unit) {
+        for change in &unit.changes {
+            self.apply_change(change.clone());
+        }
+    }
+
+    fn apply_change(&mut self, change: Change) {
+        match change {
+            Change::Put {
+                db,
+                key,
+                value,
+                form,
+                deadline,
+            } if db < self.data.databases().len() => {
+                self.data.db_mut(db).put(&key, value, form, deadline);
+                self.touched(db, &key);
+            }
+            Change::Remove { db, key } if db < self.data.databases().len() => {
+                if let Some(slot) = self.data.db(db).find(&key) {
+                    self.data.db_mut(db).remove(slot);
+                    self.touched(db, &key);
+                }
+            }
+            Change::Flush { db } if db < self.data.databases().len() => self.flush(db),
+            Change::Swap { first, second } if first.max(second) < self.data.databases().len() => {
+                self.swap(first, second);
+            }
+            Change::Replace(databases) => self.replace(&databases),
+            Change::Event {
+                db,
+                class,
+                event,
+                key,
+            } => self.notify(db, class, &event, &key),
+            Change::Publish {
+                space,
+                channel,
+                message,
+            } => {
+                self.publish(space, &channel, &message);
+            }
+            // A replica with fewer databases than its master has no place for these.
+            Change::Put { .. }
+            | Change::Remove { .. }
+            | Change::Flush { .. }
+            | Change::Swap { .. } => {}
+        }
+    }
+}
+
+impl State {
+    pub(in crate::engine) fn promote(&mut self) {
+        if self.peers.replication.upstream.take().is_some() {
+            let shared = (
+                self.peers.replication.id().to_owned(),
+                self.peers.replication.offset + 1,
+            );
+            self.peers.replication.former = Some(shared);
+            self.peers.replication.change_id();
+            self.guards_writes();
+        }
+    }
+}
