@@ -1,5 +1,5 @@
 //! CLUSTER, ASKING, READONLY, READWRITE: a node's view of its cluster. What it is made of is in
-//! `engine/cluster.rs`; there is no bus, so what only a bus could do is refused.
+//! `engine/peers/cluster.rs`; there is no bus, so what only a bus could do is refused.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};

@@ -1,6 +1,6 @@
 //! INFO: what the server says of itself. Figures that a double cannot know truthfully are left out:
 //! the memory and the CPU time of the process, bytes and requests per second, its allocator. Sizes of
-//! data are those of `engine/memory.rs`, and time is the node's.
+//! data are those of `engine/data/memory.rs`, and time is the node's.
 
 use super::Args;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};

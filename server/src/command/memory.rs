@@ -1,4 +1,4 @@
-//! MEMORY. Sizes are estimates of what Redis would spend, see `engine/memory.rs`.
+//! MEMORY. Sizes are estimates of what Redis would spend, see `engine/data/memory.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};

@@ -47,7 +47,6 @@ pub(crate) use clients::tracking::{Choice as TrackingChoice, Mode as TrackingMod
 pub use config::Config;
 pub use conn_id::ConnId;
 pub(crate) use context::{Continuation, Ctx, Origin, ScriptCall, Ttl};
-pub(crate) use data::image::Image;
 pub(crate) use data::keyspace::Db;
 pub(crate) use data::memory::{Overhead, STARTUP_BYTES, key_bytes};
 pub use driver::{Engine, NodeApi, Outcome};
@@ -64,6 +63,7 @@ pub(crate) use peers::cluster::{Change as ClusterChange, Claim, Cluster, Health,
 #[cfg(feature = "net")]
 pub(crate) use peers::cluster::{Member, Side, merge, share_of};
 pub(crate) use peers::failover::Failover;
+pub(crate) use peers::image::Image;
 pub use peers::journal::Unit;
 pub use peers::migration::Migration;
 pub(crate) use peers::migration::NO_ANSWER;

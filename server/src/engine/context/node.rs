@@ -103,13 +103,13 @@ impl Ctx<'_> {
     /// Digest of all data, in hexadecimal digits.
     #[cfg(feature = "script")]
     pub(crate) fn digest(&self) -> String {
-        self.state.digest()
+        self.state.data.digest()
     }
 
     /// Digest of the value of a key; of nothing, if there is no such key.
     #[cfg(feature = "script")]
     pub(crate) fn value_digest(&self, key: &[u8]) -> String {
-        self.state.value_digest(self.session.db, key)
+        self.state.data.value_digest(self.session.db, key)
     }
 }
 

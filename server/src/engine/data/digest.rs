@@ -3,8 +3,8 @@
 //!
 //! Source: `debug.c: computeDatasetDigest`.
 
-use crate::engine::data::keyspace::Db;
-use crate::engine::state::State;
+use super::Data;
+use super::keyspace::Db;
 use crate::engine::value::Digest;
 
 /// Adds the value at a slot (`debug.c: xorObjectDigest`).
@@ -15,12 +15,12 @@ fn mix_slot(digest: &mut Digest, db: &Db, slot: u32) {
     }
 }
 
-impl State {
+impl Data {
     /// The digest of everything, in hexadecimal digits.
-    pub(crate) fn digest(&self) -> String {
+    pub(in crate::engine) fn digest(&self) -> String {
         let mut digest = Digest::default();
         for (index, db) in (0_u32..)
-            .zip(self.data.databases())
+            .zip(self.databases())
             .filter(|(_, db)| db.len() > 0)
         {
             digest.mix(&index.to_be_bytes());
@@ -37,9 +37,9 @@ impl State {
     }
 
     /// The digest of one value; of nothing, if there is no such key.
-    pub(crate) fn value_digest(&self, db: usize, key: &[u8]) -> String {
+    pub(in crate::engine) fn value_digest(&self, db: usize, key: &[u8]) -> String {
         let mut digest = Digest::default();
-        let db = self.data.db(db);
+        let db = self.db(db);
         if let Some(slot) = db.find(key) {
             mix_slot(&mut digest, db, slot);
         }

@@ -11,7 +11,6 @@ mod digest;
 pub(super) mod eviction;
 mod expiry;
 pub(super) mod frequency;
-pub(super) mod image;
 pub(super) mod keyspace;
 pub(super) mod memory;
 mod slab;

@@ -225,13 +225,15 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::CommandError;
+    use crate::resp::{Blob, Reply};
 
     /// Every reply is moved a few times; moves of one shape cost nothing, others stall.
     #[test]
     fn what_a_request_comes_to_is_no_larger_than_a_text() {
         assert_eq!(size_of::<Reply>(), size_of::<Blob>());
         assert_eq!(size_of::<Result<Reply, CommandError>>(), size_of::<Blob>());
-        assert_eq!(size_of::<dispatch::Dispatched>(), size_of::<Blob>());
+        assert_eq!(size_of::<Dispatched>(), size_of::<Blob>());
         assert_eq!(size_of::<Outcome>(), size_of::<Blob>());
     }
 }

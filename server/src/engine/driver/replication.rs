@@ -181,8 +181,8 @@ pub(crate) struct Copy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Config, NodeApi, Outcome};
-    use crate::resp::{OwnedRequest, Protocol, encode};
+    use crate::engine::{Config, ConnId, NodeApi, Outcome};
+    use crate::resp::{OwnedRequest, Protocol, Reply, encode};
 
     const START: UnixMicros = UnixMicros(1_000_000_000);
 
@@ -300,7 +300,7 @@ mod tests {
             pair.ask(0, line, START);
         }
         assert_eq!(pair.catch_up(START), 8, "reads and misses write nothing");
-        let dump = |engine: &Engine| engine.state().digest();
+        let dump = |engine: &Engine| engine.state().data.digest();
         assert_eq!(dump(&pair.master), dump(&pair.replica));
         assert_eq!(pair.ask(1, "PTTL k", after_ms(40)), ":60");
         assert_eq!(

@@ -8,6 +8,7 @@
 
 pub(super) mod cluster;
 pub(super) mod failover;
+pub(super) mod image;
 pub(super) mod journal;
 pub(super) mod migration;
 pub(super) mod replication;
