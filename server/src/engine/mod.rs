@@ -46,7 +46,9 @@ pub(crate) use clients::session::{Asking, ReplyMode, Session};
 pub(crate) use clients::tracking::{Choice as TrackingChoice, Mode as TrackingMode};
 pub use config::Config;
 pub use conn_id::ConnId;
-pub(crate) use context::{Continuation, Ctx, Origin, ScriptCall, Ttl};
+#[cfg(feature = "script")]
+pub(crate) use context::ScriptCall;
+pub(crate) use context::{Continuation, Ctx, Origin, Ttl};
 pub(crate) use data::keyspace::Db;
 pub(crate) use data::memory::{Overhead, STARTUP_BYTES, key_bytes};
 pub use driver::{Engine, NodeApi, Outcome};

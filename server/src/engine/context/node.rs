@@ -1,6 +1,7 @@
 //! What a handler may ask and change of the node itself: parameters, statistics, scripts, and its place among others.
 
 use super::Ctx;
+#[cfg(feature = "script")]
 use crate::engine::CommandError;
 use crate::engine::config::Config;
 use crate::engine::effect::Effect;

@@ -4,6 +4,8 @@
 //! files are what the outside does to a node: replication, clusters, sentinels, migration, reset.
 
 mod api;
+#[cfg(feature = "script")]
+mod busy_node;
 mod cluster;
 #[cfg(feature = "net")]
 mod direct;
@@ -15,8 +17,10 @@ mod reset;
 mod sentinel;
 mod unit;
 
-pub(super) use api::BusyNode;
 pub use api::{NodeApi, Outcome};
+#[cfg(feature = "script")]
+pub(super) use busy_node::BusyNode;
+#[cfg(feature = "script")]
 pub(super) use dispatch::{Dispatched, dispatch};
 
 use super::channel::Space;
@@ -212,9 +216,9 @@ impl Engine {
     /// Without the `script` feature no command asks for a script.
     fn run_script(
         &mut self,
-        _call: ScriptCall,
-        session: Box<Session>,
-        _request: Request<'_>,
+        _call: super::context::ScriptCall,
+        session: Box<super::clients::session::Session>,
+        _request: crate::resp::Request<'_>,
         _now: UnixMicros,
     ) -> Outcome {
         self.state_mut().clients.sessions.put_back(session);
@@ -224,6 +228,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use super::dispatch::Dispatched;
     use super::*;
     use crate::engine::CommandError;
     use crate::resp::{Blob, Reply};

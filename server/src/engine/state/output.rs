@@ -9,6 +9,7 @@ use super::State;
 use crate::engine::clients::session::ReplyMode;
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
+#[cfg(feature = "script")]
 use crate::engine::scripting::Transaction;
 use crate::resp::{ErrorReply, Reply};
 

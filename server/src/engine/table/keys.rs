@@ -1,11 +1,6 @@
 //! Where the keys of a request stand: the key specifications of a row, as COMMAND INFO describes
 //! them and as COMMAND GETKEYS, faults and routing read them. Knows no value and no handler.
 
-#![allow(
-    dead_code,
-    reason = "streams, sorted sets and MIGRATE are described so; their rows come with them"
-)]
-
 use crate::resp::{Reply, Request, parse_integer};
 
 /// What a key is used for, as COMMAND INFO names it.
@@ -373,25 +368,6 @@ fn leading_number(text: &[u8]) -> usize {
 pub(crate) fn set(request: Request<'_>) -> Vec<KeyPlace> {
     let reads = (3..request.len()).any(|at| is_word(request, at, "GET"));
     let flags = if reads { RW_UPDATE } else { OW };
-    vec![KeyPlace { at: 1, flags }]
-}
-
-/// BITFIELD writes its key unless it only has GET (`db.c: bitfieldGetKeys`).
-pub(crate) fn bitfield(request: Request<'_>) -> Vec<KeyPlace> {
-    let mut at = 2;
-    let mut reads_only = true;
-    while at < request.len() && reads_only {
-        let follow = request.len() - at - 1;
-        let is = |word| is_word(request, at, word);
-        if is("GET") && follow >= 2 {
-            at += 3;
-        } else if is("OVERFLOW") && follow >= 1 {
-            at += 2;
-        } else {
-            reads_only = false;
-        }
-    }
-    let flags = if reads_only { RO } else { RW_UPDATE };
     vec![KeyPlace { at: 1, flags }]
 }
 
