@@ -7,6 +7,9 @@ use std::sync::Arc;
 /// The most recent writes that can be lost. Older writes are always on the disk.
 pub(crate) const LOST_UNITS_MAX: usize = 10_000;
 
+/// Bytes of the writes that can be lost (`auto-aof-rewrite-min-size`). Beyond it the oldest are on the disk.
+const LOST_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// `appendfsync everysec`, microseconds.
 const EVERY: i64 = 1_000_000;
 
@@ -42,6 +45,8 @@ pub enum Loss {
 pub(crate) struct Disk {
     image: Image,
     pending: VecDeque<(UnixMicros, Arc<Unit>)>,
+    /// Bytes of the pending writes.
+    pending_bytes: usize,
     persistence: Persistence,
 }
 
@@ -50,6 +55,7 @@ impl Disk {
         Self {
             image: Image::of(databases),
             pending: VecDeque::new(),
+            pending_bytes: 0,
             persistence,
         }
     }
@@ -58,13 +64,17 @@ impl Disk {
     pub(crate) fn clear(&mut self) {
         self.image.clear();
         self.pending.clear();
+        self.pending_bytes = 0;
     }
 
     pub(crate) fn write(&mut self, unit: Arc<Unit>, now: UnixMicros) {
+        self.pending_bytes += unit.memory_bytes();
         self.pending.push_back((now, unit));
-        if self.pending.len() > LOST_UNITS_MAX
-            && let Some((_, oldest)) = self.pending.pop_front()
-        {
+        while self.pending.len() > LOST_UNITS_MAX || self.pending_bytes > LOST_BYTES_MAX {
+            let Some((_, oldest)) = self.pending.pop_front() else {
+                return;
+            };
+            self.pending_bytes -= oldest.memory_bytes();
             self.image.apply(&oldest);
         }
     }
@@ -88,6 +98,39 @@ impl Disk {
             self.image.apply(&unit);
         }
         self.pending.clear();
+        self.pending_bytes = 0;
         self.image.databases().to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Config, Effect, Engine, NodeApi as _};
+    use crate::resp::OwnedRequest;
+
+    /// Writes of 1 MiB each; the disk can lose 64 MiB of them.
+    #[test]
+    fn large_writes_reach_the_disk_before_ten_thousand_wait() {
+        let now = UnixMicros(1_000_000_000);
+        let mut engine = Engine::new(Config::default(), now);
+        engine.keep_journal();
+        let mut disk = Disk::new(engine.databases(), Persistence::EverySecond);
+        let conn = engine.connect("127.0.0.1:5", now).expect("there is room");
+        let value = vec![b'x'; 1024 * 1024];
+        for number in 0..70 {
+            let key = format!("k{number}");
+            let request = OwnedRequest::new([b"SET", key.as_bytes(), &value]);
+            engine.handle(conn, request.as_request().expect("not empty"), now);
+            while let Some(effect) = engine.poll_effect() {
+                if let Effect::Propagate(unit) = effect {
+                    disk.write(unit, now);
+                }
+            }
+        }
+        assert!(disk.pending_bytes <= LOST_BYTES_MAX);
+        let kept = disk.crash(Loss::Last(usize::MAX), now);
+        assert!((7..=10).contains(&kept[0].len()), "{}", kept[0].len());
+        assert_eq!(disk.pending_bytes, 0);
     }
 }

@@ -8,6 +8,10 @@ use std::fmt;
 /// Number of commands that a history keeps where clients can ask for it and the builder does not set another one.
 pub const HISTORY_MAX: usize = 10_000;
 
+/// Bytes of requests and replies that a history keeps, as many as a subscriber may leave unread
+/// (`client-output-buffer-limit pubsub`). The latest command stays, whatever its size.
+pub const HISTORY_BYTES_MAX: usize = 32 * 1024 * 1024;
+
 /// One command.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -41,8 +45,16 @@ pub struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct History {
     entries: VecDeque<Entry>,
+    /// Bytes of the entries.
+    bytes: usize,
     capacity: usize,
     lost: u64,
+}
+
+impl Entry {
+    fn size_bytes(&self) -> usize {
+        self.request.size_bytes() + self.reply.as_ref().map_or(0, Reply::size_bytes)
+    }
 }
 
 impl History {
@@ -58,16 +70,25 @@ impl History {
     }
 
     pub(crate) fn push(&mut self, entry: Entry) {
-        if self.entries.len() == self.capacity {
-            self.entries.pop_front();
+        self.bytes += entry.size_bytes();
+        self.entries.push_back(entry);
+        self.forget_oldest();
+    }
+
+    fn forget_oldest(&mut self) {
+        while self.entries.len() > self.capacity
+            || self.bytes > HISTORY_BYTES_MAX && self.entries.len() > 1
+        {
+            let oldest = self.entries.pop_front();
+            self.bytes -= oldest.map_or(0, |entry| entry.size_bytes());
             self.lost += 1;
         }
-        self.entries.push_back(entry);
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
+        self.bytes = 0;
         self.lost = 0;
     }
 
@@ -77,6 +98,8 @@ impl History {
         let parked = entries.find(|entry| entry.client_id == client_id);
         if let Some(entry) = parked.filter(|entry| entry.reply.is_none()) {
             entry.reply = Some(reply.clone());
+            self.bytes += reply.size_bytes();
+            self.forget_oldest();
         }
     }
 
@@ -114,5 +137,55 @@ impl fmt::Display for History {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(client_id: u64, reply: Option<Reply>) -> Entry {
+        Entry {
+            at: UnixMicros(0),
+            client_id,
+            request: OwnedRequest::new([&b"GET"[..], b"k"]),
+            reply,
+        }
+    }
+
+    #[test]
+    fn large_replies_are_bounded_by_bytes() {
+        let large = Reply::bulk(vec![b'x'; HISTORY_BYTES_MAX / 8]);
+        let mut history = History::with_capacity(100);
+        for client_id in 0..20 {
+            history.push(entry(client_id, Some(large.clone())));
+        }
+        assert_eq!((history.entries().len(), history.lost()), (7, 13));
+        history.clear();
+        for client_id in 0..20 {
+            history.push(entry(client_id, None));
+        }
+        for client_id in 0..20 {
+            history.answered(client_id, &large);
+        }
+        assert_eq!((history.entries().len(), history.lost()), (7, 13));
+        assert!(history.bytes <= HISTORY_BYTES_MAX);
+    }
+
+    #[test]
+    fn the_latest_command_stays_whatever_its_size() {
+        let mut history = History::with_capacity(100);
+        history.push(entry(1, None));
+        let huge = Reply::bulk(vec![b'x'; HISTORY_BYTES_MAX]);
+        history.push(entry(2, Some(huge)));
+        let ids: Vec<u64> = history.entries().map(|entry| entry.client_id).collect();
+        assert_eq!((ids, history.lost()), (vec![2], 1));
+    }
+
+    #[test]
+    fn the_number_of_commands_is_bounded_too() {
+        let mut history = History::with_capacity(3);
+        (0..5).for_each(|client_id| history.push(entry(client_id, None)));
+        assert_eq!((history.entries().len(), history.lost()), (3, 2));
     }
 }

@@ -142,7 +142,7 @@ pub use disk::{Loss, Persistence};
 pub use error::StartError;
 #[cfg(feature = "net")]
 pub use fault_guard::FaultGuard;
-pub use history::{Entry, HISTORY_MAX, History};
+pub use history::{Entry, HISTORY_BYTES_MAX, HISTORY_MAX, History};
 #[cfg(feature = "net")]
 pub use inspect::{Data, Database, Diagnosis, LazyExpiry, PauseGuard, Snapshot, Stored, Within};
 #[cfg(feature = "tls")]

@@ -149,6 +149,36 @@ impl Reply {
         Self::Error(ErrorReply::new(text))
     }
 
+    /// Size in memory in bytes, for the limits of queues. Texts that are shared count each time.
+    pub fn size_bytes(&self) -> usize {
+        let all = |replies: &[Self]| replies.iter().map(Self::size_bytes).sum::<usize>();
+        let pairs = |pairs: &[(Self, Self)]| {
+            let sizes = pairs.iter();
+            sizes
+                .map(|(key, value)| key.size_bytes() + value.size_bytes())
+                .sum()
+        };
+        let inner = match self {
+            Self::Ok
+            | Self::Nil
+            | Self::NilArray
+            | Self::Int(_)
+            | Self::Static(_)
+            | Self::Double(_)
+            | Self::Bool(_) => 0,
+            Self::Bulk(text) => text.len(),
+            Self::Status(text) | Self::BigNumber(text) | Self::Verbatim { text, .. } => text.len(),
+            Self::Error(error) => error.as_bytes().len(),
+            Self::Array(items) | Self::Set(items) | Self::Push(items) | Self::Several(items) => {
+                all(items)
+            }
+            Self::Map(items) | Self::Pairs(items) => pairs(items),
+            Self::Attributed { attributes, reply } => pairs(attributes) + reply.size_bytes(),
+            Self::Earlier { reply, .. } => reply.size_bytes(),
+        };
+        size_of::<Self>() + inner
+    }
+
     /// True for an error.
     pub fn is_error(&self) -> bool {
         matches!(self, Self::Error(_))

@@ -256,6 +256,13 @@ impl Db {
         self.deadlines.clear();
     }
 
+    /// Bytes of all keys and values, as replication counts them.
+    pub(in crate::engine) fn payload_bytes(&self) -> usize {
+        let mut slots = std::iter::successors(self.next_used(0), |slot| self.next_used(slot + 1));
+        let size = |slot: u32| self.key(slot).len() + self.value(slot).as_type().payload_bytes();
+        slots.by_ref().map(size).sum()
+    }
+
     /// One of the keys that carry a deadline, in no certain order.
     pub(crate) fn volatile(&self, at: usize) -> Option<u32> {
         self.deadlines.nth(at)

@@ -70,6 +70,21 @@ impl Change {
         };
         CHANGE_BYTES + text as u64
     }
+
+    /// Estimated size in memory, for the limits of queues.
+    fn memory_bytes(&self) -> usize {
+        let texts = match self {
+            Self::Put { key, value, .. } => key.len() + value.as_type().payload_bytes(),
+            Self::Remove { key, .. } => key.len(),
+            Self::Event { event, key, .. } => event.len() + key.len(),
+            Self::Publish {
+                channel, message, ..
+            } => channel.len() + message.len(),
+            Self::Replace(dbs) => dbs.iter().map(Db::payload_bytes).sum(),
+            Self::Flush { .. } | Self::Swap { .. } => 0,
+        };
+        size_of::<Self>() + texts
+    }
 }
 
 /// What one unit has changed.
@@ -80,32 +95,65 @@ pub struct Unit {
     pub(crate) offset: u64,
 }
 
+impl Unit {
+    /// Estimated size in memory, for the limits of queues.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.changes.iter().map(Change::memory_bytes).sum()
+    }
+}
+
+/// Bytes that one unit may record (`client-output-buffer-limit replica`).
+const UNIT_BYTES_MAX: usize = 256 * 1024 * 1024;
+
 /// The changes of the unit that runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     changes: Vec<Change>,
+    /// Bytes of the changes.
+    bytes: usize,
+    /// The unit has recorded too much: its readers get a copy of all data, and no events or messages, as a replica does
+    /// that was disconnected for falling behind.
+    is_overflown: bool,
     /// Keys whose state is asked for at the end.
     touched: BTreeSet<(usize, Blob)>,
 }
 
 impl Journal {
     pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.touched.is_empty()
+        self.changes.is_empty() && self.touched.is_empty() && !self.is_overflown
     }
 
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
-        self.touched.insert((db, Blob::new(key)));
+        if !self.is_overflown {
+            self.touched.insert((db, Blob::new(key)));
+        }
     }
 
     /// Something that is no key's; what was touched before it is written first.
     pub(crate) fn push(&mut self, dbs: &[Db], change: Change) {
         self.settle(dbs);
-        self.changes.push(change);
+        self.record(change);
+        self.bound();
     }
 
     /// A keyspace event or a message: it comes with the change it tells of.
     pub(crate) fn tell(&mut self, change: Change) {
+        self.record(change);
+        self.bound();
+    }
+
+    fn record(&mut self, change: Change) {
+        self.bytes += change.memory_bytes();
         self.changes.push(change);
+    }
+
+    fn bound(&mut self) {
+        self.is_overflown |= self.bytes > UNIT_BYTES_MAX;
+        if self.is_overflown {
+            self.changes = Vec::new();
+            self.touched.clear();
+            self.bytes = 0;
+        }
     }
 
     /// Writes down the state of the keys that were touched.
@@ -134,7 +182,7 @@ impl Journal {
                 },
                 None => Change::Remove { db, key },
             };
-            self.changes.push(change);
+            self.record(change);
         }
         self.changes.extend(told);
     }
@@ -142,7 +190,11 @@ impl Journal {
     /// The unit that has ended, with the offset behind it.
     pub(crate) fn take(&mut self, dbs: &[Db], offset: u64) -> Unit {
         self.settle(dbs);
-        let changes = std::mem::take(&mut self.changes);
+        self.bytes = 0;
+        let mut changes = std::mem::take(&mut self.changes);
+        if std::mem::take(&mut self.is_overflown) {
+            changes = vec![Change::Replace(dbs.to_vec())];
+        }
         let size: u64 = changes.iter().map(Change::size_bytes).sum();
         Unit {
             changes,
@@ -152,7 +204,39 @@ impl Journal {
 
     /// Forgets what a unit did that will never have happened.
     pub(crate) fn forget(&mut self) {
-        self.changes.clear();
-        self.touched.clear();
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &Blob) -> Change {
+        Change::Publish {
+            space: Space::Channel,
+            channel: Blob::from("news"),
+            message: text.clone(),
+        }
+    }
+
+    #[test]
+    fn a_unit_that_records_too_much_is_passed_on_as_a_copy_of_all_data() {
+        let mut db = Db::new(3);
+        db.insert(b"k", Value::String(Blob::from("v")));
+        let dbs = [db];
+        let text = Blob::new(&vec![b'x'; 1024 * 1024]);
+        let mut journal = Journal::default();
+        for _ in 0..300 {
+            journal.touched(0, b"k");
+            journal.tell(message(&text));
+            assert!(journal.bytes <= UNIT_BYTES_MAX);
+        }
+        let unit = journal.take(&dbs, 0);
+        assert!(matches!(&unit.changes[..], [Change::Replace(all)] if all[0].len() == 1));
+        assert!(journal.is_empty());
+        journal.tell(message(&text));
+        let unit = journal.take(&dbs, 0);
+        assert!(matches!(&unit.changes[..], [Change::Publish { .. }]));
     }
 }
