@@ -1,11 +1,11 @@
-//! The clock of a server, in the hands of a test.
+//! Controls the clock of a server from a test.
 
 use crate::clock::ClockMap;
 use crate::engine::UnixMicros;
 use crate::node_handle::{ClockKind, NodeHandle};
 use std::time::Duration;
 
-/// Moves and bends the clock of a server: [`Server::clock`](crate::Server::clock).
+/// Sets, advances and distorts the clock of a server: [`Server::clock`](crate::Server::clock).
 ///
 /// | | moves | whose clock |
 /// |---|---|---|
@@ -14,10 +14,10 @@ use std::time::Duration;
 /// | [`jump`](Self::jump), [`jump_back`](Self::jump_back) | at once | this server's, on any clock |
 /// | [`drift`](Self::drift), [`freeze`](Self::freeze), [`thaw`](Self::thaw) | faster, slower, not at all | this server's, on any clock |
 ///
-/// A clock that moves at once skips the time between: overdue work is done once, at the new time. All that
-/// the server does follows this clock: deadlines of keys, TIME, blocking commands, pauses, idle
-/// times. Delayed messages ([`crate::fault::Delay`]) follow true time, as they are under way outside
-/// of the server; so do a client's own timers, which no server clock moves.
+/// A clock that moves at once skips the time between: overdue deadlines are handled once, at the
+/// new time. The whole server follows this clock: deadlines of keys, TIME, blocking commands,
+/// pauses, idle times. Delayed messages ([`crate::fault::Delay`]) follow true time, because they
+/// are outside of the server. No server clock moves a client's own timers.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockControl<'a> {
     handle: &'a NodeHandle,
@@ -30,7 +30,7 @@ impl<'a> ClockControl<'a> {
         Self { handle }
     }
 
-    /// The time that the server's clock shows, in microseconds since 1970.
+    /// Time on the server's clock, in microseconds since 1970.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -46,15 +46,16 @@ impl<'a> ClockControl<'a> {
         self.handle.shared.node_time(self.handle.now())
     }
 
-    /// The time that the source of the clock shows, which servers may share
+    /// True time, which several servers may share
     /// ([`ServerBuilder::beside`](crate::ServerBuilder::beside)).
     pub fn true_time(&self) -> UnixMicros {
         self.handle.now()
     }
 
-    /// Moves a manual clock forward by a duration of true time, through every deadline on the way,
-    /// each at its own instant: those of this server and of all that share its clock, in order. What
-    /// they cause is in the output buffers when this returns. Waits for a script that runs.
+    /// Moves a manual clock forward by a duration of true time. Handles every deadline on the way,
+    /// each at its own instant and in order, on this server and on all servers that share its
+    /// clock. When this returns, the resulting replies and messages are in the output buffers.
+    /// Waits for a script that runs.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -74,7 +75,7 @@ impl<'a> ClockControl<'a> {
     /// ```
     ///
     /// # Panics
-    /// When the server's clock is not manual: a test that relied on it would prove nothing.
+    /// If the server's clock is not manual: a test that relied on it would prove nothing.
     #[track_caller]
     pub fn advance(&self, duration: Duration) {
         let advanced = self.handle.time.pass(|turn| {
@@ -84,10 +85,11 @@ impl<'a> ClockControl<'a> {
         assert!(advanced, "{NOT_MANUAL}");
     }
 
-    /// Sets a manual clock, forward or back, to a [`SystemTime`](std::time::SystemTime), to [`UnixMillis`](crate::engine::UnixMillis) or to
-    /// [`UnixMicros`], so that this server's shows `time`; those of servers that
-    /// share it move as far. It does not step: what is overdue happens once, at the new time. A
-    /// clock that is frozen shows `time` from now on, and no other moves.
+    /// Sets a manual clock so that this server's clock shows `time`, which may be in the past. Accepts
+    /// a [`SystemTime`](std::time::SystemTime), [`UnixMillis`](crate::engine::UnixMillis) or
+    /// [`UnixMicros`]. The clocks of servers that share it move by the same amount. Overdue
+    /// deadlines are handled once, at the new time. If the clock of this server is frozen, it
+    /// shows `time` from now on, and no other clock moves.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -106,7 +108,7 @@ impl<'a> ClockControl<'a> {
     /// ```
     ///
     /// # Panics
-    /// When the server's clock is not manual.
+    /// If the server's clock is not manual.
     #[track_caller]
     pub fn set(&self, time: impl Into<UnixMicros>) {
         let time = time.into();
@@ -129,8 +131,8 @@ impl<'a> ClockControl<'a> {
         assert!(was_set, "{NOT_MANUAL}");
     }
 
-    /// Moves the clock of this server alone forward at once, as an operator or a time server may. It
-    /// does not step: what is overdue happens once, at the new time.
+    /// Moves the clock of this server only forward at once, as an operator or a time server may do.
+    /// Overdue deadlines are handled once, at the new time.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -152,8 +154,8 @@ impl<'a> ClockControl<'a> {
         self.bend(|map, _| map.jump(by_us));
     }
 
-    /// Moves the clock of this server alone back at once. Deadlines are points in time: they are
-    /// further away then.
+    /// Moves the clock of this server only back at once. Deadlines are points in time, so they are
+    /// then further away.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -174,9 +176,9 @@ impl<'a> ClockControl<'a> {
         self.bend(|map, _| map.jump(-by_us));
     }
 
-    /// From now on the clock of this server gains `ppm` microseconds in each second of true time, or
-    /// loses them if negative; 0 lets it run true again, with the offset it has got. At -1,000,000
-    /// or less it stands still: a clock never runs backwards.
+    /// From now on the clock of this server gains `ppm` microseconds per second of true time, or
+    /// loses them if `ppm` is negative. 0 lets it run true again, with the offset it has then. At
+    /// -1,000,000 or less it stands still: a clock never runs backwards.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -198,8 +200,8 @@ impl<'a> ClockControl<'a> {
         self.bend(|map, now| map.drift(ppm, now));
     }
 
-    /// The clock of this server alone stands still: nothing expires there, and none of its timeouts
-    /// comes, until [`ClockControl::thaw`]. The server answers all the same.
+    /// Stops the clock of this server only until [`ClockControl::thaw`]: no key expires there, and
+    /// no timeout ends. The server still answers.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -222,23 +224,23 @@ impl<'a> ClockControl<'a> {
         self.bend(ClockMap::freeze);
     }
 
-    /// The clock of this server goes on from where it stood, at the rate it had.
+    /// Lets the clock of this server run again from where it stands, at its previous rate.
     pub fn thaw(&self) {
         self.bend(ClockMap::thaw);
     }
 
-    /// Whether the clock of this server was frozen.
+    /// True if the clock of this server is frozen.
     pub fn is_frozen(&self) -> bool {
         self.handle.shared.clock.map().is_frozen()
     }
 
-    /// What [`ClockControl::drift`] has set, in microseconds per second.
+    /// The drift that [`ClockControl::drift`] has set, in microseconds per second.
     pub fn drift_ppm(&self) -> i32 {
         self.handle.shared.clock.map().drift_ppm()
     }
 
-    /// How far the clock of this server is ahead of true time now, in microseconds; negative when
-    /// it is behind.
+    /// How far the clock of this server is ahead of true time, in microseconds; negative if it is
+    /// behind.
     pub fn offset_us(&self) -> i64 {
         let now = self.true_time();
         let shown = self.handle.shared.node_time(now);

@@ -3,19 +3,11 @@
 //! rules or the history.
 
 use crate::client_connection::ClientConnection;
+use crate::command::is_control;
 use crate::resp::Request;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Prefix of the names of all control commands.
-pub(crate) const PREFIX: &[u8] = b"REDOUBLE.";
-
-/// True if the command is a control command.
-pub(crate) fn is_order(name: &[u8]) -> bool {
-    name.get(..PREFIX.len())
-        .is_some_and(|begin| begin.eq_ignore_ascii_case(PREFIX))
-}
 
 /// Which control requests a node accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +75,7 @@ impl ControlQueue {
     #[cold]
     pub(crate) fn sort(&self, request: Request<'_>, authenticated: bool) -> ControlRoute {
         let name = request.name();
-        if is_order(name) {
+        if is_control(name) {
             return if authenticated {
                 ControlRoute::Order
             } else {

@@ -48,7 +48,7 @@ const PROXY_EXAMPLES: &str = "\
 Examples:
   redouble proxy --upstream redis://127.0.0.1:6379 --port 7000 --control-port 7001
   redis-cli -p 7001 REDOUBLE.FAULT ADD disconnect DIRECTION reply COMMAND SET NTH 1
-      The first SET is executed and never answered: its connection ends.
+      The server executes the first SET, and its connection ends without a reply.
   redis-cli -p 7001 REDOUBLE.FAULT HELP
 
 Exit codes:
@@ -59,19 +59,19 @@ Exit codes:
 const SERVE_EXAMPLES: &str = "\
 Examples:
   redouble serve --port 6379
-      Where Redis is expected.
+      On Redis's default port.
   redouble serve --port-file /tmp/redis-port
       On a free port, which is in the file once the server accepts connections.
   redouble serve --no-tcp --unix-socket /tmp/redis.sock --unix-socket-perm 700
-      At a Unix socket alone.
+      Only on a Unix socket.
   redouble serve --tls-port 6380 --tls-write-ca /tmp/redis-ca.pem
-      TLS with a throw-away certificate, beside TCP on a free port.
+      TLS with a temporary certificate, and TCP on a free port.
   redouble serve --bind 0.0.0.0 --port 6379 --requirepass secret
-      For other machines: without a password, `--protected-mode no` lets anybody in.
+      For clients on other machines. Without a password they need `--protected-mode no`.
   redouble serve --control --clock manual
       Clients move the clock and inject faults: see REDOUBLE.CLOCK HELP, and so on.
   redouble serve --topology replicated:1+2 --control-port 7000
-      A master and two replicas, controlled at a port of its own.
+      A master and two replicas, with a control port.
 
 Exit codes:
   0  ended by SIGTERM, SIGINT or SHUTDOWN; files of sockets and ports are removed
@@ -85,7 +85,7 @@ Examples:
   redouble run --requirepass secret -- npm test
   redouble run -- sh -c 'redis-cli -u \"$REDIS_URL\" PING'
 
-What the command finds in its environment:
+Environment of the command:
   REDIS_URL       redis://127.0.0.1:PORT, with the password if there is one; without TCP the URL
                   of TLS, or of the Unix socket
   REDIS_HOST      127.0.0.1, or what --bind says; not set for a Unix socket alone
@@ -94,8 +94,8 @@ What the command finds in its environment:
   REDIS_TLS_URL   set with --tls-port
   REDIS_UNIX_URL  set with --unix-socket
   REDOUBLE_CONTROL_URL
-                  where REDOUBLE.* is taken, with --control or --control-port
-What is not set is removed: nothing of another Redis is left over.
+                  the port for REDOUBLE.*, with --control or --control-port
+Other variables of these names are removed, so the command finds no other Redis.
 
 Exit codes:
   that of the command; 128 + N when signal N ended it

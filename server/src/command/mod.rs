@@ -152,8 +152,17 @@ pub fn command_names() -> Vec<String> {
     names
 }
 
-/// The error for a name that is not in the table: what Redis says of a name it does not know
-/// either, and the truth of one it does.
+/// Prefix of the names of control commands, which are in no table: `control/` carries them out.
+pub(crate) const CONTROL_PREFIX: &[u8] = b"REDOUBLE.";
+
+/// True if this is the name of a control command.
+pub(crate) fn is_control(name: &[u8]) -> bool {
+    name.get(..CONTROL_PREFIX.len())
+        .is_some_and(|prefix| prefix.eq_ignore_ascii_case(CONTROL_PREFIX))
+}
+
+/// The error for a name that is not in the table: Redis's own if Redis does not know the name
+/// either, or that the command is not implemented.
 fn unknown(request: Request<'_>) -> CommandError {
     let name = request.name();
     if missing::COMMANDS
@@ -172,9 +181,9 @@ fn unknown(request: Request<'_>) -> CommandError {
             what: "scripts without its feature `script`".to_owned(),
         };
     }
-    if crate::control_queue::is_order(name) {
+    if is_control(name) {
         return CommandError::Text(
-            "ERR the wire control is off here: start the server with --control, or ask its --control-port".into(),
+            "ERR REDOUBLE.* is not enabled on this port: start the server with --control, or use its control port".into(),
         );
     }
     let mut args = Vec::new();

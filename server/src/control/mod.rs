@@ -15,7 +15,7 @@ mod node;
 mod reset;
 
 use crate::client_connection::ClientConnection;
-use crate::control_queue::PREFIX;
+use crate::command::CONTROL_PREFIX;
 use crate::engine::NodeApi as _;
 use crate::fault::Ruled;
 use crate::node_handle::{ControlHandler, NodeHandle};
@@ -142,7 +142,7 @@ impl Control {
 
     fn run(&self, caller: Caller<'_>, request: &[&[u8]]) -> ControlResult {
         let (name, rest) = request.split_first().ok_or_else(|| error("no command"))?;
-        let name = name.get(PREFIX.len()..).unwrap_or_default();
+        let name = name.get(CONTROL_PREFIX.len()..).unwrap_or_default();
         let command = COMMANDS
             .iter()
             .find(|command| name.eq_ignore_ascii_case(command.name.as_bytes()))

@@ -69,14 +69,14 @@ impl Deployment {
     /// let mut redis = cluster[owner].connection().await?;
     /// redis.set("lock", "mine").await?;
     ///
-    /// // The slot goes elsewhere, key by key; who asks here for what has gone is sent after it.
+    /// // The slot moves key by key. The old owner redirects requests for keys that have moved.
     /// cluster.begin_migration(slot, "master-1");
     /// assert!(cluster.migrate_key("lock"));
     /// assert_eq!(redis.get("lock").await.unwrap_err().code(), Some("ASK"));
     /// cluster.finish_migration(slot);
     /// assert_eq!(redis.get("lock").await.unwrap_err().code(), Some("MOVED"));
     ///
-    /// // And everything of that master to its replica.
+    /// // A failover moves all slots of a master to its replica.
     /// cluster.fail_over_to("replica-1-1");
     /// assert_eq!(cluster.owner_of(slot), Some("replica-1-1"));
     /// cluster["replica-1-1"].assert_get("lock", "mine");

@@ -1,5 +1,5 @@
-//! The clocks that true time can follow: that of the operating system, a manual one, or the clock of
-//! another party (tokio, a simulation).
+//! The clocks that true time can follow: that of the operating system, a manual one, or an external
+//! one (tokio, a simulation).
 
 use crate::engine::{UnixMicros, UnixMillis};
 use std::fmt::Debug;
@@ -112,10 +112,10 @@ impl std::fmt::Display for ClockKind {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait TimeSource: Debug + Send + Sync {
-    /// The time since its start. It never falls.
+    /// Time since the source's start. It never goes back.
     fn now(&self) -> Duration;
 
-    /// Completes when [`now`](Self::now) shows `at` or more. To drop it ends the waiting.
+    /// Completes when [`now`](Self::now) returns `at` or more. Dropping it stops the wait.
     fn sleep_until(&self, at: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 

@@ -245,7 +245,7 @@ mod tests {
 
         fn handle_timeout(&mut self, nodes: &mut [LockedNode<'_>], now: UnixMicros) {
             self.seen = key_counts(nodes);
-            let mut log = self.log.lock().expect("nobody panics");
+            let mut log = self.log.lock().expect("no panic");
             log.push((now.millis().0, self.seen.clone()));
         }
     }
@@ -278,7 +278,7 @@ mod tests {
         time.connect(Box::new(witness));
         let until = |end: i64| time.pass(|turn| turn.advance(UnixMicros(end * 1_000)));
         assert!(until(10));
-        assert_eq!(*log.lock().expect("nobody panics"), [(0, vec![1, 2])]);
+        assert_eq!(*log.lock().expect("no panic"), [(0, vec![1, 2])]);
         assert!(until(30));
         let seen = [
             (0, vec![1, 2]),
@@ -286,7 +286,7 @@ mod tests {
             (11, vec![0, 1]),
             (21, vec![0, 0]),
         ];
-        assert_eq!(*log.lock().expect("nobody panics"), seen);
+        assert_eq!(*log.lock().expect("no panic"), seen);
         assert_eq!(time.source.now().plus(Duration::ZERO), UnixMicros(30_000));
         drop(second);
         assert_eq!(time.members().len(), 1);

@@ -90,7 +90,7 @@ fn check(redis: &mut Connection, line: &str, answer: &str) {
 
 #[test]
 fn without_control_the_commands_are_unknown_and_unlisted() -> Test {
-    let off = "-ERR the wire control is off here: start the server with --control, or ask its --control-port\r\n";
+    let off = "-ERR REDOUBLE.* is not enabled on this port: start the server with --control, or use its control port\r\n";
     let (_child, port) = serve(&[])?;
     ask(port, "REDOUBLE.CLOCK NOW\r\n", off)?;
     ask(port, "redouble.nonsense\r\n", off)?;
@@ -318,7 +318,7 @@ fn a_node_crashes_and_comes_back() -> Test {
     check(
         &mut redis,
         "REDOUBLE.CLOCK NOW",
-        "the wire control is off here",
+        "REDOUBLE.* is not enabled on this port",
     );
     check(
         &mut control,

@@ -1,19 +1,20 @@
-//! Replies to Lua values, and Lua values to arguments (`script_lua.c: redisProtocolToLuaType`).
+//! Converts replies to Lua values, and Lua values to arguments (`script_lua.c:
+//! redisProtocolToLuaType`).
 //!
-//! Knows both flavours, RESP2 and RESP3, and nothing of commands or of the machine's state.
+//! Supports RESP2 and RESP3. Knows no command and no state of the virtual machine.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua, and most kinds are all the same here"
+    reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
 use crate::resp::{OwnedRequest, Reply, format_double};
 use mlua::{Lua, LuaString, Table, Value};
 
-/// Integers below this look the same under `%.17g` as in decimal.
+/// `%.17g` prints integers below this without an exponent.
 const DECIMAL_MAX: u64 = 100_000_000_000_000_000;
 
-/// A reply as a script sees it.
+/// Converts a reply to the value that a script receives.
 pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Value> {
     Ok(match reply {
         Reply::Ok => single(lua, "ok", lua.create_string("OK")?)?,
@@ -25,12 +26,12 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
         Reply::Bulk(bytes) => text(lua, bytes)?,
         Reply::Error(error) => Value::Table(error_table(lua, error.as_bytes(), true)?),
         Reply::Array(items) | Reply::Push(items) => array(lua, items, resp3)?,
-        // Only commands that are not allowed in scripts answer several frames.
+        // Only commands that scripts may not call reply several frames.
         Reply::Several(frames) => match frames.last() {
             Some(last) => to_lua(lua, last, resp3)?,
             None => Value::Nil,
         },
-        // Attributes are left out, as by `script_lua.c: DefaultLuaTypeParserCallbacks`.
+        // Attributes are omitted, as in `script_lua.c: DefaultLuaTypeParserCallbacks`.
         Reply::Attributed { reply, .. } | Reply::Earlier { reply, .. } => {
             to_lua(lua, reply, resp3)?
         }
@@ -101,7 +102,7 @@ fn array(lua: &Lua, items: &[Reply], resp3: bool) -> mlua::Result<Value> {
     Ok(Value::Table(table))
 }
 
-/// The table of an error. `counted` marks one that a command has already counted.
+/// The table of an error. `counted` means that a command has counted the error already.
 pub(crate) fn error_table(lua: &Lua, text: impl AsRef<[u8]>, counted: bool) -> mlua::Result<Table> {
     let text = with_code(text.as_ref());
     let table = lua.create_table_with_capacity(0, 2)?;
@@ -112,7 +113,8 @@ pub(crate) fn error_table(lua: &Lua, text: impl AsRef<[u8]>, counted: bool) -> m
     Ok(table)
 }
 
-/// `script_lua.c: luaPushErrorBuff`: the first word is the code; a lone word gets `ERR`.
+/// `script_lua.c: luaPushErrorBuff`: the first word is the error code; a single word gets `ERR` as
+/// its code.
 fn with_code(text: &[u8]) -> Vec<u8> {
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let end = text
@@ -126,7 +128,8 @@ fn with_code(text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Appends an argument of `redis.call`: texts as they are, numbers as `%.17g`. False for all else.
+/// Appends an argument of `redis.call`: strings unchanged, numbers as `%.17g`. Returns false for
+/// other types.
 pub(crate) fn push_argument(value: &Value, request: &mut OwnedRequest) -> bool {
     match value {
         Value::String(text) => request.push(&text.as_bytes()),
@@ -140,7 +143,7 @@ pub(crate) fn push_argument(value: &Value, request: &mut OwnedRequest) -> bool {
     true
 }
 
-/// A text up to its first zero byte, as C reads it.
+/// A string up to its first zero byte, as C reads it.
 pub(crate) fn c_text(text: &LuaString) -> Vec<u8> {
     let bytes = text.as_bytes();
     let end = bytes
@@ -150,7 +153,7 @@ pub(crate) fn c_text(text: &LuaString) -> Vec<u8> {
     bytes[..end].to_vec()
 }
 
-/// `(long long)` of a double, as x86 does it: what does not fit becomes the smallest integer.
+/// The C cast `(long long)` of a double on x86: a number out of range becomes the smallest integer.
 pub(crate) fn truncate(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if number > -LIMIT && number < LIMIT {

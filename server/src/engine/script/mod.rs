@@ -1,14 +1,14 @@
-//! Scripts: the cache, the lending of the node to a running script, and long scripts.
+//! Scripts: the script cache, access of a running script to its node, and long scripts.
 //!
-//! *Lending.* `redis.call` is made once per VM and finds its host in a slot. For the time of a
-//! script the whole state moves into that slot and comes back afterwards; nothing is borrowed
-//! across the C boundary, so nothing needs to be unsafe.
+//! *Access to the node.* `redis.call` is created once per VM and finds its host in a slot. While a
+//! script runs, the whole state of the node is in that slot; it comes back afterwards. Nothing is
+//! borrowed across the C boundary, so no unsafe code is needed.
 //!
-//! *Long scripts.* A Lua 5.1 VM cannot be suspended from a hook, so the hook turns the world. On
-//! a socket server ([`BusyHandler`]) it serves the other connections through the ordinary dispatch,
-//! whose busy gate lets only a few commands pass. In process there is no other thread: the script
-//! runs to its end or to a number of instructions, is then given up, and the node stays busy until
-//! SCRIPT KILL or SHUTDOWN NOSAVE.
+//! *Long scripts.* A hook cannot suspend a Lua 5.1 VM, so the hook serves other clients itself. On a
+//! socket server ([`BusyHandler`]) it dispatches the requests of other connections, and the busy
+//! gate allows only a few commands. In process there is no other thread: the script runs to its
+//! end, or up to a number of instructions. Then it is stopped, and the node stays busy until SCRIPT
+//! KILL or SHUTDOWN NOSAVE.
 
 mod convert;
 mod library;
@@ -40,25 +40,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vm::{Ended, FunctionId, Host, Tick, Vm};
 
-/// Compiled scripts of a node; past it they are compiled anew when they are used. Redis keeps all; here
-/// each takes one of the machine's 8,000 references, which scripts need for their values.
+/// Limit of compiled scripts per node; beyond it all are dropped and compiled again on use. Redis
+/// keeps all. Here each takes one of the VM's 8,000 references, which scripts need for their
+/// values.
 const COMPILED_MAX: usize = 500;
-/// VMs kept for the next server of this process.
+/// Number of VMs kept for later servers of this process.
 const POOL_MAX: usize = 8;
 
 static POOL: Mutex<Vec<Vm<Frame>>> = Mutex::new(Vec::new());
 
-/// The scripts a node knows, by digest and by body.
+/// The script cache of a node, by digest and by body.
 #[derive(Debug)]
 pub(crate) struct Scripts {
     list: Vec<Script>,
     by_sha: HashMap<String, usize, FixedState>,
     by_body: HashMap<Blob, usize, FixedState>,
-    /// Changes with every SCRIPT FLUSH, so that compiled functions are dropped too.
+    /// Incremented by every SCRIPT FLUSH, so that compiled functions are dropped too.
     generation: u64,
-    /// The state of `math.random`, which Redis keeps from script to script.
+    /// The state of `math.random`, which Redis keeps between scripts.
     random: u64,
-    /// What scripts have set in `cjson`, which Redis keeps until SCRIPT FLUSH.
+    /// The settings of `cjson` that scripts have changed. Redis keeps them until SCRIPT FLUSH.
     settings: library::Settings,
 }
 
@@ -80,12 +81,12 @@ impl Default for Scripts {
 struct Script {
     sha: String,
     body: Blob,
-    /// What is wrong with the first line comes out when the script is compiled.
+    /// An invalid first line is reported when the script is compiled.
     shebang: Shebang,
 }
 
 impl Scripts {
-    /// The script with this body, added if it is new.
+    /// The script with this body; added if it is new.
     pub(crate) fn intern(&mut self, body: &[u8]) -> usize {
         if let Some(index) = self.by_body.get(body) {
             return *index;
@@ -100,7 +101,7 @@ impl Scripts {
         index
     }
 
-    /// The script with this digest, in either case.
+    /// The script with this digest, in upper or lower case.
     pub(crate) fn by_sha(&self, sha: &[u8]) -> Option<usize> {
         let sha = std::str::from_utf8(sha).ok()?;
         match self.by_sha.get(sha) {
@@ -109,7 +110,7 @@ impl Scripts {
         }
     }
 
-    /// Whether a script says how it may be run, and not that it needs no memory.
+    /// True if a script has a shebang line without the flag that allows it to run out of memory.
     pub(crate) fn needs_memory(&self, body_or_sha: &[u8], is_sha: bool) -> bool {
         let shebang = if is_sha {
             let known = self.by_sha(body_or_sha);
@@ -120,7 +121,7 @@ impl Scripts {
         shebang.is_some_and(|shebang| shebang.may_write() && !shebang.allows_oom)
     }
 
-    /// How many are known.
+    /// Number of cached scripts.
     pub(crate) fn len(&self) -> usize {
         self.by_sha.len()
     }
@@ -133,7 +134,7 @@ impl Scripts {
         };
     }
 
-    /// Forgets a script that did not compile.
+    /// Removes a script that did not compile.
     fn forget(&mut self, index: usize) {
         let Script { sha, body, .. } = &self.list[index];
         self.by_sha.remove(sha);
@@ -146,7 +147,7 @@ impl Scripts {
 
 /// The connections beside a long script, as the driver of a socket server offers them.
 pub trait BusyHandler: Send + Sync {
-    /// A script has run for long enough to be watched: time counts from here.
+    /// Starts to measure the time of a script, which has run for a while.
     fn watch(&self);
     /// Wall-clock time since [`BusyHandler::watch`].
     fn elapsed(&self) -> Duration;
@@ -157,11 +158,11 @@ pub trait BusyHandler: Send + Sync {
     fn stopping(&self) -> bool;
 }
 
-/// What a running script holds: the node, and how long it may go on.
+/// The data of a running script: the node, and the limits of the script.
 struct Frame {
     state: Box<State>,
     table: &'static CommandTable,
-    /// The script's own session: its SELECT does not reach the caller.
+    /// The script's own session: SELECT does not affect the caller.
     session: Box<Session>,
     caller: ConnId,
     now: UnixMicros,
@@ -188,7 +189,7 @@ impl Host for Frame {
             Origin::Script,
         ) {
             Dispatched::Reply(reply) => reply,
-            // Commands that run scripts carry the noscript flag.
+            // Commands that run scripts have the noscript flag.
             Dispatched::Script(_)
             | Dispatched::Exec(_)
             | Dispatched::Parked
@@ -245,7 +246,7 @@ impl Host for Frame {
     }
 
     fn acl_check(&mut self, request: Request<'_>) -> Option<bool> {
-        // There is one user, who may do everything.
+        // The only user has all permissions.
         self.table.resolve(request).is_ok().then_some(true)
     }
 
@@ -254,7 +255,7 @@ impl Host for Frame {
     }
 }
 
-/// What runs scripts: one VM, taken from the pool at the first script.
+/// Runs scripts on one VM, which it takes from the pool at the first script.
 pub(super) struct Runner {
     vm: Option<Vm<Frame>>,
     compiled: Vec<Option<FunctionId>>,
@@ -284,7 +285,7 @@ impl Runner {
         }
     }
 
-    /// The function of a script, compiled at its first use.
+    /// The compiled function of a script; compiles it at its first use.
     fn function(&mut self, scripts: &Scripts, index: usize) -> Result<FunctionId, ErrorReply> {
         if self.generation != scripts.generation {
             self.generation = scripts.generation;
@@ -324,7 +325,7 @@ impl Runner {
         Ok(function)
     }
 
-    /// Gives up the VM: after a script that was stopped, or that ran out of memory.
+    /// Drops the VM after a script that was stopped or ran out of memory.
     fn abandon_vm(&mut self) {
         self.vm = None;
         self.compiled.clear();
@@ -462,8 +463,9 @@ impl Engine {
                     state.scripting.busy = None;
                     return Outcome::Reply(killed.into());
                 }
-                // Nobody else can run while it does: it counts as endless, and the node as busy
-                // from the moment at which Redis would say so.
+                // No other client can run beside an in-process script. A script that exceeds its
+                // limit counts as endless, and the node as busy from the time at which Redis would
+                // reply BUSY.
                 state.scripting.busy = Some(Busy {
                     caller,
                     killed: false,
@@ -479,7 +481,7 @@ impl Engine {
     }
 }
 
-/// What the caller of a killed script is told.
+/// The error reply to the caller of a killed script.
 fn script_killed(sha: &str, line: usize) -> ErrorReply {
     ErrorReply::new(format!(
         "ERR Script killed by user with SCRIPT KILL... script: {sha}, on @user_script:{line}."

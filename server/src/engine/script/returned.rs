@@ -1,22 +1,23 @@
-//! What a script returns, as a reply (`script_lua.c: luaReplyToRedisReply`).
+//! Converts the value that a script returns to a reply (`script_lua.c: luaReplyToRedisReply`).
 //!
-//! Tables that are open wait in a list, so that deep ones take no stack; depth is bounded all the
-//! same, because others walk the reply. Knows nothing of commands or of the machine's state.
+//! Incomplete tables are in a list instead of on the stack. The depth is limited nevertheless,
+//! because other code walks the reply recursively. Knows no command and no state of the virtual
+//! machine.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua, and most kinds are all the same here"
+    reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
 use super::convert::{c_text, truncate};
 use crate::resp::{Blob, ErrorReply, Reply};
 use mlua::{Error, Function, LuaString, Table, Value};
 
-/// Levels of nested arrays. Redis stops at the Lua stack limit, some 8,000 levels; here the reply
-/// is a tree that other code walks on a 2 MiB stack.
+/// Limit of nested arrays. Redis stops at the limit of the Lua stack, about 8,000 levels. Here
+/// other code walks the reply recursively on a stack of 2 MiB.
 const DEPTH_MAX: usize = 500;
 
-/// A table of which a part is converted.
+/// A table that is partly converted.
 enum Open {
     Array {
         table: Table,
@@ -24,7 +25,7 @@ enum Open {
     },
     Map {
         pairs: Pairs,
-        /// The key whose value comes next, and that value.
+        /// The key of the next value.
         key: Option<Reply>,
         value: Value,
         done: Vec<(Reply, Reply)>,
@@ -61,7 +62,7 @@ impl Pairs {
 }
 
 impl Open {
-    /// The next value inside; nothing at the end.
+    /// The next value; `None` at the end.
     fn next(&mut self) -> mlua::Result<Option<Value>> {
         match self {
             Self::Array { table, items } => {
@@ -107,8 +108,8 @@ enum Begun {
     Open(Open),
 }
 
-/// What a script returned, as a reply of at most `bytes_max` bytes. `resp3` is what the script chose
-/// with `redis.setresp`.
+/// Converts the value that a script returned to a reply of at most `bytes_max` bytes. `resp3` is
+/// the protocol that the script chose with `redis.setresp`.
 pub(super) fn to_reply(value: &Value, resp3: bool, bytes_max: usize) -> Reply {
     if let Some(reply) = scalar(value, resp3) {
         return reply;
@@ -123,7 +124,7 @@ pub(super) fn to_reply(value: &Value, resp3: bool, bytes_max: usize) -> Reply {
     })
 }
 
-/// A value that is no table and no text.
+/// Converts a value that is neither a table nor a string.
 fn scalar(value: &Value, resp3: bool) -> Option<Reply> {
     Some(match value {
         Value::Integer(number) => Reply::Int(*number),
@@ -156,7 +157,7 @@ fn nested(value: &Value, resp3: bool, bytes_max: usize) -> mlua::Result<Reply> {
                 }
             }
         };
-        // What is whole goes into what is open, which may be whole by that.
+        // A complete value goes into the innermost table, which may be complete then.
         loop {
             let Some(around) = open.last_mut() else {
                 return Ok(whole);
@@ -173,7 +174,7 @@ fn nested(value: &Value, resp3: bool, bytes_max: usize) -> mlua::Result<Reply> {
     }
 }
 
-/// The next value in the innermost table, or that table as a reply.
+/// The next value of the innermost table, or the reply that the complete table becomes.
 fn next(open: &mut Vec<Open>) -> mlua::Result<Result<Value, Reply>> {
     let Some(innermost) = open.last_mut() else {
         return Ok(Err(Reply::Nil));
@@ -251,7 +252,7 @@ fn begin(value: &Value, resp3: bool, left: &mut usize) -> mlua::Result<Begun> {
     }))
 }
 
-/// Line breaks as spaces.
+/// Replaces line breaks by spaces.
 fn one_line(mut text: Vec<u8>) -> Vec<u8> {
     text.iter_mut()
         .filter(|byte| matches!(byte, b'\r' | b'\n'))

@@ -1,9 +1,10 @@
-//! The native half of a script's world: `redis`, matching, random numbers, errors with a line.
+//! The native half of a script's environment: `redis`, patterns, random numbers, and errors with a
+//! line.
 //!
-//! The other half is `prelude.lua`. A native function that fails leaves an error *value* in the
-//! slot and raises a token; whoever catches the token (`pcall`, `xpcall`, `coroutine.resume` and the
-//! end of the run, all ours) exchanges it for the value. After a stop the exchange raises again, so
-//! nothing in a script can swallow it. Knows no command.
+//! The other half is `prelude.lua`. A native function that fails stores an error *value* in the
+//! slot and raises a token. `pcall`, `xpcall`, `coroutine.resume` and the end of the run, which are
+//! all ours, exchange the token for the value. After a stop the exchange raises again, so no script
+//! can catch a stop. Knows no command.
 
 mod args;
 mod call;
@@ -26,18 +27,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Instructions between two calls of the hook.
 pub(crate) const INSTRUCTIONS_PER_TICK: u32 = 10_000;
-/// What `tostring` shows of the n-th table, function or thread: an address, but the same each time.
+/// `tostring` prints this plus a number for a table, function or thread: it looks like an address
+/// and is the same in every run.
 const ADDRESS_BASE: u64 = 0x7f00_0000_0000;
 
-/// What native functions share with the engine while a script runs.
+/// Data that native functions and the engine share while a script runs.
 pub(crate) struct Slot<H> {
     pub(crate) host: Option<H>,
     pub(crate) request: OwnedRequest,
     pub(crate) resp3: bool,
     pub(crate) stopped: bool,
-    /// The line at which the hook stopped it.
+    /// The line at which the hook stopped the script.
     pub(crate) stopped_at: Option<usize>,
-    /// The running script has a single line, so that a lost line is known to be the first.
+    /// True if the running script has a single line; an unknown line is then the first one.
     pub(crate) one_line: bool,
     random: u64,
     settings: Settings,
@@ -63,7 +65,7 @@ impl<H: Host> Slot<H> {
         }
     }
 
-    /// Everything a run may have changed, as it is before the first.
+    /// Resets everything that the previous run may have changed.
     pub(crate) fn begin(&mut self, host: H, one_line: bool) {
         self.host = Some(host);
         self.resp3 = false;
@@ -75,7 +77,7 @@ impl<H: Host> Slot<H> {
         self.uncounted = 0;
     }
 
-    /// The state of the random generator: the node's, or one that starts anew with each run.
+    /// The state of the random generator: that of the node, or one that every run resets.
     fn random_state(&mut self) -> &mut u64 {
         self.host
             .as_mut()
@@ -83,7 +85,7 @@ impl<H: Host> Slot<H> {
             .unwrap_or(&mut self.random)
     }
 
-    /// What scripts have set in the libraries: the node's, or what begins anew with each run.
+    /// The settings of the libraries: those of the node, or some that every run resets.
     pub(crate) fn settings(&mut self) -> &mut Settings {
         self.host
             .as_mut()
@@ -91,7 +93,7 @@ impl<H: Host> Slot<H> {
             .unwrap_or(&mut self.settings)
     }
 
-    /// Counts work done outside the virtual machine. False once the script has to stop.
+    /// Counts work done outside of the virtual machine. Returns false once the script must stop.
     pub(crate) fn charge(&mut self, amount: u64) -> bool {
         self.uncounted = self.uncounted.saturating_add(amount);
         if self.uncounted < u64::from(INSTRUCTIONS_PER_TICK) {
@@ -101,7 +103,7 @@ impl<H: Host> Slot<H> {
         self.tick(amount)
     }
 
-    /// Asks the host. False once the script has to stop.
+    /// Asks the host whether to continue. Returns false once the script must stop.
     pub(crate) fn tick(&mut self, amount: u64) -> bool {
         if !self.stopped
             && let Some(host) = &mut self.host
@@ -119,7 +121,7 @@ pub(crate) fn lock<H>(slot: &Mutex<Slot<H>>) -> MutexGuard<'_, Slot<H>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Everything that `prelude.lua` is given.
+/// The native functions that are passed to `prelude.lua`.
 pub(crate) fn natives<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
     raise::errors(lua, slot, &natives)?;

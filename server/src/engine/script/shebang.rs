@@ -1,10 +1,11 @@
-//! The first line of a script that says how it may be run: `#!lua flags=no-writes`.
+//! The shebang line of a script, which gives its flags: `#!lua flags=no-writes`.
 //!
-//! `eval.c: evalExtractShebangFlags`. What the flag of stale data allows is allowed anyway.
+//! `eval.c: evalExtractShebangFlags`. The flag for stale data has no effect, because stale reads
+//! are always allowed.
 
 use crate::resp::{ErrorReply, OwnedRequest, split_inline};
 
-/// Flags that are accepted.
+/// The accepted flags.
 const FLAGS: &[&[u8]] = &[
     b"no-writes",
     b"allow-oom",
@@ -13,33 +14,33 @@ const FLAGS: &[&[u8]] = &[
     b"allow-cross-slot-keys",
 ];
 
-/// What the first line says.
+/// The content of a shebang line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shebang {
-    /// Bytes that are not Lua. The line's end is, so that lines keep their numbers.
+    /// Length without the line end. Lua gets the line end, so that line numbers stay right.
     pub(super) len: usize,
-    /// Whether the script may not write.
+    /// True if the script may not write.
     pub(super) reads_only: bool,
-    /// Whether the script wants to run nowhere in a cluster.
+    /// True if the script may not run in a cluster.
     pub(super) shuns_clusters: bool,
-    /// Whether it may write where no memory is left.
+    /// True if the script may write without free memory.
     pub(super) allows_oom: bool,
-    /// Whether its keys may lie in several slots.
+    /// True if the keys may be in several slots.
     pub(super) crosses_slots: bool,
 }
 
 impl Shebang {
-    /// Whether there is a first line that leaves the script free to write.
+    /// True if there is a shebang line and it allows writes.
     pub(super) fn may_write(self) -> bool {
         self.len > 0 && !self.reads_only
     }
 
-    /// Whether all keys have to lie in one slot, as they need not without a first line.
+    /// True if all keys must be in one slot. Without a shebang line they need not.
     pub(super) fn keeps_to_slot(self) -> bool {
         self.len > 0 && !self.crosses_slots
     }
 
-    /// Reads the first line of a script; most scripts have nothing to say.
+    /// Parses the shebang line of a script, if it has one.
     pub(super) fn parse(body: &[u8]) -> Result<Self, ErrorReply> {
         if !body.starts_with(b"#!") {
             return Ok(Self::default());
@@ -53,7 +54,7 @@ impl Shebang {
         let Some(len) = body.iter().position(|byte| *byte == b'\n') else {
             return refuse("Invalid script shebang", b"");
         };
-        // Quotes are those of `sdssplitargs`, and C reads up to the first zero byte.
+        // Quotes are those of `sdssplitargs`, and the line also ends at a zero byte.
         let line = body[..len].split(|byte| *byte == 0).next();
         let mut words = OwnedRequest::default();
         if split_inline(line.unwrap_or_default(), &mut words).is_none() {

@@ -1,28 +1,28 @@
-//! Texts that are refused before Lua's parser sees them. Knows nothing of Lua values.
+//! Refuses texts before Lua parses them. Knows no Lua values.
 
-/// Words of [`CHAINED`] in one text. The parser of Lua 5.1 walks each chain of jumps anew for every
-/// link: this many take two seconds at the most, ten times as many three minutes, and nothing can
-/// interrupt it. Redis has no such limit.
+/// Limit of words of [`CHAINED`] in one text. The parser of Lua 5.1 walks each chain of jumps again
+/// for every link. This number takes two seconds at most, ten times as many take three minutes, and
+/// nothing can interrupt the parser. Redis has no such limit.
 const CHAIN_WORDS_MAX: usize = 20_000;
-/// What makes a link of such a chain.
+/// The words that add a link to such a chain.
 const CHAINED: &[&[u8]] = &[b"elseif", b"break", b"and", b"or"];
-/// `lua.h: LUA_SIGNATURE` begins with it.
+/// First byte of `lua.h: LUA_SIGNATURE`.
 const ESCAPE: u8 = 27;
 
-/// Why a text must not be compiled, in the words of Lua.
+/// The reason why a text must not be compiled, with the message of Lua.
 pub(crate) fn refuse(text: &[u8]) -> Option<&'static str> {
-    // Bytecode is not verified.
+    // Lua does not verify bytecode.
     if text.first() == Some(&ESCAPE) {
         return Some("attempt to load a binary chunk");
     }
-    // The shortest link takes three bytes, so that nearly no text has to be read.
+    // The shortest link takes three bytes, so most texts need not be scanned.
     if text.len() / 3 > CHAIN_WORDS_MAX && chain_words(text) > CHAIN_WORDS_MAX {
         return Some("control structure too long");
     }
     None
 }
 
-/// Also counts words in texts and comments: the answer errs towards too many.
+/// Also counts words in strings and comments: the result may be too high, never too low.
 fn chain_words(text: &[u8]) -> usize {
     text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
         .filter(|word| CHAINED.contains(word))

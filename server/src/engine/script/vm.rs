@@ -1,11 +1,13 @@
-//! One Lua 5.1 virtual machine: compiled scripts, one run at a time, nothing kept between runs.
+//! A Lua 5.1 virtual machine: keeps compiled scripts, runs one at a time, and keeps nothing else
+//! between runs.
 //!
-//! The host moves into a slot for the time of a run and comes back with its result, so native
-//! functions are made once per machine and borrow nothing. Knows neither commands nor the cache.
+//! The host moves into a slot for the time of a run and comes back with the result. So native
+//! functions are created once per VM and borrow nothing. Knows neither commands nor the script
+//! cache.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua, and most kinds are all the same here"
+    reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
 mod entry;
@@ -30,34 +32,35 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Va
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// The name of our own chunk in stack frames.
+/// Name of the prelude's chunk in stack frames.
 pub(crate) const PRELUDE_NAME: &str = "=redouble.prelude";
 const PRELUDE: &str = include_str!("prelude.lua");
-/// What Redis calls the chunk of a script.
+/// Redis's name for the chunk of a script.
 pub(crate) const SCRIPT_NAME: &str = "@user_script";
-/// Percentage the heap grows between collections: a run allocates little, a cycle visits everything.
+/// Growth of the heap between collections, in percent. A run allocates little, and each cycle
+/// visits the whole heap.
 const GC_PAUSE: std::os::raw::c_int = 1_000;
 const GC_PAUSE_TIGHT: std::os::raw::c_int = 125;
-/// The share of the memory bound from which the collector is in a hurry.
+/// Share of the memory limit from which the collector runs more often.
 const TIGHT_SHARE: usize = 16;
-/// Compiled scripts that a machine takes along to the next server.
+/// Limit of compiled scripts that a VM keeps for the next server.
 const SCRIPTS_KEPT_MAX: usize = 64;
 
 /// How a run ended.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Ended {
-    /// With a value.
+    /// The script returned.
     Reply(Reply),
-    /// With an error that nothing caught.
+    /// The script raised an error.
     Error(ErrorReply),
-    /// Because a tick said stop.
+    /// The host stopped the script.
     Stopped {
-        /// Where it was in the script.
+        /// Line of the script at which it stopped.
         line: usize,
     },
 }
 
-/// A compiled script of one machine, valid until [`Vm::forget`].
+/// A compiled script of one VM, valid until [`Vm::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FunctionId(usize);
 
@@ -75,7 +78,7 @@ pub(crate) struct Vm<H: Host> {
     slot: SharedSlot<H>,
     usable: bool,
     memory_bytes_max: usize,
-    /// Dropped last: everything above refers to it.
+    /// The last field is dropped last: all others refer to it.
     lua: Lua,
 }
 
@@ -89,7 +92,7 @@ impl<H: Host> fmt::Debug for Vm<H> {
 }
 
 impl<H: Host> Vm<H> {
-    /// A machine whose Lua heap stays below `memory_bytes_max`.
+    /// Creates a VM whose Lua heap stays below `memory_bytes_max`.
     pub(crate) fn new(memory_bytes_max: usize) -> mlua::Result<Self> {
         let lua = Lua::new_with(
             StdLib::TABLE | StdLib::STRING | StdLib::MATH,
@@ -107,7 +110,7 @@ impl<H: Host> Vm<H> {
                 ));
                 lua.gc_restart();
             }
-            // Replies come in without a bound.
+            // Replies are added without a limit.
             if lua.used_memory() > memory_bytes_max {
                 lua.gc_collect()?;
                 if lua.used_memory() > memory_bytes_max {
@@ -132,18 +135,18 @@ impl<H: Host> Vm<H> {
         })
     }
 
-    /// The bound it was made with.
+    /// The limit with which the VM was created.
     pub(crate) fn memory_bytes_max(&self) -> usize {
         self.memory_bytes_max
     }
 
-    /// False once a script has run out of memory or was stopped: what is left in the machine is
-    /// then garbage of unknown size, and a new machine costs less than finding out.
+    /// False after a script has run out of memory or was stopped. The heap then contains an unknown
+    /// amount of garbage, and a new VM costs less than measuring it.
     pub(crate) fn is_usable(&self) -> bool {
         self.usable
     }
 
-    /// The script of this digest, if it is compiled already.
+    /// The compiled script of this digest, if there is one.
     pub(crate) fn known(&self, sha: &str) -> Option<FunctionId> {
         let known = self.scripts.iter().position(|script| *script.sha == *sha);
         known.map(FunctionId)
@@ -172,7 +175,7 @@ impl<H: Host> Vm<H> {
         }
     }
 
-    /// The function of a text, or what is wrong with that, in bytes as Lua says it.
+    /// Compiles a text; the error is Lua's message as bytes.
     fn compile(&self, body: &[u8]) -> Result<Function, Vec<u8>> {
         let compiled = self.lua.create_string(body).and_then(|text| {
             let is_plain = assigns_only_locals(body);
@@ -196,7 +199,7 @@ impl<H: Host> Vm<H> {
         self.scripts.clear();
     }
 
-    /// Gets ready for another server: what is compiled may serve there too, unless it is much.
+    /// Prepares the VM for another server. Compiled scripts are kept unless there are many.
     pub(crate) fn rest(&mut self) {
         let is_small = self.lua.used_memory() <= self.memory_bytes_max / TIGHT_SHARE;
         if self.scripts.len() > SCRIPTS_KEPT_MAX || !is_small {
@@ -204,7 +207,8 @@ impl<H: Host> Vm<H> {
         }
     }
 
-    /// Runs a script: arguments `first_key..first_key + keys` of `request` are KEYS, the rest ARGV.
+    /// Runs a script. The arguments `first_key..first_key + keys` of `request` are KEYS, the rest
+    /// are ARGV.
     pub(crate) fn run(
         &mut self,
         function: FunctionId,
@@ -262,7 +266,8 @@ impl<H: Host> Vm<H> {
         )
     }
 
-    /// Collects until the machine is small again. A cycle halves Lua's buffer for joined texts.
+    /// Collects garbage until the heap is small again. Each cycle halves Lua's buffer for
+    /// concatenation.
     fn shrink(&mut self) {
         const CYCLES_MAX: u32 = 12;
         let small = self.memory_bytes_max / TIGHT_SHARE;
@@ -272,7 +277,7 @@ impl<H: Host> Vm<H> {
         relax(&self.lua);
     }
 
-    /// `script_lua.c: luaCallFunction`: the words for an error that reached the end.
+    /// `script_lua.c: luaCallFunction`: the reply for an error that the script did not catch.
     fn uncaught(&self, value: &Value, sha: &str) -> ErrorReply {
         let Value::Table(table) = value else {
             let text = match value {
@@ -301,7 +306,7 @@ impl<H: Host> Vm<H> {
     }
 }
 
-/// Our half of a script's world, parsed once in a process: machines are made for every server.
+/// Compiles the prelude, which is parsed once per process, because every server has VMs.
 fn prelude(lua: &Lua) -> mlua::Result<Function> {
     static PARSED: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(parsed) = PARSED.get() {
@@ -316,7 +321,7 @@ fn prelude(lua: &Lua) -> mlua::Result<Function> {
     Ok(function)
 }
 
-/// Where the error of a run came from.
+/// The line of a run's error.
 fn error_line(result: &mlua::Result<(bool, Value)>) -> Option<usize> {
     match result {
         Ok((false, Value::Table(error))) => error.raw_get("line").ok(),
@@ -324,7 +329,7 @@ fn error_line(result: &mlua::Result<(bool, Value)>) -> Option<usize> {
     }
 }
 
-/// Collects seldom: a run makes little garbage, and most machines stay small.
+/// Makes collections rare: a run creates little garbage, and most heaps stay small.
 fn relax(lua: &Lua) {
     lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE)));
 }

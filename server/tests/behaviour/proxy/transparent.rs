@@ -180,7 +180,7 @@ async fn rules_are_given_at_the_control_port() -> Test {
     let mut raw = Raw::connect(&proxy).await?;
     raw.say("SET k v\nREDOUBLE.FAULT LIST").await?;
     raw.hear(
-        "-OOM command not allowed when used memory > 'maxmemory'.\r\n-ERR the wire control is off",
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n-ERR REDOUBLE.* is not enabled",
     )
     .await?;
     let mut fired = redis::cmd("REDOUBLE.FAULT");

@@ -1,8 +1,8 @@
-//! The arguments of a native function, with Lua's words for what is wrong with them.
+//! The arguments of a native function, and Lua's messages for invalid ones.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua, and most kinds are all the same here"
+    reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
 use super::super::convert;
@@ -12,7 +12,7 @@ use super::raise::{raise, raise_here};
 use mlua::{Error, Lua, LuaString, MultiValue, Value};
 use std::sync::Mutex;
 
-/// The values of a call, with Lua's words for what is wrong with them.
+/// The arguments of a call, and Lua's messages for invalid ones.
 pub(crate) struct Args<'a, H> {
     lua: &'a Lua,
     pub(crate) slot: &'a Mutex<Slot<H>>,
@@ -35,12 +35,12 @@ impl<'a, H> Args<'a, H> {
         }
     }
 
-    /// Raises `text` with the line of the script that called (`lauxlib.c: luaL_error`).
+    /// An error with `text` and the line of the calling script (`lauxlib.c: luaL_error`).
     pub(crate) fn fail(&self, text: &[u8]) -> Error {
         raise_here(self.lua, self.slot, text)
     }
 
-    /// Raises `text` as it is: what the core of Lua raises has no line when a C function was running.
+    /// An error with `text` and no line: the Lua core adds no line to errors inside of C functions.
     pub(crate) fn fail_bare(&self, text: &str) -> Error {
         match self.lua.create_string(text) {
             Ok(text) => raise(self.slot, Value::String(text)),
@@ -53,12 +53,12 @@ impl<'a, H> Args<'a, H> {
         self.wrong_bytes(index, what.as_bytes())
     }
 
-    /// The same in bytes that may be no text.
+    /// [`Args::wrong`] with a message that may not be UTF-8.
     pub(crate) fn wrong_bytes(&self, index: usize, what: &[u8]) -> Error {
         self.wrong_at(index as i64 + 1, what)
     }
 
-    /// The same for all arguments together, which C calls the argument number 0.
+    /// [`Args::wrong`] for all arguments together, which C calls argument number 0.
     pub(crate) fn wrong_call(&self, what: &str) -> Error {
         self.wrong_at(0, what.as_bytes())
     }
@@ -72,7 +72,7 @@ impl<'a, H> Args<'a, H> {
         self.wrong(index, &format!("{wanted} expected, got {found}"))
     }
 
-    /// As [`Args::text`] for a C function that has put a nil behind its arguments.
+    /// Like [`Args::text`], for a C function that has pushed a nil after its arguments.
     pub(crate) fn text_or_nil(&self, index: usize) -> mlua::Result<LuaString> {
         match self.values.get(index) {
             Some(_) => self.text(index),
@@ -80,7 +80,7 @@ impl<'a, H> Args<'a, H> {
         }
     }
 
-    /// As [`Args::number`] for a C function that has put a nil behind its arguments.
+    /// Like [`Args::number`], for a C function that has pushed a nil after its arguments.
     pub(crate) fn number_or_nil(&self, index: usize) -> mlua::Result<f64> {
         match self.values.get(index) {
             Some(_) => self.number(index),

@@ -1,8 +1,8 @@
-//! `redis.call` and `redis.pcall`: from Lua values to a request, and from its reply to Lua values.
+//! `redis.call` and `redis.pcall`: convert Lua values to a request, and the reply to Lua values.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua, and most kinds are all the same here"
+    reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
 use super::super::convert::{error_table, push_argument, to_lua};
@@ -17,13 +17,15 @@ pub(super) const MISTYPED: &str = "ERR Lua redis lib command arguments must be s
 
 pub(super) const TOO_LARGE: &str =
     "ERR the arguments of the command take more memory than a script may";
-/// Bytes of a request: the same text may be an argument thousands of times. Redis has no limit here.
+/// Limit of a request in bytes: the same string may be an argument thousands of times. Redis has no
+/// limit here.
 pub(super) const REQUEST_BYTES_MAX: usize = 1 << 30;
 
-/// Bytes from which a reply is weighed at once; what small ones take is noticed by the hook.
+/// Size from which a reply counts towards the memory limit at once. The hook notices the memory of
+/// smaller ones.
 const LARGE_BYTES_MIN: usize = 4_096;
 
-/// How a reply is to be shown to the script.
+/// How a reply is returned to the script.
 #[derive(Clone, Copy, PartialEq)]
 enum Shown {
     Resp2,
@@ -32,14 +34,16 @@ enum Shown {
     Uncounted,
 }
 
-/// The first arguments of a call, without a list on the heap; the others in one. The name of the
-/// command is copied from the stack; the others keep their type, which decides how numbers are written.
+/// The first arguments of a call, without a list on the heap, and a list of the others. The command
+/// name is copied from the stack. The other arguments keep their type, which determines how numbers
+/// are written.
 type CallArgs = (Either<BString, Value>, Arg, Arg, Arg, Arg, Arg, MultiValue);
 
-/// A reply on its way to a script: an integer, a text, or anything else.
+/// A reply for a script: an integer, a string, or another value.
 type Shape = Either<i64, Either<String, Value>>;
 
-/// An argument, or none: mlua converts what is missing by `from_lua_arg`, what is there by `from_stack`.
+/// An argument, or none. mlua converts a missing one by `from_lua_arg`, and an existing one by
+/// `from_stack`.
 enum Arg {
     Missing,
     Given(Value),
@@ -75,7 +79,8 @@ fn invoke<H: Host>(shared: &Mutex<Slot<H>>, args: &CallArgs) -> (Reply, Shown) {
     });
     let bytes_max = slot.memory_bytes_max.min(REQUEST_BYTES_MAX);
     for value in first.chain(rest) {
-        // Most are texts; looking at one costs as much as copying it, so it is done once.
+        // Most arguments are strings. Looking at one costs as much as copying it, so it is done
+        // once.
         if let Value::String(text) = value {
             let text = text.as_bytes();
             if text.len() > bytes_max.saturating_sub(slot.request.size_bytes()) {

@@ -1,13 +1,14 @@
-//! The frames of the Lua stack as the original has them: what of ours stands for a function of C is one.
+//! The Lua stack as the original shows it: the frames of ours that replace one C function count as
+//! one frame.
 
 use super::super::vm::{PRELUDE_NAME, SCRIPT_NAME};
 use super::{Slot, lock};
 use mlua::Lua;
 use std::sync::Mutex;
 
-/// What the prelude calls the function under `pcall`; in the original it has no name.
+/// The name in the prelude for the function under `pcall`. In the original it has no name.
 pub(super) const PROTECTED_NAME: &str = "f";
-/// What the prelude calls all functions that it has from scripts.
+/// The names in the prelude for functions that scripts pass in.
 const HANDED_IN: [&str; 4] = [PROTECTED_NAME, "less", "convert", "handler"];
 
 /// One frame of the Lua stack.
@@ -17,7 +18,7 @@ pub(super) struct Frame {
     pub(super) is_c: bool,
     is_tail: bool,
     pub(super) line: Option<usize>,
-    /// How its caller names it.
+    /// The name that the caller uses.
     name: Option<String>,
     is_method: bool,
 }
@@ -45,7 +46,7 @@ impl Frame {
         })
     }
 
-    /// The frame of a script of one line whose own was replaced.
+    /// The frame of a one-line script whose own frame was replaced.
     fn of_one_line() -> Self {
         Self {
             source: SCRIPT_NAME.into(),
@@ -67,7 +68,7 @@ impl Frame {
         name.is_some_and(|name| HANDED_IN.contains(&name))
     }
 
-    /// `luaL_where` for what stands there.
+    /// The prefix that `luaL_where` adds.
     fn place(self) -> Option<String> {
         Some(format!("{}:{}: ", self.short_source, self.line?))
     }
@@ -76,13 +77,13 @@ impl Frame {
 /// How a script called a library function.
 pub(super) struct Called {
     pub(super) name: String,
-    /// A method does not count its subject.
+    /// Method calls do not count the object as an argument.
     pub(super) is_method: bool,
 }
 
 impl Called {
-    /// The library function that the frame at `level` is part of; `own_name` is for when a tail call has
-    /// left no trace of the script's name for it. What C calls has no name.
+    /// The library function to which the frame at `level` belongs. `own_name` is used if a tail
+    /// call has removed the script's name for it. A function that C calls has no name.
     pub(super) fn at(lua: &Lua, mut level: usize, own_name: &str) -> Self {
         while let Some(frame) = Frame::at(lua, level) {
             let (name, is_method) = match Frame::at(lua, level + 1) {
@@ -116,7 +117,7 @@ impl Called {
         [before.as_bytes(), what, b")"].concat()
     }
 
-    /// The words of a C function that was called without a name, with the script's own.
+    /// The message of a C function that was called without a name, with the script's name for it.
     pub(super) fn rename(&self, message: &[u8]) -> Option<Vec<u8>> {
         let rest = message.strip_prefix(b"bad argument #")?;
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -126,10 +127,10 @@ impl Called {
     }
 }
 
-/// The frame of the script that called, from `level` on, seen through the prelude.
+/// The frame of the script that made the call, from `level` on. Frames of the prelude are skipped.
 ///
-/// A prelude function that was called in tail position has replaced its caller's frame, and the
-/// caller's line is lost; only in a script of one line it is known all the same.
+/// A prelude function in tail position replaces its caller's frame, and the line is lost. Only in a
+/// script of one line it is known nevertheless.
 pub(super) fn caller<H>(lua: &Lua, slot: &Mutex<Slot<H>>, mut level: usize) -> Option<Frame> {
     let mut inside = false;
     let mut replaced = false;
@@ -147,7 +148,7 @@ pub(super) fn caller<H>(lua: &Lua, slot: &Mutex<Slot<H>>, mut level: usize) -> O
     }
 }
 
-/// The line of the script that runs, seen through the prelude.
+/// The current line of the running script. Frames of the prelude are skipped.
 pub(crate) fn script_line(lua: &Lua) -> Option<usize> {
     (0..)
         .map_while(|level| Frame::at(lua, level))
@@ -155,7 +156,8 @@ pub(crate) fn script_line(lua: &Lua) -> Option<usize> {
         .line
 }
 
-/// The frame at a level as the original counts them: what of ours stands for one function of C is one.
+/// The frame at a level of the original: the frames of ours that replace one C function count as
+/// one.
 fn at_level<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> Option<Frame> {
     let (mut at, mut left) = (1, level);
     loop {
@@ -174,7 +176,7 @@ fn at_level<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> Option<Frame> {
                 }
                 frame = Frame::at(lua, at - 1)?;
             }
-            // Around the script there is nothing, and around a coroutine neither.
+            // There are no frames below the script, nor below a coroutine.
             Frame::at(lua, at)?;
             frame.line = None;
             if left > 0 && Frame::at(lua, at).is_some_and(|frame| frame.is_tail) {
@@ -190,7 +192,7 @@ fn at_level<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> Option<Frame> {
     }
 }
 
-/// `lauxlib.c: luaL_where` for the function that called ours, or one that called that.
+/// `lauxlib.c: luaL_where` for a caller of the native function.
 pub(super) fn place<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> String {
     let frame = if level == 1 {
         caller(lua, slot, 1)

@@ -1,10 +1,10 @@
-//! Errors: how native functions raise them, where they come from, and what a script sees of them.
+//! Errors: how native functions raise them, their line, and what a script sees of them.
 //!
-//! Knows that the prelude is to be invisible.
+//! The prelude must be invisible in all of this.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enums are those of mlua, and most kinds are all the same here"
+    reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
 use super::super::convert::{c_text, error_table};
@@ -19,10 +19,10 @@ use std::sync::{Arc, Mutex};
 /// `lmem.c: MEMERRMSG`.
 pub(crate) const NO_MEMORY: &str = "not enough memory";
 
-/// Bytes of the bound that count as one instruction when a script has come up against it.
+/// Bytes of the memory limit that count as one instruction when a script has reached the limit.
 const MEMORY_BYTES_PER_INSTRUCTION: u64 = 64;
 
-/// What a native function raises; the value itself waits in the slot.
+/// The token that a native function raises; the value is in the slot.
 #[derive(Debug)]
 struct Token;
 
@@ -38,13 +38,13 @@ pub(crate) fn token() -> Error {
     Error::external(Token)
 }
 
-/// Raises `value` as the error.
+/// Raises `value`.
 pub(super) fn raise<H>(slot: &Mutex<Slot<H>>, value: Value) -> Error {
     lock(slot).pending = Some(value);
     token()
 }
 
-/// Raises `message` with the line of the script that called.
+/// Raises `message` with the line of the calling script.
 pub(super) fn raise_here<H>(lua: &Lua, slot: &Mutex<Slot<H>>, message: impl AsRef<[u8]>) -> Error {
     let text = [place(lua, slot, 1).as_bytes(), message.as_ref()].concat();
     match lua.create_string(text) {
@@ -53,7 +53,7 @@ pub(super) fn raise_here<H>(lua: &Lua, slot: &Mutex<Slot<H>>, message: impl AsRe
     }
 }
 
-/// Raises what Lua raises when there is no memory for what it is to make.
+/// Raises Lua's error for lack of memory.
 pub(crate) fn out_of_memory<H>(lua: &Lua, slot: &Mutex<Slot<H>>) -> Error {
     match lua.create_string(NO_MEMORY) {
         Ok(text) => raise(slot, Value::String(text)),
@@ -61,7 +61,7 @@ pub(crate) fn out_of_memory<H>(lua: &Lua, slot: &Mutex<Slot<H>>) -> Error {
     }
 }
 
-/// Raises the error of a `redis` function: a table, its place being added where it is caught.
+/// Raises the error of a `redis` function: a table, whose position is added where it is caught.
 pub(super) fn raise_reply<H>(lua: &Lua, slot: &Mutex<Slot<H>>, message: &str) -> Error {
     match error_table(lua, message, false) {
         Ok(table) => raise(slot, Value::Table(table)),
@@ -69,7 +69,7 @@ pub(super) fn raise_reply<H>(lua: &Lua, slot: &Mutex<Slot<H>>, message: &str) ->
     }
 }
 
-/// A value as part of an error text; what has an address is named by its type alone.
+/// A value as part of an error message; a value with an address is described by its type only.
 pub(super) fn describe(lua: &Lua, value: Value) -> mlua::Result<LuaString> {
     match value {
         Value::Nil => lua.create_string("nil"),
@@ -85,7 +85,7 @@ pub(super) fn describe(lua: &Lua, value: Value) -> mlua::Result<LuaString> {
     }
 }
 
-/// The words of an error that is mlua's own.
+/// The message of an error of mlua's own.
 pub(crate) fn problem_text(problem: &Error) -> String {
     match problem {
         Error::CallbackError { cause, .. } => problem_text(cause),
@@ -95,7 +95,7 @@ pub(crate) fn problem_text(problem: &Error) -> String {
     }
 }
 
-/// What the prelude raises and catches with.
+/// The functions with which the prelude raises and catches errors.
 pub(super) fn errors<H: Host>(
     lua: &Lua,
     slot: &SharedSlot<H>,
@@ -141,7 +141,7 @@ pub(super) fn errors<H: Host>(
         {
             message = named;
         }
-        // What the core of Lua raises has no line when a C function was running.
+        // The Lua core adds no line to errors inside of C functions.
         let is_core = matches!(&name, Value::String(name) if [&b"next"[..], b"rawset", b"tostring"].contains(&&*name.as_bytes()))
             && !message.starts_with(b"bad argument");
         if is_core || name == Value::Boolean(false) || message == NO_MEMORY.as_bytes() {
@@ -158,7 +158,7 @@ pub(super) fn errors<H: Host>(
             return Err(token());
         }
         let value = exchange(lua, &shared, value)?;
-        // All that memory was filled by few instructions, and may be again.
+        // Few instructions filled all that memory, and could do so again.
         let cost = match &value {
             Value::String(text) if *text == NO_MEMORY => bytes_max / MEMORY_BYTES_PER_INSTRUCTION,
             _ => 0,
@@ -171,7 +171,7 @@ pub(super) fn errors<H: Host>(
     let caught = lua.create_function(caught)?;
     natives.raw_set("caught", caught)?;
 
-    // As `caught`, for the end of the run, which is not to raise.
+    // Like `caught`, for the end of the run, where nothing may be raised.
     let shared = Arc::clone(slot);
     let pending = move |lua: &Lua, value: Value| exchange(lua, &shared, value);
     natives.raw_set("pending", lua.create_function(pending)?)?;
@@ -180,8 +180,8 @@ pub(super) fn errors<H: Host>(
     let refuse = |_: &Lua, text: LuaString| Ok(source::refuse(&text.as_bytes()));
     natives.raw_set("refuse", lua.create_function(refuse)?)?;
 
-    // Where an error came from, as `__redis__err__handler` finds it: the function that raised it,
-    // or its caller if that is a C function. Our own frames count as part of the C function.
+    // The position of an error, as `__redis__err__handler` determines it: the function that raised
+    // it, or its caller if that is a C function. Our own frames count as part of the C function.
     let shared = Arc::clone(slot);
     let origin = move |lua: &Lua, _: ()| -> mlua::Result<(Option<String>, Option<i64>)> {
         let from = if Frame::at(lua, 2).is_some_and(|frame| frame.is_c) {
@@ -213,7 +213,7 @@ pub(super) fn errors<H: Host>(
     natives.raw_set("charge", lua.create_function(charge)?)
 }
 
-/// `error` and `string.dump`, and what the latter needs to know.
+/// `error` and `string.dump`, and the data that the latter needs.
 fn error_and_dump<H: Host>(lua: &Lua, slot: &SharedSlot<H>, natives: &Table) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
     let error = move |lua: &Lua, values: MultiValue| -> mlua::Result<()> {
@@ -249,13 +249,13 @@ fn error_and_dump<H: Host>(lua: &Lua, slot: &SharedSlot<H>, natives: &Table) -> 
     natives.raw_set("is_ours", lua.create_function(of_ours)?)
 }
 
-/// Whether a function is C or the prelude's, both of which are C in the original.
+/// True for a C function or one of the prelude, which are C functions in the original.
 fn is_ours(function: &Function) -> bool {
     let info = function.info();
     info.what == "C" || info.source.as_deref() == Some(PRELUDE_NAME)
 }
 
-/// The error value that a script may see for what was raised.
+/// The error value that a script may see in place of the raised one.
 fn exchange<H>(lua: &Lua, slot: &Mutex<Slot<H>>, value: Value) -> mlua::Result<Value> {
     match value {
         Value::Error(problem) if is_token(&problem) => {
@@ -270,7 +270,7 @@ fn exchange<H>(lua: &Lua, slot: &Mutex<Slot<H>>, value: Value) -> mlua::Result<V
     }
 }
 
-/// The text after a place in the prelude, where the original would name no place.
+/// The message without a position in the prelude, for which the original gives none.
 fn without_prelude(text: &[u8]) -> Option<Vec<u8>> {
     let rest = text
         .strip_prefix(&PRELUDE_NAME.as_bytes()[1..])?
@@ -285,7 +285,7 @@ fn without_prelude(text: &[u8]) -> Option<Vec<u8>> {
     if let Some(at) = found {
         return Some([&rest[..at], b"to '?' (", &rest[at + named.len()..]].concat());
     }
-    // What the prelude calls has no name in the original.
+    // Functions that the prelude calls have no name in the original.
     let kind = ["local", "upvalue"].into_iter().find_map(|what| {
         let called = format!("attempt to call {what} '{PROTECTED_NAME}' (");
         rest.strip_prefix(called.as_bytes())

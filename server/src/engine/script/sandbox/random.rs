@@ -1,5 +1,5 @@
-//! `math.random` and `math.randomseed`: the generator that Redis brings, so that the same script draws
-//! the same numbers on every machine.
+//! `math.random` and `math.randomseed`, with the generator of Redis, so that a script draws the
+//! same numbers on every machine.
 
 use super::super::vm::Host;
 use super::raise::raise_here;
@@ -7,10 +7,10 @@ use super::{Args, SharedSlot, lock};
 use mlua::{Lua, MultiValue, Table};
 use std::sync::Arc;
 
-/// `rand.c`: the generator's state before its first use. Redis 7.0 does not reseed it between scripts.
+/// `rand.c`: initial state of the generator. Redis 7.0 does not reseed it between scripts.
 pub(crate) const RANDOM_START: u64 = 0x1234_abcd_330e;
 
-/// The 48-bit generator of `rand.c`, which is `lrand48`.
+/// The 48-bit generator of `rand.c`, the same as `lrand48`.
 fn seeded(seed: i32) -> u64 {
     (u64::from(seed.cast_unsigned()) << 16) | 0x330e
 }

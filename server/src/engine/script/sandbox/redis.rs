@@ -1,4 +1,4 @@
-//! The table `redis`, but for `call` and `pcall`.
+//! The table `redis`, except for `call` and `pcall`.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -14,15 +14,15 @@ use crate::resp::OwnedRequest;
 use mlua::{Error, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 use std::sync::Arc;
 
-/// Redis's version that scripts see.
+/// The version of Redis that scripts see.
 const REDIS_VERSION: &str = "7.0.15";
 const REDIS_VERSION_NUM: i64 = 0x0007_000f;
 /// Bytes of a digest that count as one instruction.
 const DIGEST_BYTES_PER_INSTRUCTION: u64 = 16;
 
-/// Why one of the functions fails.
+/// Why a function of the table fails.
 enum Refusal {
-    /// In these words, with their code.
+    /// An error with this code and message.
     Text(&'static str),
     Lua(Error),
 }
@@ -33,7 +33,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The table as the prelude locks it, in the order of the original, in which `next` then finds it.
+/// The table, which the prelude makes read-only. `next` iterates in the order of insertion, which
+/// is that of the original.
 pub(super) fn redis<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     calls(lua, slot, &redis)?;
@@ -77,7 +78,7 @@ pub(super) fn redis<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<Ta
         redis.raw_set(name, flags)?;
     }
     add(lua, slot, &redis, "acl_check_cmd", acl_check_cmd)?;
-    // There is no debugger, so it is never there.
+    // There is no debugger, so it never stops.
     add(lua, slot, &redis, "breakpoint", |_, _, _| Ok(false))?;
     add(lua, slot, &redis, "debug", |_, _, _| Ok(()))?;
     add(lua, slot, &redis, "replicate_commands", |_, _, _| Ok(true))?;
@@ -103,7 +104,7 @@ fn add<H: Host, R: IntoLuaMulti>(
 
 const NOT_A_TEXT: &str = "ERR wrong number or type of arguments";
 
-/// The argument, if there is one alone and it is a text.
+/// The argument, if there is exactly one and it is a string.
 fn only_text(mut values: MultiValue) -> Option<LuaString> {
     match (values.pop_front(), values.is_empty()) {
         (Some(Value::String(text)), true) => Some(text),
@@ -111,12 +112,12 @@ fn only_text(mut values: MultiValue) -> Option<LuaString> {
     }
 }
 
-/// The argument, if there is one alone.
+/// The argument, if there is exactly one.
 fn only(mut values: MultiValue) -> Option<Value> {
     values.pop_front().filter(|_| values.is_empty())
 }
 
-/// A number, or a text that looks like one, without its fraction.
+/// The integer part of a number, or of a string that looks like one.
 fn number(lua: &Lua, value: Value) -> mlua::Result<Option<i64>> {
     Ok(lua.coerce_number(value)?.map(truncate))
 }

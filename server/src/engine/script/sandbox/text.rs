@@ -97,7 +97,7 @@ fn find<H: Host>(
     Ok(out)
 }
 
-/// Adds the functions that the prelude puts into `string`, or builds others with.
+/// Adds the functions that become part of `string`, and those that the prelude needs for others.
 pub(super) fn texts<H: Host>(lua: &Lua, slot: &SharedSlot<H>, natives: &Table) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
     natives.raw_set(
@@ -110,7 +110,8 @@ pub(super) fn texts<H: Host>(lua: &Lua, slot: &SharedSlot<H>, natives: &Table) -
         lua.create_function(move |lua, values: MultiValue| find(lua, &shared, values, false))?,
     )?;
 
-    // The next match at or after a place, with at least one capture; for gmatch, and gsub with a function.
+    // The next match at or after a position, with at least one capture; for gmatch, and for gsub
+    // with a function.
     let shared = Arc::clone(slot);
     let find_from =
         move |lua: &Lua, (subject, pattern, from, anchors): (LuaString, LuaString, usize, bool)| {

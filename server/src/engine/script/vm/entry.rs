@@ -1,23 +1,23 @@
-//! The ways into a script: how its arguments get onto the Lua heap.
+//! The entry points of a script: how its arguments get to the Lua heap.
 
 use super::Script;
 use crate::resp::Request;
 use mlua::{Either, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value, Variadic};
 
-/// Arguments that go over the Lua stack; more go through tables.
+/// Limit of arguments that are passed on the Lua stack; more are passed in tables.
 const STACK_ARGS_MAX: usize = 64;
-/// Keys for which there is a way in of their own.
+/// Limit of keys for which there is a special entry point.
 const KEYS_MAX: usize = 2;
-/// Elements of ARGV up to which a script that only reads gets the same tables again.
+/// Limit of ARGV elements for which a script that only reads its arguments gets reused tables.
 const SAME_ARGV_MAX: usize = 4;
 
-/// Ways in: by number of keys, with new tables; by number of keys and others, with the same tables each
-/// time; and with tables made here.
+/// The entry points: by number of keys, with new tables; by number of keys and of other arguments,
+/// with reused tables; and with tables that are created here.
 pub(super) struct Entries {
     new: [Function; KEYS_MAX + 1],
     same: Vec<Function>,
     tables: Function,
-    /// Not into a script: makes one of a text.
+    /// Compiles a text; not an entry point of a script.
     pub(super) compile: Function,
 }
 
@@ -95,10 +95,10 @@ impl Entries {
     }
 }
 
-/// The last argument or result: no value, but from here on the heap is bounded.
+/// The last argument or result. It has no value, and turns the memory limit on.
 ///
-/// Without a bound mlua pushes strings as they are; with one, each in a protected call of its own. So
-/// the bound is off while values pass, and this comes after the last of them.
+/// With a memory limit mlua pushes every string in a protected call, which is slow. So the limit is
+/// off while values are passed, and this follows the last of them.
 pub(crate) struct MemoryLimit(pub(crate) usize);
 
 impl IntoLuaMulti for MemoryLimit {
@@ -108,7 +108,7 @@ impl IntoLuaMulti for MemoryLimit {
     }
 }
 
-/// Bytes on their way into a machine; texts in UTF-8 take a way without a reference.
+/// Passes bytes to the VM. Strings in UTF-8 need no reference.
 fn pass<'a>(lua: &Lua, bytes: &'a [u8]) -> mlua::Result<Either<&'a str, LuaString>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(Either::Left(text)),

@@ -1,14 +1,14 @@
-//! What a machine asks of whoever runs scripts on it.
+//! What a VM needs from the code that runs scripts on it.
 
 use super::super::library::Settings;
 use crate::resp::{Reply, Request};
 
-/// What a machine asks of the engine while a script runs.
+/// What a VM needs from the engine while a script runs.
 pub(crate) trait Host: Send + 'static {
     /// Runs one command. Errors are [`Reply::Error`].
     fn call(&mut self, request: Request<'_>) -> Reply;
 
-    /// Told of every 10,000 instructions, or as much other work.
+    /// Called after every 10,000 instructions, or the same amount of other work.
     fn tick(&mut self, instructions: u64) -> Tick;
 
     /// `redis.log`: level 0 (debug) to 3 (warning).
@@ -21,32 +21,33 @@ pub(crate) trait Host: Send + 'static {
         let _ = flags;
     }
 
-    /// The state of `math.random`, which Redis keeps across scripts and seeds with [`RANDOM_START`];
-    /// `None` begins with that at every run.
+    /// The state of `math.random`, which Redis keeps between scripts and seeds with
+    /// [`RANDOM_START`]. With `None` every run starts with that seed.
     ///
     /// [`RANDOM_START`]: super::super::sandbox::RANDOM_START
     fn random_state(&mut self) -> Option<&mut u64> {
         None
     }
 
-    /// What scripts have set in the libraries, which Redis keeps across scripts; `None` begins anew at
-    /// every run.
+    /// The settings of the libraries, which Redis keeps between scripts. With `None` every run
+    /// starts with the defaults.
     fn settings(&mut self) -> Option<&mut Settings> {
         None
     }
 
-    /// `redis.acl_check_cmd`: whether the caller may run it; `None` for an unknown command.
+    /// `redis.acl_check_cmd`: true if the caller may run the command; `None` for an unknown
+    /// command.
     fn acl_check(&mut self, request: Request<'_>) -> Option<bool> {
         let _ = request;
         Some(true)
     }
 }
 
-/// Whether a script goes on.
+/// Whether a script continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tick {
-    /// It does.
+    /// It continues.
     Continue,
-    /// It ends here, and at every later attempt to go on.
+    /// It stops, and every later attempt to continue fails.
     Stop,
 }

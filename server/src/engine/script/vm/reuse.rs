@@ -1,12 +1,12 @@
-//! What the text of a script shows that it does not do. The answers err towards no.
+//! Finds out from the text of a script what the script does not do. If in doubt, the answer is no.
 //!
-//! Nearly all scripts do no more with KEYS and ARGV than to read their elements; for them the two tables
-//! can be filled anew instead of made anew, since nothing can have changed or kept them. Most assign to
-//! nothing but locals; they need no read-only tables between them and what they name.
+//! Most scripts only read the elements of KEYS and ARGV. For those, the two tables can be reused,
+//! because the script can neither change nor keep them. Most scripts assign only to locals, and
+//! need no read-only tables around the globals.
 
-/// Text in which reading and writing are not told apart here.
+/// Texts that make the analysis impossible.
 const UNCLEAR: &[&[u8]] = &[b"_G", b"load", b"function", b"[[", b"[=", b"\\"];
-/// Words that an expression follows.
+/// Words that precede an expression.
 const BEFORE_EXPRESSION: &[&[u8]] = &[
     b"return", b"and", b"or", b"not", b"if", b"elseif", b"while", b"until", b"in",
 ];
@@ -16,8 +16,8 @@ fn is_unclear(body: &[u8]) -> bool {
     UNCLEAR.iter().any(mentions)
 }
 
-/// True if every `=` declares a local or stands in a table that is being made, and `redis` is named only for
-/// its fields.
+/// True if every `=` declares a local or is in a table constructor, and `redis` is used only to
+/// read its fields.
 pub(crate) fn assigns_only_locals(body: &[u8]) -> bool {
     if is_unclear(body) {
         return false;
@@ -31,7 +31,7 @@ pub(crate) fn assigns_only_locals(body: &[u8]) -> bool {
         match token {
             b"{" => braces += 1,
             b"}" => braces = braces.saturating_sub(1),
-            // The second half of `~=`, `<=` and `>=`.
+            // The second character of `~=`, `<=` or `>=`.
             b"=" if matches!(previous, b"~" | b"<" | b">") => {}
             b"=" if !declares && braces == 0 => return false,
             b"redis" if tokens.clone().next() != Some(b".") => return false,
@@ -114,7 +114,7 @@ impl<'a> Tokens<'a> {
         Some(&rest[..len])
     }
 
-    /// True if neither a comma nor an assignment follows the brackets that come next.
+    /// True if neither a comma nor an assignment follows the next brackets.
     fn ends_list(mut self) -> bool {
         let mut nesting = 0_u32;
         while let Some(token) = self.next() {

@@ -1,4 +1,4 @@
-//! Tests of the machine with a host that knows a few commands.
+//! Tests of the VM with a host that knows a few commands.
 
 mod attacks;
 
@@ -7,10 +7,10 @@ use super::*;
 use crate::resp::{OwnedRequest, Protocol, encode};
 use std::collections::BTreeMap;
 
-/// Scripts and what redis-server 7.0.15 answered.
+/// Scripts, and the replies of redis-server 7.0.15.
 const RECORDED: &str = include_str!("../recorded-7.0.15.txt");
 const MEMORY_BYTES_MAX: usize = 64 << 20;
-/// Ticks until a script is told to stop.
+/// Number of instructions after which a script is stopped.
 const INSTRUCTIONS_MAX: u64 = 5_000_000;
 const SHA: &str = "0000000000000000000000000000000000000000";
 
@@ -78,7 +78,7 @@ fn machine() -> Vm<Node> {
     Vm::new(MEMORY_BYTES_MAX).expect("a machine")
 }
 
-/// The reply as RESP2, with k1 and k2 as KEYS, a1 and a2 as ARGV.
+/// The reply in RESP2, with k1 and k2 as KEYS, and a1 and a2 as ARGV.
 fn eval(vm: &mut Vm<Node>, body: &str, random: &mut u64) -> String {
     let sha = sha1_smol::Sha1::from(body).digest().to_string();
     let function = match vm.define(&sha, body.as_bytes()) {
