@@ -6,14 +6,18 @@ use crate::release_condition::ReleaseCondition;
 use crate::resp::{Decoder, ErrorReply, OwnedRequest, Protocol, Reply, encode};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::task::Waker;
 
-/// Output that a client does not read, past which its requests are not executed any more. Redis
-/// bounds neither (`client-output-buffer-limit normal 0 0 0`); TCP's own buffers do it there.
+/// Unread output from which a diagnosis says that a client does not read, and from which a proxy reads no
+/// more from its server. A node buffers replies without a bound, as Redis does
+/// (`client-output-buffer-limit normal 0 0 0`).
 pub(crate) const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
-/// Input kept for a connection that is not being served (paused, delayed, parked).
+/// Input kept for a connection whose messages are held up on their way, or whose node is paused: as much
+/// as the buffers of a network hold.
 pub(crate) const INPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Input kept behind a request that waits for its reply (`client-query-buffer-limit`).
+const PARKED_INPUT_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// Output buffers above this size are given back once they are empty.
 const KEEP_BYTES_MAX: usize = 64 * 1024;
@@ -36,10 +40,25 @@ pub(crate) struct ClientConnection {
     pub(crate) laddr: String,
     /// Known once the node has opened a session.
     pub(crate) conn: OnceLock<ConnId>,
+    /// Place of its socket among the sockets of the server; `None` for a connection in process.
+    token: Option<usize>,
     /// The transport should not read from the client for now.
     is_full: AtomicBool,
+    /// The transport is about to be told that it has something to do.
+    is_noted: AtomicBool,
     input: Mutex<Input>,
+    /// What came while the input was in use: a script of this connection may keep it for long.
+    came_meanwhile: Mutex<Came>,
+    /// Whether there is anything.
+    has_come: AtomicBool,
     output: Mutex<Output>,
+}
+
+/// What came from a client while its input was in use.
+#[derive(Debug, Default)]
+struct Came {
+    bytes: Vec<u8>,
+    is_gone: bool,
 }
 
 /// A request on its way, and what becomes of it then.
@@ -92,8 +111,6 @@ pub(crate) struct Output {
     silenced: bool,
     ending: Option<Ending>,
     reader: Option<Waker>,
-    /// Whether `reader` wants to be woken.
-    is_awaited: bool,
     writer: Option<Waker>,
 }
 
@@ -106,13 +123,27 @@ struct Late {
 }
 
 impl ClientConnection {
+    /// A connection in process.
     pub(crate) fn new(addr: String, laddr: String) -> Self {
+        Self::with_token(addr, laddr, None)
+    }
+
+    /// A connection over the socket with this token.
+    pub(crate) fn over_socket(addr: String, laddr: String, token: usize) -> Self {
+        Self::with_token(addr, laddr, Some(token))
+    }
+
+    fn with_token(addr: String, laddr: String, token: Option<usize>) -> Self {
         Self {
             addr,
             laddr,
             conn: OnceLock::new(),
+            token,
             is_full: AtomicBool::new(false),
+            is_noted: AtomicBool::new(false),
             input: Mutex::default(),
+            came_meanwhile: Mutex::default(),
+            has_come: AtomicBool::new(false),
             output: Mutex::default(),
         }
     }
@@ -125,9 +156,80 @@ impl ClientConnection {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes bytes from the client.
+    /// The input, unless it is in use: its connection is being served at this moment.
+    pub(crate) fn try_input(&self) -> Option<MutexGuard<'_, Input>> {
+        match self.input.try_lock() {
+            Ok(input) => Some(input),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Place of its socket among the sockets of the server; `None` for a connection in process.
+    pub(crate) fn token(&self) -> Option<usize> {
+        self.token
+    }
+
+    /// Notes that the transport has something to do; false if that was noted before.
+    #[inline]
+    pub(crate) fn note(&self) -> bool {
+        !self.is_noted.swap(true, Ordering::AcqRel)
+    }
+
+    /// The transport looks at the connection now.
+    pub(crate) fn forget_note(&self) {
+        self.is_noted.store(false, Ordering::Release);
+    }
+
+    /// Wakes the tasks that wait to read from or to write to this connection, in process. The caller
+    /// holds no lock.
+    pub(crate) fn wake(&self) {
+        let wakers = self.output().take_wakers();
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Takes bytes from the client. Does not wait while the input is in use.
     pub(crate) fn feed(&self, bytes: &[u8]) {
-        let mut input = self.input();
+        if let Some(mut input) = self.try_input() {
+            self.take_what_came(&mut input);
+            self.feed_into(&mut input, bytes);
+            return;
+        }
+        let mut came = self.came_meanwhile();
+        came.bytes.extend_from_slice(bytes);
+        if came.bytes.len() > INPUT_BYTES_MAX {
+            self.is_full.store(true, Ordering::Release);
+        }
+        self.has_come.store(true, Ordering::Release);
+    }
+
+    fn came_meanwhile(&self) -> MutexGuard<'_, Came> {
+        self.came_meanwhile
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves what came while the input was in use into the input.
+    #[inline]
+    pub(crate) fn take_what_came(&self, input: &mut Input) {
+        if self.has_come.load(Ordering::Acquire) {
+            self.take_it(input);
+        }
+    }
+
+    #[cold]
+    fn take_it(&self, input: &mut Input) {
+        let mut came = self.came_meanwhile();
+        self.has_come.store(false, Ordering::Release);
+        let Came { bytes, is_gone } = std::mem::take(&mut *came);
+        self.feed_into(input, &bytes);
+        if is_gone {
+            input.close();
+        }
+    }
+
+    /// Takes bytes from the client, for a caller that has the input.
+    pub(crate) fn feed_into(&self, input: &mut Input, bytes: &[u8]) {
         if !input.silenced {
             input.decoder.feed(bytes);
             if input.is_overfull() {
@@ -141,17 +243,25 @@ impl ClientConnection {
         self.is_full.load(Ordering::Acquire)
     }
 
-    /// The node has taken what it could of the input.
-    pub(crate) fn was_served(&self, input: &Input) {
-        self.is_full.store(input.is_overfull(), Ordering::Release);
+    /// The node has taken what it could of the input; true if there is room again for more.
+    pub(crate) fn was_served(&self, input: &Input) -> bool {
+        let is_full = input.is_overfull();
+        let was_full = self.is_full.load(Ordering::Acquire);
+        if was_full != is_full {
+            self.is_full.store(is_full, Ordering::Release);
+        }
+        was_full && !is_full
     }
 
-    /// The client has gone.
+    /// The client has gone. Does not wait while the input is in use.
     pub(crate) fn close_input(&self) {
-        let mut input = self.input();
-        if matches!(input.gone, Gone::No) {
-            input.gone = Gone::Yes;
+        if let Some(mut input) = self.try_input() {
+            self.take_what_came(&mut input);
+            input.close();
+            return;
         }
+        self.came_meanwhile().is_gone = true;
+        self.has_come.store(true, Ordering::Release);
     }
 
     /// Whether anything waits for a gate to open.
@@ -174,8 +284,21 @@ impl ClientConnection {
 impl Input {
     /// Whether it has to be served before it takes more.
     fn is_overfull(&self) -> bool {
-        let is_held = self.queued || self.held.is_some() || self.parked.is_some();
-        is_held && self.decoder.buffered_bytes() > INPUT_BYTES_MAX
+        let max = if self.queued || self.held.is_some() {
+            INPUT_BYTES_MAX
+        } else if self.parked.is_some() {
+            PARKED_INPUT_BYTES_MAX
+        } else {
+            return false;
+        };
+        self.decoder.buffered_bytes() > max
+    }
+
+    /// The client has gone.
+    pub(crate) fn close(&mut self) {
+        if matches!(self.gone, Gone::No) {
+            self.gone = Gone::Yes;
+        }
     }
 
     /// What the client says from now on is lost.
@@ -213,8 +336,10 @@ impl Output {
         }
     }
 
-    /// Writes encoded replies behind everything that was written before, and leaves `replies` empty.
-    pub(crate) fn append(&mut self, replies: &mut Vec<u8>) {
+    /// Writes encoded replies behind everything that was written before, and leaves `replies` empty. Returns
+    /// whether the client had left something unread.
+    pub(crate) fn append(&mut self, replies: &mut Vec<u8>) -> bool {
+        let was_unread = self.unread_bytes() > 0;
         if self.is_done() {
             replies.clear();
         } else if self.ready.is_empty() && self.late.is_empty() {
@@ -223,6 +348,7 @@ impl Output {
         } else {
             self.append_by(|out| out.append(replies));
         }
+        was_unread
     }
 
     /// Writes frames, and ends the connection behind them if it is to end; when the waiting is over.
@@ -269,8 +395,11 @@ impl Output {
             self.write_late(Vec::new(), Some(ending), None);
             return;
         }
-        self.ending.get_or_insert(ending);
-        self.wake();
+        if ending == Ending::Reset {
+            self.ending = Some(ending);
+        } else {
+            self.ending.get_or_insert(ending);
+        }
     }
 
     /// The server ends: what is on its way does not arrive.
@@ -295,17 +424,15 @@ impl Output {
             .filter(|_| self.ready.is_empty() && self.late.is_empty())
     }
 
-    /// Whether the transport has something to do.
+    /// Whether there is something to read.
     pub(crate) fn has_news(&self) -> bool {
         (!self.ready.is_empty() && self.held_until.is_none()) || self.ended().is_some()
     }
 
-    /// True when no request should be executed for now: it has ended, or nobody reads.
+    /// True when no further request is executed: the connection has ended, or its end is on the way.
     #[inline]
     pub(crate) fn is_blocked(&self) -> bool {
-        self.ending.is_some()
-            || self.is_full()
-            || self.late.back().is_some_and(|late| late.ending.is_some())
+        self.ending.is_some() || self.late.back().is_some_and(|late| late.ending.is_some())
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -335,44 +462,43 @@ impl Output {
                 self.end(ending);
             }
         }
-        self.wake();
     }
 
-    /// Moves what is ready into `into`, which must be empty; false when there is nothing. For a
-    /// transport that never uses [`Output::read`].
-    pub(crate) fn take(&mut self, into: &mut Vec<u8>) -> bool {
-        if self.ready.is_empty() || self.held_until.is_some() {
-            return false;
+    /// What is ready to be sent.
+    pub(crate) fn chunk(&self) -> &[u8] {
+        if self.held_until.is_some() {
+            return &[];
         }
-        std::mem::swap(&mut self.ready, into);
-        true
+        &self.ready[self.read..]
+    }
+
+    /// So many bytes of [`Output::chunk`] were sent.
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.read += count;
+        if self.read >= self.ready.len() {
+            self.ready.clear();
+            if self.ready.capacity() > KEEP_BYTES_MAX {
+                self.ready.shrink_to(KEEP_BYTES_MAX);
+            }
+            self.read = 0;
+        }
     }
 
     /// Copies what is ready into `into`; the number of bytes.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> usize {
-        if self.held_until.is_some() {
-            return 0;
-        }
-        let rest = &self.ready[self.read..];
+        let rest = self.chunk();
         let count = rest.len().min(into.len());
         into[..count].copy_from_slice(&rest[..count]);
-        self.read += count;
-        if self.read == self.ready.len() {
-            self.ready.clear();
-            self.ready.shrink_to(KEEP_BYTES_MAX);
-            self.read = 0;
-        }
+        self.advance(count);
         count
     }
 
-    /// Asks to be woken when there is news, or not to be.
-    pub(crate) fn on_readable(&mut self, waker: Option<&Waker>) {
-        self.is_awaited = waker.is_some();
-        if let Some(waker) = waker
-            && !self
-                .reader
-                .as_ref()
-                .is_some_and(|known| known.will_wake(waker))
+    /// Has the reader woken when there is something to read.
+    pub(crate) fn on_readable(&mut self, waker: &Waker) {
+        if !self
+            .reader
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
         {
             self.reader = Some(waker.clone());
         }
@@ -382,14 +508,13 @@ impl Output {
         self.writer = Some(waker.clone());
     }
 
-    pub(crate) fn wake(&mut self) {
-        if std::mem::take(&mut self.is_awaited)
-            && let Some(waker) = &self.reader
-        {
-            waker.wake_by_ref();
-        }
-        if let Some(waker) = self.writer.take() {
-            waker.wake();
-        }
+    /// Takes the wakers of the reader, if there is something to read, and of the writer.
+    fn take_wakers(&mut self) -> [Option<Waker>; 2] {
+        let reader = if self.has_news() {
+            self.reader.take()
+        } else {
+            None
+        };
+        [reader, self.writer.take()]
     }
 }

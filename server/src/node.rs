@@ -1,15 +1,19 @@
-//! A node: the engine, its clock, and the connections to it. Takes turns, never waits.
+//! A node: the engine, its clock, and the connections to it.
 //!
-//! `SharedNode` is what transports hold. Its node is taken once per batch of input; the lock is never
-//! held across an await. While a long script has the node, transports leave their connection in
-//! the inbox instead, and the script's hook serves it (see `engine::BusyHandler`).
+//! [`SharedNode`] is what transports hold. A transport takes the node once per batch of input; the lock is
+//! never held across an await. While a long script has the node, a connection in process is left in the
+//! inbox (`node/lock.rs`), and the script's hook serves it (see `engine::BusyHandler`). Knows neither tokio
+//! nor sockets.
 
+mod busy;
 mod delivery;
+mod lock;
 mod mishap;
 mod outgoing;
 mod serving;
 mod timers;
 
+pub(crate) use lock::NodeGuard;
 use mishap::Pauses;
 pub(crate) use outgoing::Outgoing;
 
@@ -17,16 +21,15 @@ use crate::client_connection::ClientConnection;
 use crate::clock::NodeClock;
 use crate::control_queue::ControlQueue;
 use crate::disk::Disk;
-use crate::engine::{Config, ConnId, Effect, Engine, NodeApi, UnixMicros, UnixMillis};
+use crate::engine::{Config, Effect, Engine, NodeApi as _, UnixMicros, UnixMillis};
 use crate::fault::Plan;
 use crate::history::History;
-use crate::resp::Reply;
-use serving::{Flow, Served, Site};
+use lock::{News, Turns};
+use serving::Served;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
-use std::time::Duration;
 use timers::Timers;
 
 /// Everything that is served in turn.
@@ -56,12 +59,20 @@ struct Stall {
 #[derive(Debug)]
 pub(crate) struct SharedNode {
     node: Mutex<Node>,
-    /// Connections that wait beside a long script.
-    inbox: Mutex<Vec<Arc<ClientConnection>>>,
-    /// A long script has the node and reads the inbox.
-    pub(crate) busy: AtomicBool,
-    /// The server was dropped or shut down.
+    turns: Turns,
+    /// The part of the backlog that is being served at this moment.
+    backlog: Mutex<VecDeque<Arc<ClientConnection>>>,
+    news: News,
+    /// Effects that came about beside a long script, or before it, and that need the node.
+    deferred: Mutex<VecDeque<Effect>>,
+    /// Whether there are any.
+    has_deferred: AtomicBool,
+    /// A script has run for so long that the clock has to be read again.
+    has_run_long: AtomicBool,
+    /// The server was dropped or shut down, or has failed.
     down: AtomicBool,
+    /// The node went down by a panic.
+    failed: AtomicBool,
     pub(crate) plan: Plan,
     pub(crate) orders: ControlQueue,
     pub(crate) clock: NodeClock,
@@ -90,10 +101,6 @@ struct Gated {
     count: u64,
 }
 
-/// How often others may go first before it is worth while to sleep: most turns are short.
-const YIELDS: u64 = 100;
-const LOOK_AGAIN: Duration = Duration::from_micros(50);
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -110,9 +117,14 @@ impl SharedNode {
                 restart_at: None,
                 backlog: VecDeque::new(),
             }),
-            inbox: Mutex::default(),
-            busy: AtomicBool::new(false),
+            turns: Turns::default(),
+            backlog: Mutex::default(),
+            news: News::default(),
+            deferred: Mutex::default(),
+            has_deferred: AtomicBool::new(false),
+            has_run_long: AtomicBool::new(false),
             down: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             orders: ControlQueue::default(),
             clock: NodeClock::default(),
             links: Mutex::default(),
@@ -134,20 +146,6 @@ impl SharedNode {
         self
     }
 
-    /// The node, for a look or a change from outside. Waits for a script that runs.
-    pub(crate) fn node(&self) -> MutexGuard<'_, Node> {
-        lock(&self.node)
-    }
-
-    /// The same unless somebody else has it.
-    pub(crate) fn try_node(&self) -> Option<MutexGuard<'_, Node>> {
-        match self.node.try_lock() {
-            Ok(node) => Some(node),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
     /// Has `bell` rung when a gate opens that holds a message.
     pub(crate) fn ring(&self, bell: Waker) {
         self.bell.get_or_init(|| bell);
@@ -160,25 +158,6 @@ impl SharedNode {
         // Who came first goes first.
         gated.sort_unstable();
         gated.iter().for_each(|(_, id)| self.set_timer(now, *id));
-    }
-
-    /// The node in its turn; nothing while a long script has it. A script becomes long, so who waits for
-    /// the node has to look for that too.
-    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, Node>> {
-        for tries in 0_u64.. {
-            if let Some(node) = self.try_node() {
-                return Some(node);
-            }
-            if self.busy.load(Ordering::Acquire) {
-                return None;
-            }
-            if tries < YIELDS {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(LOOK_AGAIN);
-            }
-        }
-        None
     }
 
     pub(crate) fn history(&self) -> History {
@@ -202,85 +181,46 @@ impl SharedNode {
         lock(&self.links).values().cloned().collect()
     }
 
-    /// Serves a connection that has new input, or that has gone. Its transport, which calls this,
-    /// is not woken: it looks at its output afterwards. `enter` prepares the engine for this caller.
-    /// `clock` is read once nobody else has the node, so that time does not seem to go back.
+    /// Serves a connection in process that has new input, or that has gone. `clock` is read once the
+    /// caller has the node, so that time does not seem to go back.
     ///
-    /// Gives the time (in true time) at which the node wants to be called again; `None` when it
-    /// does not, or when a script has the node.
+    /// Returns the time (in true time) at which the node wants to be called again; `None` if it does not,
+    /// or if a long script has the node and serves the connection.
     pub(crate) fn poke(
         &self,
         link: &Arc<ClientConnection>,
         clock: impl FnOnce() -> UnixMicros,
-        enter: impl FnOnce(&mut Engine),
     ) -> Option<UnixMicros> {
-        let mut waited = false;
-        let mut node = loop {
-            if let Some(node) = self.turn() {
-                break node;
-            }
-            lock(&self.inbox).push(link.clone());
-            if self.busy.load(Ordering::Acquire) {
-                return None;
-            }
-            // The script has ended in between, and may not have seen the inbox.
-            waited = true;
-        };
+        let mut node = self.node_for(link)?;
         let now = clock();
-        enter(&mut node.engine);
-        node.wake_up(self, now);
-        node.serve_quietly(self, link, now);
-        if waited || self.busy.load(Ordering::Acquire) {
-            self.after_script(&mut node, now);
-        }
+        node.begin_turn(self, now);
+        node.serve(self, link, now);
         node.serve_later(self, now);
         node.end_turn(self, now);
         node.poll_timeout(self)
     }
 
-    /// Serves what was left in the inbox when a long script ended.
-    #[cold]
-    fn after_script(&self, node: &mut Node, now: UnixMicros) {
-        self.busy.store(false, Ordering::Release);
-        loop {
-            let waiting = std::mem::take(&mut *lock(&self.inbox));
-            if waiting.is_empty() {
-                break;
-            }
-            waiting.iter().for_each(|link| node.serve(self, link, now));
-        }
-    }
-
-    /// Serves the inbox through the desk of a busy node; called from a script's hook.
-    pub(crate) fn serve_inbox(&self, api: &mut (impl NodeApi + ?Sized), now: UnixMicros) {
-        let waiting = std::mem::take(&mut *lock(&self.inbox));
-        for link in waiting {
-            while matches!(self.serve_batch(api, &link, now), Served::UpToEffects) {
-                while let Some(effect) = api.poll_effect() {
-                    match effect {
-                        Effect::Close { conn } => self.close(api, conn, now),
-                        Effect::Push { conn, frame } => self.push(api, conn, &frame, now),
-                        Effect::Shutdown => self.shut_down(),
-                        // The busy gate lets no command pass that does these.
-                        Effect::Reply { .. }
-                        | Effect::Stall { .. }
-                        | Effect::Propagate(_)
-                        | Effect::Follow { .. }
-                        | Effect::Cluster(_)
-                        | Effect::Migrate(_)
-                        | Effect::FailOver { .. } => {}
-                    }
-                }
-            }
-            link.output().wake();
-        }
-    }
-
-    /// Ends every connection; nobody is served any more.
+    /// Ends every connection; later ones are refused.
     pub(crate) fn shut_down(&self) {
         self.down.store(true, Ordering::Release);
         let links: Vec<_> = lock(&self.links).values().cloned().collect();
-        links.iter().for_each(|link| link.output().abandon());
+        for link in links {
+            link.output().abandon();
+            self.note(&link);
+        }
+    }
+
+    /// Whether a script has run for so long since the last call that the clock has to be read again.
+    #[inline]
+    pub(crate) fn take_has_run_long(&self) -> bool {
+        self.has_run_long.load(Ordering::Relaxed) && self.has_run_long.swap(false, Ordering::Relaxed)
+    }
+
+    /// The next connection of the backlog that is being served.
+    fn pop_backlog(&self) -> Option<Arc<ClientConnection>> {
+        let link = lock(&self.backlog).pop_front()?;
+        link.input().queued = false;
+        Some(link)
     }
 
     fn set_timer(&self, at: UnixMicros, client_id: u64) {
@@ -293,7 +233,7 @@ impl SharedNode {
 }
 
 impl Node {
-    /// Serves a connection until it has nothing more to say, or until nobody is served.
+    /// Serves a connection until all of its input is served, or until the node serves no client.
     pub(crate) fn serve(
         &mut self,
         shared: &SharedNode,
@@ -301,11 +241,11 @@ impl Node {
         now: UnixMicros,
     ) {
         self.serve_quietly(shared, link, now);
-        link.output().wake();
+        shared.note(link);
     }
 
-    /// The same for a transport that looks at its output afterwards by itself.
-    fn serve_quietly(
+    /// The same for a transport that looks at the output afterwards by itself.
+    pub(crate) fn serve_quietly(
         &mut self,
         shared: &SharedNode,
         link: &Arc<ClientConnection>,
@@ -324,7 +264,8 @@ impl Node {
                 }
                 break;
             }
-            match shared.serve_batch(&mut self.engine, link, now) {
+            let served = shared.serve_batch(&mut self.engine, link, &mut link.input(), now);
+            match served {
                 Served::All => break,
                 Served::UpToEffects => self.carry_out(shared, Some(link), now),
             }
@@ -343,9 +284,29 @@ impl Node {
         self.end_turn(shared, now);
     }
 
-    /// Everybody is served: tells what waited for that. Who sleeps is in the midst of it.
+    /// Before connections are served: the node goes on if it has slept for long enough.
+    #[inline]
+    pub(crate) fn begin_turn(&mut self, shared: &SharedNode, now: UnixMicros) {
+        self.wake_up(shared, now);
+    }
+
+    /// After connections were served: serves what a long script has left over, then sends what waits for
+    /// the end of a turn. A node that sleeps is in the midst of its turn.
     #[inline]
     pub(crate) fn end_turn(&mut self, shared: &SharedNode, now: UnixMicros) {
+        if shared.has_deferred.load(Ordering::Relaxed) {
+            self.carry_out(shared, None, now);
+        }
+        loop {
+            let left_over = shared.turns.take_left_over();
+            if left_over.is_empty() {
+                break;
+            }
+            left_over
+                .iter()
+                .for_each(|link| self.serve(shared, link, now));
+            self.serve_later(shared, now);
+        }
         if !self.is_stalled() && self.engine.end_turn() {
             self.carry_out(shared, None, now);
         }
@@ -358,9 +319,17 @@ impl Node {
         caller: Option<&Arc<ClientConnection>>,
         now: UnixMicros,
     ) {
-        while let Some(effect) = self.engine.poll_effect() {
+        while let Some(effect) = shared.pop_deferred().or_else(|| self.engine.poll_effect()) {
             match effect {
-                Effect::Reply { conn, reply } => self.answer_parked(shared, conn, &reply, now),
+                Effect::Reply { conn, reply } => {
+                    if let Some(link) = shared.answer_parked(&self.engine, conn, &reply, now) {
+                        // What it had sent behind the parked request is served after the caller.
+                        let was_queued = std::mem::replace(&mut link.input().queued, true);
+                        if !was_queued {
+                            self.backlog.push_back(link);
+                        }
+                    }
+                }
                 Effect::Push { conn, frame } => {
                     shared.push(&self.engine, conn, &frame, now);
                 }
@@ -389,39 +358,6 @@ impl Node {
         }
     }
 
-    fn answer_parked(&mut self, shared: &SharedNode, conn: ConnId, reply: &Reply, now: UnixMicros) {
-        let Some(link) = shared.link(conn.client_id()) else {
-            return;
-        };
-        let Some(request) = link.input().parked.take() else {
-            return;
-        };
-        if shared.has_history {
-            lock(&shared.history).answered(conn.client_id(), reply);
-        }
-        if let Some(request) = request.as_request() {
-            let site = Site {
-                shared,
-                link: &link,
-                conn,
-                now,
-                node_time: shared.node_time(now),
-            };
-            if site.answer(&self.engine, request, reply) == Flow::Silenced {
-                link.input().silence();
-            }
-        }
-        // What it had sent behind the parked request is served after the caller.
-        let mut input = link.input();
-        if !input.queued {
-            input.queued = true;
-            self.backlog.push_back(link.clone());
-        }
-        drop(input);
-        shared.set_timer(now, conn.client_id());
-        link.output().wake();
-    }
-
     fn is_stalled(&self) -> bool {
         self.is_paused() || self.stall.is_some()
     }
@@ -442,6 +378,8 @@ impl Node {
                 let mut output = sleeper.output();
                 output.hold_until(now);
                 output.release(now);
+                drop(output);
+                shared.note(&sleeper);
             }
             self.serve_backlog(shared, now);
         }
@@ -452,13 +390,18 @@ impl Node {
         self.stall.as_ref().map(|stall| stall.until)
     }
 
+    /// Serves the backlog. The hook of a long script finds the rest of it in [`SharedNode`].
     fn serve_backlog(&mut self, shared: &SharedNode, now: UnixMicros) {
-        while !self.is_stalled()
-            && let Some(link) = self.backlog.pop_front()
-        {
-            link.input().queued = false;
+        while !self.is_stalled() {
+            lock(&shared.backlog).append(&mut self.backlog);
+            let Some(link) = shared.pop_backlog() else {
+                return;
+            };
             self.serve(shared, &link, now);
         }
+        let mut rest = std::mem::take(&mut *lock(&shared.backlog));
+        rest.append(&mut self.backlog);
+        self.backlog = rest;
     }
 
     /// When (in true time) [`Node::handle_timeout`] has something to do.
@@ -494,7 +437,7 @@ impl Node {
 
     /// Serves the connections that had to be looked at by now, in the order in which they were left.
     #[inline]
-    fn serve_later(&mut self, shared: &SharedNode, now: UnixMicros) {
+    pub(crate) fn serve_later(&mut self, shared: &SharedNode, now: UnixMicros) {
         if !self.backlog.is_empty() {
             self.serve_backlog(shared, now);
         }

@@ -17,7 +17,6 @@ use crate::engine::{Engine, UnixMicros};
 use crate::fault::{Plan, Ruled};
 use crate::node::SharedNode;
 use std::fmt::Debug;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -93,7 +92,7 @@ impl NodeHandle {
     /// the script calls this again when the script has ended.
     #[inline]
     fn serve_control(&self) {
-        if self.shared.orders.has_any() && !self.shared.busy.load(Ordering::Acquire) {
+        if self.shared.orders.has_any() && !self.shared.is_busy() {
             self.serve_control_queue();
         }
     }
@@ -132,12 +131,18 @@ impl NodeHandle {
         self.time.source.now()
     }
 
-    /// Serves a connection that has new input, or whose client has disconnected.
+    /// Serves a connection in process that has new input, or whose client has disconnected.
     #[inline]
-    pub(crate) fn poke(&self, conn: &Arc<ClientConnection>, enter: impl FnOnce(&mut Engine)) {
-        if let Some(due) = self.shared.poke(conn, || self.now(), enter) {
+    pub(crate) fn poke(&self, conn: &Arc<ClientConnection>) {
+        if let Some(due) = self.shared.poke(conn, || self.now()) {
             self.timer.arm(due);
         }
+        self.settle();
+    }
+
+    /// After a turn of the node: delivers its messages to other nodes, and carries out control requests.
+    #[inline]
+    pub(crate) fn settle(&self) {
         if self.shared.has_outgoing() {
             self.fire();
         }
@@ -180,6 +185,7 @@ impl NodeHandle {
     /// Ends all connections and the timer.
     pub(crate) fn shut_down(&self) {
         self.shared.shut_down();
+        self.shared.tell_transports();
         self.timer.rearm();
     }
 }

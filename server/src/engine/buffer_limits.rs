@@ -15,6 +15,7 @@ struct Limit {
 pub struct BufferLimits([Limit; 3]);
 
 const NAMES: [&str; 3] = ["normal", "slave", "pubsub"];
+const NORMAL: usize = 0;
 const PUBSUB: usize = 2;
 
 const fn limit(hard_bytes: u64, soft_bytes: u64, soft_seconds: u64) -> Limit {
@@ -54,16 +55,16 @@ impl fmt::Display for BufferLimits {
 }
 
 impl BufferLimits {
-    /// What a subscriber may leave unread, bytes.
-    pub(crate) fn pushed_bytes_max(self) -> usize {
-        match self.0[PUBSUB].hard_bytes {
+    /// What a client may leave unread, bytes; a subscriber has a limit of its own.
+    pub(crate) fn output_bytes_max(self, is_subscriber: bool) -> usize {
+        match self.0[if is_subscriber { PUBSUB } else { NORMAL }].hard_bytes {
             0 => usize::MAX,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         }
     }
 
-    /// Changes some classes (`config.c: updateClientOutputBufferLimit`). Only the hard limit of
-    /// subscribers has its effect here, and that of replicas, of which there are none.
+    /// Changes some classes (`config.c: updateClientOutputBufferLimit`). Of normal clients and subscribers
+    /// only the hard limit has its effect here; the limits of replicas concern no connection.
     pub(super) fn change(&mut self, text: &[u8]) -> Result<(), &'static str> {
         if text.is_empty() {
             return Ok(());
@@ -75,7 +76,7 @@ impl BufferLimits {
         let mut next = *self;
         for four in words.chunks(4) {
             let class = match &four[0].to_ascii_lowercase()[..] {
-                b"normal" => 0,
+                b"normal" => NORMAL,
                 b"slave" | b"replica" => 1,
                 b"pubsub" => PUBSUB,
                 _ => return Err("Invalid client class specified in buffer limit configuration."),
@@ -91,12 +92,15 @@ impl BufferLimits {
             };
             next.0[class] = limit(hard, soft, seconds);
         }
-        let soft = |limits: &Self| {
-            let limit = limits.0[PUBSUB];
+        let soft = |limits: &Self, class: usize| {
+            let limit = limits.0[class];
             (limit.soft_bytes, limit.soft_seconds)
         };
-        if next.0[0] != DEFAULT.0[0] || soft(&next) != soft(&DEFAULT) {
-            return Err("redouble knows limits of replicas, and the hard one of subscribers");
+        if [NORMAL, PUBSUB]
+            .iter()
+            .any(|class| soft(&next, *class) != soft(&DEFAULT, *class))
+        {
+            return Err("redouble has no soft limits of normal clients and subscribers");
         }
         *self = next;
         Ok(())
@@ -115,14 +119,15 @@ mod tests {
         assert_eq!(limits.change(b"PUBSUB 1mb 8mb 60 replica 1 2 3"), Ok(()));
         let all = "normal 0 0 0 slave 1 2 3 pubsub 1048576 8388608 60";
         assert_eq!(limits.to_string(), all);
-        assert_eq!(limits.pushed_bytes_max(), 1024 * 1024);
+        assert_eq!(limits.output_bytes_max(true), 1024 * 1024);
+        assert_eq!(limits.output_bytes_max(false), usize::MAX);
         for wrong in [
             "normal",
             "normal  0 0 0",
             "foo 1 2 3",
             "slave x 2 3",
             "slave 1 2 -1",
-            "normal 1 0 0",
+            "normal 1 1 0",
             "pubsub 1 2 3",
         ] {
             assert!(limits.change(wrong.as_bytes()).is_err(), "{wrong}");

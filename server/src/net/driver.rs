@@ -5,7 +5,6 @@ use crate::node_handle::{ClockKind, NodeHandle};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -61,8 +60,12 @@ const BUSY_RETRY: Duration = Duration::from_millis(10);
 async fn run(handle: Arc<NodeHandle>) {
     let mut waiter = handle.timer.register();
     while !handle.shared.is_down() {
+        if handle.timer.is_left_to_event_loop(&mut waiter) {
+            poll_fn(|cx| handle.timer.poll_rearmed(&waiter, cx)).await;
+            continue;
+        }
         handle.timer.prepare(&mut waiter);
-        let is_busy = handle.shared.busy.load(Ordering::Acquire);
+        let is_busy = handle.shared.is_busy();
         let fired = if is_busy {
             None
         } else {

@@ -43,12 +43,7 @@ impl InProcess {
 
     #[inline]
     fn poke(&self) {
-        self.handle.poke(&self.link, |_engine| {
-            #[cfg(feature = "script")]
-            _engine.set_bystanders(None);
-        });
-        // Whoever reads may be another task than the one that writes.
-        self.link.output().wake();
+        self.handle.poke(&self.link);
     }
 
     /// Whether the server has ended this connection.
@@ -57,21 +52,23 @@ impl InProcess {
     }
 }
 
+/// The error of a client whose node went down by a panic.
+fn failed() -> io::Error {
+    let why = "the node is down: a request made it panic, see the message of the panic";
+    io::Error::new(io::ErrorKind::BrokenPipe, why)
+}
+
 impl AsyncWrite for InProcess {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        {
-            let mut output = self.link.output();
-            if output.is_ending() {
-                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-            }
-            if output.is_full() {
-                output.on_writable(cx.waker());
-                return Poll::Pending;
-            }
+        if self.handle.shared.has_failed() {
+            return Poll::Ready(Err(failed()));
+        }
+        if self.link.output().is_ending() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         if self.link.is_full() {
             self.link.output().on_writable(cx.waker());
@@ -102,22 +99,16 @@ impl AsyncRead for InProcess {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut output = self.link.output();
-        let was_full = output.is_full();
         let count = output.read(buf.initialize_unfilled());
         if count > 0 {
             buf.advance(count);
-            if was_full && !output.is_full() {
-                // Requests that waited for room go on.
-                drop(output);
-                self.poke();
-            }
             return Poll::Ready(Ok(()));
         }
         match output.ended() {
             Some(Ending::Close) => Poll::Ready(Ok(())),
             Some(Ending::Reset) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
             None => {
-                output.on_readable(Some(cx.waker()));
+                output.on_readable(cx.waker());
                 Poll::Pending
             }
         }

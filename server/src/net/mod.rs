@@ -1,10 +1,12 @@
 //! Transports and timers on tokio: sockets, the in-process stream, tokio's clock, the driver.
 
-mod driver;
-mod in_process;
 #[cfg(feature = "script")]
-mod long_script;
-mod peer;
+mod busy;
+mod driver;
+mod event_loop;
+mod in_process;
+mod socket;
+mod socket_set;
 mod sockets;
 mod tcp;
 #[cfg(feature = "tls")]

@@ -1,27 +1,18 @@
-//! The thread that serves the sockets of a server, with a runtime of its own: an accept loop for
-//! each listening socket, a task per connection. Never the caller's runtime, so a script may keep a
-//! thread as long as it likes.
+//! The sockets of a server before they are served, and the thread that serves them. Never the caller's
+//! thread, so a script may keep it as long as it likes.
 
-use super::Driver;
 #[cfg(feature = "script")]
-use super::long_script::LongScript;
-use super::peer::{Peer, Wire};
-use crate::client_connection::ClientConnection;
+use super::busy::SocketsBeside;
+use super::event_loop::EventLoop;
+use super::socket_set::Acceptor;
 use crate::node_handle::NodeHandle;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::runtime::Handle;
-use tokio::sync::watch;
+use std::task::Waker;
 
-/// How long the runtime may take to end; nothing in it waits for anything.
-const SHUTDOWN: Duration = Duration::from_secs(5);
-/// How long to wait for a free descriptor before a connection is accepted again.
-const NO_DESCRIPTOR: Duration = Duration::from_millis(10);
 /// Descriptors kept for other things than connections (`CONFIG_MIN_RESERVED_FDS`).
 #[cfg(unix)]
 const RESERVED_DESCRIPTORS: u64 = 32;
@@ -95,15 +86,26 @@ impl Listener {
         let addr = listener.local_addr()?;
         Ok((Self::Tls(listener, acceptor), addr))
     }
+}
 
-    /// Accepts connections for as long as it is polled.
-    async fn accept(self, door: Acceptor) -> io::Result<Infallible> {
-        match self {
-            Self::Tcp(listener) => super::tcp::accept(listener, &door).await,
+impl From<Listener> for Acceptor {
+    fn from(listener: Listener) -> Self {
+        match listener {
+            Listener::Tcp(listener) => Self::Tcp(mio::net::TcpListener::from_std(listener)),
             #[cfg(unix)]
-            Self::Unix(socket) => super::unix::accept(socket, &door).await,
+            Listener::Unix(socket) => {
+                let (listener, file, addr) = socket.into_parts();
+                let listener = mio::net::UnixListener::from_std(listener);
+                Self::Unix {
+                    listener,
+                    file,
+                    addr,
+                }
+            }
             #[cfg(feature = "tls")]
-            Self::Tls(listener, acceptor) => super::tls::accept(listener, &acceptor, &door).await,
+            Listener::Tls(listener, handshake) => {
+                Self::Tls(mio::net::TcpListener::from_std(listener), handshake)
+            }
         }
     }
 }
@@ -111,7 +113,7 @@ impl Listener {
 /// The thread that serves sockets; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    stop: watch::Sender<bool>,
+    event_loop: Arc<EventLoop>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -123,42 +125,26 @@ impl Sockets {
         listeners: Vec<Listener>,
         timed: bool,
     ) -> io::Result<Self> {
-        let (stop, stopped) = watch::channel(false);
-        // Connections have a worker to themselves: no timers there, nothing but their sockets.
-        let worker = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("redouble-worker")
-            .enable_io()
-            .build()?;
-        // This thread accepts, and calls the node when something is due.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let run = move || {
-            let mut stopped = stopped;
-            runtime.block_on(async {
-                if timed {
-                    tokio::spawn(Driver::new(handle.clone()));
-                }
-                let door = Acceptor::new(handle, worker.handle().clone());
-                for listener in listeners {
-                    let door = door.clone();
-                    tokio::spawn(async move {
-                        let Err(error) = listener.accept(door).await;
-                        tracing::error!(%error, "cannot listen");
-                    });
-                }
-                let _dropped = stopped.wait_for(|stop| *stop).await;
-            });
-            // The listening sockets go first: nobody connects to a server that is ending.
-            drop(runtime);
-            worker.shutdown_timeout(SHUTDOWN);
-        };
+        let event_loop = EventLoop::new(listeners)?;
+        handle
+            .shared
+            .wake_sockets_by(Waker::from(event_loop.clone()));
+        #[cfg(feature = "script")]
+        {
+            let busy_handler = SocketsBeside::new(event_loop.clone(), &handle);
+            handle.shared.node().engine.set_busy_handler(busy_handler);
+        }
+        if timed {
+            handle
+                .timer
+                .leave_to_event_loop(Waker::from(event_loop.clone()));
+        }
+        let served = event_loop.clone();
         let thread = std::thread::Builder::new()
             .name("redouble".to_owned())
-            .spawn(run)?;
+            .spawn(move || served.run(&handle))?;
         Ok(Self {
-            stop,
+            event_loop,
             thread: Some(thread),
         })
     }
@@ -166,61 +152,11 @@ impl Sockets {
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        self.stop.send_replace(true);
+        self.event_loop.stop();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the socket thread panicked");
+            tracing::error!("the thread of the sockets panicked");
         }
-    }
-}
-
-/// Through which accepted connections come to the worker.
-#[derive(Clone)]
-pub(super) struct Acceptor {
-    handle: Arc<NodeHandle>,
-    worker: Handle,
-    #[cfg(feature = "script")]
-    busy_handler: Arc<dyn crate::engine::BusyHandler>,
-}
-
-impl Acceptor {
-    fn new(handle: Arc<NodeHandle>, worker: Handle) -> Self {
-        Self {
-            #[cfg(feature = "script")]
-            busy_handler: LongScript::beside(handle.clone()),
-            handle,
-            worker,
-        }
-    }
-
-    /// What was accepted; `None` after a failure, when it is time to try again.
-    pub(super) async fn accepted<T>(&self, accepted: io::Result<T>) -> Option<T> {
-        match accepted {
-            Ok(connection) => Some(connection),
-            Err(error) => {
-                // Out of descriptors: connections that end make room.
-                tracing::warn!(%error, "cannot accept");
-                tokio::time::sleep(NO_DESCRIPTOR).await;
-                None
-            }
-        }
-    }
-
-    /// Serves the connection of the client at `addr`, which has reached us at `laddr`. `open` runs on the worker, so that the
-    /// stream's readiness is polled there.
-    pub(super) fn open<S: Wire>(
-        &self,
-        addr: String,
-        laddr: String,
-        open: impl Future<Output = io::Result<S>> + Send + 'static,
-    ) {
-        let peer = Peer {
-            handle: self.handle.clone(),
-            link: Arc::new(ClientConnection::new(addr, laddr)),
-            #[cfg(feature = "script")]
-            busy_handler: self.busy_handler.clone(),
-        };
-        drop(self.worker.spawn(peer.run(open)));
     }
 }

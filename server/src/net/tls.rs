@@ -1,28 +1,18 @@
-//! TLS: the certificates of a server, what it asks of its clients, and how connections are accepted.
-//! Certificates are judged by the time of the operating system, whatever the server's clock shows.
+//! TLS: the certificates of a server, and what it asks of its clients. Certificates are judged by the
+//! time of the operating system, whatever the server's clock shows.
 
-use super::peer::Wire;
-use super::sockets::Acceptor;
-use super::tcp;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose,
 };
-use std::convert::Infallible;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Context;
-use tokio::io::AsyncWrite as _;
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
-use tokio_rustls::server::TlsStream;
 
 /// Whether clients show a certificate (`tls-auth-clients`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +62,16 @@ impl std::fmt::Debug for ThrowAway {
     }
 }
 
-/// Makes TLS of accepted connections.
-pub(crate) struct TlsHandshake(TlsAcceptor);
+/// Begins TLS on accepted connections.
+pub(crate) struct TlsHandshake(Arc<ServerConfig>);
+
+impl TlsHandshake {
+    /// The TLS side of a new connection. As in Redis nothing but `maxclients` bounds the number of
+    /// handshakes that their clients do not go on with.
+    pub(super) fn begin(&self) -> Result<ServerConnection, rustls::Error> {
+        ServerConnection::new(self.0.clone())
+    }
+}
 
 impl std::fmt::Debug for TlsHandshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -140,7 +138,7 @@ impl Settings {
             .with_single_cert(chain, key)
             .map_err(|error| wrong("the server's certificate and its key", error))?;
         Ok((
-            TlsHandshake(TlsAcceptor::from(Arc::new(config))),
+            TlsHandshake(Arc::new(config)),
             throw_away,
         ))
     }
@@ -181,33 +179,4 @@ fn throw_away(bind: IpAddr) -> Result<(Identity, ThrowAway), rcgen::Error> {
     let client = issue("client", vec![], ExtendedKeyUsagePurpose::ClientAuth)?;
     let ca = issuer.pem();
     Ok(((chain.into(), key.into()), ThrowAway { ca, client }))
-}
-
-impl Wire for TlsStream<TcpStream> {
-    fn reset(&self) {
-        self.get_ref().0.reset();
-    }
-
-    fn farewell(&mut self, cx: &mut Context<'_>) {
-        // So that the client can tell the end from a cut. If it does not read, it is cut.
-        let _sent_or_not = Pin::new(self).poll_shutdown(cx);
-    }
-}
-
-pub(super) async fn accept(
-    listener: std::net::TcpListener,
-    acceptor: &TlsHandshake,
-    door: &Acceptor,
-) -> io::Result<Infallible> {
-    let listener = TcpListener::from_std(listener)?;
-    loop {
-        if let Some((stream, addr, laddr)) = tcp::next(&listener, door).await {
-            let TlsHandshake(acceptor) = acceptor;
-            let acceptor = acceptor.clone();
-            // As in Redis nothing but `maxclients` bounds a handshake that the client does not go on with.
-            door.open(addr, laddr, async move {
-                acceptor.accept(TcpStream::from_std(stream)?).await
-            });
-        }
-    }
 }

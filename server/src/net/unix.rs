@@ -1,16 +1,9 @@
 //! Unix sockets: the file, its permissions and its end; how connections are accepted.
 
-use super::peer::Wire;
-use super::sockets::Acceptor;
-use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use tokio::net::{UnixListener, UnixStream};
-
-/// It knows no reset: where TCP would be reset, this is closed.
-impl Wire for UnixStream {}
 
 /// A Unix socket that listens; the file goes when this is dropped.
 #[derive(Debug)]
@@ -19,8 +12,9 @@ pub(crate) struct UnixSocket {
     file: SocketFile,
 }
 
+/// The file of a Unix socket; it goes when this is dropped.
 #[derive(Debug)]
-struct SocketFile {
+pub(super) struct SocketFile {
     path: PathBuf,
     /// Device and inode: another server may have taken the path since.
     identity: (u64, u64),
@@ -44,7 +38,7 @@ impl UnixSocket {
             identity: (found.dev(), found.ino()),
         };
         if mode != 0 {
-            // Before it listens, so that nobody comes through other permissions.
+            // Before it listens, so that no client connects under other permissions.
             fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
         }
         socket.listen(super::tcp::BACKLOG)?;
@@ -53,6 +47,15 @@ impl UnixSocket {
             listener: socket.into(),
             file,
         })
+    }
+}
+
+impl UnixSocket {
+    /// The socket for the event loop, its file, and the address that Redis shows for both ends: clients
+    /// have none of their own.
+    pub(super) fn into_parts(self) -> (std::os::unix::net::UnixListener, SocketFile, String) {
+        let addr = format!("{}:0", self.file.path.display());
+        (self.listener, self.file, addr)
     }
 }
 
@@ -82,24 +85,6 @@ pub(crate) fn url(path: &Path) -> String {
     url
 }
 
-pub(super) async fn accept(socket: UnixSocket, door: &Acceptor) -> io::Result<Infallible> {
-    let UnixSocket { listener, file } = socket;
-    let listener = UnixListener::from_std(listener)?;
-    // Clients have no address of their own: Redis shows the socket's.
-    let addr = format!("{}:0", file.path.display());
-    loop {
-        let Some((stream, _nameless)) = door.accepted(listener.accept().await).await else {
-            continue;
-        };
-        match stream.into_std() {
-            Ok(stream) => door.open(addr.clone(), addr.clone(), async {
-                UnixStream::from_std(stream)
-            }),
-            Err(error) => tracing::warn!(%error, "cannot hand over a connection"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,9 +105,9 @@ mod tests {
                 .map_err(|error| error.kind())
                 .err()
         };
-        fs::write(&path, "a file of somebody's")?;
+        fs::write(&path, "another program's file")?;
         assert_eq!(refused(&path), Some(io::ErrorKind::AddrInUse));
-        assert_eq!(fs::read(&path)?, b"a file of somebody's");
+        assert_eq!(fs::read(&path)?, b"another program's file");
         fs::remove_file(&path)?;
 
         drop(std::os::unix::net::UnixListener::bind(&path)?); // leaves its file
@@ -130,7 +115,7 @@ mod tests {
         assert_eq!(fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
         assert_eq!(refused(&path), Some(io::ErrorKind::AddrInUse));
 
-        // Whoever has taken the path meanwhile keeps it.
+        // A server that has taken the path meanwhile keeps it.
         fs::remove_file(&path)?;
         let second = UnixSocket::bind(&path, 0)?;
         drop(first);

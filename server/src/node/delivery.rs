@@ -1,16 +1,17 @@
 //! What reaches a connection: pushes and replies, or what the rules have left of them; and its end.
 
+use super::serving::{Flow, Site};
 use super::{SharedNode, lock};
-use crate::client_connection::{ClientConnection, Ending};
+use crate::client_connection::{ClientConnection, Ending, Output};
 use crate::engine::{ConnId, NodeApi, UnixMicros};
 use crate::fault::{Decision, Direction, Fate, Sender};
 use crate::release_condition::ReleaseCondition;
 use crate::resp::{Protocol, Reply, encode};
+use std::sync::Arc;
 use std::task::Waker;
 
 impl SharedNode {
-    /// Sends a connection what it did not ask for. One that does not read is given up, at the hard
-    /// limit that Redis sets for subscribers.
+    /// Sends a connection what it did not ask for.
     pub(super) fn push(
         &self,
         api: &(impl NodeApi + ?Sized),
@@ -31,14 +32,39 @@ impl SharedNode {
             }
         }
         let mut output = link.output();
-        if output.unread_bytes() > api.pushed_bytes_max() {
-            tracing::warn!(
-                client_id = conn.client_id(),
-                "a subscriber does not read: closed"
-            );
-            output.end(Ending::Reset);
+        bound(&mut output, api, conn);
+        drop(output);
+        self.note(&link);
+    }
+
+    /// Answers a request that was parked; the connection, whose next request may be served now.
+    pub(super) fn answer_parked(
+        &self,
+        api: &(impl NodeApi + ?Sized),
+        conn: ConnId,
+        reply: &Reply,
+        now: UnixMicros,
+    ) -> Option<Arc<ClientConnection>> {
+        let link = self.link(conn.client_id())?;
+        let request = link.input().parked.take()?;
+        if self.has_history {
+            lock(&self.history).answered(conn.client_id(), reply);
         }
-        output.wake();
+        if let Some(request) = request.as_request() {
+            let site = Site {
+                shared: self,
+                link: &link,
+                conn,
+                now,
+                node_time: self.node_time(now),
+            };
+            if site.answer(api, request, reply) == Flow::Silenced {
+                link.input().silence();
+            }
+        }
+        self.set_timer(now, conn.client_id());
+        self.note(&link);
+        Some(link)
     }
 
     /// Writes what a rule has left of a frame; true when the client is not heard any more either.
@@ -125,8 +151,21 @@ impl SharedNode {
                 None => output.end(Ending::Close),
                 wait => output.write_late(Vec::new(), Some(Ending::Close), wait),
             }
+            drop(output);
+            self.note(&link);
         }
         api.disconnect(conn);
+    }
+}
+
+/// Ends a connection whose client has left too much unread.
+pub(super) fn bound(output: &mut Output, api: &(impl NodeApi + ?Sized), conn: ConnId) {
+    if output.unread_bytes() > api.output_bytes_max(conn) {
+        tracing::warn!(
+            client_id = conn.client_id(),
+            "a client does not read: its connection is reset"
+        );
+        output.end(Ending::Reset);
     }
 }
 

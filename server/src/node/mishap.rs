@@ -63,6 +63,7 @@ impl Node {
         let links = std::mem::take(&mut *lock(&shared.links));
         for link in links.values() {
             link.output().end(Ending::Reset);
+            shared.note(link);
         }
         shared.post(Outgoing::Crashed);
     }

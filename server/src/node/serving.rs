@@ -1,10 +1,8 @@
 //! Serving one connection: requests from its input, one after the other, until something stops it.
 
-use super::delivery::sender;
+use super::delivery::{bound, sender};
 use super::{SharedNode, lock};
-use crate::client_connection::{
-    ClientConnection, Ending, Gone, Held, Input, OUTPUT_BYTES_MAX, Output,
-};
+use crate::client_connection::{ClientConnection, Ending, Gone, Held, Input, Output};
 use crate::control_queue::ControlRoute;
 use crate::engine::{ConnId, NodeApi, Outcome, UnixMicros};
 use crate::fault::{Decision, Direction, Fate};
@@ -12,6 +10,11 @@ use crate::history::Entry;
 use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Replies of one batch from which on the output is bounded.
+const BATCH_BYTES_MAX: usize = 1024 * 1024;
+/// The same at the end of a batch.
+const LARGE_BYTES: usize = 64 * 1024;
 
 /// How far a connection was served.
 pub(super) enum Served {
@@ -27,9 +30,10 @@ impl SharedNode {
         &self,
         api: &mut (impl NodeApi + ?Sized),
         link: &Arc<ClientConnection>,
+        input: &mut Input,
         now: UnixMicros,
     ) -> Served {
-        let mut input = link.input();
+        link.take_what_came(input);
         if self.is_down() {
             self.forget(api, link);
             link.output().abandon();
@@ -57,7 +61,7 @@ impl SharedNode {
             silenced,
             replies,
             ..
-        } = &mut *input;
+        } = input;
         let is_ruled = !self.plan.is_empty();
         let mut flow = Flow::after(&link.output());
         let served = loop {
@@ -128,8 +132,11 @@ impl SharedNode {
                     match &site.run(api, request) {
                         Outcome::Reply(reply) => {
                             encode(reply, api.protocol(conn), replies);
-                            if replies.len() > OUTPUT_BYTES_MAX {
-                                flow = Flow::Blocked;
+                            if replies.len() > BATCH_BYTES_MAX {
+                                let mut output = link.output();
+                                output.append(replies);
+                                bound(&mut output, api, conn);
+                                flow = Flow::after(&output);
                             }
                         }
                         Outcome::Parked => *parked = Some(request.to_owned()),
@@ -137,7 +144,7 @@ impl SharedNode {
                     }
                 }
             }
-            if api.has_effects() {
+            if api.has_effects() || self.has_deferred.load(Ordering::Relaxed) {
                 break Served::UpToEffects;
             }
         };
@@ -145,10 +152,17 @@ impl SharedNode {
             input.silence();
         }
         if !input.replies.is_empty() {
-            link.output().append(&mut input.replies);
+            let is_large = input.replies.len() > LARGE_BYTES;
+            let mut output = link.output();
+            let was_unread = output.append(&mut input.replies);
+            if is_large || was_unread {
+                bound(&mut output, api, conn);
+            }
         }
-        link.was_served(&input);
-        if matches!(served, Served::All) && site.has_gone(api, &mut input) {
+        if link.was_served(input) {
+            self.note(link);
+        }
+        if matches!(served, Served::All) && site.has_gone(api, input) {
             self.forget(api, link);
             link.output().end(Ending::Close);
         }
@@ -211,6 +225,9 @@ impl SharedNode {
             node.end_turn(self, now);
         } else {
             output.end(Ending::Close);
+            drop(output);
+            self.note(link);
+            self.tell_transports();
         }
     }
 
@@ -233,6 +250,10 @@ impl SharedNode {
     ) -> Option<ConnId> {
         if let Some(conn) = link.conn.get() {
             return Some(*conn);
+        }
+        if link.output().is_ending() {
+            // It was refused before.
+            return None;
         }
         match api.connect(&link.addr, node_time) {
             Ok(conn) => {
@@ -388,7 +409,9 @@ impl Site<'_> {
         // Where nothing is said nothing can happen to it.
         let is_nothing = matches!(reply, Reply::Several(frames) if frames.is_empty());
         if plan.is_empty() || is_nothing {
-            self.link.output().write(reply, protocol);
+            let mut output = self.link.output();
+            output.write(reply, protocol);
+            bound(&mut output, api, self.conn);
         } else {
             let decision = plan.on_reply(sender(self.link, api, self.conn), request, reply);
             let (shared, link) = (self.shared, self.link);

@@ -3,7 +3,7 @@
 
 use crate::engine::UnixMicros;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// What a server shares with those of its drivers that wait for deadlines.
@@ -15,6 +15,8 @@ pub(crate) struct Timer {
     rearmed: AtomicU64,
     /// One place for each waiter.
     wakers: Mutex<Vec<Option<Waker>>>,
+    /// Wakes the event loop, if that is the timer; the drivers then wait for nothing.
+    event_loop: OnceLock<Waker>,
 }
 
 /// The registration of one driver at a [`Timer`].
@@ -31,6 +33,7 @@ impl Default for Timer {
             armed: AtomicI64::new(i64::MAX),
             rearmed: AtomicU64::new(0),
             wakers: Mutex::default(),
+            event_loop: OnceLock::new(),
         }
     }
 }
@@ -45,15 +48,63 @@ impl Timer {
         }
     }
 
-    /// Makes sure that the drivers wake up no later than `due`.
+    /// Makes sure that the timer wakes up no later than `due`.
+    #[inline]
     pub(crate) fn arm(&self, due: UnixMicros) {
         if due.0 < self.armed.load(Ordering::Acquire) {
             self.rearm();
         }
     }
 
-    /// Wakes every driver, to look at the deadlines again.
+    /// From now on the event loop that this wakes is the timer.
+    pub(crate) fn leave_to_event_loop(&self, waker: Waker) {
+        self.event_loop.get_or_init(|| waker);
+        self.rearm();
+    }
+
+    /// The deadline that the event loop waits for, if it is the timer.
+    #[inline]
+    pub(crate) fn event_loop_due(&self) -> Option<UnixMicros> {
+        self.event_loop.get()?;
+        Some(UnixMicros(self.armed.load(Ordering::Acquire)))
+    }
+
+    /// Called by the event loop before it looks for the next deadline.
+    pub(crate) fn forget_due(&self) {
+        self.armed.store(i64::MAX, Ordering::Release);
+    }
+
+    /// Called by the event loop: makes sure that the timer fires no later than `due`.
+    #[inline]
+    pub(crate) fn lower(&self, due: UnixMicros) {
+        if due.0 >= self.armed.load(Ordering::Acquire) {
+            return;
+        }
+        if self.event_loop.get().is_some() {
+            self.armed.fetch_min(due.0, Ordering::AcqRel);
+        } else {
+            self.rearm();
+        }
+    }
+
+    /// Whether the event loop is the timer, so that a driver waits for nothing but the end.
+    pub(crate) fn is_left_to_event_loop(&self, waiter: &mut TimerWaiter) -> bool {
+        let Some(event_loop) = self.event_loop.get() else {
+            return false;
+        };
+        waiter.seen = self.rearmed.load(Ordering::Acquire);
+        // What this driver has armed, the event loop finds out anew.
+        self.armed.store(i64::MIN, Ordering::Release);
+        event_loop.wake_by_ref();
+        true
+    }
+
+    /// Wakes the timer, to look at the deadlines again.
     pub(crate) fn rearm(&self) {
+        if let Some(event_loop) = self.event_loop.get() {
+            self.armed.store(i64::MIN, Ordering::Release);
+            event_loop.wake_by_ref();
+        }
         self.rearmed.fetch_add(1, Ordering::AcqRel);
         let wakers: Vec<Waker> = self.wakers().iter_mut().filter_map(Option::take).collect();
         wakers.into_iter().for_each(Waker::wake);

@@ -7,8 +7,9 @@
 //! Of several nodes with the same deadline, the one that was created first is called first.
 
 use super::time_source::Source;
+use crate::client_connection::ClientConnection;
 use crate::engine::UnixMicros;
-use crate::node::{Node, SharedNode};
+use crate::node::{NodeGuard, SharedNode};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -38,7 +39,7 @@ pub(crate) trait TimeMember: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct LockedNode<'a> {
     pub(crate) shared: &'a SharedNode,
-    pub(crate) node: MutexGuard<'a, Node>,
+    pub(crate) node: NodeGuard<'a>,
 }
 
 /// True time, and the servers that share it.
@@ -87,17 +88,19 @@ impl TrueTime {
         let members = running(&shares.members);
         let nodes = members.iter().map(|member| LockedNode {
             shared: member.shared(),
-            node: member.shared().node(),
+            node: member.shared().node_among_several(),
         });
         let mut turn = Turn {
             source: &self.source,
             nodes: nodes.collect(),
+            news: Vec::new(),
             between: &mut shares.between,
         };
         let passed = pass(&mut turn);
         let due = turn.next().map(|(due, _)| due);
-        drop(turn);
+        let news = turn.end();
         drop(shares);
+        tell(&members, news);
         if let Some(due) = due {
             members.iter().for_each(|member| member.arm(due));
         }
@@ -113,25 +116,37 @@ impl TrueTime {
         let locked = |member| -> Option<LockedNode<'_>> {
             let member: &Arc<dyn TimeMember> = member;
             let shared = member.shared();
-            let node = shared.try_node()?;
+            let node = shared.try_node_among_several()?;
             Some(LockedNode { shared, node })
         };
         let nodes: Option<Vec<_>> = members.iter().map(locked).collect();
         let mut turn = Turn {
             source: &self.source,
             nodes: nodes?,
+            news: Vec::new(),
             between: &mut shares.between,
         };
         turn.fire();
         let due = turn.next().map(|(due, _)| due);
-        drop(turn);
+        let news = turn.end();
         drop(shares);
+        tell(&members, news);
         members.iter().for_each(|member| member.after_turn());
         Some(due)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shares> {
         self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells transports of what has come, in the order in which it came.
+fn tell(members: &[Arc<dyn TimeMember>], news: Vec<(usize, Arc<ClientConnection>)>) {
+    for (at, link) in news {
+        let shared = members[at].shared();
+        if shared.tell(vec![link]) {
+            shared.wake_sockets();
+        }
     }
 }
 
@@ -146,6 +161,8 @@ fn running(members: &[Weak<dyn TimeMember>]) -> Vec<Arc<dyn TimeMember>> {
 pub(crate) struct Turn<'a> {
     pub(crate) source: &'a Source,
     nodes: Vec<LockedNode<'a>>,
+    /// Connections with something new to read, in the order in which it came, with the place of their node.
+    news: Vec<(usize, Arc<ClientConnection>)>,
     between: &'a mut [Box<dyn InterNode>],
 }
 
@@ -179,7 +196,25 @@ impl Turn<'_> {
         between.chain(nodes).min()
     }
 
+    /// Unlocks all nodes. Returns what the transports are told, now that no lock is held.
+    fn end(mut self) -> Vec<(usize, Arc<ClientConnection>)> {
+        self.gather_news();
+        self.news
+    }
+
+    fn gather_news(&mut self) {
+        for (at, locked) in self.nodes.iter().enumerate() {
+            let news = locked.shared.take_news();
+            self.news.extend(news.into_iter().map(|link| (at, link)));
+        }
+    }
+
     fn handle(&mut self, owner: DeadlineOf, now: UnixMicros) {
+        self.handle_one(owner, now);
+        self.gather_news();
+    }
+
+    fn handle_one(&mut self, owner: DeadlineOf, now: UnixMicros) {
         match owner {
             DeadlineOf::InterNode(index) => {
                 self.between[index].handle_timeout(&mut self.nodes, now);

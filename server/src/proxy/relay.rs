@@ -284,7 +284,8 @@ impl Relay {
         let meaning = self.pairing.receive(frame);
         if meaning == Meaning::Push {
             if self.shared.plan.is_empty() {
-                return self.output.append(&mut frame.to_vec());
+                self.output.append(&mut frame.to_vec());
+                return;
             }
             let decision = self.shared.plan.on_push(self.sender(), &value(frame));
             self.deliver(decision, frame, now);

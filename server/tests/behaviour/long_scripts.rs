@@ -1,5 +1,7 @@
 //! Scripts that do not end: others get -BUSY, SCRIPT KILL works, and the server lives on.
 
+mod starts;
+
 use redis::{AsyncTypedCommands, RedisResult, Value};
 use redouble::{Clock, Server, ServerBuilder};
 use std::io::{Read, Write};

@@ -42,9 +42,8 @@ pub trait NodeApi {
     fn protocol(&self, conn: ConnId) -> Protocol;
     /// The bounds under which a connection's input is decoded.
     fn limits(&self, conn: ConnId) -> Limits;
-    /// How many bytes of messages a connection may leave unread before it ends
-    /// (`client-output-buffer-limit pubsub`).
-    fn pushed_bytes_max(&self) -> usize;
+    /// How many bytes a connection may leave unread before it ends (`client-output-buffer-limit`).
+    fn output_bytes_max(&self, conn: ConnId) -> usize;
     /// The name a connection gave itself by CLIENT SETNAME; empty at first.
     fn name(&self, conn: ConnId) -> &[u8];
 }
@@ -85,8 +84,8 @@ impl NodeApi for Engine {
         self.state().protocol(conn)
     }
 
-    fn pushed_bytes_max(&self) -> usize {
-        self.state().pushed_bytes_max()
+    fn output_bytes_max(&self, conn: ConnId) -> usize {
+        self.state().output_bytes_max(conn)
     }
 
     fn limits(&self, conn: ConnId) -> Limits {

@@ -9,7 +9,8 @@ use crate::engine::effect::Effect;
 use crate::engine::state::State;
 use crate::engine::table::CommandTable;
 use crate::engine::time::UnixMicros;
-use crate::resp::{ErrorReply, Limits, Protocol, Request};
+use crate::engine::ReplyMode;
+use crate::resp::{ErrorReply, Limits, Protocol, Reply, Request};
 
 /// A node beside a script that runs: it serves what passes the busy gate.
 pub(in crate::engine) struct BusyNode<'a> {
@@ -35,6 +36,8 @@ impl NodeApi for BusyNode<'_> {
         let Some(mut session) = state.clients.sessions.take(conn) else {
             return Outcome::Silent;
         };
+        session.last_used_at = now;
+        let mut is_quiet = session.reply_mode != ReplyMode::On;
         let dispatched = dispatch(
             state,
             self.table,
@@ -43,14 +46,26 @@ impl NodeApi for BusyNode<'_> {
             now,
             Origin::Client,
         );
+        is_quiet |= session.reply_mode != ReplyMode::On;
         state.clients.sessions.put_back(session);
-        match dispatched {
+        let outcome = match dispatched {
             Dispatched::Reply(reply) => Outcome::Reply(reply),
             Dispatched::Silent => Outcome::Silent,
             // The busy gate lets none of these pass.
             Dispatched::Script(_) | Dispatched::Exec(_) | Dispatched::Parked => {
                 Outcome::Reply(CommandError::Busy.into())
             }
+        };
+        match outcome {
+            Outcome::Reply(reply) if is_quiet => {
+                Outcome::Reply(state.apply_reply_mode(conn, reply))
+            }
+            Outcome::Silent if is_quiet => {
+                // CLIENT REPLY SKIP counts from this request.
+                state.apply_reply_mode(conn, Reply::Several(Vec::new()));
+                Outcome::Silent
+            }
+            outcome => outcome,
         }
     }
 
@@ -70,8 +85,8 @@ impl NodeApi for BusyNode<'_> {
         self.state.protocol(conn)
     }
 
-    fn pushed_bytes_max(&self) -> usize {
-        self.state.pushed_bytes_max()
+    fn output_bytes_max(&self, conn: ConnId) -> usize {
+        self.state.output_bytes_max(conn)
     }
 
     fn limits(&self, conn: ConnId) -> Limits {

@@ -24,8 +24,6 @@ impl Engine {
         let Some(request) = request.as_request() else {
             return Err(ErrorReply::new("ERR a request needs the name of a command"));
         };
-        #[cfg(feature = "script")]
-        self.set_bystanders(None);
         let state = self.state_mut();
         if db >= state.data.databases().len() {
             return Err(ErrorReply::new("ERR DB index is out of range"));

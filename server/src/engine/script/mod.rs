@@ -5,10 +5,12 @@
 //! borrowed across the C boundary, so no unsafe code is needed.
 //!
 //! *Long scripts.* A hook cannot suspend a Lua 5.1 VM, so the hook serves other clients itself. On a
-//! socket server ([`BusyHandler`]) it dispatches the requests of other connections, and the busy
-//! gate allows only a few commands. In process there is no other thread: the script runs to its
-//! end, or up to a number of instructions. Then it is stopped, and the node stays busy until SCRIPT
-//! KILL or SHUTDOWN NOSAVE.
+//! server with sockets ([`BusyHandler`]) the hook of a script that has run for longer than
+//! `busy-reply-threshold` dispatches the requests of other connections, and the busy gate allows only a
+//! few commands. A script of a caller in process keeps the caller's thread, so it is also stopped after
+//! a number of instructions. The node then stays busy until SCRIPT KILL or SHUTDOWN NOSAVE.
+//!
+//! *Panics.* If a command or the hook panics, the state returns to the engine before the panic goes on.
 
 mod convert;
 mod library;
@@ -36,6 +38,7 @@ use hashbrown::HashMap;
 use sandbox::RANDOM_START;
 use shebang::Shebang;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vm::{Ended, FunctionId, Host, Tick, Vm};
@@ -145,15 +148,20 @@ impl Scripts {
     }
 }
 
-/// The connections beside a long script, as the driver of a socket server offers them.
+/// Serves connections beside a long script. A server with sockets has one.
 pub trait BusyHandler: Send + Sync {
     /// Starts to measure the time of a script, which has run for a while.
     fn watch(&self);
+    /// Returns whether a script of this caller is given up after a number of instructions: the caller is in
+    /// process.
+    fn is_bounded(&self, caller: ConnId) -> bool;
     /// Wall-clock time since [`BusyHandler::watch`].
     fn elapsed(&self) -> Duration;
-    /// Serves what others have sent. Called from the script's hook, again and again, once it has
-    /// run for longer than `busy-reply-threshold`; every request then meets the busy gate.
-    fn serve(&self, api: &mut dyn NodeApi);
+    /// Serves what other connections than `caller` have sent. Called from the script's hook, again and
+    /// again, once it has run for longer than `busy-reply-threshold`; every request then meets the busy gate.
+    fn serve(&self, api: &mut dyn NodeApi, caller: ConnId);
+    /// A script during which [`BusyHandler::serve`] was called has ended.
+    fn end(&self);
     /// True when the server is being dropped and the script has to end at once.
     fn stopping(&self) -> bool;
 }
@@ -167,14 +175,23 @@ struct Frame {
     caller: ConnId,
     now: UnixMicros,
     instructions: u64,
+    /// Whether the script is given up after a number of instructions.
+    is_bounded: bool,
+    /// Whether other connections were served beside the script.
+    was_long: bool,
     busy_handler: Option<Arc<dyn BusyHandler>>,
 }
 
 impl Frame {
-    fn is_long(&self) -> bool {
-        self.busy_handler
-            .as_ref()
-            .is_some_and(|others| others.elapsed() >= self.state.config.busy_reply_threshold)
+    /// Ends the serving of other connections. True if the script was killed, or the server ends.
+    fn end(&mut self) -> bool {
+        let Some(busy_handler) = &self.busy_handler else {
+            return false;
+        };
+        if std::mem::take(&mut self.was_long) {
+            busy_handler.end();
+        }
+        self.state.scripting.busy.as_ref().is_some_and(|busy| busy.killed) || busy_handler.stopping()
     }
 }
 
@@ -198,41 +215,37 @@ impl Host for Frame {
     }
 
     fn tick(&mut self, instructions: u64) -> Tick {
+        let is_first = self.instructions == 0;
         self.instructions += instructions;
-        let Some(busy_handler) = self.busy_handler.clone() else {
-            return if self.instructions < self.state.config.script_instructions_max {
-                Tick::Continue
-            } else {
-                Tick::Stop
-            };
-        };
-        if self.instructions == instructions {
-            busy_handler.watch();
-        }
-        if busy_handler.stopping() {
-            return Tick::Stop;
-        }
-        if self.is_long() {
-            let busy = Busy {
-                caller: self.caller,
-                killed: false,
-                abandoned: None,
-                transaction: None,
-            };
-            self.state.scripting.busy.get_or_insert(busy);
-            busy_handler.serve(&mut BusyNode {
-                state: &mut self.state,
-                table: self.table,
-            });
-            if self
-                .state
-                .scripting
-                .busy
-                .as_ref()
-                .is_some_and(|busy| busy.killed)
-            {
+        if let Some(busy_handler) = &self.busy_handler {
+            if is_first {
+                busy_handler.watch();
+                self.is_bounded = busy_handler.is_bounded(self.caller);
+            }
+            if busy_handler.stopping() {
                 return Tick::Stop;
             }
+            if busy_handler.elapsed() >= self.state.config.busy_reply_threshold {
+                let busy = Busy {
+                    caller: self.caller,
+                    killed: false,
+                    abandoned: None,
+                    transaction: None,
+                };
+                self.state.scripting.busy.get_or_insert(busy);
+                self.was_long = true;
+                let mut node = BusyNode {
+                    state: &mut self.state,
+                    table: self.table,
+                };
+                busy_handler.serve(&mut node, self.caller);
+                if self.state.scripting.busy.as_ref().is_some_and(|busy| busy.killed) {
+                    return Tick::Stop;
+                }
+            }
+        }
+        if self.is_bounded && self.instructions >= self.state.config.script_instructions_max {
+            return Tick::Stop;
         }
         Tick::Continue
     }
@@ -358,12 +371,9 @@ fn take_vm(memory_bytes_max: usize) -> Result<Vm<Frame>, ErrorReply> {
 }
 
 impl Engine {
-    /// Tells the engine who waits beside a long script; `None` for an in-process caller.
-    #[inline]
-    pub fn set_bystanders(&mut self, busy_handler: Option<&Arc<dyn BusyHandler>>) {
-        if self.runner.busy_handler.is_some() != busy_handler.is_some() {
-            self.runner.busy_handler = busy_handler.cloned();
-        }
+    /// Has other connections served beside long scripts from now on.
+    pub fn set_busy_handler(&mut self, busy_handler: Arc<dyn BusyHandler>) {
+        self.runner.busy_handler = Some(busy_handler);
     }
 
     pub(super) fn run_script(
@@ -432,6 +442,8 @@ impl Engine {
             caller,
             now,
             instructions: 0,
+            is_bounded: true,
+            was_long: false,
             busy_handler: self.runner.busy_handler.clone(),
         };
         let vm = self
@@ -439,8 +451,22 @@ impl Engine {
             .vm
             .as_mut()
             .expect("a function was compiled by it");
-        let (ended, frame) = vm.run(function, request, first_key, keys, frame);
+        let run = || vm.run(function, request, first_key, keys, frame);
+        let (ended, mut frame) = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(ran) => ran,
+            Err(panic) => {
+                if let Some(mut frame) = vm.take_host() {
+                    frame.end();
+                    frame.state.scripting.busy = None;
+                    self.state = Some(frame.state);
+                }
+                self.runner.abandon_vm();
+                resume_unwind(panic);
+            }
+        };
         let usable = vm.is_usable();
+        let was_long = frame.was_long;
+        let was_killed = frame.end();
         self.runner.session = Some(frame.session);
         let state = self.state.insert(frame.state);
         state.clients.tracking.script_ends();
@@ -459,22 +485,23 @@ impl Engine {
             Ended::Stopped { line } => {
                 self.runner.abandon_vm();
                 let killed = script_killed(&state.scripting.scripts.list[script].sha, line);
-                if frame.busy_handler.is_some() {
+                if was_killed {
                     state.scripting.busy = None;
                     return Outcome::Reply(killed.into());
                 }
-                // No other client can run beside an in-process script. A script that exceeds its
-                // limit counts as endless, and the node as busy from the time at which Redis would
-                // reply BUSY.
+                // A script that exceeds its limit counts as endless, and the node as busy from the time at
+                // which Redis would reply BUSY.
                 state.scripting.busy = Some(Busy {
                     caller,
                     killed: false,
                     abandoned: Some(killed),
                     transaction: None,
                 });
-                state.unit.outbox.push(Effect::Stall {
-                    until: now.plus(state.config.busy_reply_threshold),
-                });
+                if !was_long {
+                    state.unit.outbox.push(Effect::Stall {
+                        until: now.plus(state.config.busy_reply_threshold),
+                    });
+                }
                 Outcome::Parked
             }
         }

@@ -266,6 +266,12 @@ impl<H: Host> Vm<H> {
         )
     }
 
+    /// Takes the host out of a run that a panic has ended.
+    pub(crate) fn take_host(&mut self) -> Option<H> {
+        self.usable = false;
+        lock(&self.slot).host.take()
+    }
+
     /// Collects garbage until the heap is small again. Each cycle halves Lua's buffer for
     /// concatenation.
     fn shrink(&mut self) {

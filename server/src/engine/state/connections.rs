@@ -51,8 +51,12 @@ impl State {
             .map_or_else(Protocol::default, |session| session.protocol)
     }
 
-    pub(in crate::engine) fn pushed_bytes_max(&self) -> usize {
-        self.config.client_output_buffer_limit.pushed_bytes_max()
+    pub(in crate::engine) fn output_bytes_max(&self, conn: ConnId) -> usize {
+        let session = self.clients.sessions.get(conn);
+        let is_subscriber = session.is_some_and(|session| session.is_subscribed);
+        self.config
+            .client_output_buffer_limit
+            .output_bytes_max(is_subscriber)
     }
 
     pub(in crate::engine) fn limits(&self, conn: ConnId) -> Limits {

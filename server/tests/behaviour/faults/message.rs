@@ -168,7 +168,7 @@ async fn a_message_may_open_the_gate_of_another() -> Test {
     Ok(())
 }
 
-/// The bytes that wait behind a held message are bounded, in both directions.
+/// What a client may send behind a held request is bounded; replies are not.
 #[tokio::test]
 async fn what_is_held_is_bounded() -> Test {
     let server = still(0).await?;
@@ -188,16 +188,14 @@ async fn what_is_held_is_bounded() -> Test {
     let gate = Gate::new();
     let _replies = server.inject(Hold::reply(&gate));
     let mut client = Raw::of(&server);
-    let asked = (0..1000).take_while(|_| client.offer(b"GET k\r\n")).count();
+    // Replies are buffered without a bound, as in Redis, wherever they are held up.
+    let asked = (0..60).take_while(|_| client.offer(b"GET k\r\n")).count();
     let executed = server
         .history()
         .entries()
         .filter(|entry| entry.request.to_string() == "GET k")
         .count();
-    assert!(
-        (16..40).contains(&executed) && executed <= asked,
-        "{executed} {asked}"
-    );
+    assert_eq!((asked, executed), (60, 60));
     gate.open();
     let heard = client.hear();
     assert_eq!(heard.len(), asked * ("$60000 ".len() + 60_000 + 1));

@@ -5,6 +5,7 @@ mod connection;
 mod determinism;
 mod message;
 mod node;
+mod panic;
 mod socket;
 
 use redouble::fault::{self, FAULTS, MessageRule, Placement};

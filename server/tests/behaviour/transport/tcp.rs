@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv6Addr, TcpStream};
 fn dial(server: &Server) -> io::Result<TcpStream> {
     let client = TcpStream::connect(server.addr())?;
     client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
     Ok(client)
 }
 
@@ -51,6 +52,7 @@ fn a_chosen_port_is_served_from_the_start() -> Test {
     let _server = runtime.block_on(builder.start())?;
     let mut client = TcpStream::connect(addr)?;
     client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
     ask(&mut client, b"PING\r\n")?;
     expect(&mut client, b"+PONG\r\n")
 }

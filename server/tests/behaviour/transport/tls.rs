@@ -7,9 +7,9 @@ use std::io;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
@@ -23,7 +23,9 @@ fn dial(server: &Server) -> io::Result<Stream> {
     let name = "localhost".try_into().map_err(io::Error::other)?;
     let session = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     let stream = TcpStream::connect(server.tls_addr().expect("it listens for TLS"))?;
+    stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     Ok(StreamOwned::new(session, stream))
 }
 
@@ -44,14 +46,16 @@ fn tls_12_is_spoken_too() -> Test {
             let ca = server.tls_ca_pem().expect("a throw-away certificate");
             let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(CertificateDer::from_pem_slice(ca.as_bytes()));
-            let version = &tokio_rustls::rustls::version::TLS12;
+            let version = &rustls::version::TLS12;
             let config = ClientConfig::builder_with_protocol_versions(&[version])
                 .with_root_certificates(roots)
                 .with_no_client_auth();
             let ip = server.tls_addr().expect("it listens for TLS").ip().into();
             let session = ClientConnection::new(Arc::new(config), ip).map_err(io::Error::other)?;
             let stream = TcpStream::connect(server.tls_addr().expect("it listens for TLS"))?;
+            stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
             Ok(StreamOwned::new(session, stream))
         },
     )

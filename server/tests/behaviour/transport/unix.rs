@@ -11,6 +11,7 @@ use std::path::Path;
 fn dial(path: &Path) -> io::Result<UnixStream> {
     let client = UnixStream::connect(path)?;
     client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
     Ok(client)
 }
 
