@@ -213,7 +213,8 @@ impl SharedNode {
     /// Whether a script has run for so long since the last call that the clock has to be read again.
     #[inline]
     pub(crate) fn take_has_run_long(&self) -> bool {
-        self.has_run_long.load(Ordering::Relaxed) && self.has_run_long.swap(false, Ordering::Relaxed)
+        self.has_run_long.load(Ordering::Relaxed)
+            && self.has_run_long.swap(false, Ordering::Relaxed)
     }
 
     /// The next connection of the backlog that is being served.

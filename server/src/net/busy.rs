@@ -15,7 +15,10 @@ pub(super) struct SocketsBeside {
 }
 
 impl SocketsBeside {
-    pub(super) fn new(event_loop: Arc<EventLoop>, handle: &Arc<NodeHandle>) -> Arc<dyn BusyHandler> {
+    pub(super) fn new(
+        event_loop: Arc<EventLoop>,
+        handle: &Arc<NodeHandle>,
+    ) -> Arc<dyn BusyHandler> {
         Arc::new(Self {
             event_loop,
             handle: Arc::downgrade(handle),

@@ -58,8 +58,7 @@ impl Stream {
     fn reset(&self) {
         match self {
             Self::Tcp(stream) => {
-                let _unsupported =
-                    socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+                let _unsupported = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
             }
             #[cfg(unix)]
             Self::Unix(_) => {}

@@ -287,7 +287,8 @@ impl SocketSet {
         let token = self.free.pop().unwrap_or(self.slots.len());
         if let Err(error) = socket.register(self.poll.registry(), Token(token)) {
             tracing::warn!(%error, "cannot watch a connection");
-            self.free.extend((token < self.slots.len()).then_some(token));
+            self.free
+                .extend((token < self.slots.len()).then_some(token));
             return None;
         }
         tracing::debug!(addr, "connected");

@@ -137,10 +137,7 @@ impl Settings {
         let config = config
             .with_single_cert(chain, key)
             .map_err(|error| wrong("the server's certificate and its key", error))?;
-        Ok((
-            TlsHandshake(Arc::new(config)),
-            throw_away,
-        ))
+        Ok((TlsHandshake(Arc::new(config)), throw_away))
     }
 }
 

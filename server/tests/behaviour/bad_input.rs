@@ -98,7 +98,10 @@ fn a_client_that_never_reads_is_closed_at_the_limit() -> Test {
     let mut stream = open(&server)?;
     let limit = "*4\r\n$6\r\nCONFIG\r\n$3\r\nSET\r\n$26\r\nclient-output-buffer-limit\r\n$15\r\nnormal 30mb 0 0\r\n";
     let value = "x".repeat(1 << 20);
-    let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
+    let set = format!(
+        "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n",
+        value.len()
+    );
     stream.write_all([limit, &set].concat().as_bytes())?;
     stream.read_exact(&mut [0; 10])?;
     // The kernel's buffers hold some megabytes of replies, and the server thirty.

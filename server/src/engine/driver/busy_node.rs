@@ -3,13 +3,13 @@
 use super::dispatch::{Dispatched, dispatch};
 use super::{NodeApi, Outcome};
 use crate::engine::CommandError;
+use crate::engine::ReplyMode;
 use crate::engine::conn_id::ConnId;
 use crate::engine::context::Origin;
 use crate::engine::effect::Effect;
 use crate::engine::state::State;
 use crate::engine::table::CommandTable;
 use crate::engine::time::UnixMicros;
-use crate::engine::ReplyMode;
 use crate::resp::{ErrorReply, Limits, Protocol, Reply, Request};
 
 /// A node beside a script that runs: it serves what passes the busy gate.

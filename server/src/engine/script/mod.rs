@@ -191,7 +191,12 @@ impl Frame {
         if std::mem::take(&mut self.was_long) {
             busy_handler.end();
         }
-        self.state.scripting.busy.as_ref().is_some_and(|busy| busy.killed) || busy_handler.stopping()
+        self.state
+            .scripting
+            .busy
+            .as_ref()
+            .is_some_and(|busy| busy.killed)
+            || busy_handler.stopping()
     }
 }
 
@@ -239,7 +244,13 @@ impl Host for Frame {
                     table: self.table,
                 };
                 busy_handler.serve(&mut node, self.caller);
-                if self.state.scripting.busy.as_ref().is_some_and(|busy| busy.killed) {
+                if self
+                    .state
+                    .scripting
+                    .busy
+                    .as_ref()
+                    .is_some_and(|busy| busy.killed)
+                {
                     return Tick::Stop;
                 }
             }

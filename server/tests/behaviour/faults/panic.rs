@@ -1,9 +1,9 @@
 //! A panic in a request takes the node down, and every client sees it.
 
 use super::Test;
+use redouble::Server;
 use redouble::fault::{MessageRule, RuleEnv, Verdict};
 use redouble::resp::Request;
-use redouble::Server;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -15,7 +15,10 @@ struct Panics;
 
 impl MessageRule for Panics {
     fn on_request(&mut self, request: Request<'_>, _: &mut RuleEnv<'_>) -> Verdict {
-        assert!(!request.name().eq_ignore_ascii_case(b"panic"), "a bug in a rule");
+        assert!(
+            !request.name().eq_ignore_ascii_case(b"panic"),
+            "a bug in a rule"
+        );
         Verdict::Pass
     }
 }

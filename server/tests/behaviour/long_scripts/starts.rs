@@ -12,7 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
 /// How long anything may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
-const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+const BUSY: &str =
+    "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
 /// How the script of the caller starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +103,9 @@ impl Blocking {
 impl Read for Blocking {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(into);
-        let read = self.runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, read).await
-        });
+        let read = self
+            .runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, read).await });
         read.map_err(io::Error::other)?
     }
 }
@@ -129,7 +130,10 @@ impl Write for Blocking {
     }
 }
 
-fn open(server: &Server, transport: Transport) -> Result<Box<dyn Stream>, Box<dyn std::error::Error>> {
+fn open(
+    server: &Server,
+    transport: Transport,
+) -> Result<Box<dyn Stream>, Box<dyn std::error::Error>> {
     Ok(match transport {
         Transport::Tcp => Box::new(tcp(server)?),
         #[cfg(unix)]
@@ -208,7 +212,10 @@ fn start(
     let mut kept: Vec<Box<dyn std::any::Any>> = Vec::new();
     let has_arrived = || {
         until("the script's request has arrived", || {
-            server.history().entries().any(|entry| entry.request.to_string().starts_with("EVAL"))
+            server
+                .history()
+                .entries()
+                .any(|entry| entry.request.to_string().starts_with("EVAL"))
         });
     };
     match way {
@@ -219,11 +226,17 @@ fn start(
             send(&mut &mut *caller, &["EXEC"])?;
         }
         Way::PauseEnds => {
-            assert_eq!(ask(&mut admin, &["CLIENT", "PAUSE", "100", "WRITE"])?, "+OK");
+            assert_eq!(
+                ask(&mut admin, &["CLIENT", "PAUSE", "100", "WRITE"])?,
+                "+OK"
+            );
             send(&mut &mut *caller, &eval)?;
         }
         Way::Unpause => {
-            assert_eq!(ask(&mut admin, &["CLIENT", "PAUSE", "1000000", "WRITE"])?, "+OK");
+            assert_eq!(
+                ask(&mut admin, &["CLIENT", "PAUSE", "1000000", "WRITE"])?,
+                "+OK"
+            );
             send(&mut &mut *caller, &eval)?;
             has_arrived();
             send(&mut admin, &["CLIENT", "UNPAUSE"])?;
@@ -258,7 +271,9 @@ fn start(
             assert_eq!(ask(&mut &mut *caller, &["PING"])?, "+PONG");
             let pause = server.pause();
             send(&mut &mut *caller, &eval)?;
-            until("the request waits", || !server.diagnosis().unserved.is_empty());
+            until("the request waits", || {
+                !server.diagnosis().unserved.is_empty()
+            });
             kept.push(Box::new(std::thread::spawn(move || drop(pause))));
         }
     }
@@ -298,9 +313,10 @@ fn play(
         let (result, _caller) = reader.join().map_err(|_| "the reader panicked")?;
         assert_eq!(result?, format!(":{}", rounds.div_ceil(2)));
     } else {
-        until("another client is told", || {
-            matches!(ask(&mut other, &["GET", "k"]), Ok(reply) if reply == BUSY)
-        });
+        until(
+            "another client is told",
+            || matches!(ask(&mut other, &["GET", "k"]), Ok(reply) if reply == BUSY),
+        );
         was_busy = true;
         if end == End::CallerGone {
             drop(caller);
@@ -308,7 +324,11 @@ fn play(
             ended = Some(caller);
         }
         let mut late = tcp(server)?;
-        assert_eq!(ask(&mut late, &["PING"])?, BUSY, "a new connection is served too");
+        assert_eq!(
+            ask(&mut late, &["PING"])?,
+            BUSY,
+            "a new connection is served too"
+        );
         assert_eq!(ask(&mut late, &["SCRIPT", "KILL"])?, "+OK");
     }
     if let Some(mut caller) = ended {
@@ -375,7 +395,10 @@ fn check(
     Ok(())
 }
 
-fn in_runtime(transport: Transport, change: impl Fn(redouble::ServerBuilder) -> redouble::ServerBuilder) -> Test {
+fn in_runtime(
+    transport: Transport,
+    change: impl Fn(redouble::ServerBuilder) -> redouble::ServerBuilder,
+) -> Test {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -69,14 +69,15 @@ async fn a_waker_may_ask_the_server() -> Test {
     let waker = Waker::from(Arc::new(Asks(server, tell)));
     let mut buf = [0; 100];
     let mut buf = ReadBuf::new(&mut buf);
-    let pending = std::pin::Pin::new(&mut listener)
-        .poll_read(&mut Context::from_waker(&waker), &mut buf);
+    let pending =
+        std::pin::Pin::new(&mut listener).poll_read(&mut Context::from_waker(&waker), &mut buf);
     assert!(matches!(pending, Poll::Pending), "{:?}", buf.filled());
     // On a thread of its own: a deadlock would keep it.
     let speaking = std::thread::spawn(move || {
         let mut cx = Context::from_waker(Waker::noop());
         let request = b"SET k v\r\nPUBLISH c m\r\n";
-        let _written = tokio::io::AsyncWrite::poll_write(std::pin::Pin::new(&mut speaker), &mut cx, request);
+        let _written =
+            tokio::io::AsyncWrite::poll_write(std::pin::Pin::new(&mut speaker), &mut cx, request);
     });
     assert!(told.recv_timeout(super::PATIENCE)?);
     speaking.join().map_err(|_| "the speaker panicked")?;

@@ -3,13 +3,13 @@
 use super::{Error, PATIENCE, Test, ask, check, expect, has_ended};
 use redis::{AsyncTypedCommands, ClientTlsConfig, TlsCertificates};
 use redouble::{ClientCertificates, Server, ServerBuilder};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
