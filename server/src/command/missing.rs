@@ -15,8 +15,6 @@ pub(super) const COMMANDS: &[&str] = &[
     "sinterstore", "sismember", "smembers", "smismember", "smove",
     "spop", "srandmember", "srem", "sscan", "sunion",
     "sunionstore", "sync",
-    "xack", "xadd", "xautoclaim", "xclaim", "xdel", "xgroup", "xinfo", "xlen", "xpending", "xrange", "xread",
-    "xreadgroup", "xrevrange", "xsetid", "xtrim",
 ];
 
 /// Subcommands of commands that are implemented.
@@ -33,6 +31,8 @@ pub(super) const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("pubsub", &["help"]),
     ("slowlog", &["help"]),
     ("script", &["help"]),
+    ("xgroup", &["help"]),
+    ("xinfo", &["help"]),
     ("sentinel", &[
         "config", "debug", "flushconfig", "help", "info-cache", "monitor", "pending-scripts", "remove", "set",
         "simulate-failure",

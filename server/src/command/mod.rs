@@ -43,6 +43,7 @@ mod server;
 mod slowlog;
 mod sort;
 mod sorted_set;
+mod stream;
 mod string;
 mod substring;
 mod tracking;
@@ -74,6 +75,11 @@ const ROWS: &[&[CommandSpec]] = &[
     sorted_set::algebra::COMMANDS,
     sorted_set::pop::COMMANDS,
     sorted_set::walk::COMMANDS,
+    stream::COMMANDS,
+    stream::read::COMMANDS,
+    stream::group::COMMANDS,
+    stream::claim::COMMANDS,
+    stream::info::COMMANDS,
     pubsub::COMMANDS,
     transaction::COMMANDS,
     connection::COMMANDS,

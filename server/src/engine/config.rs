@@ -57,6 +57,10 @@ pub struct Config {
     pub zset_max_listpack_entries: usize,
     /// `zset-max-listpack-value`, bytes: the same for the size of a member.
     pub zset_max_listpack_value: usize,
+    /// `stream-node-max-bytes`: with more bytes a node of a stream is full; 0 for no limit.
+    pub stream_node_max_bytes: usize,
+    /// `stream-node-max-entries`: the same for the number of entries.
+    pub stream_node_max_entries: usize,
     /// `rdbcompression`: whether DUMP compresses.
     pub rdbcompression: bool,
     /// `hz`. Nothing depends on it: what is due happens at once.
@@ -133,6 +137,8 @@ impl Default for Config {
             list_max_listpack_size: -2,
             zset_max_listpack_entries: 128,
             zset_max_listpack_value: 64,
+            stream_node_max_bytes: 4096,
+            stream_node_max_entries: 100,
             rdbcompression: true,
             hz: 10,
             timeout: Duration::ZERO,

@@ -15,6 +15,8 @@ pub(crate) enum Class {
     Hash,
     /// `z`
     SortedSet,
+    /// `t`
+    Stream,
     /// `x`: a key ran out.
     Expired,
     /// `e`: a key had to go for want of memory.
@@ -74,6 +76,7 @@ impl Classes {
             Class::List => b'l',
             Class::Hash => b'h',
             Class::SortedSet => b'z',
+            Class::Stream => b't',
             Class::Expired => b'x',
             Class::Evicted => b'e',
             Class::New => b'n',

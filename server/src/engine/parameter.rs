@@ -603,8 +603,14 @@ const PARAMETERS: &[Parameter] = &[
     ),
     immutable("socket-mark-id", "0"),
     switch("stop-writes-on-bgsave-error", "yes"),
-    memory("stream-node-max-bytes", "4096", 0),
-    integer("stream-node-max-entries", "100", 0, i64::MAX),
+    memory("stream-node-max-bytes", "", 0).kept(
+        |config| printed(config.stream_node_max_bytes),
+        |config, given| { config.stream_node_max_bytes = given.size(); Ok(()) },
+    ),
+    integer("stream-node-max-entries", "", 0, i64::MAX).kept(
+        |config| printed(config.stream_node_max_entries),
+        |config, given| { config.stream_node_max_entries = given.size(); Ok(()) },
+    ),
     immutable("supervised", "no"),
     immutable("syslog-enabled", "no"),
     immutable("syslog-facility", "local0"),

@@ -5,6 +5,7 @@
 mod crc64;
 mod listpack;
 mod lzf;
+pub(super) mod packed;
 mod ziplist;
 
 use crate::resp::{Blob, parse_integer};
@@ -21,9 +22,11 @@ pub(super) mod kind {
     pub(crate) const HASH: u8 = 4;
     pub(crate) const ZSET_2: u8 = 5;
     pub(crate) const ZSET_ZIPLIST: u8 = 12;
+    pub(crate) const STREAM_LISTPACKS: u8 = 15;
     pub(crate) const HASH_LISTPACK: u8 = 16;
     pub(crate) const ZSET_LISTPACK: u8 = 17;
     pub(crate) const LIST_QUICKLIST_2: u8 = 18;
+    pub(crate) const STREAM_LISTPACKS_2: u8 = 19;
 }
 
 /// Longer strings are never integers.

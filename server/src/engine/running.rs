@@ -6,11 +6,12 @@
 //!
 //! `state/` and `driver/` write these fields directly: they are the working memory of one unit.
 
+use super::clients::blocking::Retry;
 use super::conn_id::ConnId;
 use super::effect::Outbox;
 use super::scripting::Transaction;
 use super::time::UnixMicros;
-use crate::resp::{Blob, Reply};
+use crate::resp::Reply;
 
 /// The unit that runs, or ran last.
 #[derive(Debug)]
@@ -29,8 +30,8 @@ pub(super) struct RunningUnit {
     pub(super) reply_at: Option<usize>,
     /// True if something follows from this unit (see `driver/unit.rs`).
     pub(super) has_sequel: bool,
-    /// The key for which a waiting request runs again.
-    pub(super) retry: Option<Blob>,
+    /// What a waiting request runs again for.
+    pub(super) retry: Option<Retry>,
     /// A transaction whose script was killed and that goes on now.
     pub(super) resumed: Option<Transaction>,
     /// End of the latest command that slept.

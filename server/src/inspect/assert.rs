@@ -38,6 +38,15 @@ fn lines(data: Option<&Data>) -> Vec<String> {
             .iter()
             .map(|(member, score)| format!("{}: {}", quoted(member), format_double(*score)))
             .collect(),
+        Some(Data::Stream(entries)) => entries
+            .iter()
+            .map(|(id, fields)| {
+                let fields = fields
+                    .iter()
+                    .map(|(field, value)| format!("{} {}", quoted(field), quoted(value)));
+                format!("{id}: {}", fields.collect::<Vec<_>>().join(" "))
+            })
+            .collect(),
     }
 }
 

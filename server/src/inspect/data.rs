@@ -1,6 +1,6 @@
 //! Values as a test sees them: owned, comparable, printable.
 
-use crate::engine::{Db, UnixMillis, Value};
+use crate::engine::{Db, StreamId, UnixMillis, Value};
 use crate::resp::{format_double, quoted};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ pub enum Data {
     List(Vec<Bytes>),
     /// The members of a sorted set with their scores, the lowest score first.
     SortedSet(Vec<(Bytes, f64)>),
+    /// The entries of a stream, the oldest first: the id, fields and values.
+    Stream(Vec<(String, Vec<(Bytes, Bytes)>)>),
 }
 
 /// A score is never NaN.
@@ -51,6 +53,16 @@ impl Data {
                         .collect(),
                 )
             }
+            Value::Stream(stream) => Self::Stream(
+                stream
+                    .range(StreamId::MIN, StreamId::MAX)
+                    .map(|entry| {
+                        let fields = entry.fields;
+                        let fields = fields.map(|(field, value)| (owned(&field), owned(&value)));
+                        (entry.id.to_string(), fields.collect())
+                    })
+                    .collect(),
+            ),
         }
     }
 }
@@ -92,6 +104,15 @@ impl fmt::Display for Data {
                     format!("{}: {}", quoted(member), format_double(*score))
                 });
                 write!(f, "{{{}}}", elements.collect::<Vec<_>>().join(", "))
+            }
+            Self::Stream(entries) => {
+                let entries = entries.iter().map(|(id, fields)| {
+                    let fields = fields
+                        .iter()
+                        .map(|(field, value)| format!("{}: {}", quoted(field), quoted(value)));
+                    format!("{id} {{{}}}", fields.collect::<Vec<_>>().join(", "))
+                });
+                write!(f, "[{}]", entries.collect::<Vec<_>>().join(", "))
             }
         }
     }

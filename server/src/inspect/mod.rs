@@ -73,35 +73,37 @@ impl<'a> Database<'a> {
 
     /// The string at `key` with its deadline on the server's clock.
     pub fn peek(&self, key: impl AsRef<[u8]>) -> Option<(Bytes, Option<UnixMillis>)> {
-        self.find(key, |value, deadline| match Data::of(value) {
-            Data::String(bytes) => Some((bytes, deadline)),
-            Data::Hash(_) | Data::List(_) | Data::SortedSet(_) => None,
+        self.find(key, |value, deadline| {
+            let Data::String(bytes) = Data::of(value) else {
+                return None;
+            };
+            Some((bytes, deadline))
         })
     }
 
     /// The hash at `key`; `None` when it is missing, expired or no hash.
     pub fn hash(&self, key: impl AsRef<[u8]>) -> Option<BTreeMap<Bytes, Bytes>> {
-        match self.data(key)? {
-            Data::Hash(pairs) => Some(pairs),
-            Data::String(_) | Data::List(_) | Data::SortedSet(_) => None,
-        }
+        let Data::Hash(pairs) = self.data(key)? else {
+            return None;
+        };
+        Some(pairs)
     }
 
     /// The list at `key`, its head first; `None` when it is missing, expired or no list.
     pub fn list(&self, key: impl AsRef<[u8]>) -> Option<Vec<Bytes>> {
-        match self.data(key)? {
-            Data::List(elements) => Some(elements),
-            Data::String(_) | Data::Hash(_) | Data::SortedSet(_) => None,
-        }
+        let Data::List(elements) = self.data(key)? else {
+            return None;
+        };
+        Some(elements)
     }
 
     /// The members of the sorted set at `key` with their scores, the lowest score first; `None` when it is missing,
     /// expired or no sorted set.
     pub fn sorted_set(&self, key: impl AsRef<[u8]>) -> Option<Vec<(Bytes, f64)>> {
-        match self.data(key)? {
-            Data::SortedSet(elements) => Some(elements),
-            Data::String(_) | Data::Hash(_) | Data::List(_) => None,
-        }
+        let Data::SortedSet(elements) = self.data(key)? else {
+            return None;
+        };
+        Some(elements)
     }
 
     /// The value of `key`, of any type.

@@ -62,6 +62,16 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
                 encode(second, protocol, out);
             }
         }
+        Reply::Streams(pairs) => {
+            head(if resp3 { b'%' } else { b'*' }, pairs.len() as i64, out);
+            for (key, entries) in pairs {
+                if !resp3 {
+                    head(b'*', 2, out);
+                }
+                encode(key, protocol, out);
+                encode(entries, protocol, out);
+            }
+        }
         Reply::Set(items) => {
             head(if resp3 { b'~' } else { b'*' }, items.len() as i64, out);
             items.iter().for_each(|item| encode(item, protocol, out));
@@ -152,6 +162,11 @@ mod tests {
                 Reply::Pairs(vec![(Reply::Ok, Reply::Int(1))]),
                 "*2\r\n+OK\r\n:1\r\n",
                 "*1\r\n*2\r\n+OK\r\n:1\r\n",
+            ),
+            (
+                Reply::Streams(vec![(Reply::Ok, Reply::Int(1))]),
+                "*1\r\n*2\r\n+OK\r\n:1\r\n",
+                "%1\r\n+OK\r\n:1\r\n",
             ),
             (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),
             (Reply::Double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n"),

@@ -104,6 +104,8 @@ pub enum Reply {
     Set(Vec<Self>),
     /// Pairs whose keys may repeat: arrays of two in RESP3, a flat array in RESP2.
     Pairs(Vec<(Self, Self)>),
+    /// Entries by the key of their stream: a map in RESP3, arrays of two in RESP2.
+    Streams(Vec<(Self, Self)>),
     /// A double; a bulk string in RESP2.
     Double(f64),
     /// A boolean; 1 or 0 in RESP2.
@@ -172,7 +174,7 @@ impl Reply {
             Self::Array(items) | Self::Set(items) | Self::Push(items) | Self::Several(items) => {
                 all(items)
             }
-            Self::Map(items) | Self::Pairs(items) => pairs(items),
+            Self::Map(items) | Self::Pairs(items) | Self::Streams(items) => pairs(items),
             Self::Attributed { attributes, reply } => pairs(attributes) + reply.size_bytes(),
             Self::Earlier { reply, .. } => reply.size_bytes(),
         };

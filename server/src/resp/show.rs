@@ -23,7 +23,7 @@ impl fmt::Display for Reply {
             }
             Self::Error(error) => write!(f, "-{error}"),
             Self::Array(items) | Self::Set(items) | Self::Push(items) => list(f, items),
-            Self::Map(pairs) | Self::Pairs(pairs) => {
+            Self::Map(pairs) | Self::Pairs(pairs) | Self::Streams(pairs) => {
                 list(f, pairs.iter().flat_map(|(key, value)| [key, value]))
             }
             Self::Several(frames) => separated(f, frames),

@@ -66,7 +66,9 @@ impl Source {
         };
         match ctx.db().value(slot) {
             Value::SortedSet(set) => Ok(Self::SortedSet(set.clone())),
-            Value::String(_) | Value::List(_) | Value::Hash(_) => Err(CommandError::WrongType),
+            Value::String(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_) => {
+                Err(CommandError::WrongType)
+            }
         }
     }
 

@@ -9,7 +9,7 @@
 use crate::engine::clients::session::Sessions;
 use crate::engine::conn_id::ConnId;
 use crate::engine::time::{UnixMicros, UnixMillis};
-use crate::engine::value::Kind;
+use crate::engine::value::{Kind, StreamId};
 use crate::resp::{Blob, OwnedRequest, Reply, quoted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,6 +22,29 @@ pub(crate) struct BlockingWait {
     pub(crate) kind: Kind,
     pub(crate) until: Option<UnixMillis>,
     pub(crate) on_timeout: Reply,
+    /// For each key of XREAD, the id behind which entries are awaited.
+    pub(crate) after: Vec<StreamId>,
+    /// The request is also run again, and answers an error, when a key holds no value of this kind any more.
+    pub(crate) hears_of_loss: bool,
+}
+
+impl BlockingWait {
+    /// The id behind which entries of a key are awaited.
+    pub(crate) fn after(&self, key: &[u8]) -> Option<StreamId> {
+        let at = self.keys.iter().position(|other| **other == *key)?;
+        self.after.get(at).copied()
+    }
+}
+
+/// What a waiting request is run again for.
+#[derive(Clone, Debug)]
+pub(crate) struct Retry {
+    /// The key that became ready.
+    pub(crate) key: Blob,
+    /// The id behind which entries of it are awaited.
+    pub(crate) after: Option<StreamId>,
+    /// A stream has new entries, or is new itself. Other changes of a stream serve no reader.
+    pub(crate) has_news: bool,
 }
 
 /// A request that waits.
@@ -100,8 +123,8 @@ pub(crate) struct Waiters {
     /// Per key, in the order in which they began to wait.
     by_key: BTreeMap<Place, BTreeMap<u64, ConnId>>,
     deadlines: BTreeSet<(UnixMillis, u64, ConnId)>,
-    /// Keys that hold something to take, in the order in which they got it.
-    ready: Vec<Place>,
+    /// Keys that changed, in the order in which they did; true for a stream with news ([`Retry::has_news`]).
+    ready: Vec<(Place, bool)>,
     turns: u64,
 }
 
@@ -177,11 +200,24 @@ impl Waiters {
         Some(waiter)
     }
 
-    /// A key has a new value; remembered if somebody waits on it.
+    /// A key has changed or gone; remembered if a request waits on it.
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
+        self.note(db, key, false);
+    }
+
+    /// A stream has new entries, or is new itself (`blocked.c: signalKeyAsReady`).
+    pub(crate) fn signal_stream(&mut self, db: usize, key: &[u8]) {
+        self.note(db, key, true);
+    }
+
+    fn note(&mut self, db: usize, key: &[u8], has_news: bool) {
         let place = (db, Blob::new(key));
-        if self.by_key.contains_key(&place) && !self.ready.contains(&place) {
-            self.ready.push(place);
+        if !self.by_key.contains_key(&place) {
+            return;
+        }
+        match self.ready.iter_mut().find(|(other, _)| *other == place) {
+            Some((_, news)) => *news |= has_news,
+            None => self.ready.push((place, has_news)),
         }
     }
 
@@ -196,7 +232,7 @@ impl Waiters {
         !self.ready.is_empty()
     }
 
-    pub(crate) fn take_ready(&mut self) -> Vec<Place> {
+    pub(crate) fn take_ready(&mut self) -> Vec<(Place, bool)> {
         std::mem::take(&mut self.ready)
     }
 

@@ -12,7 +12,7 @@ use crate::engine::data::keyspace::Db;
 use crate::engine::notify::Class;
 use crate::engine::rng::Rng;
 use crate::engine::time::UnixMillis;
-use crate::engine::value::{EncodingHint, Typed, Value};
+use crate::engine::value::{EncodingHint, Kind, Typed, Value};
 
 /// Parts of the node that a handler may borrow at the same time; see [`Ctx::parts`].
 pub(crate) struct Parts<'a> {
@@ -161,6 +161,9 @@ impl Ctx<'_> {
     pub(crate) fn set_found(&mut self, found: Option<u32>, key: &[u8], value: Value, ttl: Ttl) {
         let slot = match found {
             Some(slot) => {
+                if value.kind() == Kind::Stream {
+                    self.signal_stream(key);
+                }
                 *self.db_mut().value_mut(slot) = value;
                 self.db_mut().set_form(slot, EncodingHint::Natural);
                 slot
@@ -177,6 +180,7 @@ impl Ctx<'_> {
 
     /// Adds a key that is not there; the caller says [`Ctx::touched`].
     pub(crate) fn add(&mut self, key: &[u8], value: Value) -> u32 {
+        let is_stream = value.kind() == Kind::Stream;
         if self.state.clients.pause.is_on()
             && let Some(expired) = self.db().find(key)
         {
@@ -189,6 +193,9 @@ impl Ctx<'_> {
             self.db_mut().use_now(slot, now);
         }
         self.notify(Class::New, "new", key);
+        if is_stream {
+            self.signal_stream(key);
+        }
         slot
     }
 
@@ -245,6 +252,18 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn touched(&mut self, key: &[u8]) {
         self.state.touched(self.session.db, key);
+    }
+
+    /// A change that neither watches nor caches of clients hear of: in the groups of a stream.
+    #[inline]
+    pub(crate) fn touched_quietly(&mut self, key: &[u8]) {
+        self.state.touched_quietly(self.session.db, key);
+    }
+
+    /// A stream has new entries, or is new itself: requests that wait for it are served after the unit.
+    #[inline]
+    pub(crate) fn signal_stream(&mut self, key: &[u8]) {
+        self.state.signal_stream(self.session.db, key);
     }
 
     /// Redis writes the reply at this point: a connection that listens to its own events, or that

@@ -11,8 +11,8 @@ mod object;
 use super::CommandError;
 use super::effect::Effect;
 use super::time::{UnixMicros, UnixMillis};
-use super::value::Kind;
-use crate::engine::clients::blocking::BlockingWait;
+use super::value::{Kind, StreamId};
+use crate::engine::clients::blocking::{BlockingWait, Retry};
 use crate::engine::clients::session::Session;
 use crate::engine::clients::transaction::Queue;
 use crate::engine::state::State;
@@ -109,11 +109,35 @@ impl Ctx<'_> {
                     kind,
                     until: timeout.map(|timeout| self.now.plus(timeout).millis()),
                     on_timeout,
+                    after: Vec::new(),
+                    hears_of_loss: false,
                 };
                 self.then = Some(Continuation::Wait(Box::new(wait)));
             }
         }
         Err(CommandError::Parked)
+    }
+
+    /// Parks the request until a stream has entries behind an id (XREAD), or until the group of the caller
+    /// can be served (XREADGROUP, which has no ids of its own). A reader of a group is told as well when the
+    /// stream or the group is gone.
+    pub(crate) fn block_on_streams(
+        &mut self,
+        keys: &[&[u8]],
+        after: Option<Vec<StreamId>>,
+        timeout: Option<Duration>,
+    ) -> Result<Reply, CommandError> {
+        let answer = self.block_on(keys, Kind::Stream, timeout, Reply::NilArray);
+        if let Some(Continuation::Wait(wait)) = &mut self.then {
+            wait.hears_of_loss = after.is_none();
+            wait.after = after.unwrap_or_default();
+        }
+        answer
+    }
+
+    /// What the request is run again for, if it has waited.
+    pub(crate) fn retry(&self) -> Option<&Retry> {
+        self.state.unit.retry.as_ref()
     }
 
     /// Parks the request for a time (`None`: for ever) and then answers; at once where nothing may wait.
@@ -133,7 +157,7 @@ impl Ctx<'_> {
             .unit
             .retry
             .as_ref()
-            .is_none_or(|ready| **ready == *key)
+            .is_none_or(|retry| *retry.key == *key)
     }
 
     /// The node serves nobody until so much time has passed.

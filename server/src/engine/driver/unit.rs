@@ -11,6 +11,7 @@
     reason = "most kinds of replies are all the same here"
 )]
 
+use crate::engine::clients::blocking::Retry;
 use crate::engine::clients::session::{ReplyMode, Session};
 use crate::engine::conn_id::ConnId;
 use crate::engine::context::{Origin, ScriptCall};
@@ -180,9 +181,9 @@ impl Engine {
                     self.state_mut().answer(conn, reply);
                 }
             } else if state.clients.waiters.has_ready() {
-                for place in state.clients.waiters.take_ready() {
+                for (place, has_news) in state.clients.waiters.take_ready() {
                     for conn in self.state().clients.waiters.queue(&place) {
-                        self.retry(conn, &place, now);
+                        self.retry(conn, &place, has_news, now);
                     }
                 }
             } else if state.hands_over() {
@@ -199,7 +200,7 @@ impl Engine {
     }
 
     /// Runs a waiting request again, for one key that became ready.
-    fn retry(&mut self, conn: ConnId, place: &(usize, Blob), now: UnixMicros) {
+    fn retry(&mut self, conn: ConnId, place: &(usize, Blob), has_news: bool, now: UnixMicros) {
         let table = self.table;
         let state = self.state_mut();
         let Some(waiter) = state.clients.waiters.get(conn) else {
@@ -213,7 +214,9 @@ impl Engine {
             .is_some_and(|(slot, is_live)| {
                 is_live && state.data.db(place.0).value(slot).kind() == kind
             });
-        let (Some(request), true) = (request.as_request(), holds) else {
+        let is_concerned = holds || waiter.wait.hears_of_loss;
+        let after = waiter.wait.after(&place.1);
+        let (Some(request), true) = (request.as_request(), is_concerned) else {
             return;
         };
         let Some(mut session) = state.clients.sessions.take(conn) else {
@@ -222,7 +225,11 @@ impl Engine {
         if state.clients.tracking.is_on() {
             state.clients.tracking.runs(&session);
         }
-        state.unit.retry = Some(place.1.clone());
+        state.unit.retry = Some(Retry {
+            key: place.1.clone(),
+            after,
+            has_news,
+        });
         // It is the caller now: what it hears of its own request has its place around the reply.
         let caller = state.unit.caller.replace(conn);
         let frames = std::mem::take(&mut state.unit.own_frames);

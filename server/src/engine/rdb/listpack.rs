@@ -7,8 +7,8 @@ use crate::resp::{Blob, parse_integer};
 
 /// The header and the end.
 pub(in crate::engine) const EMPTY_BYTES: usize = HEADER_BYTES + 1;
-const HEADER_BYTES: usize = 6;
-const END: u8 = 0xff;
+pub(super) const HEADER_BYTES: usize = 6;
+pub(super) const END: u8 = 0xff;
 /// Where the number of entries does not fit.
 const COUNT_UNKNOWN: u16 = u16::MAX;
 /// Longer texts are never integers.
@@ -44,11 +44,11 @@ pub(in crate::engine) fn entry_bytes(entry: &[u8]) -> usize {
     data + backward_bytes(data)
 }
 
-fn integer(entry: &[u8]) -> Option<i64> {
+pub(super) fn integer(entry: &[u8]) -> Option<i64> {
     parse_integer(entry).filter(|_| entry.len() <= INTEGER_BYTES_MAX)
 }
 
-fn integer_bytes(value: i64) -> usize {
+pub(super) fn integer_bytes(value: i64) -> usize {
     const INT24: std::ops::Range<i64> = -(1 << 23)..1 << 23;
     match value {
         0..=127 => 1,
@@ -61,18 +61,25 @@ fn integer_bytes(value: i64) -> usize {
 }
 
 fn push_data(entry: &[u8], out: &mut Vec<u8>) {
-    let Some(value) = integer(entry) else {
-        match entry.len() {
-            len @ 0..64 => out.push(0x80 | len as u8),
-            len @ 64..4096 => out.extend((0xe000 | len as u16).to_be_bytes()),
-            len => {
-                out.push(0xf0);
-                out.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
-            }
+    match integer(entry) {
+        Some(value) => push_integer(value, out),
+        None => push_text(entry, out),
+    }
+}
+
+pub(super) fn push_text(text: &[u8], out: &mut Vec<u8>) {
+    match text.len() {
+        len @ 0..64 => out.push(0x80 | len as u8),
+        len @ 64..4096 => out.extend((0xe000 | len as u16).to_be_bytes()),
+        len => {
+            out.push(0xf0);
+            out.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
         }
-        out.extend_from_slice(entry);
-        return;
-    };
+    }
+    out.extend_from_slice(text);
+}
+
+pub(super) fn push_integer(value: i64, out: &mut Vec<u8>) {
     let bytes = value.to_le_bytes();
     match integer_bytes(value) {
         1 => out.push(value as u8),
@@ -90,7 +97,7 @@ fn push_data(entry: &[u8], out: &mut Vec<u8>) {
 }
 
 /// `listpack.c: lpEncodeBacklen`.
-fn backward_bytes(len: usize) -> usize {
+pub(super) fn backward_bytes(len: usize) -> usize {
     match len {
         0..=127 => 1,
         128..16_383 => 2,
@@ -101,7 +108,7 @@ fn backward_bytes(len: usize) -> usize {
 }
 
 /// Seven bits a byte, the lowest last; all but the first are marked.
-fn push_backward(len: usize, out: &mut Vec<u8>) {
+pub(super) fn push_backward(len: usize, out: &mut Vec<u8>) {
     for at in (0..backward_bytes(len)).rev() {
         let is_first = at + 1 == backward_bytes(len);
         let bits = (len >> (7 * at)) as u8 & 0x7f;

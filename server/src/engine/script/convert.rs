@@ -35,23 +35,15 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
         Reply::Attributed { reply, .. } | Reply::Earlier { reply, .. } => {
             to_lua(lua, reply, resp3)?
         }
-        Reply::Map(pairs) if resp3 => {
+        Reply::Map(pairs) | Reply::Streams(pairs) if resp3 => {
             let map = lua.create_table_with_capacity(0, pairs.len())?;
             for (key, value) in pairs {
                 map.raw_set(to_lua(lua, key, resp3)?, to_lua(lua, value, resp3)?)?;
             }
             single(lua, "map", map)?
         }
-        Reply::Pairs(pairs) if resp3 => {
-            let table = lua.create_table_with_capacity(pairs.len(), 0)?;
-            for (index, (first, second)) in pairs.iter().enumerate() {
-                let pair = lua.create_table_with_capacity(2, 0)?;
-                pair.raw_set(1, to_lua(lua, first, resp3)?)?;
-                pair.raw_set(2, to_lua(lua, second, resp3)?)?;
-                table.raw_set(index + 1, pair)?;
-            }
-            Value::Table(table)
-        }
+        Reply::Streams(pairs) => pairs_table(lua, pairs, resp3)?,
+        Reply::Pairs(pairs) if resp3 => pairs_table(lua, pairs, resp3)?,
         Reply::Map(pairs) | Reply::Pairs(pairs) => {
             let flat = lua.create_table_with_capacity(pairs.len() * 2, 0)?;
             for (index, (key, value)) in pairs.iter().enumerate() {
@@ -82,6 +74,18 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
         }
         Reply::Verbatim { text: body, .. } => text(lua, body)?,
     })
+}
+
+/// A table of tables of two.
+fn pairs_table(lua: &Lua, pairs: &[(Reply, Reply)], resp3: bool) -> mlua::Result<Value> {
+    let table = lua.create_table_with_capacity(pairs.len(), 0)?;
+    for (index, (first, second)) in pairs.iter().enumerate() {
+        let pair = lua.create_table_with_capacity(2, 0)?;
+        pair.raw_set(1, to_lua(lua, first, resp3)?)?;
+        pair.raw_set(2, to_lua(lua, second, resp3)?)?;
+        table.raw_set(index + 1, pair)?;
+    }
+    Ok(Value::Table(table))
 }
 
 fn text(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {

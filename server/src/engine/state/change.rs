@@ -7,6 +7,7 @@ use crate::engine::effect::Effect;
 use crate::engine::notify::Class;
 use crate::engine::peers::cluster::{Claim, ClusterMessage};
 use crate::engine::peers::journal::Change;
+use crate::engine::value::Kind;
 use crate::resp::Blob;
 
 impl State {
@@ -68,10 +69,43 @@ impl State {
         }
         let is_there = self.data.db(db).find(key).is_some();
         self.clients.watches.touched(db, key, is_there);
-        if is_there {
-            self.clients.waiters.touched(db, key);
+        self.clients.waiters.touched(db, key);
+        self.unit.has_sequel |= self.clients.waiters.has_ready();
+    }
+
+    /// A key has changed in a way that neither watches nor caches of clients hear of: the groups of a stream.
+    pub(in crate::engine) fn touched_quietly(&mut self, db: usize, key: &[u8]) {
+        self.introspection.count_changes(1);
+        if self.data.is_accounted() {
+            self.data.note_touched(db, key);
+        }
+        if let Some(journal) = &mut self.peers.journal {
+            journal.touched(db, key);
+            self.unit.has_sequel = true;
+        }
+    }
+
+    /// A stream has new entries, or is new itself: its readers are served after the unit.
+    #[inline]
+    pub(in crate::engine) fn signal_stream(&mut self, db: usize, key: &[u8]) {
+        if !self.clients.waiters.is_empty() {
+            self.clients.waiters.signal_stream(db, key);
             self.unit.has_sequel |= self.clients.waiters.has_ready();
         }
+    }
+
+    /// The requests that wait on keys of a database look at them again, after all of it was replaced.
+    fn wake_database(&mut self, db: usize) {
+        for key in self.clients.waiters.keys_of(db) {
+            let keys = self.data.db(db);
+            let found = keys.find(&key).map(|slot| keys.value(slot).kind());
+            if found == Some(Kind::Stream) {
+                self.clients.waiters.signal_stream(db, &key);
+            } else {
+                self.clients.waiters.touched(db, &key);
+            }
+        }
+        self.unit.has_sequel |= self.clients.waiters.has_ready();
     }
 
     /// An event in the life of a key, to the channels that are named after both.
@@ -175,6 +209,7 @@ impl State {
         for key in there {
             self.clients.watches.touched(db, &key, false);
         }
+        self.wake_database(db);
     }
 
     /// Puts other data in the place of all that is there. Watched keys that were there or are there
@@ -192,15 +227,10 @@ impl State {
                 }
             }
             *self.data.db_mut(db) = other.clone();
-            for key in self.clients.waiters.keys_of(db) {
-                if self.data.db(db).find(&key).is_some() {
-                    self.clients.waiters.touched(db, &key);
-                }
-            }
+            self.wake_database(db);
         }
         self.introspection.count_changes(1);
         self.data.forget_sizes();
-        self.unit.has_sequel |= self.clients.waiters.has_ready();
         if self.peers.journal.is_some() {
             // What came may be fewer than the node has; a reader is told of all.
             let all = self.data.databases().to_vec();
@@ -224,13 +254,7 @@ impl State {
         self.note(|| Change::Swap { first, second });
         self.data.swap(first, second);
         self.data.forget_sizes();
-        for db in [first, second] {
-            for key in self.clients.waiters.keys_of(db) {
-                if self.data.db(db).find(&key).is_some() {
-                    self.clients.waiters.touched(db, &key);
-                }
-            }
-        }
-        self.unit.has_sequel |= self.clients.waiters.has_ready();
+        self.wake_database(first);
+        self.wake_database(second);
     }
 }

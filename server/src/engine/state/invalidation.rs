@@ -13,7 +13,7 @@ impl State {
             .unit
             .retry
             .as_ref()
-            .is_some_and(|ready| **ready == *key)
+            .is_some_and(|retry| *retry.key == *key)
         {
             return;
         }

@@ -1,6 +1,7 @@
 //! Replication as it concerns several parts: the journal of a unit, units that arrive, WAIT.
 
 use super::State;
+use crate::engine::value::Kind;
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::engine::peers::journal::{Change, Unit};
@@ -106,8 +107,12 @@ impl State {
                 form,
                 deadline,
             } if db < self.data.databases().len() => {
+                let is_stream = value.kind() == Kind::Stream;
                 self.data.db_mut(db).put(&key, value, form, deadline);
                 self.touched(db, &key);
+                if is_stream {
+                    self.signal_stream(db, &key);
+                }
             }
             Change::Remove { db, key } if db < self.data.databases().len() => {
                 if let Some(slot) = self.data.db(db).find(&key) {

@@ -17,6 +17,7 @@ mod list;
 mod payload;
 mod size;
 mod sorted_set;
+mod stream;
 mod string;
 
 #[cfg(feature = "script")]
@@ -26,6 +27,10 @@ pub(crate) use list::{End, List, clamp_range};
 pub(crate) use payload::{PayloadError, dump, restore, serialized_bytes};
 pub(super) use size::{ENTRY, OBJECT, PLACE, places, string as string_bytes};
 pub(crate) use sorted_set::{SortedSet, SortedSetLimits, compare as sorted_set_order};
+pub(crate) use stream::{
+    ConsumerGroup, ConsumerNumber, Counters, Entry as StreamEntry, NewId, NodeLimits, Pending,
+    Stream, StreamId, Threshold, Trim,
+};
 pub(crate) use string::EncodingHint;
 
 use super::config::Config;
@@ -160,6 +165,7 @@ value_types! {
     List(List) = list::ROW,
     SortedSet(SortedSet) = sorted_set::ROW,
     Hash(Hash) = hash::ROW,
+    Stream(Stream) = stream::ROW,
 }
 
 impl Kind {
