@@ -9,7 +9,7 @@ use super::{entry_reply, id_reply, row, strict_id};
 use crate::command::spec::{CommandResult, CommandSpec, Flags};
 use crate::engine::{Args, CommandError};
 use crate::engine::{Ctx, Origin, Stream, StreamId};
-use crate::resp::Reply;
+use crate::resp::{Reply, parse_integer};
 use std::time::Duration;
 
 /// Most entries that a request without COUNT gets after it has waited (`XREAD_BLOCKED_DEFAULT_COUNT`).
@@ -43,19 +43,17 @@ struct Request<'a> {
     block: Option<Option<Duration>>,
 }
 
-/// `timeout.c: getTimeoutFromObjectOrReply`, in milliseconds.
+/// `timeout.c: getTimeoutFromObjectOrReply`, in milliseconds; `None` waits for ever.
 fn timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
     let error = |text: &'static str| CommandError::Text(text.into());
-    let millis = crate::resp::parse_integer(text)
+    let millis = parse_integer(text)
         .ok_or_else(|| error("ERR timeout is not an integer or out of range"))?;
-    match millis {
-        0 => Ok(None),
-        _ if millis < 0 => Err(error("ERR timeout is negative")),
-        _ if ctx.now_millis().0.checked_add(millis).is_none() => {
-            Err(error("ERR timeout is out of range"))
-        }
-        _ => Ok(Some(Duration::from_millis(millis.unsigned_abs()))),
+    if millis < 0 {
+        return Err(error("ERR timeout is negative"));
     }
+    // A time that ends after the end of time never does.
+    let ends = millis > 0 && ctx.now_millis().0.checked_add(millis).is_some();
+    Ok(ends.then(|| Duration::from_millis(millis.unsigned_abs())))
 }
 
 impl<'a> Request<'a> {
