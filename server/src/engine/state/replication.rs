@@ -1,11 +1,11 @@
 //! Replication as it concerns several parts: the journal of a unit, units that arrive, WAIT.
 
 use super::State;
-use crate::engine::value::Kind;
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::engine::peers::journal::{Change, Unit};
 use crate::engine::peers::replication::AckWait;
+use crate::engine::value::Kind;
 use crate::resp::Reply;
 use std::sync::Arc;
 
