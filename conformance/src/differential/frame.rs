@@ -5,28 +5,64 @@ pub(crate) fn reply_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let mut missing = 1_usize;
     while missing > 0 {
-        missing -= 1;
-        let end = at + bytes.get(at..)?.windows(2).position(|two| two == b"\r\n")?;
-        let (kind, text) = (bytes[at], bytes.get(at + 1..end).unwrap_or_default());
-        let count = std::str::from_utf8(text)
-            .ok()
-            .and_then(|text| text.parse::<i64>().ok())
-            .unwrap_or(-1);
-        at = end + 2;
-        let count = usize::try_from(count).unwrap_or(0);
-        match kind {
-            b'$' | b'=' | b'!' if text != b"-1" => at += count + 2,
-            b'*' | b'~' | b'>' => missing += count,
-            b'%' => missing += count * 2,
-            // An attribute comes before the reply that it describes.
-            b'|' => missing += count * 2 + 1,
-            _ => {}
-        }
-        if bytes.len() < at {
-            return None;
-        }
+        let (len, members) = element_len(bytes.get(at..)?)?;
+        at += len;
+        missing = missing - 1 + members;
     }
     Some(at)
+}
+
+/// Length of a reply without its members, and the number of its members.
+fn element_len(bytes: &[u8]) -> Option<(usize, usize)> {
+    let end = bytes.windows(2).position(|two| two == b"\r\n")?;
+    let (kind, text) = (bytes[0], bytes.get(1..end).unwrap_or_default());
+    let count = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse::<i64>().ok())
+        .unwrap_or(-1);
+    let mut len = end + 2;
+    let mut members = 0;
+    let count = usize::try_from(count).unwrap_or(0);
+    match kind {
+        b'$' | b'=' | b'!' if text != b"-1" => len += count + 2,
+        b'*' | b'~' | b'>' => members = count,
+        b'%' => members = count * 2,
+        // An attribute comes before the reply that it describes.
+        b'|' => members = count * 2 + 1,
+        _ => {}
+    }
+    (bytes.len() >= len).then_some((len, members))
+}
+
+/// Moves push frames that stand among the members of the first whole reply behind it.
+///
+/// Redis before 7.2 writes them there if a command tells its own connection of an event before it has
+/// written all of its reply, as ZPOPMIN does.
+pub(super) fn move_pushes_out(bytes: &mut Vec<u8>) {
+    let (mut reply, mut pushes) = (Vec::new(), Vec::new());
+    let (mut at, mut missing) = (0, 1_usize);
+    while missing > 0 {
+        let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) else {
+            return;
+        };
+        let is_push = rest[0] == b'>' && at > 0;
+        let (len, members) = match is_push {
+            true => match reply_len(rest) {
+                Some(len) => (len, 1),
+                None => return,
+            },
+            false => match element_len(rest) {
+                Some(element) => element,
+                None => return,
+            },
+        };
+        let out = if is_push { &mut pushes } else { &mut reply };
+        out.extend_from_slice(&rest[..len]);
+        missing = missing - 1 + members;
+        at += len;
+    }
+    reply.extend(pushes);
+    bytes[..at].copy_from_slice(&reply);
 }
 
 /// The same reply with the members of every array, set and map in order of their bytes.
@@ -138,6 +174,30 @@ impl Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn push_frames_leave_the_reply_that_they_stand_in() {
+        for (read, expected) in [
+            (
+                "*2\r\n>1\r\n+e\r\n:1\r\n:2\r\n:3\r\n",
+                "*2\r\n:1\r\n:2\r\n>1\r\n+e\r\n:3\r\n",
+            ),
+            (
+                "*1\r\n*1\r\n>1\r\n*1\r\n:7\r\n",
+                "*1\r\n*1\r\n>1\r\n*1\r\n:7\r\n",
+            ),
+            (
+                "*1\r\n*1\r\n>1\r\n+e\r\n$1\r\na\r\n",
+                "*1\r\n*1\r\n$1\r\na\r\n>1\r\n+e\r\n",
+            ),
+            (">1\r\n+e\r\n*1\r\n:1\r\n", ">1\r\n+e\r\n*1\r\n:1\r\n"),
+            ("*2\r\n>1\r\n+e\r\n:1\r\n", "*2\r\n>1\r\n+e\r\n:1\r\n"),
+        ] {
+            let mut bytes = read.as_bytes().to_vec();
+            move_pushes_out(&mut bytes);
+            assert_eq!(String::from_utf8_lossy(&bytes), expected);
+        }
+    }
 
     #[test]
     fn a_reply_ends_where_it_ends() {

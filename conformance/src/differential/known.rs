@@ -91,6 +91,12 @@ pub const KNOWN: &[Known] = &[
         is_seen_in_a_transcript: true,
     },
     Known {
+        name: "whole-replies",
+        reason: "a connection that listens to its own events in RESP3 gets them in the middle of the reply to ZPOPMIN and \
+                 its like, where no client can read them; the double sends the whole reply first, as Redis 7.2 does",
+        is_seen_in_a_transcript: false,
+    },
+    Known {
         name: "cursor",
         reason: "a SCAN cursor is a position of the double's own: where an iteration pauses, and the order of \
                  what it finds, are not Redis's; that it finds every key is",

@@ -355,7 +355,7 @@ impl Pipe {
             }
             self.read.extend(piece.filled());
         }
-        whole_replies(&mut self.read)
+        std::iter::from_fn(|| whole_reply(&mut self.read)).collect()
     }
 
     fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {
@@ -370,13 +370,10 @@ impl Pipe {
     }
 }
 
-/// Takes the whole replies from what has been read.
-pub(super) fn whole_replies(read: &mut Vec<u8>) -> Vec<Vec<u8>> {
-    let mut replies = Vec::new();
-    while let Some(len) = reply_len(read) {
-        replies.push(read.drain(..len).collect());
-    }
-    replies
+/// Takes the first whole reply from what has been read.
+pub(super) fn whole_reply(read: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let len = reply_len(read)?;
+    Some(read.drain(..len).collect())
 }
 
 fn words(request: &[&str]) -> Vec<Vec<u8>> {

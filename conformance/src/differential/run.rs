@@ -3,7 +3,7 @@
 use super::{
     frame,
     known::KNOWN,
-    peer::whole_replies,
+    peer::whole_reply,
     transcript::{Expect, Read, Real, Send, Step, Transcript, lines, matches, multibulk},
 };
 use crate::backend::redis_server::RedisServer;
@@ -84,6 +84,7 @@ impl Target {
 pub(super) struct Wire {
     stream: TcpStream,
     read: Vec<u8>,
+    is_real: bool,
 }
 
 impl Wire {
@@ -91,6 +92,7 @@ impl Wire {
         target.connect().map(|stream| Self {
             stream,
             read: Vec::new(),
+            is_real: target.is_real(),
         })
     }
 
@@ -105,6 +107,7 @@ impl Wire {
     /// The next reply; `None` when the connection ends, or stays silent for longer than `patience`.
     pub(super) fn reply(&mut self, patience: Duration) -> io::Result<Option<Vec<u8>>> {
         loop {
+            self.tidy();
             if let Some(len) = frame::reply_len(&self.read) {
                 return Ok(Some(self.read.drain(..len).collect()));
             }
@@ -144,10 +147,23 @@ impl Wire {
 
     /// The replies that have arrived, without waiting for more.
     pub(super) fn at_hand(&mut self) -> io::Result<Vec<Vec<u8>>> {
-        let mut read = self.surplus()?;
-        let replies = whole_replies(&mut read);
-        self.read = read;
-        Ok(replies)
+        self.read = self.surplus()?;
+        let mut replies = Vec::new();
+        loop {
+            self.tidy();
+            match whole_reply(&mut self.read) {
+                Some(reply) => replies.push(reply),
+                None => return Ok(replies),
+            }
+        }
+    }
+
+    /// What differs by the known difference `whole-replies` is made equal: the double never does what the
+    /// real server does there.
+    fn tidy(&mut self) {
+        if self.is_real {
+            frame::move_pushes_out(&mut self.read);
+        }
     }
 
     /// Whatever was sent without having been asked for.

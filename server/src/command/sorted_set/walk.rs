@@ -6,7 +6,7 @@ use crate::command::scan::{Options, parse_cursor};
 use crate::command::spec::{CommandResult, CommandSpec, Flags};
 use crate::command::{Args, CommandError};
 use crate::engine::{Ctx, SortedSet};
-use crate::resp::{Reply, format_double};
+use crate::resp::Reply;
 
 fn zscan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
@@ -18,13 +18,13 @@ fn zscan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ]));
     };
     let options = Options::parse(args, false)?;
+    let text = |score| Reply::bulk(set.score_text(score));
     let (cursor, found) = set.scan(cursor, options.count);
     let found = found
         .into_iter()
         .filter(|(member, _)| options.matches(member));
     // Scores are texts here, in RESP3 too.
-    let found =
-        found.flat_map(|(member, score)| [Reply::Bulk(member), Reply::bulk(format_double(score))]);
+    let found = found.flat_map(|(member, score)| [Reply::Bulk(member), text(score)]);
     Ok(Reply::Array(vec![
         Reply::bulk(cursor.to_string()),
         Reply::Array(found.collect()),

@@ -13,7 +13,7 @@ mod sequence;
 pub(super) use row::ROW;
 
 use crate::engine::config::Config;
-use crate::resp::Blob;
+use crate::resp::{Blob, format_double};
 use members::Members;
 use order::{Item, Order};
 use packed::Packed;
@@ -303,6 +303,17 @@ impl SortedSet {
     /// The element at a rank.
     pub(crate) fn at(&self, rank: usize) -> Option<(Blob, f64)> {
         self.elements(rank..rank.saturating_add(1)).pop()
+    }
+
+    /// A score of an element as ZSCAN shows it: a packed one writes integers as integers, however great
+    /// (`util.c: d2string`).
+    pub(crate) fn score_text(&self, score: f64) -> String {
+        const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
+        if self.is_packed() && score.fract() == 0.0 && score.abs() < INTEGER_MAX {
+            (score as i64).to_string()
+        } else {
+            format_double(score)
+        }
     }
 
     /// Some elements by a cursor of ZSCAN, and the cursor behind them, 0 at the end. A packed one is given whole.

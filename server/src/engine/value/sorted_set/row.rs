@@ -53,7 +53,7 @@ impl ValueType for SortedSet {
             let mut bytes = LISTPACK_EMPTY_BYTES;
             self.for_each(0..len, false, |member, score| {
                 bytes += listpack_entry_bytes(&member);
-                bytes += listpack_entry_bytes(score_text(score).as_bytes());
+                bytes += listpack_entry_bytes(self.score_text(score).as_bytes());
             });
             return OBJECT + allocated(bytes);
         }
@@ -76,7 +76,7 @@ impl ValueType for SortedSet {
         if self.is_packed() {
             let mut entries = Vec::with_capacity(2 * ranks.len());
             self.for_each(ranks, false, |member, score| {
-                entries.extend([member, Blob::from(score_text(score))]);
+                entries.extend([member, Blob::from(self.score_text(score))]);
             });
             writer.kind(kind::ZSET_LISTPACK);
             writer.listpack(entries.iter());
@@ -104,17 +104,6 @@ impl ValueType for SortedSet {
     fn sortable(&self) -> Option<Vec<Blob>> {
         let elements = self.elements(0..self.len()).into_iter();
         Some(elements.map(|(member, _)| member).collect())
-    }
-}
-
-/// A score as a listpack holds it (`util.c: d2string`).
-fn score_text(score: f64) -> String {
-    // Up to half of the greatest integer, integral scores are written as integers.
-    const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
-    if score.fract() == 0.0 && score.abs() < INTEGER_MAX {
-        (score as i64).to_string()
-    } else {
-        format_double(score)
     }
 }
 
