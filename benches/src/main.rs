@@ -119,6 +119,14 @@ enum Only {
     PushPop,
     /// LPUSH and RPOP in turn, pipeline of 16.
     PushPopP16,
+    /// ZADD to a large sorted set, one request at a time.
+    Zadd,
+    /// ZADD to a large sorted set, pipeline of 16.
+    ZaddP16,
+    /// ZRANGEBYSCORE of ten members of a large sorted set, one request at a time.
+    Zrangebyscore,
+    /// ZRANGEBYSCORE of ten members of a large sorted set, pipeline of 16.
+    ZrangebyscoreP16,
     /// PUBLISH to a channel without subscribers, one request at a time.
     Publish,
     /// PUBLISH to a channel without subscribers, pipeline of 16.
@@ -139,7 +147,8 @@ impl Only {
     /// The row under load, if it is one.
     fn row(self) -> Option<Row> {
         use Workload::{
-            EvalRelease, EvalshaRelease, Get, Hincrby, Hset, Incr, Multi, Publish, PushPop, SetNxPx,
+            EvalRelease, EvalshaRelease, Get, Hincrby, Hset, Incr, Multi, Publish, PushPop,
+            SetNxPx, Zadd, Zrangebyscore,
         };
         // The last two: least ratio of requests per CPU-second, greatest ratio of CPU time above the floor.
         let (title, workload, pipeline, per_cpu_second_min, above_floor_max) = match self {
@@ -170,6 +179,10 @@ impl Only {
             Self::HsetP16 => ("HSET, pipeline 16", Hset, 16, 1.5, None),
             Self::PushPop => ("LPUSH, RPOP", PushPop, 1, 1.0, None),
             Self::PushPopP16 => ("LPUSH, RPOP, pipeline 16", PushPop, 16, 1.5, None),
+            Self::Zadd => ("ZADD", Zadd, 1, 1.0, None),
+            Self::ZaddP16 => ("ZADD, pipeline 16", Zadd, 16, 1.5, None),
+            Self::Zrangebyscore => ("ZRANGEBYSCORE", Zrangebyscore, 1, 1.0, None),
+            Self::ZrangebyscoreP16 => ("ZRANGEBYSCORE, pipeline 16", Zrangebyscore, 16, 1.5, None),
             Self::Publish => ("PUBLISH", Publish, 1, 1.0, None),
             Self::PublishP16 => ("PUBLISH, pipeline 16", Publish, 16, 1.5, None),
             Self::Multi => ("MULTI, INCR, PEXPIRE, EXEC", Multi, 1, 1.0, None),

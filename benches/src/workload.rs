@@ -46,6 +46,20 @@ pub fn token(index: usize) -> Vec<u8> {
     format!("{:016x}{:016x}", generator.next_u64(), generator.next_u64()).into_bytes()
 }
 
+/// The sorted set that all locks share in the workloads of sorted sets.
+const QUEUE: &[u8] = b"lock:queue";
+
+/// The score of lock `index` in a sorted set: a whole number of up to ten digits, in no order.
+fn score(index: usize) -> Vec<u8> {
+    (Generator::new(index as u64).next_u64() >> 32)
+        .to_string()
+        .into_bytes()
+}
+
+fn zadd(index: usize, out: &mut Vec<u8>) {
+    encode(&[b"ZADD", QUEUE, &score(index), &token(index)], out);
+}
+
 /// Appends a request in RESP.
 pub fn encode(args: &[&[u8]], out: &mut Vec<u8>) {
     out.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
@@ -136,6 +150,10 @@ pub enum Workload {
     Hset,
     /// `LPUSH key token` and `RPOP key` in turn, on lists that are never empty.
     PushPop,
+    /// `ZADD queue score token`, one large sorted set: every second one finds the member there.
+    Zadd,
+    /// `ZRANGEBYSCORE queue score +inf LIMIT 0 10` on a large sorted set.
+    Zrangebyscore,
     /// `PUBLISH channel token`, while nobody listens.
     Publish,
     /// `MULTI`, `INCR key`, `PEXPIRE key`, `EXEC`: four requests.
@@ -158,6 +176,14 @@ pub fn lap_requests(locks: usize) -> usize {
     locks * 8 / 5
 }
 
+/// A reply to [`Workload::Zrangebyscore`].
+const TEN_TOKENS: &str = "*10\r\n\
+    $32\r\n0123456789abcdef0123456789abcdef\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n\
+    $32\r\n0123456789abcdef0123456789abcdef\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n\
+    $32\r\n0123456789abcdef0123456789abcdef\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n\
+    $32\r\n0123456789abcdef0123456789abcdef\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n\
+    $32\r\n0123456789abcdef0123456789abcdef\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n";
+
 impl Workload {
     /// Requests that belong together and go through one connection.
     fn group(self) -> usize {
@@ -169,6 +195,8 @@ impl Workload {
             | Self::Incr
             | Self::Hincrby
             | Self::Hset
+            | Self::Zadd
+            | Self::Zrangebyscore
             | Self::Publish => 1,
             Self::PushPop => 2,
             Self::Multi => 4,
@@ -185,7 +213,9 @@ impl Workload {
             | Self::Incr
             | Self::Hincrby
             | Self::Hset
+            | Self::Zadd
             | Self::Publish => ":1\r\n",
+            Self::Zrangebyscore => TEN_TOKENS,
             // `:1` and a token in turn.
             Self::PushPop => "$16\r\n0123456789abcdef\r\n",
             Self::Multi => "+QUEUED\r\n",
@@ -271,6 +301,20 @@ impl Workload {
                     Some(index) => encode(&[b"RPOP", &key(index)], out),
                 })
             }
+            Self::Zadd => Stream::new(clients, pipeline, requests, |out| zadd(draw(), out)),
+            Self::Zrangebyscore => Stream::new(clients, pipeline, requests, |out| {
+                let min = score(draw());
+                let args: [&[u8]; 7] = [
+                    b"ZRANGEBYSCORE",
+                    QUEUE,
+                    &min,
+                    b"+inf",
+                    b"LIMIT",
+                    b"0",
+                    b"10",
+                ];
+                encode(&args, out);
+            }),
             Self::Publish => Stream::new(clients, pipeline, requests, |out| {
                 let index = draw();
                 encode(&[b"PUBLISH", &key(index), &token(index)], out);
@@ -292,11 +336,16 @@ impl Workload {
             }
         };
         measured.positive = match self {
-            Self::SetNxPx | Self::EvalRelease | Self::EvalshaRelease => Some(first_draws),
-            Self::Publish => Some(0),
-            Self::Get | Self::Incr | Self::Hincrby | Self::PushPop | Self::Multi => {
-                Some(measured.requests)
+            Self::SetNxPx | Self::EvalRelease | Self::EvalshaRelease | Self::Zadd => {
+                Some(first_draws)
             }
+            Self::Publish => Some(0),
+            Self::Get
+            | Self::Incr
+            | Self::Hincrby
+            | Self::PushPop
+            | Self::Zrangebyscore
+            | Self::Multi => Some(measured.requests),
             // 1 for a field that is new, which it is in the first lap only.
             Self::Hset => None,
         };
@@ -304,6 +353,8 @@ impl Workload {
         Lap {
             before_all: match self {
                 Self::Get => each(2 * locks, &set),
+                Self::Zadd => each(locks, &|index, out| zadd(locks + index, out)),
+                Self::Zrangebyscore => each(2 * locks, &zadd),
                 Self::PushPop => each(locks, &|index, out| {
                     encode(&[b"LPUSH", &key(index), &token(index)], out);
                 }),
@@ -331,11 +382,15 @@ impl Workload {
             before_each: match self {
                 Self::SetNxPx => each(locks, &|index, out| encode(&[b"DEL", &key(index)], out)),
                 Self::EvalRelease | Self::EvalshaRelease => each(locks, &set),
+                Self::Zadd => each(locks, &|index, out| {
+                    encode(&[b"ZREM", QUEUE, &token(index)], out);
+                }),
                 Self::Get
                 | Self::Incr
                 | Self::Hincrby
                 | Self::Hset
                 | Self::PushPop
+                | Self::Zrangebyscore
                 | Self::Publish
                 | Self::Multi => Stream::default(),
             },

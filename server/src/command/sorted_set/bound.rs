@@ -2,7 +2,7 @@
 
 use crate::command::CommandError;
 use crate::engine::SortedSet;
-use crate::resp::{is_out_of_range, parse_double};
+use crate::resp::{Blob, is_out_of_range, parse_double};
 use std::ops::Range;
 
 /// A score, or the weight of a key (`object.c: getDoubleFromObject`).
@@ -137,35 +137,61 @@ impl<'a> LexRange<'a> {
         }
     }
 
-    /// The ranks of the members within.
+    /// The ranks of the members within, behind the first `offset` of them; before the last ones if the range is
+    /// walked from its end.
     ///
-    /// Where scores differ, there is no such order. A packed sorted set is then searched from one of its ends, as
-    /// Redis searches a listpack, so that the answer is the same.
-    pub(super) fn ranks(self, set: &SortedSet, is_reversed: bool) -> Range<usize> {
-        let Self { min, max } = self;
-        if !set.is_packed() {
-            let start = set.rank_where(|_, member| !min.is_below(member));
-            let end = set.rank_where(|_, member| max.is_above(member));
-            return start..end.max(start);
+    /// Where scores differ, members have no order, and it shows how Redis searches: from one end to the first
+    /// member within, past `offset` members of any kind, then as long as members are within. So it is done here,
+    /// unless there are too many.
+    pub(super) fn ranks(self, set: &SortedSet, is_reversed: bool, offset: usize) -> Range<usize> {
+        if set.len() > SEARCHED_MAX {
+            let Range { start, end } = self.ranks_in_order(set);
+            let offset = offset.min(end - start);
+            return if is_reversed {
+                start..end - offset
+            } else {
+                start + offset..end
+            };
         }
-        let elements = set.elements(0..set.len());
-        let above_min = |at: usize| min.is_below(&elements[at].0);
-        let below_max = |at: usize| max.is_above(&elements[at].0);
-        let len = elements.len();
-        if self.is_empty() || len == 0 || !above_min(len - 1) || !below_max(0) {
-            return 0..0;
-        }
+        let members = Members::of(set, self);
         if is_reversed {
-            let end = (0..len)
-                .rev()
-                .find(|at| below_max(*at))
-                .map_or(0, |at| at + 1);
-            let below = (0..end).rev().find(|at| !above_min(*at));
-            return below.map_or(0, |at| at + 1)..end;
+            members.backward(offset)
+        } else {
+            members.forward(offset)
         }
-        let start = (0..len).find(|at| above_min(*at)).unwrap_or(len);
-        let end = (start..len).find(|at| !below_max(*at)).unwrap_or(len);
-        start..end
+    }
+
+    /// Number of members within (`t_zset.c: zlexcountCommand`).
+    pub(super) fn count(self, set: &SortedSet) -> usize {
+        if set.len() > SEARCHED_MAX {
+            return self.ranks_in_order(set).len();
+        }
+        let members = Members::of(set, self);
+        let forward = members.forward(0);
+        if set.is_packed() || forward.is_empty() {
+            return forward.len();
+        }
+        // A skip list counts from the first member within to the last one.
+        match members.backward(0) {
+            backward if backward.is_empty() => set.len() - forward.start,
+            backward => backward.end.saturating_sub(forward.start),
+        }
+    }
+
+    /// The ranks of the members that ZREMRANGEBYLEX removes.
+    pub(super) fn removed(self, set: &SortedSet) -> Range<usize> {
+        if set.is_packed() || set.len() > SEARCHED_MAX {
+            return self.ranks(set, false, 0);
+        }
+        // A skip list is not looked at from its ends before.
+        Members::of(set, self).from_first_above(0)
+    }
+
+    /// The same where all scores are equal.
+    fn ranks_in_order(self, set: &SortedSet) -> Range<usize> {
+        let start = set.rank_where(|_, member| !self.min.is_below(member));
+        let end = set.rank_where(|_, member| self.max.is_above(member));
+        start..end.max(start)
     }
 
     /// True if no member can be within (`t_zset.c: zslIsInLexRange`).
@@ -179,6 +205,72 @@ impl<'a> LexRange<'a> {
                 LexBound::Inclusive(max) | LexBound::Exclusive(max),
             ) => min >= max,
             (LexBound::Lowest, _) | (_, LexBound::Highest) => false,
+        }
+    }
+}
+
+/// Sorted sets up to this size are searched for members as Redis does it, one by one.
+const SEARCHED_MAX: usize = 128;
+
+/// The members of a small sorted set beside a range of members.
+struct Members<'a> {
+    elements: Vec<(Blob, f64)>,
+    range: LexRange<'a>,
+}
+
+impl<'a> Members<'a> {
+    fn of(set: &SortedSet, range: LexRange<'a>) -> Self {
+        Self {
+            elements: set.elements(0..set.len()),
+            range,
+        }
+    }
+
+    fn is_above_min(&self, at: usize) -> bool {
+        self.range.min.is_below(&self.elements[at].0)
+    }
+
+    fn is_below_max(&self, at: usize) -> bool {
+        self.range.max.is_above(&self.elements[at].0)
+    }
+
+    /// Neither the last member nor the first one is beyond the range (`t_zset.c: zslIsInLexRange`).
+    fn has_some(&self) -> bool {
+        let last = self.elements.len().checked_sub(1);
+        last.is_some_and(|last| self.is_above_min(last) && self.is_below_max(0))
+            && !self.range.is_empty()
+    }
+
+    fn forward(&self, offset: usize) -> Range<usize> {
+        let len = self.elements.len();
+        let first = (0..len).find(|at| self.is_above_min(*at));
+        match first {
+            Some(first) if self.has_some() && self.is_below_max(first) => {
+                self.from_first_above(offset)
+            }
+            _ => 0..0,
+        }
+    }
+
+    /// From the first member above the lower bound, `offset` further on, up to one beyond the upper bound.
+    fn from_first_above(&self, offset: usize) -> Range<usize> {
+        let len = self.elements.len();
+        let first = (0..len).find(|at| self.is_above_min(*at)).unwrap_or(len);
+        let start = first.saturating_add(offset).min(len);
+        let end = (start..len).find(|at| !self.is_below_max(*at));
+        start..end.unwrap_or(len)
+    }
+
+    fn backward(&self, offset: usize) -> Range<usize> {
+        let len = self.elements.len();
+        let last = (0..len).rev().find(|at| self.is_below_max(*at));
+        match last {
+            Some(last) if self.has_some() && self.is_above_min(last) => {
+                let end = (last + 1).saturating_sub(offset);
+                let below = (0..end).rev().find(|at| !self.is_above_min(*at));
+                below.map_or(0, |at| at + 1)..end
+            }
+            _ => 0..0,
         }
     }
 }
@@ -205,7 +297,6 @@ pub(super) fn ranks(start: i64, stop: i64, len: usize) -> Range<usize> {
 mod tests {
     use super::*;
     use crate::engine::SortedSetLimits;
-    use crate::resp::Blob;
 
     fn set(elements: &[(&str, f64)], entries: usize) -> SortedSet {
         let limits = SortedSetLimits {
@@ -282,7 +373,7 @@ mod tests {
                 ("[", "[a", 0..1),
             ] {
                 let range = LexRange::parse(min.as_bytes(), max.as_bytes());
-                let ranks = range.ok().map(|range| range.ranks(&set, is_reversed));
+                let ranks = range.ok().map(|range| range.ranks(&set, is_reversed, 0));
                 let ranks = ranks.unwrap_or_default();
                 if expected.is_empty() {
                     assert!(ranks.is_empty(), "{min} {max} {ranks:?}");

@@ -36,8 +36,9 @@ impl<'a> Bounds<'a> {
         })
     }
 
-    /// The ranks of the range. Ranks of a reversed range count from the end.
-    fn ranks(self, set: &SortedSet, is_reversed: bool) -> Range<usize> {
+    /// The ranks of the range behind `offset` of its elements, or before them if it is walked from its end.
+    /// Ranks of a reversed range count from the end, and take no offset.
+    fn ranks(self, set: &SortedSet, is_reversed: bool, offset: usize) -> Range<usize> {
         match self {
             Self::Rank(start, stop) => {
                 let (ranks, len) = (ranks(start, stop, set.len()), set.len());
@@ -47,8 +48,31 @@ impl<'a> Bounds<'a> {
                     ranks
                 }
             }
-            Self::Score(range) => range.ranks(set),
-            Self::Lex(range) => range.ranks(set, is_reversed),
+            Self::Score(range) => {
+                let Range { start, end } = range.ranks(set);
+                let offset = offset.min(end - start);
+                if is_reversed {
+                    start..end - offset
+                } else {
+                    start + offset..end
+                }
+            }
+            Self::Lex(range) => range.ranks(set, is_reversed, offset),
+        }
+    }
+
+    fn count(self, set: &SortedSet) -> usize {
+        match self {
+            Self::Lex(range) => range.count(set),
+            Self::Rank(..) | Self::Score(_) => self.ranks(set, false, 0).len(),
+        }
+    }
+
+    /// The ranks of the elements that are removed.
+    fn removed(self, set: &SortedSet) -> Range<usize> {
+        match self {
+            Self::Lex(range) => range.removed(set),
+            Self::Rank(..) | Self::Score(_) => self.ranks(set, false, 0),
         }
     }
 }
@@ -120,19 +144,14 @@ impl<'a> Query<'a> {
 
     /// The ranks that are asked for.
     fn ranks(&self, set: &SortedSet) -> Range<usize> {
-        let Range { start, end } = self.bounds.ranks(set, self.is_reversed);
-        // A rank takes no offset; a negative one leaves nothing.
-        let offset = match self.bounds {
-            Bounds::Rank(..) => 0,
-            Bounds::Score(_) | Bounds::Lex(_) => usize::try_from(self.offset).unwrap_or(usize::MAX),
-        };
-        let left = (end - start).saturating_sub(offset);
-        let count = usize::try_from(self.limit).map_or(left, |limit| limit.min(left));
-        let offset = offset.min(end - start);
+        // A negative offset leaves nothing.
+        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        let Range { start, end } = self.bounds.ranks(set, self.is_reversed, offset);
+        let count = usize::try_from(self.limit).map_or(end - start, |limit| limit.min(end - start));
         if self.is_reversed {
-            end - offset - count..end - offset
+            end - count..end
         } else {
-            start + offset..start + offset + count
+            start..start + count
         }
     }
 
@@ -238,7 +257,7 @@ fn count(ctx: &mut Ctx<'_>, args: &mut Args<'_>, by: By) -> CommandResult {
     let key = args.required()?;
     let bounds = Bounds::parse(by, args.required()?, args.required()?)?;
     let set = ctx.read::<SortedSet>(key)?;
-    let count = set.map_or(0, |set| bounds.ranks(set, false).len());
+    let count = set.map_or(0, |set| bounds.count(set));
     Ok(Reply::Int(count as i64))
 }
 
@@ -257,7 +276,7 @@ fn remove(ctx: &mut Ctx<'_>, args: &mut Args<'_>, by: By, event: &str) -> Comman
     let Some(set) = ctx.write::<SortedSet>(key)? else {
         return Ok(Reply::Int(0));
     };
-    let ranks = bounds.ranks(set, false);
+    let ranks = bounds.removed(set);
     let count = ranks.len();
     set.remove_range(ranks);
     let is_empty = set.is_empty();

@@ -4,7 +4,7 @@
 //! that is there from its beginning to its end. Places of removed members are used again; their memory
 //! is freed with the sorted set.
 
-use super::sequence::Sequence;
+use super::chunked::Chunked;
 use crate::resp::Blob;
 use foldhash::fast::FixedState;
 use std::hash::BuildHasher;
@@ -31,10 +31,10 @@ enum Place {
 /// Members with their scores.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
-    places: Sequence<Place, 64>,
+    places: Chunked<Place, 64>,
     /// A power of two of cells. The upper half of a cell is the member's hash, the lower half its place.
     /// A member stands in the first free cell behind the one that its hash names.
-    cells: Sequence<u64, 256>,
+    cells: Chunked<u64, 256>,
     first_free: u32,
     len: usize,
     seed: u64,
@@ -43,8 +43,8 @@ pub(super) struct Members {
 impl Members {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            places: Sequence::default(),
-            cells: Sequence::filled(CELLS_MIN, EMPTY),
+            places: Chunked::default(),
+            cells: Chunked::filled(CELLS_MIN, EMPTY),
             first_free: NONE,
             len: 0,
             seed,
@@ -171,7 +171,7 @@ impl Members {
     }
 
     fn grow(&mut self) {
-        let larger = Sequence::filled(self.cells.len() * 2, EMPTY);
+        let larger = Chunked::filled(self.cells.len() * 2, EMPTY);
         let old = std::mem::replace(&mut self.cells, larger);
         for at in 0..old.len() {
             match old.get(at) {

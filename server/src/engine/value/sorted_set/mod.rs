@@ -4,11 +4,11 @@
 //! Elements are in the order of their scores, and those of equal scores in the order of their members' bytes. Scores
 //! are never NaN. A rank counts from the element with the lowest score.
 
+mod chunked;
 mod members;
 mod order;
 mod packed;
 mod row;
-mod sequence;
 
 pub(super) use row::ROW;
 
@@ -309,7 +309,7 @@ impl SortedSet {
     /// (`util.c: d2string`).
     pub(crate) fn score_text(&self, score: f64) -> String {
         const INTEGER_MAX: f64 = (i64::MAX / 2) as f64;
-        if self.is_packed() && score.fract() == 0.0 && score.abs() < INTEGER_MAX {
+        if self.is_packed() && score.fract() == 0.0 && score.abs() <= INTEGER_MAX {
             (score as i64).to_string()
         } else {
             format_double(score)

@@ -11,12 +11,12 @@ type Branch<T> = Arc<Vec<Chunk<T>>>;
 
 /// A vector in chunks of `CHUNK` elements, a power of two.
 #[derive(Clone, Debug)]
-pub(super) struct Sequence<T, const CHUNK: usize> {
+pub(super) struct Chunked<T, const CHUNK: usize> {
     root: Arc<Vec<Branch<T>>>,
     len: usize,
 }
 
-impl<T, const CHUNK: usize> Default for Sequence<T, CHUNK> {
+impl<T, const CHUNK: usize> Default for Chunked<T, CHUNK> {
     fn default() -> Self {
         Self {
             root: Arc::default(),
@@ -25,7 +25,7 @@ impl<T, const CHUNK: usize> Default for Sequence<T, CHUNK> {
     }
 }
 
-impl<T: Clone, const CHUNK: usize> Sequence<T, CHUNK> {
+impl<T: Clone, const CHUNK: usize> Chunked<T, CHUNK> {
     /// `len` times the same element.
     pub(super) fn filled(len: usize, element: T) -> Self {
         let chunk = |from: usize| Arc::new(vec![element.clone(); CHUNK.min(len - from)]);
@@ -82,28 +82,28 @@ mod tests {
 
     #[test]
     fn elements_stand_where_they_were_put() {
-        let mut sequence = Sequence::<usize, 4>::default();
+        let mut chunked = Chunked::<usize, 4>::default();
         for at in 0..1000 {
-            assert_eq!(sequence.get(at), None);
-            sequence.push(at);
-            assert_eq!(sequence.len(), at + 1);
+            assert_eq!(chunked.get(at), None);
+            chunked.push(at);
+            assert_eq!(chunked.len(), at + 1);
         }
-        assert!((0..1000).all(|at| sequence.get(at) == Some(&at)));
+        assert!((0..1000).all(|at| chunked.get(at) == Some(&at)));
         for len in [0, 1, 4, 5, 256, 257, 600] {
-            let filled = Sequence::<u8, 4>::filled(len, 7);
+            let filled = Chunked::<u8, 4>::filled(len, 7);
             assert!((0..len).all(|at| filled.get(at) == Some(&7)) && filled.get(len).is_none());
         }
     }
 
     #[test]
     fn a_clone_keeps_what_it_had() {
-        let mut sequence = Sequence::<usize, 4>::filled(1000, 0);
-        let before = sequence.clone();
+        let mut chunked = Chunked::<usize, 4>::filled(1000, 0);
+        let before = chunked.clone();
         for at in (0..1000).step_by(3) {
-            *sequence.get_mut(at).expect("an element") = at;
+            *chunked.get_mut(at).expect("an element") = at;
         }
-        sequence.push(1);
+        chunked.push(1);
         assert!((0..1000).all(|at| before.get(at) == Some(&0)) && before.get(1000).is_none());
-        assert!((0..1000).all(|at| sequence.get(at) == Some(&if at % 3 == 0 { at } else { 0 })));
+        assert!((0..1000).all(|at| chunked.get(at) == Some(&if at % 3 == 0 { at } else { 0 })));
     }
 }
