@@ -15,7 +15,7 @@ const COUNT: usize = 100;
 const COUNT_MAX: i64 = i64::MAX / 16;
 
 fn integer(args: &mut Args<'_>, error: &'static str) -> Result<i64, CommandError> {
-    parse_integer(args.required()?).ok_or(CommandError::Text(error.into()))
+    parse_integer(args.required()?).ok_or_else(|| CommandError::Text(error.into()))
 }
 
 /// The consumer that claims entries.
