@@ -4,14 +4,14 @@
 /// Whole commands.
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[&str] = &[
-    "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro", "bitop",
-    "bitpos",
+    "bgrewriteaof", "bgsave", 
+    
     "fcall", "fcall_ro", "function",
     "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
-    "georadiusbymember_ro", "geosearch", "geosearchstore", "getbit",
+    "georadiusbymember_ro", "geosearch", "geosearchstore", 
     "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest", "psync",
     "replconf",
-    "sadd", "save", "scard", "sdiff", "sdiffstore", "setbit", "sinter", "sintercard",
+    "sadd", "save", "scard", "sdiff", "sdiffstore", "sinter", "sintercard",
     "sinterstore", "sismember", "smembers", "smismember", "smove",
     "spop", "srandmember", "srem", "sscan", "sunion",
     "sunionstore", "sync",

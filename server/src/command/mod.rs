@@ -12,9 +12,10 @@ mod spec {
 }
 /// How commands find keys that their specifications do not tell.
 mod keys {
-    pub(super) use crate::engine::table::{describe_flags, migrate, set, sort, sort_ro};
+    pub(super) use crate::engine::table::{bitfield, describe_flags, migrate, set, sort, sort_ro};
 }
 
+mod bit;
 mod client;
 mod cluster;
 mod config;
@@ -60,6 +61,7 @@ use std::sync::LazyLock;
 const ROWS: &[&[CommandSpec]] = &[
     string::COMMANDS,
     substring::COMMANDS,
+    bit::COMMANDS,
     generic::COMMANDS,
     expire::COMMANDS,
     scan::COMMANDS,

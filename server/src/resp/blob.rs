@@ -17,7 +17,7 @@ pub struct Blob(Repr);
 #[derive(Clone)]
 enum Repr {
     Inline { len: u8, bytes: [u8; INLINE_MAX] },
-    SharedNode(Arc<[u8]>),
+    Shared(Arc<[u8]>),
 }
 
 impl Blob {
@@ -33,7 +33,7 @@ impl Blob {
                 bytes: inline,
             })
         } else {
-            Self(Repr::SharedNode(bytes.into()))
+            Self(Repr::Shared(bytes.into()))
         }
     }
 
@@ -49,9 +49,7 @@ impl Blob {
                 bytes: inline,
             })
         } else {
-            Self(Repr::SharedNode(
-                first.iter().chain(second).copied().collect(),
-            ))
+            Self(Repr::Shared(first.iter().chain(second).copied().collect()))
         }
     }
 
@@ -61,7 +59,7 @@ impl Blob {
         let len = offset + bytes.len();
         if len > self.len() && len > INLINE_MAX {
             let zeros = std::iter::repeat_n(&0, len - self.len());
-            self.0 = Repr::SharedNode(self.iter().chain(zeros).copied().collect());
+            self.0 = Repr::Shared(self.iter().chain(zeros).copied().collect());
         }
         match &mut self.0 {
             Repr::Inline {
@@ -71,7 +69,7 @@ impl Blob {
                 inline[offset..len].copy_from_slice(bytes);
                 *end = len.max(usize::from(*end)) as u8;
             }
-            Repr::SharedNode(shared) => Arc::make_mut(shared)[offset..len].copy_from_slice(bytes),
+            Repr::Shared(shared) => Arc::make_mut(shared)[offset..len].copy_from_slice(bytes),
         }
     }
 
@@ -85,7 +83,7 @@ impl Blob {
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
             Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
-            Repr::SharedNode(bytes) => bytes,
+            Repr::Shared(bytes) => bytes,
         }
     }
 }

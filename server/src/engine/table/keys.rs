@@ -371,6 +371,14 @@ pub(crate) fn set(request: Request<'_>) -> Vec<KeyPlace> {
     vec![KeyPlace { at: 1, flags }]
 }
 
+/// BITFIELD without SET and INCRBY only reads its key (`db.c: bitfieldGetKeys`).
+pub(crate) fn bitfield(request: Request<'_>) -> Vec<KeyPlace> {
+    let is_write = |at| is_word(request, at, "SET") || is_word(request, at, "INCRBY");
+    let writes = (2..request.len()).any(is_write);
+    let flags = if writes { RW_UPDATE } else { RO };
+    vec![KeyPlace { at: 1, flags }]
+}
+
 /// SORT: its key, and the last key behind STORE (`db.c: sortGetKeys`).
 pub(crate) fn sort(request: Request<'_>) -> Vec<KeyPlace> {
     let mut places = vec![KeyPlace { at: 1, flags: RO }];

@@ -8,7 +8,7 @@ mod keys;
 mod spec;
 mod syntax;
 
-pub(crate) use keys::{describe_flags, migrate, set, sort, sort_ro};
+pub(crate) use keys::{bitfield, describe_flags, migrate, set, sort, sort_ro};
 pub(crate) use spec::{CommandResult, CommandSpec, Flags, Group, Handler, is_category};
 #[cfg(test)]
 pub(crate) use syntax::parse as parse_syntax;
