@@ -122,7 +122,7 @@ fn masked(bytes: &[u8], from: usize, to: usize, fill: bool) -> impl Iterator<Ite
         if at == first {
             mask &= 0xff >> (from % 8);
         }
-        if at + 1 == last && to % 8 != 0 {
+        if at + 1 == last && !to.is_multiple_of(8) {
             mask &= !(0xff >> (to % 8));
         }
         let byte = bytes[at];
