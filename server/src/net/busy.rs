@@ -15,7 +15,7 @@ pub(super) struct SocketsBeside {
 }
 
 impl SocketsBeside {
-    pub(super) fn new(
+    pub(super) fn handler(
         event_loop: Arc<EventLoop>,
         handle: &Arc<NodeHandle>,
     ) -> Arc<dyn BusyHandler> {

@@ -266,16 +266,16 @@ impl SocketSet {
         let (mut socket, addr, laddr) = loop {
             match acceptor.accept() {
                 Ok(accepted) => break accepted,
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return None,
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    _ => {
-                        // Out of descriptors: connections that end make room.
-                        tracing::warn!(%error, "cannot accept");
-                        self.starved.push(listener);
-                        return None;
-                    }
-                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error)
+                    if error.kind() == io::ErrorKind::Interrupted
+                        || error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    // Out of descriptors: connections that end make room.
+                    tracing::warn!(%error, "cannot accept");
+                    self.starved.push(listener);
+                    return None;
+                }
             }
         };
         self.accepted += 1;

@@ -131,7 +131,7 @@ impl Sockets {
             .wake_sockets_by(Waker::from(event_loop.clone()));
         #[cfg(feature = "script")]
         {
-            let busy_handler = SocketsBeside::new(event_loop.clone(), &handle);
+            let busy_handler = SocketsBeside::handler(event_loop.clone(), &handle);
             handle.shared.node().engine.set_busy_handler(busy_handler);
         }
         if timed {

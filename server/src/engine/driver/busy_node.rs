@@ -65,7 +65,7 @@ impl NodeApi for BusyNode<'_> {
                 state.apply_reply_mode(conn, Reply::Several(Vec::new()));
                 Outcome::Silent
             }
-            outcome => outcome,
+            outcome @ (Outcome::Reply(_) | Outcome::Parked | Outcome::Silent) => outcome,
         }
     }
 
