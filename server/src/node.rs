@@ -13,6 +13,7 @@ mod outgoing;
 mod serving;
 mod timers;
 
+#[cfg(feature = "net")]
 pub(crate) use lock::NodeGuard;
 use mishap::Pauses;
 pub(crate) use outgoing::Outgoing;
