@@ -9,7 +9,7 @@ pub(super) const COMMANDS: &[&str] = &[
     "fcall", "fcall_ro", "function",
     "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro", "georadiusbymember",
     "georadiusbymember_ro", "geosearch", "geosearchstore", 
-    "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest", "psync",
+    "psync",
     "replconf",
     "sadd", "save", "scard", "sdiff", "sdiffstore", "sinter", "sintercard",
     "sinterstore", "sismember", "smembers", "smismember", "smove",

@@ -27,6 +27,7 @@ mod failover;
 mod generic;
 mod hash;
 mod hash_walk;
+mod hyperloglog;
 mod info;
 mod introspection;
 mod list;
@@ -82,6 +83,7 @@ const ROWS: &[&[CommandSpec]] = &[
     stream::group::COMMANDS,
     stream::claim::COMMANDS,
     stream::info::COMMANDS,
+    hyperloglog::COMMANDS,
     pubsub::COMMANDS,
     transaction::COMMANDS,
     connection::COMMANDS,

@@ -53,6 +53,8 @@ pub struct Config {
     pub hash_max_listpack_value: usize,
     /// `list-max-listpack-size`: elements of a node of a list, or a class of its size if negative.
     pub list_max_listpack_size: i32,
+    /// `hll-sparse-max-bytes`: a sparse HyperLogLog that would grow beyond it becomes dense.
+    pub hll_sparse_max_bytes: usize,
     /// `zset-max-listpack-entries`: with more elements a sorted set is no listpack.
     pub zset_max_listpack_entries: usize,
     /// `zset-max-listpack-value`, bytes: the same for the size of a member.
@@ -135,6 +137,7 @@ impl Default for Config {
             hash_max_listpack_entries: 512,
             hash_max_listpack_value: 64,
             list_max_listpack_size: -2,
+            hll_sparse_max_bytes: 3_000,
             zset_max_listpack_entries: 128,
             zset_max_listpack_value: 64,
             stream_node_max_bytes: 4096,

@@ -458,7 +458,10 @@ const PARAMETERS: &[Parameter] = &[
         |config| printed(config.hash_max_listpack_value),
         |config, given| { config.hash_max_listpack_value = given.size(); Ok(()) },
     ),
-    memory("hll-sparse-max-bytes", "3000", 0),
+    memory("hll-sparse-max-bytes", "", 0).kept(
+        |config| printed(config.hll_sparse_max_bytes),
+        |config, given| { config.hll_sparse_max_bytes = given.size(); Ok(()) },
+    ),
     integer("hz", "", 0, I32).kept(|config| printed(config.hz), clamped_hz),
     text("ignore-warnings", ""),
     immutable("io-threads", "1"),
