@@ -4,7 +4,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "only one outcome goes on")]
 
 use super::{
-    frame::reply_len,
+    frame::{move_pushes_out, reply_len},
     run::{Target, Wire},
     sequence::{Output, Request, Step},
     table::{Row, Table},
@@ -250,7 +250,7 @@ impl SocketPeer {
         may_wait: bool,
     ) -> io::Result<Vec<Output>> {
         if !self.wires.contains_key(&connection) {
-            let wire = Wire::open(&self.target)?;
+            let wire = Wire::open_moving_pushes(&self.target)?;
             self.wires.insert(connection, (wire, 0));
         }
         let mut outputs = Vec::new();
@@ -355,7 +355,15 @@ impl Pipe {
             }
             self.read.extend(piece.filled());
         }
-        std::iter::from_fn(|| whole_reply(&mut self.read)).collect()
+        let mut replies = Vec::new();
+        loop {
+            // As the real server's are read.
+            move_pushes_out(&mut self.read);
+            match whole_reply(&mut self.read) {
+                Some(reply) => replies.push(reply),
+                None => return replies,
+            }
+        }
     }
 
     fn ask(&mut self, request: &[Vec<u8>]) -> io::Result<Vec<u8>> {

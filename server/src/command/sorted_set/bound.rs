@@ -184,7 +184,7 @@ impl<'a> LexRange<'a> {
             return self.ranks(set, false, 0);
         }
         // A skip list is not looked at from its ends before.
-        Members::of(set, self).from_first_above(0)
+        Members::of(set, self).beginning_above_min(0)
     }
 
     /// The same where all scores are equal.
@@ -246,14 +246,14 @@ impl<'a> Members<'a> {
         let first = (0..len).find(|at| self.is_above_min(*at));
         match first {
             Some(first) if self.has_some() && self.is_below_max(first) => {
-                self.from_first_above(offset)
+                self.beginning_above_min(offset)
             }
             _ => 0..0,
         }
     }
 
     /// From the first member above the lower bound, `offset` further on, up to one beyond the upper bound.
-    fn from_first_above(&self, offset: usize) -> Range<usize> {
+    fn beginning_above_min(&self, offset: usize) -> Range<usize> {
         let len = self.elements.len();
         let first = (0..len).find(|at| self.is_above_min(*at)).unwrap_or(len);
         let start = first.saturating_add(offset).min(len);
