@@ -56,9 +56,16 @@ pub(super) fn consumer(
         return Ok(Some(number));
     }
     let number = group.add_consumer(name, now);
+    // Redis has begun its reply by now.
+    ctx.replies_here();
+    told_of_consumer(ctx, key);
+    Ok(number)
+}
+
+/// A consumer was added.
+fn told_of_consumer(ctx: &mut Ctx<'_>, key: &[u8]) {
     ctx.touched_quietly(key);
     ctx.notify(Class::Stream, "xgroup-createconsumer", key);
-    Ok(number)
 }
 
 /// The arguments that all subcommands of XGROUP begin with.
@@ -126,6 +133,8 @@ impl GroupOptions {
 
 /// Most arguments of CREATE, its own name among them.
 const CREATE_ARGS_MAX: usize = 8;
+/// The same for SETID.
+const SETID_ARGS_MAX: usize = 7;
 
 fn create(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (target, id) = (Target::parse(args)?, args.required()?);
@@ -153,6 +162,7 @@ fn create(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             "BUSYGROUP Consumer Group name already exists".into(),
         ));
     }
+    ctx.replies_here();
     ctx.touched_quietly(target.key);
     ctx.notify(Class::Stream, "xgroup-create", target.key);
     Ok(Reply::Ok)
@@ -162,12 +172,16 @@ fn setid(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (target, id) = (Target::parse(args)?, args.required()?);
     let options = GroupOptions::parse(args, false)?;
     target.existing(ctx)?;
+    if args.request().len() > SETID_ARGS_MAX {
+        return Err(args.subcommand_syntax());
+    }
     let last_id = match id {
         b"$" => target.stream(ctx)?.last_id(),
         id => strict_id(id)?,
     };
     let group = target.existing(ctx)?;
     (group.last_id, group.entries_read) = (last_id, options.entries_read);
+    ctx.replies_here();
     ctx.touched_quietly(target.key);
     ctx.notify(Class::Stream, "xgroup-setid", target.key);
     Ok(Reply::Ok)
@@ -178,6 +192,7 @@ fn destroy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if !target.stream(ctx)?.remove_group(target.group) {
         return Ok(Reply::Int(0));
     }
+    ctx.replies_here();
     ctx.touched_quietly(target.key);
     ctx.notify(Class::Stream, "xgroup-destroy", target.key);
     // Its readers hear that it is gone.
@@ -187,10 +202,11 @@ fn destroy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn createconsumer(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (target, name) = (Target::parse(args)?, args.required()?);
-    if target.existing(ctx)?.find_consumer(name).is_some() {
+    let now = ctx.now_millis();
+    if target.existing(ctx)?.add_consumer(name, now).is_none() {
         return Ok(Reply::Int(0));
     }
-    consumer(ctx, target.key, target.group, name)?;
+    told_of_consumer(ctx, target.key);
     Ok(Reply::Int(1))
 }
 

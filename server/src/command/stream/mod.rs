@@ -367,6 +367,7 @@ fn xsetid(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         },
         ..counters
     });
+    ctx.replies_here();
     ctx.touched_quietly(key);
     ctx.notify(Class::Stream, "xsetid", key);
     Ok(Reply::Ok)
