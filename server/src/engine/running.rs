@@ -10,14 +10,16 @@ use super::clients::blocking::Retry;
 use super::conn_id::ConnId;
 use super::effect::Outbox;
 use super::scripting::Transaction;
-use super::time::UnixMicros;
+use super::time::{UnixMicros, UnixMillis};
 use crate::resp::Reply;
 
 /// The unit that runs, or ran last.
 #[derive(Debug)]
 pub(super) struct RunningUnit {
     /// Instant of the unit.
-    pub(super) now: UnixMicros,
+    now: UnixMicros,
+    /// The same in milliseconds, as deadlines count.
+    now_millis: UnixMillis,
     /// Connection whose request runs.
     pub(super) caller: Option<ConnId>,
     /// Effects for the driver.
@@ -42,6 +44,7 @@ impl RunningUnit {
     pub(super) fn new(now: UnixMicros) -> Self {
         Self {
             now,
+            now_millis: now.millis(),
             caller: None,
             outbox: Outbox::default(),
             own_frames: Vec::new(),
@@ -56,7 +59,37 @@ impl RunningUnit {
 
     /// Begins a unit that no client has asked for.
     pub(super) fn begin(&mut self, now: UnixMicros) {
-        self.now = now;
+        self.set_now(now);
         self.caller = None;
+    }
+
+    /// Begins a unit of a connection.
+    #[inline]
+    pub(super) fn begin_for(&mut self, caller: ConnId, now: UnixMicros) {
+        self.set_now(now);
+        self.caller = Some(caller);
+    }
+
+    /// Many units share one instant, and a division costs as much as a gate.
+    #[inline]
+    fn set_now(&mut self, now: UnixMicros) {
+        if now != self.now {
+            (self.now, self.now_millis) = (now, now.millis());
+        }
+    }
+
+    /// The instant of the unit.
+    pub(super) fn now(&self) -> UnixMicros {
+        self.now
+    }
+
+    /// The millisecond of an instant, which mostly is that of the unit.
+    #[inline]
+    pub(super) fn millis_of(&self, now: UnixMicros) -> UnixMillis {
+        if now == self.now {
+            self.now_millis
+        } else {
+            now.millis()
+        }
     }
 }

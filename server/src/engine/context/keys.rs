@@ -12,7 +12,7 @@ use crate::engine::data::keyspace::Db;
 use crate::engine::notify::Class;
 use crate::engine::rng::Rng;
 use crate::engine::time::UnixMillis;
-use crate::engine::value::{EncodingHint, Kind, Typed, Value};
+use crate::engine::value::{Kind, Typed, Value};
 
 /// Parts of the node that a handler may borrow at the same time; see [`Ctx::parts`].
 pub(crate) struct Parts<'a> {
@@ -114,12 +114,25 @@ impl Ctx<'_> {
     /// The value of a key, counted as a read; WRONGTYPE if it is of another type.
     #[inline]
     pub(crate) fn read<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
-        match self.find_for_read(key) {
-            Some(slot) => match T::of(self.db().value(slot)) {
+        let slot = self.find_quietly(key);
+        match self.count_read(slot) {
+            Some(slot) => match T::of(self.used_value(slot)) {
                 Some(value) => Ok(Some(value)),
                 None => Err(CommandError::WrongType),
             },
             None => Ok(None),
+        }
+    }
+
+    /// The value of a live key, which is used thereby.
+    #[inline]
+    fn used_value(&mut self, slot: u32) -> &mut Value {
+        if self.state.config.maxmemory_policy.is_lfu() {
+            self.count_use(slot);
+            self.db_mut().value_mut(slot)
+        } else {
+            let now = self.now_millis();
+            self.db_mut().use_value(slot, now)
         }
     }
 
@@ -140,8 +153,8 @@ impl Ctx<'_> {
     /// The value of a key, to be changed; the caller says [`Ctx::touched`] if it was.
     #[inline]
     pub(crate) fn write<T: Typed>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
-        match self.find(key) {
-            Some(slot) => match T::of_mut(self.db_mut().value_mut(slot)) {
+        match self.find_quietly(key) {
+            Some(slot) => match T::of_mut(self.used_value(slot)) {
                 Some(value) => Ok(Some(value)),
                 None => Err(CommandError::WrongType),
             },
@@ -159,20 +172,20 @@ impl Ctx<'_> {
     /// The same for a key that [`Ctx::find`] was just asked for.
     #[inline]
     pub(crate) fn set_found(&mut self, found: Option<u32>, key: &[u8], value: Value, ttl: Ttl) {
+        let mut has_deadline = false;
         let slot = match found {
             Some(slot) => {
                 if value.kind() == Kind::Stream {
                     self.signal_stream(key);
                 }
-                *self.db_mut().value_mut(slot) = value;
-                self.db_mut().set_form(slot, EncodingHint::Natural);
+                has_deadline = self.db_mut().replace(slot, value);
                 slot
             }
             None => self.add(key, value),
         };
         match ttl {
-            Ttl::Keep => {}
-            Ttl::Clear => self.db_mut().set_deadline(slot, None),
+            Ttl::Clear if has_deadline => self.db_mut().set_deadline(slot, None),
+            Ttl::Keep | Ttl::Clear => {}
             Ttl::At(deadline) => self.db_mut().set_deadline(slot, Some(deadline)),
         }
         self.touched(key);

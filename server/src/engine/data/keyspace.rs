@@ -98,8 +98,32 @@ impl Db {
     /// The slot of a key, with its deadline if it has passed at `now`.
     #[inline]
     pub(crate) fn find_live(&self, key: &[u8], now: UnixMillis) -> Option<(u32, bool)> {
-        let slot = self.find(key)?;
-        Some((slot, now <= self.entry(slot).deadline))
+        let mut deadline = NEVER;
+        let is_it = |slot: &u32| {
+            self.entries.get(*slot).is_some_and(|entry| {
+                deadline = entry.deadline;
+                *entry.key == *key
+            })
+        };
+        let slot = *self.table.find(self.hash(key), is_it)?;
+        Some((slot, now <= deadline))
+    }
+
+    /// The value of a key that is used now.
+    #[inline]
+    pub(crate) fn use_value(&mut self, slot: u32, now: UnixMillis) -> &mut Value {
+        let entry = self.entries.get_mut(slot).expect(FOUND);
+        entry.used_at = clock_of(now);
+        &mut entry.value
+    }
+
+    /// Replaces the value of a key. Returns true if the key has a deadline.
+    #[inline]
+    pub(crate) fn replace(&mut self, slot: u32, value: Value) -> bool {
+        let entry = self.entries.get_mut(slot).expect(FOUND);
+        entry.value = value;
+        entry.form = EncodingHint::Natural;
+        entry.deadline_at != NOWHERE
     }
 
     #[inline]

@@ -5,7 +5,10 @@ const CHUNK: usize = 256;
 
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Slab<T> {
-    chunks: Vec<Vec<Option<T>>>,
+    /// Of fixed size, so that the place in a chunk needs no check.
+    chunks: Vec<Box<[Option<T>; CHUNK]>>,
+    /// Places that were ever used.
+    size: u32,
     free: Vec<u32>,
 }
 
@@ -13,6 +16,7 @@ impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self {
             chunks: Vec::new(),
+            size: 0,
             free: Vec::new(),
         }
     }
@@ -22,14 +26,13 @@ impl<T> Slab<T> {
     #[inline]
     pub(in crate::engine) fn get(&self, slot: u32) -> Option<&T> {
         let slot = slot as usize;
-        self.chunks.get(slot / CHUNK)?.get(slot % CHUNK)?.as_ref()
+        self.chunks.get(slot / CHUNK)?[slot % CHUNK].as_ref()
     }
 
     #[inline]
     pub(in crate::engine) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
         let slot = slot as usize;
-        let chunk = self.chunks.get_mut(slot / CHUNK)?;
-        chunk.get_mut(slot % CHUNK)?.as_mut()
+        self.chunks.get_mut(slot / CHUNK)?[slot % CHUNK].as_mut()
     }
 
     /// Takes the place that became free last, or a new one.
@@ -37,23 +40,23 @@ impl<T> Slab<T> {
     /// # Panics
     /// Past 2^32 places, which fit into no memory.
     pub(in crate::engine) fn insert(&mut self, item: T) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            let at = slot as usize;
-            self.chunks[at / CHUNK][at % CHUNK] = Some(item);
-            return slot;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            let slot = self.size;
+            let next = slot.checked_add(1);
+            self.size = next.expect("fewer than 2^32 items fit into memory");
+            slot
+        });
+        let at = slot as usize;
+        if at / CHUNK == self.chunks.len() {
+            self.chunks.push(Box::new([const { None }; CHUNK]));
         }
-        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-            self.chunks.push(Vec::with_capacity(CHUNK));
-        }
-        let full = (self.chunks.len() - 1) * CHUNK;
-        let chunk = &mut self.chunks[full / CHUNK];
-        chunk.push(Some(item));
-        u32::try_from(full + chunk.len() - 1).expect("fewer than 2^32 items fit into memory")
+        self.chunks[at / CHUNK][at % CHUNK] = Some(item);
+        slot
     }
 
     pub(in crate::engine) fn remove(&mut self, slot: u32) -> Option<T> {
         let at = slot as usize;
-        let item = self.chunks.get_mut(at / CHUNK)?.get_mut(at % CHUNK)?.take();
+        let item = self.chunks.get_mut(at / CHUNK)?[at % CHUNK].take();
         if item.is_some() {
             self.free.push(slot);
         }
@@ -62,8 +65,7 @@ impl<T> Slab<T> {
 
     /// Places, used or not.
     pub(in crate::engine) fn size(&self) -> u32 {
-        let full = self.chunks.len().saturating_sub(1) * CHUNK;
-        (full + self.chunks.last().map_or(0, Vec::len)) as u32
+        self.size
     }
 
     /// The first used place at or after `slot`.

@@ -95,11 +95,12 @@ pub(in crate::engine) fn call(
     origin: Origin,
 ) -> Dispatched {
     let Entry { spec, number } = entry;
+    let now_millis = state.unit.millis_of(now);
     let mut ctx = Ctx {
         state,
         session,
         now,
-        now_millis: now.millis(),
+        now_millis,
         origin,
         took: 0,
         then: None,

@@ -52,9 +52,8 @@ impl Engine {
         let Some(mut session) = state.clients.sessions.take(conn) else {
             return Outcome::Silent;
         };
-        state.unit.caller = Some(conn);
+        state.unit.begin_for(conn, now);
         session.last_used_at = now;
-        state.unit.now = now;
         let mut is_quiet = session.reply_mode != ReplyMode::On;
         let outcome = match dispatch(state, table, &mut session, request, now, Origin::Client) {
             Dispatched::Reply(reply) => {

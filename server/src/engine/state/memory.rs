@@ -20,7 +20,7 @@ impl State {
             return true;
         }
         loop {
-            match self.data.excess(&self.config, self.unit.now.millis()) {
+            match self.data.excess(&self.config, self.unit.now().millis()) {
                 Excess::None => return true,
                 Excess::Stays => return false,
                 Excess::Evict { db, slot } => {

@@ -69,7 +69,7 @@ impl State {
         names: &[&[u8]],
         query: Query,
     ) -> Result<Option<u16>, Refusal> {
-        let now = self.unit.now.millis();
+        let now = self.unit.now().millis();
         let has = |key: &[u8]| {
             let found = self.data.db(0).find_live(key, now);
             found.is_some_and(|(_, is_live)| is_live)

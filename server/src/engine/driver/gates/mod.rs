@@ -151,7 +151,7 @@ fn guard(state: &State, spec: &CommandSpec) -> Result<(), CommandError> {
         state.config.min_replicas_to_write,
         state.config.min_replicas_max_lag,
     );
-    if writes && wanted > 0 && state.peers.replication.good(state.unit.now, lag) < wanted {
+    if writes && wanted > 0 && state.peers.replication.good(state.unit.now(), lag) < wanted {
         return Err(CommandError::TooFewReplicas);
     }
     Ok(())
