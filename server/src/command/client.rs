@@ -1,4 +1,4 @@
-//! CLIENT: who is connected, how it is answered, and how its connection ends or waits.
+//! CLIENT: names, replies, lists, ends and pauses of connections.
 //!
 //! Source: `networking.c: clientCommand`. What concerns client-side caching is in `tracking.rs`.
 
@@ -36,7 +36,7 @@ fn getname(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     }
 }
 
-/// Everybody who is connected, in the order in which they came; the caller is not in the table.
+/// All sessions with the caller's, which is out of the table, in the order in which they connected.
 pub(super) fn everybody<'a>(ctx: &'a Ctx<'_>) -> Vec<&'a Session> {
     let mut all: Vec<&Session> = once(&*ctx.session).chain(ctx.sessions().iter()).collect();
     all.sort_by_key(|session| session.conn.client_id());
@@ -243,7 +243,7 @@ fn list(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(verbatim(&text))
 }
 
-/// What a client has to be for CLIENT KILL; nothing said is nothing asked.
+/// The filter of CLIENT KILL; an absent field matches every client.
 struct Filter<'a> {
     id: Option<i64>,
     kind: Option<ClientType>,
@@ -346,7 +346,7 @@ fn unblock(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
     };
     let id = super::integer_of(id)?;
-    // Whoever waits for the end of a pause goes on waiting; 7.0.15 dies of it.
+    // A client that waits for the end of a pause goes on waiting; 7.0.15 crashes here.
     let is_it = |session: &&Session| i64::try_from(session.conn.client_id()) == Ok(id);
     let found = ctx.sessions().iter().find(is_it);
     let found = found.map(|session| session.conn);

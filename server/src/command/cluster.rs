@@ -199,7 +199,7 @@ fn slots(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ))
 }
 
-/// How far a node is, as this one knows it: nothing of those that are not of its shard.
+/// Replication offset of a node, as this one knows it; 0 for nodes of other shards.
 fn offset_of(ctx: &Ctx<'_>, view: &Cluster, of: usize) -> u64 {
     let replication = ctx.replication();
     let address = &view.members[of].address;
@@ -280,7 +280,7 @@ fn getkeysinslot(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(keys.cloned().map(Reply::Bulk).collect()))
 }
 
-/// Gives this node slots that nobody has, or takes away what somebody has.
+/// Assigns free slots to this node, or takes slots away from their owners.
 fn assign(ctx: &mut Ctx<'_>, slots: &[(u16, u16)], is_added: bool) -> CommandResult {
     let view = view(ctx)?;
     let me = view.me;
@@ -297,7 +297,7 @@ fn assign(ctx: &mut Ctx<'_>, slots: &[(u16, u16)], is_added: bool) -> CommandRes
         }
         seen[usize::from(slot)] = true;
     }
-    // The owner of a slot would claim it again at once; what nobody claims spreads to nobody.
+    // The owner of a slot would claim it again at once; a free slot is no node's claim.
     let owner = is_added.then_some(me);
     let slots: Vec<(u16, u16)> = if is_added {
         slots.to_vec()

@@ -48,7 +48,7 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             ctx.change_replication_id();
             Ok(Reply::Ok)
         }
-        // How Redis lays lists out in its memory: nothing of it shows.
+        // The memory layout of lists in Redis; no client sees it.
         (b"quicklist-packed-threshold", 1) => packed_threshold(args),
         #[cfg(feature = "script")]
         (b"digest", 0) => Ok(Reply::Status(ctx.digest().into())),

@@ -45,7 +45,7 @@ struct CopiedValue {
     value: Value,
     deadline: Option<UnixMillis>,
     form: EncodingHint,
-    /// How often it was used, where that is counted; a copy begins anew.
+    /// Frequency of use under an LFU policy; `None` for a copy, which starts from the beginning.
     frequency: Option<u8>,
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 const TIMEOUT_DEFAULT_MS: i64 = 1000;
 
 impl Address {
-    /// What is said of an address where nobody listens. Redis notices that only when it writes, unless
+    /// The answer for an address where no node listens. Redis notices that only when it writes, unless
     /// there is no such host.
     pub(crate) fn unreachable(&self) -> CommandError {
         let is_here = self.host == "localhost"

@@ -1,4 +1,4 @@
-//! Channels, patterns and sharded channels. Who gets what is decided in `engine/clients/pubsub.rs`.
+//! Channels, patterns and sharded channels. Deliveries are decided in `engine/clients/pubsub.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};

@@ -1,4 +1,4 @@
-//! Replication: whom a node follows, and who has what it wrote. How units travel is the affair of
+//! REPLICAOF, ROLE, WAIT: a node's master and replicas. How units travel is the affair of
 //! `topology/`.
 
 use super::client::milliseconds;

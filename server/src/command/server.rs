@@ -47,7 +47,7 @@ fn swapdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         index.filter(|index| *index < ctx.databases().len())
     };
     match (known(first), known(second)) {
-        // A database and itself: nobody who watches its keys is to know.
+        // A database and itself: watched keys do not count as changed.
         (Some(first), Some(second)) if first == second => {}
         (Some(first), Some(second)) => ctx.swap(first, second),
         _ => return Err(CommandError::DbIndex),
@@ -66,7 +66,7 @@ fn time(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ]))
 }
 
-/// MONITOR. A monitor asks in vain to be one.
+/// MONITOR. A connection that is a monitor already gets no answer.
 fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     if ctx.origin == Origin::Exec {
         return Err(CommandError::Text(

@@ -82,7 +82,7 @@ fn bulk_or_nil(value: Option<&Blob>) -> Reply {
     value.map_or(Reply::Nil, |value| Reply::Bulk(value.clone()))
 }
 
-/// Stores a string over whatever the key held, and says so.
+/// Stores a string in place of any former value.
 fn store(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8]) {
     ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
     ctx.notify(Class::String, "set", key);

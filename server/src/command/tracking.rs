@@ -1,4 +1,4 @@
-//! CLIENT TRACKING and what belongs to it. Who is told what is decided in `engine/tracking.rs`.
+//! CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO. Invalidations are decided in `engine/clients/tracking.rs`.
 //!
 //! Source: `networking.c: clientCommand`, `tracking.c: checkPrefixCollisionsOrReply`.
 
@@ -207,7 +207,7 @@ fn caching(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// Its number; 0 for nobody, -1 for one that does not track.
+/// The client id of the redirection; 0 for none, -1 for a connection that does not track.
 fn redirect(ctx: &Ctx<'_>) -> Reply {
     let tracker = ctx.tracking().tracker(ctx.session.conn);
     Reply::Int(tracker.map_or(-1, |tracker| tracker.redirect_id() as i64))

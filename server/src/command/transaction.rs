@@ -15,7 +15,7 @@ fn multi(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// `multi.c: execCommand`. What was queued goes to the engine, or a reason why it does not.
+/// `multi.c: execCommand`. Hands the queue to the engine, or answers why it cannot run.
 fn exec(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let Some(queue) = ctx.session.queue.take() else {
         return Err(CommandError::Text("ERR EXEC without MULTI".into()));

@@ -1,4 +1,4 @@
-//! What a request does to others than its caller.
+//! Effects of a request on others than its caller.
 
 use super::time::UnixMicros;
 use crate::engine::conn_id::ConnId;
@@ -33,14 +33,14 @@ pub enum Effect {
         /// The connection.
         conn: ConnId,
     },
-    /// The node serves nobody until this instant of its own clock; input queues.
+    /// The node serves no client until this instant of its own clock; input queues.
     Stall {
         /// When it goes on.
         until: UnixMicros,
     },
     /// A unit of work has changed something: replicas and the disk are told.
     Propagate(Arc<Unit>),
-    /// The node shall follow another, or nobody (REPLICAOF).
+    /// The node shall follow another node, or become a master (REPLICAOF).
     Follow {
         /// Its master to be; `None` for a node that becomes one.
         master: Option<Address>,

@@ -670,7 +670,7 @@ fn find(name: &[u8]) -> Option<(&'static str, &'static Parameter)> {
     })
 }
 
-/// Whether the value of this parameter is to be shown to nobody.
+/// True if the value of this parameter is a secret, which no command shows.
 pub(crate) fn is_secret(name: &[u8]) -> bool {
     find(name).is_some_and(|(_, row)| row.is_secret)
 }

@@ -1,10 +1,10 @@
-//! Requests that wait for a key: who waits on which one, since when, and until when.
+//! Requests that wait for a key: their connections, keys, and deadlines.
 //!
 //! *Policy* (`blocked.c`): a parked request waits on (database, key, kind of value). After the whole
-//! unit that made a key ready (a command, EXEC, a script) the waiters of that key are run again, in
-//! the order in which they began to wait, each for this key alone; one that finds nothing stays
-//! where it stands and answers nothing. A waiter whose connection ends takes nothing with it. What
-//! the first run resolved is kept: the instant at which the waiting ends, the database.
+//! unit that made a key ready (a command, EXEC, a script) the waiters of that key run again, in
+//! the order in which they began to wait, each for this key alone. A waiter that finds nothing keeps its place
+//! and gets no answer. A waiter whose connection ends removes nothing from the key. The first run resolves the
+//! deadline and the database once and for all.
 
 use crate::engine::clients::session::Sessions;
 use crate::engine::conn_id::ConnId;
@@ -59,7 +59,7 @@ pub(crate) struct Waiter {
     turn: u64,
 }
 
-/// One who waits, for whoever asks why a test does not end.
+/// A waiting request, for the diagnosis of a test that hangs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting {
@@ -174,7 +174,7 @@ impl Waiters {
         self.by_conn.get(&conn)
     }
 
-    /// Changes the answer to one who waits in vain; false if nobody waits there.
+    /// Changes the answer at the timeout; false if the connection does not wait.
     pub(crate) fn answers_late_with(&mut self, conn: ConnId, reply: Reply) -> bool {
         let waiter = self.by_conn.get_mut(&conn);
         waiter
@@ -182,7 +182,7 @@ impl Waiters {
             .is_some()
     }
 
-    /// Ends a waiting, for whatever reason.
+    /// Ends a waiting.
     pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Waiter> {
         let waiter = self.by_conn.remove(&conn)?;
         for key in &waiter.wait.keys {
@@ -200,7 +200,7 @@ impl Waiters {
         Some(waiter)
     }
 
-    /// A key has changed or gone; remembered if a request waits on it.
+    /// A key has changed or gone: marks it as ready if a request waits on it.
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
         self.note(db, key, false);
     }
@@ -221,7 +221,7 @@ impl Waiters {
         }
     }
 
-    /// The keys on which somebody waits in a database, for whoever replaces the whole of it.
+    /// The awaited keys of a database, for an exchange of the whole database.
     pub(crate) fn keys_of(&self, db: usize) -> Vec<Blob> {
         let awaited = self.by_key.keys().filter(|(of, _)| *of == db);
         awaited.map(|(_, key)| key.clone()).collect()
@@ -236,20 +236,20 @@ impl Waiters {
         std::mem::take(&mut self.ready)
     }
 
-    /// Who waits on a key, first come first.
+    /// Connections that wait on a key, first come first.
     pub(crate) fn queue(&self, place: &Place) -> Vec<ConnId> {
         let queue = self.by_key.get(place);
         queue.map_or_else(Vec::new, |queue| queue.values().copied().collect())
     }
 
-    /// The first instant at which a waiting ends, and whose.
+    /// The earliest deadline, and its connection.
     pub(crate) fn first_deadline(&self) -> Option<(UnixMillis, ConnId)> {
         self.deadlines
             .first()
             .map(|(until, _, conn)| (*until, *conn))
     }
 
-    /// Everybody who waits, in the order in which they began.
+    /// All waiting requests, in the order in which they began to wait.
     pub(crate) fn list(&self, sessions: &Sessions) -> Vec<Waiting> {
         let mut all: Vec<_> = self.by_conn.iter().collect();
         all.sort_by_key(|(_, waiter)| waiter.turn);

@@ -1,8 +1,8 @@
-//! CLIENT PAUSE: until when, for which commands, and who was put off meanwhile.
+//! CLIENT PAUSE: its end, the commands that it stops, and the postponed requests.
 //!
 //! *Policy* (`networking.c: pauseClients`): a later end replaces an earlier one and a stricter kind
-//! a weaker one, never the reverse. A request that comes meanwhile waits, and is then handled as if
-//! it had just come, in the order of arrival. No key is removed while writes are paused.
+//! a weaker one, never the reverse. A request that arrives meanwhile waits, and then runs as if
+//! it had just arrived, in the order of arrival. No key is removed while writes are paused.
 
 use crate::engine::conn_id::ConnId;
 use crate::engine::time::UnixMillis;
@@ -22,7 +22,7 @@ pub(crate) struct Pause {
     current: Option<(UnixMillis, Paused)>,
     /// Writes wait for a failover, however long that takes.
     is_failing_over: bool,
-    /// Requests that came meanwhile.
+    /// Requests that arrived meanwhile.
     postponed: VecDeque<(ConnId, OwnedRequest)>,
 }
 
@@ -65,7 +65,7 @@ impl Pause {
         self.postponed.len()
     }
 
-    /// What a connection wants to be done after the pause.
+    /// The postponed request of a connection.
     pub(crate) fn request_of(&self, conn: ConnId) -> Option<&OwnedRequest> {
         let mut postponed = self.postponed.iter();
         postponed
@@ -73,7 +73,7 @@ impl Pause {
             .map(|(_, request)| request)
     }
 
-    /// Whether requests were put off that need not wait any longer.
+    /// True if postponed requests need not wait any longer.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         !self.is_on() && !self.postponed.is_empty()

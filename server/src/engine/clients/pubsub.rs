@@ -1,4 +1,4 @@
-//! Channels, patterns and sharded channels, and who listens to them.
+//! Channels, patterns and sharded channels, and their subscribers.
 //!
 //! *Policy* (`pubsub.c`): a message goes to the subscribers of its channel in the order in which
 //! they subscribed, then to those of each matching pattern in the order in which the patterns came
@@ -196,7 +196,7 @@ impl PubSub {
         messages
     }
 
-    /// The channels that somebody listens to, sorted; patterns do not count.
+    /// The channels with subscribers, sorted; patterns do not count.
     pub(crate) fn channels(&self, space: Space, pattern: Option<&[u8]>) -> Vec<Blob> {
         let listeners = match space {
             Space::Shard => &self.shards,

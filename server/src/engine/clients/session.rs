@@ -36,24 +36,24 @@ pub(crate) struct Session {
     pub(crate) protocol: Protocol,
     pub(crate) authenticated: bool,
     pub(crate) name: Blob,
-    /// What was queued since MULTI; absent outside.
+    /// The queue of a transaction; `None` outside of MULTI.
     pub(crate) queue: Option<Box<Queue>>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) asking: Asking,
     /// Reads of a cluster's replica are answered (READONLY).
     pub(crate) reads_replica: bool,
-    /// Whether it listens to any channel, pattern or sharded channel.
+    /// True if it has a subscription.
     pub(crate) is_subscribed: bool,
-    /// Whether it is told of every command.
+    /// True if it gets every command (MONITOR).
     pub(crate) is_monitor: bool,
-    /// Where it comes from, as CLIENT LIST prints it.
+    /// Its address, as CLIENT LIST prints it.
     pub(crate) addr: Box<str>,
-    /// Where it has reached us.
+    /// The address of the node that it has connected to.
     pub(crate) laddr: Box<str>,
-    /// Whether it is spared when clients are evicted (CLIENT NO-EVICT), which none is.
+    /// CLIENT NO-EVICT. The double evicts no client.
     pub(crate) is_spared: bool,
     pub(crate) connected_at: UnixMicros,
-    /// When it last said or was told something.
+    /// Time of the latest request or push.
     pub(crate) last_used_at: UnixMicros,
     /// The replication offset behind its latest write, which WAIT waits for.
     pub(crate) wrote_up_to: u64,
@@ -166,7 +166,7 @@ impl Sessions {
             .filter(|session| session.conn == conn)
     }
 
-    /// All connections whose session is not being handled, oldest first.
+    /// All connections except the one that runs, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
         let mut all: Vec<&Session> = self
             .slots

@@ -1,12 +1,11 @@
-//! Client-side caching: which connection has read which key, and who is told when it changes.
+//! Client-side caching: which connection has read which key, and which connections a change invalidates.
 //!
-//! *Policy* (`tracking.c`): a connection that tracks is told once of each key that it has read, when
-//! it changes, and then has to read it again; in broadcast mode it is told of every key with one of
-//! its prefixes, all that a unit has changed at once. A connection hears of what its own request has
-//! changed after that request's reply, and after the whole transaction; of anything else at once. A
-//! script counts as a read of the keys it was given as soon as it reads anything. The table of what
-//! was read knows no databases and outlives its readers; past `tracking-table-max-keys` some key goes,
-//! and its readers are told as if it had changed.
+//! *Policy* (`tracking.c`): a tracking connection gets one invalidation for each key that it has read, when the key
+//! changes, and has to read it again to get another one. In broadcast mode it gets an invalidation for every key with one
+//! of its prefixes, all keys of a turn at once. A connection gets invalidations for changes of its own request behind
+//! the reply, or behind the whole transaction; all others at once. A script reads all keys that it was given as soon as it
+//! calls a read command. The table of read keys has no databases and outlives its readers. Beyond
+//! `tracking-table-max-keys` a random key leaves the table, and its readers get an invalidation.
 
 use crate::engine::clients::session::Session;
 use crate::engine::conn_id::ConnId;
@@ -33,10 +32,10 @@ pub(crate) enum Choice {
 /// How a connection tracks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mode {
-    /// By prefix, whatever was read.
+    /// Tracks prefixes instead of read keys (BCAST).
     pub(crate) broadcast: bool,
     pub(crate) choice: Choice,
-    /// What its own requests change is nothing new to it (NOLOOP).
+    /// Gets no invalidations for changes of its own requests (NOLOOP).
     pub(crate) skips_own: bool,
 }
 
@@ -56,26 +55,26 @@ enum Caching {
 pub(crate) struct Tracker {
     conn: ConnId,
     pub(crate) mode: Mode,
-    /// Who is told instead.
+    /// The connection that gets the invalidations instead (REDIRECT).
     redirect: Option<ConnId>,
-    /// Who should have been told had gone.
+    /// The redirection target has gone.
     pub(crate) is_broken: bool,
     pub(crate) prefixes: BTreeSet<Blob>,
     caching: Caching,
 }
 
 impl Tracker {
-    /// The number of the client that is told instead; 0 for none.
+    /// Client id of the redirection target; 0 for none.
     pub(crate) fn redirect_id(&self) -> u64 {
         self.redirect.map_or(0, ConnId::client_id)
     }
 
-    /// The client that is told instead.
+    /// The connection that gets the invalidations instead.
     pub(in crate::engine) fn redirect(&self) -> Option<ConnId> {
         self.redirect
     }
 
-    /// Whether CLIENT CACHING was said and not yet used.
+    /// True if CLIENT CACHING holds for the next command.
     pub(crate) fn is_caching(&self) -> bool {
         self.caching != Caching::No
     }
@@ -90,15 +89,15 @@ impl Tracker {
     }
 }
 
-/// What those who track a prefix are to be told.
+/// The changes of one prefix.
 #[derive(Clone, Debug, Default)]
 struct Broadcast {
     listeners: BTreeSet<ConnId>,
-    /// Keys that have changed, each with who changed it last; nobody for scripts and expiry.
+    /// Changed keys with the connection that changed each last; `None` for scripts and expiry.
     keys: BTreeMap<Blob, Option<ConnId>>,
 }
 
-/// What a connection is told.
+/// An invalidation.
 #[derive(Clone, Debug)]
 pub(in crate::engine) enum News {
     Keys(Vec<Blob>),
@@ -120,15 +119,15 @@ pub(crate) struct Tracking {
     /// Readers of all keys.
     items: usize,
     prefixes: BTreeMap<Blob, Broadcast>,
-    /// Keys were noted for those who track prefixes.
+    /// True if a prefix has changed keys.
     has_broadcasts: bool,
-    /// The connection whose session is out of its place.
+    /// The connection that runs: its session is out of the table.
     running: Option<(ConnId, Protocol)>,
     /// The keys of the script that runs; none outside.
     script_keys: Option<Vec<Blob>>,
-    /// What the current request's own connection is told behind its reply.
+    /// Invalidations for the caller, behind its reply.
     behind: Vec<News>,
-    /// Data went without anybody's request, which is told once.
+    /// Data went without a request; all connections get one invalidation.
     is_flushed: bool,
 }
 
@@ -153,7 +152,7 @@ impl Tracking {
         self.draws = Rng::for_component(seed, "tracking");
     }
 
-    /// Whether anybody tracks, or has and something is left of it.
+    /// True if a connection tracks, or the table still holds read keys.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         !(self.trackers.is_empty() && self.read.is_empty())
@@ -283,7 +282,7 @@ impl Tracking {
         self.remember(conn, keys.into_iter());
     }
 
-    /// Takes a key out of the table; who has read it and still wants to know.
+    /// Takes a key out of the table and returns its readers that still track.
     pub(in crate::engine) fn take(&mut self, key: &[u8]) -> Vec<ConnId> {
         let readers = self.read.swap_remove(key).unwrap_or_default();
         self.items -= readers.len();
@@ -294,9 +293,9 @@ impl Tracking {
         trackers.map(|tracker| tracker.conn).collect()
     }
 
-    /// Notes a changed key for those who track its prefix.
+    /// Notes a changed key for its prefixes.
     pub(in crate::engine) fn note(&mut self, key: &[u8], author: Option<ConnId>) {
-        // A script has no author: its caller is told, too.
+        // The caller of a script gets an invalidation, too.
         let author = author.filter(|_| self.script_keys.is_none());
         let prefixes = self.prefixes.iter_mut();
         for (_, broadcast) in prefixes.filter(|(prefix, _)| key.starts_with(prefix)) {
@@ -310,7 +309,7 @@ impl Tracking {
         author == Some(conn) && self.tracker(conn).is_some_and(skips_own)
     }
 
-    /// Forgets everything that was read. Unless a request wanted that, the connections are told at the end of the unit.
+    /// Forgets all reads. Without a request as the cause, the connections get the invalidation at the end of the unit.
     pub(in crate::engine) fn forget_reads(&mut self, is_request: bool) {
         self.read.clear();
         self.items = 0;
@@ -383,13 +382,13 @@ impl Tracking {
         Some((key, readers))
     }
 
-    /// The protocol of the connection whose session is out of its place.
+    /// The protocol of the connection that runs.
     pub(in crate::engine) fn running_protocol(&self, conn: ConnId) -> Protocol {
         let running = self.running.filter(|(running, _)| *running == conn);
         running.map_or_else(Protocol::default, |(_, protocol)| protocol)
     }
 
-    /// The client that is told instead of this one has gone.
+    /// The redirection target of a connection has gone.
     pub(in crate::engine) fn set_broken(&mut self, conn: ConnId) {
         if let Some(tracker) = self.trackers.get_mut(&conn.client_id()) {
             tracker.is_broken = true;

@@ -1,4 +1,4 @@
-//! MULTI and WATCH: the queue of a connection, and the keys whose change spoils it.
+//! MULTI and WATCH: the queue of a connection, and the watched keys that can spoil it.
 //!
 //! *Policy* (`multi.c`): a key that is touched marks every connection that watches it, its own one
 //! too, until EXEC, DISCARD or UNWATCH. A version in the entry would not do: a missing key that is
@@ -121,7 +121,7 @@ impl Watches {
         self.by_conn.get(&conn).map_or(0, Vec::len)
     }
 
-    /// The watched keys of a database, for whoever empties or replaces it.
+    /// The watched keys of a database, for a flush or an exchange.
     pub(crate) fn keys_of(&self, db: usize) -> Vec<Blob> {
         let watched = self.by_key.keys().filter(|(of, _)| *of == db);
         watched.map(|(_, key)| key.clone()).collect()

@@ -43,7 +43,7 @@ impl Ctx<'_> {
         self.state.data.db_mut(self.session.db)
     }
 
-    /// The slot of a live key, which is used thereby. An expired one is removed on the way.
+    /// Finds a live key, counts this as a use of the key, and returns its slot. Removes an expired key.
     #[inline(always)]
     pub(crate) fn find(&mut self, key: &[u8]) -> Option<u32> {
         let slot = self.find_quietly(key)?;
@@ -73,8 +73,8 @@ impl Ctx<'_> {
         Some(slot)
     }
 
-    /// Removes an expired key, if somebody may: nothing changes while clients are paused, nor by itself
-    /// on a replica, but nobody sees the key either.
+    /// Removes an expired key. While clients are paused, and on a replica, the key stays, but no command
+    /// sees it.
     #[cold]
     fn forget_expired(&mut self, slot: u32) {
         if !(self.state.clients.pause.is_on() || self.state.peers.replication.is_replica()) {
@@ -82,7 +82,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Whether a key is past its deadline; for whoever looks at many keys and removes none.
+    /// True if a key is past its deadline; for commands that look at many keys and remove none.
     pub(crate) fn is_expired(&self, slot: u32) -> bool {
         self.db()
             .deadline(slot)
@@ -162,7 +162,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Stores a value, over whatever the key held.
+    /// Stores a value in place of any former one.
     #[inline]
     pub(crate) fn set(&mut self, key: &[u8], value: Value, ttl: Ttl) {
         let found = self.find(key);
@@ -291,7 +291,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// An event in the life of a key, for whoever subscribed to keyspace notifications. The caller
+    /// An event in the life of a key, for subscribers of keyspace notifications. The caller
     /// says it after [`Ctx::touched`], with the event's name as `notify.c` has it.
     #[inline(always)]
     pub(crate) fn notify(&mut self, class: Class, event: &str, key: &[u8]) {

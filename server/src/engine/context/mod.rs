@@ -40,14 +40,14 @@ pub(crate) enum ScriptCall {
         script: usize,
         first_key: usize,
         keys: usize,
-        /// Whether the caller wants nothing written, whatever the script says of itself.
+        /// True if the caller forbids writes (EVAL_RO), even if the script allows them.
         reads_only: bool,
     },
     /// Compile it and answer its digest.
     Load { script: usize },
 }
 
-/// What is to be done when a handler has returned.
+/// What the engine does after a handler has returned.
 #[derive(Debug)]
 pub(crate) enum Continuation {
     /// A script runs, and its reply is the reply.
@@ -76,7 +76,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) origin: Origin,
     /// How long the command takes, microseconds.
     pub(crate) took: u64,
-    /// What the handler leaves to whoever called it.
+    /// What the engine does after the handler.
     pub(crate) then: Option<Continuation>,
     /// How many of the caller's own frames come before the reply.
     pub(crate) reply_at: Option<usize>,
@@ -160,7 +160,7 @@ impl Ctx<'_> {
             .is_none_or(|retry| *retry.key == *key)
     }
 
-    /// The node serves nobody until so much time has passed.
+    /// The node serves no client for so long.
     pub(crate) fn stall(&mut self, duration: Duration) {
         // What sleeps twice in a transaction sleeps the longer.
         let begun = match self.origin {

@@ -4,7 +4,7 @@
 use super::Ctx;
 use crate::engine::value::EncodingHint;
 
-/// Where the clock of last uses begins anew (`LRU_CLOCK_MAX`).
+/// The value at which the clock of last uses wraps (`LRU_CLOCK_MAX`).
 const CLOCK_MAX: i64 = (1 << 24) - 1;
 
 impl Ctx<'_> {
@@ -59,8 +59,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// Lets a key look as if it had not been used for so many seconds. What does not fit into the clock
-    /// begins anew, as in Redis (`object.c: objectSetLRUOrLFU`).
+    /// Lets a key look as if it had not been used for so many seconds. Times that do not fit into the clock
+    /// wrap, as in Redis (`object.c: objectSetLRUOrLFU`).
     pub(crate) fn set_idle(&mut self, key: &[u8], seconds: i64) {
         let clock = self.now_millis().0.div_euclid(1000) & CLOCK_MAX;
         let seconds = seconds.wrapping_mul(1000) / 1000;

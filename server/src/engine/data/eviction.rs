@@ -149,7 +149,7 @@ impl MemoryAccounting {
                         } else {
                             db.idle_seconds(slot, now)
                         };
-                        // Of several the one whose place comes first.
+                        // Among equals the first place wins.
                         if best.is_none_or(|(most, _)| idle > most) {
                             best = Some((idle, (number, slot)));
                         }

@@ -18,14 +18,14 @@ pub(in crate::engine) fn bits(counter: u8, now: UnixMillis) -> [u8; 3] {
     [counter, low, high]
 }
 
-/// What is left of a counter; it loses one per so many minutes, or nothing if they are 0.
+/// A counter after its decay: it loses one per so many minutes, or nothing if they are 0.
 pub(in crate::engine) fn decayed(
     [counter, low, high]: [u8; 3],
     now: UnixMillis,
     minutes_per_loss: i64,
 ) -> u8 {
     let (now, then) = (minutes(now), u16::from_le_bytes([low, high]));
-    // The clock of minutes begins anew.
+    // The clock of minutes wraps.
     let elapsed = if now >= then {
         now - then
     } else {

@@ -1,7 +1,7 @@
-//! What keys and values would take in the memory of Redis 7.0.15 with jemalloc, as MEMORY tells it:
-//! an estimate, and the same one for the same data.
+//! Memory that keys and values would take in Redis 7.0.15 with jemalloc, as MEMORY USAGE estimates it. Equal data
+//! gives equal estimates. The double itself uses less memory.
 //!
-//! Source: `object.c: objectComputeSize`. What is really spent here is less, and nobody's concern.
+//! Source: `object.c: objectComputeSize`.
 
 use crate::engine::config::Config;
 use crate::engine::data::keyspace::Db;
@@ -12,19 +12,19 @@ pub(crate) const STARTUP_BYTES: usize = 876_104;
 /// Parts of each value that are looked at for all data (`OBJ_COMPUTE_SIZE_DEF_SAMPLES`).
 const SAMPLES: usize = 5;
 
-/// What a key takes with its value, of whose parts `samples` are looked at.
+/// Bytes of a key with its value, estimated from `samples` parts of the value.
 pub(crate) fn key_bytes(db: &Db, slot: u32, samples: usize, config: &Config) -> usize {
     let value = db.value(slot).as_type();
     let bytes = value.memory_bytes(db.form(slot), samples, config);
     bytes + string_bytes(db.key(slot).len(), true) + ENTRY
 }
 
-/// What a database takes beside its keys and values.
+/// Bytes of a database beside its keys and values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Overhead {
-    /// Places, entries and objects of all keys.
+    /// The main table: buckets, entries and objects of all keys.
     pub(crate) main: usize,
-    /// The table of those that expire.
+    /// The table of keys with a deadline.
     pub(crate) expires: usize,
 }
 

@@ -220,7 +220,7 @@ fn reject(
     refuse(state, origin, error)
 }
 
-/// The answer to a request that somebody else does not let pass.
+/// The answer to a request that a gate outside of the engine refuses.
 #[cold]
 pub(in crate::engine) fn turn_away(
     state: &mut State,
@@ -233,7 +233,7 @@ pub(in crate::engine) fn turn_away(
     reject(state, table, session, request, Origin::Client, error)
 }
 
-/// Tells whoever watches of a command that was executed. Passwords are not shown.
+/// Sends an executed command to the monitors, without passwords.
 #[cold]
 pub(in crate::engine) fn tell_monitors(
     state: &mut State,
@@ -243,7 +243,7 @@ pub(in crate::engine) fn tell_monitors(
     now: UnixMicros,
     origin: Origin,
 ) {
-    // Scripts and transactions are told of before what happens in them.
+    // Monitors see scripts before the commands in them.
     let is_unit = ["eval", "evalsha", "eval_ro", "evalsha_ro"].contains(&spec.name);
     if spec.flags.has(Flags::ADMIN) || spec.flags.has(Flags::SKIP_MONITOR) && !is_unit {
         return;

@@ -110,7 +110,7 @@ impl Engine {
         self.follow_up(now);
     }
 
-    /// The other node does not answer: nobody is served until the caller has given up.
+    /// The other node does not answer: this node serves no client until the caller's timeout.
     pub(crate) fn migration_hangs(&mut self, migration: &Migration, now: UnixMicros) {
         let until = now.plus(migration.timeout);
         self.state_mut().unit.outbox.push(Effect::Stall { until });

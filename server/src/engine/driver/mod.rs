@@ -132,14 +132,14 @@ impl Engine {
         pubsub.listener_count(Space::Channel, channel)
     }
 
-    /// How many channels and patterns somebody listens to.
+    /// Number of channels and patterns with subscribers.
     pub fn subscriptions(&self) -> usize {
         let pubsub = &self.state().clients.pubsub;
         let channels = |space| pubsub.channels(space, None).len();
         channels(Space::Channel) + channels(Space::Shard) + pubsub.pattern_count()
     }
 
-    /// Connections since the start, those that have ended among them.
+    /// Number of connections since the start, closed ones included.
     pub fn connections_total(&self) -> u64 {
         self.state().introspection.stats.connections
     }
@@ -167,7 +167,7 @@ impl Engine {
         was_there
     }
 
-    /// Adds one who wants keys to go only when somebody looks at them, or takes one away.
+    /// Adds or removes one guard that switches the active expiry cycle off.
     pub fn expire_lazily(&mut self, is_wanted: bool) {
         self.state_mut().data.expire_lazily(is_wanted);
     }
@@ -178,8 +178,8 @@ impl Engine {
         self.state_mut().scripting.scripts.clear();
     }
 
-    /// Tells who tracks keys by their prefix what has changed since the last time: when all is served that there
-    /// was to serve, and before the next wait (`server.c: beforeSleep`). True if there may be effects.
+    /// Sends invalidations to the connections that track prefixes, for all changes since the last call. The driver calls
+    /// this when no input is left, before it waits (`server.c: beforeSleep`). True if there may be effects.
     #[inline]
     pub fn end_turn(&mut self) -> bool {
         let state = self.state_mut();

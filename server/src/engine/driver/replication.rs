@@ -58,7 +58,7 @@ impl Engine {
         state.end_failover();
         state.show_out_waiting();
         self.follow_up(now);
-        // Whoever follows this node was just told of the copy, which is no step of the master's.
+        // Replicas of this node have just got the copy, which is no unit of the master.
         self.state_mut().peers.replication.offset = copy.offset;
     }
 
@@ -149,18 +149,18 @@ impl Engine {
         let sentinel = old.peers.sentinel.clone();
         let cluster = old.peers.cluster.clone();
         *self = Self::with_tables(self.start.clone(), self.tables, now);
-        // What a sentinel watches stands in its file.
+        // The watched master is in the sentinel's configuration file.
         self.set_sentinel(sentinel);
         let state = self.state_mut();
         state.clients.sessions.go_on_from(last_client);
         state.peers.replication.set_peers(peers);
-        // Whom a node follows stands in its file.
+        // The address of the master is in the node's configuration file.
         state.peers.replication.upstream = upstream.map(|upstream| Upstream {
             is_up: false,
             since: now,
             ..upstream
         });
-        // So do the other nodes of its cluster; they are heard again at once.
+        // The other nodes of the cluster are there too; they answer at once.
         state.peers.cluster = cluster;
         state.data.load(databases);
         state.guards_writes();
@@ -393,7 +393,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [":1"]
         );
-        // Who has given up and waits for something else is not answered by a replica.
+        // After the timeout of WAIT, acknowledgements do not answer what the client waits for next.
         assert_eq!(pair.ask(0, "BLPOP empty 0", after_ms(107)), "(waits)");
         pair.master.acknowledge(1, u64::MAX, after_ms(108));
         pair.drain();

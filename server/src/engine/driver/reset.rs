@@ -1,13 +1,13 @@
-//! A node as freshly started, with the connections that it has.
+//! REDOUBLE.RESET: a node as freshly started, with the connections that it has.
 
 use crate::engine::Engine;
 use crate::engine::state::State;
 use crate::engine::time::UnixMicros;
 
 impl Engine {
-    /// Forgets everything but who is connected: data, scripts, parameters that were changed,
-    /// statistics, its past as a replica. What clients watch has changed, if it was there; who waits
-    /// for a key goes on waiting; a pause of clients has ended. It draws from its seed anew.
+    /// Forgets data, scripts, changed parameters, statistics and the node's past as a replica, and starts its generators
+    /// from the seed again. Connections stay: watched keys that existed count as changed, waiters go on waiting, and a pause
+    /// of clients ends.
     pub(crate) fn reset(&mut self, now: UnixMicros) {
         let empty = State::new(self.start.clone(), self.tables.ordinary.len(), now);
         self.replace_databases(empty.data.databases(), now);

@@ -1,10 +1,9 @@
-//! One unit of work (a command, a transaction, a script) from its request to everything that
-//! follows from it: frames of the caller's own, requests that waited for a key, those that were put
-//! off. Only here does the engine decide in which order things happen.
+//! One unit of work (a command, a transaction, a script), from its request to all consequences: frames for the
+//! caller, waiters that are served, postponed requests that run. Only this file decides in which order things happen.
 //!
-//! *Order* (`server.c: processCommand`, `blocked.c`): the caller's reply first, with what it was sent
-//! meanwhile before it; then the waiters of every key that became ready, key by key; then, when a
-//! pause has ended, the requests that came during it.
+//! *Order* (`server.c: processCommand`, `blocked.c`): first the caller's reply, behind the frames that its own
+//! request sent to it; then the waiters of each key that became ready, key by key; then, if a pause has ended, the
+//! requests that arrived during the pause.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -26,12 +25,12 @@ use crate::resp::{Blob, OwnedRequest, Reply, Request};
 /// What [`Engine::handle_timeout`] does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// A request has waited for long enough.
+    /// The timeout of a waiting request.
     Timeout(ConnId),
     PauseEnds,
-    /// A failover has not come about in time.
+    /// The timeout of a FAILOVER.
     FailoverEnds,
-    /// Somebody may have been silent for too long.
+    /// A client may be idle for too long.
     Idle,
     Expire {
         db: usize,
@@ -87,7 +86,7 @@ impl Engine {
         if is_quiet || self.state().unit.has_sequel {
             return self.conclude(conn, outcome, now);
         }
-        // What is pushed from now on belongs to nobody's request.
+        // Pushes from here on belong to no request.
         self.state_mut().unit.caller = None;
         outcome
     }
@@ -123,7 +122,7 @@ impl Engine {
         outcome
     }
 
-    /// MONITOR tells of EXEC after what was in it.
+    /// Sends EXEC to the monitors, behind its commands.
     fn tell_monitors_of_exec(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) {
         let table = self.table;
         let state = self.state_mut();
@@ -136,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// The caller's answer with all that belongs to it; then what follows.
+    /// Completes the caller's answer, and runs what follows from the unit.
     #[cold]
     fn conclude(&mut self, conn: ConnId, outcome: Outcome, now: UnixMicros) -> Outcome {
         let state = self.state_mut();
@@ -168,7 +167,7 @@ impl Engine {
         outcome
     }
 
-    /// Runs what has become possible, until there is nothing more.
+    /// Runs everything that has become possible: resumed transactions, waiters, postponed requests.
     pub(in crate::engine) fn follow_up(&mut self, now: UnixMicros) {
         loop {
             let state = self.state_mut();
@@ -229,7 +228,7 @@ impl Engine {
             after,
             has_news,
         });
-        // It is the caller now: what it hears of its own request has its place around the reply.
+        // The waiter is the caller now: frames of its own request have their place around the reply.
         let caller = state.unit.caller.replace(conn);
         let frames = std::mem::take(&mut state.unit.own_frames);
         let dispatched = dispatch(state, table, &mut session, request, now, Origin::Retry);

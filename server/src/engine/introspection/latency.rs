@@ -111,7 +111,7 @@ pub(crate) fn percentile(durations: &[(u64, u64)], percent: f64) -> f64 {
     0.0
 }
 
-/// The groups of a histogram whose bounds double: up to so many microseconds, so many calls.
+/// The groups of a histogram with doubling bounds: the bound in microseconds, and the number of calls up to it.
 pub(crate) fn groups(durations: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut groups: Vec<(u64, u64)> = Vec::new();
     let (mut bound, mut seen) = (FIRST_BOUND, 0);

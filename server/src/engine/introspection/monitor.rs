@@ -1,6 +1,6 @@
 //! MONITOR: the line that tells of a command.
 //!
-//! Source: `replication.c: replicationFeedMonitors`. Knows not who listens.
+//! Source: `replication.c: replicationFeedMonitors`.
 
 use crate::engine::introspection::slowlog::shown;
 use crate::engine::time::UnixMicros;

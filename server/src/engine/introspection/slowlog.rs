@@ -30,7 +30,7 @@ pub(crate) struct Slowlog {
 }
 
 impl Slowlog {
-    /// Adds an entry, whose id it sets, and forgets the oldest past `max`.
+    /// Adds an entry, gives it an id, and forgets the oldest entries beyond `max`.
     pub(in crate::engine) fn push(&mut self, mut entry: SlowEntry, max: usize) {
         entry.id = self.next_id;
         self.next_id += 1;

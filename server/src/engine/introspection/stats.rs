@@ -1,6 +1,6 @@
 //! What a node counts: requests, by command and by error code, and what became of keys.
 //!
-//! Time stands still within a command, so calls take no time, but for those that sleep.
+//! Time stands still within a command, so only commands that sleep take time.
 
 use crate::resp::ErrorReply;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(crate) struct Calls {
     pub(crate) rejected: u64,
     /// Answered an error.
     pub(crate) failed: u64,
-    /// Those whose time was measured (`latency-tracking`).
+    /// Calls with a measured time (`latency-tracking`).
     pub(crate) measured: u64,
     /// The time of all, microseconds.
     pub(crate) micros: u64,

@@ -11,13 +11,13 @@ use crate::engine::time::UnixMillis;
 /// A failover that was asked for and has not come about.
 #[derive(Clone, Debug)]
 pub(crate) struct Failover {
-    /// Who takes over; whoever is the first if nobody was named.
+    /// The replica that takes over; `None` for the first one that has everything.
     pub(crate) target: Option<Address>,
-    /// When waiting ends, if it does.
+    /// The timeout, if any.
     pub(crate) until: Option<UnixMillis>,
-    /// The replica takes over then, whatever it has.
+    /// The replica takes over at the timeout even if it lags.
     pub(crate) is_forced: bool,
-    /// The replica was told; the node waits for its answer.
+    /// The replica takes over; the node waits for its answer.
     pub(in crate::engine) is_handing_over: bool,
 }
 

@@ -41,7 +41,7 @@ pub(crate) enum Change {
     },
     /// Everything was put in the place of everything.
     Replace(Vec<Db>),
-    /// A keyspace event, for whoever listens at a replica.
+    /// A keyspace event, for subscribers of a replica.
     Event {
         db: usize,
         class: Class,
@@ -114,7 +114,7 @@ pub(crate) struct Journal {
     /// The unit has recorded too much: its readers get a copy of all data, and no events or messages, as a replica does
     /// that was disconnected for falling behind.
     is_overflown: bool,
-    /// Keys whose state is asked for at the end.
+    /// Keys that the unit has touched; their state is recorded at its end.
     touched: BTreeSet<(usize, Blob)>,
 }
 

@@ -1,7 +1,7 @@
-//! A node's part in replication: whom it follows, who follows it, and how far they are.
+//! A node's part in replication: its master, its replicas, and their offsets.
 //!
 //! *Policy* (`replication.c`): a replica refuses writes, removes nothing by itself and reports an
-//! expired key as missing, by its own clock. A master does not wait for anybody, unless WAIT or
+//! expired key as missing, by its own clock. A master does not wait for its replicas, unless WAIT or
 //! `min-replicas-to-write` asks. How units travel, how long that takes and when a link is cut is
 //! the affair of `topology/`.
 
@@ -40,7 +40,7 @@ pub(crate) struct Replica {
     pub(crate) address: Address,
     /// The offset that it has.
     pub(crate) offset: u64,
-    /// Since when it says nothing; a replica whose link works says something every second.
+    /// Time since which the replica is silent; a replica with a working link reports every second.
     pub(crate) silent_since: Option<UnixMicros>,
 }
 

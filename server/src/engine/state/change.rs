@@ -11,7 +11,7 @@ use crate::engine::value::Kind;
 use crate::resp::Blob;
 
 impl State {
-    /// Removes a key whose deadline has passed.
+    /// Removes an expired key.
     pub(in crate::engine) fn expire(&mut self, db: usize, slot: u32) {
         let key = self.data.db(db).key(slot).clone();
         self.data.db_mut(db).remove(slot);
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// Sends a message to all who listen; how many they are.
+    /// Sends a message to all subscribers and returns the number of those on this node.
     pub(in crate::engine) fn publish(
         &mut self,
         space: Space,
@@ -213,7 +213,7 @@ impl State {
     }
 
     /// Puts other data in the place of all that is there. Watched keys that were there or are there
-    /// now have changed; whoever waits on a key that is there now is served.
+    /// now have changed; waiters of keys that are there now are served.
     pub(in crate::engine) fn replace(&mut self, databases: &[Db]) {
         for (db, other) in databases
             .iter()
@@ -232,15 +232,15 @@ impl State {
         self.introspection.count_changes(1);
         self.data.forget_sizes();
         if self.peers.journal.is_some() {
-            // What came may be fewer than the node has; a reader is told of all.
+            // Fewer databases may have come than the node has; readers get all of them.
             let all = self.data.databases().to_vec();
             self.note(|| Change::Replace(all));
         }
         self.invalidate_all();
     }
 
-    /// Exchanges two databases. Watched keys that are in either have changed; whoever waits on a key
-    /// that came with the exchange is served (`db.c: dbSwapDatabases`).
+    /// Exchanges two databases. Watched keys that are in either have changed; waiters of keys
+    /// that came with the exchange are served (`db.c: dbSwapDatabases`).
     pub(in crate::engine) fn swap(&mut self, first: usize, second: usize) {
         for db in [first, second] {
             for key in self.clients.watches.keys_of(db) {
@@ -250,7 +250,7 @@ impl State {
                 }
             }
         }
-        // What was touched before has its state written down before.
+        // Keys that were touched before are recorded before.
         self.note(|| Change::Swap { first, second });
         self.data.swap(first, second);
         self.data.forget_sizes();

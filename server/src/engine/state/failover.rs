@@ -94,7 +94,7 @@ impl State {
         self.unit.outbox.push(Effect::FailOver { to: Some(to) });
     }
 
-    /// Who waits for something at a master does not get it from a replica
+    /// Sends away waiting clients: a replica does not serve them
     /// (`blocked.c: disconnectAllBlockedClients`).
     pub(in crate::engine) fn show_out_waiting(&mut self) {
         for waiting in self.clients.waiters.list(&self.clients.sessions) {

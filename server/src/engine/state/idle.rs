@@ -1,21 +1,21 @@
-//! `timeout`: clients that have said and heard nothing for too long are shown out.
+//! `timeout`: the node disconnects clients that have been idle for too long.
 //!
-//! *Policy* (`timeout.c: clientsCronHandleTimeout`): whole seconds count. Whoever waits, listens to
-//! channels or is told of every command may be silent for ever.
+//! *Policy* (`timeout.c: clientsCronHandleTimeout`): whole seconds count. Waiters, subscribers and monitors
+//! may be idle for ever.
 
 use super::State;
 use crate::engine::clients::session::Session;
 use crate::engine::config::Config;
 use crate::engine::time::{UnixMicros, UnixMillis};
 
-/// The last instant at which a client is welcome that was heard at `since`.
+/// Time at which a client is disconnected that is idle since `since`.
 fn welcome_until(since: UnixMicros, config: &Config) -> UnixMillis {
     let seconds = i64::try_from(config.timeout.as_secs()).unwrap_or(i64::MAX);
     let end = since.0.div_euclid(1_000_000).saturating_add(seconds);
     UnixMillis(end.saturating_add(1).saturating_mul(1000).saturating_sub(1))
 }
 
-/// When nobody can have been silent for too long yet; `None` if that does not matter.
+/// The earliest time at which a client can be idle for too long; `None` without a timeout.
 pub(in crate::engine) fn first_check(config: &Config, now: UnixMicros) -> Option<UnixMillis> {
     (!config.timeout.is_zero()).then(|| welcome_until(now, config))
 }
@@ -35,8 +35,8 @@ impl State {
         }
     }
 
-    /// The next check is when the first client may have been silent for too long. Whoever speaks
-    /// meanwhile, or comes, may be silent for longer than that.
+    /// Plans the next check for the time at which the first client may be idle for too long. A client that sends
+    /// something meanwhile, or connects, is due later.
     fn plan_idle_check(&mut self, now: UnixMicros) {
         let Some(latest) = first_check(&self.config, now) else {
             self.clients.set_idle_check(None);
@@ -58,7 +58,7 @@ impl State {
         !is_waiting && !session.is_subscribed && !session.is_monitor
     }
 
-    /// Shows out who has been silent for too long.
+    /// Disconnects the clients that have been idle for too long.
     pub(in crate::engine) fn kick_idle(&mut self, now: UnixMicros) {
         let sessions = self
             .clients
@@ -69,7 +69,10 @@ impl State {
             .filter(|session| now.millis() > welcome_until(session.last_used_at, &self.config));
         let silent: Vec<_> = silent.map(|session| session.conn).collect();
         for conn in silent {
-            tracing::debug!(client_id = conn.client_id(), "a silent client is shown out");
+            tracing::debug!(
+                client_id = conn.client_id(),
+                "an idle client is disconnected"
+            );
             self.kick(conn);
         }
         self.plan_idle_check(now);

@@ -8,7 +8,7 @@ use crate::resp::{Blob, Protocol, Reply};
 impl State {
     /// Invalidates a key that was created, changed or removed; `is_request` unless it has expired.
     pub(super) fn invalidate(&mut self, key: &[u8], is_request: bool) {
-        // Readers were told when the value arrived that a waiting request takes now.
+        // Readers got the invalidation when the value arrived that a waiting request takes now.
         if self
             .unit
             .retry
@@ -131,7 +131,7 @@ impl State {
         frame.push(match news {
             News::Keys(keys) => Reply::Array(keys.into_iter().map(Reply::Bulk).collect()),
             News::All if own == protocol => Reply::Nil,
-            // The empty value is that of the one that tracks.
+            // The empty value is encoded in the protocol of the connection that tracks.
             News::All => Reply::Earlier {
                 protocol: own,
                 reply: Box::new(Reply::Nil),
@@ -215,7 +215,7 @@ mod tests {
             assert!(node.told.iter().all(|(id, _)| *id == reader.client_id()));
             node.run(reader, "CONFIG SET tracking-table-max-keys 3");
             assert_eq!(node.told.len(), 997);
-            // Every key was told of once, or is still remembered.
+            // The reader got one invalidation for each key, or the table still holds the key.
             for key in 0..1_000 {
                 node.run(other, &format!("SET {key} v"));
             }

@@ -1,4 +1,4 @@
-//! `maxmemory` as it concerns several parts: who is asked before keys are evicted, and what INFO says of memory.
+//! `maxmemory` as it concerns several parts: eviction of keys, and the estimate of all memory.
 
 use super::State;
 use crate::engine::data::Excess;

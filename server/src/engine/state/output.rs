@@ -114,7 +114,7 @@ impl State {
         true
     }
 
-    /// Lets a transaction go on whose script was killed.
+    /// Lets a transaction go on after one of its scripts was killed.
     #[cfg(feature = "script")]
     pub(in crate::engine) fn resume(&mut self, mut transaction: Transaction, reply: Reply) {
         transaction.replies.push(reply);

@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// What may not be written now, by whoever is not the master.
+    /// Computes again whether a gate may refuse requests for this node's role or for want of memory.
     pub(in crate::engine) fn guards_writes(&mut self) {
         let by_config = self.config.min_replicas_to_write > 0 || self.config.maxmemory > 0;
         self.peers.update_guard(by_config);
@@ -75,7 +75,7 @@ impl State {
     /// Answers WAIT where enough replicas have said that they are there.
     pub(in crate::engine) fn answer_waits(&mut self) {
         for wait in self.peers.replication.take_waits() {
-            // Only WAIT waits without a key; who has given up may wait for something else by now.
+            // Only WAIT waits without a key; after its timeout the client may wait for something else by now.
             let waiter = self.clients.waiters.get(wait.conn);
             if waiter.is_none_or(|waiter| !waiter.wait.keys.is_empty()) {
                 continue;
