@@ -38,7 +38,7 @@ fn set_fields(ctx: &mut Ctx<'_>, args: &mut Args<'_>, command: &str) -> Result<i
     change(ctx, key, "hset", |hash, limits| {
         let mut added = 0;
         while let (Some(field), Some(value)) = (args.next(), args.next()) {
-            added += i64::from(hash.set(field, Blob::new(value), limits));
+            added += i64::from(hash.set(field, value, limits));
         }
         Ok(added)
     })
@@ -59,7 +59,7 @@ fn hsetnx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         .is_some_and(|hash| hash.get(field).is_some());
     if !known {
         change(ctx, key, "hset", |hash, limits| {
-            Ok(hash.set(field, Blob::new(value), limits))
+            Ok(hash.set(field, value, limits))
         })?;
     }
     Ok(Reply::Int(i64::from(!known)))
@@ -68,7 +68,7 @@ fn hsetnx(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn hget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, field) = (args.required()?, args.required()?);
     let value = ctx.read::<Hash>(key)?.and_then(|hash| hash.get(field));
-    Ok(value.map_or(Reply::Nil, |value| Reply::Bulk(value.clone())))
+    Ok(value.map_or(Reply::Nil, |value| Reply::Bulk(value.to_blob())))
 }
 
 fn hmget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -76,7 +76,7 @@ fn hmget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let value = |field: &[u8]| hash.and_then(|hash| hash.get(field));
     let replies = args
         .rest()
-        .map(|field| value(field).map_or(Reply::Nil, |value| Reply::Bulk(value.clone())));
+        .map(|field| value(field).map_or(Reply::Nil, |value| Reply::Bulk(value.to_blob())));
     Ok(Reply::Array(replies.collect()))
 }
 
@@ -87,16 +87,8 @@ fn hdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let removed = args.rest().filter(|field| hash.remove(field)).count();
     let is_empty = hash.is_empty();
-    if is_empty {
-        ctx.delete(key);
-    } else if removed > 0 {
-        ctx.touched(key);
-    }
     if removed > 0 {
-        ctx.notify(Class::Hash, "hdel", key);
-    }
-    if is_empty {
-        ctx.notify(Class::Generic, "del", key);
+        ctx.removed_from(key, is_empty, Class::Hash, "hdel");
     }
     Ok(Reply::Int(removed as i64))
 }
@@ -117,7 +109,7 @@ fn hincrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             None => 0,
         };
         let sum = value.checked_add(by).ok_or(CommandError::Overflow)?;
-        hash.set(field, Blob::from_integer(sum), limits);
+        hash.set(field, sum.to_string().as_bytes(), limits);
         Ok(sum)
     })?;
     Ok(Reply::Int(sum))
@@ -138,7 +130,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         };
         let sum = value.add(by).filter(|sum| sum.is_finite());
         let sum = Blob::from(sum.ok_or(CommandError::NanOrInfinity)?.to_string());
-        hash.set(field, sum.clone(), limits);
+        hash.set(field, &sum, limits);
         Ok(sum)
     })?;
     Ok(Reply::Bulk(sum))

@@ -2,8 +2,8 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, End, List, Value, clamp_range};
-use crate::resp::{Blob, Reply};
+use crate::engine::{Class, Ctx, Element, End, List, Value, clamp_range};
+use crate::resp::Reply;
 
 /// What a push is called, seen from the end that it goes to.
 pub(super) fn push_event(end: End) -> &'static str {
@@ -18,14 +18,14 @@ fn push(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -
     let key = args.required()?;
     let len = if let Some(list) = ctx.write::<List>(key)? {
         args.rest()
-            .for_each(|element| list.push(end, Blob::new(element)));
+            .for_each(|element| list.push(end, Element::new(element)));
         list.len()
     } else if only_existing {
         return Ok(Reply::Int(0));
     } else {
         let mut list = List::default();
         args.rest()
-            .for_each(|element| list.push(end, Blob::new(element)));
+            .for_each(|element| list.push(end, Element::new(element)));
         let len = list.len();
         ctx.add(key, Value::List(list));
         len
@@ -64,7 +64,7 @@ fn lindex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let at = list.position(args.integer()?);
     let element = at.and_then(|at| list.get(at));
-    Ok(element.map_or(Reply::Nil, |element| Reply::Bulk(element.clone())))
+    Ok(element.map_or(Reply::Nil, |element| Reply::Bulk(element.to_blob())))
 }
 
 fn lrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -73,7 +73,8 @@ fn lrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Array(Vec::new()));
     };
     let elements = list.range(clamp_range(list.len(), start, stop));
-    Ok(Reply::Array(elements.cloned().map(Reply::Bulk).collect()))
+    let replies = elements.map(|element| Reply::Bulk(element.to_blob()));
+    Ok(Reply::Array(replies.collect()))
 }
 
 fn lset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -84,7 +85,7 @@ fn lset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(place) = at.and_then(|at| list.get_mut(at)) else {
         return Err(CommandError::Text("ERR index out of range".into()));
     };
-    *place = Blob::new(element);
+    *place = Element::new(element);
     ctx.replies_here();
     ctx.touched(key);
     ctx.notify(Class::List, "lset", key);
@@ -102,7 +103,7 @@ fn linsert(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(list) = ctx.write::<List>(key)? else {
         return Ok(Reply::Int(0));
     };
-    if !list.insert(pivot, is_before, Blob::new(element)) {
+    if !list.insert(pivot, is_before, Element::new(element)) {
         return Ok(Reply::Int(-1));
     }
     let len = list.len();
@@ -114,15 +115,7 @@ fn linsert(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 /// Says that elements were taken from a list, and deletes it if it is empty now
 /// (`t_list.c: listElementsRemoved`).
 pub(super) fn removed(ctx: &mut Ctx<'_>, key: &[u8], event: &str, is_empty: bool) {
-    if is_empty {
-        ctx.delete(key);
-    } else {
-        ctx.touched(key);
-    }
-    ctx.notify(Class::List, event, key);
-    if is_empty {
-        ctx.notify(Class::Generic, "del", key);
-    }
+    ctx.removed_from(key, is_empty, Class::List, event);
 }
 
 fn lrem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -206,9 +199,14 @@ impl Search {
         };
         let wanted = self.count.unwrap_or(1);
         let (mut found, mut matches) = (Vec::new(), 0_i64);
+        let mut elements = list.iter();
         for step in 0..compared {
-            let at = if from_tail { len - 1 - step } else { step };
-            if list.get(at).is_none_or(|other| **other != *element) {
+            let (at, other) = if from_tail {
+                (len - 1 - step, elements.next_back())
+            } else {
+                (step, elements.next())
+            };
+            if other.is_none_or(|other| **other != *element) {
                 continue;
             }
             matches += 1;

@@ -37,7 +37,8 @@ fn take(
         return Ok(None);
     };
     let count = count.min(list.len());
-    let taken = (0..count).filter_map(|_| list.pop(end).map(Reply::Bulk));
+    let taken =
+        (0..count).filter_map(|_| list.pop(end).map(|element| Reply::Bulk(element.to_blob())));
     let taken: Vec<Reply> = taken.collect();
     let is_empty = list.is_empty();
     ctx.replies_here();
@@ -50,7 +51,7 @@ fn take_one(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Blob>, Com
     let Some(list) = ctx.write::<List>(key)? else {
         return Ok(None);
     };
-    let taken = list.pop(end);
+    let taken = list.pop(end).map(|element| element.to_blob());
     let is_empty = list.is_empty();
     ctx.replies_here();
     removed(ctx, key, pop_event(end), is_empty);
@@ -215,7 +216,7 @@ fn move_element(
         .write::<List>(source)?
         .is_some_and(|list| list.is_empty());
     removed(ctx, source, pop_event(from), is_empty);
-    Ok(Some(Reply::Bulk(element)))
+    Ok(Some(Reply::Bulk(element.to_blob())))
 }
 
 fn lmove(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {

@@ -36,6 +36,7 @@ mod memory;
 mod migrate;
 mod missing;
 mod pubsub;
+mod random;
 mod replication;
 mod scan;
 #[cfg(feature = "script")]

@@ -5,7 +5,7 @@
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, Hash, Kind, List, SortedSet, Ttl, Value};
+use crate::engine::{Class, Ctx, Element, Hash, Kind, List, Origin, SortedSet, Ttl, Value};
 use crate::resp::{Blob, LongDouble, Reply};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -161,7 +161,7 @@ fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &Blob) -> Option<Blob> {
     match arrow {
         Some(arrow) => {
             let hash = ctx.read::<Hash>(&key).ok()??;
-            hash.get(&pattern[arrow + 2..]).cloned()
+            hash.get(&pattern[arrow + 2..]).map(Element::to_blob)
         }
         None => ctx.read::<Blob>(&key).ok()?.cloned(),
     }
@@ -200,21 +200,27 @@ fn weigh(
 /// `sort.c: sortCommandGeneric`.
 fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandResult {
     let key = args.required()?;
-    let options = Options::parse(ctx, args, may_store)?;
-    let mut elements = match ctx.find_for_read(key) {
+    let mut options = Options::parse(ctx, args, may_store)?;
+    let (mut elements, has_order) = match ctx.find_for_read(key) {
         Some(slot) => {
-            let elements = ctx.db().value(slot).as_type().sortable();
-            if ctx.db().value(slot).kind() == Kind::SortedSet {
+            let value = ctx.db().value(slot);
+            let (kind, has_order) = (value.kind(), value.as_type().has_order());
+            let elements = value.as_type().sortable();
+            if kind == Kind::SortedSet {
                 // As in Redis, a sorted set that was sorted is packed no more.
                 let seed = ctx.config().seed;
                 if let Some(set) = ctx.write::<SortedSet>(key)? {
                     set.unpack(seed);
                 }
             }
-            elements.ok_or(CommandError::WrongType)?
+            (elements.ok_or(CommandError::WrongType)?, has_order)
         }
-        None => Vec::new(),
+        None => (Vec::new(), true),
     };
+    if options.unsorted && !has_order && (options.store.is_some() || ctx.origin == Origin::Script) {
+        // Its result has to be the same on every replica.
+        (options.unsorted, options.alpha, options.by) = (false, true, None);
+    }
     let range = options.range(elements.len());
     if options.unsorted {
         if options.descending {
@@ -242,7 +248,11 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
     };
     let len = found.len();
     if len > 0 {
-        let list: List = found.into_iter().map(Option::unwrap_or_default).collect();
+        let elements = found.iter().map(|one| {
+            one.as_ref()
+                .map_or_else(|| Element::new(b""), Element::from)
+        });
+        let list: List = elements.collect();
         ctx.set(destination, Value::List(list), Ttl::Clear);
         ctx.notify(Class::List, "sortstore", destination);
     } else if ctx.delete(destination) {

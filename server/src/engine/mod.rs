@@ -81,7 +81,7 @@ pub(crate) use table::{
 };
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use value::{
-    ConsumerGroup, ConsumerNumber, Counters, EncodingHint, End, Hash, HashLimits, Kind, List,
+    ConsumerGroup, ConsumerNumber, Counters, Element, EncodingHint, End, Hash, HashLimits, Kind, List,
     NewId, NodeLimits, PayloadError, Pending, SortedSet, SortedSetLimits, Stream, StreamEntry,
     StreamId, Threshold, Trim, Value, clamp_range, dump, restore, serialized_bytes,
     sorted_set_order,

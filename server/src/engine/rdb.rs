@@ -112,14 +112,14 @@ impl Writer {
     }
 
     /// A listpack of these entries, as a string.
-    pub(super) fn listpack<'a>(&mut self, entries: impl Iterator<Item = &'a Blob>) {
+    pub(super) fn listpack<'a>(&mut self, entries: impl Iterator<Item = &'a [u8]>) {
         self.string(&listpack::encode(entries));
     }
 }
 
 /// What a listpack of these entries takes.
-pub(super) fn listpack_bytes<'a>(entries: impl Iterator<Item = &'a Blob>) -> usize {
-    let entries = entries.map(|entry| listpack::entry_bytes(entry));
+pub(super) fn listpack_bytes<'a>(entries: impl Iterator<Item = &'a [u8]>) -> usize {
+    let entries = entries.map(listpack::entry_bytes);
     listpack::EMPTY_BYTES + entries.sum::<usize>()
 }
 

@@ -1,7 +1,7 @@
 //! Assertions with readable messages. Each panics in the line of the test that called it.
 
 use super::{Data, Database};
-use crate::resp::{OwnedRequest, format_double, quoted};
+use crate::resp::{OwnedRequest, quoted};
 use crate::server::Server;
 use std::fmt::Write as _;
 use std::ops::RangeBounds;
@@ -22,32 +22,7 @@ fn fail(what: &str, expected: &[String], found: &[String]) -> ! {
 }
 
 fn lines(data: Option<&Data>) -> Vec<String> {
-    match data {
-        None => vec!["(nothing)".to_owned()],
-        Some(Data::String(bytes)) => vec![quoted(bytes)],
-        Some(Data::Hash(pairs)) => pairs
-            .iter()
-            .map(|(field, value)| format!("{}: {}", quoted(field), quoted(value)))
-            .collect(),
-        Some(Data::List(elements)) => elements
-            .iter()
-            .enumerate()
-            .map(|(index, element)| format!("{index}) {}", quoted(element)))
-            .collect(),
-        Some(Data::SortedSet(elements)) => elements
-            .iter()
-            .map(|(member, score)| format!("{}: {}", quoted(member), format_double(*score)))
-            .collect(),
-        Some(Data::Stream(entries)) => entries
-            .iter()
-            .map(|(id, fields)| {
-                let fields = fields
-                    .iter()
-                    .map(|(field, value)| format!("{} {}", quoted(field), quoted(value)));
-                format!("{id}: {}", fields.collect::<Vec<_>>().join(" "))
-            })
-            .collect(),
-    }
+    data.map_or_else(|| vec!["(nothing)".to_owned()], Data::lines)
 }
 
 impl Database<'_> {

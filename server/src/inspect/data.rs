@@ -65,6 +65,35 @@ impl Data {
             ),
         }
     }
+
+    /// A line for each part, as an assertion shows it.
+    pub(super) fn lines(&self) -> Vec<String> {
+        match self {
+            Self::String(bytes) => vec![quoted(bytes)],
+            Self::Hash(pairs) => pairs
+                .iter()
+                .map(|(field, value)| format!("{}: {}", quoted(field), quoted(value)))
+                .collect(),
+            Self::List(elements) => elements
+                .iter()
+                .enumerate()
+                .map(|(index, element)| format!("{index}) {}", quoted(element)))
+                .collect(),
+            Self::SortedSet(elements) => elements
+                .iter()
+                .map(|(member, score)| format!("{}: {}", quoted(member), format_double(*score)))
+                .collect(),
+            Self::Stream(entries) => entries
+                .iter()
+                .map(|(id, fields)| {
+                    let fields = fields
+                        .iter()
+                        .map(|(field, value)| format!("{} {}", quoted(field), quoted(value)));
+                    format!("{id}: {}", fields.collect::<Vec<_>>().join(" "))
+                })
+                .collect(),
+        }
+    }
 }
 
 /// The keys of a database; with `now`, those that are live at that instant.
@@ -89,21 +118,10 @@ impl fmt::Display for Data {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::String(bytes) => f.write_str(&quoted(bytes)),
-            Self::Hash(pairs) => {
-                let pairs = pairs
-                    .iter()
-                    .map(|(field, value)| format!("{}: {}", quoted(field), quoted(value)));
-                write!(f, "{{{}}}", pairs.collect::<Vec<_>>().join(", "))
-            }
+            Self::Hash(_) | Self::SortedSet(_) => write!(f, "{{{}}}", self.lines().join(", ")),
             Self::List(elements) => {
                 let elements = elements.iter().map(|element| quoted(element));
                 write!(f, "[{}]", elements.collect::<Vec<_>>().join(", "))
-            }
-            Self::SortedSet(elements) => {
-                let elements = elements.iter().map(|(member, score)| {
-                    format!("{}: {}", quoted(member), format_double(*score))
-                });
-                write!(f, "{{{}}}", elements.collect::<Vec<_>>().join(", "))
             }
             Self::Stream(entries) => {
                 let entries = entries.iter().map(|(id, fields)| {

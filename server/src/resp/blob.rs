@@ -73,6 +73,23 @@ impl Blob {
         }
     }
 
+    /// The same bytes, without a copy if they are long.
+    pub(crate) fn from_shared(bytes: &Arc<[u8]>) -> Self {
+        if bytes.len() <= INLINE_MAX {
+            Self::new(bytes)
+        } else {
+            Self(Repr::Shared(Arc::clone(bytes)))
+        }
+    }
+
+    /// The bytes, if they are shared.
+    pub(crate) fn shared(&self) -> Option<&Arc<[u8]>> {
+        match &self.0 {
+            Repr::Inline { .. } => None,
+            Repr::Shared(bytes) => Some(bytes),
+        }
+    }
+
     /// The decimal digits of `value`.
     pub fn from_integer(value: i64) -> Self {
         Self::new(itoa::Buffer::new().format(value).as_bytes())

@@ -1,7 +1,7 @@
 //! Sorted sets: all of their members piece by piece, and random ones.
 
 use super::{ACCESS, elements_reply, row};
-use crate::command::hash_walk::{RANDOM_MAX, different};
+use crate::command::random::{RANDOM_MAX, different};
 use crate::command::scan::{Options, parse_cursor};
 use crate::command::spec::{CommandResult, CommandSpec, Flags};
 use crate::command::{Args, CommandError};

@@ -2,6 +2,7 @@
 //! and how it reaches into another database.
 
 use super::Ctx;
+use crate::engine::notify::Class;
 use crate::engine::value::EncodingHint;
 
 /// The value at which the clock of last uses wraps (`LRU_CLOCK_MAX`).
@@ -14,6 +15,19 @@ impl Ctx<'_> {
         let result = act(self);
         self.session.db = own;
         result
+    }
+
+    /// Ends a removal from a collection, of which `event` tells. The key of an empty value goes.
+    pub(crate) fn removed_from(&mut self, key: &[u8], is_empty: bool, class: Class, event: &str) {
+        if is_empty {
+            self.delete(key);
+        } else {
+            self.touched(key);
+        }
+        self.notify(class, event, key);
+        if is_empty {
+            self.notify(Class::Generic, "del", key);
+        }
     }
 
     /// What the history of the string at a slot left behind.

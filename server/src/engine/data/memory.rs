@@ -61,7 +61,7 @@ pub(super) fn db_bytes(db: &Db, config: &Config) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::value::{Hash, HashLimits, Value};
+    use crate::engine::value::{Element, Hash, HashLimits, Value};
     use crate::resp::Blob;
 
     /// Measured on a server of 7.0.15.
@@ -80,12 +80,15 @@ mod tests {
         assert_eq!(bytes(&"k".repeat(40), text("x".repeat(45))), 152);
         assert_eq!(bytes("l", text("x".repeat(1000))), 1072);
         let list = ["a", "b", "c", "1", "2", "300"];
-        let list = list.into_iter().map(Blob::from).collect();
+        let list = list
+            .into_iter()
+            .map(|text| Element::new(text.as_bytes()))
+            .collect();
         assert_eq!(bytes("li", Value::List(list)), 160);
         let hash = |value: &str| {
             let limits = HashLimits::of(&Config::default());
             let mut hash = Hash::default();
-            hash.set(b"f", Blob::from(value), limits);
+            hash.set(b"f", value.as_bytes(), limits);
             Value::Hash(hash)
         };
         assert_eq!(bytes("h", hash("v")), 64);

@@ -12,16 +12,20 @@
 
 #[cfg(feature = "script")]
 mod digest;
+mod element;
 mod hash;
 mod list;
 mod payload;
+mod sequence;
 mod size;
 mod sorted_set;
 mod stream;
 mod string;
+mod table;
 
 #[cfg(feature = "script")]
 pub(super) use digest::Digest;
+pub(crate) use element::Element;
 pub(crate) use hash::{Hash, HashLimits};
 pub(crate) use list::{End, List, clamp_range};
 pub(crate) use payload::{PayloadError, dump, restore, serialized_bytes};
@@ -68,6 +72,11 @@ pub(crate) trait ValueType {
     /// The elements that SORT sorts; `None` if it answers WRONGTYPE.
     fn sortable(&self) -> Option<Vec<Blob>> {
         None
+    }
+
+    /// True if the elements have an order of their own, which SORT keeps when it is asked not to sort.
+    fn has_order(&self) -> bool {
+        true
     }
 
     /// What DEBUG OBJECT says beside what it says of all types.

@@ -1,13 +1,12 @@
-//! Hashes. Small ones are a list in insertion order, as a listpack is; big ones are an index map.
+//! Hashes. Small ones are a list in the order of insertion, as a listpack is; big ones are a table.
 
 mod row;
 
 pub(super) use row::ROW;
 
 use crate::engine::config::Config;
-use crate::resp::Blob;
-use foldhash::fast::FixedState;
-use indexmap::IndexMap;
+use crate::engine::value::element::Element;
+use crate::engine::value::table::Table;
 
 /// How far a hash is a list.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +15,6 @@ pub(crate) struct HashLimits {
     pub(crate) entries: usize,
     /// `hash-max-listpack-value`, bytes of a field or a value.
     pub(crate) bytes: usize,
-    /// For the hasher of a big one.
-    pub(crate) seed: u64,
 }
 
 impl HashLimits {
@@ -25,17 +22,17 @@ impl HashLimits {
         Self {
             entries: config.hash_max_listpack_entries,
             bytes: config.hash_max_listpack_value,
-            seed: config.seed,
         }
     }
 }
 
-/// Fields and values, in insertion order as long as nothing was deleted from a big one. Small ones do
-/// not become big by what the settings say, only by the next change; big ones stay so.
+/// Fields and values. A small hash does not become a big one by what the limits say, only by its next change; a
+/// big one stays so.
 #[derive(Clone, Debug)]
 pub(crate) enum Hash {
-    Small(Vec<(Blob, Blob)>),
-    Big(Box<IndexMap<Blob, Blob, FixedState>>),
+    /// In the order in which the fields were added. A clone copies it: the limits keep it small.
+    Small(Vec<(Element, Element)>),
+    Big(Table<Element>),
 }
 
 impl Default for Hash {
@@ -48,7 +45,7 @@ impl Hash {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Small(pairs) => pairs.len(),
-            Self::Big(map) => map.len(),
+            Self::Big(table) => table.len(),
         }
     }
 
@@ -56,21 +53,22 @@ impl Hash {
         self.len() == 0
     }
 
-    pub(crate) fn get(&self, field: &[u8]) -> Option<&Blob> {
+    pub(crate) fn get(&self, field: &[u8]) -> Option<&Element> {
         match self {
             Self::Small(pairs) => pairs
                 .iter()
                 .find(|(name, _)| **name == *field)
                 .map(|(_, value)| value),
-            Self::Big(map) => map.get(field),
+            Self::Big(table) => table.get(field),
         }
     }
 
     /// Sets a field; true when it is new.
-    pub(crate) fn set(&mut self, field: &[u8], value: Blob, limits: HashLimits) -> bool {
+    pub(crate) fn set(&mut self, field: &[u8], value: &[u8], limits: HashLimits) -> bool {
         if field.len() > limits.bytes || value.len() > limits.bytes {
-            self.grow(limits.seed);
+            self.grow();
         }
+        let value = Element::new(value);
         match self {
             Self::Small(pairs) => {
                 let known = pairs.iter_mut().find(|(name, _)| **name == *field);
@@ -82,54 +80,49 @@ impl Hash {
                             // Most hashes of a lock have one field.
                             pairs.reserve_exact(1);
                         }
-                        pairs.push((Blob::new(field), value));
+                        pairs.push((Element::new(field), value));
                     }
                 }
                 if pairs.len() > limits.entries {
-                    self.grow(limits.seed);
+                    self.grow();
                 }
                 is_new
             }
-            Self::Big(map) => match map.get_mut(field) {
-                Some(old) => {
-                    *old = value;
-                    false
-                }
-                None => map.insert(Blob::new(field), value).is_none(),
-            },
+            Self::Big(table) => table.insert(field, value).is_none(),
         }
     }
 
     /// Makes a small hash a big one.
-    fn grow(&mut self, seed: u64) {
+    fn grow(&mut self) {
         if let Self::Small(pairs) = self {
-            let hasher = FixedState::with_seed(seed);
-            let mut map = IndexMap::with_capacity_and_hasher(pairs.len() + 1, hasher);
-            map.extend(pairs.drain(..));
-            *self = Self::Big(Box::new(map));
+            let mut table = Table::default();
+            for (field, value) in pairs.drain(..) {
+                table.insert(&field, value);
+            }
+            *self = Self::Big(table);
         }
     }
 
     /// A hash read from a payload, where a field may not come twice; `None` if one does.
-    pub(crate) fn from_pairs(pairs: Vec<(Blob, Blob)>, is_small: bool, seed: u64) -> Option<Self> {
-        let mut map = IndexMap::with_capacity_and_hasher(pairs.len(), FixedState::with_seed(seed));
-        for (field, value) in pairs {
-            if map.insert(field, value).is_some() {
+    pub(crate) fn from_pairs(pairs: Vec<(Element, Element)>, is_small: bool) -> Option<Self> {
+        let mut table = Table::default();
+        for (field, value) in &pairs {
+            if table.insert(field, value.clone()).is_some() {
                 return None;
             }
         }
         Some(if is_small {
-            Self::Small(map.into_iter().collect())
+            Self::Small(pairs)
         } else {
-            Self::Big(Box::new(map))
+            Self::Big(table)
         })
     }
 
-    /// The pair at a position; positions change when a field is removed.
-    pub(crate) fn at(&self, position: usize) -> Option<(&Blob, &Blob)> {
+    /// The pair at a position; positions change when a field is added or removed.
+    pub(crate) fn at(&self, position: usize) -> Option<(&Element, &Element)> {
         match self {
             Self::Small(pairs) => pairs.get(position).map(|(field, value)| (field, value)),
-            Self::Big(map) => map.get_index(position),
+            Self::Big(table) => table.at(position),
         }
     }
 
@@ -143,20 +136,26 @@ impl Hash {
                 }
                 None => false,
             },
-            // The last one takes the place, which is why HSCAN goes from the last to the first.
-            Self::Big(map) => map.swap_remove(field).is_some(),
+            Self::Big(table) => table.remove(field).is_some(),
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Blob, &Blob)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Element, &Element)> {
         let (small, big) = match self {
-            Self::Small(pairs) => (
-                Some(pairs.iter().map(|(field, value)| (field, value))),
-                None,
-            ),
-            Self::Big(map) => (None, Some(map.iter())),
+            Self::Small(pairs) => (Some(pairs), None),
+            Self::Big(table) => (None, Some(table)),
         };
-        small.into_iter().flatten().chain(big.into_iter().flatten())
+        let small = small.into_iter().flatten();
+        let small = small.map(|(field, value)| (field, value));
+        small.chain(big.into_iter().flat_map(Table::iter))
+    }
+
+    /// Pairs from a cursor of HSCAN on, and the next cursor. A small hash comes all at once.
+    pub(crate) fn scan(&self, cursor: u64, count: usize) -> (Vec<(&Element, &Element)>, u64) {
+        match self {
+            Self::Small(_) => (self.iter().collect(), 0),
+            Self::Big(table) => table.scan(cursor, count),
+        }
     }
 }
 
@@ -167,20 +166,18 @@ mod tests {
     const LIMITS: HashLimits = HashLimits {
         entries: 128,
         bytes: 64,
-        seed: 1,
     };
 
     #[test]
-    fn growing_keeps_fields_and_order() {
+    fn growing_keeps_fields() {
         let mut hash = Hash::default();
         for i in 0..300_i64 {
-            assert!(hash.set(format!("f{i}").as_bytes(), Blob::from_integer(i), LIMITS));
+            assert!(hash.set(format!("f{i}").as_bytes(), i.to_string().as_bytes(), LIMITS));
         }
         assert!(matches!(hash, Hash::Big(_)));
-        assert!(!hash.set(b"f7", Blob::from_integer(-7), LIMITS));
-        assert_eq!(hash.get(b"f7"), Some(&Blob::from_integer(-7)));
-        let fields: Vec<_> = hash.iter().map(|(field, _)| field.clone()).collect();
-        assert_eq!((fields.len(), &*fields[299]), (300, &b"f299"[..]));
+        assert!(!hash.set(b"f7", b"-7", LIMITS));
+        assert_eq!(hash.get(b"f7").map(|value| &**value), Some(&b"-7"[..]));
+        assert_eq!((hash.len(), hash.iter().count()), (300, 300));
         assert!(hash.remove(b"f7") && !hash.remove(b"f7") && hash.len() == 299);
     }
 
@@ -189,11 +186,7 @@ mod tests {
         let is_big = |count: usize, bytes: usize| {
             let mut hash = Hash::default();
             for i in 0..count {
-                hash.set(
-                    format!("{i}").as_bytes(),
-                    Blob::new(&vec![b'x'; bytes]),
-                    LIMITS,
-                );
+                hash.set(format!("{i}").as_bytes(), &vec![b'x'; bytes], LIMITS);
             }
             matches!(hash, Hash::Big(_))
         };
@@ -204,7 +197,7 @@ mod tests {
     fn a_small_hash_shifts() {
         let mut hash = Hash::default();
         for field in [b"a", b"b", b"c"] {
-            hash.set(field, Blob::new(field), LIMITS);
+            hash.set(field, field, LIMITS);
         }
         hash.remove(b"a");
         assert_eq!(

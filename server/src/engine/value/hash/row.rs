@@ -8,8 +8,7 @@ use crate::engine::value::Digest;
 use crate::engine::value::size::{
     ENTRY, OBJECT, PLACE, TABLE, allocated, extrapolated, places, string,
 };
-use crate::engine::value::{EncodingHint, TypeRow, Value, ValueType};
-use crate::resp::Blob;
+use crate::engine::value::{Element, EncodingHint, TypeRow, Value, ValueType};
 
 /// Hashes in the table of types.
 pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
@@ -36,11 +35,11 @@ impl ValueType for Hash {
     fn memory_bytes(&self, _: EncodingHint, samples: usize, _: &Config) -> usize {
         match self {
             Self::Small(pairs) => {
-                let entries = pairs.iter().flat_map(|(field, value)| [field, value]);
+                let entries = pairs.iter().flat_map(|(field, value)| [&**field, &**value]);
                 OBJECT + allocated(listpack_bytes(entries))
             }
             Self::Big(map) => {
-                let text = |text: &Blob| string(text.len(), true);
+                let text = |text: &Element| string(text.len(), true);
                 let sizes = map
                     .iter()
                     .map(|(field, value)| ENTRY + text(field) + text(value));
@@ -55,7 +54,7 @@ impl ValueType for Hash {
     }
 
     fn save(&self, writer: &mut Writer, _: &Config) {
-        let entries = self.iter().flat_map(|(field, value)| [field, value]);
+        let entries = self.iter().flat_map(|(field, value)| [&**field, &**value]);
         match self {
             Self::Small(_) => {
                 writer.kind(kind::HASH_LISTPACK);
@@ -84,14 +83,17 @@ fn load_pairs(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
     let count = reader.length()?;
     let mut pairs = Vec::new();
     for _ in 0..count {
-        pairs.push((reader.string()?, reader.string()?));
+        pairs.push((
+            Element::from(&reader.string()?),
+            Element::from(&reader.string()?),
+        ));
     }
-    let fits = |text: &Blob| text.len() <= config.hash_max_listpack_value;
+    let fits = |text: &Element| text.len() <= config.hash_max_listpack_value;
     let is_small = pairs.len() <= config.hash_max_listpack_entries
         && pairs
             .iter()
             .all(|(field, value)| fits(field) && fits(value));
-    hash(pairs, is_small, config)
+    hash(pairs, is_small)
 }
 
 /// Long values do not make it a hash table here, as in Redis.
@@ -103,12 +105,12 @@ fn load_listpack(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
     let mut entries = entries.into_iter();
     let mut pairs = Vec::new();
     while let (Some(field), Some(value)) = (entries.next(), entries.next()) {
-        pairs.push((field, value));
+        pairs.push((Element::from(&field), Element::from(&value)));
     }
     let is_small = pairs.len() <= config.hash_max_listpack_entries;
-    hash(pairs, is_small, config)
+    hash(pairs, is_small)
 }
 
-fn hash(pairs: Vec<(Blob, Blob)>, is_small: bool, config: &Config) -> Option<Value> {
-    Hash::from_pairs(pairs, is_small, config.seed).map(Value::Hash)
+fn hash(pairs: Vec<(Element, Element)>, is_small: bool) -> Option<Value> {
+    Hash::from_pairs(pairs, is_small).map(Value::Hash)
 }

@@ -1,11 +1,11 @@
-//! Lists: fast at both ends, linear in the middle.
+//! Lists: a sequence of elements.
 
 mod row;
 
 pub(super) use row::ROW;
 
-use crate::resp::Blob;
-use std::collections::VecDeque;
+use crate::engine::value::element::Element;
+use crate::engine::value::sequence::{Item, Sequence};
 use std::ops::Range;
 
 /// An end of a list.
@@ -17,7 +17,14 @@ pub(crate) enum End {
 
 /// Elements from head to tail.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct List(VecDeque<Blob>);
+pub(crate) struct List(Sequence<Element>);
+
+impl Item for Element {
+    /// Lists are not ordered by what they hold.
+    type Hint = ();
+
+    fn hint(&self) {}
+}
 
 impl List {
     pub(crate) fn len(&self) -> usize {
@@ -25,58 +32,54 @@ impl List {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, end: End, element: Blob) {
-        if self.0.capacity() == 0 {
-            // Most lists are short; a deque would begin with four.
-            self.0.reserve_exact(2);
-        }
+    pub(crate) fn push(&mut self, end: End, element: Element) {
         match end {
-            End::Head => self.0.push_front(element),
+            End::Head => self.0.insert(0, element),
             End::Tail => self.0.push_back(element),
         }
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self, end: End) -> Option<Blob> {
+    pub(crate) fn pop(&mut self, end: End) -> Option<Element> {
         match end {
-            End::Head => self.0.pop_front(),
-            End::Tail => self.0.pop_back(),
+            End::Head => self.0.remove(0),
+            End::Tail => self.0.remove(self.len().checked_sub(1)?),
         }
     }
 
     /// Where an index points that counts from the tail if it is negative.
     pub(crate) fn position(&self, index: i64) -> Option<usize> {
-        let len = self.0.len() as i64;
+        let len = self.len() as i64;
         let index = if index < 0 { len + index } else { index };
         (0..len).contains(&index).then_some(index as usize)
     }
 
-    pub(crate) fn get(&self, position: usize) -> Option<&Blob> {
+    pub(crate) fn get(&self, position: usize) -> Option<&Element> {
         self.0.get(position)
     }
 
-    pub(crate) fn get_mut(&mut self, position: usize) -> Option<&mut Blob> {
+    pub(crate) fn get_mut(&mut self, position: usize) -> Option<&mut Element> {
         self.0.get_mut(position)
     }
 
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Blob> + ExactSizeIterator {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Element> + ExactSizeIterator {
         self.0.iter()
     }
 
     pub(crate) fn range(
         &self,
         range: Range<usize>,
-    ) -> impl DoubleEndedIterator<Item = &Blob> + ExactSizeIterator {
+    ) -> impl DoubleEndedIterator<Item = &Element> + ExactSizeIterator {
         self.0.range(range)
     }
 
     /// Puts an element before the first one that equals `pivot`, or behind it; false without one.
-    pub(crate) fn insert(&mut self, pivot: &[u8], is_before: bool, element: Blob) -> bool {
-        let Some(at) = self.0.iter().position(|other| **other == *pivot) else {
+    pub(crate) fn insert(&mut self, pivot: &[u8], is_before: bool, element: Element) -> bool {
+        let Some(at) = self.iter().position(|other| **other == *pivot) else {
             return false;
         };
         self.0.insert(at + usize::from(!is_before), element);
@@ -85,33 +88,33 @@ impl List {
 
     /// Removes up to `count` elements that equal `element`, seen from `end`; how many there were.
     pub(crate) fn remove(&mut self, element: &[u8], end: End, count: usize) -> usize {
-        let mut left = count;
-        let mut is_kept = |other: &Blob| {
-            let goes = left > 0 && **other == *element;
-            left -= usize::from(goes);
-            !goes
-        };
-        match end {
-            End::Head => self.0.retain(is_kept),
-            End::Tail => {
-                let kept = self.0.drain(..).rev().filter(|other| is_kept(other));
-                let mut kept: VecDeque<Blob> = kept.collect();
-                kept.make_contiguous().reverse();
-                self.0 = kept;
+        let is_it = |(_, other): &(usize, &Element)| ***other == *element;
+        let mut places: Vec<usize> = match end {
+            End::Head => {
+                let found = self.iter().enumerate().filter(is_it);
+                found.map(|(at, _)| at).take(count).collect()
             }
+            End::Tail => {
+                let found = self.iter().enumerate().rev().filter(is_it);
+                found.map(|(at, _)| at).take(count).collect()
+            }
+        };
+        // From the tail on, so that the other places stay what they are.
+        places.sort_unstable();
+        for at in places.iter().rev() {
+            self.0.remove(*at);
         }
-        count - left
+        places.len()
     }
 
     /// Keeps what is in the range and nothing else.
     pub(crate) fn trim(&mut self, range: Range<usize>) {
-        self.0.truncate(range.end);
-        self.0.drain(..range.start.min(self.0.len()));
+        self.0.keep(range);
     }
 }
 
-impl FromIterator<Blob> for List {
-    fn from_iter<I: IntoIterator<Item = Blob>>(elements: I) -> Self {
+impl FromIterator<Element> for List {
+    fn from_iter<I: IntoIterator<Item = Element>>(elements: I) -> Self {
         Self(elements.into_iter().collect())
     }
 }
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
 
     fn list(text: &str) -> List {
-        text.bytes().map(|byte| Blob::new(&[byte])).collect()
+        text.bytes().map(|byte| Element::new(&[byte])).collect()
     }
 
     fn text(list: &List) -> String {
@@ -177,9 +180,10 @@ mod tests {
     fn the_middle_can_be_changed() {
         let mut list = list("abc");
         assert!(
-            list.insert(b"b", true, Blob::from("x")) && list.insert(b"b", false, Blob::from("y"))
+            list.insert(b"b", true, Element::new(b"x"))
+                && list.insert(b"b", false, Element::new(b"y"))
         );
-        assert!(!list.insert(b"z", true, Blob::from("x")));
+        assert!(!list.insert(b"z", true, Element::new(b"x")));
         assert_eq!(text(&list), "axbyc");
         assert_eq!(
             (list.position(-1), list.position(-6), list.position(5)),

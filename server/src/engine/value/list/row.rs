@@ -9,7 +9,7 @@ use crate::engine::rdb::{
 #[cfg(feature = "script")]
 use crate::engine::value::Digest;
 use crate::engine::value::size::{OBJECT, allocated, extrapolated};
-use crate::engine::value::{EncodingHint, TypeRow, Value, ValueType};
+use crate::engine::value::{Element, EncodingHint, TypeRow, Value, ValueType};
 use crate::resp::Blob;
 
 /// Bytes of a quicklist, and of a node of it.
@@ -49,9 +49,9 @@ impl ValueType for List {
     fn memory_bytes(&self, _: EncodingHint, samples: usize, config: &Config) -> usize {
         let nodes = nodes(self, config.list_max_listpack_size);
         let count = nodes.len();
-        let sizes = nodes
-            .into_iter()
-            .map(|node| QUICKLIST_NODE + allocated(listpack_bytes(node.into_iter())));
+        let sizes = nodes.into_iter().map(|node| {
+            QUICKLIST_NODE + allocated(listpack_bytes(node.into_iter().map(|element| &**element)))
+        });
         OBJECT + QUICKLIST + extrapolated(sizes, samples, count)
     }
 
@@ -65,7 +65,7 @@ impl ValueType for List {
         writer.length(nodes.len() as u64);
         for node in nodes {
             writer.length(PACKED);
-            writer.listpack(node.into_iter());
+            writer.listpack(node.into_iter().map(|element| &**element));
         }
     }
 
@@ -75,7 +75,7 @@ impl ValueType for List {
     }
 
     fn sortable(&self) -> Option<Vec<Blob>> {
-        Some(self.iter().cloned().collect())
+        Some(self.iter().map(Element::to_blob).collect())
     }
 
     fn debug_details(&self, config: &Config) -> String {
@@ -84,7 +84,7 @@ impl ValueType for List {
         let (count, len) = (nodes.len(), self.len());
         let bytes: usize = nodes
             .into_iter()
-            .map(|node| listpack_bytes(node.into_iter()))
+            .map(|node| listpack_bytes(node.into_iter().map(|element| &**element)))
             .sum();
         let mean = len as f64 / count.max(1) as f64;
         format!(
@@ -98,7 +98,7 @@ fn load_elements(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
     let count = reader.length()?;
     let mut list = List::default();
     for _ in 0..count {
-        list.push(End::Tail, reader.string()?);
+        list.push(End::Tail, Element::from(&reader.string()?));
     }
     Some(Value::List(list))
 }
@@ -108,10 +108,10 @@ fn load_quicklist(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
     let mut list = List::default();
     for _ in 0..nodes {
         match reader.length()? {
-            PLAIN => list.push(End::Tail, reader.string()?),
+            PLAIN => list.push(End::Tail, Element::from(&reader.string()?)),
             PACKED => {
                 for element in reader.listpack()? {
-                    list.push(End::Tail, element);
+                    list.push(End::Tail, Element::from(&element));
                 }
             }
             _ => return None,
@@ -121,8 +121,8 @@ fn load_quicklist(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
 }
 
 /// The nodes of a list that was filled from the head to the tail.
-fn nodes(list: &List, size_class: i32) -> Vec<Vec<&Blob>> {
-    let mut nodes: Vec<Vec<&Blob>> = Vec::new();
+fn nodes(list: &List, size_class: i32) -> Vec<Vec<&Element>> {
+    let mut nodes: Vec<Vec<&Element>> = Vec::new();
     let mut node_bytes = 0;
     for element in list.iter() {
         let count = nodes.last().map_or(0, Vec::len);

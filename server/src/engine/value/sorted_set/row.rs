@@ -79,7 +79,7 @@ impl ValueType for SortedSet {
                 entries.extend([member, Blob::from(self.score_text(score))]);
             });
             writer.kind(kind::ZSET_LISTPACK);
-            writer.listpack(entries.iter());
+            writer.listpack(entries.iter().map(|entry| &**entry));
             return;
         }
         writer.kind(kind::ZSET_2);

@@ -1,0 +1,77 @@
+//! Random elements of collections, as HRANDFIELD, SRANDMEMBER and their kin draw them.
+
+use super::CommandError;
+use crate::engine::Rng;
+use std::collections::BTreeSet;
+
+/// Elements that one command with a negative count gives at most. Redis writes until its memory ends.
+pub(super) const RANDOM_MAX: usize = 1 << 22;
+/// Fewer than one in so many are drawn until they are different (`HRANDFIELD_SUB_STRATEGY_MUL`).
+const FEW: usize = 3;
+
+/// A position below `len`, which is not 0.
+pub(super) fn one(rng: &mut Rng, len: usize) -> usize {
+    (rng.next_u64() % len as u64) as usize
+}
+
+/// The positions of a command with a count: different ones, and for a negative count any.
+pub(super) fn positions(
+    rng: &mut Rng,
+    len: usize,
+    count: i64,
+    what: &str,
+) -> Result<Vec<usize>, CommandError> {
+    let size = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if count >= 0 {
+        Ok(different(rng, len, size))
+    } else if size <= RANDOM_MAX {
+        Ok((0..size).map(|_| one(rng, len)).collect())
+    } else {
+        let text = format!("ERR redouble gives no more than {RANDOM_MAX} random {what} at once");
+        Err(CommandError::Text(text.into()))
+    }
+}
+
+/// `count` different positions below `len`, in ascending order.
+pub(super) fn different(rng: &mut Rng, len: usize, count: usize) -> Vec<usize> {
+    let mut wanted = count.min(len);
+    if wanted.saturating_mul(FEW) < len {
+        let mut positions = BTreeSet::new();
+        while positions.len() < wanted {
+            positions.insert((rng.next_u64() % len as u64) as usize);
+        }
+        return positions.into_iter().collect();
+    }
+    // Algorithm S (Knuth, 3.4.2): each position is taken with the probability that is left.
+    let mut positions = Vec::with_capacity(wanted);
+    for at in 0..len {
+        if wanted > 0 && rng.next_u64() % ((len - at) as u64) < wanted as u64 {
+            positions.push(at);
+            wanted -= 1;
+        }
+    }
+    positions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_positions_are_different_and_all_likely() {
+        let mut rng = Rng::new(3);
+        for (count, expected) in [(2, 160..240), (6, 530..670)] {
+            let mut seen = [0; 10];
+            for _ in 0..1000 {
+                let drawn = different(&mut rng, 10, count);
+                assert!(drawn.len() == count && drawn.is_sorted_by(|a, b| a < b));
+                drawn.iter().for_each(|at| seen[*at] += 1);
+            }
+            assert!(
+                seen.iter().all(|count| expected.contains(count)),
+                "{seen:?}"
+            );
+        }
+        assert_eq!(different(&mut rng, 3, 9), [0, 1, 2]);
+    }
+}
