@@ -11,10 +11,7 @@ pub(super) const COMMANDS: &[&str] = &[
     "georadiusbymember_ro", "geosearch", "geosearchstore", 
     "psync",
     "replconf",
-    "sadd", "save", "scard", "sdiff", "sdiffstore", "sinter", "sintercard",
-    "sinterstore", "sismember", "smembers", "smismember", "smove",
-    "spop", "srandmember", "srem", "sscan", "sunion",
-    "sunionstore", "sync",
+    "save", "sync",
 ];
 
 /// Subcommands of commands that are implemented.

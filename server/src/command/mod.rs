@@ -43,6 +43,7 @@ mod scan;
 mod scripting;
 mod sentinel;
 mod server;
+mod set;
 mod slowlog;
 mod sort;
 mod sorted_set;
@@ -72,6 +73,9 @@ const ROWS: &[&[CommandSpec]] = &[
     migrate::COMMANDS,
     hash::COMMANDS,
     hash_walk::COMMANDS,
+    set::COMMANDS,
+    set::walk::COMMANDS,
+    set::algebra::COMMANDS,
     list::COMMANDS,
     list_pop::COMMANDS,
     sorted_set::COMMANDS,

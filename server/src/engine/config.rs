@@ -55,6 +55,8 @@ pub struct Config {
     pub list_max_listpack_size: i32,
     /// `hll-sparse-max-bytes`: a sparse HyperLogLog that would grow beyond it becomes dense.
     pub hll_sparse_max_bytes: usize,
+    /// `set-max-intset-entries`: with more members a set of integers is not packed.
+    pub set_max_intset_entries: usize,
     /// `zset-max-listpack-entries`: with more elements a sorted set is no listpack.
     pub zset_max_listpack_entries: usize,
     /// `zset-max-listpack-value`, bytes: the same for the size of a member.
@@ -138,6 +140,7 @@ impl Default for Config {
             hash_max_listpack_value: 64,
             list_max_listpack_size: -2,
             hll_sparse_max_bytes: 3_000,
+            set_max_intset_entries: 512,
             zset_max_listpack_entries: 128,
             zset_max_listpack_value: 64,
             stream_node_max_bytes: 4096,

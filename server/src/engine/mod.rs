@@ -81,8 +81,8 @@ pub(crate) use table::{
 };
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use value::{
-    ConsumerGroup, ConsumerNumber, Counters, Element, EncodingHint, End, Hash, HashLimits, Kind, List,
-    NewId, NodeLimits, PayloadError, Pending, SortedSet, SortedSetLimits, Stream, StreamEntry,
-    StreamId, Threshold, Trim, Value, clamp_range, dump, restore, serialized_bytes,
-    sorted_set_order,
+    ConsumerGroup, ConsumerNumber, Counters, Element, EncodingHint, End, Hash, HashLimits, Kind,
+    List, NewId, NodeLimits, PayloadError, Pending, Set, SetLimits, SortedSet, SortedSetLimits,
+    Stream, StreamEntry, StreamId, Threshold, Trim, Value, clamp_range, dump, restore,
+    serialized_bytes, sorted_set_order,
 };

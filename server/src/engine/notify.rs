@@ -13,6 +13,8 @@ pub(crate) enum Class {
     List,
     /// `h`
     Hash,
+    /// `s`
+    Set,
     /// `z`
     SortedSet,
     /// `t`
@@ -75,6 +77,7 @@ impl Classes {
             Class::String => b'$',
             Class::List => b'l',
             Class::Hash => b'h',
+            Class::Set => b's',
             Class::SortedSet => b'z',
             Class::Stream => b't',
             Class::Expired => b'x',

@@ -591,7 +591,10 @@ const PARAMETERS: &[Parameter] = &[
     parameter("sanitize-dump-payload", "no", Kind::Choice(&["no", "yes", "clients"])).only(&["no"]),
     parameter("save", "", Kind::Special(save_points)).only(&[""]),
     immutable("server_cpulist", ""),
-    integer("set-max-intset-entries", "512", 0, i64::MAX),
+    integer("set-max-intset-entries", "", 0, i64::MAX).kept(
+        |config| printed(config.set_max_intset_entries),
+        |config, given| { config.set_max_intset_entries = given.size(); Ok(()) },
+    ),
     immutable("set-proc-title", "yes"),
     parameter("shutdown-on-sigint", "default", SHUTDOWN).only(&["default"]),
     parameter("shutdown-on-sigterm", "default", SHUTDOWN).only(&["default"]),

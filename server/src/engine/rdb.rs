@@ -18,9 +18,11 @@ pub(in crate::engine) use listpack::{
 pub(super) mod kind {
     pub(crate) const STRING: u8 = 0;
     pub(crate) const LIST: u8 = 1;
+    pub(crate) const SET: u8 = 2;
     pub(crate) const ZSET: u8 = 3;
     pub(crate) const HASH: u8 = 4;
     pub(crate) const ZSET_2: u8 = 5;
+    pub(crate) const SET_INTSET: u8 = 11;
     pub(crate) const ZSET_ZIPLIST: u8 = 12;
     pub(crate) const STREAM_LISTPACKS: u8 = 15;
     pub(crate) const HASH_LISTPACK: u8 = 16;

@@ -76,6 +76,21 @@ impl Database<'_> {
         self.assert_data(key.as_ref(), Some(&Data::List(elements.collect())));
     }
 
+    /// Asserts that `key` holds a set of exactly these members.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[track_caller]
+    pub fn assert_set<M: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        members: impl IntoIterator<Item = M>,
+    ) {
+        let members = members.into_iter();
+        let members = members.map(|member| member.as_ref().to_vec().into());
+        self.assert_data(key.as_ref(), Some(&Data::Set(members.collect())));
+    }
+
     /// Asserts that `key` is not there, or has expired.
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 use crate::engine::{Db, StreamId, UnixMillis, Value};
 use crate::resp::{format_double, quoted};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The value of a key.
@@ -16,6 +16,8 @@ pub enum Data {
     Hash(BTreeMap<Bytes, Bytes>),
     /// The elements of a list, its head first.
     List(Vec<Bytes>),
+    /// The members of a set.
+    Set(BTreeSet<Bytes>),
     /// The members of a sorted set with their scores, the lowest score first.
     SortedSet(Vec<(Bytes, f64)>),
     /// The entries of a stream, the oldest first: the id, fields and values.
@@ -44,6 +46,7 @@ impl Data {
                     .map(|(field, value)| (owned(field), owned(value)))
                     .collect(),
             ),
+            Value::Set(set) => Self::Set(set.iter().map(|member| owned(&member)).collect()),
             Value::List(list) => Self::List(list.iter().map(|element| owned(element)).collect()),
             Value::SortedSet(set) => {
                 let elements = set.elements(0..set.len()).into_iter();
@@ -74,6 +77,7 @@ impl Data {
                 .iter()
                 .map(|(field, value)| format!("{}: {}", quoted(field), quoted(value)))
                 .collect(),
+            Self::Set(members) => members.iter().map(|member| quoted(member)).collect(),
             Self::List(elements) => elements
                 .iter()
                 .enumerate()
@@ -118,7 +122,9 @@ impl fmt::Display for Data {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::String(bytes) => f.write_str(&quoted(bytes)),
-            Self::Hash(_) | Self::SortedSet(_) => write!(f, "{{{}}}", self.lines().join(", ")),
+            Self::Hash(_) | Self::Set(_) | Self::SortedSet(_) => {
+                write!(f, "{{{}}}", self.lines().join(", "))
+            }
             Self::List(elements) => {
                 let elements = elements.iter().map(|element| quoted(element));
                 write!(f, "[{}]", elements.collect::<Vec<_>>().join(", "))

@@ -24,7 +24,7 @@ use crate::engine::{Db, UnixMicros, UnixMillis, Value, Waiting, glob_match};
 use crate::history::History;
 use crate::server::Server;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// One database of a server, for reads, writes and assertions: [`Server::db`].
@@ -104,6 +104,15 @@ impl<'a> Database<'a> {
             return None;
         };
         Some(elements)
+    }
+
+    /// The members of the set at `key`; `None` when it is missing, expired or no set.
+    pub fn set_members(&self, key: impl AsRef<[u8]>) -> Option<BTreeSet<Bytes>> {
+        if let Data::Set(members) = self.data(key)? {
+            Some(members)
+        } else {
+            None
+        }
     }
 
     /// The value of `key`, of any type.

@@ -5,7 +5,7 @@ use super::range::store;
 use super::{ACCESS, elements_reply, row};
 use crate::command::spec::{CommandResult, CommandSpec, Flags};
 use crate::command::{Args, CommandError};
-use crate::engine::{Ctx, SortedSet, Value, sorted_set_order};
+use crate::engine::{Ctx, Set, SortedSet, Value, sorted_set_order};
 use crate::resp::{Blob, Reply};
 use indexmap::IndexMap;
 
@@ -57,6 +57,8 @@ fn number(score: f64) -> f64 {
 enum Source {
     Missing,
     SortedSet(SortedSet),
+    /// Each member counts as if it had the score 1.
+    Set(Set),
 }
 
 impl Source {
@@ -64,11 +66,13 @@ impl Source {
         let Some(slot) = ctx.find_for_read(key) else {
             return Ok(Self::Missing);
         };
-        match ctx.db().value(slot) {
-            Value::SortedSet(set) => Ok(Self::SortedSet(set.clone())),
-            Value::String(_) | Value::List(_) | Value::Hash(_) | Value::Stream(_) => {
-                Err(CommandError::WrongType)
-            }
+        let value = ctx.db().value(slot);
+        if let Value::SortedSet(set) = value {
+            Ok(Self::SortedSet(set.clone()))
+        } else if let Value::Set(set) = value {
+            Ok(Self::Set(set.clone()))
+        } else {
+            Err(CommandError::WrongType)
         }
     }
 
@@ -76,6 +80,7 @@ impl Source {
         match self {
             Self::Missing => 0,
             Self::SortedSet(set) => set.len(),
+            Self::Set(set) => set.len(),
         }
     }
 
@@ -83,6 +88,7 @@ impl Source {
         match self {
             Self::Missing => None,
             Self::SortedSet(set) => set.score(member),
+            Self::Set(set) => set.contains(member).then_some(1.0),
         }
     }
 
@@ -90,6 +96,7 @@ impl Source {
         match self {
             Self::Missing => Vec::new(),
             Self::SortedSet(set) => set.elements(0..set.len()),
+            Self::Set(set) => set.iter().map(|member| (member.to_blob(), 1.0)).collect(),
         }
     }
 }

@@ -162,6 +162,23 @@ impl Ctx<'_> {
         }
     }
 
+    /// The same, with the generator for commands whose answer is drawn.
+    pub(crate) fn write_with_draws<T: Typed>(
+        &mut self,
+        key: &[u8],
+    ) -> Result<(Option<&mut T>, &mut Rng), CommandError> {
+        let slot = self.find(key);
+        let Parts { db, draws, .. } = self.parts();
+        let value = match slot {
+            Some(slot) => {
+                let value = T::of_mut(db.value_mut(slot));
+                Some(value.ok_or(CommandError::WrongType)?)
+            }
+            None => None,
+        };
+        Ok((value, draws))
+    }
+
     /// Stores a value in place of any former one.
     #[inline]
     pub(crate) fn set(&mut self, key: &[u8], value: Value, ttl: Ttl) {

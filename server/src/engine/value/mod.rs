@@ -17,6 +17,7 @@ mod hash;
 mod list;
 mod payload;
 mod sequence;
+mod set;
 mod size;
 mod sorted_set;
 mod stream;
@@ -29,6 +30,7 @@ pub(crate) use element::Element;
 pub(crate) use hash::{Hash, HashLimits};
 pub(crate) use list::{End, List, clamp_range};
 pub(crate) use payload::{PayloadError, dump, restore, serialized_bytes};
+pub(crate) use set::{Set, SetLimits};
 pub(super) use size::{ENTRY, OBJECT, PLACE, places, string as string_bytes};
 pub(crate) use sorted_set::{SortedSet, SortedSetLimits, compare as sorted_set_order};
 pub(crate) use stream::{
@@ -174,6 +176,7 @@ value_types! {
     List(List) = list::ROW,
     SortedSet(SortedSet) = sorted_set::ROW,
     Hash(Hash) = hash::ROW,
+    Set(Set) = set::ROW,
     Stream(Stream) = stream::ROW,
 }
 

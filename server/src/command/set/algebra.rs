@@ -1,0 +1,233 @@
+//! Sets: intersections, unions and differences.
+//!
+//! Which of Redis's ways leads to a result shows in the encoding of a stored set, so the ways are the same
+//! (`t_set.c: sinterGenericCommand`, `sunionDiffGenericCommand`).
+
+use super::row;
+use crate::command::spec::{CommandResult, CommandSpec, Flags, Handler};
+use crate::command::{Args, CommandError};
+use crate::engine::{Class, Ctx, Set, SetLimits, Ttl, Value};
+use crate::resp::Reply;
+use std::cmp::Reverse;
+
+/// The sets at keys; `None` for a missing key. They share their members with the keyspace.
+fn sets_at(ctx: &mut Ctx<'_>, keys: &[&[u8]]) -> Result<Vec<Option<Set>>, CommandError> {
+    let mut sets = Vec::with_capacity(keys.len());
+    for key in keys {
+        sets.push(ctx.read::<Set>(key)?.cloned());
+    }
+    Ok(sets)
+}
+
+/// Members of the smallest set that are in all others.
+fn common(sets: Vec<Option<Set>>, mut each: impl FnMut(&[u8]) -> bool) {
+    let Some(mut sets) = sets.into_iter().collect::<Option<Vec<Set>>>() else {
+        return;
+    };
+    sets.sort_by_key(Set::len);
+    let Some((smallest, others)) = sets.split_first() else {
+        return;
+    };
+    for member in smallest.iter() {
+        let is_common = others.iter().all(|other| other.contains(&member));
+        if is_common && !each(&member) {
+            return;
+        }
+    }
+}
+
+fn intersection(sets: Vec<Option<Set>>, limits: SetLimits) -> Set {
+    let mut result = Set::default();
+    common(sets, |member| {
+        result.insert(member, limits);
+        true
+    });
+    result
+}
+
+fn union(sets: Vec<Option<Set>>, limits: SetLimits) -> Set {
+    let mut result = Set::default();
+    for member in sets.iter().flatten().flat_map(Set::iter) {
+        result.insert(&member, limits);
+    }
+    result
+}
+
+fn difference(keys: &[&[u8]], mut sets: Vec<Option<Set>>, limits: SetLimits) -> Set {
+    let mut result = Set::default();
+    let is_in_itself = keys.iter().skip(1).any(|key| *key == keys[0]);
+    let Some(first) = sets
+        .first_mut()
+        .and_then(Option::take)
+        .filter(|_| !is_in_itself)
+    else {
+        return result;
+    };
+    let mut others: Vec<Set> = sets.into_iter().flatten().collect();
+    // Redis looks each member up if that is cheaper than to remove the members of all other sets.
+    let look_ups = (others.len() + 1).saturating_mul(first.len()) / 2;
+    let removals = first.len() + others.iter().map(Set::len).sum::<usize>();
+    if look_ups <= removals {
+        others.sort_by_key(|other| Reverse(other.len()));
+        for member in first.iter() {
+            if !others.iter().any(|other| other.contains(&member)) {
+                result.insert(&member, limits);
+            }
+        }
+        return result;
+    }
+    for member in first.iter() {
+        result.insert(&member, limits);
+    }
+    for other in others {
+        for member in other.iter() {
+            result.remove(&member);
+        }
+        if result.is_empty() {
+            break;
+        }
+    }
+    result
+}
+
+#[derive(Clone, Copy)]
+enum Operation {
+    Intersection,
+    Union,
+    Difference,
+}
+
+impl Operation {
+    fn run(self, ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Set, CommandError> {
+        let keys: Vec<&[u8]> = args.rest().collect();
+        let limits = SetLimits::of(ctx.config());
+        let sets = sets_at(ctx, &keys)?;
+        Ok(match self {
+            Self::Intersection => intersection(sets, limits),
+            Self::Union => union(sets, limits),
+            Self::Difference => difference(&keys, sets, limits),
+        })
+    }
+
+    fn event(self) -> &'static str {
+        match self {
+            Self::Intersection => "sinterstore",
+            Self::Union => "sunionstore",
+            Self::Difference => "sdiffstore",
+        }
+    }
+}
+
+fn reply(ctx: &mut Ctx<'_>, args: &mut Args<'_>, operation: Operation) -> CommandResult {
+    let members = operation.run(ctx, args)?;
+    let members = members.iter().map(|member| Reply::Bulk(member.to_blob()));
+    Ok(Reply::Set(members.collect()))
+}
+
+fn store(ctx: &mut Ctx<'_>, args: &mut Args<'_>, operation: Operation) -> CommandResult {
+    let destination = args.required()?;
+    let set = operation.run(ctx, args)?;
+    let len = set.len();
+    if len > 0 {
+        ctx.set(destination, Value::Set(set), Ttl::Clear);
+        ctx.replies_here();
+        ctx.notify(Class::Set, operation.event(), destination);
+    } else {
+        ctx.replies_here();
+        if ctx.delete(destination) {
+            ctx.notify(Class::Generic, "del", destination);
+        }
+    }
+    Ok(Reply::Int(len as i64))
+}
+
+fn sinter(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    reply(ctx, args, Operation::Intersection)
+}
+
+fn sunion(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    reply(ctx, args, Operation::Union)
+}
+
+fn sdiff(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    reply(ctx, args, Operation::Difference)
+}
+
+fn sinterstore(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    store(ctx, args, Operation::Intersection)
+}
+
+fn sunionstore(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    store(ctx, args, Operation::Union)
+}
+
+fn sdiffstore(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    store(ctx, args, Operation::Difference)
+}
+
+/// `t_set.c: sinterCardCommand`.
+fn sintercard(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let count = args.integer_from(1, "ERR numkeys should be greater than 0")?;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    if count > args.remaining() {
+        let text = "ERR Number of keys can't be greater than number of args";
+        return Err(CommandError::Text(text.into()));
+    }
+    let keys: Vec<&[u8]> = (0..count).filter_map(|_| args.next()).collect();
+    let mut limit = 0;
+    while !args.is_empty() {
+        if args.remaining() < 2 || !args.keyword("LIMIT") {
+            return Err(CommandError::Syntax);
+        }
+        limit = args.integer_from(0, "ERR LIMIT can't be negative")?;
+    }
+    let mut found = 0;
+    common(sets_at(ctx, &keys)?, |_| {
+        found += 1;
+        found != limit
+    });
+    Ok(Reply::Int(found))
+}
+
+const RO: &[Flags] = &[Flags::READONLY];
+const STORE: &[Flags] = &[Flags::WRITE, Flags::DENYOOM];
+const ACCESS: &[&str] = &["RO", "access"];
+const UNORDERED: &[&str] = &["nondeterministic_output_order"];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    read("sinter", sinter).summary("The members that all sets have."),
+    read("sunion", sunion).summary("The members that any of the sets has."),
+    read("sdiff", sdiff).summary("The members of the first set that no other one has."),
+    write("sinterstore", sinterstore, &["RW", "update"])
+        .summary("Stores the members that all sets have."),
+    write("sunionstore", sunionstore, &["OW", "update"])
+        .summary("Stores the members that any of the sets has."),
+    write("sdiffstore", sdiffstore, &["OW", "update"])
+        .summary("Stores the members of the first set that no other one has."),
+    row("sintercard", -3, sintercard)
+        .flags(RO)
+        .counted_keys(1, ACCESS)
+        .since("7.0.0")
+        .syntax("numkeys:integer key... [LIMIT limit:integer]")
+        .summary("Counts the members that all sets have."),
+];
+
+const fn read(name: &'static str, handler: Handler) -> CommandSpec {
+    row(name, -2, handler)
+        .flags(RO)
+        .keys(1, -1, 1, ACCESS)
+        .tips(UNORDERED)
+        .syntax("key...")
+}
+
+const fn write(
+    name: &'static str,
+    handler: Handler,
+    destination: &'static [&'static str],
+) -> CommandSpec {
+    row(name, -3, handler)
+        .flags(STORE)
+        .keys(1, 1, 1, destination)
+        .keys(2, -1, 1, ACCESS)
+        .syntax("destination:key key...")
+}
