@@ -34,8 +34,11 @@ pub(super) struct Comparer {
     is_shifted: bool,
     /// A number out of C's range was sent, see `stale-errno` in `known.rs`.
     is_errno_stale: bool,
-    /// SORT was refused for that, so what it was to store is not there: nothing is compared any more.
+    /// SORT was refused for that, so what it was to store is not there, or it stored what chance decides: nothing is
+    /// compared any more.
     is_over: bool,
+    /// A command for sets was sent, see `order` in `known.rs`.
+    has_sets: bool,
     /// Nodes of lists were given another size, see `nodes` in `known.rs`.
     are_nodes_resized: bool,
 }
@@ -63,6 +66,7 @@ impl Comparer {
             is_shifted: false,
             is_errno_stale: false,
             is_over: false,
+            has_sets: false,
             are_nodes_resized: false,
         }
     }
@@ -78,7 +82,11 @@ impl Comparer {
         self.executed.clear();
         self.is_shifted = false;
         self.is_errno_stale |= step.request.iter().any(|it| is_beyond_c(it));
+        self.has_sets |= table
+            .row(&step.request)
+            .is_some_and(|row| row.group == "set");
         self.are_nodes_resized |= resizes_nodes(&step.request);
+        self.is_over |= self.has_sets && stores_chance(&step.request);
         self.is_over |= self.is_errno_stale && refuses(real) && !refuses(double);
         if self.is_over {
             return true;
@@ -185,6 +193,14 @@ impl Comparer {
         let is_start = |at: usize| request.get(at).is_some_and(|cursor| cursor == b"0");
         let how = match how {
             None if is_script_for_pairs(&name, request) => known::how("hgetall"),
+            None if self.has_sets && leaves_order_to_chance(&name, request) => {
+                let is_limited = request.iter().any(|it| it.eq_ignore_ascii_case(b"limit"));
+                Some(if is_limited {
+                    How::Kind
+                } else {
+                    How::Unordered
+                })
+            }
             // Where an iteration goes on from is not the same place.
             Some(How::Cursor { .. }) if !is_start(if name == "scan" { 1 } else { 2 }) => {
                 Some(How::Kind)
@@ -356,6 +372,30 @@ fn is_beyond_c(argument: &[u8]) -> bool {
         let text = &argument[at..];
         digits(text) >= 19 || exponent(text) >= 3
     })
+}
+
+/// True for a SORT that does not compare the elements themselves: those of a set come in an order of chance, all
+/// of them or those that compare equal.
+fn leaves_order_to_chance(name: &str, request: &[Vec<u8>]) -> bool {
+    let has = |word: &str| {
+        let mut words = request.iter();
+        words.any(|it| it.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let mut pairs = request.windows(2);
+    let mut leaves = |pair: &[Vec<u8>]| {
+        let is_unsorted = !pair[1].contains(&b'*');
+        pair[0].eq_ignore_ascii_case(b"by") && (is_unsorted || has("alpha"))
+    };
+    matches!(name, "sort" | "sort_ro") && pairs.any(&mut leaves)
+}
+
+/// True for a SORT that stores a list whose order [`leaves_order_to_chance`].
+fn stores_chance(request: &[Vec<u8>]) -> bool {
+    let stores = |it: &Vec<u8>| it.eq_ignore_ascii_case(b"store");
+    let is_sort = request
+        .first()
+        .is_some_and(|name| name.eq_ignore_ascii_case(b"sort"));
+    is_sort && leaves_order_to_chance("sort", request) && request.iter().any(stores)
 }
 
 /// Whether a request sets how many elements of a list stand together, be it within a script.

@@ -104,8 +104,8 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         name: "order",
-        reason: "KEYS, SCAN, big hashes, channels and patterns have no order in Redis; the double has the one \
-                 of insertion, or sorts",
+        reason: "KEYS, SCAN, big hashes, sets that are tables (also for a SORT that does not sort), channels and \
+                 patterns have no order in Redis; the double has an order of its own, or sorts",
         is_seen_in_a_transcript: false,
     },
 ];

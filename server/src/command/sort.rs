@@ -223,7 +223,7 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
     }
     let range = options.range(elements.len());
     if options.unsorted {
-        if options.descending {
+        if options.descending && has_order {
             elements.reverse();
         }
     } else {

@@ -98,15 +98,18 @@ enum Operation {
 }
 
 impl Operation {
-    fn run(self, ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<Set, CommandError> {
+    /// The resulting set, and whether a key is missing.
+    fn run(self, ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> Result<(Set, bool), CommandError> {
         let keys: Vec<&[u8]> = args.rest().collect();
         let limits = SetLimits::of(ctx.config());
         let sets = sets_at(ctx, &keys)?;
-        Ok(match self {
+        let misses_one = sets.iter().any(Option::is_none);
+        let result = match self {
             Self::Intersection => intersection(sets, limits),
             Self::Union => union(sets, limits),
             Self::Difference => difference(&keys, sets, limits),
-        })
+        };
+        Ok((result, misses_one))
     }
 
     fn event(self) -> &'static str {
@@ -119,21 +122,25 @@ impl Operation {
 }
 
 fn reply(ctx: &mut Ctx<'_>, args: &mut Args<'_>, operation: Operation) -> CommandResult {
-    let members = operation.run(ctx, args)?;
+    let (members, _) = operation.run(ctx, args)?;
     let members = members.iter().map(|member| Reply::Bulk(member.to_blob()));
     Ok(Reply::Set(members.collect()))
 }
 
 fn store(ctx: &mut Ctx<'_>, args: &mut Args<'_>, operation: Operation) -> CommandResult {
     let destination = args.required()?;
-    let set = operation.run(ctx, args)?;
+    let (set, misses_one) = operation.run(ctx, args)?;
     let len = set.len();
     if len > 0 {
         ctx.set(destination, Value::Set(set), Ttl::Clear);
         ctx.replies_here();
         ctx.notify(Class::Set, operation.event(), destination);
     } else {
-        ctx.replies_here();
+        // An intersection that misses a set is empty at once: Redis writes its reply last.
+        let is_at_once = misses_one && matches!(operation, Operation::Intersection);
+        if !is_at_once {
+            ctx.replies_here();
+        }
         if ctx.delete(destination) {
             ctx.notify(Class::Generic, "del", destination);
         }
