@@ -146,6 +146,29 @@ impl Sequence {
     /// The shortest one, by leaving out requests, then by sending them apart and leaving out arguments, for which `fails`
     /// still holds.
     pub fn shrunk(&self, mut fails: impl FnMut(&Self) -> bool) -> Self {
+        let mut best = self.with_fewer_requests(&mut fails);
+        for at in 0..best.steps.len() {
+            let mut apart = best.clone();
+            apart.steps[at].is_held = false;
+            if best.steps[at].is_held && fails(&apart) {
+                best = apart;
+            }
+            let mut arg = best.steps[at].request.len();
+            while arg > 1 {
+                arg -= 1;
+                let mut shorter = best.clone();
+                shorter.steps[at].request.remove(arg);
+                if fails(&shorter) {
+                    best = shorter;
+                }
+            }
+        }
+        // A request that got shorter may be needless now.
+        best.with_fewer_requests(&mut fails)
+    }
+
+    /// The shortest one, by leaving out requests.
+    fn with_fewer_requests(&self, fails: &mut impl FnMut(&Self) -> bool) -> Self {
         let mut best = self.clone();
         let mut piece = best.steps.len() / 2;
         while piece > 0 {
@@ -164,22 +187,6 @@ impl Sequence {
             // What one request needed may have gone with a later one.
             if piece > 1 || best.steps.len() == before {
                 piece /= 2;
-            }
-        }
-        for at in 0..best.steps.len() {
-            let mut apart = best.clone();
-            apart.steps[at].is_held = false;
-            if best.steps[at].is_held && fails(&apart) {
-                best = apart;
-            }
-            let mut arg = best.steps[at].request.len();
-            while arg > 1 {
-                arg -= 1;
-                let mut shorter = best.clone();
-                shorter.steps[at].request.remove(arg);
-                if fails(&shorter) {
-                    best = shorter;
-                }
             }
         }
         best

@@ -223,7 +223,7 @@ fn a_wrong_double_is_noticed_in_one_or_two_requests() {
         ),
         // An option is not seen.
         (
-            &["", "expire"],
+            &["expire"],
             Defect {
                 executes: |request| {
                     let last = request.last()?;
