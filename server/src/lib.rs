@@ -72,8 +72,8 @@
 //! # Limits
 //!
 //! * The double answers as Redis 7.0.15 ([`REDIS_VERSION`]), compared byte for byte.
-//! * Data types: strings, hashes, lists and sorted sets. Sets, streams, bitmaps, HyperLogLog, geo
-//!   indexes, functions and modules are missing: their commands answer an error that says so.
+//! * Data types: strings, hashes, lists, sets and sorted sets. Streams, bitmaps, HyperLogLog, geo indexes,
+//!   functions and modules are missing: their commands answer an error that says so.
 //!   [`command_names`] lists the commands that are there.
 //! * Users: `default` alone, with or without a password. There are no ACL rules.
 //! * Data lives in memory. [`Persistence`] decides the part that survives a [`Server::crash`]; nothing is

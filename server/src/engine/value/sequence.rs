@@ -535,8 +535,8 @@ mod tests {
     use crate::engine::Rng;
 
     impl Item for u32 {
-        type Hint = u32;
-        fn hint(&self) -> u32 {
+        type Hint = Self;
+        fn hint(&self) -> Self {
             self / 4
         }
     }
@@ -581,7 +581,7 @@ mod tests {
         // Grows, shrinks, grows at the ends.
         for step in 0..30_000_u32 {
             let len = model.len();
-            let grows = step / 7000 % 2 == 0;
+            let grows = (step / 7000).is_multiple_of(2);
             match draw(20) {
                 0..12 if grows => {
                     let at = match draw(4) {
@@ -603,10 +603,10 @@ mod tests {
                     let end = start + draw(len - start + 1);
                     assert!(sequence.range(start..end).eq(&model[start..end]));
                 }
-                19 if step % 50 == 0 => clones.push((sequence.clone(), model.clone())),
+                19 if step.is_multiple_of(50) => clones.push((sequence.clone(), model.clone())),
                 _ => {}
             }
-            if step % 1000 == 0 {
+            if step.is_multiple_of(1000) {
                 same(&sequence, &model);
             }
         }

@@ -48,7 +48,7 @@ impl<V: Clone> Table<V> {
     }
 
     /// The entries from a hash on.
-    fn from_hash(&self, hash: u32) -> Iter<'_, Entry<V>> {
+    fn starting_at(&self, hash: u32) -> Iter<'_, Entry<V>> {
         // An entry with this hash is not before it, so hints decide everything.
         let compare = |hint: u32| match hint.cmp(&hash) {
             Ordering::Less => Ordering::Less,
@@ -60,7 +60,7 @@ impl<V: Clone> Table<V> {
     /// The position of a key, or the one where it belongs.
     fn find(&self, key: &[u8]) -> Result<(usize, &V), usize> {
         let hash = hash(key);
-        let mut entries = self.from_hash(hash);
+        let mut entries = self.starting_at(hash);
         loop {
             let position = entries.position();
             match entries.next() {
@@ -120,7 +120,7 @@ impl<V: Clone> Table<V> {
         };
         let mut found = Vec::new();
         let mut last = None;
-        for entry in self.from_hash(cursor) {
+        for entry in self.starting_at(cursor) {
             let hash = entry.hint();
             // Entries of one hash come together: a cursor cannot stand between them.
             if found.len() >= count && last != Some(hash) {
@@ -151,7 +151,7 @@ mod tests {
         let (mut table, mut model) = (Table::default(), BTreeMap::new());
         for step in 0..20_000_u64 {
             let key = (rng.next_u64() % 3000).to_string();
-            if rng.next_u64() % 3 == 0 {
+            if rng.next_u64().is_multiple_of(3) {
                 assert_eq!(table.remove(key.as_bytes()), model.remove(&key));
             } else {
                 let known = table.insert(key.as_bytes(), step);

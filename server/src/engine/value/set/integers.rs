@@ -186,7 +186,7 @@ mod tests {
             let (mut set, mut model) = (IntegerSet::default(), BTreeSet::new());
             for _ in 0..3000 {
                 let value = (rng.next_u64() as i64) >> shift;
-                if rng.next_u64() % 4 == 0 {
+                if rng.next_u64().is_multiple_of(4) {
                     assert_eq!(set.remove(value), model.remove(&value));
                 } else {
                     assert_eq!(set.insert(value), model.insert(value));

@@ -69,11 +69,11 @@ impl Set {
         match self {
             Self::Integers(integers) => {
                 let Some(value) = parse_integer(member) else {
-                    return self.to_table().insert(member, ()).is_none();
+                    return self.unpack().insert(member, ()).is_none();
                 };
                 let is_new = integers.insert(value);
                 if is_new && integers.len() > limits.integers {
-                    self.to_table();
+                    self.unpack();
                 }
                 is_new
             }
@@ -136,7 +136,7 @@ impl Set {
     }
 
     /// Converts the set to a table.
-    fn to_table(&mut self) -> &mut Table<()> {
+    fn unpack(&mut self) -> &mut Table<()> {
         if let Self::Integers(_) = self {
             let mut table = Table::default();
             for member in self.iter() {

@@ -78,7 +78,7 @@ fn load_members(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
     let (count, limits) = (reader.length()?, SetLimits::of(config));
     let mut set = Set::default();
     if count > limits.integers as u64 {
-        set.to_table();
+        set.unpack();
     }
     for _ in 0..count {
         if !set.insert(&reader.string()?, limits) {
@@ -91,7 +91,7 @@ fn load_members(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
 fn load_integers(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
     let mut set = Set::Integers(IntegerSet::unpack(&reader.string()?)?);
     if set.len() > config.set_max_intset_entries {
-        set.to_table();
+        set.unpack();
     }
     Some(Value::Set(set))
 }
@@ -109,8 +109,10 @@ mod tests {
             (600, 512, "hashtable"),
         ] {
             for written_with in [0, 1000] {
-                let mut config = Config::default();
-                config.set_max_intset_entries = written_with;
+                let mut config = Config {
+                    set_max_intset_entries: written_with,
+                    ..Config::default()
+                };
                 let mut set = Set::default();
                 for i in 0..count {
                     set.insert(i.to_string().as_bytes(), SetLimits::of(&config));
