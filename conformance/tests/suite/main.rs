@@ -4,6 +4,7 @@
 #[cfg(unix)]
 mod bench;
 #[cfg(unix)]
+#[expect(clippy::unwrap_used, reason = "a test that fails")]
 mod browser;
 mod determinism;
 mod kinds;
