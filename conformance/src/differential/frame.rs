@@ -38,7 +38,7 @@ fn element_len(bytes: &[u8]) -> Option<(usize, usize)> {
 ///
 /// Redis before 7.2 writes them there if a command tells its own connection of an event before it has
 /// written all of its reply, as ZPOPMIN does.
-pub(super) fn move_pushes_out(bytes: &mut Vec<u8>) {
+pub(super) fn move_pushes_out(bytes: &mut [u8]) {
     let (mut reply, mut pushes) = (Vec::new(), Vec::new());
     let (mut at, mut missing) = (0, 1_usize);
     while missing > 0 {

@@ -449,6 +449,7 @@ fn bitfield(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             replies.push(reply);
         }
     }
+    ctx.replies_here();
     if is_changed {
         changed(ctx, key);
     } else if grown {
@@ -526,7 +527,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
             "key [operation=(GET encoding_offset=(encoding offset:integer) | write=([OVERFLOW \
              wrap_sat_fail=(WRAP | SAT | FAIL)] write_operation=(SET encoding_offset_value=(encoding \
              offset:integer value:integer) | INCRBY encoding_offset_increment=(encoding offset:integer \
-             increment:integer)))...]",
+             increment:integer))))...]",
         )
         .summary("Reads and changes integers of any width within a string."),
     row("bitfield_ro", -2, bitfield_ro)
