@@ -177,6 +177,9 @@ fn setid(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let last_id = match id {
         b"$" => target.stream(ctx)?.last_id(),
+        // Unlike CREATE, SETID takes the ends of all ids.
+        b"-" => StreamId::MIN,
+        b"+" => StreamId::MAX,
         id => strict_id(id)?,
     };
     let group = target.existing(ctx)?;
