@@ -168,7 +168,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     row("stream", -3, stream)
         .flags(&[Flags::READONLY])
         .keys(2, 2, 1, ACCESS)
-        .syntax("key [full=(FULL [COUNT count:integer])]")
+        .syntax("key [FULL full=([COUNT count:integer])]")
         .summary("What there is to know of a stream."),
     row("consumers", 4, consumers)
         .flags(&[Flags::READONLY])
