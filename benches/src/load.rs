@@ -125,7 +125,7 @@ pub fn compare(
             Target::AtLeast(PER_SECOND_MIN),
         ),
     ];
-    if let Some(bound) = row.p99_max.or(floor.map(|_| P99_MAX)) {
+    if let Some(bound) = row.p99_max.or_else(|| floor.map(|_| P99_MAX)) {
         figures.push(figure(
             "latency, p99",
             Unit::Seconds,

@@ -1,7 +1,5 @@
 //! Locks for programs without tokio, over a socket, in real time.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails")]
-
 use redouble::Server;
 use redouble_lock::{LockError, LossReason, Parts, Release, blocking::LockManager};
 use std::{

@@ -1,12 +1,6 @@
 //! The watchdogs of a client together: one task and one timer for all grants, and none of them in the way of
 //! another.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::rig::{LEASE, Test, ask, keys, pass, server};
 use redouble::Server;
 use redouble_lock::{

@@ -1,12 +1,6 @@
 //! Connections that users have: locks work over each of them, and messages arrive where they can. Over
 //! sockets, in real time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in real time"
-)]
-
 use redis::{
     AsyncConnectionConfig, Client, ProtocolVersion, RedisResult,
     aio::{ConnectionManagerConfig, MultiplexedConnection},

@@ -1,12 +1,6 @@
 //! The mutex on the test double: the real scripts, the `redis` crate's own connections, virtual
 //! time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::cancel::cancel_at;
 use super::rig::{KEY, LEASE, REPLY_TIMEOUT, Test, locks, pass, server};
 use redouble::{

@@ -1,11 +1,5 @@
 //! Latches on the test double, in virtual time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::rig::{KEY, Test, ask, keys, locks, pass, server};
 use redouble::{
     Server,

@@ -1,6 +1,12 @@
 //! Behaviour of the locks on the test double in virtual time, and on a real server where there is one.
 //! One binary, so that it links once.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests that fail, in virtual time or over a socket"
+)]
+
 mod admission;
 mod all;
 mod blocking;

@@ -1,11 +1,5 @@
 //! Locks on several keys on the test double, in virtual time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::rig::{LEASE, Test, ask, keys, locks, pass, server};
 use redouble::{Server, fault::Disconnect};
 use redouble_lock::{

@@ -1,11 +1,5 @@
 //! Re-entry on the test double, in virtual time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::rig::{KEY, LEASE, Test, ask, locks, pass, server};
 use redouble::fault::Disconnect;
 use redouble_lock::{LockError, LossReason, ReentrantMutex, Release};

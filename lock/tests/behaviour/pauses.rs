@@ -1,11 +1,5 @@
 //! How long a call waits by default, and how waiters and failed requests pause, on the double, in virtual time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::rig::{KEY, LEASE, Test, locks, pass, server};
 use redouble::{Server, fault::AnswerError};
 use redouble_lock::{LockError, LockManager};

@@ -1,11 +1,5 @@
 //! Readers and writers on the test double, in virtual time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::cancel::cancel_at;
 use super::rig::{KEY, LEASE, Test, ask, keys, locks, pass, server};
 use redouble::{Server, fault::Disconnect};

@@ -1,11 +1,5 @@
 //! Redlock on several doubles, in virtual time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::cancel::cancel_at;
 use super::rig::{KEY, LEASE, REPLY_TIMEOUT, Test, ask, keys, locks, pass, server};
 use redouble::{

@@ -1,12 +1,6 @@
 //! Each script runs on the Redis that it names: it calls nothing that came later. When what came is asked of the double, whose
 //! answers to COMMAND DOCS are those of Redis.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails"
-)]
-
 use super::rig::{Test, ask, server};
 use redis::Value;
 use redouble::Server;

@@ -1,11 +1,5 @@
 //! Semaphores on the test double, in virtual time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::rig::{KEY, LEASE, Test, ask, keys, locks, pass, server};
 use redouble::{Server, fault::Disconnect};
 use redouble_lock::{LockError, LossReason, Release, Semaphore};

@@ -1,11 +1,5 @@
 //! Early loss: the key is changed by somebody else. On the double, and on a real server where there is one.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time or over a socket"
-)]
-
 use super::rig::{KEY, LEASE, Test, ask, locks, pass, real::RealServer, server};
 use redouble::Server;
 use redouble_lock::{LockError, LockManager, LossReason, NodeErrorKind, Redlock, Release};

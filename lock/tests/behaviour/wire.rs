@@ -1,12 +1,6 @@
 //! Locks of others that use the same scheme: what they send to Redis excludes against what we send, in
 //! both directions.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test that fails, in virtual time"
-)]
-
 use super::rig::{KEY, LEASE, Test, ask, locks, pass, server};
 use redis::Value;
 use redouble::Server;
