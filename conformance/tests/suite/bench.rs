@@ -1,7 +1,5 @@
 //! The page of a bench, opened in a Chromium without a window.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails")]
-
 use super::browser::{self, Browser};
 use redouble_conformance::{
     bench::{self, Load, Place, measure},

@@ -1,10 +1,11 @@
 //! The suite judges: every kind and every known bug, the same seed twice, and the pages that it draws.
 //! One binary, so that it links once.
 
+#![allow(clippy::unwrap_used, reason = "tests that fail")]
+
 #[cfg(unix)]
 mod bench;
 #[cfg(unix)]
-#[expect(clippy::unwrap_used, reason = "a test that fails")]
 mod browser;
 mod determinism;
 mod kinds;

@@ -1,7 +1,5 @@
 //! The HTML report, opened in a Chromium without a window.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails")]
-
 use super::browser::{self, Browser};
 use redouble_conformance::{
     backend::Double,
