@@ -348,7 +348,7 @@ impl ServerBuilder {
 ///
 /// | to | use |
 /// |---|---|
-/// | connect a client of any kind | [`url`](Self::url), [`unix_url`](Self::unix_url), [`tls_url`](Self::tls_url) |
+/// | connect a client of any kind | [`url`](Self::url), [`unix_url`](Self::unix_url), `tls_url` |
 /// | connect the `redis` crate without a socket | [`connection`](Self::connection), [`connection_builder`](Self::connection_builder) |
 /// | write and read data | [`set`](Self::set), [`hset`](Self::hset), [`command`](Self::command), [`get`](Self::get), [`hash`](Self::hash), [`db`](Self::db) |
 /// | check data and requests | [`assert_get`](Self::assert_get), [`assert_history`](Self::assert_history), [`snapshot`](Self::snapshot) |
