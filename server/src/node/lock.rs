@@ -19,7 +19,7 @@ pub(crate) struct NodeGuard<'a> {
     /// Absent only while it is dropped.
     node: Option<MutexGuard<'a, Node>>,
     was_panicking: bool,
-    /// Whether the transports are told when it is dropped.
+    /// Whether dropping the guard wakes the transports that wait for the node.
     tells: bool,
 }
 
@@ -80,7 +80,7 @@ struct Inbox {
 impl Turns {
     #[inline]
     fn give_back(&self) {
-        // Either this thread sees who waits, or the waiting thread sees a free node.
+        // Either this thread sees the waiting thread, or the waiting thread sees a free node.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.wake_all();

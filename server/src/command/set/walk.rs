@@ -90,7 +90,7 @@ fn spop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(member.map_or(Reply::Nil, |member| Reply::Bulk(member.to_blob())))
 }
 
-/// Members were taken from a set, of which the event was told already.
+/// Concludes a command that removed members of a set and has published its own event.
 fn leave(ctx: &mut Ctx<'_>, key: &[u8], is_empty: bool) {
     if is_empty {
         ctx.delete(key);

@@ -120,7 +120,7 @@ impl Engine {
         self.state().clients.sessions.len()
     }
 
-    /// Who waits on which key, in the order in which they began.
+    /// Blocked clients with the keys that they wait on, in the order in which they blocked.
     pub fn waiting(&self) -> Vec<Waiting> {
         let state = self.state();
         state.clients.waiters.list(&state.clients.sessions)

@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// A connection is told something, so it is not idle.
+    /// Notes that the server writes to a connection, which therefore is not idle.
     fn used(&mut self, conn: ConnId) {
         if let Some(session) = self.clients.sessions.get_mut(conn) {
             session.last_used_at = self.unit.now();

@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// The same for what is told of a change.
+    /// Records a keyspace event or a message of the unit that runs, if replicas or a disk read the journal.
     pub(in crate::engine) fn note_told(&mut self, change: impl FnOnce() -> Change) {
         if let Some(journal) = &mut self.peers.journal {
             journal.tell(change());

@@ -9,7 +9,9 @@ use crate::engine::value::size::{
     ENTRY, OBJECT, PLACE, TABLE, allocated, extrapolated, places, string,
 };
 use crate::engine::value::{EncodingHint, TypeRow, Value, ValueType};
-use crate::resp::{Blob, format_double, parse_double};
+#[cfg(feature = "script")]
+use crate::resp::format_double;
+use crate::resp::{Blob, parse_double};
 use std::collections::BTreeSet;
 
 /// Bytes of a `zset`, of a `zskiplist`, and of the node at its head (`server.h`).
