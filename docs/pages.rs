@@ -2,7 +2,7 @@
 //! and generated pages are up to date. `UPDATE=1` writes the generated ones anew.
 
 use redouble::{Clock, Server};
-use redouble_conformance::differential::{KNOWN, LENIENT, NOT_SENT};
+use redouble_differential::{KNOWN, LENIENT, NOT_SENT};
 use std::{
     collections::BTreeMap,
     env,
@@ -10,6 +10,8 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
 };
+
+mod figures;
 
 type Test = Result<(), Box<dyn std::error::Error>>;
 
@@ -125,6 +127,17 @@ fn the_front_page_is_short() -> Test {
     Ok(())
 }
 
+/// With idna_adapter 1.0.0 the crate `url` builds without ICU, which is a tenth of a cold build. `cargo update` undoes it.
+#[test]
+fn the_lock_file_keeps_icu_out() -> Test {
+    let lock = fs::read_to_string(root().join("Cargo.lock"))?;
+    assert!(
+        !lock.contains("name = \"icu_provider\""),
+        "cargo update -p idna_adapter --precise 1.0.0"
+    );
+    Ok(())
+}
+
 /// Compares a generated page with its file, or writes it.
 fn generated(name: &str, text: &str) -> Test {
     let path = root().join("docs/src").join(name);
@@ -182,9 +195,9 @@ fn the_table_of_commands_is_up_to_date() -> Test {
         "# Commands\n\n\
          The double announces and implements Redis 7.0.15. *Compared* says how the tests compare a reply with that of a \
          real server:\n\
-         generated sequences of commands run on both, and transcripts of each command are played on both. A command of \
+         generated sequences of commands run on both, and transcripts of each command are played on both. Commands of \
          Redis 7.0\n\
-         that is not listed answers `ERR redouble does not implement ...`.\n\n\
+         that are missing are listed [below](#missing-commands).\n\n\
          | command | since | compared |\n|---|---|---|\n",
     );
     for name in names {
@@ -193,6 +206,21 @@ fn the_table_of_commands_is_up_to_date() -> Test {
         let shown = name.to_ascii_uppercase();
         writeln!(text, "| `{shown}` | {version} | {} |", compared(&row))?;
     }
+    let missing = redouble::missing_command_names();
+    let (help, others): (Vec<_>, Vec<_>) = missing.iter().partition(|name| name.ends_with(" help"));
+    let list = |names: &[&String]| {
+        let shown = names
+            .iter()
+            .map(|name| format!("`{}`", name.to_ascii_uppercase()));
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    write!(
+        text,
+        "\n## Missing commands\n\nThese commands of Redis 7.0 answer `ERR redouble does not implement ...`:\n\n{}.\n\n\
+         The texts of Redis's help are not copied: {}.\n",
+        list(&others),
+        list(&help)
+    )?;
     generated("commands.md", &text)
 }
 

@@ -249,7 +249,7 @@ impl Control {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// If no server listens there.
     pub fn connect(addr: SocketAddr) -> Result<Self> {
         let socket = std::net::TcpStream::connect_timeout(&addr, SILENCE_MAX)?;
         socket.set_nodelay(true)?;

@@ -105,10 +105,9 @@ impl Floor {
 
     /// Sends a reply for each request in the first `read` bytes of the input.
     fn reply(&self, peer: &mut TcpStream, read: usize) -> bool {
-        let requests = self.input[..read]
-            .iter()
-            .filter(|&&byte| byte == b'*')
-            .count();
+        // XADD has an asterisk as an argument.
+        let begins = |pair: &&[u8]| pair[0] == b'*' && pair[1].is_ascii_digit();
+        let requests = self.input[..read].windows(2).filter(begins).count();
         let Some(replies) = self.replies.get(..requests * self.reply_bytes) else {
             return false;
         };

@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 
 /// Cycles that warm up.
 const WARM: usize = 500;
-/// What somebody does who holds the lock.
+/// How long a client holds the lock.
 const HOLD: Duration = Duration::from_micros(200);
-/// The lease of the locks that are fought for; nobody dies here.
+/// The lease of the contended locks. No client crashes here.
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Cycles per second of one client on one connection.
@@ -141,7 +141,7 @@ struct Notes {
     grants: Vec<u64>,
 }
 
-/// Lets so many waiters fight for one lock for so long.
+/// Lets several clients contend for one lock for a while.
 ///
 /// # Errors
 /// When the server cannot be reached or a lock fails.

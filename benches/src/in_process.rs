@@ -68,7 +68,7 @@ pub fn compare(redis: &Program, rounds: usize) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Takes and gives back a lock so many times with the `redis` crate: `SET NX PX`, then the release
+/// Acquires and releases a lock `cycles` times with the `redis` crate: `SET NX PX`, then the release
 /// script by EVALSHA.
 ///
 /// # Errors
@@ -96,7 +96,7 @@ pub async fn scripted_cycles(connection: &mut impl ConnectionLike, cycles: usize
     Ok(())
 }
 
-/// Takes and gives back a mutex of `redouble-lock` so many times.
+/// Acquires and releases a mutex of `redouble-lock` `cycles` times.
 ///
 /// # Errors
 /// When a request fails, or a lock that must be free is not.
@@ -104,7 +104,7 @@ pub async fn mutex_cycles(mutex: &Mutex, cycles: usize) -> Result<()> {
     for _ in 0..cycles {
         let release = mutex.try_lock().await?.release().await;
         if !matches!(release, Release::Released) {
-            return Err(format!("a lock that was held was given back as {release:?}").into());
+            return Err(format!("the release of a lock that was held returned {release:?}").into());
         }
     }
     Ok(())

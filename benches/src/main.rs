@@ -123,10 +123,26 @@ enum Only {
     Zadd,
     /// ZADD to a large sorted set, pipeline of 16.
     ZaddP16,
+    /// ZADD to a sorted set of one element, one request at a time.
+    ZaddOne,
+    /// ZADD to a sorted set of one element, pipeline of 16.
+    ZaddOneP16,
     /// ZRANGEBYSCORE of ten members of a large sorted set, one request at a time.
     Zrangebyscore,
     /// ZRANGEBYSCORE of ten members of a large sorted set, pipeline of 16.
     ZrangebyscoreP16,
+    /// SADD to a large set, one request at a time.
+    Sadd,
+    /// SADD to a large set, pipeline of 16.
+    SaddP16,
+    /// XADD, one request at a time.
+    Xadd,
+    /// XADD, pipeline of 16.
+    XaddP16,
+    /// XREADGROUP of one entry, one request at a time.
+    Xreadgroup,
+    /// XREADGROUP of one entry, pipeline of 16.
+    XreadgroupP16,
     /// PUBLISH to a channel without subscribers, one request at a time.
     Publish,
     /// PUBLISH to a channel without subscribers, pipeline of 16.
@@ -141,14 +157,16 @@ enum Only {
     Start,
     /// Resident memory per lock.
     Memory,
+    /// Resident memory per element of small and of large collections.
+    MemoryTypes,
 }
 
 impl Only {
     /// The row under load, if it is one.
     fn row(self) -> Option<Row> {
         use Workload::{
-            EvalRelease, EvalshaRelease, Get, Hincrby, Hset, Incr, Multi, Publish, PushPop,
-            SetNxPx, Zadd, Zrangebyscore,
+            EvalRelease, EvalshaRelease, Get, Hincrby, Hset, Incr, Multi, Publish, PushPop, Sadd,
+            SetNxPx, Xadd, Xreadgroup, Zadd, ZaddOne, Zrangebyscore,
         };
         // The last two: least ratio of requests per CPU-second, greatest ratio of CPU time above the floor.
         let (title, workload, pipeline, per_cpu_second_min, above_floor_max) = match self {
@@ -181,6 +199,14 @@ impl Only {
             Self::PushPopP16 => ("LPUSH, RPOP, pipeline 16", PushPop, 16, 1.5, None),
             Self::Zadd => ("ZADD", Zadd, 1, 1.0, None),
             Self::ZaddP16 => ("ZADD, pipeline 16", Zadd, 16, 1.5, None),
+            Self::ZaddOne => ("ZADD, one element", ZaddOne, 1, 1.0, None),
+            Self::ZaddOneP16 => ("ZADD, one element, pipeline 16", ZaddOne, 16, 1.5, None),
+            Self::Sadd => ("SADD", Sadd, 1, 1.0, None),
+            Self::SaddP16 => ("SADD, pipeline 16", Sadd, 16, 1.5, None),
+            Self::Xadd => ("XADD", Xadd, 1, 1.0, None),
+            Self::XaddP16 => ("XADD, pipeline 16", Xadd, 16, 1.5, None),
+            Self::Xreadgroup => ("XREADGROUP", Xreadgroup, 1, 1.0, None),
+            Self::XreadgroupP16 => ("XREADGROUP, pipeline 16", Xreadgroup, 16, 1.5, None),
             Self::Zrangebyscore => ("ZRANGEBYSCORE", Zrangebyscore, 1, 1.0, None),
             Self::ZrangebyscoreP16 => ("ZRANGEBYSCORE, pipeline 16", Zrangebyscore, 16, 1.5, None),
             Self::Publish => ("PUBLISH", Publish, 1, 1.0, None),
@@ -193,7 +219,7 @@ impl Only {
                 1.5,
                 Some(0.4),
             ),
-            Self::Lock | Self::Start | Self::Memory => return None,
+            Self::Lock | Self::Start | Self::Memory | Self::MemoryTypes => return None,
         };
         let p99_max = (self == Self::Set).then_some(1.2);
         Some(Row {
@@ -269,6 +295,7 @@ fn run(cli: &Cli) -> Result<Report> {
             }
             (Only::Start, None) => start::compare(&redis, &redouble),
             (Only::Memory, None) => memory::compare(&redis, &redouble).map(|figure| vec![figure]),
+            (Only::MemoryTypes, None) => memory::compare_types(&redis, &redouble),
             (_, None) => in_process::compare(&redis, effort.rounds),
         };
         report

@@ -1,40 +1,141 @@
-//! What a lock costs in memory, on servers that have done nothing else.
+//! What locks and collections cost in memory, on servers that have done nothing else.
 
 use crate::Result;
 use crate::client::Clients;
 use crate::process::Program;
 use crate::report::{Figure, Target, Unit};
-use crate::workload::{KEY_BYTES, Stream, fill};
+use crate::workload::{KEY_BYTES, Stream, encode, fill, key, token};
 use std::sync::Arc;
 
 /// Locks that are made.
 pub const KEYS: usize = 1_000_000;
 const CLIENTS: usize = 8;
+/// Elements that are made of each type.
+const ELEMENTS: usize = 640_000;
+/// Elements of a small collection, and the bytes of each: a packed one in Redis.
+const SMALL: usize = 16;
+const ELEMENT_BYTES: usize = 16;
+/// Elements in one request that fills a large collection.
+const AT_ONCE: usize = 16;
 
 /// Compares the growth of resident memory per lock: a key of 12 bytes, a token of 32, a deadline.
 ///
 /// # Errors
 /// When a server cannot be started or answers wrongly.
 pub fn compare(redis: &Program, redouble: &Program) -> Result<Figure> {
+    let row = format!(
+        "memory of {} M locks ({KEY_BYTES} B key, 32 B token, TTL)",
+        KEYS / 1_000_000
+    );
     let stream = Arc::new(fill(CLIENTS, KEYS));
+    figure(
+        row,
+        "resident bytes per lock",
+        KEYS,
+        &stream,
+        1.0,
+        [redis, redouble],
+    )
+}
+
+/// Compares the growth of resident memory per element of each type of collection, small and large.
+///
+/// # Errors
+/// When a server cannot be started or answers wrongly.
+pub fn compare_types(redis: &Program, redouble: &Program) -> Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    for (name, command, shape) in TYPES {
+        for is_small in [true, false] {
+            let row = match is_small {
+                true => format!("memory of small {name} ({SMALL} elements of {ELEMENT_BYTES} B)"),
+                false => format!("memory of a large {name} (elements of {ELEMENT_BYTES} B)"),
+            };
+            let stream = Arc::new(collections(command, *shape, is_small));
+            let programs = [redis, redouble];
+            figures.push(figure(
+                row,
+                "resident bytes per element",
+                ELEMENTS,
+                &stream,
+                1.2,
+                programs,
+            )?);
+        }
+    }
+    Ok(figures)
+}
+
+/// How a command takes an element.
+#[derive(Clone, Copy)]
+enum Shape {
+    Alone,
+    /// A field and a value.
+    Pair,
+    /// A score before the member.
+    Scored,
+    /// An entry of one field; the command takes one entry at a time.
+    Entry,
+}
+
+/// The types of collections, and how they are filled.
+const TYPES: &[(&str, &[u8], Shape)] = &[
+    ("hash", b"HSET", Shape::Pair),
+    ("list", b"RPUSH", Shape::Alone),
+    ("set", b"SADD", Shape::Alone),
+    ("sorted set", b"ZADD", Shape::Scored),
+    ("stream", b"XADD", Shape::Entry),
+];
+
+/// The requests that make all elements, in collections of [`SMALL`] or in one.
+fn collections(command: &[u8], shape: Shape, is_small: bool) -> Stream {
+    let at_once = match shape {
+        Shape::Entry => 1,
+        Shape::Alone | Shape::Pair | Shape::Scored => AT_ONCE,
+    };
+    let mut next = 0;
+    // One client: a small collection is filled without a break, as a reader of the memory expects.
+    Stream::new(1, 64, ELEMENTS / at_once, |out| {
+        let name = key(if is_small { next / SMALL } else { 0 });
+        let mut args: Vec<Vec<u8>> = vec![command.to_vec(), name];
+        for index in next..next + at_once {
+            let text = token(index)[..ELEMENT_BYTES].to_vec();
+            match shape {
+                Shape::Alone => args.push(text),
+                Shape::Pair => args.extend([text.clone(), text]),
+                Shape::Scored => args.extend([(index % 100_000).to_string().into(), text]),
+                Shape::Entry => args.extend([b"*".to_vec(), b"owner".to_vec(), text]),
+            }
+        }
+        next += at_once;
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        encode(&args, out);
+    })
+}
+
+fn figure(
+    row: String,
+    what: &'static str,
+    count: usize,
+    stream: &Arc<Stream>,
+    most: f64,
+    [redis, redouble]: [&Program; 2],
+) -> Result<Figure> {
     Ok(Figure {
-        row: format!(
-            "memory of {} M locks ({KEY_BYTES} B key, 32 B token, TTL)",
-            KEYS / 1_000_000
-        ),
-        what: "resident bytes per lock",
+        row,
+        what,
         unit: Unit::Bytes,
-        redis: vec![bytes_per_key(redis, &stream)?],
-        redouble: vec![bytes_per_key(redouble, &stream)?],
-        target: Target::AtMost(1.0),
+        redis: vec![growth(redis, stream)? / count as f64],
+        redouble: vec![growth(redouble, stream)? / count as f64],
+        target: Target::AtMost(most),
         is_paired: false,
     })
 }
 
-fn bytes_per_key(program: &Program, stream: &Arc<Stream>) -> Result<f64> {
+/// How much the resident memory of a new server grows, in bytes.
+fn growth(program: &Program, stream: &Arc<Stream>) -> Result<f64> {
     let server = program.start()?;
     let mut clients = Clients::connect(server.addr(), CLIENTS)?;
     let before = server.resident_bytes()?;
     clients.run(stream)?;
-    Ok(server.resident_bytes()?.saturating_sub(before) as f64 / KEYS as f64)
+    Ok(server.resident_bytes()?.saturating_sub(before) as f64)
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// How long a server may take until it answers PING.
 const START_MAX: Duration = Duration::from_secs(20);
-/// A free port may be taken by somebody else before the server binds it.
+/// Another process may take a free port before the server binds it.
 const PORT_ATTEMPTS: usize = 3;
 /// `USER_HZ`, the unit of CPU time in `/proc/PID/stat`; part of the kernel's interface.
 const TICKS_PER_SECOND: u64 = 100;

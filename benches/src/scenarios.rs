@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The lease of the scenarios, milliseconds.
 const LEASE_MS: u64 = 30_000;
-/// How long somebody holds the lock, milliseconds.
+/// How long a client holds the lock, milliseconds.
 const HOLD_MS: u64 = 100;
 /// How long everybody is ready to wait, milliseconds.
 const WAIT_MS: u64 = 12_000;
@@ -36,7 +36,7 @@ pub struct Shape {
     pub title: &'static str,
     /// How many clients want the lock at the same time.
     pub clients: u8,
-    /// How often each takes it and gives it back.
+    /// Number of acquisitions and releases of each client.
     pub cycles: u32,
     /// When they want it.
     pub asking: Asking,

@@ -60,6 +60,21 @@ fn zadd(index: usize, out: &mut Vec<u8>) {
     encode(&[b"ZADD", QUEUE, &score(index), &token(index)], out);
 }
 
+/// The set that all locks share in the workload of sets.
+const OWNERS: &[u8] = b"lock:owners";
+
+fn sadd(index: usize, out: &mut Vec<u8>) {
+    encode(&[b"SADD", OWNERS, &token(index)], out);
+}
+
+/// The stream that all locks share in the workloads of streams, and its group.
+const EVENTS: &[u8] = b"lock:events";
+const GROUP: &[u8] = b"workers";
+
+fn xadd(index: usize, out: &mut Vec<u8>) {
+    encode(&[b"XADD", EVENTS, b"*", b"owner", &token(index)], out);
+}
+
 /// Appends a request in RESP.
 pub fn encode(args: &[&[u8]], out: &mut Vec<u8>) {
     out.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
@@ -152,9 +167,17 @@ pub enum Workload {
     PushPop,
     /// `ZADD queue score token`, one large sorted set: every second one finds the member there.
     Zadd,
+    /// `ZADD key score token`, sorted sets of one element: every second request finds it there.
+    ZaddOne,
+    /// `SADD owners token`, one large set: every second request finds the member there.
+    Sadd,
+    /// `XADD events * owner token`.
+    Xadd,
+    /// `XREADGROUP GROUP workers worker COUNT 1 STREAMS events >`: each request gets an entry.
+    Xreadgroup,
     /// `ZRANGEBYSCORE queue score +inf LIMIT 0 10` on a large sorted set.
     Zrangebyscore,
-    /// `PUBLISH channel token`, while nobody listens.
+    /// `PUBLISH channel token` to a channel without subscribers.
     Publish,
     /// `MULTI`, `INCR key`, `PEXPIRE key`, `EXEC`: four requests.
     Multi,
@@ -184,6 +207,10 @@ const TEN_TOKENS: &str = "*10\r\n\
     $32\r\n0123456789abcdef0123456789abcdef\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n\
     $32\r\n0123456789abcdef0123456789abcdef\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n";
 
+/// A reply to [`Workload::Xreadgroup`].
+const ONE_ENTRY: &str = "*1\r\n*2\r\n$11\r\nlock:events\r\n*1\r\n*2\r\n$15\r\n1700000000000-0\r\n*2\r\n\
+    $5\r\nowner\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n";
+
 impl Workload {
     /// Requests that belong together and go through one connection.
     fn group(self) -> usize {
@@ -196,6 +223,10 @@ impl Workload {
             | Self::Hincrby
             | Self::Hset
             | Self::Zadd
+            | Self::ZaddOne
+            | Self::Sadd
+            | Self::Xadd
+            | Self::Xreadgroup
             | Self::Zrangebyscore
             | Self::Publish => 1,
             Self::PushPop => 2,
@@ -214,7 +245,11 @@ impl Workload {
             | Self::Hincrby
             | Self::Hset
             | Self::Zadd
+            | Self::ZaddOne
+            | Self::Sadd
             | Self::Publish => ":1\r\n",
+            Self::Xadd => "$15\r\n1700000000000-0\r\n",
+            Self::Xreadgroup => ONE_ENTRY,
             Self::Zrangebyscore => TEN_TOKENS,
             // `:1` and a token in turn.
             Self::PushPop => "$16\r\n0123456789abcdef\r\n",
@@ -302,6 +337,26 @@ impl Workload {
                 })
             }
             Self::Zadd => Stream::new(clients, pipeline, requests, |out| zadd(draw(), out)),
+            Self::ZaddOne => Stream::new(clients, pipeline, requests, |out| {
+                let index = draw();
+                encode(&[b"ZADD", &key(index), &score(index), &token(index)], out);
+            }),
+            Self::Sadd => Stream::new(clients, pipeline, requests, |out| sadd(draw(), out)),
+            Self::Xadd => Stream::new(clients, pipeline, requests, |out| xadd(draw(), out)),
+            Self::Xreadgroup => Stream::new(clients, pipeline, requests, |out| {
+                let args: [&[u8]; 9] = [
+                    b"XREADGROUP",
+                    b"GROUP",
+                    GROUP,
+                    b"worker",
+                    b"COUNT",
+                    b"1",
+                    b"STREAMS",
+                    EVENTS,
+                    b">",
+                ];
+                encode(&args, out);
+            }),
             Self::Zrangebyscore => Stream::new(clients, pipeline, requests, |out| {
                 let min = score(draw());
                 let args: [&[u8]; 7] = [
@@ -336,15 +391,20 @@ impl Workload {
             }
         };
         measured.positive = match self {
-            Self::SetNxPx | Self::EvalRelease | Self::EvalshaRelease | Self::Zadd => {
-                Some(first_draws)
-            }
+            Self::SetNxPx
+            | Self::EvalRelease
+            | Self::EvalshaRelease
+            | Self::Zadd
+            | Self::ZaddOne
+            | Self::Sadd => Some(first_draws),
             Self::Publish => Some(0),
             Self::Get
             | Self::Incr
             | Self::Hincrby
             | Self::PushPop
             | Self::Zrangebyscore
+            | Self::Xadd
+            | Self::Xreadgroup
             | Self::Multi => Some(measured.requests),
             // 1 for a field that is new, which it is in the first lap only.
             Self::Hset => None,
@@ -354,6 +414,8 @@ impl Workload {
             before_all: match self {
                 Self::Get => each(2 * locks, &set),
                 Self::Zadd => each(locks, &|index, out| zadd(locks + index, out)),
+                Self::Sadd => each(locks, &|index, out| sadd(locks + index, out)),
+                Self::Xadd | Self::Xreadgroup => Stream::default(),
                 Self::Zrangebyscore => each(2 * locks, &zadd),
                 Self::PushPop => each(locks, &|index, out| {
                     encode(&[b"LPUSH", &key(index), &token(index)], out);
@@ -376,11 +438,33 @@ impl Workload {
                 | Self::Incr
                 | Self::Hincrby
                 | Self::Hset
+                | Self::ZaddOne
                 | Self::Publish
                 | Self::Multi => each(locks, &held),
             },
             before_each: match self {
-                Self::SetNxPx => each(locks, &|index, out| encode(&[b"DEL", &key(index)], out)),
+                Self::SetNxPx | Self::ZaddOne => {
+                    each(locks, &|index, out| encode(&[b"DEL", &key(index)], out))
+                }
+                Self::Sadd => each(locks, &|index, out| {
+                    encode(&[b"SREM", OWNERS, &token(index)], out);
+                }),
+                // One client, since the order matters.
+                Self::Xadd => Stream::new(1, 1, 1, |out| encode(&[b"DEL", EVENTS], out)),
+                Self::Xreadgroup => {
+                    let mut step = 0..;
+                    Stream::new(1, FILL_BATCH, requests + 2, |out| {
+                        match step.next().unwrap_or_default() {
+                            0 => encode(&[b"DEL", EVENTS], out),
+                            1 => {
+                                let args: [&[u8]; 6] =
+                                    [b"XGROUP", b"CREATE", EVENTS, GROUP, b"0", b"MKSTREAM"];
+                                encode(&args, out);
+                            }
+                            index => xadd(index, out),
+                        }
+                    })
+                }
                 Self::EvalRelease | Self::EvalshaRelease => each(locks, &set),
                 Self::Zadd => each(locks, &|index, out| {
                     encode(&[b"ZREM", QUEUE, &token(index)], out);

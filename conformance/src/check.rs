@@ -1,16 +1,17 @@
-//! The entry for people who check a lock of their own, from a test.
+//! The entry point for users who check a lock of their own in a test.
 
 #[cfg(unix)]
 use crate::subject::Plain;
 use crate::{
     backend::{Backend, Double, WallClock},
     checker::Property,
-    report::{Saved, html, terminal},
-    runner::{Counterexample, Plan, QUICK, Trial, judge, run_trial},
+    report::{Saved, html, shown, terminal},
+    runner::{self, Counterexample, Plan, QUICK, Trial, judge, rehearse, run_trial},
     scenario::Scenario,
-    subject::{Expected, Subject, Suspect, Threads},
+    subject::{Expected, Promises, Row, Subject, Suspect, Threads, subjects},
 };
 use std::{
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -27,12 +28,25 @@ const THREADS: u64 = 30;
 ///
 /// See [`Subject`] for what a lock has to implement.
 pub fn check<S: Subject>(subject: S) -> Check {
-    Check {
-        suspect: Box::new(Arc::new(subject)),
-        backend: Box::new(Double),
-        seeds: 0..QUICK,
-        report: None,
-        scenario: None,
+    let path = std::any::type_name::<S>();
+    let name = path.rsplit("::").next().unwrap_or(path);
+    let is_plain = name.chars().all(|it| it.is_alphanumeric() || it == '_');
+    // The value of another type cannot be written down here.
+    let is_unit = size_of::<S>() == 0 && is_plain;
+    let code = if is_unit { name } else { "subject()" };
+    Check::of(Box::new(Arc::new(subject)), format!("check({code})"))
+}
+
+/// Starts to check a listed lock, by its name or id: `check_listed("blind-del")`.
+///
+/// # Panics
+/// If no listed lock has this name.
+#[track_caller]
+pub fn check_listed(name: &str) -> Check {
+    let has_name = |row: &&Row| row.name == name || row.id() == name;
+    match subjects().find(has_name) {
+        Some(row) => Check::of((row.make)(), format!("check_listed({name:?})")),
+        None => panic!("no listed lock is called {name:?}; `redouble-check --list` prints them"),
     }
 }
 
@@ -44,9 +58,22 @@ pub struct Check {
     seeds: std::ops::Range<u64>,
     report: Option<PathBuf>,
     scenario: Option<Scenario>,
+    /// Rust code that makes this check.
+    code: String,
 }
 
 impl Check {
+    fn of(suspect: Box<dyn Suspect>, code: String) -> Self {
+        Self {
+            suspect,
+            backend: Box::new(Double),
+            seeds: 0..QUICK,
+            report: None,
+            scenario: None,
+            code,
+        }
+    }
+
     /// The quick tier: two thousand scenarios, some seconds. The default.
     pub fn quick(mut self) -> Self {
         self.seeds = 0..QUICK;
@@ -59,6 +86,7 @@ impl Check {
     #[cfg(unix)]
     pub fn plain(mut self) -> Self {
         self.suspect = Box::new(Plain::from(self.suspect));
+        self.code.push_str(".plain()");
         self.seeds = 0..PLAIN;
         self
     }
@@ -67,6 +95,7 @@ impl Check {
     /// [`Threads`]. Thirty scenarios are played unless more are asked for.
     pub fn threads(mut self) -> Self {
         self.suspect = Box::new(Threads::from(self.suspect));
+        self.code.push_str(".threads()");
         self.backend = Box::new(WallClock::new(Double, 400));
         self.seeds = 0..THREADS;
         self
@@ -82,6 +111,7 @@ impl Check {
     ///
     /// # Panics
     /// If the text is not the JSON form of a scenario.
+    #[track_caller]
     pub fn scenario(mut self, json: &str) -> Self {
         match Scenario::from_json(json) {
             Ok(scenario) => self.scenario = Some(scenario),
@@ -107,6 +137,7 @@ impl Check {
     /// # Panics
     /// If the backend is out of reach or the report cannot be written.
     #[must_use]
+    #[track_caller]
     pub fn trial(self) -> Trial {
         let plan = Plan {
             seeds: self.seeds,
@@ -119,12 +150,17 @@ impl Check {
             &plan,
             &|_| {},
         );
-        let trial = outcome.unwrap_or_else(|error| panic!("{error}"));
+        let mut trial = match outcome {
+            Ok(trial) => trial,
+            Err(error) => panic!("{error}"),
+        };
+        trial.code = Some(self.code);
         if let Some(path) = self.report {
             let written = path.parent().map_or(Ok(()), fs::create_dir_all);
-            written
-                .and_then(|()| fs::write(&path, html::page(std::slice::from_ref(&trial))))
-                .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+            let page = html::page(std::slice::from_ref(&trial));
+            if let Err(error) = written.and_then(|()| fs::write(&path, page)) {
+                panic!("cannot write {}: {error}", path.display());
+            }
         }
         trial
     }
@@ -132,28 +168,94 @@ impl Check {
     /// Runs the check.
     ///
     /// # Panics
-    /// If the lock breaks a property that it promises: with the property, a minimal scenario and
-    /// a test that replays it.
+    /// If the lock breaks a property that it promises. The message lists all broken properties, the most telling first, and
+    /// draws a minimal scenario with a test that replays it. Also if the only client is not granted a free lock: the message
+    /// is then the lock's own error.
+    #[track_caller]
     pub fn assert_sound(self) {
-        let Some(scenario) = self.scenario.clone() else {
-            let name = self.suspect.name();
-            let trial = self.trial();
-            if let Some(example) = trial.counterexamples.first() {
-                panic!("{name} breaks its promise\n{}", explain(&trial, example));
-            }
-            return;
+        let name = self.suspect.name();
+        match rehearse(&*self.suspect, &*self.backend) {
+            Ok(None) => {}
+            Ok(Some(why)) => panic!(
+                "{name} cannot be judged: its only client asked for a free lock while nothing was wrong, and was not granted \
+                 it\n  {why}"
+            ),
+            Err(error) => panic!("{error}"),
+        }
+        let said = match &self.scenario {
+            Some(scenario) => self.replayed(scenario),
+            None => accusation(&self.trial()),
         };
-        let judged = judge(&*self.suspect, &*self.backend, &scenario)
-            .unwrap_or_else(|error| panic!("{error}"));
-        let broken = Property::ALL.into_iter().find_map(|property| {
-            judged
-                .witness(property)
-                .map(|witness| format!("{property}: {}", witness.message))
-        });
-        if let Some(message) = broken {
-            panic!("{} breaks its promise, {message}", self.suspect.name());
+        if let Some(said) = said {
+            panic!("{said}");
         }
     }
+
+    /// Plays one scenario: what is wrong, if anything is.
+    #[track_caller]
+    fn replayed(&self, scenario: &Scenario) -> Option<String> {
+        let judged = match judge(&*self.suspect, &*self.backend, scenario) {
+            Ok(judged) => judged,
+            Err(error) => panic!("{error}"),
+        };
+        let promises = self.suspect.promises();
+        let mut broken = runner::broken(promises, scenario, &judged);
+        broken.sort_by_key(|property| property.telling());
+        let messages = broken.iter().map(|&property| {
+            let witness = judged.witness(property);
+            (property, witness.map_or("", |witness| &witness.message))
+        });
+        let mut text = listing(self.suspect.name(), promises, messages)?;
+        let mut drawn = Vec::new();
+        let witness = broken.first().and_then(|&first| judged.witness(first));
+        // Writing to a vector does not fail.
+        let _ = terminal::played(&mut drawn, scenario, &judged.run.history, witness);
+        let _ = write!(text, "\n{}", String::from_utf8_lossy(&drawn));
+        Some(text)
+    }
+}
+
+/// The broken properties with their messages, most telling first, and for some the promise that they come from.
+fn listing<'a>(
+    name: &str,
+    promises: Promises,
+    broken: impl Iterator<Item = (Property, &'a str)>,
+) -> Option<String> {
+    let broken: Vec<(Property, &str)> = broken.collect();
+    if broken.is_empty() {
+        return None;
+    }
+    let plural = if broken.len() == 1 {
+        "promise"
+    } else {
+        "promises"
+    };
+    let mut text = format!("{} breaks {} {plural}:\n", shown(name), broken.len());
+    for &(property, message) in &broken {
+        let _ = writeln!(text, "  {property}: {message}");
+    }
+    let hinted = broken.iter().filter(|(it, _)| it.hint(promises).is_some());
+    let ids: Vec<&str> = hinted.clone().map(|(property, _)| property.id()).collect();
+    let mut hints = hinted.filter_map(|(property, _)| property.hint(promises));
+    if let Some(hint) = hints.next() {
+        let _ = writeln!(text, "  {}: {hint}", ids.join(", "));
+    }
+    Some(text)
+}
+
+/// The panic message for a lock that breaks its promises: all of them, and the first counterexample in full.
+fn accusation(trial: &Trial) -> Option<String> {
+    let examples = trial.counterexamples.iter();
+    let messages = examples.map(|example| {
+        let witness = example.judged.witness(example.property);
+        (
+            example.property,
+            witness.map_or("", |witness| &witness.message),
+        )
+    });
+    let listed = listing(trial.name, trial.promises, messages)?;
+    let first = trial.counterexamples.first()?;
+    Some(format!("{listed}\n{}", explain(trial, first)))
 }
 
 fn explain(trial: &Trial, example: &Counterexample) -> String {
@@ -162,9 +264,10 @@ fn explain(trial: &Trial, example: &Counterexample) -> String {
     let _ = terminal::counterexample(&mut text, trial, example);
     let text = String::from_utf8_lossy(&text);
     let saved = Saved::of(trial, example);
+    let code = trial.code.as_deref();
     format!(
-        "{text}\n{}\nsaved scenario: {}",
-        saved.rust_test(),
+        "{text}\nThis test replays it:\n\n{}\nsaved scenario: {}",
+        saved.rust_test(code),
         saved.to_json()
     )
 }

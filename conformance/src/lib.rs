@@ -1,19 +1,7 @@
 //! A conformance suite for distributed locks on Redis.
 //!
-//! It plays many small scenarios with a lock (clients that contend, work too long, are paused,
-//! die; links that are slow or break), on an embedded double in virtual time or on a real server,
-//! and judges what happened, property by property:
-//!
-//! ```text
-//! seed -> scenario::generate -> Scenario -> simulation -> History -> checker -> Finding -> verdict
-//!                                               ^
-//!                                     subject, backend
-//! ```
-//!
-//! # Checking one's own lock
-//!
-//! A lock becomes a [`Subject`] with four methods. What it needs from the outside comes from the
-//! [`Host`]: connections, a clock, randomness. Then one call judges it:
+//! A lock becomes a [`Subject`] with four methods. It gets connections, time and randomness from its
+//! [`Host`]. One call checks it:
 //!
 //! ```should_panic
 //! use redis::{AsyncTypedCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};
@@ -43,22 +31,40 @@
 //!     // optional: deadline, lock_timeout, extend, lost
 //! }
 //!
-//! // Panics with the property, a minimal script and a test that replays it.
+//! // Panics with the broken properties, a minimal scenario, its timeline and a test that replays it.
 //! check(BlindDel).quick().assert_sound();
 //! ```
 //!
-//! Code that dials by itself, sleeps with `tokio::time` and starts tasks with `tokio::spawn` is played as it is by
-//! `check(..).plain()`, see [`Plain`](subject::Plain); code that blocks by `check(..).threads()`, see
+//! `check(..).plain()` plays code as it is: code that dials by itself, sleeps with `tokio::time` and starts tasks with
+//! `tokio::spawn`; see [`Plain`](subject::Plain). `check(..).threads()` plays code that blocks; see
 //! [`Threads`](subject::Threads).
+//!
+//! # How it works
+//!
+//! The suite plays many small scenarios with a lock, on an embedded double in virtual time or on a real server. Clients
+//! contend, work past their lease, are paused, crash; links are slow or break; servers fail. The suite judges what
+//! happened, property by property:
+//!
+//! ```text
+//! seed -> scenario::generate -> Scenario -> simulation -> History -> checker -> Finding -> verdict
+//!                                               ^
+//!                                     subject, backend
+//! ```
+//!
+//! # Features
+//!
+//! None is on by default. `bench` adds the module `bench` and `redouble-check bench`: latency, hand-over and fairness of
+//! locks under load. `mutants` adds the module `mutation` and `redouble-check mutants`: small mistakes in the scripts of
+//! locks.
 
 pub mod backend;
+#[cfg(feature = "bench")]
 pub mod bench;
 mod check;
 pub mod checker;
 pub mod coverage;
-pub mod differential;
-pub mod fuzzing;
 pub mod history;
+#[cfg(feature = "mutants")]
 pub mod mutation;
 pub mod plan;
 mod precision;
@@ -69,10 +75,10 @@ pub mod simulation;
 pub mod subject;
 pub mod verdict;
 
-pub use check::{Check, check};
+pub use check::{Check, check, check_listed};
 pub use subject::{BoxError, Connection, Host, NotOffered, Promises, Subject};
 
 /// The examples of the README compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

@@ -2,6 +2,7 @@
 //! checker, makes what fails small, and counts what was seen.
 
 mod fixed;
+mod rehearsal;
 
 pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL};
 use crate::{
@@ -11,12 +12,13 @@ use crate::{
     history::{History, Moment, Reading},
     plan::Source,
     precision,
-    scenario::{self, EVENTS_READABLE, Scenario, shrink},
+    scenario::{EVENTS_READABLE, Scenario, shrink},
     simulation::{Run, RunError},
     subject::{Expected, Promises, Suspect},
     verdict::{Cell, Claim, claim, row_of},
 };
 pub use fixed::{Disagreement, FixedRuns};
+pub(crate) use rehearsal::rehearse;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -130,6 +132,8 @@ pub struct Counterexample {
 pub struct Trial {
     /// The subject.
     pub name: &'static str,
+    /// Rust code that makes the [`Check`](crate::Check), for tests that replay a counterexample.
+    pub code: Option<String>,
     /// What it claims.
     pub promises: Promises,
     /// The verdict to reach.
@@ -142,7 +146,7 @@ pub struct Trial {
     pub in_virtual_time: bool,
     /// What was seen.
     pub coverage: Coverage,
-    /// The first failure of each promised property.
+    /// The first failure of each promised property, the most telling property first.
     pub counterexamples: Vec<Counterexample>,
     /// Scenarios that the backend cannot play.
     pub unsupported: u64,
@@ -254,6 +258,7 @@ pub fn run_trial(
     let began = Instant::now();
     let mut trial = Trial {
         name: suspect.name(),
+        code: None,
         promises: suspect.promises(),
         expected,
         backend: backend.name(),
@@ -276,6 +281,9 @@ pub fn run_trial(
     } else {
         try_seeds(&mut trial, suspect, backend, plan, progress)?;
     }
+    trial
+        .counterexamples
+        .sort_by_key(|it| it.property.telling());
     trial.elapsed = began.elapsed();
     Ok(trial)
 }
@@ -386,6 +394,7 @@ fn readable(
 ///
 /// # Errors
 /// If the backend is out of reach.
+#[cfg(feature = "mutants")]
 pub(crate) fn accused(
     suspect: &dyn Suspect,
     backend: &dyn Backend,
@@ -396,7 +405,7 @@ pub(crate) fn accused(
     if source.is_empty() {
         return Ok(None);
     }
-    let by_hand = scenario::fixed::all().filter(|_| plan.fixed);
+    let by_hand = crate::scenario::fixed::all().filter(|_| plan.fixed);
     let by_hand =
         by_hand.filter_map(|fixed| Some((Scene::Fixed(fixed.name), fixed.scenario(promises)?)));
     let seeds = plan.seeds.clone();
@@ -430,7 +439,7 @@ impl fmt::Display for Scene {
 }
 
 /// The promised properties that a run broke.
-fn broken(promises: Promises, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
+pub(crate) fn broken(promises: Promises, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
     let nemeses = scenario.nemeses();
     let blamed = |&(property, ref finding): &(Property, Finding)| {
         let claim = claim(promises, &nemeses, property);

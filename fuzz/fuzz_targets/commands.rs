@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| redouble_conformance::fuzzing::commands(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| redouble_differential::fuzzing::commands(input));

@@ -1,5 +1,8 @@
-//! Fencing a file: a holder that was paused for longer than its lease wakes up and writes. No lock can
-//! prevent that; the resource can, if each access carries the number of its grant.
+//! Fencing a file: a holder is paused for longer than its lease, wakes up and writes. No lock can prevent
+//! that; the resource can, if each access carries the fencing token of its grant.
+//!
+//! `Clock::Tokio` lets one clock drive the server and the leases of the guards. With `Clock::Manual` the
+//! server's keys expire while the guards, which follow tokio's clock, still count as valid.
 //!
 //! Run it: `cargo run -p redouble-lock --example fenced_file`
 
@@ -13,8 +16,7 @@ use redouble::{Clock, Server};
 use redouble_lock::{FencedGuard, FencingToken, LockManager};
 use std::{error::Error, fs, io, path::PathBuf, time::Duration};
 
-/// A file that follows the rule: any access, read or write, raises the mark, and what is below it is refused.
-/// (An equal number of another grant would be refused too; here there is one writer for each number.)
+/// A file that checks fencing tokens: each access, read or write, raises the mark, and the file refuses a lower token.
 struct Ledger {
     path: PathBuf,
     mark: FencingToken,
@@ -47,10 +49,10 @@ fn deposit(ledger: &mut Ledger, guard: &FencedGuard, amount: u64) -> io::Result<
     ledger.write(guard.fencing_token(), balance + amount)
 }
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let server = Server::builder().clock(Clock::Manual).start().await?;
-    let locks = LockManager::from_client(redis::Client::open(server.url())?).await?;
+    let server = Server::builder().clock(Clock::Tokio).start().await?;
+    let locks = LockManager::new(server.connection().await?);
     let lock = locks
         .fenced_mutex("ledger")
         .lease(Duration::from_secs(10))
@@ -62,16 +64,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         mark: FencingToken::default(),
     };
 
-    // The first holder reads, and then its process stands still for longer than its lease.
+    // The first holder reads. Then its process is paused for longer than its lease.
     let first = lock.lock().await?;
     let seen = ledger.read(first.fencing_token())?;
-    server.clock().advance(Duration::from_secs(11));
+    tokio::time::advance(Duration::from_secs(11)).await;
 
-    // Meanwhile a second one is granted the lock, and deposits.
+    // Meanwhile a second holder is granted the lock, and deposits.
     let second = lock.lock().await?;
     deposit(&mut ledger, &second, 50)?;
 
-    // The first one wakes up, still believing, and writes what it had worked out.
+    // The first holder goes on where it was paused, and writes its result.
     let late = ledger.write(first.fencing_token(), seen + 1);
     println!(
         "the late write: {}",

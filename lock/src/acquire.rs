@@ -129,15 +129,25 @@ pub(crate) async fn adopt(
     let lease = options.checked()?;
     let until = env.now().saturating_add(options.reply_timeout);
     claim.adopt(parts.fence);
+    let mut failures = 0;
     let sent = loop {
-        match claim.extend(lease, until).await {
+        let error = match claim.extend(lease, until).await {
             Ok(Some(sent)) => break sent,
             Ok(None) => return Err(LockError::Lost(LossReason::Gone)),
-            // As any extension, it may be repeated at once.
-            Err(error) if error.is_unknown() && env.now() < until => {}
-            Err(error) if error.is_unknown() => return Err(LockError::Unknown(error)),
+            Err(error) if error.is_unknown() => error,
             Err(error) => return Err(LockError::Redis(error)),
+        };
+        // As any extension, it may be repeated: at once for the first time, then after pauses.
+        let pause = match failures {
+            0 => Duration::ZERO,
+            _ => options.retry.before(failures, retry::draw(env.random())),
+        };
+        failures += 1;
+        let next = env.now().saturating_add(pause);
+        if next >= until {
+            return Err(LockError::Unknown(error));
         }
+        env.sleep_until(next).await;
     };
     let custody = Custody::new(claim, Arc::clone(env));
     let deadline = lease.deadline(sent);

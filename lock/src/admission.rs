@@ -6,7 +6,7 @@ use crate::{
     error::LockError,
     manager::LockManager,
     script::Script,
-    wire::{Command, Reply},
+    wire::Reply,
 };
 use std::{fmt, sync::LazyLock, time::Duration};
 
@@ -17,6 +17,8 @@ static ENTER_AS: LazyLock<Script> =
 
 static FILL: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("script/admission/fill.lua")));
+static TAKE: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("script/admission/take.lua")));
 
 /// Lets the first so many in.
 ///
@@ -108,13 +110,9 @@ impl Admission {
     ///
     /// Not cancel safe: a place may be taken.
     pub async fn enter(&self) -> Result<Option<u32>, LockError> {
-        let reply = match self.expires {
-            Some(_) => self.counter.run(&ENTER, &[self.lifetime()]).await,
-            None => {
-                let command = Command::new("INCR").arg(self.counter.key());
-                self.counter.once(command).await
-            }
-        };
+        let plain = self.expires.is_none().then_some("INCR");
+        let args = [self.lifetime()];
+        let reply = self.counter.once(&ENTER, &args, plain).await;
         self.place(&reply.map_err(failed)?)
     }
 
@@ -207,7 +205,13 @@ impl Stock {
     pub async fn fill(&self, number_of: u32, expires: Duration) -> Result<bool, LockError> {
         let expires = expires.max(Duration::from_millis(1));
         let args = [number(number_of.into()), millis(expires)];
-        Ok(integer(&self.counter.run(&FILL, &args).await.map_err(failed)?)? == 1)
+        Ok(integer(
+            &self
+                .counter
+                .once(&FILL, &args, None)
+                .await
+                .map_err(failed)?,
+        )? == 1)
     }
 
     /// Takes one. Returns how many are left; nothing if there was none.
@@ -221,8 +225,8 @@ impl Stock {
     ///
     /// Not cancel safe: one may be gone.
     pub async fn take(&self) -> Result<Option<u32>, LockError> {
-        let command = Command::new("DECR").arg(self.counter.key());
-        let left = integer(&self.counter.once(command).await.map_err(failed)?)?;
+        let left = self.counter.once(&TAKE, &[], Some("DECR")).await;
+        let left = integer(&left.map_err(failed)?)?;
         Ok(u32::try_from(left).ok())
     }
 }

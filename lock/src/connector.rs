@@ -92,6 +92,13 @@ pub trait Connector: Send + Sync + 'static {
         true
     }
 
+    /// Returns true if a connection sends a request again by itself when its stream ends, without telling: the locks
+    /// then ask in a way that executing a request twice does no harm. Default: true for the
+    /// `ClusterConnection` of the `redis` crate, which is found out by the name of the type.
+    fn resends(&self) -> bool {
+        std::any::type_name::<Self::Connection>().contains("ClusterConnection")
+    }
+
     /// Opens a second connection for messages alone, if there is a way to. Asked for when a waiter is to be
     /// woken and the connections of [`connect`](Self::connect) have no [`pushes`](Connected::pushes).
     fn subscriber(&self) -> BoxFuture<'_, RedisResult<Option<PubSub>>> {
@@ -190,6 +197,35 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connector for Fixed<C> {
     }
 }
 
+/// What [`LockManager::builder`](crate::LockManager::builder) takes: a [`Connector`], or a connection of the `redis` crate.
+///
+/// `How` tells the two apart; the compiler finds it.
+pub trait ConnectionSource<How> {
+    /// The connector. A connection becomes [`Fixed`].
+    #[doc(hidden)]
+    fn connector(self) -> impl Connector;
+}
+
+/// A source that is a [`Connector`].
+#[derive(Debug)]
+pub struct ByConnector;
+
+/// A source that is a connection.
+#[derive(Debug)]
+pub struct ByConnection;
+
+impl<C: Connector> ConnectionSource<ByConnector> for C {
+    fn connector(self) -> impl Connector {
+        self
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionSource<ByConnection> for C {
+    fn connector(self) -> impl Connector {
+        Fixed(self)
+    }
+}
+
 /// Gives a [`Connector`] the shape that the core knows.
 pub(crate) struct Adapter<C>(pub(crate) C);
 
@@ -203,6 +239,10 @@ impl<C: Connector> Endpoint for Adapter<C> {
 
     fn redials(&self) -> bool {
         self.0.reconnects()
+    }
+
+    fn resends(&self) -> bool {
+        self.0.resends()
     }
 
     fn dial_subscriber(&self) -> BoxFuture<'_, Result<Option<Dialled>, NodeError>> {
@@ -256,7 +296,9 @@ fn reply(value: Value) -> Result<Reply, NodeError> {
         Value::Nil => Reply::Nil,
         Value::Int(integer) => Reply::Integer(integer),
         Value::BulkString(bytes) => Reply::Bytes(bytes),
-        Value::SimpleString(text) => Reply::Bytes(text.into_bytes()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
+            Reply::Bytes(text.into_bytes())
+        }
         // A confirmation that answers SUBSCRIBE is a push.
         Value::Array(items) | Value::Push { data: items, .. } => {
             let items = items.into_iter().map(reply);

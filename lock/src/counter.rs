@@ -1,6 +1,7 @@
 //! What latches and admission counters ask of Redis: single requests, of which some may be repeated.
 
 use crate::{
+    algorithm::once::run_once,
     error::{LockError, NodeError, NodeErrorKind},
     node::{Call, Node},
     script::Script,
@@ -33,16 +34,36 @@ impl Counter {
         self.node.env().now().saturating_add(self.reply_timeout)
     }
 
-    /// Sends a command once.
-    pub(crate) async fn once(&self, command: Command) -> Result<Reply, NodeError> {
+    /// Sends a command that only reads.
+    pub(crate) async fn look(&self, command: Command) -> Result<Reply, NodeError> {
         let until = self.until();
         let line = self.node.line(until).await?;
         self.node.call(&line, command, until).await
     }
 
-    /// Runs a script once.
-    pub(crate) async fn run(&self, script: &Script, args: &[Vec<u8>]) -> Result<Reply, NodeError> {
-        self.run_until(script, args, self.until()).await
+    /// Has `script` executed at most once. Where no request is sent twice anyway, and the script without arguments
+    /// does nothing but one command, that command is sent.
+    pub(crate) async fn once(
+        &self,
+        script: &'static Script,
+        args: &[Vec<u8>],
+        plain: Option<&str>,
+    ) -> Result<Reply, NodeError> {
+        let until = self.until();
+        let line = self.node.line(until).await?;
+        match plain {
+            Some(name) if !self.node.resends() => {
+                let command = Command::new(name).arg(self.key());
+                self.node.call(&line, command, until).await
+            }
+            Some(_) | None => {
+                let call = Call {
+                    keys: &self.keys,
+                    args: args.iter().map(Vec::as_slice),
+                };
+                run_once(&self.node, &line, script, call, until).await
+            }
+        }
     }
 
     async fn run_until(

@@ -37,6 +37,12 @@ pub trait Environment: Send + Sync + 'static {
     /// [`NoRuntime`] if there is nothing to run it on; the task is dropped.
     fn spawn(&self, task: BoxFuture<'static, ()>) -> Result<(), NoRuntime>;
 
+    /// Returns what starts tasks on the runtime of this moment, for later use on threads that belong to none: the release
+    /// of a guard that is dropped there. Default: nothing, if [`spawn`](Self::spawn) does not depend on the thread.
+    fn spawner(&self) -> Option<Spawner> {
+        None
+    }
+
     /// Tells apart the runtimes on which [`spawn`](Self::spawn) starts tasks at this moment, where there are several: a
     /// client has one task for all its watchdogs on each. Default: there is only one.
     fn runtime(&self) -> u64 {
@@ -46,6 +52,9 @@ pub trait Environment: Send + Sync + 'static {
     /// Draws 128 unpredictable bits.
     fn random(&self) -> [u8; 16];
 }
+
+/// Starts tasks on one runtime, from any thread. If that runtime is over, the task is dropped.
+pub type Spawner = Box<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// Reports that no runtime was there to start a background task on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +113,11 @@ impl Environment for Tokio {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| NoRuntime)?;
         drop(runtime.spawn(task));
         Ok(())
+    }
+
+    fn spawner(&self) -> Option<Spawner> {
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        Some(Box::new(move |task| drop(runtime.spawn(task))))
     }
 
     fn runtime(&self) -> u64 {

@@ -37,7 +37,8 @@ pub enum LockError {
     #[error("no quorum")]
     NoQuorum(#[source] NodeError),
 
-    /// Redis could not be asked or refused the request; nothing is left there.
+    /// Redis could not be asked, refused the request, or a script failed there. Nothing is left of the request: it was
+    /// not executed, or what it may have written is removed again.
     #[error("redis failed")]
     Redis(#[source] NodeError),
 
@@ -205,13 +206,21 @@ pub enum NodeErrorKind {
     Disconnected,
     /// Answered with something that makes no sense here. May have been executed.
     Protocol,
-    /// Answered with an error: not executed.
+    /// Answered with an error before anything was executed.
     Refused {
         /// The first word of the answer, such as `LOADING` or `NOPERM`.
         code: String,
     },
+    /// A command inside a script answered with an error, which ended the script. What the script had written before
+    /// stands.
+    RaisedInScript {
+        /// The first word of the answer, such as `ERR` or `WRONGTYPE`.
+        code: String,
+    },
     /// The client refused to send it.
     Client,
+    /// Two of several nodes are the same server, whose vote must not count twice.
+    SameServer,
     /// Of several nodes, fewer said yes than must.
     NoQuorum {
         /// How many said yes.
@@ -247,10 +256,14 @@ impl NodeError {
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         match self.kind {
-            NodeErrorKind::TimedOut | NodeErrorKind::Disconnected | NodeErrorKind::Protocol => true,
+            NodeErrorKind::TimedOut
+            | NodeErrorKind::Disconnected
+            | NodeErrorKind::Protocol
+            | NodeErrorKind::RaisedInScript { .. } => true,
             NodeErrorKind::Unreachable
             | NodeErrorKind::Refused { .. }
             | NodeErrorKind::Client
+            | NodeErrorKind::SameServer
             | NodeErrorKind::NoQuorum { .. } => false,
         }
     }
@@ -280,8 +293,46 @@ impl NodeError {
             | NodeErrorKind::Protocol
             | NodeErrorKind::NoQuorum { .. } => true,
             NodeErrorKind::Refused { code } => PASSING.contains(&code.as_str()),
-            NodeErrorKind::Client => false,
+            NodeErrorKind::RaisedInScript { .. }
+            | NodeErrorKind::Client
+            | NodeErrorKind::SameServer => false,
         }
+    }
+
+    /// Whether a node of a cluster answered that the request belongs elsewhere, or not here yet: it was not executed.
+    pub(crate) fn is_redirect(&self) -> bool {
+        matches!(&self.kind, NodeErrorKind::Refused { code } if ["ASK", "MOVED", "TRYAGAIN"].contains(&code.as_str()))
+    }
+
+    /// The same for an error that answered a script. Before Redis runs a script, and before the first write of one, it
+    /// refuses with a code that says so. All other codes come from a command inside the script.
+    pub(crate) fn of_script(self) -> Self {
+        /// Codes that a script never gets from a command after its first write.
+        const BEFORE: [&str; 15] = [
+            "ASK",
+            "BUSY",
+            "CLUSTERDOWN",
+            "CROSSSLOT",
+            "LOADING",
+            "MASTERDOWN",
+            "MISCONF",
+            "MOVED",
+            "NOAUTH",
+            "NOPERM",
+            "NOREPLICAS",
+            "NOSCRIPT",
+            "OOM",
+            "READONLY",
+            "TRYAGAIN",
+        ];
+        let Self { kind, source } = self;
+        let kind = match kind {
+            NodeErrorKind::Refused { code } if !BEFORE.contains(&code.as_str()) => {
+                NodeErrorKind::RaisedInScript { code }
+            }
+            kind => kind,
+        };
+        Self { kind, source }
     }
 
     /// Whether another connection may do better than the one that this error came from.
@@ -290,9 +341,11 @@ impl NodeError {
             NodeErrorKind::TimedOut | NodeErrorKind::Disconnected | NodeErrorKind::Protocol => true,
             // A master that was demoted: the address may lead to its successor by now.
             NodeErrorKind::Refused { code } => code == "READONLY" || code == "MASTERDOWN",
-            NodeErrorKind::Unreachable | NodeErrorKind::Client | NodeErrorKind::NoQuorum { .. } => {
-                false
-            }
+            NodeErrorKind::Unreachable
+            | NodeErrorKind::RaisedInScript { .. }
+            | NodeErrorKind::Client
+            | NodeErrorKind::SameServer
+            | NodeErrorKind::NoQuorum { .. } => false,
         }
     }
 }
@@ -314,8 +367,12 @@ impl fmt::Display for NodeError {
             NodeErrorKind::Disconnected => f.write_str("the connection ended before the answer"),
             NodeErrorKind::Protocol => f.write_str("redis answered something unexpected"),
             NodeErrorKind::Refused { code } => write!(f, "redis answered {code}"),
+            NodeErrorKind::RaisedInScript { code } => write!(f, "a script failed with {code}"),
             NodeErrorKind::NoQuorum { granted, needed } => {
                 write!(f, "{granted} nodes agreed where {needed} must")
+            }
+            NodeErrorKind::SameServer => {
+                f.write_str("two of the nodes are the same redis server: one server has one vote")
             }
             NodeErrorKind::Client => f.write_str("the client refused to send the request"),
         }

@@ -34,8 +34,9 @@ use tokio::sync::Notify;
 /// # Dropping a guard
 ///
 /// stops the watchdog at once and releases the lock in the background, through the
-/// [`Environment`](crate::Environment): with the default one, on the tokio runtime of the thread that drops it.
-/// On a thread that belongs to no runtime, or while the runtime shuts down, nothing can be sent:
+/// [`Environment`](crate::Environment): with the default one, on the tokio runtime of the thread that drops it,
+/// or on the runtime that the lock was asked for on, if that thread belongs to none.
+/// When that runtime is over or shuts down, nothing can be sent:
 /// the lock then stands until its lease is over. There is no panic. To know that the lock is free,
 /// and whether it was ours to the end, call [`release`](Self::release).
 #[must_use = "a guard that is dropped releases its lock"]

@@ -156,7 +156,7 @@ impl Latch {
 
     async fn look(&self) -> Result<Option<Reply>, NodeError> {
         let command = Command::new("HGET").arg(self.counter.key()).arg("count");
-        let reply = self.counter.once(command).await?;
+        let reply = self.counter.look(command).await?;
         Ok(Some(reply).filter(|reply| *reply != Reply::Nil))
     }
 

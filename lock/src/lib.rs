@@ -169,6 +169,11 @@
 //! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts; 3.2 for what counts by the server's
 //! clock (numbered grants, fair and read-write locks, semaphores), 6 for [`watch_key`](LockBuilder::watch_key).
 
+/// The example of the README compiles.
+#[cfg(all(doctest, feature = "redis"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod acquire;
 mod admission;
 mod algorithm;
@@ -210,8 +215,8 @@ pub use admission::{Admission, Stock};
 pub use all::{AllGuards, lock_all};
 pub use cancellation::CancellationToken;
 #[cfg(feature = "redis")]
-pub use connector::{Connected, Connector, Fixed};
-pub use environment::{BoxFuture, Environment, NoRuntime, Tokio};
+pub use connector::{ByConnection, ByConnector, Connected, ConnectionSource, Connector, Fixed};
+pub use environment::{BoxFuture, Environment, NoRuntime, Spawner, Tokio};
 pub use error::{LockError, LossReason, NodeError, NodeErrorKind, PartsError};
 pub use guard::{Guard, Release};
 pub use kind::{

@@ -1,7 +1,7 @@
 //! Where locks come from: one Redis node, reached in one way, in one environment.
 
 #[cfg(feature = "redis")]
-use crate::connector::{self, Connector};
+use crate::connector::{self, ConnectionSource, Connector as _};
 use crate::{
     caretaker::Caretaker,
     environment::{Environment, Tokio},
@@ -45,7 +45,7 @@ impl LockManager {
     where
         C: redis::aio::ConnectionLike + Clone + Send + Sync + 'static,
     {
-        Self::builder(connector::Fixed(connection)).build()
+        Self::builder(connection).build()
     }
 
     /// Makes a manager with a connection of its own, which it replaces when it ends or when an
@@ -111,7 +111,8 @@ impl LockManager {
         self
     }
 
-    /// Starts to build a manager from a way to connect. Connects when a lock is first used.
+    /// Starts to build a manager from a way to connect, or from a connection of the user's own (see [`new`](Self::new)).
+    /// A way to connect is used when a lock is used for the first time.
     ///
     /// ```no_run
     /// # fn f() -> redis::RedisResult<()> {
@@ -121,10 +122,14 @@ impl LockManager {
     /// let locks = LockManager::builder(client).environment(Tokio).build();
     /// # Ok(())
     /// # }
+    /// # fn g(connection: redis::aio::MultiplexedConnection) {
+    /// # use redouble_lock::{LockManager, Tokio};
+    /// let locks = LockManager::builder(connection).environment(Tokio).build();
+    /// # }
     /// ```
     #[cfg(feature = "redis")]
-    pub fn builder(connector: impl Connector) -> LockManagerBuilder {
-        Self::builder_on(connector::Adapter(connector))
+    pub fn builder<How>(source: impl ConnectionSource<How>) -> LockManagerBuilder {
+        Self::builder_on(connector::Adapter(source.connector()))
     }
 
     /// Starts to build a manager on an adapter for another client library than `redis`.

@@ -6,6 +6,7 @@ use crate::{
     hub::Hub,
     line::Line,
     listen::Ear,
+    retry,
     script::Script,
     wire::{Command, Dialled, Endpoint, Reply},
 };
@@ -16,6 +17,9 @@ use std::{
 
 /// Digits of a number of keys.
 const DIGITS_MAX: usize = 20;
+
+/// The longest pause before a command that was redirected is sent again. The connection looks up the new place meanwhile.
+const REDIRECT_PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// One Redis node, as the locks see it.
 ///
@@ -71,8 +75,41 @@ impl Node {
         Ok(line)
     }
 
+    /// Whether a request may be executed twice without anybody being told.
+    pub(crate) fn resends(&self) -> bool {
+        self.endpoint.resends()
+    }
+
     /// Sends a command over `line` and waits for the answer, at most until `until`.
+    ///
+    /// A connection that resends follows redirects by the same means. Where its user has turned that off, a
+    /// redirect arrives here. It means that nothing was executed, so the command is sent again.
     pub(crate) async fn call(
+        &self,
+        line: &Arc<Line>,
+        command: Command,
+        until: Duration,
+    ) -> Result<Reply, NodeError> {
+        if !self.resends() {
+            return self.send(line, command, until).await;
+        }
+        for redirect in 0.. {
+            let answer = self.send(line, command.clone(), until).await;
+            if !answer.as_ref().is_err_and(NodeError::is_redirect) {
+                return answer;
+            }
+            let random = retry::draw(self.env.random());
+            let pause = retry::back_off(redirect, REDIRECT_PAUSE_MAX, random);
+            let next = self.env.now().saturating_add(pause);
+            if next >= until {
+                return answer;
+            }
+            self.env.sleep_until(next).await;
+        }
+        Err(NodeError::new(NodeErrorKind::TimedOut))
+    }
+
+    async fn send(
         &self,
         line: &Arc<Line>,
         command: Command,
@@ -114,6 +151,7 @@ impl Node {
             }
             answer => answer,
         }
+        .map_err(NodeError::of_script)
     }
 
     /// Sees to it that changes of what is read over `line` are pushed. Once per connection; sent twice it does

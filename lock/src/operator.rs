@@ -1,7 +1,7 @@
 //! What operators ask: who holds a lock, and how to take it away.
 
 use crate::{
-    algorithm::{around, single},
+    algorithm::{around, once::run_once, single},
     error::{LockError, NodeError, NodeErrorKind},
     manager::LockManager,
     node::Call,
@@ -34,7 +34,7 @@ impl LockManager {
     /// [`LockError::Redis`] or [`LockError::Unknown`] if Redis did not answer, or if that key is something else.
     pub async fn holder(&self, key: impl AsRef<[u8]>) -> Result<Option<Holder>, LockError> {
         let place = around::metadata_place(key.as_ref());
-        let reply = self.run(&HOLDER, key.as_ref(), vec![place]).await?;
+        let reply = self.run(&HOLDER, key.as_ref(), vec![place], false).await?;
         match reply {
             Reply::Nil => Ok(None),
             Reply::Array(items) => match <[Reply; 3]>::try_from(items) {
@@ -68,7 +68,10 @@ impl LockManager {
     ) -> Result<bool, LockError> {
         let (key, token) = (key.as_ref(), token.as_ref().to_vec());
         let args = vec![token, b"0".to_vec()];
-        match self.run(single::scheme(key).release, key, args).await? {
+        match self
+            .run(single::scheme(key).release, key, args, true)
+            .await?
+        {
             Reply::Integer(removed) => Ok(removed == 1),
             Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => Err(senseless()),
         }
@@ -76,9 +79,10 @@ impl LockManager {
 
     async fn run(
         &self,
-        script: &Script,
+        script: &'static Script,
         key: &[u8],
         args: Vec<Vec<u8>>,
+        once: bool,
     ) -> Result<Reply, LockError> {
         let node = self.node();
         let until = node
@@ -90,12 +94,15 @@ impl LockManager {
             args: args.iter().map(Vec::as_slice),
         };
         let reply = match node.line(until).await {
-            Ok(line) => node.run(&line, script, call, until).await,
+            Ok(line) if !once => node.run(&line, script, call, until).await,
+            Ok(line) => run_once(node, &line, script, call, until).await,
             Err(error) => Err(error),
         };
-        reply.map_err(|error| match error.is_unknown() {
-            true => LockError::Unknown(error),
-            false => LockError::Redis(error),
+        reply.map_err(|error| match error.kind() {
+            // These scripts fail before they write, if at all.
+            NodeErrorKind::RaisedInScript { .. } => LockError::Redis(error),
+            _ if error.is_unknown() => LockError::Unknown(error),
+            _ => LockError::Redis(error),
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     lease::Lease,
     manager::Core,
     observe::Observer,
-    retry::{LONGEST_RECHECK, Pauses},
+    retry::{self, LONGEST_RECHECK, Pauses},
 };
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -57,12 +57,16 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How long a waiter counts as alive after it has asked: it asks at least every second, or after its longest pause,
-    /// and each time may take a reply timeout and be repeated once.
+    /// How long a waiter counts as alive after it has asked: the longest pause until it asks again, and two reply
+    /// timeouts, since the request may be repeated once. The lease plays no part: the waiter sleeps while another
+    /// holder's lease runs.
     pub(crate) fn patience(&self) -> Duration {
-        let pause = self.retry.longest.max(LONGEST_RECHECK);
-        let patience = pause.saturating_add(self.reply_timeout * 2);
-        patience.min(self.lease).max(Duration::from_millis(1))
+        let look = retry::longest_pause(self.foreign_poll).max(self.polling().longest);
+        let pause = match self.retry.longest > Pauses::RETRY.longest {
+            true => self.retry.longest,
+            false => look,
+        };
+        pause.saturating_add(self.reply_timeout * 2)
     }
 
     /// How long a call waits that does not say so itself.
@@ -219,7 +223,7 @@ impl<K> LockBuilder<K> {
     ///
     /// For calls that wait and for extensions in the background; those of a watchdog are also no longer than a twelfth of the lease. The first
     /// failure whose outcome is not known is repeated at once all the same. A fair lock keeps a waiter's place for as long as
-    /// the longest pause. They are drawn and checked as [`poll_pauses`](Self::poll_pauses), but may be up to a minute long.
+    /// the longest pause, if that is more than a second. They are drawn and checked as [`poll_pauses`](Self::poll_pauses), but may be up to a minute long.
     pub fn retry_pauses(mut self, first: Duration, longest: Duration) -> Self {
         self.options.retry = Pauses { first, longest };
         self
@@ -249,8 +253,9 @@ impl<K> LockBuilder<K> {
 
     /// Sets for how long a grant keeps others out at least, even if it is released before. Default: not at all.
     ///
-    /// For work that shall be done once per interval, by whoever comes first, and whose workers have clocks that differ. The time counts
-    /// from the moment before the lock was asked for. A holder that loses its lease ends it earlier, so the lease should be as long.
+    /// For work that shall be done once per interval by the first worker that comes, where the clocks of workers differ. The time
+    /// counts from the moment before the request for the lock, and may be longer than the lease. A holder that loses its
+    /// lease before the release ends it earlier.
     pub fn hold_at_least(mut self, hold_at_least: Duration) -> Self {
         self.options.hold_at_least = hold_at_least;
         self

@@ -177,12 +177,13 @@ impl<K: Kind> Owner<K> {
                 outcome = shared.lock.acquire(rest) => outcome,
             };
             return match outcome {
-                Ok(guard) => {
-                    let grant = Arc::new(guard);
-                    *shared.grant() = Arc::downgrade(&grant);
-                    shared.granted.notify_waiters();
-                    Ok(ReentrantGuard { grant })
-                }
+                Ok(guard) => match shared.settle_on(guard) {
+                    Ok(grant) => Ok(ReentrantGuard { grant }),
+                    Err(surplus) => {
+                        let _ = surplus.into().release().await;
+                        continue;
+                    }
+                },
                 Err(LockError::TimedOut { .. }) => Err(LockError::TimedOut {
                     waited: env.now().saturating_sub(begun),
                 }),
@@ -195,6 +196,20 @@ impl<K: Kind> Owner<K> {
 impl<K: Kind> Shared<K> {
     fn grant(&self) -> MutexGuard<'_, Weak<K::Guard>> {
         self.grant.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a new grant the one that levels join. Gives it back if there is one already: of a lock that several can hold
+    /// at once, another task of this owner, on another thread, was granted at the same time.
+    fn settle_on(&self, guard: K::Guard) -> Result<Arc<K::Guard>, K::Guard> {
+        let mut grant = self.grant();
+        let standing = grant.upgrade();
+        if standing.is_some_and(|standing| (*standing).as_ref().is_valid()) {
+            return Err(guard);
+        }
+        let new = Arc::new(guard);
+        *grant = Arc::downgrade(&new);
+        self.granted.notify_waiters();
+        Ok(new)
     }
 
     /// Confirms a grant for one more level. Failures of Redis that may pass are waited out, until `end` or the

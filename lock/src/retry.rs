@@ -69,8 +69,16 @@ pub(crate) fn listen(
     foreign_poll: Option<Duration>,
     random: u64,
 ) -> Duration {
-    let longest = foreign_poll.unwrap_or(LONGEST_RECHECK).min(LONGEST_RECHECK);
-    not_far_past(holder_ttl, jittered(longest, random), random)
+    not_far_past(
+        holder_ttl,
+        jittered(longest_pause(foreign_poll), random),
+        random,
+    )
+}
+
+/// The longest pause of a waiter that a message will wake.
+pub(crate) fn longest_pause(foreign_poll: Option<Duration>) -> Duration {
+    foreign_poll.unwrap_or(LONGEST_RECHECK).min(LONGEST_RECHECK)
 }
 
 fn not_far_past(holder_ttl: Option<Duration>, pause: Duration, random: u64) -> Duration {

@@ -20,6 +20,12 @@ pub trait Endpoint: Send + Sync + 'static {
         true
     }
 
+    /// Whether its connections send a request again by themselves, without telling, when a connection ends: as
+    /// those to a cluster do. Requests are then such that executing them twice does no harm.
+    fn resends(&self) -> bool {
+        false
+    }
+
     /// Opens a connection for nothing but `SUBSCRIBE`, `UNSUBSCRIBE` and the messages, if there is a way to.
     /// Asked for only if connections of [`dial`](Self::dial) come without [`pushes`](Dialled::pushes).
     /// Where there is neither, waiters poll.

@@ -19,7 +19,7 @@ pub(crate) enum ControlMode {
     Open,
     /// The node serves a control port: only control requests and the commands that clients send on
     /// connecting.
-    Alone,
+    ControlPort,
 }
 
 /// Commands that a client may send to a control port besides control requests.
@@ -31,8 +31,11 @@ const GREETINGS: [&[u8]; 10] = [
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlRoute {
-    ForTheNode,
-    Order,
+    /// To the engine.
+    Engine,
+    /// To the handler of control requests.
+    Control,
+    /// Back to the client, with this error.
     Refused(&'static str),
 }
 
@@ -47,13 +50,13 @@ pub(crate) struct ControlQueue {
 #[derive(Debug, Default)]
 struct Queue {
     /// Connections whose parked request is a control request.
-    links: VecDeque<Arc<ClientConnection>>,
+    connections: VecDeque<Arc<ClientConnection>>,
     /// True while a thread carries out requests.
-    is_worked: bool,
+    is_in_use: bool,
 }
 
 impl ControlQueue {
-    pub(crate) fn at(control_mode: ControlMode) -> Self {
+    pub(crate) fn new(control_mode: ControlMode) -> Self {
         Self {
             control_mode,
             ..Self::default()
@@ -61,34 +64,34 @@ impl ControlQueue {
     }
 
     #[inline]
-    pub(crate) fn are_taken(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.control_mode != ControlMode::Closed
     }
 
     /// True if this node is a control port, and thus outside of the deployment under control.
-    pub(crate) fn are_alone(&self) -> bool {
-        self.control_mode == ControlMode::Alone
+    pub(crate) fn is_control_port(&self) -> bool {
+        self.control_mode == ControlMode::ControlPort
     }
 
     /// Decides where a request goes. Control requests are refused unless the client is
     /// `authenticated`.
     #[cold]
-    pub(crate) fn sort(&self, request: Request<'_>, authenticated: bool) -> ControlRoute {
+    pub(crate) fn route(&self, request: Request<'_>, authenticated: bool) -> ControlRoute {
         let name = request.name();
         if is_control(name) {
             return if authenticated {
-                ControlRoute::Order
+                ControlRoute::Control
             } else {
                 ControlRoute::Refused("NOAUTH Authentication required.")
             };
         }
         let is_greeting = |known: &&[u8]| name.eq_ignore_ascii_case(known);
-        if self.are_alone() && !GREETINGS.iter().any(is_greeting) {
+        if self.is_control_port() && !GREETINGS.iter().any(is_greeting) {
             return ControlRoute::Refused(
                 "ERR this is a control port: it holds no data and accepts only REDOUBLE.*",
             );
         }
-        ControlRoute::ForTheNode
+        ControlRoute::Engine
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -96,8 +99,8 @@ impl ControlQueue {
     }
 
     /// Appends a connection whose parked request is a control request.
-    pub(crate) fn push(&self, link: &Arc<ClientConnection>) {
-        self.queue().links.push_back(link.clone());
+    pub(crate) fn push(&self, connection: &Arc<ClientConnection>) {
+        self.queue().connections.push_back(connection.clone());
         self.has_any.store(true, Ordering::Release);
     }
 
@@ -109,20 +112,20 @@ impl ControlQueue {
     /// Carries out the queued requests, and those that arrive meanwhile. Returns at once if another
     /// caller, or this one further up its stack, is already doing so.
     pub(crate) fn work(&self, mut carry_out: impl FnMut(&Arc<ClientConnection>)) {
-        if std::mem::replace(&mut self.queue().is_worked, true) {
+        if std::mem::replace(&mut self.queue().is_in_use, true) {
             return;
         }
         loop {
-            let link = {
+            let connection = {
                 let mut queue = self.queue();
-                let Some(link) = queue.links.pop_front() else {
-                    queue.is_worked = false;
+                let Some(connection) = queue.connections.pop_front() else {
+                    queue.is_in_use = false;
                     self.has_any.store(false, Ordering::Release);
                     return;
                 };
-                link
+                connection
             };
-            carry_out(&link);
+            carry_out(&connection);
         }
     }
 }

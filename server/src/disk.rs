@@ -1,6 +1,6 @@
 //! The data that a node recovers when it restarts after a crash.
 
-use crate::engine::{Db, Image, Unit, UnixMicros};
+use crate::engine::{AppendFsync, Image, Unit, UnixMicros};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -23,6 +23,16 @@ pub enum Persistence {
     EverySecond,
     /// All: `appendfsync always`.
     Always,
+}
+
+impl From<AppendFsync> for Persistence {
+    fn from(policy: AppendFsync) -> Self {
+        match policy {
+            AppendFsync::Always => Self::Always,
+            // An operating system that decides for itself writes at least as late.
+            AppendFsync::EverySecond | AppendFsync::No => Self::EverySecond,
+        }
+    }
 }
 
 /// Which data a crash destroys.
@@ -51,13 +61,18 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn new(databases: &[Db], persistence: Persistence) -> Self {
+    pub(crate) fn new(image: Image, persistence: Persistence) -> Self {
         Self {
-            image: Image::of(databases),
+            image,
             pending: VecDeque::new(),
             pending_bytes: 0,
             persistence,
         }
+    }
+
+    /// Changes which writes survive a crash.
+    pub(crate) fn set_persistence(&mut self, persistence: Persistence) {
+        self.persistence = persistence;
     }
 
     /// Empties the disk, as at the start.
@@ -80,7 +95,7 @@ impl Disk {
     }
 
     /// Handles a crash; returns the data that the node recovers.
-    pub(crate) fn crash(&mut self, loss: Loss, now: UnixMicros) -> Vec<Db> {
+    pub(crate) fn crash(&mut self, loss: Loss, now: UnixMicros) -> Image {
         let synced = now.0.div_euclid(EVERY) * EVERY;
         let kept = match (loss, self.persistence) {
             (Loss::Everything, _) | (Loss::AsConfigured, Persistence::None) => {
@@ -99,7 +114,7 @@ impl Disk {
         }
         self.pending.clear();
         self.pending_bytes = 0;
-        self.image.databases().to_vec()
+        self.image.clone()
     }
 }
 
@@ -115,7 +130,7 @@ mod tests {
         let now = UnixMicros(1_000_000_000);
         let mut engine = Engine::new(Config::default(), now);
         engine.keep_journal();
-        let mut disk = Disk::new(engine.databases(), Persistence::EverySecond);
+        let mut disk = Disk::new(engine.image(), Persistence::EverySecond);
         let conn = engine.connect("127.0.0.1:5", now).expect("there is room");
         let value = vec![b'x'; 1024 * 1024];
         for number in 0..70 {
@@ -130,7 +145,8 @@ mod tests {
         }
         assert!(disk.pending_bytes <= LOST_BYTES_MAX);
         let kept = disk.crash(Loss::Last(usize::MAX), now);
-        assert!((7..=10).contains(&kept[0].len()), "{}", kept[0].len());
+        let kept = kept.databases()[0].len();
+        assert!((7..=10).contains(&kept), "{kept}");
         assert_eq!(disk.pending_bytes, 0);
     }
 }

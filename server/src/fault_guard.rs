@@ -37,13 +37,42 @@ pub struct FaultGuard {
     fired: Arc<AtomicU64>,
     /// The rule as it prints itself.
     name: String,
-    expected: Option<Expected>,
+    expected: Option<ExpectedHits>,
 }
 
-/// The number of messages that the fault is to hit, and the line of the test that says so.
-struct Expected {
+/// The number of messages that a fault is expected to hit, and the line of the test that says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExpectedHits {
     count: u64,
     caller: &'static Location<'static>,
+}
+
+impl ExpectedHits {
+    /// Expects `count` messages, for the caller of the method that calls this.
+    #[track_caller]
+    pub(crate) fn by_caller(count: u64) -> Self {
+        Self {
+            count,
+            caller: Location::caller(),
+        }
+    }
+
+    /// The message about a fault that has hit another number of messages.
+    pub(crate) fn unlike(self, fired: u64, name: &str) -> Option<String> {
+        let count = self.count;
+        let messages = if count == 1 { "message" } else { "messages" };
+        (fired != count).then(|| {
+            format!(
+                "the fault \"{name}\" was expected to hit {count} {messages} and has hit {fired}"
+            )
+        })
+    }
+
+    /// The same with the line of the test.
+    pub(crate) fn unmet(self, fired: u64, name: &str) -> Option<String> {
+        let wrong = self.unlike(fired, name)?;
+        Some(format!("{wrong}: {}", self.caller))
+    }
 }
 
 impl FaultGuard {
@@ -69,10 +98,7 @@ impl FaultGuard {
     /// called this method.
     #[track_caller]
     pub fn expect(mut self, n: u64) -> Self {
-        self.expected = Some(Expected {
-            count: n,
-            caller: Location::caller(),
-        });
+        self.expected = Some(ExpectedHits::by_caller(n));
         self
     }
 
@@ -82,18 +108,13 @@ impl FaultGuard {
     /// If they were more or fewer, in the line of the test that called it.
     #[track_caller]
     pub fn assert_fired(&self, n: u64) {
-        let wrong = self.unlike(n);
+        let wrong = ExpectedHits::by_caller(n).unlike(self.fired(), &self.name);
         assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
     }
 
-    /// The message about a fault that has not hit `n` messages.
-    fn unlike(&self, n: u64) -> Option<String> {
-        let fired = self.fired();
-        let messages = if n == 1 { "message" } else { "messages" };
-        let name = &self.name;
-        (fired != n).then(|| {
-            format!("the fault \"{name}\" was expected to hit {n} {messages} and has hit {fired}")
-        })
+    /// The rule as it prints itself.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Removes the fault. Messages that it holds go on, except those that wait for a
@@ -119,11 +140,12 @@ impl fmt::Debug for FaultGuard {
 impl Drop for FaultGuard {
     fn drop(&mut self) {
         let _removed_otherwise = self.owner.plan().remove(self.id);
-        if let Some(Expected { count, caller }) = self.expected.take()
-            && let Some(wrong) = self.unlike(count)
+        let expected = self.expected.take();
+        let wrong = expected.and_then(|expected| expected.unmet(self.fired(), &self.name));
+        if let Some(wrong) = wrong
             && !std::thread::panicking()
         {
-            panic!("{wrong}: {caller}");
+            panic!("{wrong}");
         }
     }
 }

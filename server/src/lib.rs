@@ -72,33 +72,47 @@
 //! # Limits
 //!
 //! * The double answers as Redis 7.0.15 ([`REDIS_VERSION`]), compared byte for byte.
-//! * Data types: strings, hashes, lists, sets and sorted sets. Streams, bitmaps, HyperLogLog, geo indexes,
-//!   functions and modules are missing: their commands answer an error that says so.
+//! * Data types: strings (with bitmaps and HyperLogLogs), hashes, lists, sets, sorted sets (with geo indexes) and
+//!   streams. Modules are missing. A command that is missing answers an error that says so, and
 //!   [`command_names`] lists the commands that are there.
-//! * Users: `default` alone, with or without a password. There are no ACL rules.
-//! * Data lives in memory. [`Persistence`] decides the part that survives a [`Server::crash`]; nothing is
-//!   written to disk.
-//! * Deployments model replication, sentinels and cluster messages by their effects on clients. Redis's
-//!   own protocols between nodes (PSYNC, the cluster bus) are not there, so a real Redis cannot join.
+//! * Data lives in memory. [`Persistence`] decides the part that survives a [`Server::crash`]. With a folder
+//!   ([`ServerBuilder::dir`]) a server reads and writes an RDB file as Redis does; it writes no append-only file.
+//! * Deployments model replication, sentinels and cluster messages by their effects on clients. A real Redis can be
+//!   the replica of a server (`REPLICAOF`), but no server copies data from a real Redis, and there is no cluster bus.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg_attr(
-    not(all(feature = "net", feature = "script")),
-    allow(dead_code, reason = "parts of the core serve features that are off")
-)]
 
+#[cfg(feature = "net")]
 mod client_connection;
+#[cfg(feature = "net")]
 mod clock;
 mod command;
+#[cfg(feature = "net")]
+mod connection;
+#[cfg(feature = "net")]
 mod control_queue;
+#[cfg(feature = "net")]
 mod disk;
+#[cfg_attr(
+    not(all(feature = "net", feature = "script")),
+    expect(dead_code, reason = "deployments and scripts use parts of the engine")
+)]
 pub mod engine;
 pub mod fault;
+#[cfg(feature = "net")]
 mod history;
+#[cfg(feature = "net")]
 mod node;
-mod release_condition;
+#[cfg_attr(
+    not(feature = "net"),
+    expect(dead_code, reason = "only a server uses a part of the protocol")
+)]
 pub mod resp;
 
+#[cfg(feature = "net")]
+mod acl_file;
+#[cfg(feature = "net")]
+mod address;
 #[cfg(feature = "net")]
 mod clock_control;
 #[cfg(feature = "net")]
@@ -122,6 +136,8 @@ pub mod proxy;
 #[cfg(feature = "net")]
 mod server;
 #[cfg(feature = "net")]
+mod storage;
+#[cfg(feature = "net")]
 mod topology;
 
 #[cfg(feature = "net")]
@@ -132,16 +148,18 @@ pub mod diagnosis {
 
 #[cfg(feature = "net")]
 pub use clock_control::ClockControl;
-pub use command::command_names;
+pub use command::{command_names, missing_command_names};
 #[cfg(feature = "net")]
 pub use deployment::{
     CutLink, Deployment, DeploymentBuilder, DeploymentSnapshot, Partitioned, Split,
 };
+#[cfg(feature = "net")]
 pub use disk::{Loss, Persistence};
 #[cfg(feature = "net")]
 pub use error::StartError;
 #[cfg(feature = "net")]
 pub use fault_guard::FaultGuard;
+#[cfg(feature = "net")]
 pub use history::{Entry, HISTORY_BYTES_MAX, HISTORY_MAX, History};
 #[cfg(feature = "net")]
 pub use inspect::{Data, Database, Diagnosis, LazyExpiry, PauseGuard, Snapshot, Stored, Within};

@@ -7,95 +7,98 @@
 
 mod busy;
 mod delivery;
+mod lifecycle;
 mod lock;
-mod mishap;
 mod outgoing;
 mod serving;
+mod slow_reader;
 mod timers;
 
+use lifecycle::Pauses;
 #[cfg(feature = "net")]
 pub(crate) use lock::NodeGuard;
-use mishap::Pauses;
 pub(crate) use outgoing::Outgoing;
 
 use crate::client_connection::ClientConnection;
 use crate::clock::NodeClock;
+use crate::connection::Served;
 use crate::control_queue::ControlQueue;
 use crate::disk::Disk;
 use crate::engine::{Config, Effect, Engine, NodeApi as _, UnixMicros, UnixMillis};
 use crate::fault::Plan;
 use crate::history::History;
-use lock::{News, Turns};
-use serving::Served;
+use lock::{NodeAccess, Notified};
+use slow_reader::SlowReaders;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use timers::Timers;
 
-/// Everything that is served in turn.
+/// The part of a node that one thread uses at a time.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) engine: Engine,
-    stall: Option<Stall>,
+    stall: Option<Sleep>,
     pauses: Pauses,
-    /// What is found after a crash; absent when that is nothing.
+    /// The data that survives a crash; absent without persistence.
     disk: Option<Box<Disk>>,
-    /// It has crashed: when (in true time) it is started again, if that is known.
+    /// Set after a crash: the true time at which the node is started again, if that is known.
     restart_at: Option<Option<UnixMicros>>,
-    /// Connections with input that came while nobody was served, in order of arrival.
+    /// Connections with input that arrived while the node served no client, in order of arrival.
     backlog: VecDeque<Arc<ClientConnection>>,
 }
 
-/// A node that serves nobody for a while (DEBUG SLEEP).
+/// A time during which the node serves no client (DEBUG SLEEP).
 #[derive(Debug)]
-struct Stall {
-    /// When it goes on, on its own clock.
+struct Sleep {
+    /// Its end, on the node's clock.
     until: UnixMicros,
-    /// Whose request it was; the answer is held until then.
-    sleeper: Option<Arc<ClientConnection>>,
+    /// The connection that sent the request. Its reply is held until the end.
+    caller: Option<Arc<ClientConnection>>,
 }
 
 /// A node as its transports see it.
 #[derive(Debug)]
 pub(crate) struct SharedNode {
     node: Mutex<Node>,
-    turns: Turns,
-    /// The part of the backlog that is being served at this moment.
+    access: NodeAccess,
+    /// The part of the backlog that is being served now.
     backlog: Mutex<VecDeque<Arc<ClientConnection>>>,
-    news: News,
-    /// Effects that came about beside a long script, or before it, and that need the node.
+    notified: Notified,
+    /// Effects from the time of a long script that need the node itself.
     deferred: Mutex<VecDeque<Effect>>,
-    /// Whether there are any.
+    /// True if there are deferred effects.
     has_deferred: AtomicBool,
-    /// A script has run for so long that the clock has to be read again.
+    /// True if a script has run for so long that the clock has to be read again.
     has_run_long: AtomicBool,
-    /// The server was dropped or shut down, or has failed.
+    /// True if the server was dropped or shut down, or has failed.
     down: AtomicBool,
-    /// The node went down by a panic.
+    /// True if the node went down by a panic.
     failed: AtomicBool,
     pub(crate) plan: Plan,
-    pub(crate) orders: ControlQueue,
+    pub(crate) control_queue: ControlQueue,
     pub(crate) clock: NodeClock,
     /// Open connections by client id.
-    links: Mutex<BTreeMap<u64, Arc<ClientConnection>>>,
-    /// When (in true time) a connection has to be looked at: a delayed message is due.
+    connections: Mutex<BTreeMap<u64, Arc<ClientConnection>>>,
+    /// The true times at which delayed messages are due.
     timers: Timers,
+    slow_readers: SlowReaders,
     gated: Mutex<Gated>,
-    /// What gates ring when they open.
-    bell: OnceLock<Waker>,
+    /// The waker that gates call when they open.
+    gate_waker: OnceLock<Waker>,
     history: Mutex<History>,
     has_history: bool,
-    /// What the node has to say to others, in order; see `topology/`.
+    /// Messages to other nodes, in order; see `topology/`.
     outgoing: Mutex<VecDeque<Outgoing>>,
-    /// Whether there is something in it.
+    /// True if there are messages to other nodes.
     has_outgoing: AtomicBool,
     has_network: AtomicBool,
-    /// The node has crashed and was not started again.
+    /// True if the node has crashed and was not started again.
     crashed: AtomicBool,
 }
 
-/// Connections with a message that waits for a gate: the number of each, which grows, by client id.
+/// Connections with a message that waits for a gate, by client id. A number orders them by arrival.
 #[derive(Debug, Default)]
 struct Gated {
     numbers: BTreeMap<u64, u64>,
@@ -118,20 +121,21 @@ impl SharedNode {
                 restart_at: None,
                 backlog: VecDeque::new(),
             }),
-            turns: Turns::default(),
+            access: NodeAccess::default(),
             backlog: Mutex::default(),
-            news: News::default(),
+            notified: Notified::default(),
             deferred: Mutex::default(),
             has_deferred: AtomicBool::new(false),
             has_run_long: AtomicBool::new(false),
             down: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            orders: ControlQueue::default(),
+            control_queue: ControlQueue::default(),
             clock: NodeClock::default(),
-            links: Mutex::default(),
+            connections: Mutex::default(),
             timers: Timers::default(),
+            slow_readers: SlowReaders::default(),
             gated: Mutex::default(),
-            bell: OnceLock::new(),
+            gate_waker: OnceLock::new(),
             history: Mutex::new(History::with_capacity(history_max)),
             has_history: history_max > 0,
             outgoing: Mutex::default(),
@@ -141,22 +145,22 @@ impl SharedNode {
         }
     }
 
-    /// The same, and takes orders.
-    pub(crate) fn with_orders(mut self, orders: ControlQueue) -> Self {
-        self.orders = orders;
+    /// The same node with this queue of control requests.
+    pub(crate) fn with_control_queue(mut self, control_queue: ControlQueue) -> Self {
+        self.control_queue = control_queue;
         self
     }
 
-    /// Has `bell` rung when a gate opens that holds a message.
-    pub(crate) fn ring(&self, bell: Waker) {
-        self.bell.get_or_init(|| bell);
+    /// Sets the waker that gates call when they open.
+    pub(crate) fn wake_on_open_gate(&self, gate_waker: Waker) {
+        self.gate_waker.get_or_init(|| gate_waker);
     }
 
-    /// Has every connection looked at that waits for a gate.
+    /// Serves every connection that waits for a gate, at the next turn.
     pub(crate) fn gate_opened(&self, now: UnixMicros) {
         let gated = lock(&self.gated).numbers.clone();
         let mut gated: Vec<(u64, u64)> = gated.into_iter().map(|(id, n)| (n, id)).collect();
-        // Who came first goes first.
+        // The first that was held goes first.
         gated.sort_unstable();
         gated.iter().for_each(|(_, id)| self.set_timer(now, *id));
     }
@@ -173,30 +177,30 @@ impl SharedNode {
         self.clock.at(now)
     }
 
-    pub(crate) fn connections(&self) -> usize {
-        lock(&self.links).len()
+    pub(crate) fn connection_count(&self) -> usize {
+        lock(&self.connections).len()
     }
 
     /// Open connections, oldest first.
-    pub(crate) fn links(&self) -> Vec<Arc<ClientConnection>> {
-        lock(&self.links).values().cloned().collect()
+    pub(crate) fn connections(&self) -> Vec<Arc<ClientConnection>> {
+        lock(&self.connections).values().cloned().collect()
     }
 
-    /// Serves a connection in process that has new input, or that has gone. `clock` is read once the
+    /// Serves a connection in process that has new input, or whose client has gone. `clock` is read when the
     /// caller has the node, so that time does not seem to go back.
     ///
-    /// Returns the time (in true time) at which the node wants to be called again; `None` if it does not,
-    /// or if a long script has the node and serves the connection.
-    pub(crate) fn poke(
+    /// Returns the true time at which the node has to be called again. Returns `None` if it has no deadline, or
+    /// if a long script has the node: the script's hook then serves the connection.
+    pub(crate) fn serve_connection(
         &self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         clock: impl FnOnce() -> UnixMicros,
     ) -> Option<UnixMicros> {
-        let mut node = self.node_for(link)?;
+        let mut node = self.node_for(connection)?;
         let now = clock();
         node.begin_turn(self, now);
-        node.serve(self, link, now);
-        node.serve_later(self, now);
+        node.serve(self, connection, now);
+        node.serve_due(self, now);
         node.end_turn(self, now);
         node.poll_timeout(self)
     }
@@ -204,33 +208,33 @@ impl SharedNode {
     /// Ends every connection; later ones are refused.
     pub(crate) fn shut_down(&self) {
         self.down.store(true, Ordering::Release);
-        let links: Vec<_> = lock(&self.links).values().cloned().collect();
-        for link in links {
-            link.output().abandon();
-            self.note(&link);
+        let connections: Vec<_> = lock(&self.connections).values().cloned().collect();
+        for connection in connections {
+            connection.output().abandon();
+            self.note(&connection);
         }
     }
 
-    /// Whether a script has run for so long since the last call that the clock has to be read again.
+    /// Returns true if a script has run for so long since the last call that the clock has to be read again.
     #[inline]
     pub(crate) fn take_has_run_long(&self) -> bool {
         self.has_run_long.load(Ordering::Relaxed)
             && self.has_run_long.swap(false, Ordering::Relaxed)
     }
 
-    /// The next connection of the backlog that is being served.
+    /// Takes the next connection of the backlog that is being served.
     fn pop_backlog(&self) -> Option<Arc<ClientConnection>> {
-        let link = lock(&self.backlog).pop_front()?;
-        link.input().queued = false;
-        Some(link)
+        let connection = lock(&self.backlog).pop_front()?;
+        connection.input().is_queued = false;
+        Some(connection)
     }
 
     fn set_timer(&self, at: UnixMicros, client_id: u64) {
         self.timers.insert(at, client_id);
     }
 
-    fn link(&self, client_id: u64) -> Option<Arc<ClientConnection>> {
-        lock(&self.links).get(&client_id).cloned()
+    fn connection(&self, client_id: u64) -> Option<Arc<ClientConnection>> {
+        lock(&self.connections).get(&client_id).cloned()
     }
 }
 
@@ -239,42 +243,43 @@ impl Node {
     pub(crate) fn serve(
         &mut self,
         shared: &SharedNode,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         now: UnixMicros,
     ) {
-        self.serve_quietly(shared, link, now);
-        shared.note(link);
+        self.serve_without_notice(shared, connection, now);
+        shared.note(connection);
     }
 
-    /// The same for a transport that looks at the output afterwards by itself.
-    pub(crate) fn serve_quietly(
+    /// The same for a transport that sends the output afterwards by itself.
+    pub(crate) fn serve_without_notice(
         &mut self,
         shared: &SharedNode,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         now: UnixMicros,
     ) {
         loop {
             if self.is_stalled() && !shared.is_down() {
-                if shared.orders.are_taken() {
-                    shared.hear_order(&mut self.engine, link, now);
+                if shared.control_queue.is_open() {
+                    shared.take_control_request(&mut self.engine, connection, now);
                 }
-                let mut input = link.input();
-                if !input.queued {
-                    input.queued = true;
+                let mut input = connection.input();
+                if !input.is_queued {
+                    input.is_queued = true;
                     drop(input);
-                    self.backlog.push_back(link.clone());
+                    self.backlog.push_back(connection.clone());
                 }
                 break;
             }
-            let served = shared.serve_batch(&mut self.engine, link, &mut link.input(), now);
+            let served =
+                shared.serve_batch(&mut self.engine, connection, &mut connection.input(), now);
             match served {
                 Served::All => break,
-                Served::UpToEffects => self.carry_out(shared, Some(link), now),
+                Served::UpToEffects => self.carry_out(shared, Some(connection), now),
             }
         }
     }
 
-    /// Changes the engine from outside, and carries out what follows from it.
+    /// Changes the engine from outside, and carries out the effects of the change.
     pub(crate) fn change(
         &mut self,
         shared: &SharedNode,
@@ -286,35 +291,35 @@ impl Node {
         self.end_turn(shared, now);
     }
 
-    /// Before connections are served: the node goes on if it has slept for long enough.
+    /// Begins a turn: the node wakes up if it has slept for long enough.
     #[inline]
     pub(crate) fn begin_turn(&mut self, shared: &SharedNode, now: UnixMicros) {
         self.wake_up(shared, now);
     }
 
-    /// After connections were served: serves what a long script has left over, then sends what waits for
-    /// the end of a turn. A node that sleeps is in the midst of its turn.
+    /// Ends a turn: serves the connections that a long script has left over, then sends the messages that wait for
+    /// the end of a turn. The turn of a node that sleeps goes on.
     #[inline]
     pub(crate) fn end_turn(&mut self, shared: &SharedNode, now: UnixMicros) {
         if shared.has_deferred.load(Ordering::Relaxed) {
             self.carry_out(shared, None, now);
         }
         loop {
-            let left_over = shared.turns.take_left_over();
+            let left_over = shared.access.take_left_over();
             if left_over.is_empty() {
                 break;
             }
             left_over
                 .iter()
-                .for_each(|link| self.serve(shared, link, now));
-            self.serve_later(shared, now);
+                .for_each(|connection| self.serve(shared, connection, now));
+            self.serve_due(shared, now);
         }
         if !self.is_stalled() && self.engine.end_turn() {
             self.carry_out(shared, None, now);
         }
     }
 
-    /// Carries out what a request (of `caller`) or the passing of time does to others.
+    /// Carries out the effects of a request of `caller`, or of the passing of time, on other connections and nodes.
     fn carry_out(
         &mut self,
         shared: &SharedNode,
@@ -324,11 +329,12 @@ impl Node {
         while let Some(effect) = shared.pop_deferred().or_else(|| self.engine.poll_effect()) {
             match effect {
                 Effect::Reply { conn, reply } => {
-                    if let Some(link) = shared.answer_parked(&self.engine, conn, &reply, now) {
-                        // What it had sent behind the parked request is served after the caller.
-                        let was_queued = std::mem::replace(&mut link.input().queued, true);
+                    if let Some(connection) = shared.answer_parked(&self.engine, conn, &reply, now)
+                    {
+                        // The requests behind the parked one are served after the caller.
+                        let was_queued = std::mem::replace(&mut connection.input().is_queued, true);
                         if !was_queued {
-                            self.backlog.push_back(link);
+                            self.backlog.push_back(connection);
                         }
                     }
                 }
@@ -337,14 +343,15 @@ impl Node {
                 }
                 Effect::Close { conn } => shared.close(&mut self.engine, conn, now),
                 Effect::Stall { until } => {
-                    let earlier = self.stall.take().and_then(|stall| stall.sleeper);
-                    let sleeper = caller.cloned().or(earlier);
-                    if let Some(sleeper) = &sleeper {
+                    let earlier = self.stall.take().and_then(|stall| stall.caller);
+                    let caller = caller.cloned().or(earlier);
+                    if let Some(caller) = &caller {
                         // Until the node's clock is there, wherever that is moved meanwhile.
-                        sleeper.output().hold_until(UnixMicros(i64::MAX));
+                        caller.output().hold_until(UnixMicros(i64::MAX));
                     }
-                    self.stall = Some(Stall { until, sleeper });
+                    self.stall = Some(Sleep { until, caller });
                 }
+                Effect::KeepWrites(policy) => self.keep_writes(policy),
                 Effect::Shutdown => shared.shut_down(),
                 Effect::Propagate(unit) => {
                     if let Some(disk) = &mut self.disk {
@@ -364,7 +371,7 @@ impl Node {
         self.is_paused() || self.stall.is_some()
     }
 
-    /// Goes on when it has slept for long enough, first with those that came meanwhile.
+    /// Wakes the node up if it has slept for long enough. The backlog is served first.
     #[inline]
     fn wake_up(&mut self, shared: &SharedNode, now: UnixMicros) {
         if self.stall.is_some() {
@@ -376,18 +383,18 @@ impl Node {
     fn end_stall(&mut self, shared: &SharedNode, now: UnixMicros) {
         let node_time = shared.node_time(now);
         if let Some(stall) = self.stall.take_if(|stall| stall.until <= node_time) {
-            if let Some(sleeper) = stall.sleeper {
-                let mut output = sleeper.output();
+            if let Some(caller) = stall.caller {
+                let mut output = caller.output();
                 output.hold_until(now);
                 output.release(now);
                 drop(output);
-                shared.note(&sleeper);
+                shared.note(&caller);
             }
             self.serve_backlog(shared, now);
         }
     }
 
-    /// Until when the node sleeps, on its own clock.
+    /// The time of the node's clock at which it wakes up.
     pub(crate) fn stalled_until(&self) -> Option<UnixMicros> {
         self.stall.as_ref().map(|stall| stall.until)
     }
@@ -396,33 +403,37 @@ impl Node {
     fn serve_backlog(&mut self, shared: &SharedNode, now: UnixMicros) {
         while !self.is_stalled() {
             lock(&shared.backlog).append(&mut self.backlog);
-            let Some(link) = shared.pop_backlog() else {
+            let Some(connection) = shared.pop_backlog() else {
                 return;
             };
-            self.serve(shared, &link, now);
+            self.serve(shared, &connection, now);
         }
         let mut rest = std::mem::take(&mut *lock(&shared.backlog));
         rest.append(&mut self.backlog);
         self.backlog = rest;
     }
 
-    /// When (in true time) [`Node::handle_timeout`] has something to do.
+    /// The true time at which [`Node::handle_timeout`] has something to do.
     pub(crate) fn poll_timeout(&self, shared: &SharedNode) -> Option<UnixMicros> {
         if let Some(restart_at) = self.restart_at {
             return restart_at;
         }
         let message = shared.timers.first();
-        // A paused or sleeping node expires nothing: whoever looks, looks later.
+        // A paused or sleeping node expires nothing, and its clients look later.
         let own = match &self.stall {
             Some(stall) => Some(stall.until),
             None if self.is_paused() => None,
-            None => self.engine.poll_timeout().map(UnixMillis::micros),
+            None => {
+                let engine = self.engine.poll_timeout().map(UnixMillis::micros);
+                let slow_reader = shared.slow_readers.first();
+                engine.into_iter().chain(slow_reader).min()
+            }
         };
         let own = own.and_then(|at| shared.clock.when(at));
         [message, own].into_iter().flatten().min()
     }
 
-    /// Does what is due at `now`.
+    /// Handles all deadlines up to `now`.
     pub(crate) fn handle_timeout(&mut self, shared: &SharedNode, now: UnixMicros) {
         self.restart(shared, now);
         if self.is_crashed() {
@@ -431,27 +442,28 @@ impl Node {
         self.wake_up(shared, now);
         if !self.is_stalled() {
             self.engine.handle_timeout(shared.node_time(now));
+            self.end_slow_readers(shared, now);
             self.carry_out(shared, None, now);
         }
-        self.serve_later(shared, now);
+        self.serve_due(shared, now);
         self.end_turn(shared, now);
     }
 
-    /// Serves the connections that had to be looked at by now, in the order in which they were left.
+    /// Serves the backlog and the connections whose delayed messages are due, in order.
     #[inline]
-    pub(crate) fn serve_later(&mut self, shared: &SharedNode, now: UnixMicros) {
+    pub(crate) fn serve_due(&mut self, shared: &SharedNode, now: UnixMicros) {
         if !self.backlog.is_empty() {
             self.serve_backlog(shared, now);
         }
         while shared.timers.first().is_some_and(|first| first <= now)
             && let Some(client_id) = shared.timers.pop_due(now)
         {
-            let link = shared.link(client_id);
-            if let Some(link) = &link {
-                link.output().release(now);
-                self.serve(shared, link, now);
+            let connection = shared.connection(client_id);
+            if let Some(connection) = &connection {
+                connection.output().release(now);
+                self.serve(shared, connection, now);
             }
-            if !link.is_some_and(|link| link.is_at_gate()) {
+            if !connection.is_some_and(|connection| connection.is_at_gate()) {
                 lock(&shared.gated).numbers.remove(&client_id);
             }
         }

@@ -78,7 +78,9 @@ impl NodeHandle {
         });
         let member: Weak<Self> = Arc::downgrade(&handle);
         handle.time.join(member.clone());
-        handle.shared.ring(Waker::from(Arc::new(GateWaker(member))));
+        handle
+            .shared
+            .wake_on_open_gate(Waker::from(Arc::new(GateWaker(member))));
         handle
     }
 
@@ -92,7 +94,7 @@ impl NodeHandle {
     /// the script calls this again when the script has ended.
     #[inline]
     fn serve_control(&self) {
-        if self.shared.orders.has_any() && !self.shared.is_busy() {
+        if self.shared.control_queue.has_any() && !self.shared.is_busy() {
             self.serve_control_queue();
         }
     }
@@ -104,7 +106,9 @@ impl NodeHandle {
             control.unwrap_or_else(PoisonError::into_inner).clone()
         };
         if let Some(control) = control {
-            self.shared.orders.work(|conn| control.answer(self, conn));
+            self.shared
+                .control_queue
+                .work(|conn| control.answer(self, conn));
         }
     }
 
@@ -133,8 +137,8 @@ impl NodeHandle {
 
     /// Serves a connection in process that has new input, or whose client has disconnected.
     #[inline]
-    pub(crate) fn poke(&self, conn: &Arc<ClientConnection>) {
-        if let Some(due) = self.shared.poke(conn, || self.now()) {
+    pub(crate) fn serve_connection(&self, conn: &Arc<ClientConnection>) {
+        if let Some(due) = self.shared.serve_connection(conn, || self.now()) {
             self.timer.arm(due);
         }
         self.settle();
@@ -185,7 +189,7 @@ impl NodeHandle {
     /// Ends all connections and the timer.
     pub(crate) fn shut_down(&self) {
         self.shared.shut_down();
-        self.shared.tell_transports();
+        self.shared.wake_transports();
         self.timer.rearm();
     }
 }

@@ -3,6 +3,7 @@
 use crate::control::Control;
 use crate::control_queue::{ControlMode, ControlQueue};
 use crate::disk::Persistence;
+use crate::engine::AppendFsync;
 use crate::engine::{Config, UnixMicros, UnixMillis};
 use crate::error::StartError;
 use crate::fault::{MessageRule, Rule};
@@ -12,6 +13,8 @@ use crate::listen::{ListenConfig, Listening};
 use crate::net::{Driver, DriverTask, InProcess};
 use crate::node::SharedNode;
 use crate::node_handle::{Clock, ClockKind, NodeHandle, TrueTime};
+use crate::storage::Folder;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Settings of a server: [`Server::builder`]. Every setting has a default that works.
@@ -31,13 +34,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[must_use = "a builder does nothing until it starts a server"]
 pub struct ServerBuilder {
     pub(crate) config: Config,
-    pub(crate) wanted: ListenConfig,
+    pub(crate) listen: ListenConfig,
     clock: Clock,
     epoch: UnixMicros,
     /// The time of the servers beside this one, in the place of `clock` and `epoch`.
     time: Option<Arc<TrueTime>>,
     history_max: usize,
-    persistence: Persistence,
+    /// The folder of RDB files.
+    dir: Option<PathBuf>,
     /// The ports of this server that take `REDOUBLE.*` commands.
     control_mode: ControlMode,
     control_port: Option<u16>,
@@ -47,12 +51,12 @@ impl Default for ServerBuilder {
     fn default() -> Self {
         Self {
             config: Config::default(),
-            wanted: ListenConfig::default(),
+            listen: ListenConfig::default(),
             clock: Clock::System,
             epoch: Clock::START.micros(),
             time: None,
             history_max: 0,
-            persistence: Persistence::None,
+            dir: None,
             control_mode: ControlMode::Closed,
             control_port: None,
         }
@@ -138,7 +142,38 @@ impl ServerBuilder {
 
     /// The part of the data that survives a [crash](Server::crash). Nothing unless set.
     pub fn persistence(mut self, persistence: Persistence) -> Self {
-        self.persistence = persistence;
+        self.config.keep_writes(match persistence {
+            Persistence::None => None,
+            Persistence::EverySecond => Some(AppendFsync::EverySecond),
+            Persistence::Always => Some(AppendFsync::Always),
+        });
+        self
+    }
+
+    /// Lets SAVE and BGSAVE write an RDB file into this folder, and loads the file at the start if it is there. The file
+    /// is the one that Redis 7.0 writes and reads; its name is `dump.rdb` unless [`ServerBuilder::dbfilename`] says
+    /// otherwise. Without a folder, which is the default, the server writes no files. The nodes of a deployment write to
+    /// the same file.
+    ///
+    /// ```
+    /// let folder = std::env::temp_dir().join(format!("redouble-doc-{}", std::process::id()));
+    /// std::fs::create_dir_all(&folder)?;
+    /// let server = redouble::Server::builder().dir(&folder).start_blocking()?;
+    /// server.set("k", "v");
+    /// server.command(&["SAVE"])?;
+    /// let again = redouble::Server::builder().dir(&folder).start_blocking()?;
+    /// again.assert_get("k", "v");
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.dir = Some(folder.into());
+        self
+    }
+
+    /// The name of the file in the folder of [`ServerBuilder::dir`].
+    pub fn dbfilename(mut self, name: impl Into<String>) -> Self {
+        self.config.dbfilename = name.into();
         self
     }
 
@@ -184,13 +219,13 @@ impl ServerBuilder {
             return Ok(None);
         };
         self.keep_history();
-        let mut builder = Self::default().bind(self.wanted.ip()).port(port);
+        let mut builder = Self::default().bind(self.listen.ip()).port(port);
         builder
             .config
             .requirepass
             .clone_from(&self.config.requirepass);
         builder.config.protected_mode = self.config.protected_mode;
-        builder.control_mode = ControlMode::Alone;
+        builder.control_mode = ControlMode::ControlPort;
         builder.make().map(Some)
     }
 
@@ -247,7 +282,7 @@ impl ServerBuilder {
     }
 
     /// Starts the server without a tokio runtime: the thread that serves its sockets also keeps its
-    /// time. On a [`Clock::External`] the server does what is due when the next request arrives.
+    /// time. On a [`Clock::External`] the server handles its deadlines when the next request arrives.
     ///
     /// The async methods of the server ([`Server::connection`], [`Server::within`]) still need a
     /// runtime; a test without one uses a client over the socket, and [`Server::within_blocking`].
@@ -291,9 +326,17 @@ impl ServerBuilder {
     }
 
     pub(crate) fn make(mut self) -> Result<Server, StartError> {
+        crate::command::check_users(&self.config).map_err(|reason| StartError::Users { reason })?;
         let control = self.take_control_port()?;
         if self.control_mode == ControlMode::Open {
             self.keep_history();
+        }
+        if let Some(dir) = &self.dir {
+            let folder = Folder::open(dir).map_err(|source| StartError::Load {
+                place: dir.display().to_string(),
+                source,
+            })?;
+            self.config.storage = Some(Arc::new(folder));
         }
         let time = match self.time {
             Some(time) => time,
@@ -302,13 +345,21 @@ impl ServerBuilder {
         let clock = time.source.kind();
         // Virtual time outruns every request on a real socket, so most such servers need no socket.
         let is_lazy = matches!(clock, ClockKind::Tokio | ClockKind::External);
-        let listening = self.wanted.bind(is_lazy, &mut self.config)?;
+        let listening = self.listen.bind(is_lazy, &mut self.config)?;
         let is_known = listening.is_known;
+        let file = self.config.dbfilename.clone();
         let shared = SharedNode::new(self.config, self.history_max, time.source.now())
-            .with_orders(ControlQueue::at(self.control_mode));
-        if self.persistence != Persistence::None {
-            shared.node().persist(self.persistence);
+            .with_control_queue(ControlQueue::new(self.control_mode));
+        if self.dir.is_some() {
+            let now = shared.node_time(time.source.now());
+            let loaded = shared.node().engine.load_file(now);
+            loaded.map_err(|why| StartError::Load {
+                place: file,
+                source: std::io::Error::other(why),
+            })?;
         }
+        let append_only = shared.node().engine.config().append_only();
+        shared.node().keep_writes(append_only);
         let server = Server {
             handle: NodeHandle::new(shared, time),
             listening: Mutex::new(listening),
@@ -316,7 +367,7 @@ impl ServerBuilder {
             is_timed_by_sockets: clock == ClockKind::System,
             control: control.map(Box::new),
         };
-        let orders = Control::alone(&server.handle);
+        let orders = Control::of_server(&server.handle);
         if self.control_mode == ControlMode::Open {
             server.handle.set_control(orders.clone());
         }
@@ -466,12 +517,12 @@ impl Server {
         self.inject_rule(rule)
     }
 
-    /// Installs a rule of the caller's own, or one that [`fault::parse`](crate::fault::parse) made.
+    /// Installs a custom rule, or one that [`fault::parse`](crate::fault::parse) made.
     pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> FaultGuard {
         FaultGuard::install(self.handle.clone(), rule.into())
     }
 
-    /// Its port; for a server that has none yet one that stands for its place among several.
+    /// Its port, or a port that stands for its index among several servers if it has none yet.
     pub(crate) fn port_or(&self, place: usize) -> u16 {
         let port = self.handle.shared.node().engine.config().port;
         if port == 0 {
@@ -481,12 +532,12 @@ impl Server {
         }
     }
 
-    /// Whether it has a port that others may know of.
+    /// True if it has a port that clients can know.
     pub(crate) fn has_port(&self) -> bool {
         self.handle.shared.node().engine.config().port != 0
     }
 
-    /// Whether the server has ended, by SHUTDOWN.
+    /// True if SHUTDOWN has ended the server.
     pub fn is_shut_down(&self) -> bool {
         self.handle.shared.is_down()
     }

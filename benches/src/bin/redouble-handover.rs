@@ -11,10 +11,10 @@ use std::time::Duration;
 
 /// Measures the locks of redouble-lock on a real Redis and on the double, both over loopback.
 ///
-/// First a cycle (take it, give it back) as a multiple of SET NX PX and EVALSHA on the same connection, and with a
+/// First a cycle (acquire, release) as a multiple of SET NX PX and EVALSHA on the same connection, and with a
 /// watchdog as a multiple of the same without.
-/// Then the hand-over: several waiters fight for one lock; from the moment at which its holder begins to give
-/// it back to the next grant. Needs Linux and release builds of both programs:
+/// Then the hand-over: several clients contend for one lock. It is the time from the start of a release to the
+/// next grant. Needs Linux and release builds of both programs:
 ///
 ///     cargo build --release -p redouble -p redouble-benches --features redouble/cli
 #[derive(Parser)]
@@ -37,7 +37,7 @@ struct Cli {
     /// How long each contest takes, seconds.
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// How many fight for the lock; may be given several times.
+    /// Number of clients that contend for the lock; may be given several times.
     #[arg(long, value_name = "N", default_values_t = [2, 16, 128], value_parser = clap::value_parser!(u16).range(1..=1000))]
     waiters: Vec<u16>,
 }

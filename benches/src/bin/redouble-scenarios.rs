@@ -4,7 +4,9 @@ use clap::Parser;
 use redouble_benches::Result;
 use redouble_benches::arithmetic::median;
 use redouble_benches::scenarios::{SHAPES, pace, subject};
+use serde_json::json;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,6 +27,9 @@ struct Cli {
     /// How long each round takes, seconds.
     #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
+    /// Write the figures to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// End with exit code 1 when a figure is short of its target.
     #[arg(long)]
     check: bool,
@@ -51,6 +56,7 @@ fn run(cli: &Cli) -> Result<bool> {
     )?;
     writeln!(out, "|---|--:|--:|--:|--:|--:|--:|")?;
     let (mut seeds, mut enough) = (0, true);
+    let mut shapes = Vec::new();
     for shape in SHAPES {
         let mut rates = Vec::new();
         let (mut grants, mut steps) = (0.0, 0.0);
@@ -73,6 +79,15 @@ fn run(cli: &Cli) -> Result<bool> {
             shape.title
         )?;
         out.flush()?;
+        shapes.push(json!({
+            "title": shape.title,
+            "per_second": rate.round(),
+            "target": shape.per_second_min,
+        }));
+    }
+    if let Some(path) = &cli.json {
+        let figures = json!({ "lock": cli.lock, "shapes": shapes });
+        std::fs::write(path, format!("{figures:#}\n"))?;
     }
     Ok(enough || !cli.check)
 }

@@ -43,7 +43,10 @@ pub use timeouts::Timeouts;
 pub use truth::Truth;
 pub use wakeup::WakeUp;
 
-use crate::history::{History, Moment, OpId, Reading};
+use crate::{
+    history::{History, Moment, OpId, Reading},
+    subject::Promises,
+};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -226,13 +229,49 @@ impl Property {
         }
     }
 
+    /// Its place in reports about one lock, the lowest first. A cause comes before its consequences: a lock that does not
+    /// check the owner breaks P5, and P1 only because of that.
+    #[must_use]
+    pub fn telling(self) -> usize {
+        const FIRST: [Property; 15] = [
+            Property::Conduct,
+            Property::Ownership,
+            Property::Fencing,
+            Property::Progress,
+            Property::Renewal,
+            Property::Continuity,
+            Property::Truth,
+            Property::LostReply,
+            Property::Admission,
+            Property::Latch,
+            Property::Exclusion,
+            Property::Accesses,
+            Property::Linearizable,
+            Property::Honesty,
+            Property::Fairness,
+        ];
+        let place = FIRST.iter().position(|&it| it == self);
+        place.unwrap_or(FIRST.len() + self as usize)
+    }
+
+    /// Where the promise comes from and how not to make it, for properties that break locks whose authors did not mean to
+    /// promise them.
+    #[must_use]
+    pub fn hint(self, promises: Promises) -> Option<&'static str> {
+        let cleans_up = matches!(self, Self::Cancellation | Self::CleanUp | Self::LostReply);
+        (cleans_up && promises.tidy).then_some(
+            "`Promises::mutex_on_one_node()` includes this promise. A lock that leaves an abandoned grant in place until its \
+             lease ends does not make it: add `.untidy()`",
+        )
+    }
+
     /// What holds if it holds.
     #[must_use]
     pub const fn statement(self) -> &'static str {
         match self {
             Self::Conduct => {
-                "the lock neither panics, nor starts tasks behind the suite's back, nor sends a script that \
-                 fails in itself"
+                "the lock does not panic, starts no tasks outside the suite's control, and sends no script that \
+                 fails by itself"
             }
             Self::Exclusion => {
                 "no two owners believe at the same time that they hold the lock; belief ends with \
@@ -243,59 +282,58 @@ impl Property {
                  update of another"
             }
             Self::Fencing => {
-                "who asks after another was granted the lock gets a higher fencing token; who takes \
-                 again what it holds gets the same one"
+                "a client that asks after another client was granted the lock gets a higher fencing token; a holder that \
+                 enters again gets the same one"
             }
             Self::Linearizable => {
-                "what everybody was told can be explained by one order of the operations, in which \
-                 leases end no earlier than they may"
+                "one order of the operations explains all replies; in it no lease ends earlier than it may"
             }
             Self::Ownership => {
-                "a late release or renewal never frees or extends the grant of another"
+                "a late release or renewal never frees or extends the grant of another client"
             }
             Self::Progress => {
-                "the lock of a dead holder is free after at most its lease, and is granted on"
+                "the lock of a crashed holder is free when its lease ends, and another client can acquire it"
             }
             Self::Liveness => {
-                "a waiter for whom nothing is wrong is granted within a lease and a hand-over for \
-                 each one who waits"
+                "a waiter without faults is granted the lock within a lease and a hand-over for each client \
+                 that waits"
             }
             Self::Fairness => {
-                "whoever was queued first, and stayed there, is granted first; where writers go first, readers \
-                 who ask later make way for one that waits"
+                "the waiter that was queued first, and stayed there, is granted first; where writers are \
+                 preferred, readers that ask later wait for a waiting writer"
             }
             Self::WakeUp => {
-                "a free lock does not stay free while a living waiter that can be reached wants it"
+                "a free lock does not stay free while a running, reachable client waits for it"
             }
             Self::Renewal => {
-                "leases are extended while nothing is wrong, not after a release; a loss is \
-                 reported by the deadline, before anything else is said"
+                "leases are extended while there is no fault, and not after a release; a loss is reported by \
+                 the deadline, before any other report"
             }
             Self::Cancellation => {
-                "two round trips after a call was cancelled or a guard dropped nothing of it is left"
+                "two round trips after a call was cancelled or a guard was dropped, the server stores nothing of it"
             }
-            Self::Timeouts => "a call ends after the wait it was given, plus one request timeout",
+            Self::Timeouts => "a call ends within its wait plus one request timeout",
             Self::LostReply => {
-                "a lost reply delays its client's own retry by no more than it takes to connect and to ask \
-                 again, and ends no call with time left"
+                "after a lost reply the client's own retry is delayed only by a reconnect and a request; no call \
+                 that has time left ends because of it"
             }
             Self::CleanUp => {
-                "when all calls have returned and all bytes have arrived there are no keys, \
-                 subscriptions or tasks left; whoever takes a lock clears away what is over"
+                "when all calls have returned and all bytes have arrived, no keys, subscriptions or tasks are \
+                 left; an acquisition removes the remains of grants that are over"
             }
             Self::Honesty => {
-                "a result never claims more than the servers did: granted, released, lost already, \
-                 contended; no TTL is longer than the lease"
+                "a result (granted, released, lost, contended) never claims more than the servers did; no TTL is \
+                 longer than the lease"
             }
             Self::Truth => {
-                "while a holder believes that it holds, the server stores its token, unexpired"
+                "while a holder believes that it holds the lock, the server stores its token, unexpired"
             }
             Self::Continuity => {
-                "after its deadline or the news of its loss nothing revives a grant"
+                "no grant becomes valid again after its deadline or its reported loss"
             }
             Self::Admission => {
-                "no more than N are let in, and with those who do not know not fewer, if as many ask; \
-                 who asks again is told the same; what begins anew does so in time"
+                "at most N clients are admitted; if N or more ask, admissions and unknown outcomes together \
+                 reach N; a client that asks again gets the same answer; an expiring counter begins anew in time"
             }
             Self::Latch => {
                 "the count of a latch neither rises nor passes 0, and waiters return exactly at 0"

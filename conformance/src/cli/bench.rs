@@ -1,4 +1,4 @@
-//! `redouble-check bench`: what locks cost and how they share, in real time.
+//! `redouble-check bench`: measures locks under load, in real time.
 
 use super::{
     Fallible, progress, select,
@@ -20,31 +20,31 @@ use std::{
 };
 
 pub(super) const HELP: &str = "\
-Measures locks in real time: how long it takes to get one, how fast it goes from hand to hand, how evenly
-clients share it, and how many commands a cycle costs.
+Measures locks in real time: the latency of an acquisition, the time of a hand-over, how evenly clients
+share the lock, and the commands per cycle.
 
-Each client takes the lock, holds it, gives it back and begins again, over connections of its own, like a
-process of its own. With --rate the cycles begin at times that are laid down beforehand, and latencies
-count from those, so a lock that falls behind cannot hide how long the others had to wait for their turn.
+Each client acquires the lock, holds it, releases it and begins again, over connections of its own. With
+--rate cycles begin at planned times, and latencies count from these, so a lock that falls behind shows
+the whole waiting time.
 
   redouble-check bench                                     our mutex on the embedded double, over TCP
   redouble-check bench --lock mutex fair --backend spawn   two locks, on a redis-server of their own
-  redouble-check bench --lock 'seed-A*' --clients 2        what others run (see --list)
-  redouble-check bench --rate 500 --clients 32             500 cycles a second, whatever becomes of them
+  redouble-check bench --lock 'seed-A*' --clients 2        locks from the wild (see --list)
+  redouble-check bench --rate 500 --clients 32             begins 500 cycles a second
 
 A line of the result:
                     ------- acquire --------  ------ hand-over ------
   lock   cycles/s  p50  p99  p99.9  max       p50  p99  p99.9  max      fairness  commands  failed
-acquire    from asking (with --rate: from when it was to be asked) to the grant
-hand-over  from when a holder begins to give it back to the grant of one who was waiting by then
-fairness   Jain's index over clients: 1 when all had it equally often, 1/n when one of n had it always
-commands   per cycle, as the servers count them, those within scripts included
-failed     cycles in which it was not granted in time, or gone when it was given back, or nobody knows
+acquire    from the request (with --rate: from its planned time) to the grant
+hand-over  from the start of a release to the grant of a client that was waiting by then
+fairness   Jain's index over clients: 1 if all acquired equally often, 1/n if one of n acquired always
+commands   per cycle, as the servers count them, including commands in scripts
+failed     cycles whose lock was not granted in time, was lost before its release, or has an unknown outcome
 
-A lock that two clients held at once is no lock, however fast: that is said loudly and ends with exit code
-1. ^C ends the measurement and shows what there is; a second ^C ends the program.
+If two clients hold the lock at once, the run reports it and exits with code 1. ^C ends the measurement
+and shows the results so far; a second ^C ends the program.
 
-Exit code 0: measured. 1: a lock was held by too many, or panicked. 2: wrong usage, or it could not run.";
+Exit code 0: measured. 1: too many clients held a lock, or it panicked. 2: wrong usage, or it could not run.";
 
 #[derive(Args)]
 pub(super) struct Bench {
@@ -56,31 +56,31 @@ pub(super) struct Bench {
     /// another version, or valkey-server.
     #[arg(long, value_name = "PROGRAM")]
     redis_bin: Option<PathBuf>,
-    /// Which locks, one after the other; `*` and `?` stand for any characters and for one.
+    /// Locks to measure, one after the other, by name or id; `*` and `?` stand for any characters and for one.
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', default_value = "mutex")]
     lock: Vec<String>,
-    /// How many clients.
+    /// Number of clients.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=250))]
     clients: u8,
-    /// How many keys they are spread over: client i always wants key i modulo this.
+    /// Number of keys: client i always acquires key i modulo this.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=250))]
     keys: u8,
     /// The lease in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(60..=3_600_000))]
     lease: u64,
-    /// How long a holder holds, as in 200us or 5ms.
+    /// Time for which a client holds the lock, as in 200us or 5ms.
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = span)]
     hold: Duration,
-    /// How long to measure each lock.
+    /// Seconds to measure each lock.
     #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
     seconds: f64,
-    /// How many cycles all clients together begin in a second; without it, each begins when its last is over.
+    /// Cycles that all clients together begin in a second [default: each client begins when its last cycle is over].
     #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
     rate: Option<f64>,
-    /// How long a client waits for the lock.
+    /// Longest time for which a client waits for the lock.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     wait: Duration,
-    /// How often to ask again for a lock that cannot wait by itself.
+    /// Pause between two tries with a lock that cannot wait by itself.
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = span)]
     poll: Duration,
     /// Also write the results as JSON.
@@ -91,7 +91,7 @@ pub(super) struct Bench {
     report: Option<PathBuf>,
 }
 
-/// A rate that can be kept by nobody is a slip of the finger.
+/// Highest rate that is accepted, per second; no lock reaches it.
 const RATE_MAX: f64 = 1e6;
 const SECONDS_MAX: f64 = 86_400.0;
 
@@ -135,17 +135,17 @@ pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
         if interrupted.load(Ordering::Relaxed) {
             break;
         }
-        let (suspect, bar) = ((lock.row.make)(), progress::timer(lock.name, load.time));
+        let (suspect, bar) = ((lock.row.make)(), progress::timer(lock.id, load.time));
         let moved = |elapsed: Duration| bar.set_position(progress::steps(elapsed));
         let measured = measure(&*suspect, &place, &load, &interrupted, &moved);
         bar.finish_and_clear();
         match measured {
             Ok(measured) => all.push(measured),
             Err(error @ (BenchError::NotALock | BenchError::Unusable { .. })) => {
-                left_out.push(format!("not measured: {}: {error}", lock.name));
+                left_out.push(format!("not measured: {}: {error}", lock.id));
             }
             Err(error) => {
-                failed = Some(format!("{}: {error}", lock.name));
+                failed = Some(format!("{}: {error}", lock.id));
                 break;
             }
         }

@@ -18,39 +18,39 @@ use std::{
 pub(super) const HELP: &str = "\
 Judges a lock of another language.
 
-The command after -- starts an adapter: a program that reads requests from its standard input and
-answers on its standard output, one JSON object a line, and uses the lock under test for them. It is
-started once for each client process of a scenario. conformance/ADAPTER.md describes the lines, and
-conformance/examples/adapters has complete adapters in Python (redis-py) and for Node (redlock):
+The command after -- starts an adapter: a program that reads requests from its standard input, carries
+them out with the lock under test, and answers on its standard output, one JSON object a line. The suite
+starts it once for each client process of a scenario. conformance/ADAPTER.md describes the lines, and
+conformance/examples/adapters has complete adapters for Python (redis-py) and Node (redlock):
 
   redouble-check foreign -- python3 conformance/examples/adapters/redis_py_lock.py
 
-At first two of them are made to take the lock in turns, on a server with which nothing is wrong; an
-adapter that gets that wrong is told so and its lock is not judged. Then scenarios are played in real
-time with short leases: each process is stopped when the scenario pauses it (SIGSTOP), killed when it
-dies (SIGKILL), and reaches the servers through ports of our own, where delays, cuts and partitions
-are made. What needs clocks of clients that run wrong is not played, since all share the machine's.
+First two adapters acquire the lock in turns, without any fault. If that fails, the command prints the
+reason and does not judge the lock. Then it plays scenarios in real time with short leases. It stops a
+process (SIGSTOP) to pause it, and kills it (SIGKILL) to crash it. Processes reach the servers through
+ports of the suite, which delays, cuts and separates connections. Faults of client clocks are not played,
+because all processes share the machine's clock.
 
-Nothing is shrunk in real time, and two runs of a seed are not the same to the microsecond: a
-scenario that shows a mistake is shown as it was played.
+In real time scenarios are not reduced, and two runs of a seed differ by microseconds: a failing scenario
+is shown as it was played.
 
-Exit code 0: it keeps what it promises. 1: it does not. 2: wrong usage, or it could not run.";
+Exit code 0: the lock keeps its promises. 1: it does not. 2: wrong usage, or it could not run.";
 
 #[derive(Args)]
 pub(super) struct Foreign {
-    /// How many seeds to try.
+    /// Number of seeds to try.
     #[arg(long, value_name = "N", default_value_t = 96)]
     seeds: u64,
     /// The first seed.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// The lease in milliseconds: the shorter, the sooner it is over, and the more a busy machine shows.
+    /// The lease in milliseconds. With a short one the run is over sooner, but a busy machine spoils more runs.
     #[arg(long, value_name = "MS", default_value_t = 400, value_parser = clap::value_parser!(u64).range(60..=60_000))]
     lease: u64,
-    /// How many scenarios to play at the same time.
+    /// Number of scenarios to play at the same time.
     #[arg(long, value_name = "N", default_value_t = 2)]
     jobs: usize,
-    /// Play only scenarios in which one of these strikes, and nothing else (see --list).
+    /// Play only scenarios with one of these faults and no other (see --list).
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     fault: Vec<String>,
     /// Judge only these properties, by id or name, as in P1 or "lease exclusion".
@@ -58,12 +58,12 @@ pub(super) struct Foreign {
     property: Vec<String>,
     #[command(flatten)]
     place: Where,
-    /// Begin no run after so long, as in 90s or 15m.
+    /// Begin no run after this time, as in 90s or 15m.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
     #[command(flatten)]
     reports: Reports,
-    /// What starts the adapter.
+    /// The command that starts the adapter.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

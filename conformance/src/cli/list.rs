@@ -1,24 +1,29 @@
-//! What there is to choose from.
+//! `--list`: locks, faults, fixed scenarios and properties.
 
 use super::select::Listed;
 use redouble_conformance::{
     checker::Property,
-    report::terminal,
+    report::{shown, terminal, without_variant},
     scenario::{fixed, nemesis::NEMESES},
 };
 use std::io::{self, Write};
 
 pub(super) fn all(locks: &[Listed], out: &mut impl Write) -> io::Result<()> {
-    let width = locks.iter().map(|lock| lock.name.len()).max().unwrap_or(0);
+    let widths = locks.iter().map(|lock| shown(lock.id).len());
+    let width = widths.max().unwrap_or(0);
     let mut group = None;
     for lock in locks {
         if group.replace(lock.group) != Some(lock.group) {
             let count = locks.iter().filter(|it| it.group == lock.group).count();
-            writeln!(out, "locks, {} ({count}):", lock.group.title())?;
+            let (title, introduction) = (lock.group.title(), lock.group.introduction());
+            writeln!(out, "{title} ({count}): {introduction}")?;
         }
-        let (name, summary) = (lock.name, lock.row.summary);
+        let (name, summary) = (shown(lock.id), lock.row.summary);
         let expected = terminal::expected(lock.row.expected);
         writeln!(out, "  {name:width$}  {summary} (expected: {expected})")?;
+        if let Some(met) = lock.row.met().filter(|_| is_first_variant(locks, lock)) {
+            writeln!(out, "  {:width$}    met in: {met}", "")?;
+        }
     }
     writeln!(out, "\nfaults:")?;
     for nemesis in NEMESES {
@@ -26,7 +31,7 @@ pub(super) fn all(locks: &[Listed], out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\nfixed scenarios ({}), which --backend spawn and --fixed play:",
+        "\nfixed scenarios ({}), written by hand; --backend spawn and --fixed play them:",
         fixed::all().count()
     )?;
     for fixed in fixed::all() {
@@ -38,4 +43,11 @@ pub(super) fn all(locks: &[Listed], out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "  {id:4} {title:18}  {}", property.statement())?;
     }
     Ok(())
+}
+
+/// True for the first listed variant of a kind of lock: its variants are met in the same places.
+fn is_first_variant(locks: &[Listed], lock: &Listed) -> bool {
+    let kind = without_variant(lock.id);
+    let mut variants = locks.iter().filter(|it| without_variant(it.id) == kind);
+    variants.next().is_some_and(|first| first.id == lock.id)
 }

@@ -11,7 +11,7 @@ use super::{
 use clap::Args;
 use redouble_conformance::{
     backend::Backend,
-    report::{Group, terminal},
+    report::{Group, shown, terminal},
     runner::{CONVICTION, Outcome, Plan, Trial, run_trial},
     subject::Expected,
 };
@@ -22,10 +22,10 @@ use std::{
 
 #[derive(Args)]
 pub(super) struct Locks {
-    /// Judge only these locks; `*` and `?` stand for any characters and for one.
+    /// Judge only these locks, by name or id (see --list); `*` and `?` stand for any characters and for one.
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     lock: Vec<String>,
-    /// Play only scenarios in which one of these strikes, and nothing else (see --list).
+    /// Play only scenarios with one of these faults and no other (see --list).
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     fault: Vec<String>,
     /// Judge only these properties, by id or name, as in P1 or "lease exclusion".
@@ -33,10 +33,10 @@ pub(super) struct Locks {
     property: Vec<String>,
     #[command(flatten)]
     place: Where,
-    /// Play only the fixed scenarios, which are the same on every backend (see --list).
+    /// Play only the fixed scenarios, which are written by hand and the same on every backend (see --list).
     #[arg(long, conflicts_with_all = ["seeds", "seed", "shard"])]
     fixed: bool,
-    /// How many seeds to try per lock [default: 2000, up to 4000 for a conviction; on a real server 16].
+    /// Number of seeds per lock [default: 2000, up to 4000 for a conviction; on a real server 16].
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
     /// The first seed; alone, only this one.
@@ -45,7 +45,7 @@ pub(super) struct Locks {
     /// Try only the i-th of n equal parts of the seeds.
     #[arg(long, value_name = "i/n")]
     shard: Option<Shard>,
-    /// Stop after so long, as in 90s or 15m; without --seeds, try as many as that allows.
+    /// Stop after this time, as in 90s or 15m; without --seeds, try as many seeds as it allows.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
     /// Stop at the first verdict that is not the expected one.
@@ -112,7 +112,7 @@ fn plan(args: &Locks, backend: &dyn Backend) -> Fallible<Plan> {
     })
 }
 
-/// Whether less is run than what shows everything that there is to see.
+/// True if the options select less than a full run.
 fn is_filtered(args: &Locks) -> bool {
     let chosen = !args.lock.is_empty() || !args.fault.is_empty() || args.fixed;
     let fewer = args.seeds.is_some() || args.seed.is_some() || args.shard.is_some();
@@ -152,7 +152,8 @@ fn judge_all(
     args: &Locks,
     out: &mut impl Write,
 ) -> Fallible<Vec<Trial>> {
-    let width = locks.iter().map(|lock| lock.name.len()).max().unwrap_or(0);
+    let widths = locks.iter().map(|lock| shown(lock.id).len());
+    let width = widths.max().unwrap_or(0);
     let end = args.time.map(|time| Instant::now() + time);
     let bars = Bars::new(locks.len());
     let count = plan.seeds.end.saturating_sub(plan.seeds.start);
@@ -175,7 +176,7 @@ fn judge_all(
         if plan.is_over() && !trials.is_empty() {
             break;
         }
-        let bar = bars.lock(lock.name, count);
+        let bar = bars.lock(lock.row.name, count);
         let suspect = (lock.row.make)();
         let trial = run_trial(&*suspect, lock.row.expected, backend, &plan, &|n| {
             bar.inc(n)
@@ -183,7 +184,8 @@ fn judge_all(
         let line = trial.as_ref().map(|trial| terminal::line(trial, width));
         bars.done(&bar, || match line {
             Ok(line) if group.replace(lock.group) != Some(lock.group) => {
-                writeln!(out, "{}\n{line}", lock.group.title())
+                let (title, introduction) = (lock.group.title(), lock.group.introduction());
+                writeln!(out, "{title}: {introduction}\n{line}")
             }
             Ok(line) => writeln!(out, "{line}"),
             Err(_) => Ok(()),
@@ -199,14 +201,14 @@ fn judge_all(
     Ok(trials)
 }
 
-/// When a lock has had its share of the time that is left for so many.
+/// The time at which a lock has used its share of what is left for this many locks.
 fn share(end: Instant, locks: usize) -> Instant {
     let now = Instant::now();
     let left = end.saturating_duration_since(now);
     now + left / u32::try_from(locks.max(1)).unwrap_or(u32::MAX)
 }
 
-/// Whether the runs have seen what such locks allow to be seen, often enough; says what they have not.
+/// Whether the runs have covered each kind of event often enough; prints the kinds that they have not.
 fn has_seen_all(trials: &[Trial], filtered: bool, out: &mut impl Write) -> Fallible<bool> {
     let verb = if filtered {
         "not seen often enough in this selection"
@@ -218,7 +220,7 @@ fn has_seen_all(trials: &[Trial], filtered: bool, out: &mut impl Write) -> Falli
         let missed: Vec<String> = trial.missed().iter().map(ToString::to_string).collect();
         if !missed.is_empty() {
             all = false;
-            writeln!(out, "  {} {verb}: {}", trial.name, missed.join(", "))?;
+            writeln!(out, "  {} {verb}: {}", shown(trial.name), missed.join(", "))?;
         }
     }
     Ok(all || filtered)

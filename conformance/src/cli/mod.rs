@@ -1,10 +1,11 @@
 //! The command line of the suite. It only parses, calls the library and writes.
 
+#[cfg(feature = "bench")]
 mod bench;
-mod commands;
 mod foreign;
 mod list;
 mod locks;
+#[cfg(feature = "mutants")]
 mod mutants;
 mod place;
 mod progress;
@@ -24,11 +25,10 @@ use std::{
 
 /// Convicts bad distributed locks and clears good ones.
 ///
-/// Plays thousands of small scenarios (clients that contend, work too long, are paused, die; links
-/// that are slow or break; servers that restart, forget, have wrong clocks) with each lock and judges
-/// every run by properties such as "no two owners at the same time". Without further options it
-/// needs nothing but itself: the Redis is an embedded double, time is virtual, and equal seeds give
-/// equal runs.
+/// Plays thousands of small scenarios with each lock: clients contend, work past their lease, are paused,
+/// crash; links are slow or break; servers restart, forget, have wrong clocks. Judges every run by
+/// properties such as "no two owners at the same time". By default Redis is an embedded double and time
+/// is virtual: no server is needed, and equal seeds give equal runs.
 #[derive(Parser)]
 #[command(
     name = "redouble-check",
@@ -45,57 +45,81 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Judges locks (what happens without a subcommand).
+    /// Judges the listed locks (the default).
     Locks(locks::Locks),
     /// Plays one scenario and shows what happened, step by step.
     Replay(replay::Replay),
-    /// Compares the double with a real Redis, command by command.
-    #[command(long_about = commands::HELP)]
-    Commands(commands::Commands),
-    /// Makes small mistakes in the scripts of locks, and tells which of them nobody notices.
+    /// Makes small mistakes in the scripts of locks, and lists those that the suite does not notice.
+    #[cfg(feature = "mutants")]
     #[command(long_about = mutants::HELP)]
     Mutants(mutants::Mutants),
-    /// Judges a lock of another language, behind an adapter that is started as a child process.
+    /// (This build lacks it: build with `--features mutants`.)
+    #[cfg(not(feature = "mutants"))]
+    Mutants(Missing),
+    /// Judges a lock of another language through an adapter, which it starts as a child process.
     #[command(long_about = foreign::HELP)]
     Foreign(foreign::Foreign),
     /// Measures locks: latency, hand-over, fairness, cost.
+    #[cfg(feature = "bench")]
     #[command(long_about = bench::HELP)]
     Bench(bench::Bench),
+    /// (This build lacks it: build with `--features bench`.)
+    #[cfg(not(feature = "bench"))]
+    Bench(Missing),
+}
+
+/// Arguments of a subcommand that this build lacks.
+#[cfg(not(all(feature = "bench", feature = "mutants")))]
+#[derive(clap::Args)]
+struct Missing {
+    #[arg(hide = true, allow_hyphen_values = true, trailing_var_arg = true)]
+    _arguments: Vec<String>,
+}
+
+/// The error for a subcommand whose feature is off.
+#[cfg(not(all(feature = "bench", feature = "mutants")))]
+fn missing(feature: &str) -> Fallible<bool> {
+    Err(format!(
+        "this build lacks `{feature}`; run it with `cargo run --release --features {feature} --bin redouble-check -- {feature}`"
+    )
+    .into())
 }
 
 const GUIDE: &str = "\
 What to start with:
-  redouble-check                              judge all locks: a minute or so
-  redouble-check --list                       what there is: locks, faults, properties
-  redouble-check --lock mutex                 one lock
-  redouble-check --lock 'B*' --fail-fast      all locks whose names begin with B
+  redouble-check                              judge all locks: one or two minutes
+  redouble-check --list                       list locks, faults, scenarios and properties
+  redouble-check --lock mutex                 one lock, by its name or id
+  redouble-check --lock 'B*' --fail-fast      all known lock bugs: their ids begin with B
   redouble-check --fault pause cut            only paused clients and cut connections
   redouble-check --seeds 100000 --shard 1/4   a quarter of a long run
   redouble-check --time 10m                   as many seeds as ten minutes allow
-  redouble-check --backend spawn              on a real redis-server, beside the double
-  redouble-check --fixed                      only the scenarios that were written by hand
+  redouble-check --backend spawn              on a real redis-server, compared with the double
+  redouble-check --fixed                      only the scenarios that are written by hand
   redouble-check replay target/redouble/canary-P1.json
                                               a counterexample again, step by step
   redouble-check foreign -- python3 my_lock.py
                                               a lock of another language, through an adapter
-  redouble-check mutants --lock mutex         whether mistakes in its scripts would be noticed
-  redouble-check bench --lock mutex fair      how fast locks are, and how evenly they are shared
+  redouble-check mutants --lock mutex         make mistakes in its scripts and count the noticed ones
+  redouble-check bench --lock mutex fair      measure locks under load
+(mutants and bench need the features of these names.)
 
-A line of the result, and what it says:
+Two lines of the result:
   ok  mutex     2000 runs    1.2 s  sound; outside its guarantee: P1 31x
   ok  canary     128 runs    0.1 s  convicted of P1, P5 (8 seeds, 3 steps)
-\"ok\" means that the verdict is the expected one: our locks keep what they promise, locks with a
-known mistake are convicted of it. \"!!\" means that it is not, \"..\" that too little was run to tell.
-\"Outside its guarantee\" is what broke under faults that the lock never promised to bear. A conviction
-says how many seeds it took and how many steps the shortest scenario has that shows it.
+\"ok\" means that the verdict is the expected one: our locks keep their promises, and known lock bugs are
+convicted. \"!!\" means that it is another, \"..\" that too few runs were played to tell. \"Outside its
+guarantee: P1 31x\" means that P1 broke in 31 runs under faults that the lock does not promise to
+survive; that is no defect. A conviction gives the number of seeds that it took and the number of steps
+of its shortest scenario.
 
-On a real server each lock is first tried with the fixed scenarios, which --list names: the same things
-happen there and on the double, and a verdict that is not the same is a failure. What a server cannot do
-is counted as such, and so is a run in which the machine did not let us run for too long.
+On a real server the suite first plays the fixed scenarios (see --list) there and on the double. A verdict
+that differs between the two is a failure. Scenarios that the server cannot play are counted as
+unsupported, and runs in which the operating system paused the suite for too long as inconclusive.
 
-The HTML report has it all: open it in a browser.
+The HTML report shows every verdict and counterexample: open it in a browser.
 
-Exit code 0: all verdicts as expected. 1: at least one is not. 2: wrong usage, or it could not run.";
+Exit code 0: all verdicts are as expected. 1: at least one is not. 2: wrong usage, or it could not run.";
 
 /// Wrong usage or a missing environment: exit code 2.
 type Fallible<T> = Result<T, Box<dyn Error>>;
@@ -105,10 +129,15 @@ pub(crate) fn run(cli: Cli, out: &mut impl Write) -> ExitCode {
         None => locks::run(&cli.locks, out),
         Some(Command::Locks(args)) => locks::run(&args, out),
         Some(Command::Replay(args)) => replay::run(&args, out),
-        Some(Command::Commands(args)) => commands::run(&args, out),
+        #[cfg(feature = "mutants")]
         Some(Command::Mutants(args)) => mutants::run(&args, out),
+        #[cfg(not(feature = "mutants"))]
+        Some(Command::Mutants(_)) => missing("mutants"),
         Some(Command::Foreign(args)) => foreign::run(&args, out),
+        #[cfg(feature = "bench")]
         Some(Command::Bench(args)) => bench::run(&args, out),
+        #[cfg(not(feature = "bench"))]
+        Some(Command::Bench(_)) => missing("bench"),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -122,7 +151,7 @@ pub(crate) fn run(cli: Cli, out: &mut impl Write) -> ExitCode {
     }
 }
 
-/// Whether nobody reads on, as when `head` has seen enough.
+/// True if the reader of the output has closed it, as `head` does.
 fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {
     let error = error.downcast_ref::<io::Error>();
     error.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)

@@ -1,4 +1,4 @@
-//! `redouble-check mutants`: small mistakes in the scripts of locks, and which of them nobody notices.
+//! `redouble-check mutants`: makes small mistakes in the scripts of locks, and lists those that the suite does not notice.
 
 use super::{Fallible, progress, select};
 use clap::Args;
@@ -12,36 +12,34 @@ use redouble_conformance::{
 use std::io::Write;
 
 pub(super) const HELP: &str = "\
-Makes small mistakes in the scripts of locks, and tells which of them nobody notices.
+Makes small mistakes in the scripts of locks, and lists those that the suite does not notice.
 
-A test that cannot fail is worth nothing, and so is a suite that lets a broken lock pass. Each script
-that a lock sends to its server is changed in one place (another comparison, a number that is one too
-large, a call or a condition left out ...), and scenarios are played until some property breaks: the
-fixed ones, then one seed after the other with each lock that sends the script. The lock itself is left
-as it is: its script is changed on its way to the embedded double. A mistake in a part that several
-scripts begin with is one mistake, in all of them.
+Each mutant changes a script in one place: another comparison, a number that is one too large, a call or
+a condition left out. The command plays scenarios with it until a property breaks: the fixed scenarios,
+then one seed after the other, with each lock that sends the script. The code of the lock stays as it is:
+its script is changed on the way to the embedded double. Several scripts may begin with the same part; a
+mutant of that part changes all of them.
 
-A mutant that survives shows either something that the suite does not look at, or a change that makes
-no difference. Survivors are listed with their lines. What is known to make no difference is listed with
-the reason and not counted; functions of a script that it does not call are not changed.
+A mutant that survives shows a gap of the suite, or makes no difference. Survivors are listed with their
+lines. Mutants that are known to make no difference are listed with the reason and not counted. Functions
+that a script does not call are not changed.
 
-That is one half of a lock. For the other, what it does in Rust between its scripts, there is
-`cargo mutants`, which .cargo/mutants.toml tells what to change and which tests to run.
+`cargo mutants` does the same for the Rust code of the locks; see .cargo/mutants.toml.
 
-Exit code 0: enough of them were noticed (--floor). 1: too few were. 2: wrong usage, or it could not run.";
+Exit code 0: enough mutants were noticed (--floor). 1: too few were. 2: wrong usage, or it could not run.";
 
 #[derive(Args)]
 pub(super) struct Mutants {
-    /// Locks whose scripts are changed, `*` for anything (see --list) [default: those of redouble-lock].
+    /// Locks whose scripts are changed, by name or id, with `*` and `?` (see --list) [default: the locks of redouble-lock].
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     lock: Vec<String>,
-    /// How many seeds may pass, per lock, before a mutant counts as a survivor.
+    /// Number of seeds per lock after which a mutant counts as a survivor.
     #[arg(long, value_name = "N", default_value_t = QUICK)]
     seeds: u64,
-    /// How many mutants are tried at the same time [default: one for each core].
+    /// Number of mutants that are tried at the same time [default: one for each core].
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// The share that has to be noticed, in percent.
+    /// Percentage of the mutants that the suite has to notice.
     #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u64).range(0..=100))]
     floor: u64,
 }
@@ -112,7 +110,7 @@ fn chosen(patterns: &[String]) -> Fallible<Vec<Box<dyn Suspect>>> {
         listed.retain(|it| it.group == Group::Ours);
     }
     if let Some(bad) = listed.iter().find(|it| it.row.expected != Expected::Sound) {
-        let name = bad.name;
+        let name = bad.id;
         return Err(format!("{name} breaks its promise as it is: its mutants say nothing").into());
     }
     Ok(listed.into_iter().map(|it| (it.row.make)()).collect())

@@ -1,4 +1,4 @@
-//! Where scenarios are played: the options that say so, the same for all subcommands.
+//! The options for the backend on which scenarios are played, the same for all subcommands.
 
 use super::Fallible;
 use clap::Args;
@@ -11,8 +11,8 @@ pub(super) struct Where {
     /// "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
     #[arg(long, value_name = "WHERE", default_value = "double")]
     backend: String,
-    /// With --backend spawn: what to start [default: the redis-server from the PATH], for instance
-    /// another version, or valkey-server.
+    /// With --backend spawn: the program to start, for instance another version of Redis, or
+    /// valkey-server [default: the redis-server from the PATH].
     #[arg(long, value_name = "PROGRAM")]
     redis_bin: Option<PathBuf>,
 }

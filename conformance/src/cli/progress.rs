@@ -1,4 +1,4 @@
-//! Bars that move while something runs. Where standard error is no terminal there are none.
+//! Progress bars, hidden if standard error is not a terminal.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{
@@ -30,11 +30,13 @@ pub(super) fn bar(name: &str, count: Option<u64>) -> ProgressBar {
 }
 
 /// Steps of a bar for time.
+#[cfg(feature = "bench")]
 pub(super) fn steps(elapsed: Duration) -> u64 {
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A bar for something that takes so long, to be moved by [`steps`].
+#[cfg(feature = "bench")]
 pub(super) fn timer(name: &str, time: Duration) -> ProgressBar {
     let bar = bar(name, Some(steps(time)));
     match ProgressStyle::with_template("{msg:24} {bar:32} {percent} %, {eta} left") {

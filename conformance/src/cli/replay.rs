@@ -4,7 +4,7 @@ use super::{Fallible, place::Where, select};
 use clap::Args;
 use redouble_conformance::{
     checker::{Finding, Property},
-    report::{Saved, terminal},
+    report::{Saved, shown, terminal},
     runner::{Judged, judge},
     scenario::{Scenario, fixed, generate::Generator},
     subject::Suspect,
@@ -16,9 +16,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Plays one scenario and shows what happened, step by step, and what each property says to it.
+/// Plays one scenario, shows what happened, step by step, and the finding of each property.
 ///
-/// Exit code 0: whatever was promised held. 1: something did not. 2: it could not be played.
+/// Exit code 0: every promise held. 1: one did not. 2: it could not be played.
 #[derive(Args)]
 pub(super) struct Replay {
     /// A saved scenario; - reads it from standard input.
@@ -27,10 +27,10 @@ pub(super) struct Replay {
     /// The scenario of this seed instead of a file.
     #[arg(long, value_name = "S", requires = "lock", conflicts_with = "file")]
     seed: Option<u64>,
-    /// With --seed: the fault that the seed was tried with, if it was tried with one alone.
+    /// With --seed: the fault of the earlier run, if it ran with --fault.
     #[arg(long, value_name = "NAME", requires = "seed")]
     fault: Option<String>,
-    /// The lock to play it with [default: the one in the file].
+    /// The lock to play it with, by name or id [default: the lock in the file].
     #[arg(long, value_name = "NAME")]
     lock: Option<String>,
     /// A fixed scenario instead of a file, by its name (see --list).
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
         |lease_ms| scenario.snapped().scaled(lease_ms),
     );
     let judged = judge(&*suspect, &*backend, &scenario)?;
-    writeln!(out, "{} on {}\n", lock.name, backend.name())?;
+    writeln!(out, "{} on {}\n", shown(lock.id), backend.name())?;
     for event in &scenario.events {
         let at = format!("{:.3} s", event.at().as_secs_f64());
         writeln!(out, "    {at:>10}  {}", event.happening)?;
@@ -109,7 +109,7 @@ fn broken(judged: &Judged) -> impl Iterator<Item = Property> {
     findings.filter_map(|(property, finding)| finding.witness().map(|_| *property))
 }
 
-/// Writes what each property says; whether whatever was promised held.
+/// Writes the finding of each property; true if every promise held.
 fn findings(
     suspect: &dyn Suspect,
     scenario: &Scenario,

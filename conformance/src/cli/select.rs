@@ -1,4 +1,4 @@
-//! Which locks, faults and properties are meant.
+//! Selects locks, faults and properties by patterns.
 
 use super::{Fallible, values::matches};
 use redouble_conformance::{
@@ -10,22 +10,27 @@ use redouble_conformance::{
 
 /// A listed lock.
 pub(super) struct Listed {
-    pub(super) name: &'static str,
+    pub(super) id: &'static str,
     pub(super) group: Group,
     pub(super) row: &'static Row,
 }
 
-/// The locks that match any of the patterns, by groups; all if there are no patterns.
+/// The locks whose names or ids match any of the patterns, by groups; all if there are no patterns.
 pub(super) fn locks(patterns: &[String]) -> Fallible<Vec<Listed>> {
     let mut all: Vec<Listed> = subjects()
         .map(|row| {
-            let name = (row.make)().name();
-            let group = Group::of(name);
-            Listed { name, group, row }
+            let id = row.id();
+            let group = Group::of(id);
+            Listed { id, group, row }
         })
         .collect();
     all.sort_by_key(|listed| listed.group);
-    chosen(all, patterns, |listed| vec![listed.name], "lock")
+    chosen(
+        all,
+        patterns,
+        |listed| vec![listed.id, listed.row.name],
+        "lock",
+    )
 }
 
 /// The names of the faults that match any of the patterns; none if there are no patterns.

@@ -56,6 +56,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A short time, which may have microseconds: `200us`, `5ms`.
+#[cfg(feature = "bench")]
 pub(super) fn span(text: &str) -> Result<Duration, String> {
     match text.strip_suffix("us").map(str::parse) {
         Some(Ok(micros)) => Ok(Duration::from_micros(micros)),

@@ -93,24 +93,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "",
-        "last = math.max(last or 0, deadline)",
-        "`1` for `0`",
-        LONG_AGO,
-    ),
-    same(
-        "",
-        "stay(math.max(mine or 0, now + tonumber(ARGV[2])))",
-        "`1` for `0`",
-        LONG_AGO,
-    ),
-    same(
-        "",
-        "stay(now, math.max(mine or 0, now + tonumber(ARGV[2])), ARGV[4])",
-        "`1` for `0`",
-        LONG_AGO,
-    ),
-    same(
-        "",
         "local fence = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])",
         "`1` for `0`",
         LONG_AGO,
@@ -121,18 +103,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "return -1",
         "`2` for `1`",
         NEGATIVE,
-    ),
-    same(
-        "",
-        "redis.call('LREM', KEYS[2], 0, token)",
-        "`1` for `0`",
-        ONCE,
-    ),
-    same(
-        "",
-        "redis.call('LREM', KEYS[2], 0, ARGV[1])",
-        "`1` for `0`",
-        ONCE,
     ),
     same(
         "",
@@ -154,9 +124,15 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "",
-        "return grant(4, tonumber(ARGV[4]), true)",
+        "return mint(4, tonumber(ARGV[4]), true)",
         "`false` for `true`",
         HIGHER,
+    ),
+    same(
+        "Takes a lock that may already be ours, or a place",
+        "local dead = alive and alive < now",
+        "`<=` for `<`",
+        MILLISECOND,
     ),
     same("", "local highest = 0", "`1` for `0`", LONG_AGO),
     same(
@@ -185,36 +161,18 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "Takes a lock that may already be ours, or a place",
-        "if tonumber(waiters[i + 1]) < now then",
-        "`<=` for `<`",
-        MILLISECOND,
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
-        "local dead = first and first ~= ARGV[1] and (not alive or tonumber(alive) < now)",
-        "`<=` for `<`",
-        MILLISECOND,
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
-        "redis.call('LREM', KEYS[2], 0, ARGV[1])",
-        "without `redis.call('LREM', KEYS[2], 0, ARGV[1])`",
-        "who is in the list is in the hash as well: both are put there, removed and kept together",
-    ),
-    same(
-        "Takes a lock that may already be ours, or a place",
         "for i = 2, 3 do",
         "`4` for `3`",
         "the last number is kept for a day, and it does no harm to keep it for longer",
     ),
     same(
-        "Gives back a lock that is still ours, or a place",
+        "Gives back a lock that is still ours, or lets",
         "if held or waited and redis.call('EXISTS', KEYS[1]) == 0 then",
         "`true` for `held or waited and redis.call('EXISTS', KEYS[1]) == 0`",
         ONE_MORE_LOOK,
     ),
     same(
-        "Gives back a lock that is still ours, or a place",
+        "Gives back a lock that is still ours, or lets",
         "if held or waited and redis.call('EXISTS', KEYS[1]) == 0 then",
         "`or` for `and`",
         ONE_MORE_LOOK,
@@ -233,13 +191,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "`<=` for `<`",
         "whose time ends at the same moment is the same",
     ),
-    same("", "if last then", "`false` for `last`", UNHEARD),
-    same(
-        "",
-        "if redis.call('PTTL', KEYS[2]) < deadline - now then",
-        "`<=` for `<`",
-        SAME_END,
-    ),
     same(
         "",
         "if redis.call('PTTL', KEYS[1]) < deadline - now then",
@@ -253,12 +204,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "it is 0 or more than a second",
     ),
     same(
-        "Gives back a read lock",
-        "if not last then",
-        "`true` for `not last`",
-        IN_VAIN,
-    ),
-    same(
         "Gives back a write lock",
         "if held or waited then",
         "`true` for `held or waited`",
@@ -268,7 +213,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
 
 const A_MS: &str = "a lock that shall stay taken for one more millisecond: the clocks of client and server agree on no less";
 const IN_VAIN: &str = "who waits is told once more, and asks in vain";
-const UNHEARD: &str = "of the first number nobody has heard: a larger one does as well";
 const BY_EFFECTS: &str = "since Redis 5 a script is replicated by its effects unless it asks for something else, \
                           and Redis 7 knows nothing else: the call changes nothing";
 const SAME_END: &str = "what has just as long to live is given the end that it has";
@@ -276,7 +220,6 @@ const ENDS_NOW: &str = "PEXPIRE with 0 removes the key as DEL does";
 
 const FOUND: &str = "what SET has just put there is found to be ours, with the whole lease, and the answer is the same";
 const LONG_AGO: &str = "the other number is a time since 1970 and greater than both";
-const ONCE: &str = "a token is in the queue once at most: it is removed before it is put there";
 
 const NEGATIVE: &str = "whatever is negative says that the time is not known";
 const HIGHER: &str = "the number is higher than it need be, and the next one is higher still: numbers that nobody is told of are \

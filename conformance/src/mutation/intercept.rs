@@ -2,7 +2,6 @@
 
 use crate::{
     backend::{Backend, Later, Opened, Servers, View},
-    differential::reply_len,
     scenario::{Capability, Fault, Scenario},
     simulation::Transport,
 };
@@ -144,12 +143,8 @@ impl Stream {
     /// Takes in what was written, and gets ready what is to be written instead.
     fn take(&mut self, bytes: &[u8]) {
         self.read.extend_from_slice(bytes);
-        while let Some(len) = reply_len(&self.read) {
+        while let Some((request, len)) = parse(&self.read) {
             let raw: Vec<u8> = self.read.drain(..len).collect();
-            let Some(request) = parse(&raw) else {
-                self.to_write.extend(raw);
-                continue;
-            };
             let mut changed = request.clone();
             (self.change)(&mut changed);
             if changed == request {
@@ -172,20 +167,20 @@ impl Stream {
     }
 }
 
-/// The arguments of a whole request.
-fn parse(raw: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let (_, mut rest) = line(raw.strip_prefix(b"*")?)?;
+/// The arguments of the first request in `bytes` and its length, once it is whole. Clients send arrays of bulk strings.
+fn parse(bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
+    let (count, mut rest) = line(bytes.strip_prefix(b"*")?)?;
     let mut arguments = Vec::new();
-    while !rest.is_empty() {
+    for _ in 0..count {
         let (len, behind) = line(rest.strip_prefix(b"$")?)?;
         let (argument, behind) = behind.split_at_checked(len)?;
         arguments.push(argument.to_vec());
         rest = behind.strip_prefix(b"\r\n")?;
     }
-    Some(arguments)
+    Some((arguments, bytes.len() - rest.len()))
 }
 
-/// A number, and what follows its line.
+/// A number, and the bytes behind its line.
 fn line(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let number = std::str::from_utf8(&bytes[..end]).ok()?.parse().ok()?;

@@ -9,9 +9,9 @@ use serde::Serialize;
 pub enum Group {
     /// The locks of `redouble-lock`.
     Ours,
-    /// Systems that others described, named `seed-…`.
+    /// Systems found in the wild; ids `seed-…`.
     Seeds,
-    /// Locks with a known mistake, named `B01` and so on, with a letter where there are variants.
+    /// Known lock bugs: locks with one mistake each; ids `B01` and so on, with a letter for a variant.
     Specimens,
     /// Everything else: locks of other people, the canary.
     Others,
@@ -36,21 +36,58 @@ impl Group {
         }
     }
 
-    /// How it is called.
+    /// Its title in reports.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
+            Self::Ours => "locks of redouble-lock",
+            Self::Seeds => "systems found in the wild",
+            Self::Specimens => "known lock bugs",
+            Self::Others => "other locks",
+        }
+    }
+
+    /// What its locks are, in a sentence.
+    #[must_use]
+    pub const fn introduction(self) -> &'static str {
+        match self {
+            Self::Ours => "each has to keep all of its promises",
+            Self::Seeds => {
+                "\"seed systems\", written after locks that services run, some sound and some broken"
+            }
+            Self::Specimens => {
+                "\"specimens\", locks with one mistake each, which the suite has to notice"
+            }
+            Self::Others => {
+                "locks that are on no list, and the canary, which the suite has to convict"
+            }
+        }
+    }
+
+    /// Its name in machine-readable reports.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
             Self::Ours => "ours",
-            Self::Seeds => "seed systems",
+            Self::Seeds => "seeds",
             Self::Specimens => "specimens",
             Self::Others => "others",
         }
     }
 }
 
-/// The listed subject of a name.
-pub(crate) fn listed(name: &str) -> Option<&'static Row> {
-    subjects().find(|row| (row.make)().name() == name)
+/// The listed subject with an id.
+pub(crate) fn listed(id: &str) -> Option<&'static Row> {
+    subjects().find(|row| row.id() == id)
+}
+
+/// A subject as reports name it: its speaking name with its id, as in `blind-del (B02)`.
+#[must_use]
+pub fn shown(id: &str) -> String {
+    match listed(id) {
+        Some(row) if row.name != id => format!("{} ({id})", row.name),
+        _ => id.to_owned(),
+    }
 }
 
 /// The name without the letter of a variant: `B08` for `B08a`, `seed-A1` for `seed-A1b`.
@@ -66,6 +103,26 @@ pub fn without_variant(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_every_known_bug_is_met_somewhere() {
+        let mut seen = BTreeSet::new();
+        for row in subjects() {
+            let id = row.id();
+            assert!(seen.insert(row.name), "two locks are called {}", row.name);
+            assert!(row.name == id || seen.insert(id), "{id} is also a name");
+            let words = row.name.chars();
+            let plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+            assert!(words.into_iter().all(plain), "{}", row.name);
+            let has_id = matches!(Group::of(id), Group::Seeds | Group::Specimens);
+            assert_eq!(has_id, row.name != id, "{id}");
+            assert_eq!(has_id, row.met().is_some(), "{id}");
+        }
+        assert_eq!(shown("B02"), "blind-del (B02)");
+        assert_eq!(shown("mutex"), "mutex");
+        assert_eq!(shown("of-a-user"), "of-a-user");
+    }
 
     #[test]
     fn names_say_where_a_subject_belongs() {

@@ -4,7 +4,7 @@ use super::{Group, Saved, fault_of, listed, verdict, without_variant};
 use crate::{
     checker::Property,
     runner::{FixedRuns, Outcome, Trial},
-    subject::Expected,
+    subject::{Expected, Row},
     verdict::{CALM, Cell, Claim, MIXED, claim},
 };
 use serde_json::{Map, Value, json};
@@ -143,6 +143,8 @@ fn subject(trial: &Trial) -> Value {
     json!({
         "subject": without_variant(trial.name),
         "sub_id": trial.name,
+        "name": listed(trial.name).map_or(trial.name, |row| row.name),
+        "met": listed(trial.name).and_then(Row::met),
         "group": Group::of(trial.name),
         "summary": listed(trial.name).map(|row| row.summary),
         "backend": trial.backend,

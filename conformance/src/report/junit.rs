@@ -1,6 +1,6 @@
 //! Results in the XML form that build servers read: a test suite per subject, a test case per property.
 
-use super::{Group, terminal, verdict};
+use super::{Group, shown, terminal, verdict};
 use crate::{
     checker::Property,
     runner::{Outcome, Trial},
@@ -125,7 +125,7 @@ fn failure(trial: &Trial, property: Property) -> Said {
 
 fn write_suite(out: &mut String, trial: &Trial, cases: &[Case]) -> fmt::Result {
     let count = |of: fn(&Said) -> bool| cases.iter().filter(|case| of(&case.said)).count();
-    let name = escape(trial.name);
+    let (name, id) = (escape(&shown(trial.name)), escape(trial.name));
     writeln!(
         out,
         "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" time=\"{:.3}\">",
@@ -134,7 +134,7 @@ fn write_suite(out: &mut String, trial: &Trial, cases: &[Case]) -> fmt::Result {
         count(Said::skipped),
         trial.elapsed.as_secs_f64(),
     )?;
-    let group = Group::of(trial.name).title().replace(' ', "_");
+    let group = Group::of(trial.name).id();
     writeln!(
         out,
         "    <properties><property name=\"backend\" value=\"{}\"/><property name=\"runs\" \
@@ -146,7 +146,7 @@ fn write_suite(out: &mut String, trial: &Trial, cases: &[Case]) -> fmt::Result {
         let of = escape(&case.name);
         write!(
             out,
-            "    <testcase classname=\"redouble.{group}.{name}\" name=\"{of}\""
+            "    <testcase classname=\"redouble.{group}.{id}\" name=\"{of}\""
         )?;
         match &case.said {
             Said::Passed => out.push_str("/>\n"),

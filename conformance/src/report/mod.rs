@@ -10,12 +10,14 @@ mod timeline;
 mod wire;
 
 pub(crate) use group::listed;
-pub use group::{Group, without_variant};
+pub use group::{Group, shown, without_variant};
 pub use saved::Saved;
 
 use crate::{
     checker::Property,
-    history::{Access, Actor, Call, Cause, History, Moment, OpId, Refusal, Stored, What},
+    history::{
+        Access, Actor, Call, Cause, History, Moment, OpId, PROBE_HOST, Refusal, Stored, What,
+    },
     runner::{Outcome, Trial},
     scenario::{Fault, How, Lost, Node, Scenario},
     subject::Expected,
@@ -150,7 +152,10 @@ fn notes(history: &History) -> Vec<Note> {
             },
             What::Pause { host } => (on(*host), "paused".to_owned(), true),
             What::Resume { host } => (on(*host), "runs again".to_owned(), false),
-            What::Crash { host } => (on(*host), "dies".to_owned(), true),
+            What::Crash { host } if is_final(history, index, *host) => {
+                (on(*host), "stopped: end of run".to_owned(), false)
+            }
+            What::Crash { host } => (on(*host), "crashes".to_owned(), true),
             What::Restart { host } => (on(*host), "restarts".to_owned(), false),
             What::Panic { host, message } => (on(*host), format!("panics: {message}"), true),
             What::Cut { host, lost, .. } => {
@@ -227,7 +232,19 @@ fn notes(history: &History) -> Vec<Note> {
     notes
 }
 
-/// The lane of whomever a fault strikes.
+/// True for a crash with which the suite ends a run: no client does anything after it. The suite stops the clients that
+/// are left to see that their locks become free.
+pub(crate) fn is_final(history: &History, index: usize, host: u8) -> bool {
+    let later = history.entries.get(index..).unwrap_or_default();
+    !later.iter().any(|entry| {
+        if let What::Invoke { actor, .. } = entry.what {
+            return actor.host != PROBE_HOST;
+        }
+        matches!(entry.what, What::Restart { host: other } if other == host)
+    })
+}
+
+/// The lane of the client or server that a fault strikes.
 fn of_fault(fault: Fault, on: impl Fn(u8) -> Lane) -> Lane {
     fault.host().map_or(Lane::Server, on)
 }

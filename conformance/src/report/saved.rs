@@ -54,16 +54,24 @@ impl Saved {
         serde_json::from_str(text)
     }
 
-    /// A test for the users of the library that plays it again.
+    /// A test that plays it again. `code` makes the [`Check`](crate::Check); without it the lock is found by its name in the
+    /// list.
     #[must_use]
-    pub fn rust_test(&self) -> String {
+    pub fn rust_test(&self, code: Option<&str>) -> String {
         let name = self.lock.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let (name, id) = (name.to_lowercase(), self.property.id().to_lowercase());
-        let (lock, scenario) = (&self.lock, self.scenario.to_json());
+        let by_name = format!("check_listed({:?})", self.lock);
+        let code = code.unwrap_or(&by_name);
+        let function = code.split('(').next().unwrap_or_default();
+        let placeholder = if code.contains("subject()") {
+            "    // The value that you passed to `check`.\n    let subject = || todo!();\n"
+        } else {
+            ""
+        };
         format!(
-            "#[test]\nfn {name}_keeps_{id}() {{\n    \
-             check(/* {lock} */)\n        .scenario(\n            r#\"{scenario}\"#,\n        )\n        \
-             .assert_sound();\n}}\n"
+            "#[test]\nfn {name}_keeps_{id}() {{\n    use redouble_conformance::{function};\n{placeholder}    \
+             {code}\n        .scenario(r#\"{}\"#)\n        .assert_sound();\n}}\n",
+            self.scenario.to_json()
         )
     }
 

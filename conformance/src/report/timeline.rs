@@ -1,6 +1,6 @@
 //! A counterexample on an axis of true time: lanes with what filled them, as the HTML page draws it.
 
-use super::{Lane, Note, Tokens, notes_told, time, wire};
+use super::{Lane, Note, Tokens, is_final, notes_told, time, wire};
 use crate::{
     checker::Witness,
     history::{
@@ -458,7 +458,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn marks(&mut self) {
-        for (moment, what) in self.history.iter() {
+        for (index, (moment, what)) in self.history.iter().enumerate() {
             let at = moment.at;
             match what {
                 What::Invoke { actor, call, .. } => {
@@ -469,7 +469,10 @@ impl<'a> Drawing<'a> {
                 What::Fail { op, .. } => self.outcome(*op, at, "refused", false),
                 What::Info { op, .. } => self.outcome(*op, at, "unknown", true),
                 What::Lost { grant } => self.outcome(*grant, at, "told: lost", false),
-                What::Crash { host } => self.mark_host(*host, at, "✝ dies", true),
+                What::Crash { host } if is_final(self.history, index, *host) => {
+                    self.mark_host(*host, at, "stopped: end of run", false);
+                }
+                What::Crash { host } => self.mark_host(*host, at, "✝ crashes", true),
                 What::Panic { host, .. } => self.mark_host(*host, at, "✝ panics", true),
                 What::Restart { host } => self.mark_host(*host, at, "restarts", false),
                 What::Cut { host, node, .. } => {

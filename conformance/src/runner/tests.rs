@@ -71,6 +71,7 @@ impl Suspect for Recorded {
             last_draw: 0,
             endless: false,
             stray_tasks: 0,
+            open_error: None,
             gap: Duration::ZERO,
         })
     }

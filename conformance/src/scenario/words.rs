@@ -168,8 +168,8 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
             Some(way) => write!(f, "no {way} of {client}{} pass{span}", To(node)),
         },
         Fault::Crash { .. } => match for_ms {
-            Some(ms) => write!(f, "{client} dies and restarts after {}", Ms(ms)),
-            None => write!(f, "{client} dies"),
+            Some(ms) => write!(f, "{client} crashes and restarts after {}", Ms(ms)),
+            None => write!(f, "{client} crashes"),
         },
         Fault::Drift { ppm, .. } => write!(f, "the clock of {client} is off by {ppm} ppm{span}"),
         Fault::WallClock { by_ms, .. } => {
@@ -181,11 +181,11 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
             match for_ms {
                 Some(ms) => write!(
                     f,
-                    "{} dies and is back after {}, {with}",
+                    "{} crashes and is back after {}, {with}",
                     Node(node),
                     Ms(ms)
                 ),
-                None => write!(f, "{} dies, to be back {with}", Node(node)),
+                None => write!(f, "{} crashes, to be back {with}", Node(node)),
             }
         }
         Fault::ErrorReply { node, error } => {
@@ -203,7 +203,7 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
         Fault::FailOver => match for_ms {
             Some(ms) => write!(
                 f,
-                "the replica hears nothing for {}, then the master dies and it takes over",
+                "the replica hears nothing for {}, then the master crashes and the replica takes over",
                 Ms(ms)
             ),
             None => f.write_str("a failover"),

@@ -88,6 +88,7 @@ impl Host {
     }
 
     /// A process on the machine that we run on. Its draws hang on the seed.
+    #[cfg(feature = "bench")]
     pub(super) fn on_machine(id: u8, seed: u64, lease: Duration, machine: Machine) -> Self {
         let ground = Ground::Machine(machine);
         Self::new(id, 0, seed, lease, ground, Arc::default())

@@ -1,10 +1,8 @@
-//! A machine as what client processes stand on: a clock, a runtime, sockets. Nothing is observed there.
-//! Locks are measured on the one that we run on; unmodified code (`plain.rs`) stands on a runtime that
-//! a scenario has in its hands.
+//! A machine on which client processes run: a clock, a runtime, sockets. Nothing is recorded there.
+//! Benches measure locks on the machine that runs the program (`machine/real.rs`). Unmodified code (`plain.rs`)
+//! runs on a runtime that a scenario controls.
 
 use super::{
-    clock::HostClock,
-    host::Host,
     scheduler::Task,
     true_time::{Sleep, TrueTime},
 };
@@ -17,9 +15,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
+
+#[cfg(feature = "bench")]
+mod real;
 
 /// Where a server listens.
 #[derive(Clone, Debug)]
@@ -47,17 +48,6 @@ pub(crate) struct Clocks {
     pub(crate) wall: Duration,
 }
 
-impl Clocks {
-    /// Those of the machine that we run on.
-    fn ours() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self {
-            local: HostClock::ORIGIN,
-            wall: wall.unwrap_or_default(),
-        }
-    }
-}
-
 /// Clocks, a runtime, and sockets that lead to servers. All clients on a machine share its clocks.
 #[derive(Clone)]
 pub(crate) struct Machine(Arc<Inner>);
@@ -72,14 +62,7 @@ struct Inner {
 }
 
 impl Machine {
-    /// The machine with servers at these addresses. Tasks run on the runtime in which this is called.
-    pub(crate) fn new(servers: Vec<(String, u16)>, login: RedisConnectionInfo) -> Self {
-        let servers = servers.into_iter();
-        let servers = servers.map(|(host, port)| Address::Tcp(host, port));
-        Self::with(Clocks::ours(), servers.collect(), login)
-    }
-
-    /// The same with clocks that show something else. Their pace is that of the runtime.
+    /// A machine with these clocks and servers. The pace of its clocks is that of the runtime in which this is called.
     pub(crate) fn with(clocks: Clocks, servers: Vec<Address>, login: RedisConnectionInfo) -> Self {
         Self(Arc::new(Inner {
             started: Instant::now(),
@@ -88,11 +71,6 @@ impl Machine {
             servers,
             login,
         }))
-    }
-
-    /// A client process.
-    pub(crate) fn host(&self, id: u8, seed: u64, lease: Duration) -> Host {
-        Host::on_machine(id, seed, lease, self.clone())
     }
 
     /// What all clocks of its processes show.

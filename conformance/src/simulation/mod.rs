@@ -30,6 +30,7 @@ pub use clock::HostClock;
 pub use connection::Connection;
 pub use host::Host;
 pub use listener::Listener;
+#[cfg(feature = "bench")]
 pub(crate) use machine::Machine;
 pub(crate) use port::Port;
 pub use scheduler::is_playing;

@@ -53,6 +53,20 @@ const BUDGET: u32 = 3;
 /// What part of a lease a holder thinks at most between its read and its write.
 const THINKS: u32 = 6;
 
+/// The text of an error, then those of its sources that it does not contain.
+fn with_sources(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let cause = error.to_string();
+        if !text.contains(&cause) {
+            text.push_str(&format!(": {cause}"));
+        }
+        source = error.source();
+    }
+    text
+}
+
 impl Player {
     pub(super) async fn play(mut self, events: Vec<(OpId, u64, Op)>) {
         for (id, at_ms, op) in events {
@@ -169,7 +183,7 @@ impl Player {
                 },
                 Err(error) => What::Info {
                     op,
-                    error: error.to_string(),
+                    error: with_sources(&*error),
                 },
             },
         });
@@ -259,7 +273,10 @@ impl Player {
         );
         let open = || self.world.subject.open(&self.host, key, lease);
         let shared = self.lock.get_or_try_init(open).await;
-        let shared = shared.map_err(|_| Refusal::Other)?;
+        let shared = shared.map_err(|error| {
+            held(&self.world.open_error).get_or_insert_with(|| with_sources(&*error));
+            Refusal::Other
+        })?;
         let own = || async { shared.of_task().unwrap_or_else(|| Arc::clone(shared)) };
         Ok(self.own.get_or_init(own).await)
     }

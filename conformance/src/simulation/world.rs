@@ -39,6 +39,8 @@ pub struct Run {
     pub endless: bool,
     /// How many tasks the subject started behind the scheduler's back.
     pub stray_tasks: usize,
+    /// The first error of the subject's `open`, with its sources.
+    pub open_error: Option<String>,
     /// The longest time for which the machine did not let us run (real servers only).
     pub gap: Duration,
 }
@@ -138,6 +140,7 @@ pub fn run(
             last_draw,
             endless,
             stray_tasks,
+            open_error: held(&world.open_error).take(),
             gap,
         })
     })
@@ -204,6 +207,8 @@ pub(super) struct World {
     /// What was last seen to be left behind.
     remains: Mutex<Option<What>>,
     gap: Mutex<Duration>,
+    /// The first error of the subject's `open`.
+    pub(super) open_error: Mutex<Option<String>>,
 }
 
 /// What a node was seen to store for the lock.
@@ -235,6 +240,7 @@ impl World {
             spawner,
             watches: Mutex::default(),
             alive: Mutex::default(),
+            open_error: Mutex::default(),
             stored: Mutex::new(vec![
                 Seen::default();
                 usize::from(scenario.topology.servers())

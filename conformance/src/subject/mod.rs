@@ -1,8 +1,9 @@
-//! What is put to the test: the trait that a lock implements, and the list of those we know.
+//! The trait that a lock under test implements, and the list of known locks.
 
 mod canary;
 mod foreign;
 mod kind;
+mod met;
 #[cfg(unix)]
 mod plain;
 mod promises;
@@ -36,22 +37,20 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A lock under test.
 ///
-/// Implementations write the methods as plain `async fn`. Whatever they need from the outside
-/// (connections, time, randomness, tasks) comes from the [`Host`].
+/// Implementations write the methods as plain `async fn`. They get connections, time, randomness and tasks from the [`Host`].
 ///
-/// An `Err` always means that the outcome is *unknown*: the request may have been executed, or
-/// may be executed later. What definitely did not happen is `Ok(None)` or `Ok(false)`, or a
-/// [`Refusal`] as the error, which says why.
+/// An `Err` always means that the outcome is *unknown*: the server may have executed the request, or may execute it
+/// later. `Ok(None)`, `Ok(false)` and a [`Refusal`] as the error mean that the operation definitely did not happen.
 pub trait Subject: Send + Sync + 'static {
     /// The lock object: one per client process, shared by all its tasks.
     type Lock: Send + Sync + 'static;
-    /// What an acquisition gives; its drop is the drop of a guard.
+    /// The result of an acquisition. The suite drops it to drop a guard.
     type Grant: Send + Sync + 'static;
 
-    /// The name under which it is listed.
+    /// Name of the lock in reports.
     fn name(&self) -> &'static str;
 
-    /// What it claims.
+    /// The promises by which it is judged.
     fn promises(&self) -> Promises;
 
     /// Makes the lock object of a client process for a key.
@@ -62,28 +61,28 @@ pub trait Subject: Send + Sync + 'static {
         lease: Duration,
     ) -> impl Future<Output = Result<Self::Lock, BoxError>> + Send;
 
-    /// Makes the lock object of one task from that of its process, where the owner of a lock is a handle
-    /// that tasks do not share. Unless said otherwise, they all use the same.
+    /// Makes the lock object of one task from that of its process, for locks whose owner is a handle that tasks do not share.
+    /// By default all tasks of a process share its lock object.
     fn of_task(&self, lock: &Self::Lock) -> Option<Self::Lock> {
         let _ = lock;
         None
     }
 
-    /// Takes the lock if it is free; `None` if another holds it.
+    /// Acquires the lock if it is free; `None` if another client holds it.
     fn try_lock(
         &self,
         lock: &Self::Lock,
     ) -> impl Future<Output = Result<Option<Self::Grant>, BoxError>> + Send;
 
-    /// Gives a grant back; whether this call freed the lock.
+    /// Releases a grant; true if this call freed the lock.
     fn release(
         &self,
         lock: &Self::Lock,
         grant: Self::Grant,
     ) -> impl Future<Output = Result<bool, BoxError>> + Send;
 
-    /// Takes the lock, waiting for it; `None` if another held it all the time. Without this the
-    /// suite repeats [`try_lock`](Self::try_lock).
+    /// Acquires the lock, waiting for it; `None` if other clients held it for the whole wait. By default the suite repeats
+    /// [`try_lock`](Self::try_lock).
     fn lock_timeout(
         &self,
         lock: &Self::Lock,
@@ -103,14 +102,14 @@ pub trait Subject: Send + Sync + 'static {
         async { Err(NotOffered.into()) }
     }
 
-    /// Until when the holder may rely on the grant, on the clock of its [`Host`]. Without one, a
-    /// grant is taken to claim nothing past its lease, counted from before the request.
+    /// Time until which the holder may rely on the grant, on the clock of its [`Host`]. Without it a grant counts for one lease
+    /// from before the request.
     fn deadline(&self, grant: &Self::Grant) -> Option<Duration> {
         let _ = grant;
         None
     }
 
-    /// Takes a lock that can be taken in several ways, if it is free; the suite calls this.
+    /// Acquires a lock with several modes if it is free; the suite calls this.
     fn try_mode(
         &self,
         lock: &Self::Lock,
@@ -125,7 +124,7 @@ pub trait Subject: Send + Sync + 'static {
         }
     }
 
-    /// Takes a lock that can be taken in several ways, waiting for it; the suite calls this.
+    /// Acquires a lock with several modes, waiting for it; the suite calls this.
     fn lock_mode(
         &self,
         lock: &Self::Lock,
@@ -147,18 +146,18 @@ pub trait Subject: Send + Sync + 'static {
         None
     }
 
-    /// Whether its users send the fencing token with their reads as well, as they should.
+    /// True if users send the fencing token with reads too, as they should.
     fn fences_reads(&self) -> bool {
         true
     }
 
-    /// Sets a latch or a stock up; whether it was not before.
+    /// Sets a latch or a stock up; true if it was not set up before.
     fn set_up(&self, lock: &Self::Lock) -> impl Future<Output = Result<bool, BoxError>> + Send {
         let _ = lock;
         async { Err(NotOffered.into()) }
     }
 
-    /// Asks to be among the first N under a name, which counts once where names do; the suite calls this.
+    /// Asks to be among the first N under a name, which counts once if the counter keeps names; the suite calls this.
     fn admit_as(
         &self,
         lock: &Self::Lock,
@@ -168,14 +167,14 @@ pub trait Subject: Send + Sync + 'static {
         async { Ok(self.admit(lock).await?.into()) }
     }
 
-    /// Asks to be among the first N; whether that was granted.
+    /// Asks to be among the first N; true if it was admitted.
     fn admit(&self, lock: &Self::Lock) -> impl Future<Output = Result<bool, BoxError>> + Send {
         let _ = lock;
         async { Err(NotOffered.into()) }
     }
 
-    /// Counts a latch down, and says which count it was; the suite calls this. A latch that is not set up is
-    /// [`Refusal::Lost`].
+    /// Counts a latch down and returns the number of the count; the suite calls this. The error of a latch that is not set up
+    /// is [`Refusal::Lost`].
     fn count_one(
         &self,
         lock: &Self::Lock,
@@ -183,13 +182,13 @@ pub trait Subject: Send + Sync + 'static {
         async { Ok(self.count_down(lock).await?.into()) }
     }
 
-    /// Counts a latch down; whether that counted, which it does not at 0.
+    /// Counts a latch down; false if the latch is at 0.
     fn count_down(&self, lock: &Self::Lock) -> impl Future<Output = Result<bool, BoxError>> + Send {
         let _ = lock;
         async { Err(NotOffered.into()) }
     }
 
-    /// Waits until a latch stands at 0; false if it did not in time.
+    /// Waits until a latch is at 0; false if it was not in time.
     fn await_zero(
         &self,
         lock: &Self::Lock,
@@ -199,45 +198,44 @@ pub trait Subject: Send + Sync + 'static {
         async { Err(NotOffered.into()) }
     }
 
-    /// What a node stores for the lock: a token per holder. Unless said otherwise, the string at
-    /// the key.
+    /// Tokens of the holders that a node stores. By default the string at the key.
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
         view.string(key).into_iter().collect()
     }
 
-    /// Who waits for the lock according to a node, the next one first: a token per waiter. For locks
-    /// that keep a queue. For counters that keep them: the names of those who are in.
+    /// Tokens of the waiters in the queue of a node, the next waiter first, for locks that keep a queue. For counters that
+    /// keep names: the names of the admitted clients.
     fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         let _ = (view, key);
         Vec::new()
     }
 
-    /// Whether a key may stay when nobody uses the lock, as a counter of fencing tokens does.
+    /// True if a key may stay while no client uses the lock, as a counter of fencing tokens does.
     fn outlasts(&self, key: &[u8]) -> bool {
         key.ends_with(b":fence")
     }
 
-    /// Whether a key that may stay has to have an end.
+    /// True if a key that may stay must have a time to live.
     fn ends(&self, key: &[u8]) -> bool {
         let _ = key;
         false
     }
 
-    /// Completes when the holder is told that the grant is lost.
+    /// Completes when the lock reports to the holder that the grant is lost.
     fn lost(&self, grant: &Self::Grant) -> impl Future<Output = ()> + Send {
         let _ = grant;
         std::future::pending()
     }
 }
 
-/// What whoever is counted is told.
+/// Answer of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// It was not counted.
+    /// The call was not counted.
     Not,
-    /// It was counted.
+    /// The call was counted.
     Yes,
-    /// It was counted as this one, from 1.
+    /// The call was counted with this number, from 1.
     As(u32),
 }
 
@@ -270,6 +268,8 @@ pub enum Expected {
 
 /// A row of the list of subjects.
 pub struct Row {
+    /// Its speaking name, such as `get-then-del`. Its id is [`Subject::name`].
+    pub name: &'static str,
     /// Makes the subject.
     pub make: fn() -> Box<dyn Suspect>,
     /// The verdict to reach.
@@ -278,11 +278,27 @@ pub struct Row {
     pub summary: &'static str,
 }
 
+impl Row {
+    /// Its id, such as `B03a`; the same as its name for our own locks.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        (self.make)().name()
+    }
+
+    /// Where such code is met, for locks of the lists [`SEEDS`] and [`SPECIMENS`].
+    #[must_use]
+    pub fn met(&self) -> Option<&'static str> {
+        let id = crate::report::without_variant(self.id());
+        let row = met::MET.iter().find(|(of, _)| *of == id);
+        row.map(|&(_, place)| place)
+    }
+}
+
 fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
     Box::new(Arc::new(subject))
 }
 
-/// All subjects: ours, then the systems that people run, then what is known to be broken.
+/// All subjects: our locks, then systems found in the wild, then known lock bugs.
 pub fn subjects() -> impl Iterator<Item = &'static Row> {
     let known = SEEDS.iter().chain(SPECIMENS).copied().flatten();
     SUBJECTS.iter().chain(known)
@@ -291,148 +307,177 @@ pub fn subjects() -> impl Iterator<Item = &'static Row> {
 /// Our locks, and the canary.
 pub const SUBJECTS: &[Row] = &[
     Row {
+        name: "mutex",
         make: kind::mutex,
         expected: Expected::Sound,
-        summary: "redouble-lock's mutex; a lease lasts unless it is extended by hand",
+        summary: "redouble-lock's mutex; the lease ends unless the caller extends it",
     },
     Row {
+        name: "mutex-watchdog",
         make: kind::mutex_with_watchdog,
         expected: Expected::Sound,
-        summary: "redouble-lock's mutex; its lease is extended in the background",
+        summary: "redouble-lock's mutex; a watchdog extends its lease",
     },
     Row {
+        name: "mutex-holding",
         make: kind::mutex_that_holds,
         expected: Expected::Sound,
-        summary: "its mutex; a grant keeps others out for a tenth of a lease at least",
+        summary: "redouble-lock's mutex; a grant keeps other clients out for at least a tenth of the lease",
     },
     Row {
+        name: "mutex-watching",
         make: kind::mutex_that_watches,
         expected: Expected::Sound,
-        summary: "its mutex, whose holder is told at once what others do to the key",
+        summary: "redouble-lock's mutex; the holder learns at once if another client changes the key",
     },
     Row {
+        name: "mutex-metadata",
         make: kind::mutex_with_metadata,
         expected: Expected::Sound,
-        summary: "its mutex, with metadata of its holder beside the key",
+        summary: "redouble-lock's mutex, with metadata of the holder beside the key",
     },
     Row {
+        name: "fenced",
         make: kind::fenced,
         expected: Expected::Sound,
-        summary: "its mutex whose grants are numbered",
+        summary: "redouble-lock's mutex with fencing tokens",
     },
     Row {
+        name: "fenced-handed-on",
         make: kind::fenced_handed_on,
         expected: Expected::Sound,
-        summary: "the same with metadata, each of whose grants another object takes over before it is used",
+        summary: "redouble-lock's fenced mutex with metadata; another object takes each grant over before its use",
     },
     Row {
+        name: "reentrant",
         make: kind::reentrant,
         expected: Expected::Sound,
-        summary: "its mutex, taken by owners that may take it again",
+        summary: "redouble-lock's reentrant mutex",
     },
     Row {
+        name: "fenced-reentrant",
         make: kind::fenced_reentrant,
         expected: Expected::Sound,
-        summary: "the same with numbers",
+        summary: "redouble-lock's reentrant mutex with fencing tokens",
     },
     Row {
+        name: "fair",
         make: kind::fair,
         expected: Expected::Sound,
-        summary: "its mutex that serves waiters in the order in which they came",
+        summary: "redouble-lock's mutex that serves waiters in the order of their arrival",
     },
     Row {
+        name: "fenced-fair",
         make: kind::fenced_fair,
         expected: Expected::Sound,
-        summary: "the same with numbers, and held for a tenth of a lease at least",
+        summary: "redouble-lock's fair mutex with fencing tokens, held for at least a tenth of the lease",
     },
     Row {
+        name: "read-write",
         make: kind::read_write,
         expected: Expected::Sound,
-        summary: "its lock for many readers or one writer",
+        summary: "redouble-lock's lock for many readers or one writer",
     },
     Row {
+        name: "read-write-preferring",
         make: kind::read_write_preferring,
         expected: Expected::Sound,
-        summary: "the same, whose readers make way for a writer that waits; held for a tenth of a lease at least",
+        summary: "redouble-lock's read-write lock that prefers writers, held for at least a tenth of the lease",
     },
     Row {
+        name: "semaphore",
         make: kind::semaphore,
         expected: Expected::Sound,
-        summary: "its semaphore of three permits, taken by one to three",
+        summary: "redouble-lock's semaphore of three permits; clients take one to three",
     },
     Row {
+        name: "semaphore-holding",
         make: kind::semaphore_that_holds,
         expected: Expected::Sound,
-        summary: "the same; a grant keeps its permits for a tenth of a lease at least",
+        summary: "redouble-lock's semaphore; a grant keeps its permits for at least a tenth of the lease",
     },
     Row {
+        name: "multi",
         make: kind::multi,
         expected: Expected::Sound,
-        summary: "its lock on several keys at once, with metadata of its holder",
+        summary: "redouble-lock's lock on several keys at once, with metadata of the holder",
     },
     Row {
+        name: "fenced-multi",
         make: kind::fenced_multi,
         expected: Expected::Sound,
-        summary: "the same with numbers, and held for a tenth of a lease at least",
+        summary: "redouble-lock's lock on several keys with fencing tokens, held for at least a tenth of the lease",
     },
     Row {
+        name: "redlock",
         make: kind::redlock,
         expected: Expected::Sound,
-        summary: "its mutex on five independent nodes",
+        summary: "redouble-lock's Redlock on five independent nodes",
     },
     Row {
+        name: "redlock-of-three",
         make: kind::redlock_of_three,
         expected: Expected::Sound,
-        summary: "the same on three",
+        summary: "redouble-lock's Redlock on three nodes",
     },
     Row {
+        name: "redlock-watchdog",
         make: kind::redlock_with_watchdog,
         expected: Expected::Sound,
-        summary: "the same on three; its lease is extended in the background",
+        summary: "redouble-lock's Redlock on three nodes; a watchdog extends its lease",
     },
     Row {
+        name: "fenced-redlock",
         make: kind::fenced_redlock,
         expected: Expected::Sound,
-        summary: "the same on three, with numbers",
+        summary: "redouble-lock's Redlock on three nodes with fencing tokens",
     },
     Row {
+        name: "redlock-handed-on",
         make: kind::redlock_handed_on,
         expected: Expected::Sound,
-        summary: "the same, each of whose grants another object takes over before it is used",
+        summary: "redouble-lock's Redlock with fencing tokens; another object takes each grant over before its use",
     },
     Row {
+        name: "latch",
         make: kind::latch,
         expected: Expected::Sound,
-        summary: "its latch of three counts",
+        summary: "redouble-lock's latch of three counts",
     },
     Row {
+        name: "admission",
         make: kind::admission,
         expected: Expected::Sound,
-        summary: "its counter that lets the first two in",
+        summary: "redouble-lock's counter that admits the first two clients",
     },
     Row {
+        name: "admission-expiring",
         make: kind::admission_that_expires,
         expected: Expected::Sound,
-        summary: "the same, which begins anew after a lease",
+        summary: "redouble-lock's counter that admits two clients, and begins anew after a lease",
     },
     Row {
+        name: "admission-named",
         make: kind::admission_by_name,
         expected: Expected::Sound,
-        summary: "its counter that lets the first one in and counts each name once",
+        summary: "redouble-lock's counter that admits one client and counts each name once",
     },
     Row {
+        name: "admission-named-expiring",
         make: kind::admission_by_name_that_expires,
         expected: Expected::Sound,
-        summary: "the same for two, which begins anew after a lease",
+        summary: "redouble-lock's counter that admits two names, and begins anew after a lease",
     },
     Row {
+        name: "stock",
         make: kind::stock,
         expected: Expected::Sound,
-        summary: "its stock of two things that are handed out",
+        summary: "redouble-lock's stock: hands out two items",
     },
     Row {
+        name: "canary",
         make: || boxed(Canary),
         expected: Expected::Convicted(&[Property::Exclusion, Property::Ownership]),
-        summary: "releases by DEL without looking: must be caught",
+        summary: "releases by DEL without checking the owner; the suite must convict it",
     },
 ];

@@ -1,75 +1,75 @@
-//! What a lock claims. The verdict depends on it: nobody is convicted of what it never promised.
+//! The promises of a lock. Verdicts depend on them: no lock is convicted of a property that it does not promise.
 
 use crate::{history::Kind, scenario::Topology};
 
-/// The claims of a lock: what it is, what it runs on, what it bears.
+/// The promises of a lock: its kind, its servers, and the faults that it survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
-    /// What kind of lock it is. Decides what scenarios ask of it.
+    /// Kind of the lock. Scenarios use the operations of this kind.
     pub kind: Kind,
-    /// The servers that it wants.
+    /// Servers that the lock runs on.
     pub topology: Topology,
-    /// Whether its holder may take it again, to release it as often.
+    /// True if a holder may acquire it again, and then releases it as often.
     pub reentrant: bool,
-    /// Grants carry a deadline (or are renewed), so exclusion is claimed past the lease as well.
+    /// Grants carry a deadline or are renewed, so the lock promises exclusion past the lease too.
     pub deadline: bool,
-    /// The largest relative error between a client's and the server's clock that is tolerated, in
-    /// parts per million.
+    /// Largest relative error between a client's and a server's clock that the lock tolerates, in parts per million.
     pub drift_ppm: u32,
-    /// What its fencing tokens are good for.
+    /// Guarantee of its fencing tokens.
     pub fencing: Fencing,
-    /// It waits by itself, and no longer than it was asked to.
+    /// The lock waits by itself, and no longer than the caller asked.
     pub waits: bool,
-    /// A waiter that can be reached takes a free lock within this part of a lease: 12 means a twelfth.
+    /// A reachable waiter acquires a free lock within this part of a lease: 12 means a twelfth.
     pub wake_share: Option<u32>,
-    /// Where nothing is wrong every call has an answer, and none an error.
+    /// Without faults every call returns an answer and no error.
     pub answers: bool,
-    /// A release tells those who wait, and they know when a lease ends. Where nothing is wrong, a free lock is taken within
-    /// a few round trips.
+    /// A release wakes waiters, and waiters know when a lease ends. Without faults a waiter acquires a free lock within a few
+    /// round trips.
     pub tells: bool,
-    /// A grant that is given back early keeps others out until this part of a lease has passed: 12 means a twelfth.
+    /// A grant that is released early keeps other clients out until this part of a lease has passed: 12 means a twelfth.
     pub hold_share: Option<u32>,
-    /// Whoever asked first is granted first.
+    /// Waiters are granted the lock in the order in which they asked.
     pub fair: bool,
-    /// Readers who come later make way for a writer that waits.
+    /// Readers that ask later wait for a waiting writer.
     pub prefers_writers: bool,
     /// Leases are extended in the background.
     pub renews: bool,
-    /// A holder is told of the loss of its grant, by its deadline.
+    /// The lock reports the loss of a grant to its holder by the deadline.
     pub signals: bool,
-    /// A holder is told at once when others take its grant away at the server, and not at its deadline only.
+    /// The lock reports a loss at once if another client removes the grant from the server, not only at the deadline.
     pub notices: bool,
-    /// A failover to a replica is said to lose no grant.
+    /// The lock is claimed to lose no grant in a failover to a replica.
     pub survives_failover: bool,
-    /// What is dropped or fails half-way is undone, long before its lease would have ended.
+    /// A dropped guard and a cancelled or failed call are undone long before their lease ends.
     pub tidy: bool,
-    /// A node that forgets what it stored is said to lose no grant.
+    /// The lock is claimed to lose no grant if a node loses its data.
     pub survives_amnesia: bool,
-    /// Accesses of the resource are said never to interleave, also without fencing tokens.
+    /// Accesses of the resource are claimed never to interleave, also without fencing tokens.
     pub guards_resource: bool,
-    /// It is nothing before somebody has set it up: a latch, a stock.
+    /// A client has to set it up before its first use: a latch, a stock.
     pub set_up: bool,
-    /// Who asks a counter says who it is, and counts once however often it asks.
+    /// Clients ask a counter under a name, and each name counts once.
     pub named: bool,
-    /// A counter ends a lease after it has let the first one in, and then begins anew.
+    /// A counter begins anew a lease after its first admission.
     pub anew: bool,
 }
 
-/// What the fencing tokens of a lock are good for.
+/// Guarantee of the fencing tokens of a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fencing {
-    /// There are none.
+    /// The lock has no fencing tokens.
     #[default]
     None,
-    /// They rise as long as no server forgets the last one.
+    /// Tokens rise as long as no server loses the last one.
     Counter,
-    /// They go on rising after a server has forgotten the last one.
+    /// Tokens rise also after a server has lost the last one.
     Lasting,
 }
 
 impl Promises {
-    /// A mutex on one Redis node: at most one holder, leases of dead holders end, only the owner
-    /// releases. Claims nothing for work that outlasts the lease.
+    /// A mutex on one Redis node: at most one holder, leases of crashed holders end, only the owner releases. A cancelled
+    /// call or a dropped guard is undone at once; [`untidy`](Self::untidy) takes this promise away. Nothing is promised for
+    /// work that outlasts the lease.
     #[must_use]
     pub const fn mutex_on_one_node() -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Promises {
         }
     }
 
-    /// The same of another kind: a semaphore, a read-write lock, a counter, a latch.
+    /// The same promises for another kind: a semaphore, a read-write lock, a counter, a latch.
     #[must_use]
     pub const fn of(kind: Kind) -> Self {
         Self {
@@ -108,106 +108,107 @@ impl Promises {
         }
     }
 
-    /// It runs on these servers.
+    /// Sets the servers that the lock runs on.
     #[must_use]
     pub const fn on(mut self, topology: Topology) -> Self {
         self.topology = topology;
         self
     }
 
-    /// Its holder may take it again.
+    /// Promises that a holder may acquire the lock again.
     #[must_use]
     pub const fn reentrant(mut self) -> Self {
         self.reentrant = true;
         self
     }
 
-    /// The holder is told a deadline until which it holds, whatever happens.
+    /// Promises a deadline until which the holder holds the lock, whatever happens.
     #[must_use]
     pub const fn with_deadline(mut self) -> Self {
         self.deadline = true;
         self
     }
 
-    /// What was begun and not finished is left to the end of its lease.
+    /// Promises no clean-up: a cancelled call or a dropped guard may stand until its lease ends. Without this a lock that leaves
+    /// such a grant breaks P12, P14 or P15.
     #[must_use]
     pub const fn untidy(mut self) -> Self {
         self.tidy = false;
         self
     }
 
-    /// A failover to a replica loses no grant: what people say of it.
+    /// Claims that a failover to a replica loses no grant.
     #[must_use]
     pub const fn surviving_failover(mut self) -> Self {
         self.survives_failover = true;
         self
     }
 
-    /// A node that comes back empty, or evicts a key, loses no grant: what people say of it.
+    /// Claims that no grant is lost if a node comes back empty or evicts a key.
     #[must_use]
     pub const fn surviving_amnesia(mut self) -> Self {
         self.survives_amnesia = true;
         self
     }
 
-    /// Nobody comes between the holder and the resource, whatever happens: what people say of it.
+    /// Claims that accesses of the resource never interleave, whatever happens.
     #[must_use]
     pub const fn guarding_the_resource(mut self) -> Self {
         self.guards_resource = true;
         self
     }
 
-    /// Clocks may differ in rate by this much.
+    /// Promises exclusion while clocks differ in rate by at most this much.
     #[must_use]
     pub const fn with_drift_ppm(mut self, ppm: u32) -> Self {
         self.drift_ppm = ppm;
         self
     }
 
-    /// Its grants carry fencing tokens, which its users send with every access.
+    /// Promises fencing tokens, which users send with every access.
     #[must_use]
     pub const fn with_fencing(mut self, fencing: Fencing) -> Self {
         self.fencing = fencing;
         self
     }
 
-    /// It waits by itself, no longer than it was asked to; a free lock is taken within a part of a
-    /// lease, where that is promised.
+    /// Promises to wait no longer than the caller asked and, if a part of a lease is given, that a waiter acquires a free lock
+    /// within it.
     #[must_use]
     pub const fn waiting(mut self, wake_share: Option<u32>) -> Self {
         (self.waits, self.wake_share) = (true, wake_share);
         self
     }
 
-    /// Where nothing is wrong every call has an answer.
+    /// Promises that without faults every call returns an answer.
     #[must_use]
     pub const fn answering(mut self) -> Self {
         self.answers = true;
         self
     }
 
-    /// A release tells those who wait.
+    /// Promises that a release wakes waiters.
     #[must_use]
     pub const fn telling(mut self) -> Self {
         self.tells = true;
         self
     }
 
-    /// A grant that is given back early keeps others out until a part of a lease has passed.
+    /// Promises that a grant that is released early keeps other clients out for this part of a lease.
     #[must_use]
     pub const fn holding(mut self, hold_share: u32) -> Self {
         self.hold_share = Some(hold_share);
         self
     }
 
-    /// Whoever asked first is granted first.
+    /// Promises grants in the order in which clients asked.
     #[must_use]
     pub const fn fair(mut self) -> Self {
         self.fair = true;
         self
     }
 
-    /// Readers who come later make way for a writer that waits.
+    /// Promises that readers that ask later wait for a waiting writer.
     #[must_use]
     pub const fn preferring_writers(mut self) -> Self {
         self.prefers_writers = true;
@@ -221,35 +222,35 @@ impl Promises {
         self
     }
 
-    /// It is nothing before somebody has set it up.
+    /// Says that a client has to set it up before its first use.
     #[must_use]
     pub const fn to_be_set_up(mut self) -> Self {
         self.set_up = true;
         self
     }
 
-    /// Who asks a counter says who it is, and counts once.
+    /// Says that clients ask a counter under a name, which counts once.
     #[must_use]
     pub const fn naming(mut self) -> Self {
         self.named = true;
         self
     }
 
-    /// A counter begins anew, a lease after it has let the first one in.
+    /// Says that a counter begins anew a lease after its first admission.
     #[must_use]
     pub const fn beginning_anew(mut self) -> Self {
         self.anew = true;
         self
     }
 
-    /// A holder is told of the loss of its grant, by its deadline.
+    /// Promises to report the loss of a grant by its deadline.
     #[must_use]
     pub const fn signalling(mut self) -> Self {
         self.signals = true;
         self
     }
 
-    /// A holder is told at once when others take its grant away at the server.
+    /// Promises to report at once that another client removed a grant from the server.
     #[must_use]
     pub const fn noticing(mut self) -> Self {
         self.notices = true;

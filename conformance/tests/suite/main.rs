@@ -10,6 +10,7 @@ mod browser;
 mod determinism;
 mod kinds;
 mod locks;
+mod messages;
 #[cfg(unix)]
 mod report;
 mod shapes;

@@ -156,7 +156,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
     );
     assert_eq!(
         browser.text("document.querySelector('h1').textContent"),
-        "Not all verdicts as expected"
+        "1 lock with an unexpected verdict"
     );
     assert_eq!(
         browser.number("document.querySelectorAll('tr.bad').length"),
@@ -194,7 +194,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
     browser.press("ArrowRight");
     let focus = browser.text(FOCUS);
     assert!(
-        focus.starts_with("seed-A1, P1 lease exclusion: broken in"),
+        focus.starts_with("set-nx-px (seed-A1), P1 lease exclusion: broken in"),
         "{focus}"
     );
     browser.press("Enter");
@@ -249,7 +249,7 @@ fn the_report_works_in_a_browser_with_the_keyboard_alone() {
     browser.until("location.hash === '' && !byId('witness')");
     let focus = browser.text(FOCUS);
     assert!(
-        focus.starts_with("seed-A1, P1"),
+        focus.starts_with("set-nx-px (seed-A1), P1"),
         "the focus comes back: {focus}"
     );
 

@@ -197,11 +197,35 @@ fn a_seed_gives_the_same_run_twice() {
             continue; // a wall clock that is set
         };
         let second = plain.play(&Double, &scenario).unwrap();
-        assert_eq!(first.history, second.history, "seed {seed}");
-        assert_eq!(first, second, "seed {seed}");
+        same(&first.history.entries, &second.history.entries, seed);
+        same(&first.history.messages, &second.history.messages, seed);
+        assert!(first == second, "seed {seed}: beside entries and messages");
         played += 1;
     }
     assert!(played > 30, "{played} runs");
+}
+
+/// Fails with the first difference alone: a whole history is too long to read.
+fn same<T: PartialEq + std::fmt::Debug>(first: &[T], second: &[T], seed: u64) {
+    let at = first.iter().zip(second).position(|(a, b)| a != b);
+    let at = at.unwrap_or(first.len().min(second.len()));
+    let around = |list: &[T]| {
+        format!(
+            "{:#?}",
+            list.iter()
+                .skip(at.saturating_sub(2))
+                .take(5)
+                .collect::<Vec<_>>()
+        )
+    };
+    assert!(
+        first == second,
+        "seed {seed}, at {at} of {} and {}: {}\n\nand in the second run: {}",
+        first.len(),
+        second.len(),
+        around(first),
+        around(second),
+    );
 }
 
 /// Whatever asks its host for connections, time and tasks has a plain form as well.

@@ -46,7 +46,7 @@ pub(crate) fn metadata_place(key: &[u8]) -> Vec<u8> {
 }
 
 /// A script that calls another one, as `inner`. Made once for each pair, of which there are few.
-fn around(outer: &'static str, inner: &'static Script) -> &'static Script {
+pub(super) fn around(outer: &'static str, inner: &'static Script) -> &'static Script {
     type Made = BTreeMap<(&'static str, &'static str), &'static Script>;
     static MADE: LazyLock<Mutex<Made>> = LazyLock::new(Mutex::default);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);

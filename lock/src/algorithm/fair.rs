@@ -1,5 +1,5 @@
-//! The mutex that serves waiters in the order in which they arrived at the server: a list of their tokens, and a hash
-//! that says until when each of them counts as alive, on the server's clock.
+//! The mutex that serves waiters in the order in which they arrived at the server: a sorted set of their tokens by
+//! place, and one by the time until which each of them counts as alive, on the server's clock.
 
 use super::{beside, fenced, millis, scripted::Scheme, single};
 use crate::script::Script;
@@ -15,7 +15,7 @@ static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
 static RELEASE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("../script/fair/release.lua")));
 
-/// `patience` is for how long a waiter keeps its place without asking.
+/// `patience`: how long a waiter keeps its place without asking.
 pub(crate) fn scheme(key: &[u8], patience: Duration, fenced: bool) -> Scheme {
     let kept = if fenced {
         fenced::LAST_KEPT

@@ -5,8 +5,13 @@ use super::{beside, scripted::Scheme, single};
 use crate::script::Script;
 use std::{sync::LazyLock, time::Duration};
 
-static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/fenced/acquire.lua")));
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("../script/now.lua"),
+        include_str!("../script/mint.lua"),
+        include_str!("../script/fenced/acquire.lua"),
+    ))
+});
 
 /// For how long the last number is kept. After that the server's clock alone makes them grow, as it
 /// also does after a loss of data.

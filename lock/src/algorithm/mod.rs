@@ -4,12 +4,16 @@
 pub(crate) mod around;
 pub(crate) mod fair;
 pub(crate) mod fenced;
+mod keys;
 pub(crate) mod multi;
+pub(crate) mod once;
 pub(crate) mod read_write;
 pub(crate) mod redlock;
 pub(crate) mod scripted;
 pub(crate) mod semaphore;
 pub(crate) mod single;
+
+pub(crate) use keys::beside;
 
 use crate::{
     environment::BoxFuture,
@@ -105,32 +109,4 @@ pub(crate) fn number(number: u64) -> Vec<u8> {
 /// The same in milliseconds.
 pub(crate) fn millis(time: Duration) -> Vec<u8> {
     time.as_millis().to_string().into_bytes()
-}
-
-/// The name of a further key of a lock, in the same slot of a cluster. A key that has braces of its own
-/// needs a hash tag for that.
-pub(crate) fn beside(key: &[u8], suffix: &str) -> Vec<u8> {
-    let tag = key.iter().position(|&byte| byte == b'{');
-    let tagged = tag.is_some_and(|begin| {
-        let end = key[begin + 1..].iter().position(|&byte| byte == b'}');
-        end.is_some_and(|length| length > 0)
-    });
-    if tagged {
-        [key, suffix.as_bytes()].concat()
-    } else {
-        [b"{", key, b"}", suffix.as_bytes()].concat()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn further_keys_share_the_slot() {
-        assert_eq!(beside(b"order:17", ":fence"), b"{order:17}:fence");
-        assert_eq!(beside(b"a:{order}:17", ":fence"), b"a:{order}:17:fence");
-        assert_eq!(beside(b"{}x", ":fence"), b"{{}x}:fence");
-        assert_eq!(beside(b"ab}c", ":fence"), b"{ab}c}:fence");
-    }
 }

@@ -1,5 +1,5 @@
-//! Many readers or one writer: the writer is a key that expires, as in the mutex; the readers are fields of a hash, each
-//! with a deadline of its own on the server's clock; a writer that waits may hold a key that keeps new readers
+//! Many readers or one writer: the writer is a key that expires, as in the mutex; the readers are a sorted set
+//! by the deadline of each on the server's clock; a writer that waits may hold a key that keeps new readers
 //! out.
 
 use super::{beside, fenced, millis, number, scripted::Scheme, single};

@@ -5,6 +5,9 @@
 //! answer came, and who asks again does so under a new token, which a late release cannot hit.
 
 mod ask;
+mod identity;
+
+pub(crate) use identity::Identities;
 
 use super::{Attempt, Claim, scripted::Scripted};
 use crate::{
@@ -39,6 +42,7 @@ struct Shared {
     nodes: Vec<Arc<Scripted>>,
     fenced: bool,
     node_timeout: Duration,
+    identities: Arc<Identities>,
     state: Mutex<State>,
     /// True from the moment at which the lock is given back or handed over: from then on no node is asked any more.
     closed: Signal,
@@ -60,12 +64,14 @@ impl Redlock {
         nodes: Vec<Arc<Scripted>>,
         fenced: bool,
         node_timeout: Duration,
+        identities: Arc<Identities>,
     ) -> Self {
         let shared = Shared {
             env,
             nodes,
             fenced,
             node_timeout,
+            identities,
             state: Mutex::default(),
             closed: Signal::default(),
             grown: Signal::default(),
@@ -101,6 +107,22 @@ impl Shared {
             Some(cause) => error.with_source(cause),
             None => error,
         }
+    }
+
+    /// Asks the nodes that are not known yet which servers they are. That holds up nobody: no vote waits for it longer
+    /// than for a slow node.
+    fn identify(self: &Arc<Self>, until: Duration) -> Asked<()> {
+        let limit = self.limit(until);
+        let unknown = (0..self.nodes.len()).filter(|index| !self.identities.is_known(*index));
+        unknown
+            .map(|index| -> BoxFuture<'static, ()> {
+                let shared = Arc::clone(self);
+                Box::pin(async move {
+                    let node = shared.nodes[index].node();
+                    shared.identities.learn(index, node, limit).await;
+                })
+            })
+            .collect()
     }
 
     /// Asks `nodes` for the lock, all at once.
@@ -144,10 +166,13 @@ impl Shared {
         let quorum = self.quorum();
         let spare = self.nodes.len() - quorum;
         let mut asked = self.ask(self.nodes.iter().cloned(), lease, until);
+        let mut identified = self.identify(until);
         let (mut granted, mut failed) = (0, 0);
         let (mut ttls, mut cause) = (Vec::new(), None);
         let mut patience = Duration::MAX;
-        while let Some(Some(attempt)) = within(&*self.env, patience, asked.next()).await {
+        while let Some(Some(attempt)) =
+            within(&*self.env, patience, asked.next_beside(&mut identified)).await
+        {
             match attempt {
                 Attempt::Granted { .. } => granted += 1,
                 Attempt::Refused { holder_ttl } => ttls.push(holder_ttl),
@@ -173,6 +198,12 @@ impl Shared {
                     holder_ttl: ttls[last],
                 }
             };
+        }
+        let identified = async { while identified.next().await.is_some() {} };
+        within(&*self.env, patience, identified).await;
+        let nodes: Vec<_> = self.nodes.iter().map(|node| node.node()).collect();
+        if let Some(error) = self.identities.check(&nodes, self.limit(until)).await {
+            return Attempt::Failed(error);
         }
         if self.fenced
             && let Err(error) = self.agree_on_fence(until).await
@@ -269,8 +300,10 @@ impl Shared {
         self.nodes.iter().filter(|node| !node.may_stand())
     }
 
+    /// Sees to it that no node is asked any more; not even one that a task of another thread is just about to ask.
     fn close(&self) {
         self.closed.raise();
+        self.nodes.iter().for_each(|node| node.let_go());
     }
 }
 

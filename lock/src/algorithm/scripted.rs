@@ -3,13 +3,13 @@
 //! What differs from kind to kind is a [`Scheme`]: keys, scripts, arguments. What is the same is
 //! here: which connections an acquire was sent over without an answer, and how it is undone.
 //!
-//! The first request may be a plain `SET key token NX PX lease`. Every later one of the same
+//! The first request may be a plain `SET key token NX PX lease`, unless the connection may send it twice. Every later one of the same
 //! acquisition is the script, which takes what already holds the token for a grant: the
 //! request before may have been executed although its answer was lost. It also renews that grant, so
 //! the deadline counts from this request and the holder has the whole lease; and it tells a waiter
 //! how long the holder may stay.
 
-use super::{Attempt, Claim};
+use super::{Attempt, Claim, once::run_once};
 use crate::{
     environment::BoxFuture,
     error::{NodeError, NodeErrorKind},
@@ -86,6 +86,8 @@ pub(crate) struct Scripted {
 /// What this acquisition may have left behind.
 #[derive(Default)]
 struct Traces {
+    /// It was given back or handed over: it is not asked for any more, also by a task that is on its way to.
+    closed: bool,
     /// It was asked for at least once.
     asked: bool,
     /// The number of the latest question.
@@ -130,6 +132,10 @@ impl Scripted {
         }
     }
 
+    pub(super) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
     async fn track(&self, line: &Arc<Line>, until: Duration) -> Result<(), NodeError> {
         match self.watch {
             Some(_) => self.node.track(line, until).await,
@@ -153,8 +159,10 @@ impl Scripted {
     }
 
     async fn release_over(&self, line: &Arc<Line>, until: Duration) -> Result<bool, NodeError> {
-        let release = self.scheme.release;
-        let removed = flag(self.run(line, release, self.rest_ms(), until).await?)?;
+        let rest_ms = self.rest_ms().to_string();
+        let call = self.scheme.call(&self.token, &rest_ms);
+        let reply = run_once(&self.node, line, self.scheme.release, call, until).await?;
+        let removed = flag(reply)?;
         let mut traces = self.traces();
         (traces.stands, traces.waits) = (false, false);
         traces.is_over(line);
@@ -222,6 +230,9 @@ impl Claim for Scripted {
             }
             let repeated = {
                 let mut traces = self.traces();
+                if traces.closed {
+                    return Attempt::Failed(NodeError::new(NodeErrorKind::Client));
+                }
                 traces.longest_lease = traces.longest_lease.max(lease.ttl());
                 traces.is_over(&line);
                 traces.unsettled.push(Arc::clone(&line));
@@ -230,7 +241,8 @@ impl Claim for Scripted {
             };
             let scheme = &*self.scheme;
             let sent = self.node.env().now();
-            let reply = if repeated || !scheme.begins_with_set {
+            let plain = scheme.begins_with_set && !repeated && !self.node.resends();
+            let reply = if !plain {
                 self.run(&line, scheme.acquire, lease.ttl_ms(), until).await
             } else {
                 let ttl_ms = lease.ttl_ms().to_string();
@@ -279,6 +291,7 @@ impl Claim for Scripted {
     }
 
     fn release(&self, until: Duration) -> BoxFuture<'_, Result<bool, NodeError>> {
+        self.let_go();
         Box::pin(async move {
             let line = self.node.line(until).await?;
             self.release_over(&line, until).await
@@ -286,6 +299,7 @@ impl Claim for Scripted {
     }
 
     fn settle(&self, until: Duration) -> BoxFuture<'_, bool> {
+        self.let_go();
         Box::pin(async move {
             // First over the connections that an acquire was sent on: it is executed before the
             // release or not at all, as long as they live.
@@ -323,6 +337,10 @@ impl Claim for Scripted {
     fn adopt(&self, fence: Option<FencingToken>) {
         let mut traces = self.traces();
         (traces.asked, traces.stands, traces.fence) = (true, true, fence);
+    }
+
+    fn let_go(&self) {
+        self.traces().closed = true;
     }
 
     fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>> {
@@ -408,6 +426,65 @@ fn flag(reply: Reply) -> Result<bool, NodeError> {
         Reply::Integer(1) => Ok(true),
         Reply::Integer(_) | Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => {
             Err(NodeError::new(NodeErrorKind::Protocol))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        algorithm::single,
+        environment::Tokio,
+        wire::{Dialled, Endpoint, Wire},
+    };
+
+    /// A node that grants everything, and counts.
+    #[derive(Clone, Default)]
+    struct Granting(Arc<Mutex<Vec<Command>>>);
+
+    impl Endpoint for Granting {
+        fn dial(&self) -> BoxFuture<'_, Result<Dialled, NodeError>> {
+            let wire = Arc::new(self.clone());
+            Box::pin(async {
+                Ok(Dialled {
+                    wire,
+                    driver: None,
+                    pushes: None,
+                })
+            })
+        }
+    }
+
+    impl Wire for Granting {
+        fn call(&self, command: Command) -> BoxFuture<'static, Result<Reply, NodeError>> {
+            self.0.lock().unwrap().push(command);
+            Box::pin(async { Ok(Reply::Okay) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_given_back_is_not_asked_for_again() {
+        let (lease, until) = (
+            Lease::new(Duration::from_secs(30), 0, Duration::ZERO).unwrap(),
+            Duration::MAX,
+        );
+        let ends: [fn(&Scripted); 3] = [
+            |claim| claim.let_go(),
+            |claim| drop(claim.settle(Duration::MAX)),
+            |claim| drop(claim.release(Duration::MAX)),
+        ];
+        for end in ends {
+            let asked = Granting::default();
+            let node = Arc::new(Node::new(Box::new(asked.clone()), Arc::new(Tokio)));
+            let token = Token::new([7; 16]);
+            let scheme = Arc::new(single::scheme(b"k"));
+            let claim = Scripted::new(node, scheme, token, Duration::from_secs(1));
+            // On its way to ask when another thread gives it back.
+            let late = claim.acquire(lease, until);
+            end(&claim);
+            assert!(matches!(late.await, Attempt::Failed(_)));
+            assert!(asked.0.lock().unwrap().is_empty());
         }
     }
 }

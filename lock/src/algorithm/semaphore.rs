@@ -1,5 +1,5 @@
-//! A bounded number of permits: a hash of their holders, each with a weight and a deadline of its own on the server's
-//! clock.
+//! A bounded number of permits: a sorted set of their holders, each with a weight, by the deadline of each on the
+//! server's clock.
 
 use super::{number, scripted::Scheme};
 use crate::script::Script;

@@ -2,7 +2,7 @@
 
 use super::{FencedGuard, Kind, sealed::Sealed};
 use crate::{
-    algorithm::{self, Claim, around, fenced, scripted::Scripted, single},
+    algorithm::{self, Claim, around, fenced, redlock::Identities, scripted::Scripted, single},
     error::LockError,
     guard::Guard,
     lock::Lock,
@@ -20,7 +20,8 @@ use std::{fmt, sync::Arc, time::Duration};
 /// while nodes forget the lock too, as long as more than half of all nodes still have it: with five
 /// nodes, two may forget a lock that all five granted, none one that three granted. Lost when more forget it while its
 /// lease runs (restart without data, eviction, a clock that jumps ahead). Nodes must not replicate each
-/// other. A quorum is more than half of *all* nodes; an even number of them tolerates no more failures than the
+/// other, and no two managers may lead to the same server, also not to two of its databases: where the servers tell their
+/// `run_id` by INFO, attempts to lock then fail with [`NodeErrorKind::SameServer`](crate::NodeErrorKind::SameServer). A quorum is more than half of *all* nodes; an even number of them tolerates no more failures than the
 /// odd number below.
 ///
 /// **How.** All nodes are asked at once, with a time limit for each. The lease counts from before the first request. A
@@ -70,6 +71,7 @@ pub type FencedRedlockMutex = Lock<FencedQuorum>;
 pub struct Redlock {
     cores: Arc<[Arc<Core>]>,
     node_timeout: Option<Duration>,
+    identities: Arc<Identities>,
 }
 
 impl Redlock {
@@ -84,6 +86,7 @@ impl Redlock {
             return Err(LockError::NothingToLock);
         }
         Ok(Self {
+            identities: Arc::new(Identities::new(cores.len())),
             cores,
             node_timeout: None,
         })
@@ -127,8 +130,8 @@ impl Redlock {
             Arc::new(claim.holding_at_least(options.hold_at_least))
         });
         let env = Arc::clone(self.cores[0].node.env());
-        let nodes = nodes.collect();
-        let claim = algorithm::redlock::Redlock::new(env, nodes, fenced, node_timeout);
+        let (nodes, identities) = (nodes.collect(), Arc::clone(&self.identities));
+        let claim = algorithm::redlock::Redlock::new(env, nodes, fenced, node_timeout, identities);
         Arc::new(claim)
     }
 }

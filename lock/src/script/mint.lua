@@ -1,6 +1,7 @@
--- Mints a number that is above the last one (KEYS[index], kept for keep_ms) and at least the server's time in
--- microseconds; or finds the last one again for a grant that has it already.
-local function grant(index, keep_ms, again)
+-- Mints a fencing token: above the last one (KEYS[index], kept for keep_ms), and at least the server's time in
+-- microseconds. Mints none if keep_ms is 0. A grant that stands already gets the token of then.
+-- A script mints before it takes the lock: whatever can fail here leaves no lock behind.
+local function mint(index, keep_ms, again)
   if keep_ms == 0 then
     return redis.status_reply('OK')
   end

@@ -4,8 +4,8 @@
 use super::rig::{LEASE, Test, ask, keys, pass, server};
 use redouble::Server;
 use redouble_lock::{
-    BoxFuture, Environment, Fixed, Guard, LockManager, LossReason, Metrics, NoRuntime, Redlock,
-    Release, Tokio,
+    BoxFuture, Environment, Guard, LockManager, LossReason, Metrics, NoRuntime, Redlock, Release,
+    Tokio,
 };
 use std::{
     sync::{
@@ -109,7 +109,7 @@ impl Seen {
 /// A client that starts no task of its own for its connection.
 async fn client(server: &Server, env: &Counting, seen: &Seen) -> LockManager {
     let connection = server.connection().await.unwrap();
-    LockManager::builder(Fixed(connection))
+    LockManager::builder(connection)
         .environment(env.clone())
         .metrics(seen.clone())
         .build()

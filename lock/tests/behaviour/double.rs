@@ -319,3 +319,17 @@ async fn nothing_is_left_of_a_call_that_is_cancelled() {
     })
     .await;
 }
+
+/// On a thread of no runtime the release goes where the lock was asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guard_may_be_dropped_on_any_thread() -> Test {
+    let server = Server::start().await?;
+    let locks = LockManager::new(server.connection().await?);
+    let lock = locks.mutex(KEY).lease(Duration::from_secs(600)).build();
+    let guard = lock.try_lock().await?;
+    let elsewhere = std::thread::spawn(move || drop(guard));
+    elsewhere.join().map_err(|_| "it panicked")?;
+    let again = lock.lock_timeout(Duration::from_secs(20)).await?;
+    assert_eq!(again.release().await, Release::Released);
+    Ok(())
+}

@@ -17,7 +17,7 @@ fn fair(server: &Arc<Server>) -> FairMutex {
 }
 
 async fn queue(server: &Server) -> i64 {
-    ask(server, &["LLEN", QUEUE]).await
+    ask(server, &["ZCARD", QUEUE]).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,12 +103,12 @@ async fn the_dead_are_skipped() -> Test {
     assert_eq!(queue(&server).await, 2);
     // As a crash does it: no farewell. Aborting the task would leave the queue.
     let ghost = "ghost";
-    let _: i64 = ask(&server, &["LPUSH", QUEUE, ghost]).await;
+    let _: i64 = ask(&server, &["ZADD", QUEUE, "0", ghost]).await;
     let time: Vec<u64> = ask(&server, &["TIME"]).await;
     let until = time[0] * 1000 + time[1] / 1000 + 2_000;
     let _: i64 = ask(
         &server,
-        &["HSET", "{coupon:7}:alive", ghost, &until.to_string()],
+        &["ZADD", "{coupon:7}:alive", &until.to_string(), ghost],
     )
     .await;
     let begun = Instant::now();
@@ -137,8 +137,8 @@ async fn the_dead_do_not_pile_up() -> Test {
     pass(Duration::from_secs(1)).await;
     for n in 0..50 {
         let ghost = format!("ghost {n}");
-        let _: i64 = ask(&server, &["RPUSH", QUEUE, &ghost]).await;
-        let _: i64 = ask(&server, &["HSET", "{coupon:7}:alive", &ghost, "1000"]).await;
+        let _: i64 = ask(&server, &["ZADD", QUEUE, "9", &ghost]).await;
+        let _: i64 = ask(&server, &["ZADD", "{coupon:7}:alive", "1000", &ghost]).await;
     }
     assert!(lock.try_lock().await.is_err());
     assert_eq!(queue(&server).await, 1, "only the one that waits");
@@ -253,5 +253,50 @@ async fn a_waiter_of_a_silent_server_keeps_its_time() -> Test {
         waited <= Duration::from_secs(2) + REPLY_TIMEOUT,
         "{waited:?}"
     );
+    Ok(())
+}
+
+// Waiters counted as alive for no longer than a lease, and asked a few milliseconds after the holder's lease had ended.
+#[tokio::test(start_paused = true)]
+async fn the_order_holds_with_short_leases() -> Test {
+    for lease_ms in [50, 300, 900] {
+        let server = server().await;
+        let lease = Duration::from_millis(lease_ms);
+        let fair = || locks(&server).fair_mutex(KEY).lease(lease).build();
+        // Each holder dies with its lock.
+        std::mem::forget(fair().try_lock().await?);
+        let (served, mut order) = mpsc::unbounded_channel();
+        for n in 0..8 {
+            let (lock, served) = (fair(), served.clone());
+            tokio::spawn(async move {
+                std::mem::forget(lock.lock().await.unwrap());
+                served.send(n).unwrap();
+            });
+            pass(Duration::from_millis(2)).await;
+        }
+        for n in 0..8 {
+            assert_eq!(order.recv().await, Some(n), "lease of {lease_ms} ms");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_queues_again_after_its_queue_is_evicted() -> Test {
+    let server = server().await;
+    let guard = fair(&server).lock().await?;
+    let waiters = [(); 3].map(|()| {
+        let lock = fair(&server);
+        tokio::spawn(async move { lock.lock().await })
+    });
+    pass(Duration::from_millis(300)).await;
+    assert_eq!(queue(&server).await, 3);
+    let _: i64 = ask(&server, &["DEL", QUEUE]).await;
+    pass(Duration::from_millis(1_100)).await;
+    assert_eq!(queue(&server).await, 3);
+    assert_eq!(guard.release().await, Release::Released);
+    for waiter in waiters {
+        drop(waiter.await??);
+    }
     Ok(())
 }

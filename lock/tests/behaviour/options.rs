@@ -40,6 +40,32 @@ async fn a_lock_is_held_at_least_so_long() -> Test {
     Ok(())
 }
 
+// The sets of readers and of holders expired with the last lease in them.
+#[tokio::test(start_paused = true)]
+async fn permits_and_readers_are_held_for_longer_than_their_lease() -> Test {
+    let server = server().await;
+    let (lease, hold) = (Duration::from_secs(1), Duration::from_secs(5));
+    let locks = locks(&server);
+    let permits = locks.semaphore("permits", 1).lease(lease);
+    let permits = permits.hold_at_least(hold).build().permits(1)?;
+    let prices = locks.read_write("prices").lease(lease);
+    let prices = prices.hold_at_least(hold).build();
+    let begun = Instant::now();
+    let permit = permits.try_lock().await?;
+    let reader = prices.read().try_lock().await?;
+    pass(lease / 2).await;
+    assert_eq!(permit.release().await, Release::Released);
+    assert_eq!(reader.release().await, Release::Released);
+    let (permit, writer) = tokio::join!(permits.lock(), prices.write().lock());
+    let waited = begun.elapsed();
+    assert!(
+        waited >= hold && waited < hold + Duration::from_millis(10),
+        "{waited:?}"
+    );
+    drop((permit?, writer?));
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_released_over_several_connections_is_held_as_long() -> Test {
     let server = server().await;
@@ -286,6 +312,19 @@ async fn an_adoption_that_is_cancelled_or_fails_leaves_the_grant() -> Test {
     let _lost = server.inject(Disconnect::after_execution().key(KEY).nth(1));
     let adopted = lock.adopt(&parts).await?;
     assert_eq!(adopted.release().await, Release::Released);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adoption_pauses_between_its_attempts() -> Test {
+    let server = server().await;
+    let lock = locks(&server).mutex(KEY).lease(LEASE).build();
+    let parts = lock.try_lock().await?.into_parts()?;
+    let lost = server.inject(Disconnect::after_execution().key(KEY).first(1_000));
+    let error = lock.adopt(&parts).await.unwrap_err();
+    assert!(matches!(error, LockError::Unknown(_)), "{error}");
+    // Pauses of 5 ms and more, which double, fill the reply timeout.
+    assert!((2..20).contains(&lost.fired()), "{} requests", lost.fired());
     Ok(())
 }
 

@@ -2,8 +2,11 @@
 
 use super::rig::{KEY, LEASE, Test, ask, locks, pass, server};
 use redouble::fault::Disconnect;
-use redouble_lock::{LockError, LossReason, ReentrantMutex, Release};
-use std::{sync::Arc, time::Duration};
+use redouble_lock::{LockError, LockManager, LossReason, Metrics, ReentrantMutex, Release};
+use std::{
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    time::Duration,
+};
 use tokio::time::Instant;
 
 fn owner(server: &Arc<redouble::Server>) -> ReentrantMutex {
@@ -162,5 +165,43 @@ async fn levels_of_a_fenced_lock_have_one_number() -> Test {
     drop((outer, inner));
     pass(Duration::from_millis(1)).await;
     assert!(owner.lock().await?.fencing_token() > number);
+    Ok(())
+}
+
+/// Holds up each call that was granted a lock until another one was as well.
+#[derive(Default)]
+struct TwoAtOnce(Mutex<u32>, Condvar);
+
+impl Metrics for TwoAtOnce {
+    fn granted(&self, _: &[u8], _: Duration) {
+        let mut granted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *granted += 1;
+        self.1.notify_all();
+        let wait = Duration::from_secs(5);
+        drop(
+            self.1
+                .wait_timeout_while(granted, wait, |granted| *granted < 2),
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_owner_has_one_grant_also_of_a_lock_that_many_may_hold() -> Test {
+    let server = redouble::Server::start().await?;
+    let connector = redouble_lock::Fixed(server.connection().await?);
+    let locks = LockManager::builder(connector).metrics(TwoAtOnce::default());
+    let locks = locks.build();
+    let readers = locks.read_write(KEY).build();
+    let owner = readers.read().owner();
+    let reader = || {
+        let owner = owner.clone();
+        tokio::spawn(async move { owner.lock().await })
+    };
+    let (one, other) = (reader(), reader());
+    let (one, other) = (one.await??, other.await??);
+    assert_eq!(one.token(), other.token());
+    assert_eq!(one.release().await, Release::StillHeld);
+    assert_eq!(other.release().await, Release::Released);
+    assert!(readers.write().try_lock().await.is_ok());
     Ok(())
 }

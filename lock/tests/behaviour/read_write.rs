@@ -15,7 +15,7 @@ fn lock(server: &Arc<Server>, prefer_writers: bool) -> ReadWriteLock {
 }
 
 async fn readers(server: &Server) -> i64 {
-    ask(server, &["HLEN", READERS]).await
+    ask(server, &["ZCARD", READERS]).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +105,7 @@ async fn a_lost_reader_is_neither_extended_nor_brought_back() -> Test {
     let lock = lock(&server, false);
     let (lost, other) = (lock.read().try_lock().await?, lock.read().try_lock().await?);
     let token = lost.token().to_string();
-    let _: i64 = ask(&server, &["HDEL", READERS, &token]).await;
+    let _: i64 = ask(&server, &["ZREM", READERS, &token]).await;
     assert_eq!(
         lost.extend(LEASE).await,
         Err(LockError::Lost(LossReason::Gone))

@@ -6,7 +6,7 @@ use redouble::{
     Server,
     fault::{AnswerError, Delay, Disconnect},
 };
-use redouble_lock::{Guard, LockError, LossReason, Redlock, RedlockMutex, Release};
+use redouble_lock::{Guard, LockError, LossReason, NodeErrorKind, Redlock, RedlockMutex, Release};
 use std::{
     collections::BTreeSet,
     sync::{
@@ -579,5 +579,35 @@ async fn nothing_is_left_of_a_call_that_is_cancelled() -> Test {
             }
         }
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_server_has_one_vote() -> Test {
+    let three = servers(3).await;
+    let places = |indices: &[usize]| indices.iter().map(|&n| Arc::clone(&three[n])).collect();
+    for indices in [[0, 0, 1], [1, 0, 0], [0, 1, 0], [0, 0, 0]] {
+        let nodes: Vec<_> = places(&indices);
+        let error = mutex(&nodes).try_lock().await.unwrap_err();
+        let LockError::Redis(error) = error else {
+            panic!("{indices:?}: {error}");
+        };
+        assert_eq!(error.kind(), &NodeErrorKind::SameServer);
+        pass(REPLY_TIMEOUT).await;
+        assert!(all_free(&three).await, "{indices:?}");
+    }
+    // These have one seed, and so one run id; they are three servers all the same.
+    let guard = mutex(&three).try_lock().await?;
+    assert_eq!(held(&three, &guard), 3);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_tell_what_it_is_has_its_vote() -> Test {
+    let three = servers(3).await;
+    let refused = AnswerError::new("NOPERM no permission").command("INFO");
+    let _refusals: Vec<_> = three.iter().map(|it| it.inject(refused.clone())).collect();
+    let guard = mutex(&three).try_lock().await?;
+    assert_eq!(held(&three, &guard), 3);
     Ok(())
 }

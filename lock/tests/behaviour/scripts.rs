@@ -248,3 +248,18 @@ async fn the_double_knows_what_came_later() {
         1
     );
 }
+
+/// Redis before 5 replicates scripts by their text unless they ask for otherwise, and refuses to be asked after a write.
+#[test]
+fn no_script_writes_before_the_one_that_it_is_put_around() {
+    let mut seen = 0;
+    for (name, text) in scripts() {
+        let Some((before, _)) = text.split_once("inner(") else {
+            continue;
+        };
+        seen += 1;
+        let early: Vec<_> = calls(before).into_iter().map(|call| call.0).collect();
+        assert!(early.iter().all(|it| it == "GET"), "{name}: {early:?}");
+    }
+    assert_eq!(seen, 5);
+}

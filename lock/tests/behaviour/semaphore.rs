@@ -80,7 +80,9 @@ async fn a_holder_extends_only_itself_and_never_comes_back() -> Test {
         semaphore.permits(1)?.try_lock().await?,
         semaphore.permits(1)?.try_lock().await?,
     );
-    let _: i64 = ask(&server, &["HDEL", KEY, &lost.token().to_string()]).await;
+    // Its deadline is over.
+    let holder = format!("1:{}", lost.token());
+    let _: i64 = ask(&server, &["ZADD", KEY, "XX", "CH", "1", &holder]).await;
     let next = semaphore.permits(1)?.try_lock().await?;
     assert_eq!(
         lost.extend(LEASE).await,
@@ -138,5 +140,20 @@ async fn under_contention() -> Test {
     }
     assert_eq!(most.load(Ordering::Relaxed), 4);
     assert!(keys(&server).await.is_empty());
+    Ok(())
+}
+
+// The count of the permits stayed, until the lease of the last holder.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_left_after_the_last_holder_is_over() -> Test {
+    let server = server().await;
+    let semaphore = semaphore(&server, 2);
+    let lost = semaphore.permits(1)?.try_lock().await?;
+    pass(LEASE / 2).await;
+    let other = semaphore.permits(1)?.try_lock().await?;
+    assert_eq!(other.release().await, Release::Released);
+    pass(LEASE / 2 + Duration::from_millis(2)).await;
+    assert_eq!(lost.release().await, Release::AlreadyLost);
+    assert!(keys(&server).await.is_empty(), "{}", server.history());
     Ok(())
 }

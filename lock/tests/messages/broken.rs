@@ -387,14 +387,26 @@ async fn a_guard_that_is_dropped_frees_its_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_is_dropped_without_a_runtime_leaves_the_rest_to_the_lease() {
+async fn a_guard_that_is_dropped_on_a_thread_without_a_runtime_frees_its_lock() {
     let node = Fake::default();
     let guard = mutex(&node).try_lock().await.unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
     pass(ROUND_TRIP * 3).await;
+    assert_eq!((node.get(KEY), tasks()), (None, node.tasks()));
+}
+
+#[test]
+fn a_guard_that_outlives_its_runtime_leaves_the_rest_to_the_lease() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let node = Fake::default();
+    let guard = runtime.block_on(async { mutex(&node).try_lock().await.unwrap() });
+    drop(runtime);
+    drop(guard);
     assert!(node.get(KEY).is_some());
-    pass(LEASE).await;
-    assert_eq!(node.get(KEY), None);
 }
 
 #[tokio::test(start_paused = true)]

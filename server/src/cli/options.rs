@@ -24,7 +24,8 @@ pub(super) enum Command {
     /// Prints one line once it accepts connections: `ready` and the URL of every socket, for
     /// example `ready redis://127.0.0.1:40113`. With --topology there is one line per node, with
     /// its name after `ready`. With --control-port a line `control` and its URL follows. Everything
-    /// else is written to standard error. The server never writes data to disk.
+    /// else is written to standard error. The server writes no data to disk, except for
+    /// SAVE and its like with --dir.
     #[command(after_long_help = SERVE_EXAMPLES)]
     Serve(Serve),
     /// Runs a command with a server of its own.
@@ -117,7 +118,7 @@ pub(super) struct Serve {
     /// total; cluster:M+R, the same as a cluster; sentinel:1+R+S, a master with R replicas and S
     /// sentinels that watch it as mymaster. Each node gets the port after its predecessor's.
     /// --port-file gets one line per node: its name and its port.
-    #[arg(long, value_name = "KIND:COUNTS")]
+    #[arg(long, value_name = "KIND:COUNTS", conflicts_with = "dir")]
     pub(super) topology: Option<Topology>,
 }
 
@@ -175,6 +176,12 @@ pub(super) struct ServerOptions {
     /// Password of the default user.
     #[arg(long, value_name = "PASSWORD")]
     pub(super) requirepass: Option<String>,
+    /// Adds a user: its name and the rules of ACL SETUSER, as one argument. May be given several times.
+    #[arg(long, value_name = "NAME RULES", conflicts_with = "aclfile")]
+    pub(super) user: Vec<String>,
+    /// File with users, for the start, ACL LOAD and ACL SAVE.
+    #[arg(long, value_name = "FILE")]
+    pub(super) aclfile: Option<PathBuf>,
     /// File to write the port to once it is known (the TLS port if there is no TCP).
     #[arg(long, value_name = "FILE")]
     pub(super) port_file: Option<PathBuf>,
@@ -219,6 +226,13 @@ pub(super) struct ServerOptions {
     /// second, or all.
     #[arg(long, value_enum, default_value_t = Kept::None)]
     pub(super) persistence: Kept,
+    /// Folder for the file of SAVE and BGSAVE, which is loaded at the start if it is there. Without
+    /// this option the server writes no data.
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) dir: Option<PathBuf>,
+    /// Name of the file in the folder of --dir.
+    #[arg(long, value_name = "NAME", default_value = "dump.rdb", requires = "dir", value_parser = file_name)]
+    pub(super) dbfilename: String,
     /// Log level of standard error.
     #[arg(long, value_enum, default_value_t = Log::Warn)]
     pub(super) log: Log,
@@ -331,6 +345,14 @@ fn clock_start(text: &str) -> Result<ClockStart, String> {
     };
     time.map(ClockStart)
         .map_err(|_no_number| "expected milliseconds since 1970, or now".to_owned())
+}
+
+/// `config.c: isValidDBfilename`.
+fn file_name(name: &str) -> Result<String, String> {
+    if name.is_empty() || name.contains('/') {
+        return Err("dbfilename can't be a path, just a filename".to_owned());
+    }
+    Ok(name.to_owned())
 }
 
 fn file_mode(text: &str) -> Result<u32, String> {

@@ -44,7 +44,7 @@ pub(super) fn say(lines: impl IntoIterator<Item = String>) {
 async fn until(signals: &mut Signals, has_ended: impl Fn() -> bool) {
     let ended = async {
         while !has_ended() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
     tokio::select! {

@@ -66,6 +66,15 @@ pub(super) fn builder(options: &ServerOptions) -> Result<ServerBuilder, Error> {
         .history(options.history.unwrap_or(0))
         .control(options.control)
         .configure(|config| config.maxclients = maxclients);
+    for user in &options.user {
+        builder = builder.user(user.as_str());
+    }
+    if let Some(file) = &options.aclfile {
+        builder = builder.acl_file(file);
+    }
+    if let Some(dir) = &options.dir {
+        builder = builder.dir(dir).dbfilename(&options.dbfilename);
+    }
     if let Some(port) = options.control_port {
         builder = builder.control_port(port);
     }

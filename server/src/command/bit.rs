@@ -311,7 +311,7 @@ impl Field {
         self.wrap(value)
     }
 
-    /// What is left of a value in so many bits.
+    /// The low bits of a value, this many.
     fn wrap(self, value: i128) -> i128 {
         let low = value & ((1 << self.width) - 1);
         if low > self.limits().1 {

@@ -2,12 +2,13 @@
 //!
 //! Source: `networking.c: clientCommand`. What concerns client-side caching is in `tracking.rs`.
 
+pub(super) mod row;
+
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError, tracking};
-use crate::engine::{Ctx, Paused, ReplyMode, Session};
-use crate::resp::{Blob, OwnedRequest, Reply, Request, parse_integer};
-use std::fmt::Write as _;
-use std::iter::once;
+use super::{Args, CommandError, help, tracking};
+use crate::engine::{Ctx, Paused, ReplyMode, Session, UserId};
+use crate::resp::{Blob, Reply, parse_integer};
+use row::{OWN, all_sessions, row};
 
 pub(super) fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<(), CommandError> {
     if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
@@ -36,20 +37,13 @@ fn getname(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     }
 }
 
-/// All sessions with the caller's, which is out of the table, in the order in which they connected.
-pub(super) fn everybody<'a>(ctx: &'a Ctx<'_>) -> Vec<&'a Session> {
-    let mut all: Vec<&Session> = once(&*ctx.session).chain(ctx.sessions().iter()).collect();
-    all.sort_by_key(|session| session.conn.client_id());
-    all
-}
-
 /// The classes of clients that TYPE names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClientType {
     Normal,
     PubSub,
-    /// There are none.
     Replica,
+    /// There are none.
     Master,
 }
 
@@ -68,136 +62,13 @@ impl ClientType {
     }
 
     fn of(session: &Session) -> Self {
-        if session.is_subscribed {
+        if session.reads_stream() {
+            Self::Replica
+        } else if session.is_subscribed {
             Self::PubSub
         } else {
             Self::Normal
         }
-    }
-}
-
-/// Bytes that a connection of 7.0.15 takes: before its first request, and with the buffer that it
-/// then has.
-const FRESH_BYTES: usize = 17_160;
-const USED_BYTES: usize = 37_632;
-/// The buffer for requests, as long as they are small, and what is left of it before the first.
-const QUERY_BUFFER_BYTES: usize = 20_474;
-const FRESH_BUFFER_BYTES: usize = 4;
-/// The buffer for replies, before it is fitted to what is needed.
-const REPLY_BUFFER_BYTES: usize = 16_384;
-/// What Redis spends on an argument, a queued command, a watched key, a table's place and entry, and
-/// the node of a list.
-const ARGUMENT_BYTES: usize = 8;
-const QUEUED_BYTES: usize = 24;
-const WATCHED_BYTES: usize = 56;
-const PLACE_BYTES: usize = 8;
-const ENTRY_BYTES: usize = 24;
-const NODE_BYTES: usize = 24;
-const PLACES_MIN: usize = 4;
-
-fn text_bytes(request: Request<'_>) -> usize {
-    request.iter().map(<[u8]>::len).sum()
-}
-
-fn table_bytes(count: usize) -> usize {
-    match count {
-        0 => 0,
-        count => count * ENTRY_BYTES + count.next_power_of_two().max(PLACES_MIN) * PLACE_BYTES,
-    }
-}
-
-/// What a request takes as it goes over the wire.
-fn wire_bytes(request: Request<'_>) -> usize {
-    let line = |number: usize| 3 + number.to_string().len();
-    let args = request.iter().map(|arg| line(arg.len()) + arg.len() + 2);
-    line(request.len()) + args.sum::<usize>()
-}
-
-/// A line of CLIENT LIST (`networking.c: catClientInfoString`). There are no descriptors and no
-/// buffers of Redis's here: `fd` is that of a first connection, `rbs`, `rbp`, `obl`, `oll` and `omem`
-/// are those of a fresh one, and the other sizes are what Redis's would come to.
-fn push_line(ctx: &Ctx<'_>, session: &Session, request: Request<'_>, text: &mut Vec<u8>) {
-    let conn = session.conn;
-    let is_caller = conn == ctx.session.conn;
-    let seconds = |since: crate::engine::UnixMicros| {
-        ctx.now.0.div_euclid(1_000_000) - since.0.div_euclid(1_000_000)
-    };
-    let waiting = ctx.waiters().get(conn).map(|waiter| &waiter.request);
-    let waiting = waiting.or_else(|| ctx.pause().request_of(conn));
-    let counts = ctx.pubsub().counts(conn);
-    let tracker = ctx.tracking().tracker(conn);
-    let mut flags = String::new();
-    for (flag, is_set) in [
-        ('O', session.is_monitor),
-        ('P', session.is_subscribed),
-        ('x', session.queue.is_some()),
-        ('b', waiting.is_some()),
-        ('t', tracker.is_some()),
-        ('R', tracker.is_some_and(|tracker| tracker.is_broken)),
-        ('B', tracker.is_some_and(|tracker| tracker.mode.broadcast)),
-        ('d', ctx.watches().is_dirty(conn)),
-        ('U', session.addr.starts_with('/')),
-        ('e', session.is_spared),
-    ] {
-        flags.extend(is_set.then_some(flag));
-    }
-    let flags = if flags.is_empty() { "N" } else { &flags };
-    // What is being executed, or waits.
-    let current = if is_caller {
-        Some(request)
-    } else {
-        waiting.and_then(OwnedRequest::as_request)
-    };
-    let arguments = current.map_or(0, text_bytes);
-    let (read, free, base) = match session.last_command {
-        _ if is_caller => {
-            let read = wire_bytes(request);
-            (read, QUERY_BUFFER_BYTES.saturating_sub(read), USED_BYTES)
-        }
-        Some(_) => (0, QUERY_BUFFER_BYTES, USED_BYTES),
-        None => (0, FRESH_BUFFER_BYTES, FRESH_BYTES),
-    };
-    let queue = session.queue.as_ref();
-    let queued: usize = queue
-        .into_iter()
-        .flat_map(|queue| queue.requests())
-        .map(|request| text_bytes(request) + request.len() * ARGUMENT_BYTES)
-        .sum();
-    let total = base
-        + current.map_or(0, |request| arguments + request.len() * ARGUMENT_BYTES)
-        + queued
-        + queue.map_or(0, |queue| queue.len() * QUEUED_BYTES)
-        + ctx.watches().count(conn) * WATCHED_BYTES
-        + table_bytes(counts.channels)
-        + table_bytes(counts.shards)
-        + counts.patterns * NODE_BYTES;
-    let mut tail = String::new();
-    let _infallible = write!(
-        tail,
-        " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={} qbuf={read} qbuf-free={free} \
-         argv-mem={arguments} multi-mem={queued} rbs={REPLY_BUFFER_BYTES} rbp={REPLY_BUFFER_BYTES} obl=0 oll=0 \
-         omem=0 tot-mem={total} events=r cmd={} user=default redir={} resp={}",
-        seconds(session.connected_at),
-        seconds(session.last_used_at),
-        session.db,
-        counts.channels,
-        counts.patterns,
-        counts.shards,
-        queue.map_or(-1, |queue| queue.len() as i64),
-        session
-            .last_command
-            .map_or("NULL", |number| super::table(ctx).name(number)),
-        tracker.map_or(-1, |tracker| tracker.redirect_id() as i64),
-        session.protocol.number(),
-    );
-    let head = format!(
-        "id={} addr={} laddr={} fd=8 name=",
-        conn.client_id(),
-        session.addr,
-        session.laddr
-    );
-    for part in [head.as_bytes(), &session.name, tail.as_bytes(), b"\n"] {
-        text.extend_from_slice(part);
     }
 }
 
@@ -210,13 +81,14 @@ fn verbatim(text: &[u8]) -> Reply {
 
 fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let mut text = Vec::new();
-    push_line(ctx, ctx.session, args.request(), &mut text);
+    ctx.push_client_line(ctx.session, args.request(), &mut text);
+    text.push(b'\n');
     Ok(verbatim(&text))
 }
 
 fn list(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let request = args.request();
-    let all = everybody(ctx);
+    let all = all_sessions(ctx);
     let mut chosen: Vec<&Session> = Vec::new();
     match args.remaining() {
         0 => chosen = all,
@@ -238,7 +110,8 @@ fn list(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let mut text = Vec::new();
     for session in chosen {
-        push_line(ctx, session, request, &mut text);
+        ctx.push_client_line(session, request, &mut text);
+        text.push(b'\n');
     }
     Ok(verbatim(&text))
 }
@@ -249,16 +122,18 @@ struct Filter<'a> {
     kind: Option<ClientType>,
     addr: Option<&'a [u8]>,
     laddr: Option<&'a [u8]>,
+    user: Option<UserId>,
     skips_me: bool,
 }
 
 impl<'a> Filter<'a> {
-    fn parse(args: &mut Args<'a>) -> Result<Self, CommandError> {
+    fn parse(ctx: &Ctx<'_>, args: &mut Args<'a>) -> Result<Self, CommandError> {
         let mut filter = Self {
             id: None,
             kind: None,
             addr: None,
             laddr: None,
+            user: None,
             skips_me: true,
         };
         if args.remaining() == 1 {
@@ -280,9 +155,9 @@ impl<'a> Filter<'a> {
                 b"type" => filter.kind = Some(ClientType::parse(value)?),
                 b"addr" => filter.addr = Some(value),
                 b"laddr" => filter.laddr = Some(value),
-                b"user" if value == b"default" => {}
                 b"user" => {
-                    return Err(CommandError::echoing("ERR No such user '", value, "'"));
+                    let unknown = || CommandError::echoing("ERR No such user '", value, "'");
+                    filter.user = Some(ctx.acl().id(value).ok_or_else(unknown)?);
                 }
                 b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.skips_me = true,
                 b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.skips_me = false,
@@ -298,6 +173,7 @@ impl<'a> Filter<'a> {
         };
         is(self.addr, &session.addr)
             && is(self.laddr, &session.laddr)
+            && self.user.is_none_or(|user| session.user == Some(user))
             && self.kind.is_none_or(|kind| kind == ClientType::of(session))
             && self
                 .id
@@ -307,9 +183,9 @@ impl<'a> Filter<'a> {
 
 fn kill(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let is_old = args.remaining() == 1;
-    let filter = Filter::parse(args)?;
+    let filter = Filter::parse(ctx, args)?;
     let own = ctx.session.conn;
-    let fitting = everybody(ctx).into_iter();
+    let fitting = all_sessions(ctx).into_iter();
     let fitting = fitting.filter(|session| filter.fits(session));
     let killed: Vec<_> = fitting.map(|session| session.conn).collect();
     let mut count = 0;
@@ -419,7 +295,6 @@ fn no_evict(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-pub(super) const OWN: &[Flags] = &[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const CHANGES: &[&str] = &["nondeterministic_output"];
 
@@ -430,6 +305,7 @@ pub(super) const CLIENT: CommandSpec =
         .summary("What concerns connections.");
 
 const SUBCOMMANDS: &[CommandSpec] = &[
+    help::row(Group::Connection, "5.0.0"),
     tracking::CACHING,
     tracking::GETREDIR,
     tracking::TRACKING,
@@ -495,11 +371,3 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .since("6.2.0")
         .summary("Ends CLIENT PAUSE."),
 ];
-
-pub(super) const fn row(
-    name: &'static str,
-    arity: i32,
-    handler: super::spec::Handler,
-) -> CommandSpec {
-    CommandSpec::new(name, arity, Group::Connection, handler)
-}

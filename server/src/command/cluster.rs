@@ -522,12 +522,12 @@ const CLUSTER: &[CommandSpec] = &[
     row("addslots", -3, addslots)
         .flags(CHANGE)
         .syntax("slot:integer...")
-        .summary("Gives this node slots that nobody has."),
+        .summary("Gives this node slots without an owner."),
     row("addslotsrange", -4, addslotsrange)
         .flags(CHANGE)
         .since("7.0.0")
         .syntax("start-slot_end-slot=(start-slot:integer end-slot:integer)...")
-        .summary("Gives this node ranges of slots that nobody has."),
+        .summary("Gives this node ranges of slots without an owner."),
     row("bumpepoch", 2, bumpepoch)
         .flags(CHANGE)
         .tips(VARIES)
@@ -536,7 +536,7 @@ const CLUSTER: &[CommandSpec] = &[
         .flags(REPORT)
         .tips(VARIES)
         .syntax("node-id")
-        .summary("How many nodes say that a node is down: none, they are told."),
+        .summary("Number of reports that a node is down: always 0 here."),
     row("countkeysinslot", 3, countkeysinslot)
         .flags(LOOK)
         .syntax("slot:integer")
@@ -544,12 +544,12 @@ const CLUSTER: &[CommandSpec] = &[
     row("delslots", -3, delslots)
         .flags(CHANGE)
         .syntax("slot:integer...")
-        .summary("Lets this node forget who has some slots."),
+        .summary("Removes the owner of some slots in the view of this node."),
     row("delslotsrange", -4, delslotsrange)
         .flags(CHANGE)
         .since("7.0.0")
         .syntax("start-slot_end-slot=(start-slot:integer end-slot:integer)...")
-        .summary("Lets this node forget who has some ranges of slots."),
+        .summary("Removes the owner of some ranges of slots in the view of this node."),
     row("failover", -2, failover)
         .flags(CHANGE)
         .syntax("[options=(FORCE | TAKEOVER)]")

@@ -1,7 +1,7 @@
 //! CONFIG. The parameters are in `engine/parameter.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError};
+use super::{Args, CommandError, help};
 use crate::engine::Ctx;
 use crate::resp::Reply;
 
@@ -46,6 +46,7 @@ pub(super) const CONFIG: CommandSpec =
         .summary("The configuration.");
 
 const SUBCOMMANDS: &[CommandSpec] = &[
+    help::row(Group::Server, "5.0.0"),
     row("get", -3, get)
         .since("2.0.0")
         .syntax("parameter=(parameter)...")

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Asking, Ctx, ReplyMode};
+use crate::engine::{Asking, Ctx, DEFAULT_USER, ReplyMode};
 use crate::resp::{Blob, Protocol, Reply, parse_integer};
 
 fn ping(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -45,14 +45,18 @@ fn select(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// `acl.c: ACLAuthenticateUser` for the one user there is: `default`.
-fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
-    let wanted = &ctx.config().requirepass;
-    if user != b"default" || !(wanted.is_empty() || wanted == password) {
-        return Err(CommandError::WrongPass);
+/// `acl.c: ACLAuthenticateUser`
+fn log_in(
+    ctx: &mut Ctx<'_>,
+    args: &Args<'_>,
+    user: &[u8],
+    password: &[u8],
+) -> Result<(), CommandError> {
+    if ctx.log_in(user, password, args.request()) {
+        Ok(())
+    } else {
+        Err(CommandError::WrongPass)
     }
-    ctx.session.authenticated = true;
-    Ok(())
 }
 
 fn auth(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -61,9 +65,9 @@ fn auth(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Err(CommandError::Syntax);
     }
     match second {
-        None if ctx.config().requirepass.is_empty() => return Err(CommandError::NoPasswordSet),
-        None => log_in(ctx, b"default", first)?,
-        Some(password) => log_in(ctx, first, password)?,
+        None if !ctx.acl().default_has_password() => return Err(CommandError::NoPasswordSet),
+        None => log_in(ctx, args, DEFAULT_USER, first)?,
+        Some(password) => log_in(ctx, args, first, password)?,
     }
     Ok(Reply::Ok)
 }
@@ -86,7 +90,8 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     // Each option takes effect before the next one is read.
     while let Some(word) = args.next() {
         if word.eq_ignore_ascii_case(b"AUTH") && args.remaining() >= 2 {
-            log_in(ctx, args.required()?, args.required()?)?;
+            let (user, password) = (args.required()?, args.required()?);
+            log_in(ctx, args, user, password)?;
         } else if word.eq_ignore_ascii_case(b"SETNAME") && !args.is_empty() {
             super::client::set_name(ctx, args.required()?)?;
         } else {
@@ -149,7 +154,7 @@ fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ctx.session.db = 0;
     ctx.session.protocol = Protocol::Resp2;
     ctx.session.name = Blob::default();
-    ctx.session.authenticated = ctx.config().requirepass.is_empty();
+    ctx.log_out();
     Ok(Reply::Static("RESET"))
 }
 

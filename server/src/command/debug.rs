@@ -5,6 +5,8 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
+#[cfg(feature = "script")]
+use crate::engine::{Continuation, ScriptCall};
 use crate::engine::{Ctx, Ttl, Value, serialized_bytes};
 use crate::resp::{Blob, ErrorReply, Protocol, Reply, parse_integer};
 use std::time::Duration;
@@ -17,9 +19,9 @@ const POPULATED_BYTES_MAX: i64 = 1 << 30;
 #[rustfmt::skip]
 const MISSING: &[&str] = &[
     "aof-flush-sleep", "assert", "client-eviction", "clusterlink", "config-rewrite-force-all", "crash-and-recover",
-    "drop-cluster-packet-filter", "help", "htstats", "htstats-key", "leak", "listpack", "loadaof", "mallctl",
-    "mallctl-str", "oom", "panic", "pause-cron", "quicklist", "reload", "replicate", "replybuffer", "restart",
-    "sdslen", "segfault", "set-disable-deny-scripts", "set-skip-checksum-validation", "stringmatch-test",
+    "drop-cluster-packet-filter", "help", "htstats", "htstats-key", "leak", "listpack", "mallctl",
+    "mallctl-str", "oom", "panic", "quicklist", "replicate", "replybuffer", "restart",
+    "sdslen", "segfault", "set-skip-checksum-validation", "stringmatch-test",
     "structsize", "ziplist",
 ];
 
@@ -28,6 +30,10 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let count = args.remaining();
     match (&*name, count) {
         (b"sleep", 1) => sleep(ctx, args),
+        (b"set-disable-deny-scripts", 1) => {
+            ctx.allow_all_in_scripts(parse_integer(args.required()?).unwrap_or(0) != 0);
+            Ok(Reply::Ok)
+        }
         (b"set-active-expire", 1) => {
             ctx.set_active_expire(parse_integer(args.required()?).unwrap_or(0) != 0);
             Ok(Reply::Ok)
@@ -42,6 +48,12 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         (b"log", 1) => {
             let text = args.required()?;
             tracing::warn!(text = %text.escape_ascii(), "DEBUG LOG");
+            Ok(Reply::Ok)
+        }
+        (b"reload", _) => reload(ctx, args),
+        (b"loadaof", 0) => load_append_only(ctx),
+        (b"pause-cron", 1) => {
+            ctx.pause_timers(parse_integer(args.required()?).unwrap_or(0) != 0);
             Ok(Reply::Ok)
         }
         (b"change-repl-id", 0) => {
@@ -67,6 +79,53 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
         _ => Err(args.subcommand_syntax()),
     }
+}
+
+/// Saves all data and loads it again; without a folder for the file, in memory.
+fn reload(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (mut saves, mut flushes, mut merges) = (true, true, false);
+    while !args.is_empty() {
+        match () {
+            () if args.keyword("MERGE") => merges = true,
+            () if args.keyword("NOFLUSH") => flushes = false,
+            () if args.keyword("NOSAVE") => saves = false,
+            () => {
+                let text = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+                return Err(CommandError::Text(text.into()));
+            }
+        }
+    }
+    match ctx.reload(saves, flushes, merges) {
+        Ok(()) => Ok(loaded(ctx)),
+        Err(error) => {
+            tracing::warn!(%error, "DEBUG RELOAD");
+            let text = "ERR Error trying to load the RDB dump";
+            Err(CommandError::Text(text.into()))
+        }
+    }
+}
+
+/// Without an append-only file Redis ends; here the answer is an error.
+fn load_append_only(ctx: &mut Ctx<'_>) -> CommandResult {
+    match ctx.load_append_only() {
+        Ok(()) => Ok(loaded(ctx)),
+        Err(error) => {
+            tracing::warn!(%error, "DEBUG LOADAOF");
+            let text = "ERR Error trying to load the AOF files, check server logs.";
+            Err(CommandError::Text(text.into()))
+        }
+    }
+}
+
+/// All data has been loaded. Libraries of functions are read with it.
+fn loaded(ctx: &mut Ctx<'_>) -> Reply {
+    #[cfg(feature = "script")]
+    if ctx.has_unread_libraries() {
+        ctx.then = Some(Continuation::Script(ScriptCall::ReadLibraries));
+    }
+    #[cfg(not(feature = "script"))]
+    let _ = ctx;
+    Reply::Ok
 }
 
 fn sleep(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {

@@ -81,11 +81,16 @@ fn restore_(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     if deadline.is_some_and(|deadline| already_expired(ctx, deadline)) {
         if was_there {
+            ctx.propagate_as(&[b"DEL".into(), key.into()]);
             ctx.notify(Class::Generic, "del", key);
         }
         return Ok(Reply::Ok);
     }
     ctx.set_found(None, key, value, deadline.map_or(Ttl::Clear, Ttl::At));
+    if let Some(deadline) = deadline.filter(|_| !options.is_absolute) {
+        let edits = [(2, deadline.into()), (usize::MAX, b"ABSTTL".into())];
+        ctx.propagate_edited(args.request(), &edits);
+    }
     let is_lfu = ctx.config().maxmemory_policy.is_lfu();
     let frequency = options.frequency.and_then(|given| u8::try_from(given).ok());
     if let Some(frequency) = frequency.filter(|_| is_lfu) {

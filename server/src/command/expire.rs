@@ -88,18 +88,28 @@ fn expire_in(
                 command: command.to_owned(),
             }
         })?;
-    let Some(current) = ctx.deadline(key) else {
+    let Some(slot) = ctx.find(key) else {
         return Ok(Reply::Int(0));
     };
+    let current = ctx.db().deadline(slot);
     if !condition.holds(current, deadline) {
         return Ok(Reply::Int(0));
     }
     if already_expired(ctx, deadline) {
         ctx.delete(key);
+        ctx.propagate_removal(key, "lazyfree-lazy-expire");
         ctx.notify(Class::Generic, "del", key);
     } else {
         ctx.replies_here();
-        ctx.set_deadline(key, Some(deadline));
+        ctx.set_deadline_of(slot, key, Some(deadline));
+        let edits = [(0, b"PEXPIREAT".into()), (2, deadline.into())];
+        // What was sent as PEXPIREAT stays as it was written.
+        let edits = if is_absolute && !is_seconds {
+            &[]
+        } else {
+            &edits[..]
+        };
+        ctx.propagate_edited(args.request(), edits);
         ctx.notify(Class::Generic, "expire", key);
     }
     Ok(Reply::Int(1))

@@ -2,7 +2,7 @@
 
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError};
+use super::{Args, CommandError, help};
 use crate::engine::{Class, Ctx, EncodingHint, Ttl, UnixMillis, Value};
 use crate::resp::Reply;
 
@@ -235,6 +235,7 @@ const WRITE_FAST: &[Flags] = &[Flags::WRITE, Flags::FAST];
 const MANY: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
 
 const OBJECT: &[CommandSpec] = &[
+    help::row(Group::Generic, "6.2.0"),
     about("encoding", object_encoding)
         .since("2.2.3")
         .summary("How Redis would keep the value in memory."),

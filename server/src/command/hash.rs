@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, Hash, HashLimits, Value};
+use crate::engine::{Class, Ctx, Hash, HashLimits, TouchOrder, Value};
 use crate::resp::{Blob, LongDouble, Reply, parse_integer};
 
 /// Changes the hash at `key`, which is made if it is not there.
@@ -88,7 +88,7 @@ fn hdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let removed = args.rest().filter(|field| hash.remove(field)).count();
     let is_empty = hash.is_empty();
     if removed > 0 {
-        ctx.removed_from(key, is_empty, Class::Hash, "hdel");
+        ctx.removed_from(key, is_empty, (Class::Hash, "hdel"), TouchOrder::First);
     }
     Ok(Reply::Int(removed as i64))
 }
@@ -105,11 +105,11 @@ fn hincrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (key, field, by) = (args.required()?, args.required()?, args.integer()?);
     let sum = change(ctx, key, "hincrby", |hash, limits| {
         let value = match hash.get(field) {
-            Some(value) => parse_integer(value).ok_or(CommandError::HashNotInteger)?,
+            Some(value) => parse_integer(&value).ok_or(CommandError::HashNotInteger)?,
             None => 0,
         };
         let sum = value.checked_add(by).ok_or(CommandError::Overflow)?;
-        hash.set(field, sum.to_string().as_bytes(), limits);
+        hash.set(field, &Blob::from_integer(sum), limits);
         Ok(sum)
     })?;
     Ok(Reply::Int(sum))
@@ -124,7 +124,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     let sum = change(ctx, key, "hincrbyfloat", |hash, limits| {
         let value = match hash.get(field) {
-            Some(value) => LongDouble::parse(value)
+            Some(value) => LongDouble::parse(&value)
                 .ok_or_else(|| CommandError::Text("ERR hash value is not a float".into()))?,
             None => LongDouble::ZERO,
         };
@@ -133,6 +133,9 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         hash.set(field, &sum, limits);
         Ok(sum)
     })?;
+    // Computed once: another server might round in another way.
+    let edits = [(0, b"HSET".into()), (3, (&sum).into())];
+    ctx.propagate_edited(args.request(), &edits);
     Ok(Reply::Bulk(sum))
 }
 

@@ -3,14 +3,14 @@
 use super::scan::{Options, parse_cursor};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, random};
-use crate::engine::{Ctx, Element, Hash};
+use crate::engine::{Ctx, Hash, Text};
 use crate::resp::Reply;
 
-fn bulk(text: &Element) -> Reply {
+fn bulk(text: Text<'_>) -> Reply {
     Reply::Bulk(text.to_blob())
 }
 
-fn pair((field, value): (&Element, &Element)) -> (Reply, Reply) {
+fn pair((field, value): (Text<'_>, Text<'_>)) -> (Reply, Reply) {
     (bulk(field), bulk(value))
 }
 

@@ -179,6 +179,12 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("number_of_cached_scripts", ctx.scripts().len());
     #[cfg(not(feature = "script"))]
     text.field("number_of_cached_scripts", 0);
+    #[cfg(feature = "script")]
+    {
+        text.field("number_of_functions", ctx.libraries().function_count());
+        text.field("number_of_libraries", ctx.libraries().len());
+    }
+    #[cfg(not(feature = "script"))]
     text.zeros(&["number_of_functions", "number_of_libraries"]);
     text.bytes("maxmemory", ctx.config().maxmemory as usize);
     let policy = ctx.config().matching(&[b"maxmemory-policy"]);
@@ -199,7 +205,7 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     ]);
 }
 
-/// Nothing is ever saved.
+/// Files are written while a command runs: none is ever in the making.
 fn persistence(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.zeros(&[
         "loading",
@@ -210,42 +216,56 @@ fn persistence(ctx: &mut Ctx<'_>, text: &mut Text) {
     ]);
     text.field("current_fork_perc", "0.00");
     text.zeros(&["current_save_keys_processed", "current_save_keys_total"]);
-    text.field("rdb_changes_since_last_save", ctx.changes());
+    let saves = ctx.saves();
+    let status = |is_ok: bool| if is_ok { "ok" } else { "err" };
+    text.field("rdb_changes_since_last_save", ctx.changes() - saves.changes);
     text.field("rdb_bgsave_in_progress", 0);
-    text.field("rdb_last_save_time", ctx.started().0.div_euclid(1_000_000));
-    text.field("rdb_last_bgsave_status", "ok");
-    text.field("rdb_last_bgsave_time_sec", -1);
+    text.field("rdb_last_save_time", saves.saved_at.0.div_euclid(1_000_000));
+    text.field("rdb_last_bgsave_status", status(saves.is_bgsave_ok));
+    let last_took = if saves.has_bgsaved { 0 } else { -1 };
+    text.field("rdb_last_bgsave_time_sec", last_took);
     text.field("rdb_current_bgsave_time_sec", -1);
-    text.zeros(&[
-        "rdb_saves",
-        "rdb_last_cow_size",
-        "rdb_last_load_keys_expired",
-        "rdb_last_load_keys_loaded",
-        "aof_enabled",
-        "aof_rewrite_in_progress",
-        "aof_rewrite_scheduled",
-    ]);
-    text.field("aof_last_rewrite_time_sec", -1);
+    text.field("rdb_saves", saves.saves);
+    text.field("rdb_last_cow_size", 0);
+    text.field("rdb_last_load_keys_expired", saves.loaded.1);
+    text.field("rdb_last_load_keys_loaded", saves.loaded.0);
+    let is_append_only = ctx.config().appendonly;
+    text.field("aof_enabled", u8::from(is_append_only));
+    text.zeros(&["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
+    let last_took = if saves.rewrites > 0 { 0 } else { -1 };
+    text.field("aof_last_rewrite_time_sec", last_took);
     text.field("aof_current_rewrite_time_sec", -1);
-    text.field("aof_last_bgrewrite_status", "ok");
-    text.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    text.field("aof_last_bgrewrite_status", status(saves.is_rewrite_ok));
+    text.field("aof_rewrites", saves.rewrites);
+    text.field("aof_rewrites_consecutive_failures", 0);
     text.field("aof_last_write_status", "ok");
     text.zeros(&[
         "aof_last_cow_size",
         "module_fork_in_progress",
         "module_fork_last_cow_size",
     ]);
+    if is_append_only {
+        text.zeros(&[
+            "aof_pending_rewrite",
+            "aof_buffer_length",
+            "aof_pending_bio_fsync",
+            "aof_delayed_fsync",
+        ]);
+    }
 }
 
 fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
     let stats = ctx.stats();
     text.field("total_connections_received", stats.connections);
     text.field("total_commands_processed", stats.commands);
-    text.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
+    text.field("total_net_repl_input_bytes", 0);
+    text.field("total_net_repl_output_bytes", stats.replicated_bytes);
     text.field("instantaneous_input_repl_kbps", "0.00");
     text.field("instantaneous_output_repl_kbps", "0.00");
     text.field("rejected_connections", stats.rejected_connections);
-    text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    text.field("sync_full", stats.full_syncs);
+    text.field("sync_partial_ok", stats.partial_syncs);
+    text.field("sync_partial_err", stats.refused_partial_syncs);
     text.field("expired_keys", stats.expired_keys);
     text.field("expired_stale_perc", "0.00");
     text.zeros(&[
@@ -253,8 +273,8 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
         "expire_cycle_cpu_milliseconds",
     ]);
     text.field("evicted_keys", stats.evicted_keys);
+    text.field("evicted_clients", stats.evicted_clients);
     text.zeros(&[
-        "evicted_clients",
         "total_eviction_exceeded_time",
         "current_eviction_exceeded_time",
     ]);
@@ -299,11 +319,14 @@ fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("master_replid2", id);
     text.field("master_repl_offset", replication.offset);
     text.field("second_repl_offset", offset.unwrap_or(-1));
-    text.field("repl_backlog_active", 0);
+    let backlog = ctx.backlog_bytes();
+    text.field("repl_backlog_active", u8::from(backlog.is_some()));
     for (_, value) in ctx.config().matching(&[b"repl-backlog-size"]) {
         text.field("repl_backlog_size", String::from_utf8_lossy(&value));
     }
-    text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    let first = backlog.map_or(0, |bytes| replication.offset + 1 - bytes as u64);
+    text.field("repl_backlog_first_byte_offset", first);
+    text.field("repl_backlog_histlen", backlog.unwrap_or(0));
 }
 
 /// On the node's clock commands take no time.

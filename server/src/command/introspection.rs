@@ -1,9 +1,9 @@
 //! COMMAND: what the table says of itself.
 
 use super::keys::describe_flags;
-use super::spec::{CommandResult, CommandSpec, Flags, Group, is_category};
-use super::{Args, CommandError, CommandTable, Entry, table};
-use crate::engine::{Ctx, glob_match};
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError, CommandTable, Entry, help, table};
+use crate::engine::{Categories, Ctx, glob_match};
 use crate::resp::{OwnedRequest, Reply};
 
 /// A row with the container it belongs to, if any.
@@ -78,11 +78,10 @@ fn list(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         match (&args.required()?.to_ascii_uppercase()[..], args.required()?) {
             // There are no modules.
             (b"MODULE", _) => Box::new(|_| false),
-            (b"ACLCAT", category) if !is_category(category) => Box::new(|_| false),
-            (b"ACLCAT", category) => Box::new(|(_, row)| {
-                let is_it = |name: &str| name.as_bytes()[1..].eq_ignore_ascii_case(category);
-                row.acl_categories().any(is_it)
-            }),
+            (b"ACLCAT", category) => match Categories::named(category) {
+                None => Box::new(|_| false),
+                Some(category) => Box::new(move |(_, row)| row.category_set().meets(category)),
+            },
             (b"PATTERN", pattern) => Box::new(|(parent, row)| {
                 glob_match(
                     &pattern.to_ascii_lowercase(),
@@ -135,6 +134,7 @@ fn getkeysandflags(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 const COMMAND: &[CommandSpec] = &[
+    help::row(Group::Server, "5.0.0").acl(&["@connection"]),
     row("count", 2, count).summary("How many commands there are."),
     row("docs", -2, docs)
         .tips(&["nondeterministic_output_order"])

@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, Element, End, List, Value, clamp_range};
+use crate::engine::{Class, Ctx, End, List, TouchOrder, Value, clamp_range};
 use crate::resp::Reply;
 
 /// What a push is called, seen from the end that it goes to.
@@ -17,15 +17,13 @@ pub(super) fn push_event(end: End) -> &'static str {
 fn push(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End, only_existing: bool) -> CommandResult {
     let key = args.required()?;
     let len = if let Some(list) = ctx.write::<List>(key)? {
-        args.rest()
-            .for_each(|element| list.push(end, Element::new(element)));
+        args.rest().for_each(|element| list.push(end, element));
         list.len()
     } else if only_existing {
         return Ok(Reply::Int(0));
     } else {
         let mut list = List::default();
-        args.rest()
-            .for_each(|element| list.push(end, Element::new(element)));
+        args.rest().for_each(|element| list.push(end, element));
         let len = list.len();
         ctx.add(key, Value::List(list));
         len
@@ -82,10 +80,9 @@ fn lset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let list = ctx.write::<List>(key)?;
     let list = list.ok_or_else(|| CommandError::Text("ERR no such key".into()))?;
     let (at, element) = (list.position(args.integer()?), args.required()?);
-    let Some(place) = at.and_then(|at| list.get_mut(at)) else {
+    if !at.is_some_and(|at| list.set(at, element)) {
         return Err(CommandError::Text("ERR index out of range".into()));
-    };
-    *place = Element::new(element);
+    }
     ctx.replies_here();
     ctx.touched(key);
     ctx.notify(Class::List, "lset", key);
@@ -103,7 +100,7 @@ fn linsert(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(list) = ctx.write::<List>(key)? else {
         return Ok(Reply::Int(0));
     };
-    if !list.insert(pivot, is_before, Element::new(element)) {
+    if !list.insert(pivot, is_before, element) {
         return Ok(Reply::Int(-1));
     }
     let len = list.len();
@@ -112,10 +109,10 @@ fn linsert(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(len as i64))
 }
 
-/// Says that elements were taken from a list, and deletes it if it is empty now
+/// Says that elements were taken from an end of a list, and deletes it if it is empty now
 /// (`t_list.c: listElementsRemoved`).
 pub(super) fn removed(ctx: &mut Ctx<'_>, key: &[u8], event: &str, is_empty: bool) {
-    ctx.removed_from(key, is_empty, Class::List, event);
+    ctx.removed_from(key, is_empty, (Class::List, event), TouchOrder::Last);
 }
 
 fn lrem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -131,7 +128,7 @@ fn lrem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let gone = list.remove(element, end, most);
     let is_empty = list.is_empty();
     if gone > 0 {
-        removed(ctx, key, "lrem", is_empty);
+        ctx.removed_from(key, is_empty, (Class::List, "lrem"), TouchOrder::First);
     }
     Ok(Reply::Int(gone as i64))
 }
@@ -142,8 +139,12 @@ fn ltrim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let Some(list) = ctx.write::<List>(key)? else {
         return Ok(Reply::Ok);
     };
-    list.trim(clamp_range(list.len(), start, stop));
-    let is_empty = list.is_empty();
+    let before = list.len();
+    list.trim(clamp_range(before, start, stop));
+    let (is_empty, is_same) = (list.is_empty(), list.len() == before);
+    if is_same {
+        ctx.propagate_nothing();
+    }
     removed(ctx, key, "ltrim", is_empty);
     Ok(Reply::Ok)
 }
@@ -206,7 +207,7 @@ impl Search {
             } else {
                 (step, elements.next())
             };
-            if other.is_none_or(|other| **other != *element) {
+            if other.is_none_or(|other| *other != *element) {
                 continue;
             }
             matches += 1;

@@ -1,13 +1,11 @@
 //! Lists: what is taken out, moved from one to another, and waited for.
-//!
-//! A blocking command looks at its keys as the one without `B` does, and asks to be run again when
-//! none of them has anything to give.
 
 use super::list::{push_event, removed};
+use super::pop::{TwoEnded, pop_or_wait, pop_several, pop_several_or_wait, timeout};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, End, Kind, List, Origin, Ttl, Value};
-use crate::resp::{Blob, LongDouble, Reply};
+use crate::engine::{Arg, Class, Ctx, End, Kind, List, Origin, Ttl, Value};
+use crate::resp::{Blob, Reply, Request};
 use std::time::Duration;
 
 fn pop_event(end: End) -> &'static str {
@@ -17,12 +15,35 @@ fn pop_event(end: End) -> &'static str {
     }
 }
 
-/// `t_list.c: getListPositionFromObjectOrReply`.
-fn end(args: &mut Args<'_>) -> Result<End, CommandError> {
-    match () {
-        () if args.keyword("LEFT") => Ok(End::Head),
-        () if args.keyword("RIGHT") => Ok(End::Tail),
-        () => Err(CommandError::Syntax),
+impl TwoEnded for List {
+    type End = End;
+    type Taken = Vec<Reply>;
+
+    const KIND: Kind = Kind::List;
+    const ENDS: [(&'static str, End); 2] = [("LEFT", End::Head), ("RIGHT", End::Tail)];
+
+    fn command(end: End) -> Arg<'static> {
+        match end {
+            End::Head => b"LPOP".into(),
+            End::Tail => b"RPOP".into(),
+        }
+    }
+
+    fn take(
+        ctx: &mut Ctx<'_>,
+        key: &[u8],
+        end: End,
+        count: usize,
+    ) -> Result<Option<Vec<Reply>>, CommandError> {
+        take(ctx, key, end, count)
+    }
+
+    fn flat(taken: Vec<Reply>) -> Vec<Reply> {
+        taken
+    }
+
+    fn nested(taken: Vec<Reply>) -> Vec<Reply> {
+        taken
     }
 }
 
@@ -37,8 +58,7 @@ fn take(
         return Ok(None);
     };
     let count = count.min(list.len());
-    let taken =
-        (0..count).filter_map(|_| list.pop(end).map(|element| Reply::Bulk(element.to_blob())));
+    let taken = (0..count).filter_map(|_| list.pop(end).map(Reply::Bulk));
     let taken: Vec<Reply> = taken.collect();
     let is_empty = list.is_empty();
     ctx.replies_here();
@@ -51,7 +71,7 @@ fn take_one(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Blob>, Com
     let Some(list) = ctx.write::<List>(key)? else {
         return Ok(None);
     };
-    let taken = list.pop(end).map(|element| element.to_blob());
+    let taken = list.pop(end);
     let is_empty = list.is_empty();
     ctx.replies_here();
     removed(ctx, key, pop_event(end), is_empty);
@@ -88,100 +108,12 @@ fn rpop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     pop(ctx, args, End::Tail, "rpop")
 }
 
-/// `timeout.c: getTimeoutFromObjectOrReply`, in seconds; `None` waits for ever.
-pub(super) fn timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
-    let seconds = LongDouble::parse(text)
-        .ok_or_else(|| CommandError::Text("ERR timeout is not a float or out of range".into()))?;
-    match seconds.to_millis_up() {
-        0 => Ok(None),
-        millis if millis < 0 => Err(CommandError::Text("ERR timeout is negative".into())),
-        // One that ends after the end of time never does.
-        millis => Ok(ctx
-            .now_millis()
-            .0
-            .checked_add(millis)
-            .map(|_| Duration::from_millis(millis.unsigned_abs()))),
-    }
-}
-
-/// BLPOP and BRPOP: the first key with a list, and the element.
-fn blocking_pop(ctx: &mut Ctx<'_>, args: &mut Args<'_>, end: End) -> CommandResult {
-    let mut keys: Vec<&[u8]> = args.rest().collect();
-    let timeout = timeout(ctx, keys.pop().unwrap_or_default())?;
-    for key in &keys {
-        if ctx.may_serve(key)
-            && let Some(element) = take_one(ctx, key, end)?
-        {
-            return Ok(Reply::Array(vec![Reply::bulk(key), Reply::Bulk(element)]));
-        }
-    }
-    ctx.block_on(&keys, Kind::List, timeout, Reply::NilArray)
-}
-
 fn blpop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    blocking_pop(ctx, args, End::Head)
+    pop_or_wait::<List>(ctx, args, End::Head)
 }
 
 fn brpop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    blocking_pop(ctx, args, End::Tail)
-}
-
-/// The arguments that LMPOP and BLMPOP share.
-struct Several<'a> {
-    keys: Vec<&'a [u8]>,
-    end: End,
-    count: usize,
-}
-
-impl<'a> Several<'a> {
-    /// `t_list.c: lmpopGenericCommand`.
-    fn parse(args: &mut Args<'a>) -> Result<Self, CommandError> {
-        let numkeys = args.integer_from(1, "ERR numkeys should be greater than 0")?;
-        let numkeys = usize::try_from(numkeys).unwrap_or(usize::MAX);
-        if numkeys >= args.remaining() {
-            return Err(CommandError::Syntax);
-        }
-        let keys = (0..numkeys).filter_map(|_| args.next()).collect();
-        let end = end(args)?;
-        let mut count = None;
-        while !args.is_empty() {
-            if count.is_some() || !args.keyword("COUNT") {
-                return Err(CommandError::Syntax);
-            }
-            count = Some(args.integer_from(1, "ERR count should be greater than 0")?);
-        }
-        let count = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
-        Ok(Self { keys, end, count })
-    }
-
-    /// The first key with a list, and its elements.
-    fn take(&self, ctx: &mut Ctx<'_>) -> Result<Option<Reply>, CommandError> {
-        for key in &self.keys {
-            if ctx.may_serve(key)
-                && let Some(elements) = take(ctx, key, self.end, self.count)?
-            {
-                let reply = vec![Reply::bulk(key), Reply::Array(elements)];
-                return Ok(Some(Reply::Array(reply)));
-            }
-        }
-        Ok(None)
-    }
-}
-
-fn lmpop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let several = Several::parse(args)?;
-    Ok(several.take(ctx)?.unwrap_or(Reply::NilArray))
-}
-
-fn blmpop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    // The timeout is judged after the other arguments, though it stands before them.
-    let text = args.required()?;
-    let several = Several::parse(args)?;
-    let timeout = timeout(ctx, text)?;
-    match several.take(ctx)? {
-        Some(reply) => Ok(reply),
-        None => ctx.block_on(&several.keys, Kind::List, timeout, Reply::NilArray),
-    }
+    pop_or_wait::<List>(ctx, args, End::Tail)
 }
 
 /// Takes an element from one list and gives it to another, which may be the same; `None` without
@@ -204,7 +136,7 @@ fn move_element(
         return Ok(None);
     };
     if let Some(list) = ctx.write::<List>(destination)? {
-        list.push(to, element.clone());
+        list.push(to, &element);
         ctx.touched(destination);
     } else {
         let list = List::from_iter([element.clone()]);
@@ -216,12 +148,12 @@ fn move_element(
         .write::<List>(source)?
         .is_some_and(|list| list.is_empty());
     removed(ctx, source, pop_event(from), is_empty);
-    Ok(Some(Reply::Bulk(element.to_blob())))
+    Ok(Some(Reply::Bulk(element)))
 }
 
 fn lmove(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (source, destination) = (args.required()?, args.required()?);
-    let (from, to) = (end(args)?, end(args)?);
+    let (from, to) = (List::end(args)?, List::end(args)?);
     Ok(move_element(ctx, source, destination, from, to)?.unwrap_or(Reply::Nil))
 }
 
@@ -231,13 +163,39 @@ fn rpoplpush(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(moved.unwrap_or(Reply::Nil))
 }
 
+/// An end of a list, as Redis propagates it for a client that has waited.
+fn place_name(end: End) -> Arg<'static> {
+    match end {
+        End::Head => b"left".into(),
+        End::Tail => b"right".into(),
+    }
+}
+
+fn word(request: Request<'_>, index: usize) -> Arg<'_> {
+    request.arg(index).unwrap_or_default().into()
+}
+
 fn blocking_move(
     ctx: &mut Ctx<'_>,
+    request: Request<'_>,
     args: (&[u8], &[u8], End, End),
     timeout: Option<Duration>,
 ) -> CommandResult {
     let (source, destination, from, to) = args;
     if let Some(reply) = move_element(ctx, source, destination, from, to)? {
+        let name = request.name();
+        if name.eq_ignore_ascii_case(b"brpoplpush") {
+            ctx.propagate_as(&[b"RPOPLPUSH".into(), source.into(), destination.into()]);
+        } else {
+            let (from, to) = match ctx.origin {
+                Origin::Retry => (place_name(from), place_name(to)),
+                Origin::Client | Origin::Exec | Origin::Script => {
+                    (word(request, 3), word(request, 4))
+                }
+            };
+            let command = b"LMOVE".into();
+            ctx.propagate_as(&[command, source.into(), destination.into(), from, to]);
+        }
         return Ok(reply);
     }
     // Redis says the same thing in two ways here: no value in EXEC, no array after the timeout.
@@ -250,15 +208,17 @@ fn blocking_move(
 
 fn blmove(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (source, destination) = (args.required()?, args.required()?);
-    let (from, to) = (end(args)?, end(args)?);
+    let (from, to) = (List::end(args)?, List::end(args)?);
     let timeout = timeout(ctx, args.required()?)?;
-    blocking_move(ctx, (source, destination, from, to), timeout)
+    let ends = (source, destination, from, to);
+    blocking_move(ctx, args.request(), ends, timeout)
 }
 
 fn brpoplpush(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let (source, destination) = (args.required()?, args.required()?);
     let timeout = timeout(ctx, args.required()?)?;
-    blocking_move(ctx, (source, destination, End::Tail, End::Head), timeout)
+    let ends = (source, destination, End::Tail, End::Head);
+    blocking_move(ctx, args.request(), ends, timeout)
 }
 
 const STORE: &[Flags] = &[Flags::WRITE, Flags::DENYOOM];
@@ -283,7 +243,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, DELETE)
         .syntax("key [count:integer]@6.2.0")
         .summary("Takes elements from the tail."),
-    row("lmpop", -4, lmpop)
+    row("lmpop", -4, pop_several::<List>)
         .flags(&[Flags::WRITE])
         .counted_keys(1, DELETE)
         .since("7.0.0")
@@ -316,7 +276,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .since("2.0.0")
         .syntax("key... timeout:double")
         .summary("Takes an element from a tail, or waits for one."),
-    row("blmpop", -5, blmpop)
+    row("blmpop", -5, pop_several_or_wait::<List>)
         .flags(&[Flags::WRITE, Flags::BLOCKING])
         .counted_keys(2, DELETE)
         .since("7.0.0")

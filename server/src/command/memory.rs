@@ -1,7 +1,7 @@
 //! MEMORY. Sizes are estimates of what Redis would spend, see `engine/data/memory.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError};
+use super::{Args, CommandError, help};
 use crate::engine::{Ctx, Overhead, STARTUP_BYTES, key_bytes};
 use crate::resp::Reply;
 
@@ -103,6 +103,14 @@ fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Map(pairs))
 }
 
+/// MEMORY DOCTOR: an estimate has no fragmentation and no buffers that could be wrong.
+fn doctor(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Ok(Reply::Verbatim {
+        format: *b"txt",
+        text: b"This server only estimates its memory, so there is nothing to diagnose.\n".to_vec(),
+    })
+}
+
 const CHANGES: &[&str] = &[
     "nondeterministic_output",
     "request_policy:all_shards",
@@ -115,6 +123,10 @@ pub(super) const MEMORY: CommandSpec =
         .summary("What keys take.");
 
 const SUBCOMMANDS: &[CommandSpec] = &[
+    row("doctor", 2, doctor)
+        .tips(CHANGES)
+        .summary("Says what is wrong with the memory."),
+    help::row(Group::Server, "4.0.0"),
     row("malloc-stats", 2, malloc_stats)
         .tips(CHANGES)
         .summary("What the allocator says of itself; nothing."),

@@ -6,15 +6,14 @@
 
 /// What a file of commands writes its rows with.
 mod spec {
-    pub(super) use crate::engine::{
-        CommandResult, CommandSpec, Flags, Group, Handler, is_category,
-    };
+    pub(super) use crate::engine::{CommandResult, CommandSpec, Flags, Group, Handler};
 }
 /// How commands find keys that their specifications do not tell.
 mod keys {
     pub(super) use crate::engine::table::{bitfield, describe_flags, migrate, set, sort, sort_ro};
 }
 
+mod acl;
 mod bit;
 mod client;
 mod cluster;
@@ -24,20 +23,29 @@ mod debug;
 mod dump;
 mod expire;
 mod failover;
+#[cfg(feature = "script")]
+mod function;
 mod generic;
+mod geo;
 mod hash;
 mod hash_walk;
+mod help;
 mod hyperloglog;
 mod info;
 mod introspection;
+mod latency;
 mod list;
 mod list_pop;
 mod memory;
 mod migrate;
 mod missing;
+mod partial_sort;
+mod persistence;
+mod pop;
 mod pubsub;
 mod random;
 mod replication;
+mod replication_stream;
 mod scan;
 #[cfg(feature = "script")]
 mod scripting;
@@ -47,6 +55,7 @@ mod set;
 mod slowlog;
 mod sort;
 mod sorted_set;
+mod sparkline;
 mod stream;
 mod string;
 mod substring;
@@ -83,6 +92,8 @@ const ROWS: &[&[CommandSpec]] = &[
     sorted_set::algebra::COMMANDS,
     sorted_set::pop::COMMANDS,
     sorted_set::walk::COMMANDS,
+    geo::COMMANDS,
+    geo::search::COMMANDS,
     stream::COMMANDS,
     stream::read::COMMANDS,
     stream::group::COMMANDS,
@@ -94,11 +105,15 @@ const ROWS: &[&[CommandSpec]] = &[
     connection::COMMANDS,
     server::COMMANDS,
     replication::COMMANDS,
+    replication_stream::COMMANDS,
+    persistence::COMMANDS,
     failover::COMMANDS,
     cluster::COMMANDS,
     introspection::COMMANDS,
     #[cfg(feature = "script")]
     scripting::COMMANDS,
+    #[cfg(feature = "script")]
+    function::COMMANDS,
 ];
 
 /// The commands of an ordinary node.
@@ -135,6 +150,15 @@ impl Engine {
     }
 }
 
+/// Checks the users that a node is to be started with.
+///
+/// # Errors
+/// What is wrong with them.
+#[cfg(feature = "net")]
+pub(crate) fn check_users(config: &Config) -> Result<(), String> {
+    Engine::check_users(config, tables())
+}
+
 /// Every row of an ordinary node.
 fn rows() -> impl Iterator<Item = &'static CommandSpec> {
     ROWS.iter().flat_map(|group| group.iter())
@@ -167,6 +191,24 @@ pub fn command_names() -> Vec<String> {
     names
 }
 
+/// Names of the commands of Redis 7.0 that are not implemented, sorted; subcommands as `sentinel debug`. The server answers
+/// them with an error that says so.
+///
+/// ```
+/// assert!(redouble::missing_command_names().iter().any(|name| name == "sentinel debug"));
+/// ```
+pub fn missing_command_names() -> Vec<String> {
+    let commands = missing::COMMANDS.iter().map(|name| (*name).to_owned());
+    let subcommands = missing::SUBCOMMANDS
+        .iter()
+        .flat_map(|(name, subs)| subs.iter().map(move |sub| format!("{name} {sub}")));
+    let there = command_names();
+    let mut names: Vec<String> = commands.chain(subcommands).collect();
+    names.retain(|name| !there.contains(name));
+    names.sort();
+    names
+}
+
 /// Prefix of the names of control commands, which are in no table: `control/` carries them out.
 pub(crate) const CONTROL_PREFIX: &[u8] = b"REDOUBLE.";
 
@@ -188,7 +230,7 @@ fn unknown(request: Request<'_>) -> CommandError {
         return CommandError::NotImplemented { what };
     }
     #[cfg(not(feature = "script"))]
-    if ["eval", "evalsha", "script"]
+    if ["eval", "evalsha", "script", "fcall", "fcall_ro", "function"]
         .iter()
         .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
     {
@@ -331,7 +373,7 @@ mod tests {
         for (parent, subcommands) in missing::SUBCOMMANDS {
             let Some(Entry { spec: row, .. }) = find_in_any(parent) else {
                 assert!(
-                    *parent == "script" && cfg!(not(feature = "script")),
+                    ["script", "function"].contains(parent) && cfg!(not(feature = "script")),
                     "{parent} is a container of ours"
                 );
                 continue;

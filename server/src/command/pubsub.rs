@@ -1,7 +1,7 @@
 //! Channels, patterns and sharded channels. Deliveries are decided in `engine/clients/pubsub.rs`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError};
+use super::{Args, CommandError, help};
 use crate::engine::{Ctx, Origin, Space};
 use crate::resp::{Blob, Reply};
 
@@ -78,6 +78,9 @@ fn sunsubscribe(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn publish_to(ctx: &mut Ctx<'_>, args: &mut Args<'_>, space: Space) -> CommandResult {
     let (channel, message) = (args.required()?, args.required()?);
+    if ctx.cluster().is_none() {
+        ctx.propagate_always();
+    }
     Ok(Reply::Int(ctx.publish(space, channel, message) as i64))
 }
 
@@ -144,11 +147,12 @@ const SPEAK: &[Flags] = &[
 const ASK: &[Flags] = &[Flags::PUBSUB, Flags::LOADING, Flags::STALE];
 
 const PUBSUB: &[CommandSpec] = &[
+    help::row(Group::PubSub, "6.2.0").acl_without(&["@pubsub"]),
     row("channels", -2, pubsub_channels)
         .flags(ASK)
         .since("2.8.0")
         .syntax("[pattern:pattern]")
-        .summary("The channels that somebody listens to."),
+        .summary("The channels with subscribers."),
     row("numpat", 2, pubsub_numpat)
         .flags(ASK)
         .since("2.8.0")
@@ -162,7 +166,7 @@ const PUBSUB: &[CommandSpec] = &[
         .flags(ASK)
         .since("7.0.0")
         .syntax("[pattern:pattern]")
-        .summary("The sharded channels that somebody listens to."),
+        .summary("The sharded channels with subscribers."),
     row("shardnumsub", -2, pubsub_shardnumsub)
         .flags(ASK)
         .since("7.0.0")

@@ -38,6 +38,10 @@ fn replicaof(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if upstream.is_some_and(|upstream| upstream.address == address) {
         return Ok(Reply::Static("OK Already connected to specified master"));
     }
+    if !ctx.replication().has_peers() {
+        ctx.follow_outside(address);
+        return Ok(Reply::Ok);
+    }
     if !ctx.replication().reaches(&address) {
         return Err(CommandError::NotImplemented {
             what: format!("replication from {address}, which is not of its own deployment"),
@@ -71,7 +75,7 @@ fn role(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
             Reply::Int(offset),
         ]));
     }
-    let replicas = replication.replicas.iter().map(|replica| {
+    let replicas = replication.all_replicas().map(|replica| {
         Reply::Array(vec![
             Reply::bulk(&replica.address.host),
             Reply::bulk(replica.address.port.to_string()),
@@ -140,8 +144,9 @@ pub(super) fn describe(
     } else {
         field("role", "master".to_owned());
     }
-    field("connected_slaves", replication.replicas.len().to_string());
-    for (index, replica) in replication.replicas.iter().enumerate() {
+    let count = replication.all_replicas().count();
+    field("connected_slaves", count.to_string());
+    for (index, replica) in replication.all_replicas().enumerate() {
         let text = format!(
             "ip={},port={},state=online,offset={},lag={}",
             replica.address.host,
@@ -165,7 +170,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .flags(FOLLOW)
         .since("5.0.0")
         .syntax("args=(host-port=(host port:integer) | no-one=(NO ONE))")
-        .summary("Makes this node follow another of its deployment, or nobody."),
+        .summary("Makes this node a replica of another node of its deployment, or a master."),
     row("slaveof", 3, replicaof)
         .flags(FOLLOW)
         .deprecated("5.0.0", "`REPLICAOF`")

@@ -1,7 +1,7 @@
 //! Lua scripts. What runs them is `engine/script`.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError};
+use super::{Args, CommandError, help};
 use crate::engine::{Continuation, Ctx, ScriptCall};
 use crate::resp::Reply;
 
@@ -104,7 +104,7 @@ fn flush(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn kill(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    ctx.kill_script()?;
+    ctx.kill(false)?;
     Ok(Reply::Ok)
 }
 
@@ -146,6 +146,7 @@ const KEYS_READ: &[&str] = &["RO", "access"];
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
 const SCRIPT: &[CommandSpec] = &[
+    help::row(Group::Scripting, "5.0.0"),
     row("debug", 3, debug)
         .since("3.2.0")
         .flags(&[Flags::NOSCRIPT])

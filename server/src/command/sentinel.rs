@@ -3,7 +3,7 @@
 use super::spec::{CommandResult, CommandSpec, Flags, Group, Handler};
 use super::{Args, CommandError};
 use crate::engine::{Ctx, Seen, Sentinel, Watched};
-use crate::resp::Reply;
+use crate::resp::{Reply, parse_integer};
 
 fn text(text: &'static str) -> CommandError {
     CommandError::Text(text.into())
@@ -45,14 +45,21 @@ fn sentinels(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let watched = known(ctx, args)?;
     let own = ctx.sentinel().map(|own| &own.id);
     let others = watched.sentinels.iter().filter(|(_, id)| Some(id) != own);
+    let down_after = watched.down_after.as_millis();
     let others = others.map(|(address, id)| {
-        map(vec![
-            ("name", id.clone()),
-            ("ip", address.host.clone()),
-            ("port", address.port.to_string()),
-            ("runid", id.clone()),
-            ("flags", "sentinel".to_owned()),
-        ])
+        let other = Seen {
+            address: address.clone(),
+            run_id: id.clone(),
+            is_down: false,
+            offset: 0,
+        };
+        let mut fields = seen(id.clone(), "sentinel", &other, down_after);
+        fields.extend([
+            ("last-hello-message", "0".to_owned()),
+            ("voted-leader", "?".to_owned()),
+            ("voted-leader-epoch", "0".to_owned()),
+        ]);
+        map(fields)
     });
     Ok(Reply::Array(others.collect()))
 }
@@ -113,6 +120,26 @@ fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
+/// SENTINEL MONITOR. A sentinel of the double watches one master, which it has from its deployment.
+fn monitor(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (name, _host) = (args.required()?, args.required()?);
+    let (port, quorum) = (args.required()?, args.required()?);
+    let quorum = parse_integer(quorum).ok_or_else(|| text("ERR Invalid quorum"))?;
+    let port = parse_integer(port).ok_or_else(|| text("ERR Invalid port"))?;
+    if quorum <= 0 {
+        return Err(text("ERR Quorum must be 1 or greater."));
+    }
+    if !(0..=i64::from(u16::MAX)).contains(&port) {
+        return Err(text("ERR Invalid port number"));
+    }
+    if watched(ctx).is_some_and(|watched| watched.name.as_bytes() == name) {
+        return Err(text("ERR Duplicate master name"));
+    }
+    Err(CommandError::NotImplemented {
+        what: "SENTINEL MONITOR of a second master".to_owned(),
+    })
+}
+
 /// PUBLISH: only other sentinels publish to a sentinel.
 fn publish(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Err(text(
@@ -129,7 +156,7 @@ fn map(fields: Vec<(&str, String)>) -> Reply {
     )
 }
 
-/// The fields that masters and replicas share, as `sentinel.c: addReplySentinelRedisInstance` has them.
+/// The fields that masters, replicas and sentinels share, as `sentinel.c: addReplySentinelRedisInstance` has them.
 fn seen<'a>(name: String, kind: &'a str, seen: &Seen, down_after: u128) -> Vec<(&'a str, String)> {
     let flags = match (seen.is_down, kind) {
         (false, _) => kind.to_owned(),
@@ -149,15 +176,22 @@ fn seen<'a>(name: String, kind: &'a str, seen: &Seen, down_after: u128) -> Vec<(
         ("last-ok-ping-reply", zero()),
         ("last-ping-reply", zero()),
         ("down-after-milliseconds", down_after.to_string()),
-        ("info-refresh", zero()),
+    ]
+}
+
+/// The fields that masters and replicas have besides.
+fn reported(kind: &str) -> [(&str, String); 3] {
+    [
+        ("info-refresh", "0".to_owned()),
         ("role-reported", kind.to_owned()),
-        ("role-reported-time", zero()),
+        ("role-reported-time", "0".to_owned()),
     ]
 }
 
 fn describe_master(watched: &Watched) -> Reply {
     let down_after = watched.down_after.as_millis();
     let mut fields = seen(watched.name.clone(), "master", &watched.master, down_after);
+    fields.extend(reported("master"));
     fields.extend([
         ("config-epoch", watched.epoch.to_string()),
         ("num-slaves", watched.replicas.len().to_string()),
@@ -181,6 +215,7 @@ fn describe_replica(of: &Seen, watched: &Watched) -> Reply {
     } else {
         "ok"
     };
+    fields.extend(reported("slave"));
     fields.extend([
         ("master-link-down-time", "0".to_owned()),
         ("master-link-status", status.to_owned()),
@@ -265,6 +300,9 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     row("ckquorum", 3, ckquorum)
         .syntax("master-name")
         .summary("Checks whether enough sentinels are there for a failover."),
+    row("monitor", 6, monitor)
+        .syntax("name ip port:integer quorum:integer")
+        .summary("Refused: a sentinel watches the master of its deployment."),
     row("failover", 3, failover)
         .syntax("master-name")
         .summary("Asks for a failover without the agreement of other sentinels."),

@@ -2,7 +2,7 @@
 
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError};
+use super::{Args, CommandError, help};
 use crate::engine::{Ctx, Effect, Origin};
 use crate::resp::Reply;
 
@@ -23,12 +23,14 @@ fn flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
 fn flushall(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     flush_mode(args)?;
     ctx.flush_all();
+    ctx.propagate_always();
     Ok(Reply::Ok)
 }
 
 fn flushdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     flush_mode(args)?;
     ctx.flush();
+    ctx.propagate_always();
     Ok(Reply::Ok)
 }
 
@@ -52,6 +54,7 @@ fn swapdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         (Some(first), Some(second)) => ctx.swap(first, second),
         _ => return Err(CommandError::DbIndex),
     }
+    ctx.count_change();
     Ok(Reply::Ok)
 }
 
@@ -80,11 +83,6 @@ fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// Nothing was saved since the start, which counts as a time of saving.
-fn lastsave(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(ctx.started().0.div_euclid(1_000_000)))
-}
-
 /// LOLWUT: the pictures of former versions are theirs.
 fn lolwut(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if args.remaining() >= 2
@@ -105,9 +103,13 @@ fn module_list(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(Vec::new()))
 }
 
-/// There is one user.
-fn acl_whoami(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::bulk("default"))
+/// No module can be loaded: the parameter `enable-module-command` is `no`, as in Redis unless a file says otherwise.
+fn module_change(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    Err(CommandError::Text(
+        "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a \
+         local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+            .into(),
+    ))
 }
 
 /// SHUTDOWN: nothing is ever saved, so only the forms that save nothing are honest.
@@ -127,7 +129,7 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             return Err(CommandError::Syntax);
         }
         () if aborts => return Err(CommandError::Text("ERR No shutdown in progress.".into())),
-        () if !saves_not && ctx.is_busy() => return Err(CommandError::Busy),
+        () if !saves_not && ctx.is_busy() => return Err(ctx.busy_error()),
         () if saves => {
             return Err(CommandError::NotImplemented {
                 what: "SHUTDOWN SAVE".to_owned(),
@@ -142,16 +144,31 @@ fn shutdown(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
-const MODULE: &[CommandSpec] = &[row("list", 2, module_list)
-    .flags(&[Flags::ADMIN, Flags::NOSCRIPT])
-    .tips(&["nondeterministic_output_order"])
-    .since("4.0.0")
-    .summary("The modules that are loaded; none.")];
+const MODULE_CHANGE: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING];
 
-const ACL: &[CommandSpec] = &[row("whoami", 2, acl_whoami)
-    .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
-    .since("6.0.0")
-    .summary("The user of this connection.")];
+const MODULE: &[CommandSpec] = &[
+    help::row(Group::Server, "5.0.0"),
+    row("load", -3, module_change)
+        .flags(MODULE_CHANGE)
+        .since("4.0.0")
+        .syntax("path [arg...]")
+        .summary("Loads a module; refused."),
+    row("loadex", -3, module_change)
+        .flags(MODULE_CHANGE)
+        .since("7.0.0")
+        .syntax("path [CONFIG configs=(name value)...+] [ARGS args=(arg)...]")
+        .summary("Loads a module with parameters; refused."),
+    row("unload", 3, module_change)
+        .flags(MODULE_CHANGE)
+        .since("4.0.0")
+        .syntax("name")
+        .summary("Unloads a module; refused."),
+    row("list", 2, module_list)
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT])
+        .tips(&["nondeterministic_output_order"])
+        .since("4.0.0")
+        .summary("The modules that are loaded; none."),
+];
 
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("dbsize", 1, dbsize)
@@ -182,11 +199,6 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .tips(&["nondeterministic_output"])
         .since("2.6.0")
         .summary("The node's clock."),
-    row("lastsave", 1, lastsave)
-        .flags(&[Flags::LOADING, Flags::STALE, Flags::FAST])
-        .tips(&["nondeterministic_output"])
-        .acl(&["@admin", "@dangerous"])
-        .summary("When the data was saved last, or the server was started."),
     row("lolwut", -1, lolwut)
         .flags(&[Flags::READONLY, Flags::FAST])
         .since("5.0.0")
@@ -195,10 +207,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     row("monitor", 1, monitor)
         .flags(ADMIN)
         .summary("Tells this connection of every command."),
-    CommandSpec::container("acl", -2, Group::Server, ACL)
-        .flags(&[Flags::SENTINEL])
-        .since("6.0.0")
-        .summary("Users and what they may do."),
+    super::acl::ACL,
     CommandSpec::container("module", -2, Group::Server, MODULE)
         .since("4.0.0")
         .summary("Modules."),
@@ -206,7 +215,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     super::debug::DEBUG,
     super::info::INFO,
     super::memory::MEMORY,
-    super::slowlog::LATENCY,
+    super::latency::LATENCY,
     super::slowlog::SLOWLOG,
     row("shutdown", -1, shutdown)
         .flags(&[Flags::SENTINEL])

@@ -3,10 +3,11 @@
 //! Texts are compared as in the C locale, where Redis looks no further than a zero byte.
 
 use super::connection::not_in_cluster;
+use super::partial_sort::sort_range;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, Element, Hash, Kind, List, Origin, SortedSet, Ttl, Value};
-use crate::resp::{Blob, LongDouble, Reply};
+use crate::engine::{Class, Ctx, Hash, Kind, List, Origin, SortedSet, Text, Ttl, Value};
+use crate::resp::{Blob, LongDouble, Reply, Request};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -25,6 +26,7 @@ struct Options<'a> {
 impl<'a> Options<'a> {
     fn parse(ctx: &Ctx<'_>, args: &mut Args<'a>, may_store: bool) -> Result<Self, CommandError> {
         let mut options = Self::default();
+        let request = args.request();
         while let Some(word) = args.next() {
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
             let left = args.remaining();
@@ -44,9 +46,13 @@ impl<'a> Options<'a> {
                 options.unsorted |= !c_text(pattern).contains(&b'*');
                 if !options.unsorted {
                     not_in_cluster(ctx, "ERR BY option of SORT denied in Cluster mode.")?;
+                    let text = "ERR BY option of SORT denied due to insufficient ACL permissions.";
+                    reads_every_key(ctx, request, text)?;
                 }
             } else if is("GET") && left >= 1 {
                 not_in_cluster(ctx, "ERR GET option of SORT denied in Cluster mode.")?;
+                let text = "ERR GET option of SORT denied due to insufficient ACL permissions.";
+                reads_every_key(ctx, request, text)?;
                 options.get.push(args.required()?);
             } else {
                 return Err(CommandError::Syntax);
@@ -65,7 +71,7 @@ impl<'a> Options<'a> {
 
     fn compare(&self, a: &Item, b: &Item) -> Ordering {
         let order = match (&a.weight, &b.weight) {
-            // Equal scores are told apart by the elements, so that the result is always the same.
+            // Elements with equal scores are ordered by their bytes, so that the result is always the same.
             (Weight::Score(x), Weight::Score(y)) => x
                 .partial_cmp(y)
                 .unwrap_or(Ordering::Equal)
@@ -85,6 +91,28 @@ impl<'a> Options<'a> {
         } else {
             order
         }
+    }
+}
+
+/// Refuses patterns of keys if the user may not read every key.
+fn reads_every_key(
+    ctx: &Ctx<'_>,
+    request: Request<'_>,
+    text: &'static str,
+) -> Result<(), CommandError> {
+    if ctx.session.is_unrestricted {
+        return Ok(());
+    }
+    let allowed = super::table(ctx)
+        .resolve(request)
+        .is_ok_and(|(entry, first)| {
+            let asked = entry.spec.asked(entry.number, first, request, true);
+            ctx.may_read_every_key(&asked)
+        });
+    if allowed {
+        Ok(())
+    } else {
+        Err(CommandError::Text(text.into()))
     }
 }
 
@@ -161,7 +189,7 @@ fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &Blob) -> Option<Blob> {
     match arrow {
         Some(arrow) => {
             let hash = ctx.read::<Hash>(&key).ok()??;
-            hash.get(&pattern[arrow + 2..]).map(Element::to_blob)
+            hash.get(&pattern[arrow + 2..]).map(Text::to_blob)
         }
         None => ctx.read::<Blob>(&key).ok()?.cloned(),
     }
@@ -228,7 +256,11 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
         }
     } else {
         let mut items = weigh(ctx, elements, &options)?;
-        items.sort_by(|a, b| options.compare(a, b));
+        if options.by.is_some() && range != (0..items.len()) {
+            sort_range(&mut items, range.clone(), |a, b| options.compare(a, b));
+        } else {
+            items.sort_by(|a, b| options.compare(a, b));
+        }
         elements = items.into_iter().map(|item| item.element).collect();
     }
     let mut found = Vec::new();
@@ -248,10 +280,7 @@ fn sort_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, may_store: bool) -> CommandRe
     };
     let len = found.len();
     if len > 0 {
-        let elements = found.iter().map(|one| {
-            one.as_ref()
-                .map_or_else(|| Element::new(b""), Element::from)
-        });
+        let elements = found.into_iter().map(Option::unwrap_or_default);
         let list: List = elements.collect();
         ctx.set(destination, Value::List(list), Ttl::Clear);
         ctx.notify(Class::List, "sortstore", destination);

@@ -3,7 +3,7 @@
 use super::expire::{absolute_deadline, already_expired};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, integer_of};
-use crate::engine::{Class, Ctx, EncodingHint, Ttl, UnixMillis, Value};
+use crate::engine::{Arg, Class, Ctx, EncodingHint, Ttl, UnixMillis, Value};
 use crate::resp::{Blob, LongDouble, Reply};
 
 /// How SET and GETEX give an expiry.
@@ -45,36 +45,68 @@ impl<'a> Options<'a> {
         let mut options = Self::default();
         while let Some(word) = args.next() {
             let kept = options.keep_ttl || options.persist;
-            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
-            if !kept && (is("PX") || is("EX") || is("PXAT") || is("EXAT")) {
-                let (is_seconds, is_absolute) =
-                    (word[0].eq_ignore_ascii_case(&b'E'), word.len() == 4);
-                // The same option again overrides; another one is an error.
-                if options.expiry.is_some_and(|other| {
-                    (other.is_seconds, other.is_absolute) != (is_seconds, is_absolute)
-                }) {
-                    return Err(CommandError::Syntax);
+            match Keyword::of(word) {
+                Keyword(Keyword::PX | Keyword::EX | Keyword::PXAT | Keyword::EXAT) if !kept => {
+                    let (is_seconds, is_absolute) = (word[0] | 0x20 == b'e', word.len() == 4);
+                    // The same option again overrides; another one is an error.
+                    if options.expiry.is_some_and(|other| {
+                        (other.is_seconds, other.is_absolute) != (is_seconds, is_absolute)
+                    }) {
+                        return Err(CommandError::Syntax);
+                    }
+                    options.expiry = Some(Expiry {
+                        value: args.required()?,
+                        is_seconds,
+                        is_absolute,
+                    });
                 }
-                options.expiry = Some(Expiry {
-                    value: args.required()?,
-                    is_seconds,
-                    is_absolute,
-                });
-            } else if for_set && is("NX") && !options.only_existing {
-                options.only_new = true;
-            } else if for_set && is("XX") && !options.only_new {
-                options.only_existing = true;
-            } else if for_set && is("GET") {
-                options.get = true;
-            } else if for_set && is("KEEPTTL") && options.expiry.is_none() {
-                options.keep_ttl = true;
-            } else if !for_set && is("PERSIST") && options.expiry.is_none() {
-                options.persist = true;
-            } else {
-                return Err(CommandError::Syntax);
+                Keyword(Keyword::NX) if for_set && !options.only_existing => {
+                    options.only_new = true;
+                }
+                Keyword(Keyword::XX) if for_set && !options.only_new => {
+                    options.only_existing = true;
+                }
+                Keyword(Keyword::GET) if for_set => options.get = true,
+                Keyword(Keyword::KEEPTTL) if for_set && options.expiry.is_none() => {
+                    options.keep_ttl = true;
+                }
+                Keyword(Keyword::PERSIST) if !for_set && options.expiry.is_none() => {
+                    options.persist = true;
+                }
+                Keyword(_) => return Err(CommandError::Syntax),
             }
         }
         Ok(options)
+    }
+}
+
+/// An option of up to eight letters as one number, in any case; 0 if it is longer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Keyword(u64);
+
+impl Keyword {
+    const PX: u64 = Self::of(b"PX").0;
+    const EX: u64 = Self::of(b"EX").0;
+    const PXAT: u64 = Self::of(b"PXAT").0;
+    const EXAT: u64 = Self::of(b"EXAT").0;
+    const NX: u64 = Self::of(b"NX").0;
+    const XX: u64 = Self::of(b"XX").0;
+    const GET: u64 = Self::of(b"GET").0;
+    const KEEPTTL: u64 = Self::of(b"KEEPTTL").0;
+    const PERSIST: u64 = Self::of(b"PERSIST").0;
+
+    /// No other byte than a letter in either case becomes this letter, so letters decide alone.
+    #[inline]
+    const fn of(word: &[u8]) -> Self {
+        let (mut folded, mut at) = (0, 0);
+        if word.len() > 8 {
+            return Self(0);
+        }
+        while at < word.len() {
+            folded = folded << 8 | (word[at] | 0x20) as u64;
+            at += 1;
+        }
+        Self(folded)
     }
 }
 
@@ -86,6 +118,17 @@ fn bulk_or_nil(value: Option<&Blob>) -> Reply {
 fn store(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8]) {
     ctx.set(key, Value::String(Blob::new(value)), Ttl::Clear);
     ctx.notify(Class::String, "set", key);
+}
+
+/// Replicas get the point in time at which the key expires, in whichever form the request has it.
+fn propagate_set_until(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8], deadline: UnixMillis) {
+    ctx.propagate_as(&[
+        b"SET".into(),
+        key.into(),
+        value.into(),
+        b"PXAT".into(),
+        deadline.into(),
+    ]);
 }
 
 fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -117,8 +160,14 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     ctx.set_found(found, key, Value::String(Blob::new(value)), ttl);
     ctx.notify(Class::String, "set", key);
-    if deadline.is_some() {
+    if let Some(deadline) = deadline {
+        propagate_set_until(ctx, key, value, deadline);
         ctx.notify(Class::Generic, "expire", key);
+    } else if options.get && ctx.is_propagated() {
+        let is_kept = |(at, arg): &(usize, &[u8])| *at < 3 || !arg.eq_ignore_ascii_case(b"get");
+        let kept = args.request().iter().enumerate().filter(is_kept);
+        let kept: Vec<Arg<'_>> = kept.map(|(_, arg)| arg.into()).collect();
+        ctx.propagate_as(&kept);
     }
     Ok(old.unwrap_or(Reply::Ok))
 }
@@ -132,6 +181,7 @@ fn getset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let old = bulk_or_nil(ctx.read::<Blob>(key)?);
     ctx.replies_here();
     store(ctx, key, value);
+    ctx.propagate_edited(args.request(), &[(0, b"SET".into())]);
     Ok(old)
 }
 
@@ -140,6 +190,7 @@ fn getdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let old = bulk_or_nil(ctx.read::<Blob>(key)?);
     ctx.replies_here();
     if ctx.delete(key) {
+        ctx.propagate_removal(key, "lazyfree-lazy-user-del");
         ctx.notify(Class::Generic, "del", key);
     }
     Ok(old)
@@ -157,13 +208,16 @@ fn getex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if let (Some(expiry), Some(deadline)) = (options.expiry, deadline) {
         if expiry.is_absolute && already_expired(ctx, deadline) {
             ctx.delete(key);
+            ctx.propagate_removal(key, "lazyfree-lazy-expire");
             ctx.notify(Class::Generic, "del", key);
         } else {
             ctx.set_deadline(key, Some(deadline));
+            ctx.propagate_as(&[b"PEXPIREAT".into(), key.into(), deadline.into()]);
             ctx.notify(Class::Generic, "expire", key);
         }
     } else if options.persist && ctx.deadline(key).flatten().is_some() {
         ctx.set_deadline(key, None);
+        ctx.propagate_as(&[b"PERSIST".into(), key.into()]);
         ctx.notify(Class::Generic, "persist", key);
     }
     Ok(Reply::Bulk(value))
@@ -192,6 +246,7 @@ fn setex_in(
     };
     let deadline = expiry.deadline(ctx, command)?;
     ctx.set(key, Value::String(Blob::new(value)), Ttl::At(deadline));
+    propagate_set_until(ctx, key, value, deadline);
     ctx.notify(Class::String, "set", key);
     ctx.notify(Class::Generic, "expire", key);
     Ok(Reply::Ok)
@@ -263,6 +318,9 @@ fn incrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let sum = Blob::from(sum.to_string());
     ctx.set(key, Value::String(sum.clone()), Ttl::Keep);
     ctx.set_form(key, EncodingHint::Text);
+    // Computed once: another server might round in another way.
+    let keep_ttl = b"KEEPTTL";
+    ctx.propagate_as(&[b"SET".into(), key.into(), (&sum).into(), keep_ttl.into()]);
     ctx.notify(Class::String, "incrbyfloat", key);
     Ok(Reply::Bulk(sum))
 }

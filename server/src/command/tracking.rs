@@ -2,7 +2,7 @@
 //!
 //! Source: `networking.c: clientCommand`, `tracking.c: checkPrefixCollisionsOrReply`.
 
-use super::client::{OWN, everybody, row};
+use super::client::row::{OWN, all_sessions, row};
 use super::spec::{CommandResult, CommandSpec};
 use super::{Args, CommandError};
 use crate::engine::{ConnId, Ctx, TrackingChoice, TrackingMode};
@@ -96,7 +96,7 @@ impl<'a> Options<'a> {
 /// The connection with this number.
 fn client(ctx: &Ctx<'_>, id: &[u8]) -> Result<ConnId, CommandError> {
     let id = super::integer_of(id)?;
-    let all = everybody(ctx).into_iter().map(|session| session.conn);
+    let all = all_sessions(ctx).into_iter().map(|session| session.conn);
     let mut fitting = all.filter(|conn| i64::try_from(conn.client_id()) == Ok(id));
     let text = "ERR The client ID you want redirect to does not exist";
     fitting.next().ok_or_else(|| refused(text))
@@ -260,7 +260,7 @@ pub(super) const CACHING: CommandSpec = row("caching", 3, caching)
 pub(super) const GETREDIR: CommandSpec = row("getredir", 2, getredir)
     .flags(OWN)
     .since("6.0.0")
-    .summary("Who is told instead of this connection of what it has cached.");
+    .summary("The client that gets the invalidations of this connection.");
 
 pub(super) const TRACKING: CommandSpec = row("tracking", -3, tracking)
     .flags(OWN)
@@ -268,9 +268,9 @@ pub(super) const TRACKING: CommandSpec = row("tracking", -3, tracking)
     .syntax(
         "status=(ON | OFF) [REDIRECT client-id:integer] [PREFIX prefix...+] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
     )
-    .summary("Whether this connection is told when keys that it has cached change.");
+    .summary("Turns invalidation messages for cached keys on or off.");
 
 pub(super) const TRACKINGINFO: CommandSpec = row("trackinginfo", 2, trackinginfo)
     .flags(OWN)
     .since("6.2.0")
-    .summary("What this connection is told of keys that it has cached.");
+    .summary("The settings of invalidation messages of this connection.");

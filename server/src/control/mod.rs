@@ -94,14 +94,14 @@ impl ControlHandler for Control {
         let reply = reply.unwrap_or_else(Reply::Error);
         handle
             .shared
-            .answer_order(conn, &reply, protocol, handle.now());
+            .answer_control_request(conn, &reply, protocol, handle.now());
         handle.fire();
     }
 }
 
 impl Control {
     /// Controls a server that is no part of a deployment.
-    pub(crate) fn alone(handle: &Arc<NodeHandle>) -> Arc<Self> {
+    pub(crate) fn of_server(handle: &Arc<NodeHandle>) -> Arc<Self> {
         Arc::new(Self {
             nodes: vec![Node {
                 name: STANDALONE.to_owned(),
@@ -233,7 +233,7 @@ impl Control {
         }
     }
 
-    /// Handles what is due now, on all nodes and between them.
+    /// Handles all deadlines up to now, on all nodes and between them.
     fn settle(&self) {
         if let Some(handle) = self.handles().first() {
             handle.time.pass(|turn| turn.fire());

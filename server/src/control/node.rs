@@ -79,7 +79,16 @@ pub(super) const COMMAND: ControlCommand = ControlCommand {
 /// Limit of splits at the same time.
 const SPLITS_MAX: usize = 100;
 
-type Run = fn(&Control, Caller<'_>, usize, &mut ControlArgs<'_>) -> ControlResult;
+/// A request about one node.
+struct NodeRequest<'a, 'b> {
+    control: &'a Control,
+    caller: Caller<'a>,
+    /// The index of the node.
+    index: usize,
+    args: &'a mut ControlArgs<'b>,
+}
+
+type Run = fn(NodeRequest<'_, '_>) -> ControlResult;
 
 /// The subcommands that concern one node.
 const SUBCOMMANDS: &[(&str, Run)] = &[
@@ -115,7 +124,12 @@ fn run(control: &Control, caller: Caller<'_>, args: &mut ControlArgs<'_>) -> Con
     for (name, run) in SUBCOMMANDS {
         if args.has(name) {
             let index = control.index(args.take("the name of a node")?)?;
-            return run(control, caller, index, args);
+            return run(NodeRequest {
+                control,
+                caller,
+                index,
+                args,
+            });
         }
     }
     Err(args.unknown())
@@ -174,10 +188,12 @@ fn running(control: &Control, index: usize) -> Result<Arc<NodeHandle>, ErrorRepl
 }
 
 fn pause(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     args.end()?;
     let _ended_by_resume = running(control, index)?.shared.node().pause();
@@ -185,10 +201,12 @@ fn pause(
 }
 
 fn resume(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     args.end()?;
     running(control, index)?.resume();
@@ -196,10 +214,12 @@ fn resume(
 }
 
 fn crash(
-    control: &Control,
-    caller: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        caller,
+        index,
+        args,
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     let handle = running(control, index)?;
     let loss = if args.has("EVERYTHING") {
@@ -224,7 +244,7 @@ fn crash(
         ));
     }
     if std::ptr::eq(&raw const *handle, caller.handle) {
-        handle.shared.spare(caller.conn);
+        handle.shared.detach(caller.conn);
     }
     handle.crash(loss);
     if let Some(delay) = restart {
@@ -239,7 +259,7 @@ fn is_controllable_without(
     caller: Caller<'_>,
     handle: &Arc<NodeHandle>,
 ) -> bool {
-    caller.handle.shared.orders.are_alone()
+    caller.handle.shared.control_queue.is_control_port()
         || control
             .handles()
             .iter()
@@ -247,10 +267,12 @@ fn is_controllable_without(
 }
 
 fn restart(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     let delay = if args.is_empty() {
         Duration::ZERO
@@ -268,10 +290,12 @@ fn network(control: &Control) -> Result<&Network, ErrorReply> {
 }
 
 fn promote(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     args.end()?;
     network(control)?.follow(index, None);
@@ -280,10 +304,12 @@ fn promote(
 }
 
 fn follow(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     let network = network(control)?;
     let master = control.index(args.take("the name of its master")?)?;
@@ -297,10 +323,12 @@ fn follow(
 }
 
 fn fail_over(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     args.end()?;
     network(control)?.fail_over_to(index);
@@ -309,10 +337,12 @@ fn fail_over(
 }
 
 fn lag(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     let network = network(control)?;
     let lag = if args.has("UNITS") {
@@ -327,19 +357,23 @@ fn lag(
 }
 
 fn cut(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     set_cut(control, index, true, args)
 }
 
 fn heal(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     set_cut(control, index, false, args)
 }
@@ -397,10 +431,12 @@ fn heal_all(control: &Control, args: &mut ControlArgs<'_>) -> ControlResult {
 }
 
 fn evict(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     let key = args.take("a key")?;
     let db: usize = if args.has("DB") {
@@ -419,10 +455,12 @@ fn evict(
 }
 
 fn flush_scripts(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     args.end()?;
     running(control, index)?.change(|engine, _| {
@@ -432,10 +470,12 @@ fn flush_scripts(
 }
 
 fn lazy_expiry(
-    control: &Control,
-    _: Caller<'_>,
-    index: usize,
-    args: &mut ControlArgs<'_>,
+    NodeRequest {
+        control,
+        index,
+        args,
+        ..
+    }: NodeRequest<'_, '_>,
 ) -> ControlResult {
     let is_lazy = args.has("ON");
     if !is_lazy && !args.has("OFF") {

@@ -414,7 +414,7 @@ impl Deployment {
         self.servers[0].1.clock()
     }
 
-    /// Handles what is due now, on all nodes and between them.
+    /// Handles all deadlines up to now, on all nodes and between them.
     fn settle(&self) {
         if let Some((_, first)) = self.servers.first() {
             first.handle.time.pass(|turn| turn.fire());

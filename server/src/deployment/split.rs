@@ -3,7 +3,7 @@
 
 use super::Deployment;
 use crate::fault::{Partition, Rule, Ruled as _};
-use crate::fault_guard::FaultGuard;
+use crate::fault_guard::{ExpectedHits, FaultGuard};
 use std::collections::BTreeSet;
 
 /// Splits of the network.
@@ -107,7 +107,10 @@ impl Deployment {
         for name in nodes {
             guards.push(self.node(name).inject(rule.afresh()));
         }
-        Partitioned(guards)
+        Partitioned {
+            guards,
+            expected: None,
+        }
     }
 
     /// Ends every [split](Self::split), every [cut link](Self::cut_link), and every fault rule on
@@ -166,14 +169,68 @@ impl Drop for Split<'_> {
 /// [`Deployment::partition`].
 #[derive(Debug)]
 #[must_use = "dropping this heals the partition"]
-pub struct Partitioned(Vec<FaultGuard>);
+pub struct Partitioned {
+    guards: Vec<FaultGuard>,
+    expected: Option<ExpectedHits>,
+}
 
 impl Partitioned {
     /// Number of messages that the partition has held, on all nodes together.
     pub fn fired(&self) -> u64 {
-        self.0.iter().map(FaultGuard::fired).sum()
+        self.guards.iter().map(FaultGuard::fired).sum()
+    }
+
+    /// Expects the partition to hold exactly `n` messages, on all nodes together, by the time the guard is dropped.
+    /// The drop panics if they were more or fewer, unless the thread panics already; the message names the line that
+    /// called this method.
+    ///
+    /// ```should_panic
+    /// # let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    /// # let nodes = runtime.block_on(redouble::Deployment::builder().independent(2)).expect("ports");
+    /// use redouble::fault::Partition;
+    ///
+    /// let minority = nodes.partition(Partition::new().addr("far:*"), &["node-1"]).expect(1);
+    /// minority.heal(); // the fault "..." was expected to hit 1 message and has hit 0: tests/jobs.rs:12:66
+    /// ```
+    #[track_caller]
+    pub fn expect(mut self, n: u64) -> Self {
+        self.expected = Some(ExpectedHits::by_caller(n));
+        self
+    }
+
+    /// Asserts the number of messages that the partition has held so far, on all nodes together.
+    ///
+    /// # Panics
+    /// If they were more or fewer, in the line of the test that called it.
+    #[track_caller]
+    pub fn assert_fired(&self, n: u64) {
+        let wrong = ExpectedHits::by_caller(n).unlike(self.fired(), self.name());
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+
+    /// The rule, which is the same on all nodes.
+    fn name(&self) -> &str {
+        self.guards.first().map_or("partition", FaultGuard::name)
     }
 
     /// Heals the partition: all held messages arrive.
+    ///
+    /// # Panics
+    /// If the partition has not held as many messages as [`expect`](Self::expect) said.
     pub fn heal(self) {}
+}
+
+impl Drop for Partitioned {
+    fn drop(&mut self) {
+        let fired = self.fired();
+        let expected = self.expected.take();
+        let wrong = expected.and_then(|expected| expected.unmet(fired, self.name()));
+        // The messages arrive before the test fails.
+        self.guards.clear();
+        if let Some(wrong) = wrong
+            && !std::thread::panicking()
+        {
+            panic!("{wrong}");
+        }
+    }
 }

@@ -1,6 +1,69 @@
-//! `client-output-buffer-limit`: how much a client may leave unread before its connection ends.
+//! `client-output-buffer-limit`: how much a client can leave unread before its connection ends.
+//!
+//! *Policy* (`networking.c: checkClientOutputBufferLimits`): a client above the hard limit is disconnected at once. A
+//! client above the soft limit is disconnected when it has stayed there for longer than `soft seconds`, counted in
+//! whole seconds of the node's clock.
 
+use super::time::UnixMicros;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Size of the fixed buffer of a client's replies (`PROTO_REPLY_CHUNK_BYTES`). Output that fits in it does not count
+/// against limits.
+const FIXED_BUFFER_BYTES: usize = 16 * 1024;
+
+/// Measures how much a client has left unread, for `client-output-buffer-limit` and CLIENT LIST. Up to 16 KiB do not
+/// count; of more, all counts. (In Redis the first 16 KiB of many replies do not count either.) Clones measure the
+/// same client.
+#[derive(Clone, Debug, Default)]
+pub struct OutputMeter(Arc<AtomicUsize>);
+
+impl OutputMeter {
+    /// The number of bytes that count if so many are unread.
+    pub(crate) fn counted(unread: usize) -> usize {
+        if unread > FIXED_BUFFER_BYTES {
+            unread
+        } else {
+            0
+        }
+    }
+
+    /// Sets the number of bytes that count.
+    pub(crate) fn set(&self, counted: usize) {
+        self.0.store(counted, Ordering::Relaxed);
+    }
+
+    /// Number of bytes that count (`omem`).
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Number of buffers that Redis needs for them (`oll`).
+    pub(crate) fn buffers(&self) -> usize {
+        self.get().div_ceil(FIXED_BUFFER_BYTES)
+    }
+}
+
+/// Limits of the output of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// A client that leaves so many bytes unread is disconnected.
+    pub hard_bytes: usize,
+    /// A client that leaves so many bytes unread for longer than `soft_seconds` is disconnected.
+    pub soft_bytes: usize,
+    /// Whole seconds of the node's clock.
+    pub soft_seconds: u64,
+}
+
+impl OutputLimits {
+    /// The time from which on a client is disconnected that is above the soft limit since `since`.
+    pub(crate) fn soft_end(self, since: UnixMicros) -> UnixMicros {
+        let seconds = i64::try_from(self.soft_seconds).unwrap_or(i64::MAX);
+        let end = since.0.div_euclid(1_000_000).saturating_add(seconds);
+        UnixMicros(end.saturating_add(1).saturating_mul(1_000_000))
+    }
+}
 
 /// The limits of one class of clients; 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +79,7 @@ pub struct BufferLimits([Limit; 3]);
 
 const NAMES: [&str; 3] = ["normal", "slave", "pubsub"];
 const NORMAL: usize = 0;
+const REPLICA: usize = 1;
 const PUBSUB: usize = 2;
 
 const fn limit(hard_bytes: u64, soft_bytes: u64, soft_seconds: u64) -> Limit {
@@ -55,16 +119,26 @@ impl fmt::Display for BufferLimits {
 }
 
 impl BufferLimits {
-    /// What a client may leave unread, bytes; a subscriber has a limit of its own.
-    pub(crate) fn output_bytes_max(self, is_subscriber: bool) -> usize {
-        match self.0[if is_subscriber { PUBSUB } else { NORMAL }].hard_bytes {
+    /// Limits of a client; subscribers and replicas have limits of their own.
+    pub(crate) fn of_client(self, is_subscriber: bool, is_replica: bool) -> OutputLimits {
+        let class = match (is_replica, is_subscriber) {
+            (true, _) => REPLICA,
+            (false, true) => PUBSUB,
+            (false, false) => NORMAL,
+        };
+        let limit = self.0[class];
+        let bytes = |bytes: u64| match bytes {
             0 => usize::MAX,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+        };
+        OutputLimits {
+            hard_bytes: bytes(limit.hard_bytes),
+            soft_bytes: bytes(limit.soft_bytes),
+            soft_seconds: limit.soft_seconds,
         }
     }
 
-    /// Changes some classes (`config.c: updateClientOutputBufferLimit`). Of normal clients and subscribers
-    /// only the hard limit has its effect here; the limits of replicas concern no connection.
+    /// Changes some classes (`config.c: updateClientOutputBufferLimit`).
     pub(super) fn change(&mut self, text: &[u8]) -> Result<(), &'static str> {
         if text.is_empty() {
             return Ok(());
@@ -77,7 +151,7 @@ impl BufferLimits {
         for four in words.chunks(4) {
             let class = match &four[0].to_ascii_lowercase()[..] {
                 b"normal" => NORMAL,
-                b"slave" | b"replica" => 1,
+                b"slave" | b"replica" => REPLICA,
                 b"pubsub" => PUBSUB,
                 _ => return Err("Invalid client class specified in buffer limit configuration."),
             };
@@ -91,16 +165,6 @@ impl BufferLimits {
                 );
             };
             next.0[class] = limit(hard, soft, seconds);
-        }
-        let soft = |limits: &Self, class: usize| {
-            let limit = limits.0[class];
-            (limit.soft_bytes, limit.soft_seconds)
-        };
-        if [NORMAL, PUBSUB]
-            .iter()
-            .any(|class| soft(&next, *class) != soft(&DEFAULT, *class))
-        {
-            return Err("redouble has no soft limits of normal clients and subscribers");
         }
         *self = next;
         Ok(())
@@ -119,19 +183,40 @@ mod tests {
         assert_eq!(limits.change(b"PUBSUB 1mb 8mb 60 replica 1 2 3"), Ok(()));
         let all = "normal 0 0 0 slave 1 2 3 pubsub 1048576 8388608 60";
         assert_eq!(limits.to_string(), all);
-        assert_eq!(limits.output_bytes_max(true), 1024 * 1024);
-        assert_eq!(limits.output_bytes_max(false), usize::MAX);
+        let subscriber = OutputLimits {
+            hard_bytes: 1024 * 1024,
+            soft_bytes: 8 * 1024 * 1024,
+            soft_seconds: 60,
+        };
+        assert_eq!(limits.of_client(true, false), subscriber);
+        let normal = limits.of_client(false, false);
+        assert_eq!(
+            (normal.hard_bytes, normal.soft_bytes),
+            (usize::MAX, usize::MAX)
+        );
         for wrong in [
             "normal",
             "normal  0 0 0",
             "foo 1 2 3",
             "slave x 2 3",
             "slave 1 2 -1",
-            "normal 1 1 0",
-            "pubsub 1 2 3",
+            "normal 1 2 x",
         ] {
             assert!(limits.change(wrong.as_bytes()).is_err(), "{wrong}");
         }
         assert_eq!(limits.to_string(), all, "all or nothing");
+    }
+
+    #[test]
+    fn a_soft_limit_counts_whole_seconds() {
+        let limits = OutputLimits {
+            hard_bytes: usize::MAX,
+            soft_bytes: 1,
+            soft_seconds: 3,
+        };
+        for (since, end) in [(0, 4), (999_999, 4), (1_000_000, 5), (-1, 3)] {
+            let end = UnixMicros(end * 1_000_000);
+            assert_eq!(limits.soft_end(UnixMicros(since)), end, "{since}");
+        }
     }
 }

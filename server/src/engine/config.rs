@@ -1,12 +1,16 @@
 //! What a node is started with, and what CONFIG SET changes. How its parameters are called and read
 //! stands in `parameter.rs`.
 
+use super::acl::AclStore;
 use super::buffer_limits::BufferLimits;
+use super::clients_limit::ClientsLimit;
 use super::notify::Classes;
 use super::parameter::Others;
+use super::persistence::{AppendFsync, Storage};
 use super::profile::Profile;
 use crate::engine::eviction_policy::EvictionPolicy;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Parameters of a node: those of `CONFIG SET`, and bounds that Redis does not have. Parameters
@@ -23,6 +27,14 @@ pub struct Config {
     pub databases: usize,
     /// `requirepass`; empty for none.
     pub requirepass: Vec<u8>,
+    /// Users at the start, such as `alice on nopass ~* +@all` ([`ServerBuilder::user`](crate::ServerBuilder::user)).
+    pub(crate) users: Vec<Vec<u8>>,
+    /// `aclfile`: where ACL LOAD and ACL SAVE find the users.
+    pub(crate) acl_store: Option<Arc<dyn AclStore>>,
+    /// `acl-pubsub-default`: whether new users may use all channels.
+    pub acl_pubsub_default_allchannels: bool,
+    /// `acllog-max-len`: entries of ACL LOG.
+    pub acllog_max_len: usize,
     /// `proto-max-bulk-len`, bytes.
     pub proto_max_bulk_len: i64,
     /// `client-query-buffer-limit`, bytes.
@@ -67,7 +79,7 @@ pub struct Config {
     pub stream_node_max_entries: usize,
     /// `rdbcompression`: whether DUMP compresses.
     pub rdbcompression: bool,
-    /// `hz`. Nothing depends on it: what is due happens at once.
+    /// `hz`. It has no effect: every deadline is handled at once.
     pub(crate) hz: i64,
     /// `timeout`: a client that says nothing for longer is shown out; zero for never.
     pub timeout: Duration,
@@ -89,6 +101,12 @@ pub struct Config {
     pub lfu_log_factor: i64,
     /// `lfu-decay-time`: minutes in which the counter of a key loses one; 0 for never.
     pub lfu_decay_time: i64,
+    /// `maxmemory-clients`: what all clients together may take.
+    pub(crate) maxmemory_clients: ClientsLimit,
+    /// `appendonly`: the node's disk keeps its writes, as [`Persistence`](crate::Persistence) says.
+    pub(crate) appendonly: bool,
+    /// `appendfsync`: when these writes are safe.
+    pub(crate) appendfsync: AppendFsync,
     /// `replica-ignore-maxmemory`: a replica holds what its master holds.
     pub replica_ignore_maxmemory: bool,
     /// `min-replicas-to-write`: with fewer good replicas a master refuses writes.
@@ -109,6 +127,10 @@ pub struct Config {
     pub client_output_buffer_limit: BufferLimits,
     /// `tracking-table-max-keys`: keys that are remembered for client-side caching; 0 for any number.
     pub tracking_table_max_keys: usize,
+    /// Where SAVE writes and DEBUG RELOAD reads; without a storage no file is written.
+    pub storage: Option<Arc<dyn Storage>>,
+    /// `dbfilename`: name of the file that SAVE writes.
+    pub dbfilename: String,
     /// The version of Redis that the node imitates.
     pub profile: Profile,
     /// Parameters without an effect, where they were changed.
@@ -124,6 +146,10 @@ impl Default for Config {
         Self {
             databases: 16,
             requirepass: Vec::new(),
+            users: Vec::new(),
+            acl_store: None,
+            acl_pubsub_default_allchannels: false,
+            acllog_max_len: 128,
             proto_max_bulk_len: 512 * 1024 * 1024,
             client_query_buffer_limit: 1024 * 1024 * 1024,
             busy_reply_threshold: Duration::from_secs(5),
@@ -156,6 +182,9 @@ impl Default for Config {
             maxmemory_policy: EvictionPolicy::default(),
             lfu_log_factor: 10,
             lfu_decay_time: 1,
+            maxmemory_clients: ClientsLimit::default(),
+            appendonly: false,
+            appendfsync: AppendFsync::default(),
             replica_ignore_maxmemory: true,
             min_replicas_to_write: 0,
             min_replicas_max_lag: 10,
@@ -166,6 +195,8 @@ impl Default for Config {
             latency_tracking_info_percentiles: vec![50.0, 99.0, 99.9],
             client_output_buffer_limit: BufferLimits::default(),
             tracking_table_max_keys: 1_000_000,
+            storage: None,
+            dbfilename: "dump.rdb".to_owned(),
             profile: Profile::default(),
             others: Others::default(),
             script_memory_bytes_max: 256 * 1024 * 1024,
@@ -175,14 +206,26 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether the client at `addr` is refused (`networking.c: clientAcceptHandler`). Only what has an
-    /// IP address may come from elsewhere, and only these two of this machine are believed.
+    /// Switches the append-only file on or off.
+    pub(crate) fn keep_writes(&mut self, policy: Option<AppendFsync>) {
+        self.appendonly = policy.is_some();
+        self.appendfsync = policy.unwrap_or_default();
+    }
+
+    /// The policy of the append-only file; `None` without one.
+    pub(crate) fn append_only(&self) -> Option<AppendFsync> {
+        self.appendonly.then_some(self.appendfsync)
+    }
+
+    /// True if the client at `addr` is refused while the user `default` has no password
+    /// (`networking.c: clientAcceptHandler`). Only what has an IP address may come from elsewhere, and only these two
+    /// of this machine are believed.
     pub(crate) fn denies(&self, addr: &str) -> bool {
         let is_elsewhere = addr.parse::<SocketAddr>().is_ok_and(|addr| {
             let ip = addr.ip();
             ip != Ipv4Addr::LOCALHOST && ip != Ipv6Addr::LOCALHOST
         });
-        self.protected_mode && self.requirepass.is_empty() && is_elsewhere
+        self.protected_mode && is_elsewhere
     }
 }
 
@@ -208,9 +251,6 @@ mod tests {
         };
         let (no, yes) = (false, true);
         assert_eq!(denied(&config), [no, no, no, no, yes, yes, yes, yes]);
-        config.requirepass = b"secret".to_vec();
-        assert_eq!(denied(&config), [no; 8]);
-        config.requirepass.clear();
         config.protected_mode = false;
         assert_eq!(denied(&config), [no; 8]);
     }

@@ -6,6 +6,7 @@ use crate::engine::peers::cluster::ClusterMessage;
 use crate::engine::peers::journal::Unit;
 use crate::engine::peers::migration::Migration;
 use crate::engine::peers::replication::Address;
+use crate::engine::persistence::AppendFsync;
 use crate::resp::Reply;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,12 +21,12 @@ pub enum Effect {
         /// Its answer.
         reply: Reply,
     },
-    /// Sends a connection something it did not just ask for: a message, an invalidation, a line of
+    /// Sends a connection a frame that answers none of its requests: a message, an invalidation, a line of
     /// MONITOR.
     Push {
-        /// The connection that is told.
+        /// The connection that gets it.
         conn: ConnId,
-        /// What it is told.
+        /// Its frame.
         frame: Reply,
     },
     /// Ends a connection, after what was written to it.
@@ -38,22 +39,24 @@ pub enum Effect {
         /// When it goes on.
         until: UnixMicros,
     },
-    /// A unit of work has changed something: replicas and the disk are told.
+    /// Sends a unit that has changed keys to the replicas and the disk.
     Propagate(Arc<Unit>),
-    /// The node shall follow another node, or become a master (REPLICAOF).
+    /// Makes the node the replica of another node, or a master (REPLICAOF).
     Follow {
         /// Its master to be; `None` for a node that becomes one.
         master: Option<Address>,
     },
-    /// The other nodes of the cluster are told something.
+    /// Sends a message to the other nodes of the cluster.
     Cluster(ClusterMessage),
-    /// Keys shall go to another node (MIGRATE).
+    /// Moves keys to another node (MIGRATE).
     Migrate(Box<Migration>),
-    /// A replica shall take its master's place.
+    /// Makes a replica the master.
     FailOver {
         /// Which one, if a master hands over; a sentinel chooses one.
         to: Option<Address>,
     },
+    /// The node's disk keeps its writes from now on, or no longer (`appendonly`).
+    KeepWrites(Option<AppendFsync>),
     /// The node ends (SHUTDOWN).
     Shutdown,
 }
@@ -72,7 +75,7 @@ impl Outbox {
         self.0.is_empty()
     }
 
-    /// Whether a connection is about to end: it is sent nothing more.
+    /// True if a connection is about to end. It gets no more frames.
     pub(crate) fn closes(&self, conn: ConnId) -> bool {
         let is_its_end =
             |effect: &Effect| matches!(effect, Effect::Close { conn: of } if *of == conn);

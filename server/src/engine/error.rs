@@ -42,6 +42,7 @@ pub(crate) enum CommandError {
     NotBusy,
     Unkillable,
     Busy,
+    BusyFunction,
     NotAllowedFromScript,
     ReadOnlyScript,
     ReadOnlyReplica,
@@ -73,6 +74,17 @@ impl CommandError {
     pub(crate) fn echoing(before: &str, sent: &[u8], after: &str) -> Self {
         let sent = sent.split(|byte| *byte == 0).next().unwrap_or_default();
         Self::Echo([before.as_bytes(), sent, after.as_bytes()].concat())
+    }
+
+    /// As [`Self::echoing`] at the end of a text, with its line breaks as spaces, also the last ones
+    /// (`networking.c: addReplyErrorSdsSafe`).
+    pub(crate) fn echoing_breaks(before: &str, sent: &[u8]) -> Self {
+        let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let spaced: Vec<u8> = sent
+            .iter()
+            .map(|byte| if is_break(byte) { b' ' } else { *byte })
+            .collect();
+        Self::echoing(before, &spaced, "")
     }
 
     fn echo(&self) -> Option<Vec<u8>> {
@@ -120,6 +132,8 @@ impl CommandError {
                                  NOSAVE command."
                 .into(),
             Self::Busy => "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.".into(),
+            Self::BusyFunction => "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+                .into(),
             Self::NotAllowedFromScript => "ERR This Redis command is not allowed from script".into(),
             Self::ReadOnlyScript => "ERR Write commands are not allowed from read-only scripts.".into(),
             Self::ReadOnlyReplica => "READONLY You can't write against a read only replica.".into(),

@@ -53,6 +53,11 @@ impl EvictionPolicy {
         matches!(self, Self::AllKeysLfu | Self::VolatileLfu)
     }
 
+    /// Whether it asks when keys were used last.
+    pub(in crate::engine) fn is_lru(self) -> bool {
+        matches!(self, Self::AllKeysLru | Self::VolatileLru)
+    }
+
     pub(super) fn is_volatile(self) -> bool {
         matches!(
             self,

@@ -1,5 +1,8 @@
 //! Glob patterns as `util.c: stringmatchlen` reads them: `*`, `?`, `[a-z]`, `[^a]`, `\x`.
 
+/// A `*` behind so many others matches nothing, unless it is the last element (`util.c: stringmatchlen_impl`).
+const STARS_MAX: usize = 1000;
+
 /// Whether `text` matches `pattern`. Takes at most `O(pattern x text)` steps, whatever the pattern.
 pub fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
     // Redis never enters its loop for an empty text; only KEYS and SCAN know `*` before that.
@@ -9,6 +12,7 @@ pub fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     // Where to go on when a match fails: after the last `*`, one byte further into the text.
     let mut retry: Option<(usize, usize)> = None;
+    let mut stars = 0;
     loop {
         let step = match pattern.get(p) {
             Some(b'*') => {
@@ -17,6 +21,10 @@ pub fn glob_match(pattern: &[u8], text: &[u8]) -> bool {
                 }
                 if p == pattern.len() {
                     return true;
+                }
+                stars += 1;
+                if stars > STARS_MAX {
+                    return false;
                 }
                 retry = Some((p, t));
                 continue;
@@ -110,6 +118,13 @@ mod tests {
                 "{pattern:?} {text:?}"
             );
         }
+        let stars = |count: usize| "*a".repeat(count);
+        assert!(glob_match(stars(1000).as_bytes(), &[b'a'; 1100]));
+        assert!(!glob_match(stars(1001).as_bytes(), &[b'a'; 1100]));
+        assert!(glob_match(
+            format!("{}*", stars(1000)).as_bytes(),
+            &[b'a'; 1100]
+        ));
         assert!(!glob_match(
             "a*".repeat(50).as_bytes(),
             "a".repeat(49).as_bytes()

@@ -4,14 +4,16 @@
 //! is in the [`Config`]. The same inputs give the same outputs, byte for byte.
 //!
 //! Folders, each of which imports only those above it: `value/` and `rdb/` (types of values); the parts of the state
-//! (`data/`, `clients/`, `introspection/`, `peers/`, `scripting.rs`, `running.rs`); `state/` (what concerns several
+//! (`data/`, `clients/`, `introspection/`, `peers/`, `scripting/`, `running.rs`); `state/` (what concerns several
 //! parts); `context/` (what commands see); `table/` (rows of commands); `driver/` and `script/` (what runs them).
 //! The commands themselves are outside, in `command/`.
 
+mod acl;
 mod args;
 mod buffer_limits;
 mod channel;
 mod clients;
+mod clients_limit;
 mod config;
 mod conn_id;
 mod context;
@@ -22,9 +24,11 @@ mod error;
 mod eviction_policy;
 mod glob;
 mod introspection;
+mod libraries;
 mod notify;
 mod parameter;
 mod peers;
+mod persistence;
 mod profile;
 mod rdb;
 mod rng;
@@ -37,26 +41,34 @@ pub(crate) mod table;
 mod time;
 mod value;
 
+pub use acl::AclStore;
+pub(crate) use acl::{
+    Acl, AclLogEntry, Categories, DEFAULT_USER, Decision, Denial, SelectorTexts, User, UserId,
+};
 pub(crate) use args::{Args, integer_of};
-pub use buffer_limits::BufferLimits;
+pub use buffer_limits::{BufferLimits, OutputLimits, OutputMeter};
 pub(crate) use channel::Space;
 pub use clients::blocking::Waiting;
 pub(crate) use clients::pause::Paused;
-pub(crate) use clients::session::{Asking, ReplyMode, Session};
+pub(crate) use clients::session::{Asking, RdbFilter, ReplicaSide, ReplyMode, Session};
 pub(crate) use clients::tracking::{Choice as TrackingChoice, Mode as TrackingMode};
 pub use config::Config;
 pub use conn_id::ConnId;
+pub(crate) use context::{Arg, Continuation, Ctx, Origin, TouchOrder, Ttl};
 #[cfg(feature = "script")]
-pub(crate) use context::ScriptCall;
-pub(crate) use context::{Continuation, Ctx, Origin, Ttl};
+pub(crate) use context::{RestorePolicy, ScriptCall};
 pub(crate) use data::keyspace::Db;
 pub(crate) use data::memory::{Overhead, STARTUP_BYTES, key_bytes};
+#[cfg(feature = "script")]
+pub use driver::BusyHandler;
 pub use driver::{Engine, NodeApi, Outcome};
 pub use effect::Effect;
 pub(crate) use error::{CommandError, UnknownCommand, UnknownSubcommand};
 pub use eviction_policy::EvictionPolicy;
 pub use glob::glob_match;
 pub(crate) use introspection::latency::{groups, percentile};
+#[cfg(feature = "script")]
+pub(crate) use libraries::{Function, dump as dump_libraries};
 pub(crate) use notify::Class;
 pub use notify::Classes;
 pub(crate) use parameter::{is_secret, parse_memory};
@@ -65,6 +77,7 @@ pub(crate) use peers::cluster::{Change as ClusterChange, Claim, Cluster, Health,
 #[cfg(feature = "net")]
 pub(crate) use peers::cluster::{Member, Side, merge, share_of};
 pub(crate) use peers::failover::Failover;
+#[cfg(feature = "net")]
 pub(crate) use peers::image::Image;
 pub use peers::journal::Unit;
 pub use peers::migration::Migration;
@@ -72,17 +85,17 @@ pub(crate) use peers::migration::NO_ANSWER;
 pub use peers::replication::Address;
 pub(crate) use peers::replication::Replication;
 pub(crate) use peers::sentinel::{Seen, Sentinel, Watched};
+pub use persistence::{AppendFsync, Storage};
 pub use profile::Profile;
 pub use rng::Rng;
-#[cfg(feature = "script")]
-pub use script::BusyHandler;
+pub(crate) use state::persistence::SaveError;
 pub(crate) use table::{
-    CommandResult, CommandSpec, CommandTable, Entry, Flags, Group, Handler, Tables, is_category,
+    CommandResult, CommandSpec, CommandTable, Entry, Flags, Group, Handler, Tables,
 };
 pub use time::{UnixMicros, UnixMillis};
 pub(crate) use value::{
-    ConsumerGroup, ConsumerNumber, Counters, Element, EncodingHint, End, Hash, HashLimits, Kind,
-    List, NewId, NodeLimits, PayloadError, Pending, Set, SetLimits, SortedSet, SortedSetLimits,
-    Stream, StreamEntry, StreamId, Threshold, Trim, Value, clamp_range, dump, restore,
+    ConsumerGroup, ConsumerNumber, Counters, EncodingHint, End, Hash, HashLimits, Kind, List,
+    NewId, NodeLimits, PayloadError, Pending, Set, SetLimits, SortedSet, SortedSetLimits, Stream,
+    StreamEntry, StreamId, Text, Threshold, Trim, Value, clamp_range, dump, restore,
     serialized_bytes, sorted_set_order,
 };

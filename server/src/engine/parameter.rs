@@ -1,13 +1,15 @@
 //! The parameters of CONFIG: what each may be, where it is kept, and which of them can be changed
 //! while the server runs.
 //!
-//! *Policy.* A parameter either has its effect here, or governs something that does not show or does
-//! not exist, and then any valid value is kept and given back; or else it has values whose effect is
-//! missing, and these are refused with an error that says so. Source: `config.c`.
+//! *Policy.* A parameter either has its effect here ([`Place::Field`]); or it governs something that a double does not have (files
+//! that are written at intervals, memory layouts, other processes), and then CONFIG GET gives back any valid value; or it has values
+//! whose absence could endanger a user (TLS), and these are refused with an error that says so. Source: `config.c`.
 
 use super::Config;
+use super::clients_limit::ClientsLimit;
 use super::glob::glob_match;
 use super::notify::Classes;
+use super::persistence::AppendFsync;
 use crate::engine::CommandError;
 use crate::engine::eviction_policy::EvictionPolicy;
 use crate::resp::parse_integer;
@@ -81,7 +83,7 @@ enum Place {
     /// `can't set immutable config`
     Immutable(Option<Read>),
     /// `can't set protected config`
-    Protected,
+    Protected(Option<Read>),
 }
 
 #[derive(Clone, Copy)]
@@ -96,6 +98,8 @@ struct Parameter {
     only: &'static [&'static str],
     /// Never shown in SLOWLOG.
     is_secret: bool,
+    /// Shown only to a client that asks for it by its name.
+    is_hidden: bool,
 }
 
 const fn parameter(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
@@ -107,6 +111,7 @@ const fn parameter(name: &'static str, default: &'static str, kind: Kind) -> Par
         place: Place::Others,
         only: &[],
         is_secret: false,
+        is_hidden: false,
     }
 }
 
@@ -159,12 +164,22 @@ impl Parameter {
     }
 
     const fn protected(mut self) -> Self {
-        self.place = Place::Protected;
+        self.place = Place::Protected(None);
+        self
+    }
+
+    const fn read_protected(mut self, read: Read) -> Self {
+        self.place = Place::Protected(Some(read));
         self
     }
 
     const fn secret(mut self) -> Self {
         self.is_secret = true;
+        self
+    }
+
+    const fn hidden(mut self) -> Self {
+        self.is_hidden = true;
         self
     }
 
@@ -176,10 +191,11 @@ impl Parameter {
 
     fn value(&self, config: &Config) -> Vec<u8> {
         match self.place {
-            Place::Field(read, _) | Place::Settled(read) | Place::Immutable(Some(read)) => {
-                read(config)
-            }
-            Place::Others | Place::Immutable(None) | Place::Protected => {
+            Place::Field(read, _)
+            | Place::Settled(read)
+            | Place::Immutable(Some(read))
+            | Place::Protected(Some(read)) => read(config),
+            Place::Others | Place::Immutable(None) | Place::Protected(None) => {
                 let changed = config.others.0.get(self.name);
                 changed.map_or_else(|| self.default.as_bytes().to_vec(), Vec::clone)
             }
@@ -250,7 +266,7 @@ impl Parameter {
                 config.others.0.insert(self.name, printed);
                 Ok(())
             }
-            Place::Immutable(_) | Place::Protected => Ok(()),
+            Place::Immutable(_) | Place::Protected(_) => Ok(()),
         }
     }
 }
@@ -296,6 +312,26 @@ fn percentile(value: f64) -> String {
 }
 
 impl Config {
+    /// The value of a parameter, as CONFIG GET prints it; empty if there is none.
+    pub(crate) fn value_of(&self, name: &str) -> Vec<u8> {
+        find(name.as_bytes()).map_or_else(Vec::new, |(_, row)| row.value(self))
+    }
+
+    /// The value of a numeric parameter; 0 if there is none.
+    pub(crate) fn number_of(&self, name: &str) -> i64 {
+        parse_integer(&self.value_of(name)).unwrap_or(0)
+    }
+
+    /// The value of a parameter that is a number of bytes or of elements.
+    pub(crate) fn size_of(&self, name: &str) -> usize {
+        usize::try_from(self.number_of(name)).unwrap_or(0)
+    }
+
+    /// True if a switch is on.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.value_of(name) == b"yes"
+    }
+
     /// The percentiles that INFO tells of, with their names.
     pub(crate) fn percentiles(&self) -> impl Iterator<Item = (f64, String)> {
         let all = self.latency_tracking_info_percentiles.iter();
@@ -321,7 +357,7 @@ fn write_percentiles(config: &mut Config, given: &Given<'_>) -> Result<(), &'sta
     Ok(())
 }
 
-/// `save`: pairs of seconds and changes. Here only none at all is the truth.
+/// `save`: pairs of seconds and changes. The server saves only when a client asks for it.
 fn save_points(value: &[u8]) -> Result<Vec<u8>, &'static str> {
     const INVALID: &str = "Invalid save parameters";
     if value.is_empty() {
@@ -339,6 +375,53 @@ fn save_points(value: &[u8]) -> Result<Vec<u8>, &'static str> {
         Ok(value.to_vec())
     } else {
         Err(INVALID)
+    }
+}
+
+/// `oom-score-adj`: `relative` is the same as `yes`.
+fn oom_score(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let value = value.to_ascii_lowercase();
+    match &value[..] {
+        b"no" | b"yes" | b"absolute" => Ok(value),
+        b"relative" => Ok(b"yes".to_vec()),
+        _ => Err("argument(s) must be one of the following: no, yes, relative, absolute"),
+    }
+}
+
+/// `shutdown-on-sigint` and `shutdown-on-sigterm`: several options of SHUTDOWN.
+fn shutdown_options(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let mut chosen = [false; SHUTDOWN_OPTIONS.len()];
+    for word in value.split(|byte| *byte == b' ') {
+        let is_it = |option: &&str| word.eq_ignore_ascii_case(option.as_bytes());
+        let Some(at) = SHUTDOWN_OPTIONS.iter().position(is_it) else {
+            return Err(
+                "argument(s) must be one of the following: default, save, nosave, now, force",
+            );
+        };
+        chosen[at] = true;
+    }
+    let [_, saves, saves_not, ..] = chosen;
+    if saves && saves_not {
+        return Err("shutdown options SAVE and NOSAVE can't be used simultaneously");
+    }
+    // Any other option outweighs `default`.
+    chosen[0] = !chosen[1..].contains(&true);
+    let names = SHUTDOWN_OPTIONS.iter().zip(chosen);
+    let names: Vec<&str> = names
+        .filter_map(|(name, is_chosen)| is_chosen.then_some(*name))
+        .collect();
+    Ok(names.join(" ").into_bytes())
+}
+
+/// `activedefrag`: as on a server with an ordinary allocator.
+fn active_defrag(value: &[u8]) -> Result<Vec<u8>, &'static str> {
+    match &value.to_ascii_lowercase()[..] {
+        b"no" => Ok(b"no".to_vec()),
+        b"yes" => Err(
+            "Active defragmentation cannot be enabled: it requires a Redis server compiled with a modified Jemalloc \
+             like the one shipped by default with the Redis source distribution",
+        ),
+        _ => Err("argument must be 'yes' or 'no'"),
     }
 }
 
@@ -368,9 +451,20 @@ const PORT: (i64, i64) = (0, U16);
 /// All parameters of 7.0.15, by name.
 #[rustfmt::skip]
 const PARAMETERS: &[Parameter] = &[
-    parameter("acl-pubsub-default", "resetchannels", Kind::Choice(&["allchannels", "resetchannels"])),
-    immutable("aclfile", ""),
-    integer("acllog-max-len", "128", 0, i64::MAX),
+    parameter("acl-pubsub-default", "", Kind::Choice(&["allchannels", "resetchannels"])).kept(
+        |config| (if config.acl_pubsub_default_allchannels { "allchannels" } else { "resetchannels" }).into(),
+        |config, given| {
+            config.acl_pubsub_default_allchannels = given.text().eq_ignore_ascii_case(b"allchannels");
+            Ok(())
+        },
+    ),
+    immutable("aclfile", "").read(|config| {
+        config.acl_store.as_ref().map_or_else(Vec::new, |store| store.name().into())
+    }),
+    integer("acllog-max-len", "", 0, i64::MAX).kept(
+        |config| printed(config.acllog_max_len),
+        |config, given| { config.acllog_max_len = given.size(); Ok(()) },
+    ),
     integer("active-defrag-cycle-max", "25", 1, 99),
     integer("active-defrag-cycle-min", "1", 1, 99),
     memory("active-defrag-ignore-bytes", "104857600", 1),
@@ -378,7 +472,7 @@ const PARAMETERS: &[Parameter] = &[
     integer("active-defrag-threshold-lower", "10", 0, 1000),
     integer("active-defrag-threshold-upper", "100", 0, 1000),
     integer("active-expire-effort", "1", 1, 10),
-    switch("activedefrag", "no").only(&["no"]),
+    parameter("activedefrag", "no", Kind::Special(active_defrag)),
     switch("activerehashing", "yes"),
     immutable("always-show-logo", "no"),
     switch("aof-disable-auto-gc", "no"),
@@ -389,8 +483,14 @@ const PARAMETERS: &[Parameter] = &[
     immutable("aof_rewrite_cpulist", ""),
     immutable("appenddirname", "appendonlydir"),
     immutable("appendfilename", "appendonly.aof"),
-    parameter("appendfsync", "everysec", Kind::Choice(&["everysec", "always", "no"])),
-    switch("appendonly", "no").only(&["no"]),
+    parameter("appendfsync", "", Kind::Choice(&["everysec", "always", "no"])).kept(
+        |config| config.appendfsync.name().into(),
+        |config, given| { config.appendfsync = AppendFsync::by_name(given.text()); Ok(()) },
+    ),
+    switch("appendonly", "").kept(
+        |config| yes_or_no(config.appendonly),
+        |config, given| { config.appendonly = given.is_yes(); Ok(()) },
+    ),
     memory("auto-aof-rewrite-min-size", "67108864", 0),
     integer("auto-aof-rewrite-percentage", "100", 0, I32),
     immutable("bgsave_cpulist", ""),
@@ -443,8 +543,10 @@ const PARAMETERS: &[Parameter] = &[
     switch("crash-memcheck-enabled", "yes"),
     immutable("daemonize", "no"),
     immutable("databases", "").read(|config| printed(config.databases)),
-    text("dbfilename", "dump.rdb").protected(),
-    text("dir", "").protected(),
+    text("dbfilename", "dump.rdb").protected().read_protected(|config| config.dbfilename.clone().into_bytes()),
+    text("dir", "").protected().read_protected(|config| {
+        config.storage.as_ref().map_or_else(Vec::new, |storage| storage.folder().into_bytes())
+    }),
     immutable("disable-thp", "yes"),
     switch("dynamic-hz", "yes"),
     immutable("enable-debug-command", "yes"),
@@ -467,6 +569,7 @@ const PARAMETERS: &[Parameter] = &[
     immutable("io-threads", "1"),
     immutable("io-threads-do-reads", "no"),
     switch("jemalloc-bg-thread", "yes"),
+    integer("key-load-delay", "0", -I32 - 1, I32).hidden(),
     integer("latency-monitor-threshold", "", 0, i64::MAX).kept(
         |config| printed(config.latency_monitor_threshold),
         |config, given| { config.latency_monitor_threshold = given.number(); Ok(()) },
@@ -495,11 +598,12 @@ const PARAMETERS: &[Parameter] = &[
         |config| printed(config.lfu_log_factor),
         |config, given| { config.lfu_log_factor = given.number(); Ok(()) },
     ),
-    integer("list-compress-depth", "0", 0, I32).only(&["0"]),
+    integer("list-compress-depth", "0", 0, I32),
     integer("list-max-listpack-size", "", -I32 - 1, I32).alias("list-max-ziplist-size").kept(
         |config| printed(config.list_max_listpack_size),
         |config, given| { config.list_max_listpack_size = given.number() as i32; Ok(()) },
     ),
+    memory("loading-process-events-interval-bytes", "2097152", 1024).hidden(),
     immutable("logfile", ""),
     parameter("loglevel", "notice", Kind::Choice(&["debug", "verbose", "notice", "warning"])),
     text("masterauth", "").secret(),
@@ -512,7 +616,13 @@ const PARAMETERS: &[Parameter] = &[
         |config| printed(config.maxmemory),
         |config, given| { config.maxmemory = given.number().unsigned_abs(); Ok(()) },
     ),
-    memory("maxmemory-clients", "0", 0).only(&["0"]),
+    parameter("maxmemory-clients", "", Kind::Special(ClientsLimit::check)).kept(
+        |config| printed(config.maxmemory_clients),
+        |config, given| {
+            config.maxmemory_clients = ClientsLimit::parse(given.text())?;
+            Ok(())
+        },
+    ),
     integer("maxmemory-eviction-tenacity", "10", 0, 100),
     parameter("maxmemory-policy", "", Kind::Choice(&[
         "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu",
@@ -541,7 +651,7 @@ const PARAMETERS: &[Parameter] = &[
             None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'."),
         },
     ),
-    parameter("oom-score-adj", "no", Kind::Choice(&["no", "yes", "relative", "absolute"])).only(&["no"]),
+    parameter("oom-score-adj", "no", Kind::Special(oom_score)),
     parameter("oom-score-adj-values", "0 200 800", Kind::Special(oom_score_values)),
     immutable("pidfile", ""),
     integer("port", "", PORT.0, PORT.1).settled(|config| printed(config.port)),
@@ -556,6 +666,7 @@ const PARAMETERS: &[Parameter] = &[
         |config, given| { config.proto_max_bulk_len = given.number(); Ok(()) },
     ),
     switch("rdb-del-sync-files", "no"),
+    integer("rdb-key-save-delay", "0", -I32 - 1, I32).hidden(),
     switch("rdb-save-incremental-fsync", "yes"),
     immutable("rdbchecksum", "yes"),
     switch("rdbcompression", "").kept(
@@ -588,16 +699,16 @@ const PARAMETERS: &[Parameter] = &[
         |config| config.requirepass.clone(),
         |config, given| { config.requirepass = given.text().to_vec(); Ok(()) },
     ),
-    parameter("sanitize-dump-payload", "no", Kind::Choice(&["no", "yes", "clients"])).only(&["no"]),
-    parameter("save", "", Kind::Special(save_points)).only(&[""]),
+    parameter("sanitize-dump-payload", "no", Kind::Choice(&["no", "yes", "clients"])),
+    parameter("save", "", Kind::Special(save_points)),
     immutable("server_cpulist", ""),
     integer("set-max-intset-entries", "", 0, i64::MAX).kept(
         |config| printed(config.set_max_intset_entries),
         |config, given| { config.set_max_intset_entries = given.size(); Ok(()) },
     ),
     immutable("set-proc-title", "yes"),
-    parameter("shutdown-on-sigint", "default", SHUTDOWN).only(&["default"]),
-    parameter("shutdown-on-sigterm", "default", SHUTDOWN).only(&["default"]),
+    parameter("shutdown-on-sigint", "default", Kind::Special(shutdown_options)),
+    parameter("shutdown-on-sigterm", "default", Kind::Special(shutdown_options)),
     integer("shutdown-timeout", "10", 0, I32),
     integer("slowlog-log-slower-than", "", -1, i64::MAX).kept(
         |config| printed(config.slowlog_log_slower_than),
@@ -653,6 +764,8 @@ const PARAMETERS: &[Parameter] = &[
     ),
     immutable("unixsocket", "").read(|config| config.unixsocket.clone().into_bytes()),
     immutable("unixsocketperm", "").read(|config| format!("{:o}", config.unixsocketperm).into_bytes()),
+    switch("use-exit-on-panic", "no").hidden(),
+    integer("watchdog-period", "0", 0, I32).hidden(),
     integer("zset-max-listpack-entries", "", 0, i64::MAX).alias("zset-max-ziplist-entries").kept(
         |config| printed(config.zset_max_listpack_entries),
         |config, given| { config.zset_max_listpack_entries = given.size(); Ok(()) },
@@ -663,7 +776,7 @@ const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-const SHUTDOWN: Kind = Kind::Choice(&["default", "save", "nosave", "now", "force"]);
+const SHUTDOWN_OPTIONS: [&str; 5] = ["default", "save", "nosave", "now", "force"];
 
 fn find(name: &[u8]) -> Option<(&'static str, &'static Parameter)> {
     PARAMETERS.iter().find_map(|row| {
@@ -688,10 +801,11 @@ impl Config {
     /// it was asked for (`config.c: configGetCommand`).
     pub(crate) fn matching(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let is_pattern = |pattern: &[u8]| pattern.iter().any(|byte| b"[*?".contains(byte));
-        let called = |name: &str| {
+        let called = |name: &str, is_hidden: bool| {
             patterns
                 .iter()
                 .find_map(|pattern| match is_pattern(pattern) {
+                    true if is_hidden => None,
                     true if glob_match(&pattern.to_ascii_lowercase(), name.as_bytes()) => {
                         Some(name.as_bytes().to_vec())
                     }
@@ -704,7 +818,9 @@ impl Config {
         let rows = PARAMETERS.iter();
         let mut found: Vec<_> = rows
             .flat_map(|row| row.names().map(move |name| (name, row)))
-            .filter_map(|(name, row)| called(name).map(|called| (called, row.value(self))))
+            .filter_map(|(name, row)| {
+                called(name, row.is_hidden).map(|called| (called, row.value(self)))
+            })
             .collect();
         found.sort();
         found
@@ -723,7 +839,7 @@ impl Config {
             };
             match found.1.place {
                 Place::Immutable(_) => return Err(failed(name, "can't set immutable config")),
-                Place::Protected => return Err(failed(name, "can't set protected config")),
+                Place::Protected(_) => return Err(failed(name, "can't set protected config")),
                 Place::Others | Place::Field(..) | Place::Settled(_) => {}
             }
             if rows.iter().any(|(known, _)| *known == found.0) {
@@ -781,7 +897,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (count, 192));
+        assert_eq!((names.len(), count), (count, 197));
     }
 
     #[test]
@@ -822,9 +938,7 @@ mod tests {
         };
         assert!(error(&[(b"timeout", b"x"), (b"nosuch", b"1")]).contains("Unknown option"));
         assert!(error(&[(b"timeout", b"1"), (b"TIMEOUT", b"2")]).contains("'TIMEOUT') - dup"));
-        assert!(
-            error(&[(b"maxmemory-clients", b"1")]).contains("redouble knows only the value '0'")
-        );
+        assert!(error(&[(b"tls-cluster", b"yes")]).contains("redouble knows only the value 'no'"));
         let next = config.with(&[(b"Timeout", b"7"), (b"slave-priority", b"3")]);
         let next = next.expect("valid");
         assert_eq!(next.timeout.as_secs(), 7);

@@ -7,6 +7,7 @@ mod listpack;
 mod lzf;
 pub(super) mod packed;
 mod ziplist;
+mod zipmap;
 
 use crate::resp::{Blob, parse_integer};
 pub(in crate::engine) use crc64::crc64;
@@ -22,8 +23,12 @@ pub(super) mod kind {
     pub(crate) const ZSET: u8 = 3;
     pub(crate) const HASH: u8 = 4;
     pub(crate) const ZSET_2: u8 = 5;
+    pub(crate) const HASH_ZIPMAP: u8 = 9;
+    pub(crate) const LIST_ZIPLIST: u8 = 10;
     pub(crate) const SET_INTSET: u8 = 11;
     pub(crate) const ZSET_ZIPLIST: u8 = 12;
+    pub(crate) const HASH_ZIPLIST: u8 = 13;
+    pub(crate) const LIST_QUICKLIST: u8 = 14;
     pub(crate) const STREAM_LISTPACKS: u8 = 15;
     pub(crate) const HASH_LISTPACK: u8 = 16;
     pub(crate) const ZSET_LISTPACK: u8 = 17;
@@ -141,6 +146,12 @@ impl<'a> Reader<'a> {
         Self { rest }
     }
 
+    /// Number of bytes that are not read yet.
+    #[cfg(feature = "script")]
+    pub(super) fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
@@ -190,6 +201,16 @@ impl<'a> Reader<'a> {
             }
             Length::Special(_) => return None,
         })
+    }
+
+    /// The fields and values of a zipmap.
+    pub(super) fn zipmap(&mut self) -> Option<Vec<Blob>> {
+        zipmap::decode(&self.string()?)
+    }
+
+    /// Number of bytes that are left.
+    pub(super) fn left(&self) -> usize {
+        self.rest.len()
     }
 
     /// The entries of a ziplist.

@@ -32,6 +32,8 @@ pub(super) struct RunningUnit {
     pub(super) reply_at: Option<usize>,
     /// True if something follows from this unit (see `driver/unit.rs`).
     pub(super) has_sequel: bool,
+    /// True while keys are evicted for a request that does not run yet: what its caller hears of them comes before its reply.
+    pub(super) is_evicting: bool,
     /// What a waiting request runs again for.
     pub(super) retry: Option<Retry>,
     /// A transaction whose script was killed and that goes on now.
@@ -51,6 +53,7 @@ impl RunningUnit {
             own_tail: Vec::new(),
             reply_at: None,
             has_sequel: false,
+            is_evicting: false,
             retry: None,
             resumed: None,
             awake_at: now,
@@ -75,6 +78,7 @@ impl RunningUnit {
     fn set_now(&mut self, now: UnixMicros) {
         if now != self.now {
             (self.now, self.now_millis) = (now, now.millis());
+            self.awake_at = now;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Conditions that select the messages of a rule, and how they are written as words.
 
 use super::RuleEnv;
-use super::parse::number;
+use super::args::number;
 use crate::engine::glob_match;
 use crate::resp::{Reply, Request};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The fault `cut`: a connection ends in the middle of a message.
 
-use super::parse::number;
+use super::args::number;
 use super::rule::{MessageFault, Rule, subject};
 use super::{Direction, FaultSpec, Placement, Verdict};
 

@@ -1,6 +1,6 @@
 //! The fault `delay`: a message arrives later.
 
-use super::parse::millis;
+use super::args::millis;
 use super::rule::{MessageFault, Reach, Rule, subject};
 use super::{Direction, FaultSpec, Placement, Verdict};
 use std::time::Duration;

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_counts_who_waits_and_rings_once() {
+    fn a_gate_counts_its_messages_and_wakes_once() {
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
         let gate = Gate::new();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_nobody_can_open_any_more_is_open() {
+    fn a_gate_without_handles_is_open() {
         let bell = Arc::new(Bell::default());
         let gate = Gate::new();
         let other = gate.clone();

@@ -32,6 +32,7 @@
 //! ```
 
 mod answer_error;
+mod args;
 mod condition;
 mod cut;
 mod delay;
@@ -44,12 +45,14 @@ mod hold;
 mod node;
 mod parse;
 mod partition;
+#[cfg(feature = "net")]
 mod plan;
 mod rule;
 mod spec;
 mod stall;
 
 pub use answer_error::AnswerError;
+pub use args::{ParseFaultError, Placement};
 pub use condition::Message;
 pub use cut::Cut;
 pub use delay::Delay;
@@ -59,13 +62,15 @@ pub use drop_request::DropRequest;
 pub use gate::{Gate, Ticket};
 pub use half_open::HalfOpen;
 pub use hold::Hold;
-pub use parse::{ParseFaultError, parse};
+pub use parse::parse;
 pub use partition::Partition;
 #[cfg(feature = "net")]
+#[cfg(feature = "net")]
 pub(crate) use plan::Ruled;
+#[cfg(feature = "net")]
 pub(crate) use plan::{Decision, Fate, Plan, Sender};
 pub use rule::Rule;
-pub use spec::{FaultSpec, Placement};
+pub use spec::FaultSpec;
 pub use stall::Stall;
 
 use crate::engine::Rng;

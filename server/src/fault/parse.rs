@@ -1,50 +1,12 @@
 //! Makes rules from words, for wire control and tools.
 
+use super::args::{FaultArgs, ParseFaultError, Placement, invalid};
 use super::condition::{CONDITIONS, Conditions};
 use super::rule::{MessageFault, Rule};
-use super::spec::{FaultSpec, Placement, find};
+use super::spec::find;
 use super::{Direction, MessageRule};
-use std::fmt;
-use std::time::Duration;
 
-/// Why words make no rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ParseFaultError {
-    /// No fault has this name.
-    UnknownFault(String),
-    /// The fault concerns a node and not messages, so it has no rules.
-    NodeFault(&'static str),
-    /// The word is neither an argument of the fault nor a condition.
-    UnknownWord(String),
-    /// The words end too early. Contains what was expected.
-    Missing(&'static str),
-    /// A word is invalid.
-    Invalid {
-        /// The word.
-        found: String,
-        /// What was expected.
-        expected: &'static str,
-    },
-}
-
-impl fmt::Display for ParseFaultError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownFault(name) => write!(f, "there is no fault '{name}'"),
-            Self::NodeFault(name) => {
-                write!(f, "'{name}' is a fault of the node, not of its messages")
-            }
-            Self::UnknownWord(word) => write!(f, "expected a condition, found '{word}'"),
-            Self::Missing(what) => write!(f, "expected {what}, found the end"),
-            Self::Invalid { found, expected } => write!(f, "expected {expected}, found '{found}'"),
-        }
-    }
-}
-
-impl std::error::Error for ParseFaultError {}
-
-/// Makes a rule from the name of a fault and the words behind it, as [`FaultSpec::help`] describes
+/// Makes a rule from the name of a fault and the words behind it, as [`FaultSpec::help`](super::FaultSpec::help) describes
 /// them. Names and keywords are accepted in any case. The gate of such a rule opens when the rule
 /// is removed.
 ///
@@ -69,81 +31,23 @@ pub fn parse<W: AsRef<[u8]>>(
     let words: Vec<W> = words.into_iter().collect();
     let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     make(FaultArgs {
-        spec,
+        placement: spec.placement,
         words: &words,
     })
 }
 
-/// The number that a word is.
-pub(super) fn number(word: &[u8]) -> Option<u64> {
-    std::str::from_utf8(word).ok()?.parse().ok()
-}
-
-/// Longest accepted delay, about thirty years. A longer one is taken for a mistake.
-const DELAY_MS_MAX: f64 = 1e12;
-
-/// A duration in milliseconds, as [`FaultArgs::millis`] reads it.
-pub(super) fn millis(duration: Duration) -> Vec<u8> {
-    (duration.as_micros() as f64 / 1e3).to_string().into_bytes()
-}
-
-fn invalid(found: &[u8], expected: &'static str) -> ParseFaultError {
-    let found = String::from_utf8_lossy(found).into_owned();
-    ParseFaultError::Invalid { found, expected }
-}
-
-/// The words behind a fault's name.
-pub(super) struct FaultArgs<'a> {
-    spec: &'static FaultSpec,
-    words: &'a [&'a [u8]],
-}
-
-impl<'a> FaultArgs<'a> {
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let (first, rest) = self.words.split_first()?;
-        self.words = rest;
-        Some(first)
-    }
-
-    /// Takes the next word and converts it with `read`.
-    pub(super) fn take<T>(
-        &mut self,
-        expected: &'static str,
-        read: impl FnOnce(&[u8]) -> Option<T>,
-    ) -> Result<T, ParseFaultError> {
-        let word = self.next().ok_or(ParseFaultError::Missing(expected))?;
-        read(word).ok_or_else(|| invalid(word, expected))
-    }
-
-    pub(super) fn millis(&mut self) -> Result<Duration, ParseFaultError> {
-        self.take("milliseconds", |word| {
-            let millis: f64 = std::str::from_utf8(word).ok()?.parse().ok()?;
-            let is_sane = (0.0..=DELAY_MS_MAX).contains(&millis);
-            is_sane.then(|| Duration::from_micros((millis * 1e3).round() as u64))
-        })
-    }
-
-    /// Takes the next word if it is this keyword.
-    pub(super) fn has(&mut self, word: &str) -> bool {
-        let is_next = |next: &&&[u8]| next.eq_ignore_ascii_case(word.as_bytes());
-        let found = self.words.first().filter(is_next).is_some();
-        if found {
-            self.next();
-        }
-        found
-    }
-
+impl FaultArgs<'_> {
     /// The direction and the conditions, which end every rule.
     pub(super) fn rule<F: MessageFault + 'static>(
         mut self,
         fault: F,
     ) -> Result<Box<dyn MessageRule>, ParseFaultError> {
-        let mut direction = match self.spec.placement {
+        let mut direction = match self.placement {
             Placement::Request => Some(Direction::Request),
             Placement::Reply => Some(Direction::Reply),
             Placement::Either | Placement::Both | Placement::Node => None,
         };
-        let is_free = self.spec.has_direction();
+        let is_free = self.placement.is_chosen();
         let mut conditions = Conditions::default();
         while let Some(word) = self.next() {
             let is_it = |known: &str| word.eq_ignore_ascii_case(known.as_bytes());
@@ -164,7 +68,7 @@ impl<'a> FaultArgs<'a> {
             let word = self.next().ok_or(ParseFaultError::Missing(argument))?;
             (condition.read)(&mut conditions, word).map_err(|expected| invalid(word, expected))?;
         }
-        if self.spec.placement == Placement::Either && direction.is_none() {
+        if self.placement == Placement::Either && direction.is_none() {
             return Err(ParseFaultError::Missing(
                 "DIRECTION request or DIRECTION reply",
             ));

@@ -176,7 +176,7 @@ impl Plan {
         let mut decision = Decision::default();
         self.judge(sender, |rule, env| {
             decision.apply(rule.on_end(of, env), true);
-            Effect::None
+            RuleEffect::None
         });
         decision
     }
@@ -185,7 +185,7 @@ impl Plan {
     fn judge(
         &self,
         sender: Sender<'_>,
-        mut ask: impl FnMut(&mut dyn MessageRule, &mut RuleEnv<'_>) -> Effect,
+        mut ask: impl FnMut(&mut dyn MessageRule, &mut RuleEnv<'_>) -> RuleEffect,
     ) {
         let Rules { installed, rng, .. } = &mut *self.rules();
         for Installed { rule, fired, .. } in installed {
@@ -196,10 +196,10 @@ impl Plan {
                 rng,
             };
             let effect = ask(&mut **rule, &mut env);
-            if effect != Effect::None {
+            if effect != RuleEffect::None {
                 fired.fetch_add(1, Ordering::AcqRel);
             }
-            if effect == Effect::Final {
+            if effect == RuleEffect::Final {
                 return;
             }
         }
@@ -208,7 +208,7 @@ impl Plan {
 
 /// Whether a rule affected the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
+enum RuleEffect {
     None,
     /// The message goes on to the next rule.
     Continue,
@@ -217,21 +217,21 @@ enum Effect {
 }
 
 impl Decision {
-    fn apply(&mut self, verdict: Verdict, is_answer: bool) -> Effect {
+    fn apply(&mut self, verdict: Verdict, is_answer: bool) -> RuleEffect {
         self.fate = match verdict {
-            Verdict::Pass => return Effect::None,
+            Verdict::Pass => return RuleEffect::None,
             Verdict::Delay(delay) => {
                 self.delay = self.delay.saturating_add(delay);
-                return Effect::Continue;
+                return RuleEffect::Continue;
             }
             Verdict::Hold(gate) => {
                 self.gates.push(gate);
-                return Effect::Continue;
+                return RuleEffect::Continue;
             }
             Verdict::Answer(error) => {
                 self.instead = Some(error);
                 if is_answer {
-                    return Effect::Continue;
+                    return RuleEffect::Continue;
                 }
                 Fate::Arrives
             }
@@ -241,6 +241,6 @@ impl Decision {
             Verdict::Close => Fate::Close,
             Verdict::Reset => Fate::Reset,
         };
-        Effect::Final
+        RuleEffect::Final
     }
 }

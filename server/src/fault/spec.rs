@@ -1,37 +1,9 @@
 //! The description of a fault, for documentation, tools and wire control.
 
+use super::MessageRule;
+use super::args::{FaultArgs, ParseFaultError, Placement};
 use super::condition::CONDITIONS;
-use super::parse::FaultArgs;
-use super::{MessageRule, ParseFaultError};
-use std::fmt::{self, Write as _};
-
-/// Which messages a fault applies to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Placement {
-    /// A request, before it is executed.
-    Request,
-    /// A reply, after the request was executed.
-    Reply,
-    /// A request or a reply; the rule chooses.
-    Either,
-    /// Both directions, unless the rule names one.
-    Both,
-    /// No message: the fault concerns the node.
-    Node,
-}
-
-impl fmt::Display for Placement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Request => "a request, before it is executed",
-            Self::Reply => "a reply, after the request was executed",
-            Self::Either => "a request or a reply",
-            Self::Both => "both directions, unless the rule names one",
-            Self::Node => "the node",
-        })
-    }
-}
+use std::fmt::Write as _;
 
 /// Makes a rule from the words behind the fault's name.
 pub(super) type Parse = fn(FaultArgs<'_>) -> Result<Box<dyn MessageRule>, ParseFaultError>;
@@ -80,7 +52,7 @@ impl FaultSpec {
 
     /// True if a rule of this fault can name a direction.
     pub(super) fn has_direction(&self) -> bool {
-        matches!(self.placement, Placement::Either | Placement::Both)
+        self.placement.is_chosen()
     }
 }
 

@@ -43,11 +43,11 @@ impl Data {
             Value::String(string) => Self::String(owned(string)),
             Value::Hash(hash) => Self::Hash(
                 hash.iter()
-                    .map(|(field, value)| (owned(field), owned(value)))
+                    .map(|(field, value)| (owned(&field), owned(&value)))
                     .collect(),
             ),
             Value::Set(set) => Self::Set(set.iter().map(|member| owned(&member)).collect()),
-            Value::List(list) => Self::List(list.iter().map(|element| owned(element)).collect()),
+            Value::List(list) => Self::List(list.iter().map(|element| owned(&element)).collect()),
             Value::SortedSet(set) => {
                 let elements = set.elements(0..set.len()).into_iter();
                 Self::SortedSet(

@@ -165,36 +165,41 @@ impl Diagnosis {
         ];
         self.held.extend(held.into_iter().flatten());
         self.waiting = node.engine.waiting();
-        let links = shared.links();
-        let unserved = links.iter().filter_map(|link| self.unserved(node, link));
+        let connections = shared.connections();
+        let unserved = connections
+            .iter()
+            .filter_map(|connection| self.unserved(node, connection));
         self.unserved = unserved.collect();
     }
 
-    fn unserved(&self, node: &Node, link: &Arc<ClientConnection>) -> Option<Unserved> {
-        let conn = *link.conn.get()?;
-        let input = link.input();
-        let input_bytes = input.decoder.buffered_bytes();
+    fn unserved(&self, node: &Node, connection: &Arc<ClientConnection>) -> Option<Unserved> {
+        let conn = *connection.conn.get()?;
+        let input = connection.input();
+        let input_bytes = input.requests.buffered_bytes();
         let is_waiting = self.waiting.iter().any(|waiting| waiting.conn == conn);
-        let is_full = link.output().is_full();
-        let (reason, request) = match (&input.held, &input.parked) {
-            (Some(held), _) => {
-                let at_gate = held.wait.is_at_gate().then_some(Reason::AtGate);
-                let due = held.wait.until.unwrap_or_default();
-                (at_gate.unwrap_or(Reason::Delayed(due)), Some(&held.request))
+        let is_full = connection.output().is_full();
+        let (reason, request) = match (input.requests.postponed(), &input.parked) {
+            (Some(postponed), _) => {
+                let at_gate = postponed.wait.is_at_gate().then_some(Reason::AtGate);
+                let due = postponed.wait.until.unwrap_or_default();
+                (
+                    at_gate.unwrap_or(Reason::Delayed(due)),
+                    Some(&postponed.request),
+                )
             }
-            _ if input.silenced => (Reason::Dropped, None),
+            _ if input.requests.is_silenced() => (Reason::Dropped, None),
             (None, Some(_)) if is_waiting && input_bytes > 0 => (Reason::BehindItsOwn, None),
             (None, Some(_)) if is_waiting => return None,
             (None, Some(request)) => (Reason::Held, Some(request)),
             (None, None) if input_bytes == 0 => return None,
-            (None, None) if input.queued => (Reason::Held, None),
+            (None, None) if input.is_queued => (Reason::Held, None),
             (None, None) if is_full => (Reason::DoesNotRead, None),
             (None, None) => (Reason::Incomplete, None),
         };
         Some(Unserved {
             client_id: conn.client_id(),
             client_name: node.engine.name(conn).to_vec(),
-            addr: link.addr.clone(),
+            addr: connection.addr.clone(),
             request: request.cloned(),
             input_bytes,
             reason,

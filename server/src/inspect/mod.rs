@@ -228,7 +228,7 @@ impl Server {
 
     /// Open connections, in process and over sockets.
     pub fn connections(&self) -> usize {
-        self.handle.shared.connections()
+        self.handle.shared.connection_count()
     }
 
     /// Connections since the start, those that have ended among them.

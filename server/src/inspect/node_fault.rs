@@ -1,7 +1,9 @@
 //! Faults of a node: pauses, crashes, evictions, lazy expiry, forgotten scripts.
 
 use super::Database;
+use crate::FaultGuard;
 use crate::disk::Loss;
+use crate::fault::Stall;
 use crate::node_handle::NodeHandle;
 use crate::server::Server;
 use std::sync::Arc;
@@ -46,6 +48,30 @@ impl Server {
             handle: self.handle.clone(),
             number: self.handle.shared.node().pause(),
         }
+    }
+
+    /// Freezes the clients whose name (CLIENT SETNAME) matches a glob pattern until the guard is dropped: the server
+    /// executes nothing that they send, and they receive nothing. All other clients are served. Their messages arrive
+    /// afterwards, in order. The code of a client goes on; only its connection stands still.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redis::AsyncTypedCommands;
+    /// use redouble::{Clock, Server};
+    ///
+    /// let server = Server::builder().clock(Clock::Tokio).start().await?;
+    /// let mut worker = server.connection_builder().client_name("worker-1").open().await?;
+    /// let mut other = server.connection().await?;
+    /// let frozen = server.freeze_client("worker-1");
+    /// assert!(worker.set("k", "v").await.unwrap_err().is_timeout());
+    /// assert_eq!(other.get("k").await?, None);
+    /// drop(frozen);
+    /// assert_eq!(other.get("k").await?.as_deref(), Some("v")); // what it had sent arrived
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "the clients are frozen until the guard is dropped"]
+    pub fn freeze_client(&self, name: impl AsRef<[u8]>) -> FaultGuard {
+        self.inject(Stall::new().client_name(name))
     }
 
     /// Ends all pauses of the server, also those by `REDOUBLE.NODE PAUSE`, and serves the queued

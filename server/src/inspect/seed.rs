@@ -126,6 +126,36 @@ impl Database<'_> {
         self.count(&Words::of("RPUSH", key).with(elements))
     }
 
+    /// Adds members to a set (SADD); returns the number of new members.
+    ///
+    /// # Panics
+    /// If the server refuses it, if the key holds another type, or without any member.
+    #[track_caller]
+    pub fn sadd<M: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        members: impl IntoIterator<Item = M>,
+    ) -> usize {
+        self.count(&Words::of("SADD", key).with(members))
+    }
+
+    /// Appends an entry with these fields to a stream (XADD); returns its ID, which the server chooses.
+    ///
+    /// # Panics
+    /// If the server refuses it, if the key holds another type, or without any field.
+    #[track_caller]
+    pub fn xadd<F: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        fields: impl IntoIterator<Item = (F, V)>,
+    ) -> String {
+        let mut words = Words::of("XADD", key).with(["*"]);
+        for (field, value) in fields {
+            words = words.with([field.as_ref(), value.as_ref()]);
+        }
+        self.demand(&words).to_string()
+    }
+
     /// Adds members to a sorted set, or changes their scores (ZADD); returns the number of new members.
     ///
     /// # Panics
@@ -242,6 +272,49 @@ impl Server {
         elements: impl IntoIterator<Item = E>,
     ) -> usize {
         self.db(0).rpush(key, elements)
+    }
+
+    /// Adds members to a set (SADD); returns the number of new members.
+    ///
+    /// ```
+    /// let server = redouble::Server::start_blocking()?;
+    /// assert_eq!(server.sadd("holders", ["a", "b", "a"]), 2);
+    /// assert_eq!(server.sadd("holders", ["b", "c"]), 1);
+    /// # Ok::<(), redouble::StartError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Database::sadd`].
+    #[track_caller]
+    pub fn sadd<M: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        members: impl IntoIterator<Item = M>,
+    ) -> usize {
+        self.db(0).sadd(key, members)
+    }
+
+    /// Appends an entry with these fields to a stream (XADD); returns its ID, which the server chooses.
+    ///
+    /// ```
+    /// use redouble::{Clock, Server, engine::UnixMillis};
+    ///
+    /// let builder = Server::builder().clock(Clock::Manual).starting_at(UnixMillis(1_000));
+    /// let server = builder.start_blocking()?;
+    /// assert_eq!(server.xadd("events", [("kind", "granted"), ("owner", "me")]), "1000-0");
+    /// assert_eq!(server.xadd("events", [("kind", "released")]), "1000-1");
+    /// # Ok::<(), redouble::StartError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Database::xadd`].
+    #[track_caller]
+    pub fn xadd<F: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        fields: impl IntoIterator<Item = (F, V)>,
+    ) -> String {
+        self.db(0).xadd(key, fields)
     }
 
     /// Adds members to a sorted set, or changes their scores (ZADD); returns the number of new members.

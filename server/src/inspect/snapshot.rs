@@ -1,12 +1,13 @@
 //! All data of a server at one instant: kept, compared, put back.
 
 use super::data::stored;
-use crate::engine::{Db, Engine, UnixMicros};
+use crate::engine::{Engine, Image, UnixMicros};
 use crate::resp::quoted;
 use crate::server::Server;
 use std::fmt;
 
-/// All databases of a server at one instant. Deadlines are points in time and stay what they were.
+/// All databases of a server at one instant, and its libraries of functions. Deadlines are points in time and stay what they
+/// were.
 ///
 /// ```
 /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,20 +31,25 @@ use std::fmt;
 /// # tokio::runtime::Runtime::new().unwrap().block_on(test()).unwrap();
 /// ```
 #[derive(Clone, Debug)]
-pub struct Snapshot(Vec<Db>);
+pub struct Snapshot(Image);
 
 impl Snapshot {
     pub(crate) fn of(engine: &Engine) -> Self {
-        Self(engine.databases().to_vec())
+        Self(engine.image())
     }
 
     pub(crate) fn put_into(&self, engine: &mut Engine, now: UnixMicros) {
-        engine.replace_databases(&self.0, now);
+        engine.restore_image(&self.0, now);
     }
 
-    /// One line per key: database, key, value, deadline.
+    /// One line per key: database, key, value, deadline. One line per library: name, code.
     fn lines(&self) -> Vec<(String, String)> {
-        let databases = self.0.iter().enumerate();
+        let libraries = self.0.libraries().iter();
+        let libraries = libraries.map(|library| {
+            let place = format!("library {}", quoted(&library.name));
+            (place, quoted(&library.code).to_string())
+        });
+        let databases = self.0.databases().iter().enumerate();
         databases
             .flat_map(|(index, db)| {
                 stored(db, None)
@@ -51,6 +57,7 @@ impl Snapshot {
                     .map(move |(key, stored)| (format!("{index} {}", quoted(&key)), stored))
             })
             .map(|(place, stored)| (place, stored.to_string()))
+            .chain(libraries)
             .collect()
     }
 

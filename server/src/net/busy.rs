@@ -1,5 +1,5 @@
-//! What a long script's hook calls on a server with sockets: it serves the other connections, on the thread on
-//! which the script runs.
+//! The handler that the hook of a long script calls on a server with sockets. It serves the other connections, on the
+//! thread of the script.
 
 use super::event_loop::EventLoop;
 use crate::engine::{BusyHandler, ConnId, NodeApi};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 pub(super) struct SocketsBeside {
     event_loop: Arc<EventLoop>,
-    /// The node owns the handler.
+    /// Weak, because the node owns the handler.
     handle: Weak<NodeHandle>,
     since: Mutex<Option<Instant>>,
 }

@@ -153,8 +153,8 @@ impl ConnectionBuilder {
 }
 
 /// A connection of the `redis` crate that needs no socket, so it works on a paused tokio clock.
-/// Clones share it. After a disconnect or a timeout the next command dials again and waits one second
-/// at most for that. The driver of the connection ends with its last clone.
+/// Clones share it. The command that meets a disconnect or a timeout fails; the next one dials again and
+/// waits one second at most for that. The driver of the connection ends with its last clone.
 ///
 /// # Cancel safety
 /// The server may still execute a command whose future was dropped, as on every connection.

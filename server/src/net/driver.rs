@@ -1,4 +1,4 @@
-//! The timer on tokio: calls a server's nodes when something is due.
+//! The timer on tokio: calls a server's nodes at their deadlines.
 
 use super::tokio_time::sleep_until;
 use crate::node_handle::{ClockKind, NodeHandle};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The timer of a server: handles what is due, such as expiry, delayed messages and timeouts of
+/// The timer of a server: handles deadlines, such as expiry, delayed messages and timeouts of
 /// blocked clients. A future that completes when its server ends. A caller that builds a server
 /// without starting it must poll this future.
 ///

@@ -7,24 +7,28 @@
 //! thread has the node, this thread waits for the node and the hook reads the sockets. Locks are taken in
 //! the order node, sockets, input, output; only the hook has an input, and it never waits for the sockets.
 
+use super::listener::Listener;
 use super::socket_set::SocketSet;
-use super::sockets::Listener;
-use crate::client_connection::Ending;
-use crate::engine::{ConnId, NodeApi, UnixMicros};
+use crate::connection::Ending;
+use crate::engine::UnixMicros;
+#[cfg(feature = "script")]
+use crate::engine::{ConnId, NodeApi};
 use crate::node_handle::NodeHandle;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(feature = "script")]
+use std::sync::TryLockError;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
 use std::time::Duration;
 
-/// The longest wait: the wall clock may be set.
+/// The longest wait, because an operator can set the wall clock.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// How long to wait before a node is asked again that another thread has.
+/// Time until the next try if another thread has the node.
 const TAKEN_MICROS: i64 = 1_000;
 
-/// The sockets of a server, and what wakes the thread that serves them.
+/// The sockets of a server, and the waker of the thread that serves them.
 #[derive(Debug)]
 pub(super) struct EventLoop {
     set: Mutex<SocketSet>,
@@ -58,7 +62,7 @@ impl EventLoop {
         self.set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the thread end.
+    /// Ends the thread.
     pub(super) fn stop(self: &Arc<Self>) {
         self.is_stopped.store(true, Ordering::Release);
         self.wake_by_ref();
@@ -67,7 +71,7 @@ impl EventLoop {
     /// Serves the sockets until [`EventLoop::stop`], or until the node fails.
     pub(super) fn run(&self, handle: &NodeHandle) {
         let serve = || {
-            let mut turn = Turn {
+            let mut turn = LoopTurn {
                 handle,
                 event_loop: self,
                 now: handle.now(),
@@ -91,6 +95,7 @@ impl EventLoop {
     }
 
     /// Serves the sockets beside a long script that `caller` has started.
+    #[cfg(feature = "script")]
     pub(super) fn turn_beside(&self, handle: &NodeHandle, api: &mut dyn NodeApi, caller: ConnId) {
         let shared = &handle.shared;
         let now = handle.now();
@@ -98,35 +103,35 @@ impl EventLoop {
         let mut set = match self.set.try_lock() {
             Ok(set) => set,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // The thread of the sockets waits for events: there are none.
-            Err(TryLockError::WouldBlock) => return shared.tell_transports(),
+            // The thread of the sockets has this lock while it waits for events, so there are none.
+            Err(TryLockError::WouldBlock) => return shared.wake_transports(),
         };
         if let Err(error) = set.poll(Some(Duration::ZERO)) {
             tracing::error!(%error, "cannot look at sockets beside a long script");
         }
-        // Those that the turn around the script has served, if it is this thread's.
+        // If the script runs in a turn of this thread, that turn has served some connections already.
         let kept = set.served_count();
-        while let Some(link) = set.next(Some(caller)) {
-            shared.serve_beside(api, &link, now);
+        while let Some(connection) = set.next(Some(caller)) {
+            shared.serve_beside(api, &connection, now);
         }
         set.flush_served(kept);
-        shared.tell_others();
-        for link in shared.take_socket_news() {
-            set.flush(&link);
+        shared.wake_in_process();
+        for connection in shared.take_notified_sockets() {
+            set.flush(&connection);
         }
     }
 }
 
 /// The state of the thread that serves sockets.
-struct Turn<'a> {
+struct LoopTurn<'a> {
     handle: &'a NodeHandle,
     event_loop: &'a EventLoop,
     /// The latest reading of the clock.
     now: UnixMicros,
 }
 
-impl Turn<'_> {
-    /// Waits for events and does what they are about.
+impl LoopTurn<'_> {
+    /// Waits for events and handles them.
     fn wake_up(&mut self) -> io::Result<()> {
         let timeout = self.timeout();
         let has_ready = {
@@ -144,14 +149,14 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// How long to wait for events at most.
+    /// Longest time to wait for events.
     fn timeout(&self) -> Option<Duration> {
         let due = self.handle.timer.event_loop_due()?;
         let micros = due.0.saturating_sub(self.now.0).max(0);
         Some(Duration::from_micros(micros.unsigned_abs()).min(WAIT_MAX))
     }
 
-    /// Fires what is due, if this thread is the timer.
+    /// Handles deadlines, if this thread is the timer.
     fn fire_if_due(&self) {
         let timer = &self.handle.timer;
         if timer.event_loop_due().is_some_and(|due| due <= self.now) {
@@ -172,21 +177,21 @@ impl Turn<'_> {
         let mut now = self.handle.now();
         node.begin_turn(shared, now);
         let departed = self.event_loop.set().take_departed();
-        for link in departed {
-            link.close_input();
-            node.serve_quietly(shared, &link, now);
+        for connection in departed {
+            connection.close_input();
+            node.serve_without_notice(shared, &connection, now);
         }
         loop {
             let next = self.event_loop.set().next(None);
-            let Some(link) = next else {
+            let Some(connection) = next else {
                 break;
             };
-            node.serve_quietly(shared, &link, now);
+            node.serve_without_notice(shared, &connection, now);
             if shared.take_has_run_long() {
                 now = self.handle.now();
             }
         }
-        node.serve_later(shared, now);
+        node.serve_due(shared, now);
         node.end_turn(shared, now);
         let due = node.poll_timeout(shared);
         drop(node);
@@ -194,17 +199,17 @@ impl Turn<'_> {
         if let Some(due) = due {
             self.handle.timer.lower(due);
         }
-        shared.tell_others();
+        shared.wake_in_process();
         self.handle.settle();
     }
 
-    /// Sends what there is to send.
+    /// Sends the output of all connections that have some.
     fn flush(&mut self) {
-        let news = self.handle.shared.take_socket_news();
+        let news = self.handle.shared.take_notified_sockets();
         let mut set = self.event_loop.set();
         set.flush_served(0);
-        for link in news {
-            set.flush(&link);
+        for connection in news {
+            set.flush(&connection);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A connection without a socket. Writing to it executes the requests at once, on the writer's
 //! own thread; there is no task behind it.
 
-use crate::client_connection::{ClientConnection, Ending};
+use crate::client_connection::ClientConnection;
+use crate::connection::Ending;
 use crate::node_handle::NodeHandle;
 use std::io;
 use std::pin::Pin;
@@ -18,37 +19,37 @@ const IN_PROCESS: &str = "in-process:0";
 /// Reads and writes are as cancel safe as those of a socket. Dropping it disconnects.
 pub struct InProcess {
     handle: Arc<NodeHandle>,
-    link: Arc<ClientConnection>,
+    connection: Arc<ClientConnection>,
 }
 
 impl std::fmt::Debug for InProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InProcess")
-            .field("addr", &self.link.addr)
+            .field("addr", &self.connection.addr)
             .finish_non_exhaustive()
     }
 }
 
 impl InProcess {
-    /// A connection from `addr`, whatever that is; `None` where it does not matter.
+    /// Opens a connection from `addr`, which can be any text, or from the default address.
     pub(crate) fn open(handle: Arc<NodeHandle>, addr: Option<&str>) -> Self {
         let addr = addr.unwrap_or(IN_PROCESS).to_owned();
         let stream = Self {
             handle,
-            link: Arc::new(ClientConnection::new(addr, IN_PROCESS.to_owned())),
+            connection: Arc::new(ClientConnection::new(addr, IN_PROCESS.to_owned())),
         };
-        stream.poke();
+        stream.serve();
         stream
     }
 
     #[inline]
-    fn poke(&self) {
-        self.handle.poke(&self.link);
+    fn serve(&self) {
+        self.handle.serve_connection(&self.connection);
     }
 
-    /// Whether the server has ended this connection.
+    /// True if the server has ended this connection.
     pub fn is_closed(&self) -> bool {
-        self.link.output().is_ending()
+        self.connection.output().is_ending()
     }
 }
 
@@ -67,17 +68,17 @@ impl AsyncWrite for InProcess {
         if self.handle.shared.has_failed() {
             return Poll::Ready(Err(failed()));
         }
-        if self.link.output().is_ending() {
+        if self.connection.output().is_ending() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        if self.link.is_full() {
-            self.link.output().on_writable(cx.waker());
-            if self.link.is_full() {
+        if self.connection.is_full() {
+            self.connection.output().on_writable(cx.waker());
+            if self.connection.is_full() {
                 return Poll::Pending;
             }
         }
-        self.link.feed(bytes);
-        self.poke();
+        self.connection.feed(bytes);
+        self.serve();
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -86,8 +87,8 @@ impl AsyncWrite for InProcess {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.link.close_input();
-        self.poke();
+        self.connection.close_input();
+        self.serve();
         Poll::Ready(Ok(()))
     }
 }
@@ -98,7 +99,7 @@ impl AsyncRead for InProcess {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut output = self.link.output();
+        let mut output = self.connection.output();
         let count = output.read(buf.initialize_unfilled());
         if count > 0 {
             buf.advance(count);
@@ -117,7 +118,7 @@ impl AsyncRead for InProcess {
 
 impl Drop for InProcess {
     fn drop(&mut self) {
-        self.link.close_input();
-        self.poke();
+        self.connection.close_input();
+        self.serve();
     }
 }

@@ -66,14 +66,14 @@ impl Stream {
     }
 }
 
-/// What came of reading.
+/// The result of a read, with the number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadOutcome {
-    /// So many bytes; there may be more.
+    /// There may be more.
     More(usize),
-    /// So many bytes, and no more for now.
+    /// There is no more for now.
     Drained(usize),
-    /// So many bytes, and the client has gone.
+    /// The client has gone.
     Gone(usize),
 }
 
@@ -83,9 +83,9 @@ pub(super) struct Socket {
     stream: Stream,
     #[cfg(feature = "tls")]
     tls: Option<Box<ServerConnection>>,
-    /// The kernel has told that the client has ended its side.
+    /// True if the kernel has reported that the client has ended its side.
     is_ended: bool,
-    /// The kernel is asked to tell when there is room to write.
+    /// True if the kernel reports when there is room to write.
     awaits_room: bool,
 }
 
@@ -111,15 +111,15 @@ impl Socket {
         registry.register(self.stream.source(), token, Interest::READABLE)
     }
 
-    /// The kernel has told that the client has ended its side: it is read to its end.
+    /// Notes that the client has ended its side: the socket is read to its end.
     pub(super) fn note_end(&mut self) {
         self.is_ended = true;
     }
 
-    /// Reads what has come, at most a buffer.
+    /// Reads at most one buffer.
     ///
-    /// *Policy.* A read that does not fill the buffer has drained the stream: what comes later is an event of
-    /// its own. If the end of the stream was part of the event, there is none for it, so it is read at once.
+    /// *Policy.* A read that does not fill the buffer has drained the stream, and later bytes are a new event. If the
+    /// event already included the end of the stream, no other event follows, so the end is read at once.
     pub(super) fn read(&mut self, into: &mut [u8]) -> ReadOutcome {
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
@@ -187,7 +187,7 @@ impl Socket {
         outcome
     }
 
-    /// Sends what TLS has encrypted; false when the stream takes no more for now.
+    /// Sends the bytes that TLS has encrypted. Returns false if the stream takes no more for now.
     #[cfg(feature = "tls")]
     fn flush_tls(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else {
@@ -204,7 +204,7 @@ impl Socket {
         Ok(true)
     }
 
-    /// Whether bytes can be sent: a TLS handshake is over, or there is none.
+    /// True if bytes can be sent: there is no TLS handshake, or it is over.
     pub(super) fn is_open(&self) -> bool {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
@@ -213,8 +213,7 @@ impl Socket {
         true
     }
 
-    /// Sends the beginning of `bytes`: how much of it. Less than all means that the stream takes no more for
-    /// now.
+    /// Sends a part of `bytes` and returns its length. If it is less than all, the stream takes no more for now.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut count = 0;
         while count < bytes.len() {
@@ -244,7 +243,7 @@ impl Socket {
         self.stream.write(bytes)
     }
 
-    /// Whether everything that was written has left; a transport may keep some of it.
+    /// Returns true if everything that was written has left: TLS can keep some of it.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         #[cfg(feature = "tls")]
         return self.flush_tls();
@@ -252,7 +251,7 @@ impl Socket {
         Ok(true)
     }
 
-    /// Has the kernel tell when there is room to write, or no more.
+    /// Asks the kernel to report when there is room to write, or stops that.
     pub(super) fn await_room(
         &mut self,
         registry: &Registry,
@@ -275,7 +274,7 @@ impl Socket {
     pub(super) fn close(&mut self) {
         #[cfg(feature = "tls")]
         if let Some(tls) = self.tls.as_mut().filter(|tls| !tls.is_handshaking()) {
-            // So that the client can tell the end from a cut. If it does not read, it is cut.
+            // The client can then distinguish the end from a broken connection, if it reads.
             tls.send_close_notify();
             let _sent_or_not = self.flush_tls();
         }

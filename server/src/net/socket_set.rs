@@ -1,15 +1,16 @@
-//! The sockets of a server: which of them are ready, in which order, and what is read from and written to
-//! each. Knows no node: it fills the input of connections and sends their output.
+//! The sockets of a server: which of them are ready, and in which order they are read. Knows no node: it fills the
+//! input of connections and sends their output.
 //!
 //! *Order of arrival.* The kernel reports sockets in the order in which they became ready, and each is read in
-//! that order, once per turn: what comes during the turn is reported by the next poll, behind what came before
-//! it on other sockets. A socket that has more than one buffer comes before the sockets of the next poll, which
+//! that order, once per turn. The next poll reports bytes that arrive during the turn, behind earlier bytes on
+//! other sockets. A socket that has more than one buffer comes before the sockets of the next poll, which
 //! became ready later. A new socket is read when it is accepted, since its data may be older than that of
 //! the socket that is reported next.
 
+use super::listener::Listener;
 use super::socket::{ReadOutcome, Socket, Stream};
-use super::sockets::Listener;
-use crate::client_connection::{ClientConnection, Ending};
+use crate::client_connection::ClientConnection;
+use crate::connection::Ending;
 use crate::engine::ConnId;
 use mio::event::Source;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
@@ -85,12 +86,12 @@ impl Acceptor {
 #[derive(Debug)]
 struct Slot {
     socket: Socket,
-    link: Arc<ClientConnection>,
-    /// It stands in a queue of sockets to read.
+    connection: Arc<ClientConnection>,
+    /// True if it is in a queue of sockets to read.
     is_queued: bool,
-    /// It may have something to read, and is read when its connection has room again.
+    /// True if it may have something to read, once its connection has room again.
     is_readable: bool,
-    /// The client has gone.
+    /// True if the client has gone.
     is_gone: bool,
 }
 
@@ -113,7 +114,7 @@ pub(super) struct SocketSet {
     /// Tokens of sockets that were read in this turn: there may be output.
     served: Vec<usize>,
     accepted: usize,
-    /// Connections whose socket has failed; the node has to forget them.
+    /// Connections whose socket has failed. The node has to end their sessions.
     departed: Vec<Arc<ClientConnection>>,
     scratch: Vec<u8>,
 }
@@ -146,7 +147,7 @@ impl SocketSet {
         Ok((set, waker))
     }
 
-    /// Waits for events, at most for `timeout`, and queues the sockets that they are about.
+    /// Waits for events, at most for `timeout`, and queues their sockets.
     pub(super) fn poll(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = if !self.again.is_empty() || self.has_ready() {
             Some(Duration::ZERO)
@@ -195,7 +196,7 @@ impl SocketSet {
         Ok(())
     }
 
-    /// Whether the node has something to serve.
+    /// True if the node has something to serve.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty() || !self.departed.is_empty()
     }
@@ -221,12 +222,12 @@ impl SocketSet {
             };
             slot.is_queued = false;
             slot.is_readable = true;
-            let link = &slot.link;
-            if link.is_full() || slot.is_gone {
+            let connection = &slot.connection;
+            if connection.is_full() || slot.is_gone {
                 continue;
             }
-            let is_busy = busy.is_some() && link.conn.get() == busy.as_ref();
-            let Some(mut input) = link.try_input().filter(|_| !is_busy) else {
+            let is_busy = busy.is_some() && connection.conn.get() == busy.as_ref();
+            let Some(mut input) = connection.try_input().filter(|_| !is_busy) else {
                 slot.is_queued = true;
                 self.again.push(token);
                 continue;
@@ -247,20 +248,20 @@ impl SocketSet {
                     count
                 }
             };
-            link.feed_into(&mut input, &self.scratch[..count]);
+            connection.feed_into(&mut input, &self.scratch[..count]);
             if slot.is_gone {
-                input.close();
+                input.requests.close();
             }
-            if count > 0 || slot.is_gone || !was_open || link.conn.get().is_none() {
+            if count > 0 || slot.is_gone || !was_open || connection.conn.get().is_none() {
                 drop(input);
                 self.served.push(token);
-                return Some(link.clone());
+                return Some(connection.clone());
             }
         }
         None
     }
 
-    /// Accepts a connection; its token.
+    /// Accepts a connection and returns its token.
     fn accept(&mut self, listener: usize) -> Option<usize> {
         let acceptor = self.acceptors.get(listener - FIRST_LISTENER)?;
         let (mut socket, addr, laddr) = loop {
@@ -294,7 +295,7 @@ impl SocketSet {
         tracing::debug!(addr, "connected");
         let slot = Slot {
             socket,
-            link: Arc::new(ClientConnection::over_socket(addr, laddr, token)),
+            connection: Arc::new(ClientConnection::over_socket(addr, laddr, token)),
             is_queued: true,
             is_readable: true,
             is_gone: false,
@@ -309,17 +310,18 @@ impl SocketSet {
 
     /// Sends the output of a connection, ends its socket if the connection has ended, and reads on if there is
     /// room again.
-    pub(super) fn flush(&mut self, link: &Arc<ClientConnection>) {
-        link.forget_note();
-        if let Some(token) = link.token()
+    pub(super) fn flush(&mut self, connection: &Arc<ClientConnection>) {
+        connection.forget_note();
+        if let Some(token) = connection.token()
             && let Some(Some(slot)) = self.slots.get(token)
-            && Arc::ptr_eq(&slot.link, link)
+            && Arc::ptr_eq(&slot.connection, connection)
         {
             self.flush_token(token);
         }
     }
 
     /// Number of sockets that were read in this turn.
+    #[cfg(feature = "script")]
     pub(super) fn served_count(&self) -> usize {
         self.served.len()
     }
@@ -338,14 +340,14 @@ impl SocketSet {
             return;
         };
         match slot.send(self.poll.registry(), Token(token)) {
-            Sent::GoesOn => {
-                if slot.is_readable && !slot.is_queued && !slot.link.is_full() {
+            FlushResult::GoesOn => {
+                if slot.is_readable && !slot.is_queued && !slot.connection.is_full() {
                     slot.is_queued = true;
                     self.again.push(token);
                 }
             }
-            Sent::Ends(ending) => self.remove(token, Some(ending)),
-            Sent::Failed => self.remove(token, None),
+            FlushResult::Ends(ending) => self.remove(token, Some(ending)),
+            FlushResult::Failed => self.remove(token, None),
         }
     }
 
@@ -359,14 +361,14 @@ impl SocketSet {
             Some(Ending::Close) => slot.socket.close(),
             None => {}
         }
-        tracing::debug!(addr = slot.link.addr, "disconnected");
+        tracing::debug!(addr = slot.connection.addr, "disconnected");
         self.free.push(token);
         if !slot.is_gone {
-            self.departed.push(slot.link);
+            self.departed.push(slot.connection);
         }
     }
 
-    /// Ends all connections, as far as that is possible without waiting, and listens no more.
+    /// Ends all connections, as far as that is possible without waiting, and stops listening.
     pub(super) fn end(&mut self, ending: Ending) {
         self.acceptors.clear();
         for slot in &mut self.slots {
@@ -383,23 +385,23 @@ impl SocketSet {
     }
 }
 
-/// What came of sending the output of a connection.
-enum Sent {
+/// The state of a socket after the output of its connection was sent.
+enum FlushResult {
     GoesOn,
-    /// The connection has ended, and its socket ends so.
+    /// The connection has ended, and its socket ends in this way.
     Ends(Ending),
     Failed,
 }
 
 impl Slot {
-    fn send(&mut self, registry: &Registry, token: Token) -> Sent {
-        let mut output = self.link.output();
+    fn send(&mut self, registry: &Registry, token: Token) -> FlushResult {
+        let mut output = self.connection.output();
         let is_open = self.socket.is_open();
         let chunk = if is_open { output.chunk() } else { &[] };
         let mut is_sent = true;
         if !chunk.is_empty() {
             let Ok(count) = self.socket.write(chunk) else {
-                return Sent::Failed;
+                return FlushResult::Failed;
             };
             is_sent = count == chunk.len();
             output.advance(count);
@@ -407,23 +409,23 @@ impl Slot {
         let ended = output.ended();
         drop(output);
         if ended == Some(Ending::Reset) {
-            return Sent::Ends(Ending::Reset);
+            return FlushResult::Ends(Ending::Reset);
         }
         let Ok(is_flushed) = self.socket.flush() else {
-            return Sent::Failed;
+            return FlushResult::Failed;
         };
         if self.is_gone {
-            return Sent::Ends(Ending::Close);
+            return FlushResult::Ends(Ending::Close);
         }
         if ended.is_some() && (is_flushed || !is_open) {
-            return Sent::Ends(Ending::Close);
+            return FlushResult::Ends(Ending::Close);
         }
         match self
             .socket
             .await_room(registry, token, !is_sent || !is_flushed)
         {
-            Ok(()) => Sent::GoesOn,
-            Err(_) => Sent::Failed,
+            Ok(()) => FlushResult::GoesOn,
+            Err(_) => FlushResult::Failed,
         }
     }
 }

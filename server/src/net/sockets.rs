@@ -1,27 +1,25 @@
-//! The sockets of a server before they are served, and the thread that serves them. Never the caller's
-//! thread, so a script may keep it as long as it likes.
+//! The thread that serves the sockets of a server. It is never the caller's thread, so a script can keep it for any
+//! time.
 
 #[cfg(feature = "script")]
 use super::busy::SocketsBeside;
 use super::event_loop::EventLoop;
+use super::listener::Listener;
 use super::socket_set::Acceptor;
 use crate::node_handle::NodeHandle;
 use std::io;
-use std::net::SocketAddr;
-#[cfg(unix)]
-use std::path::Path;
 use std::sync::Arc;
 use std::task::Waker;
 
 /// Descriptors kept for other things than connections (`CONFIG_MIN_RESERVED_FDS`).
 #[cfg(unix)]
 const RESERVED_DESCRIPTORS: u64 = 32;
-/// A test's clients usually sit in its own process, and have a descriptor each too.
+/// The clients of a test are usually in the same process and have a descriptor each as well.
 #[cfg(unix)]
 const DESCRIPTORS_PER_CONNECTION: u64 = 2;
 
-/// Raises the limit of open descriptors as far as is allowed, and gives the number of connections
-/// for which it suffices (`server.c: adjustOpenFilesLimit`).
+/// Raises the limit of open descriptors as far as is allowed. Returns the number of connections for which it suffices
+/// (`server.c: adjustOpenFilesLimit`).
 pub(crate) fn connections_max(wanted: usize) -> usize {
     #[cfg(unix)]
     {
@@ -50,42 +48,6 @@ pub(crate) fn connections_max(wanted: usize) -> usize {
         }
     }
     wanted
-}
-
-/// A bound socket, before the thread has it. Dropping it frees its address.
-#[derive(Debug)]
-pub(crate) enum Listener {
-    Tcp(std::net::TcpListener),
-    #[cfg(unix)]
-    Unix(super::unix::UnixSocket),
-    #[cfg(feature = "tls")]
-    Tls(std::net::TcpListener, super::tls::TlsHandshake),
-}
-
-impl Listener {
-    /// Binds a TCP socket; port 0 takes a free one.
-    pub(crate) fn tcp(addr: SocketAddr) -> io::Result<(Self, SocketAddr)> {
-        let listener = super::tcp::bind(addr)?;
-        let addr = listener.local_addr()?;
-        Ok((Self::Tcp(listener), addr))
-    }
-
-    /// Binds a Unix socket at an absolute path. A `mode` of 0 leaves the permissions to the umask.
-    #[cfg(unix)]
-    pub(crate) fn unix(path: &Path, mode: u32) -> io::Result<Self> {
-        super::unix::UnixSocket::bind(path, mode).map(Self::Unix)
-    }
-
-    /// Binds a TCP socket for TLS.
-    #[cfg(feature = "tls")]
-    pub(crate) fn tls(
-        addr: SocketAddr,
-        acceptor: super::tls::TlsHandshake,
-    ) -> io::Result<(Self, SocketAddr)> {
-        let listener = super::tcp::bind(addr)?;
-        let addr = listener.local_addr()?;
-        Ok((Self::Tls(listener, acceptor), addr))
-    }
 }
 
 impl From<Listener> for Acceptor {
@@ -118,8 +80,8 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Accepts connections on `listeners` until dropped. With `timed`, the thread also fires what
-    /// is due on the server.
+    /// Accepts connections on `listeners` until dropped. With `timed`, the thread also handles the deadlines of the
+    /// server.
     pub(crate) fn start(
         handle: Arc<NodeHandle>,
         listeners: Vec<Listener>,

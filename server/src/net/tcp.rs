@@ -4,8 +4,8 @@ use mio::net::{TcpListener, TcpStream};
 use std::io;
 use std::net::SocketAddr;
 
-/// Connections that may wait to be accepted; `tcp-backlog` is 511 in Redis, more lets thousands
-/// connect at once.
+/// Number of connections that can wait to be accepted. `tcp-backlog` is 511 in Redis; with more, thousands of clients
+/// can connect at once.
 pub(super) const BACKLOG: i32 = 4096;
 
 /// A socket that listens on `addr`; port 0 takes a free one.
@@ -33,7 +33,7 @@ pub(super) fn accept(listener: &TcpListener) -> io::Result<(TcpStream, String, S
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    // A client of IPv4 at a socket of both versions is shown, and judged, as a client of IPv4.
+    // An IPv4 client at a socket for both versions counts as an IPv4 client.
     let printed =
         |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port()).to_string();
     let laddr = stream.local_addr().map(printed).unwrap_or_default();

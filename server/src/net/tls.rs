@@ -1,5 +1,5 @@
-//! TLS: the certificates of a server, and what it asks of its clients. Certificates are judged by the
-//! time of the operating system, whatever the server's clock shows.
+//! TLS: the certificates of a server and of its clients. Certificates are valid or not by the clock of the operating
+//! system, whatever the server's clock shows.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -14,45 +14,45 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Whether clients show a certificate (`tls-auth-clients`).
+/// Whether clients have to show a certificate (`tls-auth-clients`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// They are not asked.
+    /// The server does not ask for a certificate.
     No,
-    /// One that is shown has to be good; a client may have none.
+    /// A client can connect without a certificate. A certificate that it shows must be valid.
     Optional,
-    /// Without a good one there is no connection.
+    /// Every client must show a valid certificate.
     Required,
 }
 
-/// What a server's TLS is to be.
+/// Settings of a server's TLS socket.
 #[derive(Clone, Default)]
-pub(crate) struct Settings {
-    /// 0 takes a free one.
+pub(crate) struct TlsSettings {
+    /// The port; 0 takes a free one.
     pub(crate) port: u16,
-    /// The PEM of the certificate, with its chain, and of its key; `None` makes throw-away ones.
+    /// The certificate with its chain, and its key, as PEM. `None` makes a throw-away certificate.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// The PEM of who vouches for clients; `None` is who vouches for a throw-away certificate.
+    /// The certificate authority of the clients, as PEM. `None` is the authority of the throw-away certificate.
     pub(crate) client_ca: Option<Vec<u8>>,
-    /// `None` is required with `client_ca`, and not asked without.
+    /// `None` means `Required` if there is a `client_ca`, and `NotAsked` otherwise.
     pub(crate) clients: Option<ClientCertificates>,
 }
 
-impl std::fmt::Debug for Settings {
+impl std::fmt::Debug for TlsSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Keys are nobody's business.
-        f.debug_struct("Settings")
+        // Keys do not belong in a log.
+        f.debug_struct("TlsSettings")
             .field("port", &self.port)
             .field("clients", &self.clients)
             .finish_non_exhaustive()
     }
 }
 
-/// What the clients of a server with a throw-away certificate need, as PEM.
+/// The PEM that clients of a server with a throw-away certificate need.
 #[derive(Clone)]
 pub(crate) struct ThrowAway {
     pub(crate) ca: String,
-    /// A client's certificate, and its key.
+    /// A certificate for a client, and its key.
     pub(crate) client: (String, String),
 }
 
@@ -66,8 +66,8 @@ impl std::fmt::Debug for ThrowAway {
 pub(crate) struct TlsHandshake(Arc<ServerConfig>);
 
 impl TlsHandshake {
-    /// The TLS side of a new connection. As in Redis nothing but `maxclients` bounds the number of
-    /// handshakes that their clients do not go on with.
+    /// Returns the TLS session of a new connection. As in Redis, only `maxclients` limits the number of unfinished
+    /// handshakes.
     pub(super) fn begin(&self) -> Result<ServerConnection, rustls::Error> {
         ServerConnection::new(self.0.clone())
     }
@@ -79,7 +79,7 @@ impl std::fmt::Debug for TlsHandshake {
     }
 }
 
-/// An error in what the user gave.
+/// An error in the user's settings.
 fn wrong(what: &str, error: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("{what}: {error}"))
 }
@@ -94,8 +94,9 @@ fn certificates(what: &str, pem: &[u8]) -> io::Result<Vec<CertificateDer<'static
     Ok(found)
 }
 
-impl Settings {
-    /// Prepares to accept on `bind`; gives what clients need when the certificate is a throw-away one.
+impl TlsSettings {
+    /// Prepares TLS for connections that are accepted on `bind`. Returns the PEM that clients need if the certificate is a
+    /// throw-away one.
     pub(crate) fn acceptor(&self, bind: IpAddr) -> io::Result<(TlsHandshake, Option<ThrowAway>)> {
         let (identity, throw_away) = match &self.identity {
             Some(identity) => (identity.clone(), None),
@@ -144,9 +145,8 @@ impl Settings {
 /// A certificate and its key, as PEM.
 type Identity = (Vec<u8>, Vec<u8>);
 
-/// Makes a certificate authority, with a certificate of its own for a server on this machine and one
-/// for its clients. Its keys come from the operating system: what is secret cannot come from a seed,
-/// and nothing of it shows in what the server answers.
+/// Makes a certificate authority, a certificate for a server on this machine, and one for its clients. The keys come from
+/// the randomness of the operating system, because a secret cannot come from a seed. No reply depends on them.
 fn throw_away(bind: IpAddr) -> Result<(Identity, ThrowAway), rcgen::Error> {
     let mut params = CertificateParams::default();
     params

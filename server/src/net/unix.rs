@@ -5,18 +5,18 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A Unix socket that listens; the file goes when this is dropped.
+/// A Unix socket that listens. Dropping it removes its file.
 #[derive(Debug)]
 pub(crate) struct UnixSocket {
     listener: std::os::unix::net::UnixListener,
     file: SocketFile,
 }
 
-/// The file of a Unix socket; it goes when this is dropped.
+/// The file of a Unix socket. Dropping this removes it.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// Device and inode: another server may have taken the path since.
+    /// Device and inode, because another server can have taken the path since.
     identity: (u64, u64),
 }
 

@@ -1,17 +1,54 @@
-//! What reaches a connection: pushes and replies, or what the rules have left of them; and its end.
+//! Messages from the node to its connections: pushes, replies that come later, and the end of a connection.
 
-use super::serving::{Flow, Site};
 use super::{SharedNode, lock};
-use crate::client_connection::{ClientConnection, Ending, Output};
+use crate::client_connection::ClientConnection;
+use crate::connection::{Delivery, Flow, Postponer, RuledConnection};
 use crate::engine::{ConnId, NodeApi, UnixMicros};
-use crate::fault::{Decision, Direction, Fate, Sender};
-use crate::release_condition::ReleaseCondition;
-use crate::resp::{Protocol, Reply, encode};
+use crate::fault::{Direction, Sender};
+use crate::resp::{Reply, encode};
 use std::sync::Arc;
 use std::task::Waker;
 
+impl Postponer for SharedNode {
+    fn note(&self, client_id: u64, until: Option<UnixMicros>, has_gates: bool) {
+        if let Some(until) = until {
+            self.set_timer(until, client_id);
+        }
+        if has_gates {
+            let mut gated = lock(&self.gated);
+            gated.count += 1;
+            let number = gated.count;
+            gated.numbers.entry(client_id).or_insert(number);
+        }
+    }
+
+    fn gate_waker(&self) -> &Waker {
+        self.gate_waker.get().unwrap_or_else(|| Waker::noop())
+    }
+}
+
 impl SharedNode {
-    /// Sends a connection what it did not ask for.
+    /// A connection as the fault rules see it.
+    pub(super) fn ruled<'a>(
+        &'a self,
+        api: &'a (impl NodeApi + ?Sized),
+        connection: &'a ClientConnection,
+        conn: ConnId,
+        now: UnixMicros,
+    ) -> RuledConnection<'a, Self> {
+        RuledConnection {
+            plan: &self.plan,
+            sender: Sender {
+                client_id: conn.client_id(),
+                addr: &connection.addr,
+                name: api.name(conn),
+            },
+            now,
+            postponer: self,
+        }
+    }
+
+    /// Sends a connection a frame that answers no request.
     pub(super) fn push(
         &self,
         api: &(impl NodeApi + ?Sized),
@@ -19,25 +56,31 @@ impl SharedNode {
         frame: &Reply,
         now: UnixMicros,
     ) {
-        let Some(link) = self.link(conn.client_id()) else {
+        let Some(connection) = self.connection(conn.client_id()) else {
             return;
         };
+        let protocol = api.protocol(conn);
+        let mut output;
         if self.plan.is_empty() {
-            link.output().write(frame, api.protocol(conn));
+            output = connection.output();
+            output.write(frame, protocol);
         } else {
-            let sender = sender(&link, api, conn);
-            let decision = self.plan.on_push(sender, frame);
-            if self.deliver(&link, decision, frame, api.protocol(conn), conn, now) {
-                link.input().silence();
+            let ruling = self.ruled(api, &connection, conn, now).on_push(frame);
+            output = connection.output();
+            let delivery = output.deliver(ruling, |frames| encode(frame, protocol, frames));
+            if delivery == Delivery::Silences {
+                // The locks are taken in the order input, output.
+                drop(output);
+                connection.silence_input();
+                output = connection.output();
             }
         }
-        let mut output = link.output();
-        bound(&mut output, api, conn);
+        self.check_output(&mut output, api, conn, now);
         drop(output);
-        self.note(&link);
+        self.note(&connection);
     }
 
-    /// Answers a request that was parked; the connection, whose next request may be served now.
+    /// Answers a request that was parked. Returns its connection, whose next request can be served now.
     pub(super) fn answer_parked(
         &self,
         api: &(impl NodeApi + ?Sized),
@@ -45,139 +88,31 @@ impl SharedNode {
         reply: &Reply,
         now: UnixMicros,
     ) -> Option<Arc<ClientConnection>> {
-        let link = self.link(conn.client_id())?;
-        let request = link.input().parked.take()?;
+        let connection = self.connection(conn.client_id())?;
+        let request = connection.input().parked.take()?;
         if self.has_history {
             lock(&self.history).answered(conn.client_id(), reply);
         }
-        if let Some(request) = request.as_request() {
-            let site = Site {
-                shared: self,
-                link: &link,
-                conn,
-                now,
-                node_time: self.node_time(now),
-            };
-            if site.answer(api, request, reply) == Flow::Silenced {
-                link.input().silence();
-            }
+        if let Some(request) = request.as_request()
+            && self.answer(api, &connection, conn, (request, reply), now) == Flow::Silenced
+        {
+            connection.silence_input();
         }
         self.set_timer(now, conn.client_id());
-        self.note(&link);
-        Some(link)
+        self.note(&connection);
+        Some(connection)
     }
 
-    /// Writes what a rule has left of a frame; true when the client is not heard any more either.
-    pub(super) fn deliver(
-        &self,
-        link: &ClientConnection,
-        decision: Decision,
-        frame: &Reply,
-        protocol: Protocol,
-        conn: ConnId,
-        now: UnixMicros,
-    ) -> bool {
-        let wait = self.waiting(&decision, conn.client_id(), now);
-        let mut output = link.output();
-        let mut frames = Vec::new();
-        let ending = match decision.fate {
-            Fate::Drop | Fate::Silence => {
-                output.silence();
-                return decision.fate == Fate::Silence;
-            }
-            Fate::Arrives => {
-                if wait.is_none() && decision.instead.is_none() {
-                    output.write(frame, protocol);
-                    return false;
-                }
-                None
-            }
-            Fate::CutAfter(_) | Fate::Close => Some(Ending::Close),
-            Fate::Reset => Some(Ending::Reset),
-        };
-        if matches!(decision.fate, Fate::Arrives | Fate::CutAfter(_)) {
-            match decision.instead {
-                Some(error) => encode(&error.into(), protocol, &mut frames),
-                None => encode(frame, protocol, &mut frames),
-            }
-        }
-        if let Fate::CutAfter(bytes) = decision.fate {
-            frames.truncate(bytes);
-        }
-        output.write_late(frames, ending, wait);
-        false
-    }
-
-    /// What a message has to wait for; the connection will be looked at again.
-    pub(super) fn waiting(
-        &self,
-        decision: &Decision,
-        client_id: u64,
-        now: UnixMicros,
-    ) -> Option<ReleaseCondition> {
-        let mut wait = ReleaseCondition::default();
-        if !decision.delay.is_zero() {
-            let due = now.plus(decision.delay);
-            self.set_timer(due, client_id);
-            wait.until = Some(due);
-        }
-        if !decision.gates.is_empty() {
-            // Before the gates are asked, so that none opens unnoticed.
-            let mut gated = lock(&self.gated);
-            gated.count += 1;
-            let number = gated.count;
-            gated.numbers.entry(client_id).or_insert(number);
-            drop(gated);
-            let bell = self.bell.get().unwrap_or_else(|| Waker::noop());
-            let gates = decision.gates.iter();
-            wait.gates = gates.map(|gate| gate.enter(bell)).collect();
-        }
-        (!wait.is_over(now)).then_some(wait)
-    }
-
-    /// Ends a connection. What it listened to, watched and waited for is forgotten at once, whenever
-    /// its client notices; what it was sent is still delivered.
+    /// Ends a connection. The node forgets its subscriptions, watched keys and waiting requests at once. The
+    /// client still gets what was sent to it before.
     pub(super) fn close(&self, api: &mut (impl NodeApi + ?Sized), conn: ConnId, now: UnixMicros) {
-        if let Some(link) = self.link(conn.client_id()) {
-            let wait = if self.plan.is_empty() {
-                None
-            } else {
-                let sender = sender(&link, api, conn);
-                let decision = self.plan.on_end(sender, Direction::Reply);
-                self.waiting(&decision, conn.client_id(), now)
-            };
-            let mut output = link.output();
-            match wait {
-                None => output.end(Ending::Close),
-                wait => output.write_late(Vec::new(), Some(Ending::Close), wait),
-            }
-            drop(output);
-            self.note(&link);
+        if let Some(connection) = self.connection(conn.client_id()) {
+            let wait = self
+                .ruled(api, &connection, conn, now)
+                .on_end(Direction::Reply);
+            connection.output().end_when(wait);
+            self.note(&connection);
         }
         api.disconnect(conn);
-    }
-}
-
-/// Ends a connection whose client has left too much unread.
-pub(super) fn bound(output: &mut Output, api: &(impl NodeApi + ?Sized), conn: ConnId) {
-    if output.unread_bytes() > api.output_bytes_max(conn) {
-        tracing::warn!(
-            client_id = conn.client_id(),
-            "a client does not read: its connection is reset"
-        );
-        output.end(Ending::Reset);
-    }
-}
-
-/// Whose messages go over a link.
-pub(super) fn sender<'a>(
-    link: &'a ClientConnection,
-    api: &'a (impl NodeApi + ?Sized),
-    conn: ConnId,
-) -> Sender<'a> {
-    Sender {
-        client_id: conn.client_id(),
-        addr: &link.addr,
-        name: api.name(conn),
     }
 }

@@ -1,12 +1,13 @@
-//! The lock of a node: how a thread gets the node, and what happens when it gives it back.
+//! The lock of a node: how a thread gets the node, and what happens when the thread releases it.
 //!
-//! *Policy.* A thread that gives the node back tells the transports of all connections with new output,
+//! *Policy.* A thread that releases the node wakes the transports of all connections with new output,
 //! after the lock is free: no waker runs under it. A connection in process whose thread would wait for a
 //! long script is left in the inbox instead, and the script's hook serves it. A panic of the thread that has
 //! the node takes the node down: what the panic left half done is served to no client.
 
 use super::{Node, SharedNode, lock};
-use crate::client_connection::{ClientConnection, Ending};
+use crate::client_connection::ClientConnection;
+use crate::connection::Ending;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -20,7 +21,7 @@ pub(crate) struct NodeGuard<'a> {
     node: Option<MutexGuard<'a, Node>>,
     was_panicking: bool,
     /// Whether dropping the guard wakes the transports that wait for the node.
-    tells: bool,
+    wakes: bool,
 }
 
 const HAS_NODE: &str = "a guard has its node until it is dropped";
@@ -48,24 +49,24 @@ impl Drop for NodeGuard<'_> {
             self.shared.fail();
         }
         drop(self.node.take());
-        self.shared.turns.give_back();
-        if self.tells {
-            self.shared.tell_transports();
+        self.shared.access.release();
+        if self.wakes {
+            self.shared.wake_transports();
         }
     }
 }
 
 /// Threads that wait for the node, and connections that were left to a long script.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct NodeAccess {
     waiting: AtomicUsize,
     gate: Mutex<()>,
-    /// The node was given back, or a script has become long.
+    /// Signalled when the node was released, or a script has become long.
     changed: Condvar,
     /// Mirrors `Inbox::is_open`.
     is_busy: AtomicBool,
     inbox: Mutex<Inbox>,
-    /// Whether the inbox holds connections that the script did not serve before it ended.
+    /// True if the inbox holds connections that the script did not serve before it ended.
     has_left_over: AtomicBool,
 }
 
@@ -77,9 +78,9 @@ struct Inbox {
     waiting: Vec<Arc<ClientConnection>>,
 }
 
-impl Turns {
+impl NodeAccess {
     #[inline]
-    fn give_back(&self) {
+    fn release(&self) {
         // Either this thread sees the waiting thread, or the waiting thread sees a free node.
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::Relaxed) > 0 {
@@ -93,13 +94,13 @@ impl Turns {
         self.changed.notify_all();
     }
 
-    fn leave(&self, link: &Arc<ClientConnection>) -> bool {
+    fn queue_if_busy(&self, connection: &Arc<ClientConnection>) -> bool {
         if !self.is_busy.load(Ordering::Acquire) {
             return false;
         }
         let mut inbox = lock(&self.inbox);
         if inbox.is_open {
-            inbox.waiting.push(link.clone());
+            inbox.waiting.push(connection.clone());
         }
         inbox.is_open
     }
@@ -108,7 +109,8 @@ impl Turns {
         self.is_busy.load(Ordering::Acquire)
     }
 
-    /// A script has become long: connections in process are left in the inbox from now on.
+    /// Opens the inbox for connections in process: a script has become long.
+    #[cfg(feature = "script")]
     pub(super) fn begin_busy(&self) {
         let was_open = std::mem::replace(&mut lock(&self.inbox).is_open, true);
         if !was_open {
@@ -117,7 +119,7 @@ impl Turns {
         }
     }
 
-    /// The long script has ended.
+    /// Closes the inbox: the long script has ended.
     pub(super) fn end_busy(&self) {
         let mut inbox = lock(&self.inbox);
         inbox.is_open = false;
@@ -143,9 +145,9 @@ impl Turns {
 
 /// Connections whose transport has something to do: output, an end, or room for more input.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct Notified {
     has_any: AtomicBool,
-    links: Mutex<Vec<Arc<ClientConnection>>>,
+    connections: Mutex<Vec<Arc<ClientConnection>>>,
     /// Connections over sockets among them, for the thread that serves the sockets.
     for_sockets: Mutex<Vec<Arc<ClientConnection>>>,
     /// Wakes that thread.
@@ -153,12 +155,12 @@ pub(super) struct News {
 }
 
 impl SharedNode {
-    fn guard<'a>(&'a self, node: MutexGuard<'a, Node>, tells: bool) -> NodeGuard<'a> {
+    fn guard<'a>(&'a self, node: MutexGuard<'a, Node>, wakes: bool) -> NodeGuard<'a> {
         NodeGuard {
             shared: self,
             node: Some(node),
             was_panicking: std::thread::panicking(),
-            tells,
+            wakes,
         }
     }
 
@@ -167,8 +169,8 @@ impl SharedNode {
         self.guard(lock(&self.node), true)
     }
 
-    /// The node, for one of several that are held together: the caller tells the transports
-    /// ([`SharedNode::tell_transports`]) when it has given back all of them.
+    /// The node, for one of several that are held together: the caller wakes the transports
+    /// ([`SharedNode::wake_transports`]) when it has given back all of them.
     pub(crate) fn node_among_several(&self) -> NodeGuard<'_> {
         self.guard(lock(&self.node), false)
     }
@@ -176,7 +178,7 @@ impl SharedNode {
     /// The same, or `None` if another thread has the node.
     pub(crate) fn try_node_among_several(&self) -> Option<NodeGuard<'_>> {
         let mut node = self.try_node()?;
-        node.tells = false;
+        node.wakes = false;
         Some(node)
     }
 
@@ -193,100 +195,100 @@ impl SharedNode {
     /// The node, to serve a connection in process. `None` if a long script has the node: the connection
     /// is then in the inbox, and the script's hook serves it.
     #[inline]
-    pub(super) fn node_for(&self, link: &Arc<ClientConnection>) -> Option<NodeGuard<'_>> {
-        self.try_node().or_else(|| self.wait_for_node(link))
+    pub(super) fn node_for(&self, connection: &Arc<ClientConnection>) -> Option<NodeGuard<'_>> {
+        self.try_node().or_else(|| self.wait_for_node(connection))
     }
 
     #[cold]
-    fn wait_for_node(&self, link: &Arc<ClientConnection>) -> Option<NodeGuard<'_>> {
-        let turns = &self.turns;
-        turns.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut gate = lock(&turns.gate);
+    fn wait_for_node(&self, connection: &Arc<ClientConnection>) -> Option<NodeGuard<'_>> {
+        let access = &self.access;
+        access.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut gate = lock(&access.gate);
         let node = loop {
             if let Some(node) = self.try_node() {
                 break Some(node);
             }
-            if turns.leave(link) {
+            if access.queue_if_busy(connection) {
                 break None;
             }
-            gate = turns
+            gate = access
                 .changed
                 .wait(gate)
                 .unwrap_or_else(PoisonError::into_inner);
         };
         drop(gate);
-        turns.waiting.fetch_sub(1, Ordering::SeqCst);
+        access.waiting.fetch_sub(1, Ordering::SeqCst);
         node
     }
 
-    /// Remembers that the transport of a connection has something to do.
-    pub(crate) fn note(&self, link: &Arc<ClientConnection>) {
-        if link.note() {
-            lock(&self.news.links).push(link.clone());
-            self.news.has_any.store(true, Ordering::Release);
+    /// Notes that the transport of a connection has something to do.
+    pub(crate) fn note(&self, connection: &Arc<ClientConnection>) {
+        if connection.note() {
+            lock(&self.notified.connections).push(connection.clone());
+            self.notified.has_any.store(true, Ordering::Release);
         }
     }
 
     /// From now on this wakes the thread that serves the sockets.
     pub(crate) fn wake_sockets_by(&self, waker: Waker) {
-        self.news.sockets.get_or_init(|| waker);
+        self.notified.sockets.get_or_init(|| waker);
     }
 
     /// Wakes readers and writers in process, and the thread of the sockets, if there is anything for them.
     /// The caller holds no lock, unless it is the hook of a long script.
     #[inline]
-    pub(crate) fn tell_transports(&self) {
-        if self.news.has_any.load(Ordering::Acquire) && self.tell(self.take_news()) {
+    pub(crate) fn wake_transports(&self) {
+        if self.notified.has_any.load(Ordering::Acquire) && self.wake(self.take_notified()) {
             self.wake_sockets();
         }
     }
 
     /// Takes the connections whose transport has something to do, for [`SharedNode::tell`].
     #[inline]
-    pub(crate) fn take_news(&self) -> Vec<Arc<ClientConnection>> {
-        if !self.news.has_any.load(Ordering::Acquire) {
+    pub(crate) fn take_notified(&self) -> Vec<Arc<ClientConnection>> {
+        if !self.notified.has_any.load(Ordering::Acquire) {
             return Vec::new();
         }
-        self.news.has_any.store(false, Ordering::Release);
-        std::mem::take(&mut *lock(&self.news.links))
+        self.notified.has_any.store(false, Ordering::Release);
+        std::mem::take(&mut *lock(&self.notified.connections))
     }
 
     /// Wakes the thread that serves the sockets.
     pub(crate) fn wake_sockets(&self) {
-        if let Some(waker) = self.news.sockets.get() {
+        if let Some(waker) = self.notified.sockets.get() {
             waker.wake_by_ref();
         }
     }
 
     /// The same for the thread of the sockets itself: it takes its share by
-    /// [`SharedNode::take_socket_news`].
+    /// [`SharedNode::take_notified_sockets`].
     #[inline]
-    pub(crate) fn tell_others(&self) {
-        if self.news.has_any.load(Ordering::Acquire) {
-            self.tell(self.take_news());
+    pub(crate) fn wake_in_process(&self) {
+        if self.notified.has_any.load(Ordering::Acquire) {
+            self.wake(self.take_notified());
         }
     }
 
     /// Wakes the readers and writers of these connections; true if there is something for the thread of the
     /// sockets, which the caller wakes.
     #[cold]
-    pub(crate) fn tell(&self, links: Vec<Arc<ClientConnection>>) -> bool {
+    pub(crate) fn wake(&self, connections: Vec<Arc<ClientConnection>>) -> bool {
         let mut is_for_sockets = false;
-        for link in links {
-            if link.token().is_some() {
+        for connection in connections {
+            if connection.token().is_some() {
                 is_for_sockets = true;
-                lock(&self.news.for_sockets).push(link);
+                lock(&self.notified.for_sockets).push(connection);
             } else {
-                link.forget_note();
-                link.wake();
+                connection.forget_note();
+                connection.wake();
             }
         }
         is_for_sockets
     }
 
     /// Takes the connections over sockets that have something to do.
-    pub(crate) fn take_socket_news(&self) -> Vec<Arc<ClientConnection>> {
-        std::mem::take(&mut *lock(&self.news.for_sockets))
+    pub(crate) fn take_notified_sockets(&self) -> Vec<Arc<ClientConnection>> {
+        std::mem::take(&mut *lock(&self.notified.for_sockets))
     }
 
     /// The node goes down after a panic: every connection is reset, and later ones are refused.
@@ -297,16 +299,16 @@ impl SharedNode {
         );
         self.failed.store(true, Ordering::Release);
         self.down.store(true, Ordering::Release);
-        self.turns.end_busy();
-        let links: Vec<_> = lock(&self.links).values().cloned().collect();
-        for link in links {
-            link.output().end(Ending::Reset);
-            self.note(&link);
+        self.access.end_busy();
+        let connections: Vec<_> = lock(&self.connections).values().cloned().collect();
+        for connection in connections {
+            connection.output().end(Ending::Reset);
+            self.note(&connection);
         }
         self.wake_sockets();
     }
 
-    /// Whether the node went down by a panic.
+    /// True if the node went down by a panic.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! What a node has to say to other nodes, or to its disk.
+//! Messages from a node to other nodes.
 
 use super::{SharedNode, lock};
 use crate::engine::{Address, ClusterMessage, Migration, Unit};
@@ -6,26 +6,27 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a node wants to reach other nodes, or its disk.
+/// A message from a node to the network of its deployment.
 #[derive(Clone, Debug)]
 pub(crate) enum Outgoing {
+    /// A unit for the replicas.
     Unit(Arc<Unit>),
-    /// It shall follow this node, or nobody.
+    /// The node becomes the replica of this node, or a master.
     Follow(Option<Address>),
-    /// Something for the other nodes of its cluster.
+    /// A message for the other nodes of its cluster.
     Cluster(ClusterMessage),
-    /// Keys shall go to another node.
+    /// Moves keys to another node.
     Migrate(Box<Migration>),
-    /// A replica shall take its master's place: this one, or one that a sentinel chooses.
+    /// Makes a replica the master: this one, or one that a sentinel chooses.
     FailOver(Option<Address>),
-    /// Everything that was under way from and to it is lost.
+    /// The node has crashed: messages on their way from and to it are lost.
     Crashed,
-    /// It runs again.
+    /// The node runs again.
     Restarted,
 }
 
 impl SharedNode {
-    /// From now on there are others to speak to.
+    /// Sends messages from now on: there are other nodes.
     pub(crate) fn join_network(&self) {
         self.has_network.store(true, Ordering::Release);
     }
@@ -34,7 +35,7 @@ impl SharedNode {
         self.has_outgoing.load(Ordering::Acquire)
     }
 
-    /// Says something to the other nodes, if there are any.
+    /// Sends a message to the other nodes, if there are any.
     pub(super) fn post(&self, outgoing: Outgoing) {
         if !self.has_network.load(Ordering::Acquire) {
             return;
@@ -43,7 +44,7 @@ impl SharedNode {
         self.has_outgoing.store(true, Ordering::Release);
     }
 
-    /// Takes what the node has to say to others.
+    /// Takes the messages to other nodes.
     #[inline]
     pub(crate) fn take_outgoing(&self) -> VecDeque<Outgoing> {
         if !self.has_outgoing.swap(false, Ordering::AcqRel) {

@@ -1,381 +1,247 @@
-//! Serving one connection: requests from its input, one after the other, until something stops it.
+//! The node as a user of the state machine in `connection/`: executes the requests of a connection.
 
-use super::delivery::{bound, sender};
 use super::{SharedNode, lock};
-use crate::client_connection::{ClientConnection, Ending, Gone, Held, Input, Output};
+use crate::client_connection::{ClientConnection, ClientInput};
+use crate::connection::{Backend, Delivery, Ending, Flow, Output, RuledConnection, Served};
 use crate::control_queue::ControlRoute;
 use crate::engine::{ConnId, NodeApi, Outcome, UnixMicros};
-use crate::fault::{Decision, Direction, Fate};
+use crate::fault::Plan;
 use crate::history::Entry;
-use crate::resp::{ErrorReply, OwnedRequest, Protocol, Reply, Request, encode};
+use crate::resp::{
+    ErrorReply, Limits, OwnedRequest, Protocol, ProtocolError, Reply, Request, encode, encode_owned,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Replies of one batch from which on the output is bounded.
+/// Size of a batch's replies above which they are written before the batch ends.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
-/// The same at the end of a batch.
-const LARGE_BYTES: usize = 64 * 1024;
-
-/// How far a connection was served.
-pub(super) enum Served {
-    /// There is nothing to do until more comes.
-    All,
-    /// A request has effects on others, which come before the next request.
-    UpToEffects,
-}
+/// Size of a batch's replies above which the output limits are checked at its end. Redis counts what does not fit in
+/// the fixed buffer of a client (`PROTO_REPLY_CHUNK_BYTES`).
+const LARGE_BYTES: usize = 16 * 1024;
 
 impl SharedNode {
     /// Executes what a connection has sent, up to the first request with effects on others.
     pub(super) fn serve_batch(
         &self,
         api: &mut (impl NodeApi + ?Sized),
-        link: &Arc<ClientConnection>,
-        input: &mut Input,
+        connection: &Arc<ClientConnection>,
+        input: &mut ClientInput,
         now: UnixMicros,
     ) -> Served {
-        link.take_what_came(input);
+        connection.take_pending(input);
         if self.is_down() {
-            self.forget(api, link);
-            link.output().abandon();
+            self.end_session(api, connection);
+            connection.output().abandon();
             return Served::All;
         }
         if self.crashed.load(Ordering::Acquire) {
-            link.output().end(Ending::Reset);
+            connection.reset();
             return Served::All;
         }
         let node_time = self.node_time(now);
-        let Some(conn) = self.session(api, link, node_time) else {
+        let Some(conn) = self.session(api, connection, node_time) else {
             return Served::All;
         };
-        let site = Site {
+        let ClientInput {
+            requests,
+            parked,
+            replies,
+            was_large,
+            ..
+        } = input;
+        let mut backend = NodeBackend {
             shared: self,
-            link,
+            connection,
+            api: &mut *api,
             conn,
             now,
             node_time,
-        };
-        let Input {
-            decoder,
-            held,
             parked,
-            silenced,
             replies,
-            ..
-        } = input;
-        let is_ruled = !self.plan.is_empty();
-        let mut flow = Flow::after(&link.output());
-        let served = loop {
-            if flow != Flow::Open || parked.is_some() || *silenced {
-                break Served::All;
-            }
-            if let Some(arrived) = held.take() {
-                if !arrived.wait.is_over(now) {
-                    *held = Some(arrived);
-                    break Served::All;
-                }
-                if let Some(request) = arrived.request.as_request() {
-                    flow = site.meet(api, request, arrived.instead, arrived.fate, parked);
-                }
-            } else {
-                let request = match decoder.next(&api.limits(conn)) {
-                    Ok(Some(request)) => request,
-                    Ok(None) => break Served::All,
-                    Err(error) => {
-                        let mut output = link.output();
-                        output.append(replies);
-                        if !error.is_silent() {
-                            let error =
-                                ErrorReply::from_bytes([b"ERR ", &*error.to_bytes()].concat());
-                            output.write(&error.into(), api.protocol(conn));
-                        }
-                        output.end(Ending::Close);
-                        api.disconnect(conn);
-                        break Served::All;
-                    }
-                };
-                if self.orders.are_taken() {
-                    match self.orders.sort(request, api.limits(conn).authenticated) {
-                        ControlRoute::ForTheNode => {}
-                        ControlRoute::Order => {
-                            *parked = Some(request.to_owned());
-                            self.orders.push(link);
-                            break Served::All;
-                        }
-                        ControlRoute::Refused(why) => {
-                            let mut output = link.output();
-                            output.append(replies);
-                            output.write(&Reply::error(why), api.protocol(conn));
-                            flow = Flow::after(&output);
-                            continue;
-                        }
-                    }
-                }
-                if is_ruled {
-                    let decision = self.plan.on_request(sender(link, api, conn), request);
-                    let wait = self.waiting(&decision, conn.client_id(), now);
-                    let Decision { instead, fate, .. } = decision;
-                    match wait {
-                        None => flow = site.meet(api, request, instead, fate, parked),
-                        Some(wait) => {
-                            let request = request.to_owned();
-                            *held = Some(Held {
-                                wait,
-                                request,
-                                instead,
-                                fate,
-                            });
-                            break Served::All;
-                        }
-                    }
-                } else {
-                    // The ordinary case: replies are gathered and written at once.
-                    match &site.run(api, request) {
-                        Outcome::Reply(reply) => {
-                            encode(reply, api.protocol(conn), replies);
-                            if replies.len() > BATCH_BYTES_MAX {
-                                let mut output = link.output();
-                                output.append(replies);
-                                bound(&mut output, api, conn);
-                                flow = Flow::after(&output);
-                            }
-                        }
-                        Outcome::Parked => *parked = Some(request.to_owned()),
-                        Outcome::Silent => {}
-                    }
-                }
-            }
-            if api.has_effects() || self.has_deferred.load(Ordering::Relaxed) {
-                break Served::UpToEffects;
-            }
         };
-        if flow == Flow::Silenced {
-            input.silence();
+        let served = requests.serve(&mut backend, now);
+        backend.flush_batch();
+        let unread = requests.buffered_bytes();
+        if unread > LARGE_BYTES || *was_large {
+            *was_large = unread > LARGE_BYTES;
+            backend.api.input_buffered(conn, unread);
         }
-        if !input.replies.is_empty() {
-            let is_large = input.replies.len() > LARGE_BYTES;
-            let mut output = link.output();
-            let was_unread = output.append(&mut input.replies);
-            if is_large || was_unread {
-                bound(&mut output, api, conn);
-            }
+        let has_ended = served == Served::All && requests.has_ended(&backend, now);
+        if connection.was_served(input) {
+            self.note(connection);
         }
-        if link.was_served(input) {
-            self.note(link);
-        }
-        if matches!(served, Served::All) && site.has_gone(api, input) {
-            self.forget(api, link);
-            link.output().end(Ending::Close);
+        if has_ended {
+            self.end_session(api, connection);
+            connection.output().end(Ending::Close);
         }
         served
     }
 
-    /// Takes an order of a node that serves nobody: only so can it be told to go on.
+    /// Takes a control request while the node serves no client: a control request can resume the node.
     #[cold]
-    pub(super) fn hear_order(
+    pub(super) fn take_control_request(
         &self,
         api: &mut impl NodeApi,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         now: UnixMicros,
     ) {
-        let mut input = link.input();
-        let is_free = input.held.is_none() && input.parked.is_none() && !input.silenced;
-        let Some(conn) = self.session(api, link, self.node_time(now)) else {
+        let mut input = connection.input();
+        let Some(conn) = self.session(api, connection, self.node_time(now)) else {
             return;
         };
+        if input.parked.is_some() || connection.output().is_blocked() {
+            return;
+        }
         let limits = api.limits(conn);
-        if !is_free || link.output().is_blocked() {
-            return;
-        }
-        let Ok(Some(request)) = input.decoder.next(&limits) else {
-            return;
-        };
-        if self.orders.sort(request, limits.authenticated) == ControlRoute::Order {
-            input.parked = Some(request.to_owned());
-            self.orders.push(link);
-        } else {
-            input.decoder.put_back();
+        let ClientInput {
+            requests, parked, ..
+        } = &mut *input;
+        requests.take_next_if(&limits, |request| {
+            let route = self.control_queue.route(request, limits.authenticated);
+            let is_control = route == ControlRoute::Control;
+            if is_control {
+                *parked = Some(request.to_owned());
+                self.control_queue.push(connection);
+            }
+            is_control
+        });
+    }
+
+    /// Keeps the client of a control request connected through a crash of the node, until the client has
+    /// its reply.
+    pub(crate) fn detach(&self, connection: &ClientConnection) {
+        if let Some(conn) = connection.conn.get() {
+            lock(&self.connections).remove(&conn.client_id());
         }
     }
 
-    /// Lets the client of an order outlive a crash of the node, until it has its answer.
-    pub(crate) fn spare(&self, link: &ClientConnection) {
-        if let Some(conn) = link.conn.get() {
-            lock(&self.links).remove(&conn.client_id());
-        }
-    }
-
-    /// Answers an order.
-    pub(crate) fn answer_order(
+    /// Answers a control request.
+    pub(crate) fn answer_control_request(
         &self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         reply: &Reply,
         protocol: Protocol,
         now: UnixMicros,
     ) {
-        if link.input().parked.take().is_none() {
+        if connection.input().parked.take().is_none() {
             return;
         }
-        let is_here = |conn: &ConnId| self.link(conn.client_id()).is_some();
-        let mut output = link.output();
+        let is_here = |conn: &ConnId| self.connection(conn.client_id()).is_some();
+        let mut output = connection.output();
         output.write(reply, protocol);
-        if link.conn.get().is_some_and(is_here) {
+        if connection.conn.get().is_some_and(is_here) {
             drop(output);
             let mut node = self.node();
-            node.serve(self, link, now);
+            node.serve(self, connection, now);
             node.end_turn(self, now);
         } else {
             output.end(Ending::Close);
             drop(output);
-            self.note(link);
-            self.tell_transports();
+            self.note(connection);
+            self.wake_transports();
         }
     }
 
     /// Ends the session of a connection.
-    pub(super) fn forget(&self, api: &mut (impl NodeApi + ?Sized), link: &ClientConnection) {
-        if let Some(conn) = link.conn.get() {
+    pub(super) fn end_session(
+        &self,
+        api: &mut (impl NodeApi + ?Sized),
+        connection: &ClientConnection,
+    ) {
+        if let Some(conn) = connection.conn.get() {
             lock(&self.gated).numbers.remove(&conn.client_id());
-            if lock(&self.links).remove(&conn.client_id()).is_some() {
+            if lock(&self.connections).remove(&conn.client_id()).is_some() {
                 api.disconnect(*conn);
             }
         }
     }
 
-    /// The session of a connection, opened at its first turn; `None` when there is no room.
+    /// The session of a connection, opened at its first turn; `None` if the node refuses the connection.
     pub(super) fn session(
         &self,
         api: &mut (impl NodeApi + ?Sized),
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         node_time: UnixMicros,
     ) -> Option<ConnId> {
-        if let Some(conn) = link.conn.get() {
+        if let Some(conn) = connection.conn.get() {
             return Some(*conn);
         }
-        if link.output().is_ending() {
+        if connection.output().is_ending() {
             // It was refused before.
             return None;
         }
-        match api.connect(&link.addr, node_time) {
+        match api.connect(&connection.addr, node_time) {
             Ok(conn) => {
-                api.reached_at(conn, &link.laddr);
-                lock(&self.links).insert(conn.client_id(), link.clone());
-                Some(*link.conn.get_or_init(|| conn))
+                api.reached_at(conn, &connection.laddr);
+                api.measured_by(conn, connection.output().meter());
+                lock(&self.connections).insert(conn.client_id(), connection.clone());
+                Some(*connection.conn.get_or_init(|| conn))
             }
             Err(refusal) => {
-                let mut output = link.output();
+                let mut output = connection.output();
                 output.write(&refusal.into(), Protocol::Resp2);
                 output.end(Ending::Close);
                 None
             }
         }
     }
-}
 
-/// Whether a connection takes another request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    Open,
-    /// Not for now.
-    Blocked,
-    /// Never again: what the client says is lost.
-    Silenced,
-}
-
-impl Flow {
-    fn after(output: &Output) -> Self {
-        if output.is_blocked() {
-            Self::Blocked
-        } else {
-            Self::Open
-        }
-    }
-}
-
-/// Where and when a request is executed.
-pub(super) struct Site<'a> {
-    pub(super) shared: &'a SharedNode,
-    pub(super) link: &'a Arc<ClientConnection>,
-    pub(super) conn: ConnId,
-    pub(super) now: UnixMicros,
-    pub(super) node_time: UnixMicros,
-}
-
-impl Site<'_> {
-    /// Whether the client has gone, and nothing of it is on its way any more.
-    fn has_gone(&self, api: &(impl NodeApi + ?Sized), input: &mut Input) -> bool {
-        // To a connection that has ended, or that nobody reads, nothing more will come.
-        let is_coming = input.held.is_some() && !self.link.output().is_blocked();
-        if matches!(input.gone, Gone::Yes) && !self.shared.plan.is_empty() && !is_coming {
-            let sender = sender(self.link, api, self.conn);
-            let decision = self.shared.plan.on_end(sender, Direction::Request);
-            let client_id = self.conn.client_id();
-            if let Some(wait) = self.shared.waiting(&decision, client_id, self.now) {
-                input.gone = Gone::Later(wait);
-            }
-        }
-        match &input.gone {
-            Gone::No => false,
-            Gone::Yes => !is_coming,
-            Gone::Later(wait) => wait.is_over(self.now),
-        }
-    }
-
-    /// Does with a request what the rules have left of it.
-    fn meet(
+    /// Writes the reply to a request as the rules decide. Returns what becomes of later requests.
+    pub(super) fn answer(
         &self,
-        api: &mut (impl NodeApi + ?Sized),
-        request: Request<'_>,
-        instead: Option<ErrorReply>,
-        fate: Fate,
-        parked: &mut Option<OwnedRequest>,
+        api: &(impl NodeApi + ?Sized),
+        connection: &ClientConnection,
+        conn: ConnId,
+        (request, reply): (Request<'_>, &Reply),
+        now: UnixMicros,
     ) -> Flow {
-        if let Some(error) = instead {
-            return match api.turn_away(self.conn, request, &error) {
-                Outcome::Reply(reply) => self.answer(api, request, &reply),
-                Outcome::Parked | Outcome::Silent => Flow::Open,
-            };
-        }
-        let ending = match fate {
-            Fate::Arrives => return self.execute(api, request, parked),
-            Fate::Drop => return Flow::Silenced,
-            Fate::Silence => {
-                self.link.output().silence();
+        let protocol = api.protocol(conn);
+        // Rules decide about frames, and this reply has none.
+        let has_frames = !matches!(reply, Reply::Several(frames) if frames.is_empty());
+        if has_frames && !self.plan.is_empty() {
+            let ruling = self
+                .ruled(api, connection, conn, now)
+                .on_reply(request, reply);
+            let mut output = connection.output();
+            if output.deliver(ruling, |frames| encode(reply, protocol, frames))
+                == Delivery::Silences
+            {
                 return Flow::Silenced;
             }
-            Fate::CutAfter(bytes) => {
-                if bytes >= request.wire_bytes() {
-                    let _lost = self.run(api, request);
-                }
-                Ending::Close
-            }
-            Fate::Close => Ending::Close,
-            Fate::Reset => Ending::Reset,
-        };
-        self.link.output().end(ending);
-        Flow::Silenced
-    }
-
-    /// Executes a request.
-    #[inline]
-    fn execute(
-        &self,
-        api: &mut (impl NodeApi + ?Sized),
-        request: Request<'_>,
-        parked: &mut Option<OwnedRequest>,
-    ) -> Flow {
-        match &self.run(api, request) {
-            Outcome::Reply(reply) => self.answer(api, request, reply),
-            Outcome::Parked => {
-                *parked = Some(request.to_owned());
-                Flow::Blocked
-            }
-            Outcome::Silent => Flow::Open,
+            return flow_after(&output);
         }
+        let mut output = connection.output();
+        output.write(reply, protocol);
+        self.check_output(&mut output, api, conn, now);
+        flow_after(&output)
     }
+}
 
-    #[inline]
-    fn run(&self, api: &mut (impl NodeApi + ?Sized), request: Request<'_>) -> Outcome {
-        let outcome = api.handle(self.conn, request, self.node_time);
+/// Whether a connection with this output takes another request.
+fn flow_after(output: &Output) -> Flow {
+    if output.is_blocked() {
+        Flow::Blocked
+    } else {
+        Flow::Open
+    }
+}
+
+/// A connection of the node while its input is served.
+struct NodeBackend<'a, A: ?Sized> {
+    shared: &'a SharedNode,
+    connection: &'a Arc<ClientConnection>,
+    api: &'a mut A,
+    conn: ConnId,
+    now: UnixMicros,
+    node_time: UnixMicros,
+    parked: &'a mut Option<OwnedRequest>,
+    /// Replies that are not written yet.
+    replies: &'a mut Vec<u8>,
+}
+
+impl<A: NodeApi + ?Sized> NodeBackend<'_, A> {
+    fn run(&mut self, request: Request<'_>) -> Outcome {
+        let outcome = self.api.handle(self.conn, request, self.node_time);
         if self.shared.has_history {
             self.record(request, &outcome);
         }
@@ -396,29 +262,150 @@ impl Site<'_> {
         lock(&self.shared.history).push(entry);
     }
 
-    /// Writes a reply, or what the rules have left of it.
-    #[inline]
-    pub(super) fn answer(
-        &self,
-        api: &(impl NodeApi + ?Sized),
-        request: Request<'_>,
-        reply: &Reply,
-    ) -> Flow {
-        let plan = &self.shared.plan;
-        let protocol = api.protocol(self.conn);
-        // Where nothing is said nothing can happen to it.
-        let is_nothing = matches!(reply, Reply::Several(frames) if frames.is_empty());
-        if plan.is_empty() || is_nothing {
-            let mut output = self.link.output();
-            output.write(reply, protocol);
-            bound(&mut output, api, self.conn);
-        } else {
-            let decision = plan.on_reply(sender(self.link, api, self.conn), request, reply);
-            let (shared, link) = (self.shared, self.link);
-            if shared.deliver(link, decision, reply, protocol, self.conn, self.now) {
-                return Flow::Silenced;
+    fn park(&mut self, request: Request<'_>) -> Flow {
+        *self.parked = Some(request.to_owned());
+        Flow::Blocked
+    }
+
+    fn answer(&self, request: Request<'_>, reply: &Reply) -> Flow {
+        let Self {
+            shared,
+            connection,
+            api,
+            ..
+        } = self;
+        shared.answer(&**api, connection, self.conn, (request, reply), self.now)
+    }
+
+    /// Writes the replies of the batch so far, and then what `write` adds.
+    fn write_batch(&mut self, write: impl FnOnce(&mut Output)) -> Flow {
+        let mut output = self.connection.output();
+        output.append(self.replies);
+        write(&mut output);
+        flow_after(&output)
+    }
+
+    /// Writes the replies at the end of a batch.
+    fn flush_batch(&mut self) {
+        if !self.replies.is_empty() {
+            let is_large = self.replies.len() > LARGE_BYTES;
+            let mut output = self.connection.output();
+            let was_unread = output.append(self.replies);
+            if is_large || was_unread {
+                self.shared
+                    .check_output(&mut output, &*self.api, self.conn, self.now);
             }
         }
-        Flow::after(&self.link.output())
+    }
+}
+
+impl<A: NodeApi + ?Sized> Backend for NodeBackend<'_, A> {
+    type Postponer = SharedNode;
+
+    fn plan(&self) -> &Plan {
+        &self.shared.plan
+    }
+
+    fn ruled(&self) -> RuledConnection<'_, SharedNode> {
+        self.shared
+            .ruled(&*self.api, self.connection, self.conn, self.now)
+    }
+
+    #[inline]
+    fn limits(&self) -> Limits {
+        self.api.limits(self.conn)
+    }
+
+    fn flow(&self) -> Flow {
+        if self.parked.is_some() {
+            return Flow::Blocked;
+        }
+        flow_after(&self.connection.output())
+    }
+
+    fn has_output_ended(&self) -> bool {
+        self.connection.output().is_blocked()
+    }
+
+    #[inline]
+    fn divert(&mut self, request: Request<'_>) -> Option<Flow> {
+        if !self.shared.control_queue.is_open() {
+            return None;
+        }
+        let limits = self.api.limits(self.conn);
+        match self
+            .shared
+            .control_queue
+            .route(request, limits.authenticated)
+        {
+            ControlRoute::Engine => None,
+            ControlRoute::Control => {
+                let flow = self.park(request);
+                self.shared.control_queue.push(self.connection);
+                Some(flow)
+            }
+            ControlRoute::Refused(why) => {
+                let protocol = self.api.protocol(self.conn);
+                Some(self.write_batch(|output| output.write(&Reply::error(why), protocol)))
+            }
+        }
+    }
+
+    #[inline]
+    fn execute(&mut self, request: Request<'_>, is_ruled: bool) -> Flow {
+        match self.run(request) {
+            Outcome::Reply(reply) if is_ruled => self.answer(request, &reply),
+            Outcome::Reply(reply) => {
+                // The ordinary case: the replies of a batch are gathered and written together.
+                encode_owned(reply, self.api.protocol(self.conn), self.replies);
+                if self.replies.len() <= BATCH_BYTES_MAX {
+                    return Flow::Open;
+                }
+                let mut output = self.connection.output();
+                output.append(self.replies);
+                self.shared
+                    .check_output(&mut output, &*self.api, self.conn, self.now);
+                flow_after(&output)
+            }
+            Outcome::Parked => self.park(request),
+            Outcome::Silent => Flow::Open,
+        }
+    }
+
+    fn execute_unanswered(&mut self, request: Request<'_>) {
+        let _lost = self.run(request);
+    }
+
+    fn refuse(&mut self, request: Request<'_>, error: ErrorReply) -> Flow {
+        match self.api.turn_away(self.conn, request, &error) {
+            Outcome::Reply(reply) => self.answer(request, &reply),
+            Outcome::Parked | Outcome::Silent => Flow::Open,
+        }
+    }
+
+    fn reject(&mut self, error: &ProtocolError) -> Flow {
+        let protocol = self.api.protocol(self.conn);
+        let flow = self.write_batch(|output| {
+            if !error.is_silent() {
+                let error = ErrorReply::from_bytes([b"ERR ", &*error.to_bytes()].concat());
+                output.write(&error.into(), protocol);
+            }
+            output.end(Ending::Close);
+        });
+        self.api.disconnect(self.conn);
+        flow
+    }
+
+    fn silence_output(&mut self) {
+        self.connection.output().silence();
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.connection.output().end(ending);
+    }
+
+    #[inline]
+    fn has_effects(&self) -> bool {
+        self.api.has_effects() || self.shared.has_deferred.load(Ordering::Relaxed)
     }
 }

@@ -1,4 +1,4 @@
-//! When connections have to be looked at because a delayed message is due.
+//! The times at which delayed messages of connections are due.
 
 use super::lock;
 use crate::engine::UnixMicros;
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// When connections have to be looked at; the first time is known without a lock.
+/// The times at which connections have to be served. The first time is known without a lock.
 #[derive(Debug)]
 pub(super) struct Timers {
     first: AtomicI64,
     all: Mutex<TimerSet>,
 }
 
-/// By time; those of one time in the order in which they were set.
+/// Timers by time. Timers of the same time fire in the order in which they were set.
 #[derive(Debug, Default)]
 struct TimerSet {
     due: BTreeMap<(UnixMicros, u64), u64>,

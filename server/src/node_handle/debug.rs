@@ -34,6 +34,6 @@ impl NodeHandle {
             }
             None => drop(text.field("state", &format_args!("busy"))),
         }
-        text.field("connections", &shared.connections());
+        text.field("connections", &shared.connection_count());
     }
 }

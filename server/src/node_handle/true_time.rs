@@ -19,7 +19,7 @@ pub(crate) trait InterNode: Debug + Send {
     /// instant that is handled.
     fn poll_timeout(&self, nodes: &[LockedNode<'_>]) -> Option<UnixMicros>;
 
-    /// Delivers what is due at `now`.
+    /// Delivers the messages that are due at `now`.
     fn handle_timeout(&mut self, nodes: &mut [LockedNode<'_>], now: UnixMicros);
 }
 
@@ -144,7 +144,7 @@ impl TrueTime {
 fn tell(members: &[Arc<dyn TimeMember>], news: Vec<(usize, Arc<ClientConnection>)>) {
     for (at, link) in news {
         let shared = members[at].shared();
-        if shared.tell(vec![link]) {
+        if shared.wake(vec![link]) {
             shared.wake_sockets();
         }
     }
@@ -196,7 +196,7 @@ impl Turn<'_> {
         between.chain(nodes).min()
     }
 
-    /// Unlocks all nodes. Returns what the transports are told, now that no lock is held.
+    /// Unlocks all nodes. Returns the notifications for their transports, which are sent when no lock is held.
     fn end(mut self) -> Vec<(usize, Arc<ClientConnection>)> {
         self.gather_news();
         self.news
@@ -204,7 +204,7 @@ impl Turn<'_> {
 
     fn gather_news(&mut self) {
         for (at, locked) in self.nodes.iter().enumerate() {
-            let news = locked.shared.take_news();
+            let news = locked.shared.take_notified();
             self.news.extend(news.into_iter().map(|link| (at, link)));
         }
     }

@@ -21,7 +21,7 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// How long to wait for a free descriptor before a connection is accepted again.
 const NO_DESCRIPTOR: Duration = Duration::from_millis(10);
 
-/// How a [`ProxyServer`] is to be.
+/// Settings of a [`ProxyServer`].
 #[derive(Clone, Debug)]
 pub struct ProxyBuilder {
     upstream: String,
@@ -32,37 +32,37 @@ pub struct ProxyBuilder {
 }
 
 impl ProxyBuilder {
-    /// The address to listen on. 127.0.0.1 unless set.
+    /// Sets the address to listen on. The default is 127.0.0.1.
     #[must_use]
     pub fn bind(mut self, addr: IpAddr) -> Self {
         self.bind = addr;
         self
     }
 
-    /// The port to listen on; 0, the default, takes a free one.
+    /// Sets the port to listen on. 0, the default, takes a free port.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// The seed for rules with a probability. 0 unless set.
+    /// Sets the seed of rules with a probability. The default is 0.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Takes `REDOUBLE.FAULT` and `REDOUBLE.RESET` at this port, 0 for a free one, from clients of any
-    /// language.
+    /// Opens a control port, which takes `REDOUBLE.FAULT` and `REDOUBLE.RESET` from clients of any language. 0 takes a
+    /// free port.
     #[must_use]
     pub fn control_port(mut self, port: u16) -> Self {
         self.control_port = Some(port);
         self
     }
 
-    /// Starts to listen, on the current runtime. The server need not be there yet: a client that comes
-    /// before it is shown out.
+    /// Starts the proxy on the current runtime. The server need not run yet: until then, the connections of clients are
+    /// reset.
     ///
     /// # Errors
     /// A [`StartError`] if a port cannot be bound.
@@ -80,7 +80,7 @@ impl ProxyBuilder {
             None => None,
             Some(port) => {
                 let builder = ServerBuilder::default().bind(self.bind).port(port);
-                let server = builder.control_mode(ControlMode::Alone).make()?;
+                let server = builder.control_mode(ControlMode::ControlPort).make()?;
                 let rules: Arc<dyn Ruled> = proxy.0.clone();
                 let rules: Weak<dyn Ruled> = Arc::downgrade(&rules);
                 server.handle.set_control(Control::proxy(rules));
@@ -118,7 +118,7 @@ impl ProxyServer {
         Self::builder(upstream).start().await
     }
 
-    /// A proxy with other settings, in front of the server at `HOST:PORT`.
+    /// Returns the settings of a proxy in front of the server at `HOST:PORT`.
     pub fn builder(upstream: impl Into<String>) -> ProxyBuilder {
         ProxyBuilder {
             upstream: upstream.into(),
@@ -137,8 +137,7 @@ impl ProxyServer {
         self.proxy.inject(rule)
     }
 
-    /// Installs a rule of the caller's own, or one that [`fault::parse`](crate::fault::parse) made, for
-    /// all connections.
+    /// Installs a custom rule, or one that [`fault::parse`](crate::fault::parse) made, for all connections.
     pub fn inject_rule(&self, rule: impl Into<Box<dyn MessageRule>>) -> FaultGuard {
         self.proxy.inject_rule(rule)
     }
@@ -175,7 +174,7 @@ impl Drop for ProxyServer {
 }
 
 async fn accept(listener: TcpListener, upstream: String, proxy: Proxy) {
-    // They end with this task.
+    // The connections end with this task.
     let mut clients = JoinSet::new();
     loop {
         match listener.accept().await {
@@ -228,7 +227,7 @@ async fn serve(
     }
 }
 
-/// Passes on what the client says until it goes.
+/// Passes on the client's requests until the client ends its side.
 async fn pass_on(
     client: &mut (impl tokio::io::AsyncRead + Unpin),
     mut server: WriteHalf<Proxied<TcpStream>>,
@@ -237,13 +236,13 @@ async fn pass_on(
     server
 }
 
-/// Passes on what a client has said that has gone. The server's last words are read, lest they make
-/// the system reset the connection before the server has read everything.
+/// Passes on the last requests of a client that has ended its side. The server's last replies are read and dropped:
+/// unread bytes would make the system reset the connection before the server has read everything.
 async fn farewell(
     mut from_server: ReadHalf<Proxied<TcpStream>>,
     mut to_server: WriteHalf<Proxied<TcpStream>>,
 ) -> io::Result<()> {
-    let last_words = async {
+    let last_replies = async {
         let mut bytes = [0; 4096];
         while from_server.read(&mut bytes).await? > 0 {}
         io::Result::Ok(())
@@ -254,7 +253,7 @@ async fn farewell(
         io::Result::Ok(())
     };
     tokio::select! {
-        read = last_words => read,
+        read = last_replies => read,
         waited = shut => waited,
     }
 }

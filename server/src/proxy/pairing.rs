@@ -7,7 +7,7 @@
 //! commands inside MULTI.
 
 use super::value::first_word;
-use crate::client_connection::Ending;
+use crate::connection::Ending;
 use crate::resp::{ErrorReply, OwnedRequest, Request};
 use std::collections::{BTreeSet, VecDeque};
 

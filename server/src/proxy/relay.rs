@@ -1,238 +1,268 @@
-//! One connection between a client and a server, with the rules applied: bytes of both sides in, bytes
-//! for both sides out. Knows no socket and no timer; what a rule does to a message is the same as in
-//! the double (`node.rs`).
+//! One connection between a client and a server: bytes of both sides in, bytes for both sides out. The proxy is a
+//! user of the state machine in `connection/`: requests go to the server, and its frames come back as replies and
+//! pushes. Knows no socket and no timer.
 
 use super::SharedProxy;
 use super::frames::Frames;
 use super::pairing::{Expected, Meaning, Pairing, Sent};
 use super::value::value;
-use crate::client_connection::{Ending, Gone, Held, Output};
+use crate::connection::{
+    Backend, Delivery, Ending, Flow, Input, Output, Postponer, RuledConnection,
+};
 use crate::engine::UnixMicros;
-use crate::fault::{Decision, Direction, Fate, Sender};
-use crate::release_condition::ReleaseCondition;
-use crate::resp::{Decoder, ErrorReply, Limits, OwnedRequest, Protocol, Reply, Request, encode};
+use crate::fault::{Direction, Plan, Sender};
+use crate::resp::{
+    ErrorReply, Limits, OwnedRequest, Protocol, ProtocolError, Reply, Request, encode,
+};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Requests that the server has not answered, past which no more are read from the client.
-const ASKED_MAX: usize = 64 * 1024;
-/// Bytes that the server has not taken, and bytes that wait behind a request that is held.
+/// Number of requests without a reply above which no more are read from the client.
+const UNANSWERED_MAX: usize = 64 * 1024;
+/// Limit of bytes that the server has not taken, and of bytes that wait behind a postponed request.
 const BYTES_MAX: usize = 1024 * 1024;
 
+/// Both directions of a connection through the proxy.
 #[derive(Debug)]
 pub(super) struct Relay {
+    input: Input,
+    frames: Frames,
+    upstream: Upstream,
+    /// The client has gone, and everything that it sent before was passed on.
+    has_input_ended: bool,
+}
+
+/// The server of a connection, as the state machine sees it.
+#[derive(Debug)]
+struct Upstream {
     shared: Arc<SharedProxy>,
     id: u64,
     addr: String,
-    bell: Waker,
-    decoder: Decoder,
-    held: Option<Held>,
-    /// What the client says is lost.
-    is_deaf: bool,
-    gone: Gone,
+    postponer: GateWaker,
     pairing: Pairing,
-    frames: Frames,
-    /// What the server has not taken yet.
-    pub(super) to_server: Vec<u8>,
-    pub(super) output: Output,
+    /// Bytes that the server has not taken.
+    to_server: Vec<u8>,
+    output: Output,
+    /// All later requests of the client are lost.
+    is_input_lost: bool,
+    /// Time of the current call.
+    now: UnixMicros,
+}
+
+/// Wakes the tasks of the stream. They ask for the next time by themselves.
+#[derive(Debug)]
+struct GateWaker(Waker);
+
+impl Postponer for GateWaker {
+    fn note(&self, _: u64, _: Option<UnixMicros>, _: bool) {}
+
+    fn gate_waker(&self) -> &Waker {
+        &self.0
+    }
 }
 
 impl Relay {
-    pub(super) fn new(shared: Arc<SharedProxy>, id: u64, addr: String, bell: Waker) -> Self {
+    pub(super) fn new(shared: Arc<SharedProxy>, id: u64, addr: String, waker: Waker) -> Self {
         Self {
-            shared,
-            id,
-            addr,
-            bell,
-            decoder: Decoder::default(),
-            held: None,
-            is_deaf: false,
-            gone: Gone::No,
-            pairing: Pairing::default(),
+            input: Input::default(),
             frames: Frames::default(),
-            to_server: Vec::new(),
-            output: Output::default(),
+            upstream: Upstream {
+                shared,
+                id,
+                addr,
+                postponer: GateWaker(waker),
+                pairing: Pairing::default(),
+                to_server: Vec::new(),
+                output: Output::default(),
+                is_input_lost: false,
+                now: UnixMicros::default(),
+            },
+            has_input_ended: false,
         }
     }
 
-    /// True when no more should be read from the client for now.
+    pub(super) fn output(&mut self) -> &mut Output {
+        &mut self.upstream.output
+    }
+
+    /// Bytes for the server. The stream removes those that the server has taken.
+    pub(super) fn server_bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.upstream.to_server
+    }
+
+    /// True if no more is read from the client for now.
     pub(super) fn is_full(&self) -> bool {
-        let waits = self.held.is_some() || self.is_ahead();
-        waits && self.decoder.buffered_bytes() > BYTES_MAX
+        let waits = self.input.postponed().is_some() || self.upstream.is_behind();
+        waits && self.input.buffered_bytes() > BYTES_MAX
     }
 
-    /// Whether the client's next request has to wait for the server: to take or to answer earlier ones,
-    /// or to say what the client is called now, which rules want to know.
-    fn is_ahead(&self) -> bool {
-        self.to_server.len() > BYTES_MAX
-            || self.pairing.len() > ASKED_MAX
-            || (self.pairing.is_naming() && !self.shared.plan.is_empty())
-    }
-
-    /// Whether the client has gone and everything that it said has been passed on.
+    /// True if the client has gone and the server has taken everything that the client sent.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.gone, Gone::Yes) && self.is_said() && self.to_server.is_empty()
-    }
-
-    /// Nothing of the client is on its way any more.
-    fn is_said(&self) -> bool {
-        self.is_deaf || (self.held.is_none() && !self.is_ahead())
+        self.has_input_ended && self.upstream.to_server.is_empty()
     }
 
     pub(super) fn on_client_bytes(&mut self, bytes: &[u8], now: UnixMicros) {
-        if !self.is_deaf {
-            self.decoder.feed(bytes);
-            self.pump(now);
-        }
+        self.input.feed(bytes);
+        self.serve(now);
     }
 
-    /// The client has gone: what it sent before is passed on all the same, and then the news.
+    /// The client has gone. What it sent before is still passed on.
     pub(super) fn client_gone(&mut self, now: UnixMicros) {
-        if !matches!(self.gone, Gone::No) {
-            return;
-        }
-        self.gone = Gone::Later(ReleaseCondition::default());
-        let decision = self.shared.plan.on_end(self.sender(), Direction::Request);
-        self.gone = Gone::Later(self.waiting(&decision, now).unwrap_or_default());
+        self.input.close();
         self.release(now);
     }
 
     /// The server has gone.
     pub(super) fn server_gone(&mut self, now: UnixMicros) {
-        let decision = self.shared.plan.on_end(self.sender(), Direction::Reply);
-        let wait = self.waiting(&decision, now);
-        self.is_deaf = true;
-        self.output
-            .write_late(Vec::new(), Some(Ending::Close), wait);
-        self.to_server.clear();
+        self.upstream.now = now;
+        let wait = self.upstream.ruled().on_end(Direction::Reply);
+        if !self.upstream.output.is_silenced() {
+            self.upstream.output.end_when(wait);
+        }
+        self.upstream.to_server.clear();
+        self.input.silence();
     }
 
-    /// Lets go on what is due.
+    /// Lets the messages go on that are due.
     pub(super) fn release(&mut self, now: UnixMicros) {
-        self.output.release(now);
-        self.pump(now);
-        if let Gone::Later(wait) = &self.gone
-            && wait.is_over(now)
-            && self.is_said()
-        {
-            self.gone = Gone::Yes;
-        }
+        self.upstream.output.release(now);
+        self.serve(now);
     }
 
-    /// When [`Relay::release`] has something to do.
+    /// The time at which [`Relay::release`] has something to do.
     pub(super) fn next_due(&self) -> Option<UnixMicros> {
-        // What waits for something else is looked at when that happens.
-        let is_stuck = self.is_deaf || self.output.is_ending() || self.is_ahead();
-        let held = self.held.as_ref().filter(|_| !is_stuck);
-        let held = held.and_then(|held| held.wait.due());
-        let gone = match &self.gone {
-            Gone::Later(wait) if self.is_said() => wait.due(),
-            Gone::Later(_) | Gone::No | Gone::Yes => None,
+        let input = if self.has_input_ended {
+            None
+        } else {
+            self.input.due(&self.upstream)
         };
-        [held, gone, self.output.due()].into_iter().flatten().min()
+        [input, self.upstream.output.due()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    fn sender(&self) -> Sender<'_> {
-        Sender {
-            client_id: self.id,
-            addr: &self.addr,
-            name: self.pairing.name(),
+    /// Passes on what the client has sent, as far as that is possible now.
+    fn serve(&mut self, now: UnixMicros) {
+        self.upstream.now = now;
+        // The server's effects on others are its own: requests are served until none is left.
+        self.input.serve(&mut self.upstream, now);
+        if self.upstream.is_input_lost {
+            self.input.silence();
+        }
+        if !self.has_input_ended {
+            self.has_input_ended = self.input.has_ended(&self.upstream, now);
         }
     }
 
-    fn waiting(&self, decision: &Decision, now: UnixMicros) -> Option<ReleaseCondition> {
-        let gates = decision.gates.iter();
-        let wait = ReleaseCondition {
-            until: (!decision.delay.is_zero()).then(|| now.plus(decision.delay)),
-            gates: gates.map(|gate| gate.enter(&self.bell)).collect(),
-        };
-        (!wait.is_over(now)).then_some(wait)
-    }
-
-    /// Passes on what the client has said.
-    fn pump(&mut self, now: UnixMicros) {
-        while !self.is_deaf && !self.output.is_ending() && !self.is_ahead() {
-            if let Some(held) = self.held.take() {
-                if !held.wait.is_over(now) {
-                    self.held = Some(held);
-                    return;
-                }
-                self.meet(&held.request, held.instead, held.fate, now);
-                continue;
-            }
-            let request = match self.decoder.next(&Limits::default()) {
-                Ok(Some(request)) => request.to_owned(),
-                Ok(None) => return,
+    pub(super) fn on_server_bytes(&mut self, bytes: &[u8], now: UnixMicros) {
+        self.upstream.now = now;
+        self.frames.feed(bytes);
+        loop {
+            match self.frames.next() {
+                Ok(Some(frame)) => self.upstream.on_frame(frame),
+                Ok(None) => break,
                 Err(error) => {
-                    let error = [b"ERR ", &*error.to_bytes()].concat();
-                    let nothing = OwnedRequest::new([&b""[..]]);
-                    if let Some(request) = nothing.as_request() {
-                        let error = ErrorReply::from_bytes(error);
-                        let _refused = self.pairing.turn_away(request, error);
-                    }
-                    return self.end(Ending::Close, now);
-                }
-            };
-            let (mut instead, mut fate) = (None, Fate::Arrives);
-            if !self.shared.plan.is_empty()
-                && let Some(asked) = request.as_request()
-            {
-                let decision = self.shared.plan.on_request(self.sender(), asked);
-                let wait = self.waiting(&decision, now);
-                (instead, fate) = (decision.instead, decision.fate);
-                if let Some(wait) = wait {
-                    self.held = Some(Held {
-                        wait,
-                        request,
-                        instead,
-                        fate,
-                    });
-                    return;
+                    tracing::warn!(%error, "the server does not speak RESP");
+                    self.upstream.is_input_lost = true;
+                    self.upstream.output.end(Ending::Reset);
+                    break;
                 }
             }
-            self.meet(&request, instead, fate, now);
+        }
+        // Requests can have waited for these frames.
+        self.serve(now);
+    }
+}
+
+impl Backend for Upstream {
+    type Postponer = GateWaker;
+
+    fn plan(&self) -> &Plan {
+        &self.shared.plan
+    }
+
+    fn ruled(&self) -> RuledConnection<'_, GateWaker> {
+        RuledConnection {
+            plan: &self.shared.plan,
+            sender: Sender {
+                client_id: self.id,
+                addr: &self.addr,
+                name: self.pairing.name(),
+            },
+            now: self.now,
+            postponer: &self.postponer,
         }
     }
 
-    /// The connection ends when all that was asked before is answered; what the client says is lost.
-    fn end(&mut self, ending: Ending, now: UnixMicros) {
-        self.is_deaf = true;
-        self.pairing.end(ending);
-        self.say_own(now);
+    fn limits(&self) -> Limits {
+        Limits::default()
     }
 
-    /// Does with a request what the rules have left of it.
-    fn meet(
-        &mut self,
-        owned: &OwnedRequest,
-        instead: Option<ErrorReply>,
-        fate: Fate,
-        now: UnixMicros,
-    ) {
-        let Some(request) = owned.as_request() else {
-            return;
-        };
-        let sent = match (instead, fate) {
-            (Some(error), _) => self.pairing.turn_away(request, error),
-            (None, Fate::Arrives) => self.pairing.send(request),
-            (None, Fate::Drop) => return self.is_deaf = true,
-            (None, Fate::Silence) => {
-                self.output.silence();
-                return self.is_deaf = true;
-            }
-            (None, Fate::CutAfter(bytes)) => {
-                if bytes >= request.wire_bytes() {
-                    let sent = self.pairing.send(request);
-                    self.pairing.lose_latest();
-                    self.write(request, &sent);
-                }
-                return self.end(Ending::Close, now);
-            }
-            (None, Fate::Close) => return self.end(Ending::Close, now),
-            (None, Fate::Reset) => return self.end(Ending::Reset, now),
-        };
+    fn flow(&self) -> Flow {
+        if self.is_input_lost {
+            Flow::Silenced
+        } else if self.output.is_blocked() || self.is_behind() {
+            Flow::Blocked
+        } else {
+            Flow::Open
+        }
+    }
+
+    fn has_output_ended(&self) -> bool {
+        self.output.is_blocked()
+    }
+
+    /// The next request waits until the server has taken or answered earlier ones, or until the name of the client
+    /// is known, if rules can ask for it.
+    fn is_behind(&self) -> bool {
+        self.to_server.len() > BYTES_MAX
+            || self.pairing.len() > UNANSWERED_MAX
+            || (self.pairing.is_naming() && !self.shared.plan.is_empty())
+    }
+
+    fn execute(&mut self, request: Request<'_>, _: bool) -> Flow {
+        let sent = self.pairing.send(request);
+        self.forward(request, &sent)
+    }
+
+    fn execute_unanswered(&mut self, request: Request<'_>) {
+        let sent = self.pairing.send(request);
+        self.pairing.lose_latest();
         self.write(request, &sent);
-        self.say_own(now);
+    }
+
+    fn refuse(&mut self, request: Request<'_>, error: ErrorReply) -> Flow {
+        let sent = self.pairing.turn_away(request, error);
+        self.forward(request, &sent)
+    }
+
+    fn reject(&mut self, error: &ProtocolError) -> Flow {
+        let error = ErrorReply::from_bytes([b"ERR ", &*error.to_bytes()].concat());
+        let no_request = OwnedRequest::new([&b""[..]]);
+        if let Some(request) = no_request.as_request() {
+            let _refused = self.pairing.turn_away(request, error);
+        }
+        self.end(Ending::Close);
+        Flow::Silenced
+    }
+
+    fn silence_output(&mut self) {
+        self.output.silence();
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.is_input_lost = true;
+        self.pairing.end(ending);
+        self.write_own_replies();
+    }
+}
+
+impl Upstream {
+    fn forward(&mut self, request: Request<'_>, sent: &Sent) -> Flow {
+        self.write(request, sent);
+        self.write_own_replies();
+        self.flow()
     }
 
     fn write(&mut self, request: Request<'_>, sent: &Sent) {
@@ -244,14 +274,14 @@ impl Relay {
         }
     }
 
-    /// Says what does not come from the server and whose turn it is.
-    fn say_own(&mut self, now: UnixMicros) {
+    /// Writes the replies of rules, and the end of the connection, up to the next reply of the server.
+    fn write_own_replies(&mut self) {
         while let Some(own) = self.pairing.next_own() {
             match own {
                 Expected::Own(request, error) => {
                     let mut frame = Vec::new();
                     encode(&error.into(), Protocol::Resp2, &mut frame);
-                    self.answer(&request, &frame, now);
+                    self.answer(&request, &frame);
                 }
                 Expected::End(ending) => self.output.end(ending),
                 Expected::Answer(_) => {}
@@ -259,36 +289,17 @@ impl Relay {
         }
     }
 
-    pub(super) fn on_server_bytes(&mut self, bytes: &[u8], now: UnixMicros) {
-        self.frames.feed(bytes);
-        let mut frames = std::mem::take(&mut self.frames);
-        loop {
-            match frames.next() {
-                Ok(Some(frame)) => self.hear(frame, now),
-                Ok(None) => break,
-                Err(error) => {
-                    tracing::warn!(%error, "the server does not speak RESP");
-                    self.is_deaf = true;
-                    self.output.end(Ending::Reset);
-                    break;
-                }
-            }
-        }
-        self.frames = frames;
-        // Requests may have waited for room.
-        self.pump(now);
-    }
-
-    /// A frame of the server.
-    fn hear(&mut self, frame: &[u8], now: UnixMicros) {
+    /// Passes on a frame of the server.
+    fn on_frame(&mut self, frame: &[u8]) {
         let meaning = self.pairing.receive(frame);
         if meaning == Meaning::Push {
             if self.shared.plan.is_empty() {
                 self.output.append(&mut frame.to_vec());
                 return;
             }
-            let decision = self.shared.plan.on_push(self.sender(), &value(frame));
-            self.deliver(decision, frame, now);
+            let ruling = self.ruled().on_push(&value(frame));
+            let delivery = self.output.deliver(ruling, |frames| frames.extend(frame));
+            self.is_input_lost |= delivery != Delivery::GoesOn;
             return;
         }
         let Some(asked) = self.pairing.front() else {
@@ -306,21 +317,21 @@ impl Relay {
         let suppressed = if is_lost || suppressed {
             true
         } else if first {
-            self.answer(&request, frame, now)
+            self.answer(&request, frame)
         } else {
             self.output.append(&mut frame.to_vec());
             false
         };
         if meaning == Meaning::Answer {
             self.pairing.pop();
-            self.say_own(now);
+            self.write_own_replies();
         } else if let Some(asked) = self.pairing.front() {
             (asked.request, asked.suppressed) = (request, Some(suppressed));
         }
     }
 
-    /// Gives the client an answer, or what the rules have left of it; whether that was another one.
-    fn answer(&mut self, request: &OwnedRequest, frame: &[u8], now: UnixMicros) -> bool {
+    /// Gives the client the reply to a request as the rules decide. Returns true if a rule replaced it.
+    fn answer(&mut self, request: &OwnedRequest, frame: &[u8]) -> bool {
         let Some(request) = request
             .as_request()
             .filter(|_| !self.shared.plan.is_empty())
@@ -328,39 +339,11 @@ impl Relay {
             self.output.append(&mut frame.to_vec());
             return false;
         };
-        let plan = &self.shared.plan;
-        let decision = plan.on_reply(self.sender(), request, &value(frame));
-        let is_other = decision.instead.is_some();
-        self.deliver(decision, frame, now);
-        is_other
-    }
-
-    fn deliver(&mut self, decision: Decision, frame: &[u8], now: UnixMicros) {
-        let wait = self.waiting(&decision, now);
-        let ending = match decision.fate {
-            Fate::Drop => return self.output.silence(),
-            Fate::Silence => {
-                self.is_deaf = true;
-                return self.output.silence();
-            }
-            Fate::Arrives => None,
-            Fate::CutAfter(_) | Fate::Close => Some(Ending::Close),
-            Fate::Reset => Some(Ending::Reset),
-        };
-        let mut frames = match (decision.fate, decision.instead) {
-            (Fate::Arrives | Fate::CutAfter(_), Some(error)) => {
-                let mut frames = Vec::new();
-                encode(&error.into(), Protocol::Resp2, &mut frames);
-                frames
-            }
-            (Fate::Arrives | Fate::CutAfter(_), None) => frame.to_vec(),
-            _ => Vec::new(),
-        };
-        if let Fate::CutAfter(bytes) = decision.fate {
-            frames.truncate(bytes);
-        }
-        self.is_deaf |= ending.is_some();
-        self.output.write_late(frames, ending, wait);
+        let ruling = self.ruled().on_reply(request, &value(frame));
+        let is_replaced = ruling.instead.is_some();
+        let delivery = self.output.deliver(ruling, |frames| frames.extend(frame));
+        self.is_input_lost |= delivery != Delivery::GoesOn;
+        is_replaced
     }
 }
 

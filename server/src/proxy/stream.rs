@@ -1,8 +1,8 @@
-//! A stream to a server with the rules around it, driven by whoever reads from it or writes to it.
+//! A stream to a server with the rules around it, driven by the tasks that read from it and write to it.
 
 use super::SharedProxy;
 use super::relay::Relay;
-use crate::client_connection::Ending;
+use crate::connection::Ending;
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 /// Bytes read from the server at once.
 const READ_BYTES_MAX: usize = 16 * 1024;
 
-/// Wakes whoever waits for a gate; a reader and a writer at most.
+/// Wakes the tasks that wait for a gate: at most a reader and a writer.
 #[derive(Debug, Default)]
 struct Bell(Mutex<Vec<Waker>>);
 
@@ -41,7 +41,7 @@ impl Wake for Bell {
 }
 
 /// A stream to a server as a client sees it through a [`Proxy`](super::Proxy). Its writer does not
-/// wait for the server; replies come when somebody reads. A shutdown passes on what was written
+/// wait for the server; replies arrive when a task reads. A shutdown passes on what was written
 /// before, delayed messages too; dropping the stream does not.
 ///
 /// # Cancel safety
@@ -55,7 +55,7 @@ pub struct Proxied<S> {
     relay: Relay,
     sleep: Option<Pin<Box<Sleep>>>,
     bell: Arc<Bell>,
-    /// Whoever waits until there is room for more requests.
+    /// The task that waits until there is room for more requests.
     writer: Option<Waker>,
 }
 
@@ -74,11 +74,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Proxied<S> {
         }
     }
 
-    /// The stream to the server; what was not passed on is lost.
+    /// Returns the stream to the server. Messages that were not passed on are lost.
     pub fn into_inner(self) -> S {
         self.upstream
     }
 
+    /// Notes that the server has ended the connection.
     fn lose(&mut self) {
         if !self.is_lost {
             self.is_lost = true;
@@ -86,7 +87,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Proxied<S> {
         }
     }
 
-    /// Passes on what can be passed on now; with `reads` from the server too.
+    /// Passes on what can be passed on now. Reads from the server if `reads` is true.
     fn drive(&mut self, cx: &mut Context<'_>, reads: bool) {
         self.bell.register(cx.waker());
         loop {
@@ -109,10 +110,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Proxied<S> {
 
     fn write(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_progressed = false;
-        while !self.is_lost && !self.relay.to_server.is_empty() {
-            match Pin::new(&mut self.upstream).poll_write(cx, &self.relay.to_server) {
+        while !self.is_lost && !self.relay.server_bytes().is_empty() {
+            match Pin::new(&mut self.upstream).poll_write(cx, self.relay.server_bytes()) {
                 Poll::Ready(Ok(written)) if written > 0 => {
-                    self.relay.to_server.drain(..written);
+                    self.relay.server_bytes().drain(..written);
                     has_progressed = true;
                 }
                 Poll::Ready(_) => self.lose(),
@@ -120,14 +121,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Proxied<S> {
             }
         }
         if !self.is_lost {
-            // A failure is noticed by who reads.
+            // The reader notices a failure.
             let _flushed = Pin::new(&mut self.upstream).poll_flush(cx);
         }
         has_progressed
     }
 
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.is_lost || self.relay.output.is_full() {
+        if self.is_lost || self.relay.output().is_full() {
             return false;
         }
         let mut bytes = [0; READ_BYTES_MAX];
@@ -146,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Proxied<S> {
         }
     }
 
-    /// Waits for what is delayed; true when it is due.
+    /// Waits for the next delayed message. Returns true when it is due.
     fn rest(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(due) = self.relay.next_due() else {
             self.sleep = None;
@@ -174,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Proxied<S> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.drive(cx, true);
-        let output = &mut this.relay.output;
+        let output = this.relay.output();
         let was_full = output.is_full();
         let count = output.read(buf.initialize_unfilled());
         if count > 0 {
@@ -200,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Proxied<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if this.relay.output.is_ending() {
+        if this.relay.output().is_ending() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         if this.relay.is_full() {
@@ -225,7 +226,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Proxied<S> {
         let this = self.get_mut();
         this.relay.client_gone(this.shared.now());
         this.drive(cx, false);
-        if this.is_lost || this.relay.output.is_ending() {
+        if this.is_lost || this.relay.output().is_ending() {
             return Poll::Ready(Ok(()));
         }
         if !this.relay.is_over() {
@@ -236,9 +237,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Proxied<S> {
 }
 
 impl<S> Proxied<S> {
-    /// Whoever reads has to look after what was answered or delayed: another task, or this one.
-    fn wake_reader(&self, cx: &Context<'_>) {
-        let has_news = self.relay.output.has_news();
+    /// Wakes the reader if there is output for it, and other tasks so that they see new delays.
+    fn wake_reader(&mut self, cx: &Context<'_>) {
+        let has_news = self.relay.output().has_news();
         let mut wakers = self.bell.lock().clone();
         wakers.retain(|waker| has_news || !waker.will_wake(cx.waker()));
         wakers.into_iter().for_each(Waker::wake);

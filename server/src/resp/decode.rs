@@ -315,33 +315,39 @@ impl Decoder {
     /// number of arguments that are still missing.
     #[inline]
     fn short_args(&mut self, mut missing: u32) -> u32 {
-        let digit = |byte: u8| usize::from(byte - b'0');
-        let mut rest = self.buf.get(self.pos..).unwrap_or_default();
-        let mut at = self.pos - self.base;
+        let (base, begin) = (self.base, self.pos);
+        let buf = &self.buf[..];
+        if u32::try_from(buf.len() - base).is_err() {
+            return missing;
+        }
+        let mut at = begin;
         while missing > 0 {
-            let (len, header) = match *rest {
-                [b'$', ones @ b'0'..=b'9', b'\r', _, ..] => (digit(ones), 4),
-                [b'$', tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] => {
-                    (digit(tens) * 10 + digit(ones), 5)
-                }
-                _ => break,
-            };
-            let Some(behind) = rest.get(header + len + 2..) else {
+            let Some(&[b'$', first, second, third]) =
+                buf.get(at..).and_then(|rest| rest.first_chunk())
+            else {
                 break;
             };
-            let Ok(begins) = u32::try_from(at + header) else {
+            let (tens, ones) = (first.wrapping_sub(b'0'), second.wrapping_sub(b'0'));
+            let (len, body) = if second == b'\r' && tens <= 9 {
+                (tens, at + 4)
+            } else if third == b'\r' && (1..=9).contains(&tens) && ones <= 9 {
+                (tens * 10 + ones, at + 5)
+            } else {
                 break;
             };
+            let next = body + usize::from(len) + 2;
+            if next > buf.len() {
+                break;
+            }
             self.spans.push(Span {
-                at: begins,
-                len: len as u32,
+                at: (body - base) as u32,
+                len: len.into(),
             });
-            at += header + len + 2;
-            rest = behind;
+            at = next;
             missing -= 1;
         }
-        if self.base + at > self.pos {
-            (self.pos, self.scanned) = (self.base + at, 0);
+        if at > begin {
+            (self.pos, self.scanned) = (at, 0);
         }
         missing
     }

@@ -1,6 +1,6 @@
 //! Encodes replies in RESP2 and RESP3.
 
-use super::{Reply, format_double};
+use super::{Reply, format_decimal, format_double};
 
 /// The protocol of a connection; HELLO selects it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,24 @@ impl Protocol {
     }
 }
 
+/// Appends `reply` to `out`, and frees it.
+///
+/// The replies of most requests own nothing, so there is nothing to look for when they go.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all others go the ordinary way"
+)]
+#[inline]
+pub(crate) fn encode_owned(reply: Reply, protocol: Protocol, out: &mut Vec<u8>) {
+    match reply {
+        Reply::Ok => out.extend_from_slice(b"+OK\r\n"),
+        Reply::Int(value) => head(b':', value, out),
+        Reply::Bulk(bytes) => bulk(&bytes, out),
+        Reply::Static(text) => line(b'+', text.as_bytes(), out),
+        reply => encode(&reply, protocol, out),
+    }
+}
+
 /// Appends `reply` to `out`.
 pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
     let resp3 = protocol == Protocol::Resp3;
@@ -32,6 +50,7 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
         Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
         Reply::Int(value) => head(b':', *value, out),
         Reply::Bulk(bytes) => bulk(bytes, out),
+        Reply::Raw(bytes) => out.extend_from_slice(bytes),
         Reply::Static(text) => line(b'+', text.as_bytes(), out),
         Reply::Status(text) => line(b'+', text, out),
         Reply::Error(error) => line(b'-', error.as_bytes(), out),
@@ -94,6 +113,8 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut Vec<u8>) {
         Reply::Several(frames) => frames.iter().for_each(|frame| encode(frame, protocol, out)),
         Reply::Double(value) if resp3 => line(b',', format_double(*value).as_bytes(), out),
         Reply::Double(value) => bulk(format_double(*value).as_bytes(), out),
+        Reply::Decimal(value) if resp3 => line(b',', format_decimal(*value).as_bytes(), out),
+        Reply::Decimal(value) => bulk(format_decimal(*value).as_bytes(), out),
         Reply::Bool(value) if resp3 => line(b'#', if *value { b"t" } else { b"f" }, out),
         Reply::Bool(value) => head(b':', i64::from(*value), out),
         Reply::BigNumber(digits) if resp3 => line(b'(', digits, out),
@@ -117,15 +138,28 @@ fn line(kind: u8, text: &[u8], out: &mut Vec<u8>) {
 
 #[inline]
 fn head(kind: u8, value: i64, out: &mut Vec<u8>) {
+    if let Ok(digit @ 0..10) = u8::try_from(value) {
+        out.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']);
+        return;
+    }
     out.push(kind);
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 
+/// Length of a bulk string that [`bulk`] writes with a header of two digits.
+const SHORT: std::ops::Range<usize> = 10..100;
+
 #[inline]
 fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
-    out.reserve(bytes.len() + 16);
-    head(b'$', bytes.len() as i64, out);
+    let len = bytes.len();
+    out.reserve(len + 16);
+    if SHORT.contains(&len) {
+        let (tens, ones) = (b'0' + (len / 10) as u8, b'0' + (len % 10) as u8);
+        out.extend_from_slice(&[b'$', tens, ones, b'\r', b'\n']);
+    } else {
+        head(b'$', len as i64, out);
+    }
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
@@ -170,6 +204,11 @@ mod tests {
             ),
             (Reply::Push(vec![]), "*0\r\n", ">0\r\n"),
             (Reply::Double(0.5), "$3\r\n0.5\r\n", ",0.5\r\n"),
+            (
+                Reply::Decimal(1e-9),
+                "$11\r\n0.000000001\r\n",
+                ",0.000000001\r\n",
+            ),
             (Reply::Bool(true), ":1\r\n", "#t\r\n"),
             (Reply::BigNumber(b"12".to_vec()), "$2\r\n12\r\n", "(12\r\n"),
             (verbatim, "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"),

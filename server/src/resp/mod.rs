@@ -14,10 +14,12 @@ pub use blob::Blob;
 #[cfg(feature = "script")]
 pub(crate) use decode::split_inline;
 pub use decode::{Decoder, Limits, ProtocolError};
+#[cfg(feature = "net")]
+pub(crate) use encode::encode_owned;
 pub use encode::{Protocol, encode};
 pub(crate) use long_double::LongDouble;
+pub(crate) use number::{format_decimal, is_out_of_range, parse_double};
 pub use number::{format_double, parse_integer};
-pub(crate) use number::{is_out_of_range, parse_double};
 pub(crate) use quote::{push_quoted, quoted};
 pub use reply::{ErrorReply, Reply};
 pub(crate) use request::Requests;

@@ -2,6 +2,9 @@
 
 use super::long_double::LongDouble;
 
+/// Numbers of so many digits fit into 64 bits.
+const DIGITS_SURE: usize = 18;
+
 /// Parses a signed 64-bit decimal exactly as `util.c: string2ll`: no sign but `-`, no leading
 /// zeros, no spaces.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
@@ -15,6 +18,17 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
         _ => return None,
     }
     let mut value: u64 = 0;
+    if digits.len() <= DIGITS_SURE {
+        for digit in digits {
+            let digit = digit.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            value = value * 10 + u64::from(digit);
+        }
+        let value = value as i64;
+        return Some(if negative { -value } else { value });
+    }
     for digit in digits {
         if !digit.is_ascii_digit() {
             return None;
@@ -99,6 +113,14 @@ pub fn format_double(value: f64) -> String {
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{}e{sign}{:02}", trim_zeros(mantissa), exponent.abs())
+}
+
+/// Formats a double in decimal notation, with at most 17 decimals (`util.c: ld2string` for people to read).
+pub(crate) fn format_decimal(value: f64) -> String {
+    match trim_zeros(&format!("{value:.17}")) {
+        "-0" => "0".to_owned(),
+        text => text.to_owned(),
+    }
 }
 
 fn trim_zeros(digits: &str) -> &str {

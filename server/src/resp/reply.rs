@@ -2,6 +2,7 @@
 
 use super::{Blob, Protocol};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// An error reply: a code in capitals, a space and a text. On the wire a `-` precedes it.
 ///
@@ -108,6 +109,8 @@ pub enum Reply {
     Streams(Vec<(Self, Self)>),
     /// A double; a bulk string in RESP2.
     Double(f64),
+    /// A double in decimal notation, with at most 17 decimals; a bulk string in RESP2.
+    Decimal(f64),
     /// A boolean; 1 or 0 in RESP2.
     Bool(bool),
     /// A decimal number of any size, or any text that a script returns as one; a bulk string in
@@ -129,6 +132,8 @@ pub enum Reply {
         /// The reply itself.
         reply: Box<Self>,
     },
+    /// Bytes that are no reply: an RDB file, or commands for a replica.
+    Raw(Arc<[u8]>),
     /// Several consecutive frames, as SUBSCRIBE replies.
     Several(Vec<Self>),
     /// A reply in the protocol that the connection used before: HELLO inside MULTI.
@@ -167,8 +172,10 @@ impl Reply {
             | Self::Int(_)
             | Self::Static(_)
             | Self::Double(_)
+            | Self::Decimal(_)
             | Self::Bool(_) => 0,
             Self::Bulk(text) => text.len(),
+            Self::Raw(bytes) => bytes.len(),
             Self::Status(text) | Self::BigNumber(text) | Self::Verbatim { text, .. } => text.len(),
             Self::Error(error) => error.as_bytes().len(),
             Self::Array(items) | Self::Set(items) | Self::Push(items) | Self::Several(items) => {

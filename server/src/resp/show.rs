@@ -15,9 +15,10 @@ impl fmt::Display for Reply {
             Self::Static(text) => f.write_str(text),
             Self::Nil | Self::NilArray => f.write_str("(nil)"),
             Self::Int(number) => write!(f, "{number}"),
-            Self::Double(number) => write!(f, "{number}"),
+            Self::Double(number) | Self::Decimal(number) => write!(f, "{number}"),
             Self::Bool(truth) => write!(f, "{truth}"),
             Self::Bulk(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
+            Self::Raw(bytes) => write!(f, "({} bytes)", bytes.len()),
             Self::Status(text) | Self::BigNumber(text) | Self::Verbatim { text, .. } => {
                 f.write_str(&String::from_utf8_lossy(text))
             }

@@ -5,9 +5,7 @@
 //! on another side, are noticed after a time that the test chooses. They are marked as failed on
 //! the side with most of the masters, and as suspected (PFAIL) elsewhere.
 
-use super::network::NetworkState;
 use crate::engine::{Cluster, ClusterChange as Change, Health, Side, UnixMicros, merge};
-use crate::node_handle::LockedNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -26,7 +24,7 @@ pub(super) struct Bus {
     /// The map at the start, before any node followed another.
     start: Cluster,
     /// The sides of the current splits. Every node is on exactly one.
-    sides: Vec<PartitionSide>,
+    pub(super) sides: Vec<PartitionSide>,
     /// Nodes that receive no changes.
     excluded: BTreeSet<usize>,
     crashed: BTreeSet<usize>,
@@ -77,7 +75,7 @@ impl Bus {
         self.start.clone()
     }
 
-    fn index(&self, node: usize) -> usize {
+    pub(super) fn index(&self, node: usize) -> usize {
         let mut sides = self.sides.iter();
         let index = sides.position(|side| side.nodes.contains(&node));
         index.unwrap_or_default()
@@ -119,7 +117,7 @@ impl Bus {
     }
 
     /// The nodes of a side that receive changes.
-    fn receivers(&self, index: usize) -> Vec<usize> {
+    pub(super) fn receivers(&self, index: usize) -> Vec<usize> {
         let nodes = self.sides[index].nodes.difference(&self.excluded);
         nodes.copied().collect()
     }
@@ -139,7 +137,10 @@ impl Bus {
 
     /// Regroups the sides. Returns the sides that were merged from several, and the replications
     /// that follow from it: each replica with its master.
-    fn regroup(&mut self, groups: Vec<BTreeSet<usize>>) -> (Vec<usize>, Vec<(usize, usize)>) {
+    pub(super) fn regroup(
+        &mut self,
+        groups: Vec<BTreeSet<usize>>,
+    ) -> (Vec<usize>, Vec<(usize, usize)>) {
         let old = std::mem::take(&mut self.sides);
         let (mut merged, mut follows) = (Vec::new(), Vec::new());
         for nodes in groups {
@@ -174,7 +175,7 @@ impl Bus {
     }
 
     /// Updates which nodes each side misses. Returns the changes of health, each with its side.
-    fn update_missed(&mut self, now: UnixMicros) -> Vec<(usize, Change)> {
+    pub(super) fn update_missed(&mut self, now: UnixMicros) -> Vec<(usize, Change)> {
         let due = now.plus(self.noticed_after);
         let mut news = Vec::new();
         for (index, side) in self.sides.iter_mut().enumerate() {
@@ -198,80 +199,11 @@ impl Bus {
     }
 
     /// The next time at which a side notices a missing node.
-    fn next_notice(&self) -> Option<UnixMicros> {
+    pub(super) fn next_notice(&self) -> Option<UnixMicros> {
         let all = self.sides.iter().flat_map(|side| {
             let missed = side.missed.iter();
             missed.filter(|(node, _)| side.map.members[**node].health == Health::Up)
         });
         all.map(|(_, due)| *due).min()
-    }
-}
-
-impl NetworkState {
-    /// Applies a change to a side's map, and to all its nodes that receive changes.
-    fn announce_on(
-        &mut self,
-        index: usize,
-        news: &Change,
-        locked: &mut [LockedNode<'_>],
-        now: UnixMicros,
-    ) {
-        let Some(bus) = &mut self.bus else {
-            return;
-        };
-        bus.sides[index].map.learn(news);
-        for node in bus.receivers(index) {
-            self.change(node, locked, now, |engine, now| engine.learn(news, now));
-        }
-    }
-
-    /// Applies a change on the side of this node.
-    pub(super) fn announce(
-        &mut self,
-        from: usize,
-        news: &Change,
-        locked: &mut [LockedNode<'_>],
-        now: UnixMicros,
-    ) {
-        if let Some(bus) = &self.bus {
-            self.announce_on(bus.index(from), news, locked, now);
-        }
-    }
-
-    pub(super) fn next_notice(&self) -> Option<UnixMicros> {
-        self.bus.as_ref()?.next_notice()
-    }
-
-    /// Updates the health of nodes that crashed, were separated or came back.
-    pub(super) fn notice_failures(&mut self, locked: &mut [LockedNode<'_>], now: UnixMicros) {
-        let news = self.bus.iter_mut().flat_map(|bus| bus.update_missed(now));
-        let news: Vec<(usize, Change)> = news.collect();
-        for (index, news) in news {
-            self.announce_on(index, &news, locked, now);
-        }
-    }
-
-    /// Regroups the sides after a split began or ended. Returns the replications that follow from
-    /// it.
-    pub(super) fn regroup(
-        &mut self,
-        groups: Vec<BTreeSet<usize>>,
-        locked: &mut [LockedNode<'_>],
-        now: UnixMicros,
-    ) -> Vec<(usize, usize)> {
-        let Some(bus) = &mut self.bus else {
-            return Vec::new();
-        };
-        let (merged, follows) = bus.regroup(groups);
-        for index in merged {
-            if let Some(bus) = &self.bus {
-                let map = bus.sides[index].map.clone();
-                for node in bus.receivers(index) {
-                    self.change(node, locked, now, |engine, now| engine.catch_up(&map, now));
-                }
-            }
-        }
-        self.notice_failures(locked, now);
-        follows
     }
 }

@@ -7,48 +7,13 @@
 //! another node. Paused nodes receive no pub/sub messages.
 
 use super::bus::Bus;
-use super::network::{Network, NetworkState, Task, is_running};
+use super::network::{Network, NetworkState, is_running};
+use super::task::{ClusterTask, Task};
 use crate::engine::{
     Claim, Cluster, ClusterChange as Change, Health, Member, Rng, UnixMicros, share_of, slot_of,
 };
 use crate::node_handle::LockedNode;
 use std::time::Duration;
-
-/// A change of the cluster that a test or a node asks for.
-#[derive(Clone, Debug)]
-pub(crate) enum ClusterTask {
-    /// A node claims a change.
-    Claim {
-        from: usize,
-        claim: Claim,
-    },
-    /// A node was restarted after a crash.
-    Restarted {
-        node: usize,
-    },
-    /// A node receives no more changes.
-    Exclude {
-        node: usize,
-    },
-    /// A slot moves to a master, with all its keys.
-    Move {
-        slot: u16,
-        to: usize,
-    },
-    Begin {
-        slot: u16,
-        to: usize,
-    },
-    Key {
-        key: Vec<u8>,
-    },
-    Finish {
-        slot: u16,
-    },
-    Cancel {
-        slot: u16,
-    },
-}
 
 impl NetworkState {
     /// Handles that a node follows another one, or becomes a master. A promoted replica takes over

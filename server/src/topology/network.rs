@@ -1,31 +1,18 @@
-//! The network between the nodes of a deployment: what is on its way, and the tasks that change it.
-//! The files beside this one have a subject each: replication links, the cluster, sentinels, splits.
+//! The network between the nodes of a deployment: its nodes, and what is on its way between them.
+//!
+//! Files with types alone: `connectivity.rs`, `link.rs`, `bus.rs`, `watch.rs`, `task.rs`. What they are for when
+//! nodes are locked has a file per subject: `replica.rs`, `split.rs`, `cluster.rs`, `announce.rs`,
+//! `sentinel.rs`, `migration.rs`; `turn.rs` calls these.
 
 use super::bus::Bus;
-use super::cluster::ClusterTask;
-use super::replica::{Lag, ReplicationLink};
-use super::sentinel::Watch;
-use super::split::Connectivity;
-use crate::engine::{Address, ClusterMessage, Engine, UnixMicros};
-use crate::node::Outgoing;
-use crate::node_handle::{InterNode, LockedNode, NodeHandle};
+use super::connectivity::Connectivity;
+use super::link::{Lag, ReplicationLink};
+use super::task::Task;
+use super::watch::Watch;
+use crate::engine::{Address, Engine, UnixMicros};
+use crate::node_handle::{LockedNode, NodeHandle};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// A task that is carried out as soon as the nodes are locked.
-#[derive(Clone, Debug)]
-pub(super) enum Task {
-    /// Makes a node the replica of another, or a master.
-    Follow { node: usize, master: Option<usize> },
-    /// A link was cut or restored.
-    Links,
-    /// A split began or was healed.
-    Sides,
-    /// Makes a replica the master. Its former master and the other replicas follow it.
-    FailOver { to: usize },
-    /// A task of the cluster.
-    Cluster(ClusterTask),
-}
 
 #[derive(Debug, Default)]
 pub(super) struct NetworkState {
@@ -145,9 +132,6 @@ impl Network {
     }
 }
 
-/// Earlier than any time.
-pub(super) const AT_ONCE: UnixMicros = UnixMicros(i64::MIN);
-
 /// True if the node is neither paused nor crashed.
 pub(super) fn is_running(target: &LockedNode<'_>) -> bool {
     !target.node.is_paused() && !target.node.is_crashed()
@@ -172,110 +156,6 @@ impl NetworkState {
         if let Some(at) = self.index_of(node, locked) {
             let target = &mut locked[at];
             target.node.change(target.shared, now, change);
-        }
-    }
-
-    /// Takes the messages that the nodes have sent.
-    fn collect(&mut self, locked: &mut [LockedNode<'_>], now: UnixMicros) {
-        for node in 0..self.nodes.len() {
-            let Some(target) = self.index_of(node, locked) else {
-                continue;
-            };
-            for outgoing in locked[target].shared.take_outgoing() {
-                match outgoing {
-                    Outgoing::Unit(unit) => self.post(node, &unit, now),
-                    Outgoing::Follow(master) => {
-                        let index = |address| self.nodes.iter().position(|(_, of)| *of == address);
-                        let master = master.and_then(index);
-                        self.tasks.push_back(Task::Follow { node, master });
-                    }
-                    Outgoing::Cluster(ClusterMessage(claim)) => {
-                        let task = ClusterTask::Claim { from: node, claim };
-                        self.tasks.push_back(Task::Cluster(task));
-                    }
-                    Outgoing::Migrate(migration) => self.migrate(node, &migration, locked, now),
-                    Outgoing::FailOver(None) => self.fail_over_by_hand(node, locked),
-                    Outgoing::FailOver(Some(to)) => {
-                        if let Some(to) = self.nodes.iter().position(|(_, of)| *of == to) {
-                            self.handovers.push((node, to));
-                        }
-                    }
-                    Outgoing::Crashed => {
-                        if let Some(watch) = &mut self.watch {
-                            watch.is_stale = true;
-                        }
-                        self.on_crash(node, locked, now);
-                        self.set_crashed(node, true, locked, now);
-                    }
-                    Outgoing::Restarted => {
-                        let task = ClusterTask::Restarted { node };
-                        self.tasks.push_back(Task::Cluster(task));
-                    }
-                }
-            }
-        }
-    }
-
-    fn run_task(&mut self, task: Task, locked: &mut [LockedNode<'_>], now: UnixMicros) {
-        match task {
-            Task::FailOver { to } => self.fail_over(to),
-            Task::Follow { node, master } => {
-                self.leave(node, locked, now);
-                self.connectivity.mend(node);
-                self.handovers.retain(|(from, _)| *from != node);
-                if let Some(master) = master.filter(|master| *master != node) {
-                    let is_open = self.connectivity.link_works(node, master);
-                    self.links.push(ReplicationLink::new(master, node, is_open));
-                } else if let Some(target) = self.index_of(node, locked) {
-                    let target = &mut locked[target];
-                    target
-                        .node
-                        .change(target.shared, now, |engine, _| engine.promote());
-                }
-                self.on_follow(node, master, locked, now);
-            }
-            Task::Cluster(task) => self.run_cluster_task(task, locked, now),
-            Task::Links => self.update_links(locked, now),
-            Task::Sides => self.update_sides(locked, now),
-        }
-    }
-}
-
-impl InterNode for Network {
-    fn poll_timeout(&self, locked: &[LockedNode<'_>]) -> Option<UnixMicros> {
-        let state = self.lock();
-        let has_outgoing = |target: &LockedNode<'_>| target.shared.has_outgoing();
-        if !state.tasks.is_empty() || state.handovers_due(locked) || locked.iter().any(has_outgoing)
-        {
-            return Some(AT_ONCE);
-        }
-        let arrival = state.next_arrival(locked).map(|(due, _)| due);
-        let sentinels = state.sentinels_due(locked);
-        [arrival, state.next_notice(), sentinels]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-
-    fn handle_timeout(&mut self, locked: &mut [LockedNode<'_>], now: UnixMicros) {
-        let mut state = self.lock();
-        state.collect(locked, now);
-        state.hand_over(locked);
-        while let Some(task) = state.tasks.pop_front() {
-            state.run_task(task, locked, now);
-            if let Some(watch) = &mut state.watch {
-                watch.is_stale = true;
-            }
-            state.collect(locked, now);
-        }
-        if state.next_notice().is_some_and(|due| due <= now) {
-            state.notice_failures(locked, now);
-        }
-        state.run_sentinels(locked, now);
-        if let Some((due, index)) = state.next_arrival(locked)
-            && due <= now
-        {
-            state.deliver(index, locked, now);
         }
     }
 }

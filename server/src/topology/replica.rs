@@ -3,98 +3,15 @@
 //!
 //! *Policy*: a master sends a unit and does not wait for it. The unit arrives at a replica after
 //! the lag, in order, and is acknowledged at once. A cut link keeps up to `repl-backlog-size`
-//! ([`BACKLOG_BYTES_MAX`]) bytes of units. Beyond that, and after a crash on either side, the
+//! (`link.rs`) bytes of units. Beyond that, and after a crash on either side, the
 //! replica gets a copy of all data instead. A paused node receives nothing.
 
-use super::network::{AT_ONCE, NetworkState, Task, is_running};
+use super::link::{AT_ONCE, Lag, ReplicationLink};
+use super::network::{NetworkState, is_running};
+use super::task::Task;
 use crate::engine::{Engine, Unit, UnixMicros};
 use crate::node_handle::LockedNode;
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// `repl-backlog-size`: limit of bytes that a cut link keeps.
-const BACKLOG_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Limit of bytes that wait for a replica, however large its lag (`client-output-buffer-limit
-/// replica`).
-const QUEUE_BYTES_MAX: u64 = 256 * 1024 * 1024;
-
-/// How far a replica is behind its master.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lag {
-    /// A write arrives after this time (true time).
-    Time(Duration),
-    /// The latest writes have not arrived, this many. A transaction or a script counts as one.
-    Units(usize),
-}
-
-impl Default for Lag {
-    fn default() -> Self {
-        Self::Time(Duration::ZERO)
-    }
-}
-
-/// The replication link from a master to a replica.
-#[derive(Debug)]
-pub(super) struct ReplicationLink {
-    pub(super) master: usize,
-    pub(super) replica: usize,
-    /// True if the link worked when it was last updated.
-    pub(super) is_open: bool,
-    /// The replica needs a copy of all data before any unit.
-    pub(super) needs_copy: bool,
-    /// Units on their way, each with its time of arrival (true time).
-    queue: VecDeque<(UnixMicros, Arc<Unit>)>,
-}
-
-impl ReplicationLink {
-    /// A new link: the replica gets a copy of all data first.
-    pub(super) fn new(master: usize, replica: usize, is_open: bool) -> Self {
-        Self {
-            master,
-            replica,
-            is_open,
-            needs_copy: true,
-            queue: VecDeque::new(),
-        }
-    }
-
-    /// Number of units on their way.
-    pub(super) fn in_flight(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// Time at which the first unit arrives, if the link works.
-    fn due(&self, lag: Lag) -> Option<UnixMicros> {
-        let (due, _) = self.queue.front()?;
-        match lag {
-            Lag::Time(_) => Some(*due),
-            Lag::Units(behind) => (self.queue.len() > behind).then_some(AT_ONCE),
-        }
-    }
-
-    /// Adds a unit. If too many bytes wait, which is fewer on a cut link, the replica gets a copy
-    /// instead.
-    fn push(&mut self, due: UnixMicros, unit: Arc<Unit>) {
-        let due = self.queue.back().map_or(due, |(last, _)| due.max(*last));
-        self.queue.push_back((due, unit));
-        let (Some((_, first)), Some((_, last))) = (self.queue.front(), self.queue.back()) else {
-            return;
-        };
-        let bound = if self.is_open {
-            QUEUE_BYTES_MAX
-        } else {
-            BACKLOG_BYTES_MAX
-        };
-        if last.offset.saturating_sub(first.offset) > bound {
-            self.needs_copy = true;
-        }
-        if self.needs_copy {
-            self.queue.clear();
-        }
-    }
-}
 
 impl NetworkState {
     /// The link with the earliest arrival, and its time.
@@ -180,17 +97,23 @@ impl NetworkState {
     pub(super) fn fail_over(&mut self, to: usize) {
         let follow = |node, master| Task::Follow { node, master };
         self.tasks.push_back(follow(to, None));
+        let mut changed = vec![to];
         let master = self.links.iter().find(|link| link.replica == to);
         if let Some(master) = master.map(|link| link.master) {
             let links = self.links.iter().filter(|link| link.master == master);
             let others = links.map(|link| link.replica).filter(|node| *node != to);
             let followers = std::iter::once(master).chain(others);
             let followers = followers.filter(|node| self.connectivity.is_reachable(*node, to));
+            changed.extend(followers);
+            let followers = changed[1..].iter();
             self.tasks
-                .extend(followers.map(|node| follow(node, Some(to))));
+                .extend(followers.map(|node| follow(*node, Some(to))));
         }
         if let Some(watch) = &mut self.watch {
             watch.switch(to);
+            // Sentinels end all sessions where they change a role (`sentinel.c: sentinelSendSlaveOf`).
+            let ends = changed.into_iter().map(|node| Task::EndSessions { node });
+            self.tasks.extend(ends);
         }
     }
 

@@ -3,63 +3,15 @@
 //! Sentinels act if most of them reach each other; the sentinels outside of that majority keep
 //! their old view.
 
-use super::network::{Network, NetworkState, Task, is_running};
+use super::network::{Network, NetworkState, is_running};
+use super::task::Task;
+use super::watch::Watch;
 use crate::engine::{Address, Seen, UnixMicros, Watched};
 use crate::node_handle::LockedNode;
 use std::time::Duration;
 
 /// Name of the master for clients.
 const MASTER_NAME: &str = "mymaster";
-
-/// The view of the sentinels.
-#[derive(Debug)]
-pub(super) struct Watch {
-    sentinels: Vec<usize>,
-    data: Vec<usize>,
-    master: usize,
-    epoch: u64,
-    down_after: Duration,
-    /// Time since which the master is down.
-    down_since: Option<UnixMicros>,
-    /// The nodes that were down when the sentinels were last updated.
-    reported_down: Vec<usize>,
-    /// The sentinels have to be updated.
-    pub(super) is_stale: bool,
-}
-
-impl Watch {
-    /// Sentinels without a view yet. The first data node is the master.
-    fn new(sentinels: Vec<usize>, data: Vec<usize>, down_after: Duration) -> Self {
-        Self {
-            sentinels,
-            master: data.first().copied().unwrap_or(0),
-            data,
-            epoch: 0,
-            down_after,
-            down_since: None,
-            reported_down: Vec::new(),
-            is_stale: true,
-        }
-    }
-
-    /// Restores the state at the start.
-    pub(super) fn reset(&mut self) {
-        let (sentinels, data) = (self.sentinels.clone(), self.data.clone());
-        *self = Self::new(sentinels, data, self.down_after);
-    }
-
-    pub(super) fn is_sentinel(&self, node: usize) -> bool {
-        self.sentinels.contains(&node)
-    }
-
-    /// Makes this node the master after a failover.
-    pub(super) fn switch(&mut self, master: usize) {
-        self.master = master;
-        self.epoch += 1;
-        self.down_since = None;
-        self.is_stale = true;
-    }
-}
 
 impl NetworkState {
     /// A sentinel that reaches most of the sentinels, if there is one.

@@ -1,5 +1,6 @@
-//! Scripts that do not end: others get -BUSY, SCRIPT KILL works, and the server lives on.
+//! Scripts that do not end: other clients get -BUSY, SCRIPT KILL works, and the server lives on.
 
+mod policy;
 mod starts;
 
 use redis::{AsyncTypedCommands, RedisResult, Value};
@@ -153,7 +154,7 @@ fn over_sockets_a_script_that_wrote_cannot_be_killed_but_shut_down() -> Test {
     Ok(())
 }
 
-/// The timer does not wait for the script, and neither does who is accepted beside it.
+/// The timer does not wait for the script, and neither does a client that connects meanwhile.
 #[test]
 fn a_deadline_during_a_script_keeps_nobody_out() -> Test {
     let threshold = Duration::from_millis(300);

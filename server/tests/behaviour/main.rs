@@ -2,13 +2,17 @@
 //! One binary, so that it links once. Tests that need a process of their own stand beside it.
 
 mod bad_input;
+mod client_memory;
 mod clock;
 mod cluster;
 mod day_one;
 mod determinism;
 mod faults;
+#[cfg(feature = "script")]
+mod functions;
 mod groups;
 mod inspection;
+mod line_client;
 mod long_scripts;
 mod package_page;
 mod proxy;

@@ -55,7 +55,7 @@ async fn check(
 
     redis::cmd("FLUSHALL").exec_async(&mut other).await?;
     assert_eq!(next(&mut pushes).await?, [Value::Nil]);
-    assert!(pushes.try_recv().is_err(), "nothing is told twice");
+    assert!(pushes.try_recv().is_err(), "no invalidation is sent twice");
     Ok(())
 }
 

@@ -63,7 +63,7 @@ fn it_keeps_what_it_promises() {
 }
 
 #[test]
-#[should_panic(expected = "get-then-del breaks P1 lease exclusion")]
+#[should_panic(expected = "get-then-del breaks P5 owner-only")]
 fn a_release_in_two_steps_does_not() {
     check(Own(Release::GetThenDel)).quick().assert_sound();
 }

@@ -2,10 +2,10 @@
 
 use crate::{
     checker::Property,
-    report::{Group, Saved, fault_of, listed, rows, terminal, timeline::Timeline, verdict},
+    report::{Group, Saved, fault_of, listed, rows, shown, terminal, timeline::Timeline, verdict},
     runner::{Counterexample, Outcome, Trial},
     scenario::nemesis::NEMESES,
-    subject::Expected,
+    subject::{Expected, Row},
     verdict::{CALM, Cell, MIXED},
 };
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ pub(super) fn of(trials: &[Trial]) -> Value {
     });
     let faults = rows().map(|name| json!({ "name": name, "summary": summary(name) }));
     let groups = Group::ALL.map(Group::title);
+    let introductions = Group::ALL.map(Group::introduction);
     let sights = trials.first().map(|trial| trial.coverage.sights());
     let sights = sights.into_iter().flatten().map(|(name, _)| name);
     json!({
@@ -29,6 +30,7 @@ pub(super) fn of(trials: &[Trial]) -> Value {
         "properties": properties.as_slice(),
         "faults": faults.collect::<Vec<_>>(),
         "groups": groups.as_slice(),
+        "introductions": introductions.as_slice(),
         "sights": sights.collect::<Vec<_>>(),
         "subjects": trials.iter().map(subject).collect::<Vec<_>>(),
     })
@@ -51,7 +53,9 @@ fn subject(trial: &Trial) -> Value {
     };
     let examples = trial.counterexamples.iter();
     json!({
-        "name": trial.name,
+        "id": trial.name,
+        "name": shown(trial.name),
+        "met": listed(trial.name).and_then(Row::met),
         "group": Group::ALL.iter().position(|&other| other == group),
         "summary": listed(trial.name).map(|row| row.summary),
         "verdict": verdict(trial),
@@ -123,7 +127,7 @@ fn example(trial: &Trial, example: &Counterexample) -> Value {
         "servers": example.scenario.topology.to_string(),
         "events": events.collect::<Vec<_>>(),
         "json": saved.to_json(),
-        "rust": saved.rust_test(),
+        "rust": saved.rust_test(trial.code.as_deref()),
         "command": saved.command(),
         "timeline": Timeline::of(example),
     })

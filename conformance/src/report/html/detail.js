@@ -22,13 +22,14 @@ function drawDetail(subject, property) {
 function facts(subject) {
   const parts = [
     subject.summary ? `${subject.summary}. ` : "",
+    subject.met ? `Such code is met in: ${subject.met}. ` : "",
     `${plural(subject.runs, "run")}, ${plural(subject.grants, "grant")}, ${subject.seconds.toFixed(1)} s.`,
   ];
   if (subject.expected.length > 0) {
     parts.push(` To be convicted of ${subject.expected.map((place) => data.properties[place].id).join(", ")}.`);
   }
-  if (subject.unsupported > 0) parts.push(` ${plural(subject.unsupported, "scenario")} cannot be played there.`);
-  if (subject.inconclusive > 0) parts.push(` ${plural(subject.inconclusive, "run")} spoiled by the machine and repeated.`);
+  if (subject.unsupported > 0) parts.push(` ${plural(subject.unsupported, "scenario")} cannot be played on this backend.`);
+  if (subject.inconclusive > 0) parts.push(` ${plural(subject.inconclusive, "run")} spoiled because the machine paused, and repeated.`);
   if (subject.fixed) parts.push(` The scenarios written by hand, ${subject.fixed}.`);
   return parts.join("");
 }
@@ -113,7 +114,7 @@ function legend() {
   const key = (kind, text) => el("span", {}, el("i", { class: kind }), text);
   return el("p", { class: "hint keys" },
     key("k-belief", "believes that it holds"), key("k-deadline", "until its deadline"), key("k-wait", "waits"),
-    key("k-stored", "owner, as the server sees it"), key("k-paused", "paused"), key("k-down", "dead"),
+    key("k-stored", "owner, as the server sees it"), key("k-paused", "paused"), key("k-down", "crashed"),
     key("k-skew", "clock wrong"), key("k-fault", "network fault"), key("k-wrong", "broken"), key("k-lost", "message lost"));
 }
 

@@ -32,12 +32,12 @@ function matrixRow(subject) {
       onclick: () => open(place),
     }, text);
   });
-  return el("tr", { "data-name": subject.name, class: subject.outcome }, name, verdictCell(subject), cells);
+  return el("tr", { "data-name": subject.id, class: subject.outcome }, name, verdictCell(subject), cells);
 }
 
 function groupRow(group, subjects) {
   const good = subjects.filter((subject) => subject.outcome === "good").length;
-  const text = `${good} of ${subjects.length} as expected`;
+  const text = `${good} of ${subjects.length} as expected; ${data.introductions[group]}`;
   return el("tr", { class: "group" },
     el("th", { scope: "rowgroup" }, data.groups[group]),
     el("td", { colspan: data.properties.length + 1 }, text));

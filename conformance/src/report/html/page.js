@@ -3,7 +3,7 @@
 const address = (subject, property) => {
   if (!subject) return "#";
   const id = property === null || property === undefined ? "" : `/${data.properties[property].id}`;
-  return `#${encodeURIComponent(subject.name)}${id}`;
+  return `#${encodeURIComponent(subject.id)}${id}`;
 };
 
 function goTo(subject, property = null) {
@@ -15,7 +15,7 @@ let before = null;
 
 function show() {
   const [name, id] = location.hash.slice(1).split("/").map(decodeURIComponent);
-  const subject = data.subjects.find((other) => other.name === name) || null;
+  const subject = data.subjects.find((other) => other.id === name) || null;
   const place = data.properties.findIndex((property) => property.id === id);
   byId("overview").hidden = subject !== null;
   byId("detail").hidden = subject === null;
@@ -91,7 +91,7 @@ function savedTheme() {
 
 function setUp() {
   const runs = data.subjects.reduce((sum, subject) => sum + subject.runs, 0);
-  const outcome = data.good ? "All verdicts as expected" : "Not all verdicts as expected";
+  const outcome = data.good ? "All verdicts as expected" : `${plural(data.subjects.filter((it) => it.outcome === "bad").length, "lock")} with an unexpected verdict`;
   document.title = `${outcome} – redouble-check`;
   byId("outcome").textContent = outcome;
   byId("outcome").className = data.good ? "good" : "bad";

@@ -4,12 +4,15 @@ mod lanes;
 
 pub use lanes::lanes;
 
-use super::{Group, fault_of, time, verdict};
+use super::{Group, fault_of, shown, time, verdict};
 use crate::{
-    checker::Property,
+    checker::{Property, Witness},
     coverage::Coverage,
+    history::{History, What},
     runner::{Counterexample, Outcome, Trial},
+    scenario::{Scenario, nemesis::NEMESES},
     subject::Expected,
+    verdict::MIXED,
 };
 use std::{
     collections::BTreeSet,
@@ -36,8 +39,11 @@ pub fn line(trial: &Trial, width: usize) -> String {
         says.push_str(&format!("; {fixed}"));
     }
     for (count, what) in [
-        (trial.unsupported, "cannot be played there"),
-        (trial.inconclusive, "spoiled by the machine and repeated"),
+        (trial.unsupported, "cannot be played on this backend"),
+        (
+            trial.inconclusive,
+            "spoiled because the machine paused, and repeated",
+        ),
     ] {
         if count > 0 {
             says.push_str(&format!("; {count} runs {what}"));
@@ -45,7 +51,7 @@ pub fn line(trial: &Trial, width: usize) -> String {
     }
     format!(
         "  {sign}  {:width$} {runs:>7} runs {seconds:>6.1} s  {says}",
-        trial.name
+        shown(trial.name)
     )
 }
 
@@ -61,14 +67,17 @@ pub(super) fn fixed(trial: &Trial) -> Option<String> {
         let lacking: Vec<String> = lacking
             .map(|(need, count)| format!("{} {count}x", need.name()))
             .collect();
-        text.push_str(&format!(", unsupported there: {}", lacking.join(", ")));
+        text.push_str(&format!(
+            ", unsupported on this backend: {}",
+            lacking.join(", ")
+        ));
     }
     for (count, what) in [
-        (runs.silent, "convict it of nothing on the double"),
+        (runs.silent, "convict nothing on the double"),
         (runs.inconclusive, "inconclusive"),
         (runs.repeated, "repeated"),
         (runs.compared, "verdicts compared with the double"),
-        (runs.disagreements.len() as u64, "NOT THE SAME"),
+        (runs.disagreements.len() as u64, "DIFFERENT FROM THE DOUBLE"),
     ] {
         if count > 0 {
             text.push_str(&format!(", {count} {what}"));
@@ -83,7 +92,7 @@ pub(super) fn fixed(trial: &Trial) -> Option<String> {
 /// If `out` does.
 pub fn disagreements(out: &mut impl Write, trial: &Trial) -> io::Result<()> {
     for disagreement in &trial.fixed.disagreements {
-        writeln!(out, "  {}, {disagreement}", trial.name)?;
+        writeln!(out, "  {}, {disagreement}", shown(trial.name))?;
     }
     Ok(())
 }
@@ -97,12 +106,18 @@ fn outside(trial: &Trial) -> Vec<String> {
     seen.collect()
 }
 
+/// A number with its noun.
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 /// How long the conviction took, and how small its counterexample is.
 fn conviction(trial: &Trial) -> Option<String> {
     let seeds = trial.seeds_to_conviction()?;
     let steps = steps(trial)?;
-    let plural = if seeds == 1 { "" } else { "s" };
-    Some(format!(" ({seeds} seed{plural}, {steps} steps)"))
+    let (seeds, steps) = (counted(seeds, "seed"), counted(steps as u64, "step"));
+    Some(format!(" ({seeds}, {steps})"))
 }
 
 /// The steps of the shortest counterexample of what it has to be convicted of.
@@ -130,6 +145,16 @@ pub fn summary(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
         }
     }
     legend(out, trials)?;
+    if trials
+        .iter()
+        .any(|trial| conviction(trial).is_none() && !outside(trial).is_empty())
+    {
+        writeln!(
+            out,
+            "  \"outside its guarantee: P1 31x\": in 31 runs P1 broke under a fault that the lock does not claim to survive; \
+             that is no defect of the lock"
+        )?;
+    }
     coverage(out, trials)
 }
 
@@ -138,7 +163,7 @@ fn of_group(group: Group, trials: &[&Trial]) -> String {
     let runs: u64 = trials.iter().map(|trial| trial.coverage.runs).sum();
     let seconds: f64 = trials.iter().map(|it| it.elapsed.as_secs_f64()).sum();
     let mut text = format!(
-        "{:13} {} of {} as expected",
+        "{:25} {} of {} as expected",
         group.title(),
         count(Outcome::AsExpected),
         trials.len()
@@ -229,20 +254,36 @@ fn heading(out: &mut impl Write, trial: &Trial, example: &Counterexample) -> io:
         ..
     } = example;
     let seed = fixed.map_or_else(|| format!("seed {seed}"), str::to_owned);
-    let (steps, fault) = (scenario.events.len(), fault_of(scenario));
+    let steps = counted(scenario.events.len() as u64, "step");
+    let fault = fault_of(scenario);
     let verb = match trial.expected {
         Expected::Convicted(_) => "is convicted of",
         Expected::Sound => "breaks",
     };
     writeln!(
         out,
-        "  {} {verb} {property}: {seed}, {steps} steps, {fault}",
-        trial.name
+        "  {} {verb} {property}: {seed}, {steps}, {}",
+        shown(trial.name),
+        explained(fault)
     )?;
     match judged.witness(*property) {
         Some(witness) => writeln!(out, "    {}", witness.message),
         None => Ok(()),
     }
+}
+
+/// A row of the matrix with its meaning.
+fn explained(fault: &str) -> String {
+    match nemesis_summary(fault) {
+        Some(summary) => format!("fault {fault} ({summary})"),
+        None if fault == MIXED => "several faults".to_owned(),
+        None => "no fault".to_owned(),
+    }
+}
+
+fn nemesis_summary(fault: &str) -> Option<&'static str> {
+    let nemesis = NEMESES.iter().find(|nemesis| nemesis.name() == fault);
+    nemesis.map(|nemesis| nemesis.summary())
 }
 
 /// Writes a counterexample: its script and its lanes.
@@ -261,12 +302,43 @@ pub fn counterexample(
         ..
     } = example;
     heading(out, trial, example)?;
+    played(
+        out,
+        scenario,
+        &judged.run.history,
+        judged.witness(*property),
+    )
+}
+
+/// Writes the events of a scenario, then what happened, in lanes.
+///
+/// # Errors
+/// If `out` does.
+pub fn played(
+    out: &mut impl Write,
+    scenario: &Scenario,
+    history: &History,
+    witness: Option<&Witness>,
+) -> io::Result<()> {
     for event in &scenario.events {
         let at = time(event.at());
         writeln!(out, "    {at:>10}  {}", event.happening)?;
     }
     writeln!(out)?;
-    lanes(out, &judged.run.history, judged.witness(*property))
+    lanes(out, history, witness)?;
+    let has_tag = history.entries.iter().any(|entry| {
+        let What::Remains { keys, .. } = &entry.what else {
+            return false;
+        };
+        keys.iter().any(|key| key.contains(&b'}'))
+    });
+    if has_tag {
+        writeln!(
+            out,
+            "\n  The suite draws the key of a lock from `lock`, `{{lock}}`, `{{}}lock` and `lo}}ck`, which have different hash tags."
+        )?;
+    }
+    Ok(())
 }
 
 /// The ids of the properties that a subject has to be convicted of, for lists.

@@ -13,7 +13,7 @@ impl Nemesis for Crash {
     }
 
     fn summary(&self) -> &'static str {
-        "client processes die and start anew"
+        "client processes crash and start anew"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

@@ -13,7 +13,7 @@ impl Nemesis for FailOver {
     }
 
     fn summary(&self) -> &'static str {
-        "the master dies and a replica that lags up to half a lease takes over"
+        "the master crashes and a replica that lags up to half a lease takes over"
     }
 
     fn is_beyond(&self) -> bool {

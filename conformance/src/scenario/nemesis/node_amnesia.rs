@@ -13,7 +13,7 @@ impl Nemesis for NodeAmnesia {
     }
 
     fn summary(&self) -> &'static str {
-        "nodes die and come back empty"
+        "nodes crash and come back empty"
     }
 
     fn is_beyond(&self) -> bool {

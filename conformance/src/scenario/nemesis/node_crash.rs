@@ -13,7 +13,7 @@ impl Nemesis for NodeCrash {
     }
 
     fn summary(&self) -> &'static str {
-        "nodes die and come back with their data"
+        "nodes crash and come back with their data"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

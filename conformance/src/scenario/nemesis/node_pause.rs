@@ -14,7 +14,7 @@ impl Nemesis for NodePause {
     }
 
     fn summary(&self) -> &'static str {
-        "nodes stand still for up to a lease; what they were sent is executed afterwards"
+        "nodes stand still for up to a lease, and execute their requests afterwards"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

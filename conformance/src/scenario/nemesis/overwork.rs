@@ -12,7 +12,7 @@ impl Nemesis for Overwork {
     }
 
     fn summary(&self) -> &'static str {
-        "clients work longer than their lease"
+        "clients work for longer than their lease"
     }
 
     fn strikes(&self) -> BoxedStrategy<Vec<Strike>> {

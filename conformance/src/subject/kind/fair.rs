@@ -1,5 +1,5 @@
 //! The mutex that serves waiters in the order in which they came, with and without numbers. They queue
-//! in a list beside the key. The one with numbers is held at least for some time.
+//! in a sorted set beside the key. The one with numbers is held at least for some time.
 
 use super::{Ours, SKIPS_PER_LEASE, fenced_promises, promises, stored};
 use crate::{
@@ -13,7 +13,7 @@ const fn served_in_order(promises: Promises) -> Promises {
 }
 
 fn queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
-    stored::in_a_list(view, &stored::beside(key, ":queue"))
+    stored::in_a_queue(view, &stored::beside(key, ":queue"))
 }
 
 pub(in crate::subject) fn fair() -> Box<dyn Suspect> {

@@ -1,5 +1,5 @@
-//! The read-write lock, with and without preference for writers. Writers are at the key, readers in a hash
-//! beside it. The one with preference numbers its writers, and is held at least for some time.
+//! The read-write lock, with and without preference for writers. Writers are at the key, readers in a sorted
+//! set beside it. The one with preference numbers its writers, and is held at least for some time.
 
 use super::{
     Ours, SKIPS_PER_LEASE,
@@ -89,7 +89,7 @@ pub(in crate::subject) fn read_write_preferring() -> Box<dyn Suspect> {
 
 fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {
     let mut tokens = stored::at_the_key(view, key);
-    tokens.extend(stored::in_a_hash(view, &stored::beside(key, ":readers")));
+    tokens.extend(stored::by_deadline(view, &stored::beside(key, ":readers")));
     tokens
 }
 

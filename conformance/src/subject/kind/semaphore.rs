@@ -6,7 +6,8 @@ use super::{
     promises, stored,
 };
 use crate::{
-    history::{Kind, Mode},
+    backend::View,
+    history::{Kind, Mode, Stored},
     subject::{NotOffered, Suspect, boxed},
 };
 use redouble_lock::{Guard, Semaphore};
@@ -34,7 +35,18 @@ fn named(name: &'static str) -> Ours<Semaphore> {
         let lock = client.locks().semaphore(key, PERMITS);
         Ok(client.options(lock).build())
     });
-    lock.storing(stored::in_a_hash)
+    lock.storing(permits)
+}
+
+/// Members are `weight:token`, but the one that counts the permits that are taken.
+fn permits(view: &dyn View, key: &str) -> Vec<Stored> {
+    let holders = stored::by_deadline(view, key).into_iter();
+    let tokens = holders.filter_map(|it| {
+        let colon = it.token.iter().position(|&byte| byte == b':')?;
+        let token = it.token[colon + 1..].to_vec();
+        Some(Stored { token, ..it })
+    });
+    tokens.collect()
 }
 
 pub(in crate::subject) fn semaphore() -> Box<dyn Suspect> {

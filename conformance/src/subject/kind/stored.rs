@@ -1,8 +1,8 @@
 //! Where the kinds keep their tokens.
 
 use crate::{backend::View, history::Stored};
-use redouble::Data;
-use std::time::Duration;
+use redouble::{Data, Deployment};
+use std::{sync::LazyLock, time::Duration};
 
 /// The string at the key.
 pub(super) fn at_the_key(view: &dyn View, key: &str) -> Vec<Stored> {
@@ -24,32 +24,49 @@ pub(super) fn with_metadata(view: &dyn View, key: &str) -> Vec<Stored> {
     held.into_iter().collect()
 }
 
-/// The name of a further key of a lock: in the same slot of a cluster, by the hash tag of the lock's own name if it has one.
+/// The name of a further key of a lock, in the same slot of a cluster: by the hash tag of the lock's own name, or the name is
+/// made the tag, or, where it has a brace that ends one, a number is found that has the slot.
 pub(super) fn beside(key: &str, suffix: &str) -> String {
     let tag = key
         .split_once('{')
         .and_then(|(_, rest)| rest.split_once('}'));
     match tag {
-        Some((tag, _)) if !tag.is_empty() => format!("{key}{suffix}"),
-        Some(_) | None => format!("{{{key}}}{suffix}"),
+        Some((tag, _)) if !tag.is_empty() => format!("{key}:{suffix}"),
+        _ if key.is_empty() || key.contains('}') => {
+            let slot = usize::from(Deployment::slot_of(key));
+            format!("{{{}}}{key}}}{suffix}", TAGS[slot])
+        }
+        _ => format!("{{{key}}}{suffix}"),
     }
 }
 
-/// A token per field of a hash, whose value begins with its deadline in milliseconds of the server.
-pub(super) fn in_a_hash(view: &dyn View, key: &str) -> Vec<Stored> {
-    let Some((Data::Hash(holders), _)) = view.data(key) else {
+/// The lowest number with each slot.
+static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
+    let mut tags = vec![None; SLOTS];
+    let mut missing = SLOTS;
+    let numbers = (0..).take_while(|number| {
+        let tag = &mut tags[usize::from(Deployment::slot_of(number.to_string()))];
+        missing -= usize::from(tag.is_none());
+        tag.get_or_insert(*number);
+        missing > 0
+    });
+    numbers.for_each(drop);
+    tags.into_iter().flatten().collect()
+});
+
+/// How many slots a cluster has.
+const SLOTS: usize = 16_384;
+
+/// A token per member of a sorted set, whose score is its deadline in milliseconds of the server.
+pub(super) fn by_deadline(view: &dyn View, key: &str) -> Vec<Stored> {
+    let Some((Data::SortedSet(holders), _)) = view.data(key) else {
         return Vec::new();
     };
-    let mut stored = Vec::with_capacity(holders.len());
-    for (token, value) in &holders {
-        let deadline = std::str::from_utf8(value).unwrap_or_default();
-        let deadline = deadline.split(':').next().and_then(|ms| ms.parse().ok());
-        stored.push(Stored {
-            token: token.to_vec(),
-            expires: deadline.and_then(|ms| expiry(view, ms)),
-        });
-    }
-    stored
+    let stored = holders.iter().map(|(token, deadline)| Stored {
+        token: token.to_vec(),
+        expires: expiry(view, *deadline as i64),
+    });
+    stored.collect()
 }
 
 /// The fields of a hash, by the number that is their value.
@@ -66,12 +83,12 @@ pub(super) fn in_order(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     names.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The elements of a list.
-pub(super) fn in_a_list(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
-    let Some((Data::List(elements), _)) = view.data(key) else {
+/// The members of a sorted set, the lowest score first.
+pub(super) fn in_a_queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+    let Some((Data::SortedSet(members), _)) = view.data(key) else {
         return Vec::new();
     };
-    elements.iter().map(|element| element.to_vec()).collect()
+    members.iter().map(|(member, _)| member.to_vec()).collect()
 }
 
 /// When a deadline of the server's clock expires, as keys do: a millisecond before it is gone.

@@ -21,14 +21,16 @@ enum Renews {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "script-lock-watchdog",
         make: || exhibit(Renews::Compared),
         expected: Sound,
-        summary: "a script that answers how long to wait, and a watchdog",
+        summary: "a script that returns the time to wait, and a watchdog",
     },
     Row {
+        name: "script-lock-extends-foreign",
         make: || exhibit(Renews::Blindly),
         expected: Convicted(&[Ownership]),
-        summary: "the same, whose extension does not ask whose lock it is",
+        summary: "script-lock-watchdog whose watchdog extends the lock without checking the owner",
     },
 ];
 

@@ -12,23 +12,27 @@ use crate::{
 pub(super) const ROWS: &[Row] = &[
     // Counting is not idempotent: after an answer that was lost one level too many is left.
     Row {
+        name: "reentrant-hash-watchdog",
         make: || exhibit(Counts::Told("seed-B2")),
         expected: Convicted(&[Honesty]),
-        summary: "a hash that counts how often its owner took it, and a watchdog",
+        summary: "a hash that counts how often its owner took the lock, and a watchdog",
     },
     Row {
+        name: "reentrant-hash-release-ok-when-gone",
         make: || exhibit(Counts::OkWhenGone("seed-B2a")),
         expected: Convicted(&[Honesty]),
-        summary: "the same, whose release answers 1 for a lock that is gone",
+        summary: "reentrant-hash-watchdog whose release returns 1 for a lock that is gone",
     },
     Row {
+        name: "reentrant-hash-release-0-when-nested",
         make: || exhibit(Counts::Ambiguous("seed-B2b")),
         expected: Convicted(&[Honesty]),
-        summary: "the same, whose release answers 0 when a level is left",
+        summary: "reentrant-hash-watchdog whose release returns 0 while a level is left",
     },
     Row {
+        name: "reentrant-hash-owner-is-object",
         make: || exhibit(SharedIdentity::Object("seed-B2c")),
         expected: Convicted(&[Exclusion]),
-        summary: "the same, whose owner is the lock object: two tasks that share it enter",
+        summary: "reentrant-hash-watchdog whose owner is the lock object: two tasks that share it both enter",
     },
 ];

@@ -18,24 +18,28 @@ use crate::{
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "redlock-five-masters",
         make: || exhibit::<Quorum>(Right("seed-C1", redlock())),
         expected: Sound,
-        summary: "Redlock on five independent nodes",
+        summary: "Redlock on five independent masters",
     },
     Row {
+        name: "master-replica-failover",
         make: || exhibit::<Site>(Right("seed-C2", replicated())),
         expected: Convicted(&[Exclusion, Truth]),
-        summary: "a master with a replica, said to survive a failover",
+        summary: "a lock on a master with a replica, claimed to survive a failover",
     },
     Row {
+        name: "cluster-reentrant-as-redlock",
         make: || exhibit(Clustered),
         expected: Convicted(&[Exclusion, Truth]),
-        summary: "a reentrant lock with a watchdog on such a pair, said to be Redlock",
+        summary: "a reentrant lock with a watchdog on a master with a replica, claimed to be Redlock",
     },
     Row {
+        name: "cluster-counter-reset-by-clients",
         make: || exhibit(ResetOnStart("seed-C3a")),
         expected: Convicted(&[Fencing]),
-        summary: "its atomic number, which every client sets to 0 when it starts",
+        summary: "an atomic counter that every client sets to 0 when it starts",
     },
 ];
 

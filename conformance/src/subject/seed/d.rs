@@ -15,44 +15,52 @@ use crate::{
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "flash-sale-process-mutex",
         make: || boxed(ProcessLocal("seed-D0")),
         expected: Convicted(&[Exclusion]),
-        summary: "a mutex of the process: two servers both enter",
+        summary: "a mutex inside the process: clients of two servers both enter",
     },
     Row {
+        name: "flash-sale-setnx-without-expiry",
         make: || exhibit(NoTtl::Never("seed-D1")),
         expected: Convicted(&[Progress]),
         summary: "SETNX without an expiry",
     },
     Row {
+        name: "flash-sale-setnx-then-expire",
         make: || exhibit(NoTtl::Gap("seed-D2")),
         expected: Convicted(&[Progress]),
-        summary: "SETNX, then the expiry as a second command",
+        summary: "SETNX, then EXPIRE as a second command",
     },
     Row {
+        name: "flash-sale-blind-del",
         make: || exhibit(BlindDel("seed-D3")),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "SET NX with an expiry, released by a bare DEL",
+        summary: "SET NX with an expiry; the release is a bare DEL",
     },
     Row {
+        name: "flash-sale-get-then-del",
         make: || exhibit(CheckThenAct::Del("seed-D4")),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "the same, released by GET, a comparison, and DEL",
+        summary: "SET NX with an expiry; the release reads the key, compares, then sends DEL",
     },
     Row {
+        name: "flash-sale-setnx-pexpire-script",
         make: || exhibit(InOneScript),
         expected: Sound,
         summary: "SETNX and PEXPIRE within one script",
     },
     Row {
+        name: "flash-sale-token-is-thread",
         make: || exhibit(WeakToken::Thread("seed-D6")),
         expected: Convicted(&[Exclusion, Ownership]),
         summary: "the token is the number of the thread",
     },
     Row {
+        name: "flash-sale-token-is-process-and-thread",
         make: || exhibit(OtherThread("seed-D7")),
         expected: Convicted(&[Exclusion, Honesty, Ownership]),
-        summary: "the token is the process and the thread, which tasks share",
+        summary: "the token is the process and the thread, which several tasks share",
     },
 ];
 

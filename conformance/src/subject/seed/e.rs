@@ -26,29 +26,34 @@ enum Flaw {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "timestamp-getset",
         make: || exhibit(ClientClock::GetSet("seed-E1")),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "the value is when it ends, by the client's clock; taken over by GETSET",
+        summary: "the value is the expiry time by the client's clock; GETSET takes an expired lock over",
     },
     Row {
+        name: "timestamp-getset-client-clock",
         make: || exhibit(Flaw::Skew),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "of that lock, only the client's clock",
+        summary: "of timestamp-getset, only the client's clock",
     },
     Row {
+        name: "timestamp-getset-losers-overwrite",
         make: || exhibit(Flaw::Overwrites),
         expected: Convicted(&[Ownership]),
-        summary: "of that lock, only that losers overwrite the winner's time",
+        summary: "of timestamp-getset, only that losers overwrite the winner's expiry time",
     },
     Row {
+        name: "timestamp-getset-no-owner",
         make: || exhibit(Flaw::NoOwner),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "of that lock, only that anybody can unlock",
+        summary: "of timestamp-getset, only that any client can unlock",
     },
     Row {
+        name: "release-ok-when-missing",
         make: || exhibit(ReleaseLies::OkWhenGone("seed-E2")),
         expected: Convicted(&[Honesty]),
-        summary: "SET NX PX, whose release calls a missing key a success",
+        summary: "SET NX PX whose release reports success for a missing key",
     },
 ];
 

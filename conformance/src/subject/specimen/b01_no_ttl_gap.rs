@@ -16,11 +16,13 @@ pub(in crate::subject) enum NoTtl {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "setnx-then-pexpire",
         make: || exhibit(NoTtl::Gap("B01a")),
         expected: Convicted(&[Progress]),
         summary: "SETNX, then PEXPIRE as a second command",
     },
     Row {
+        name: "setnx-without-expiry",
         make: || exhibit(NoTtl::Never("B01b")),
         expected: Convicted(&[Progress]),
         summary: "SETNX without an expiry",

@@ -10,9 +10,10 @@ use crate::{
 pub(in crate::subject) struct BlindDel(pub(in crate::subject) &'static str);
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "blind-del",
     make: || exhibit(BlindDel("B02")),
     expected: Convicted(&[Exclusion, Ownership]),
-    summary: "releases by DEL without looking",
+    summary: "releases by DEL without checking the owner",
 }];
 
 impl Specimen for BlindDel {

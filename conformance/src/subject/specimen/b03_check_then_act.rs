@@ -21,21 +21,25 @@ pub(in crate::subject) enum CheckThenAct {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "get-then-del",
         make: || exhibit(CheckThenAct::Del("B03a")),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "releases by GET, compares, then DEL",
+        summary: "releases by GET, a comparison in the client, then DEL",
     },
     Row {
+        name: "get-then-pexpire",
         make: || exhibit(CheckThenAct::Expire),
         expected: Convicted(&[Ownership]),
-        summary: "extends by GET, compares, then PEXPIRE",
+        summary: "extends by GET, a comparison in the client, then PEXPIRE",
     },
     Row {
+        name: "get-then-set",
         make: || exhibit(CheckThenAct::Set),
         expected: Convicted(&[Ownership]),
-        summary: "extends by GET, compares, then SET",
+        summary: "extends by GET, a comparison in the client, then SET",
     },
     Row {
+        name: "watch-without-multi",
         make: || exhibit(CheckThenAct::WatchWithoutMulti),
         expected: Convicted(&[Ownership]),
         summary: "releases by WATCH, GET and DEL, without MULTI",

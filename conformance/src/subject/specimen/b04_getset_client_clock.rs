@@ -21,14 +21,16 @@ pub(in crate::subject) enum ClientClock {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "client-clock-getset",
         make: || exhibit(ClientClock::GetSet("B04a")),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "the value is when it ends, by the client's clock; taken over by GETSET",
+        summary: "the value is the expiry time by the client's clock; GETSET takes an expired lock over",
     },
     Row {
+        name: "client-clock-del-setnx",
         make: || exhibit(ClientClock::DelSetNx),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "the value is when it ends, by the client's clock; taken over by DEL and SETNX",
+        summary: "the value is the expiry time by the client's clock; DEL and SETNX take an expired lock over",
     },
 ];
 

@@ -26,24 +26,28 @@ const BREAKS: Expected = Convicted(&[Exclusion, Ownership]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "constant-token",
         make: || exhibit(WeakToken::Constant),
         expected: BREAKS,
         summary: "the token is a constant",
     },
     Row {
+        name: "thread-number-token",
         make: || exhibit(WeakToken::Thread("B05b")),
         expected: BREAKS,
         summary: "the token is the number of the thread",
     },
     Row {
+        name: "caller-supplied-token",
         make: || exhibit(WeakToken::Caller("B05c")),
         expected: BREAKS,
-        summary: "the token is brought by the caller, who counts requests",
+        summary: "callers supply the token and count requests, so tokens repeat",
     },
     Row {
+        name: "forked-generator-token",
         make: || exhibit(WeakToken::Forked),
         expected: BREAKS,
-        summary: "the token is drawn from a generator that was copied by fork",
+        summary: "the token comes from a random generator that fork copied",
     },
 ];
 

@@ -17,14 +17,16 @@ pub(in crate::subject) enum TokenPerObject {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "one-token-per-lock-object",
         make: || exhibit(TokenPerObject::Fixed),
         expected: Convicted(&[Exclusion, Ownership]),
         summary: "one token for all grants of a lock object",
     },
     Row {
+        name: "lock-object-keeps-latest-token",
         make: || exhibit(TokenPerObject::Overwritten),
         expected: Convicted(&[Ownership]),
-        summary: "the lock object keeps the token of the latest grant alone",
+        summary: "the lock object keeps only the token of its latest grant",
     },
 ];
 

@@ -9,9 +9,10 @@ use crate::{
 struct FinallyUnlock;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "unlock-in-finally",
     make: || exhibit(FinallyUnlock),
     expected: Convicted(&[Exclusion, Ownership]),
-    summary: "unlocks in `finally`, also when it was not locked",
+    summary: "unlocks in `finally`, also if it did not get the lock",
 }];
 
 impl Specimen for FinallyUnlock {

@@ -19,19 +19,22 @@ pub(in crate::subject) enum SharedIdentity {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "reentrant-for-thread",
         make: || exhibit(SharedIdentity::Thread("B08a")),
         expected: Convicted(&[Exclusion]),
-        summary: "reentrant for the thread: two tasks on it enter",
+        summary: "reentrant per thread: two tasks on one thread both enter",
     },
     Row {
+        name: "reentrant-for-object",
         make: || exhibit(SharedIdentity::Object("B08b")),
         expected: Convicted(&[Exclusion]),
-        summary: "reentrant for the lock object: two tasks that share it enter",
+        summary: "reentrant per lock object: two tasks that share it both enter",
     },
     Row {
+        name: "owner-is-calling-thread",
         make: || exhibit(OtherThread("B08c")),
         expected: Convicted(&[Honesty]),
-        summary: "the token is the thread that asks: on another one it cannot be released",
+        summary: "the token is the calling thread: another thread cannot release",
     },
 ];
 

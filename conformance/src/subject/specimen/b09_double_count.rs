@@ -12,9 +12,10 @@ use crate::{
 struct DoubleCount;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "resent-entry-counted-twice",
     make: || exhibit(DoubleCount),
     expected: Convicted(&[CleanUp]),
-    summary: "counts entries at the server, and sends again what was not answered",
+    summary: "counts entries at the server and resends an entry that got no reply",
 }];
 
 impl Specimen for DoubleCount {

@@ -18,19 +18,22 @@ pub(in crate::subject) enum ReleaseLies {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "release-ok-when-gone",
         make: || exhibit(ReleaseLies::OkWhenGone("B10a")),
         expected: Convicted(&[Honesty]),
-        summary: "says that it released a lock that was gone",
+        summary: "reports a release of a lock that was gone",
     },
     Row {
+        name: "release-ok-whatever-reply",
         make: || exhibit(ReleaseLies::OkAlways),
         expected: Convicted(&[Honesty]),
-        summary: "says that it released, whatever the server answered",
+        summary: "reports a release whatever the server replied",
     },
     Row {
+        name: "resent-release-not-held",
         make: || exhibit(ReleaseLies::NotHeldAfterRetry),
         expected: Convicted(&[Honesty]),
-        summary: "sends a release again, and says that the lock was not held",
+        summary: "resends a release and reports that the lock was not held",
     },
 ];
 

@@ -17,14 +17,16 @@ enum ClearedEarly {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "token-cleared-before-release",
         make: || exhibit(ClearedEarly::Leased),
         expected: Convicted(&[CleanUp]),
-        summary: "forgets its token, then releases",
+        summary: "forgets its token before the release is done",
     },
     Row {
+        name: "token-cleared-before-release-no-expiry",
         make: || exhibit(ClearedEarly::Unleased),
         expected: Convicted(&[Progress]),
-        summary: "forgets its token, then releases; without an expiry",
+        summary: "forgets its token before the release is done; the key has no expiry",
     },
 ];
 

@@ -16,14 +16,16 @@ enum Leak {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "cancelled-acquire-leaks",
         make: || exhibit(Leak::Acquisition),
         expected: Convicted(&[Cancellation]),
-        summary: "an acquisition that is given up leaves its token there",
+        summary: "a cancelled acquisition leaves its token in the key",
     },
     Row {
+        name: "dropped-guard-leaks",
         make: || exhibit(Leak::Guard),
         expected: Convicted(&[Cancellation]),
-        summary: "a guard that is dropped leaves its token there",
+        summary: "a dropped guard leaves its token in the key",
     },
 ];
 

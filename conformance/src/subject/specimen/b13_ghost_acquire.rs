@@ -11,9 +11,10 @@ use crate::{
 pub(in crate::subject) struct GhostAcquire(pub(in crate::subject) &'static str);
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "error-read-as-not-acquired",
     make: || exhibit(GhostAcquire("B13")),
     expected: Convicted(&[CleanUp, LostReply]),
-    summary: "takes an error for `not acquired`, and cleans up nothing",
+    summary: "treats an error as \"not acquired\" and cleans nothing up",
 }];
 
 impl Specimen for GhostAcquire {

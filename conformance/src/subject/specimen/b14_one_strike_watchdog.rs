@@ -19,19 +19,22 @@ enum OneStrike {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "watchdog-gives-up-after-one-error",
         make: || exhibit(OneStrike::Error),
         expected: Convicted(&[Renewal]),
         summary: "its watchdog ends at the first error",
     },
     Row {
+        name: "watchdog-gives-up-on-noscript",
         make: || exhibit(OneStrike::NoScript),
         expected: Convicted(&[Renewal]),
         summary: "its watchdog ends when the server has forgotten the script",
     },
     Row {
+        name: "no-watchdog-after-failed-one",
         make: || exhibit(OneStrike::StaleEntry),
         expected: Convicted(&[Renewal]),
-        summary: "has no watchdog for a grant after one whose watchdog failed",
+        summary: "starts no watchdog for a grant that follows a failed watchdog",
     },
 ];
 

@@ -19,19 +19,22 @@ enum Outlives {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "watchdog-stopped-before-start",
         make: || exhibit(Outlives::Unregistered),
         expected: Convicted(&[CleanUp]),
-        summary: "ends its watchdog only if that has begun already",
+        summary: "stops its watchdog only if the watchdog has already started",
     },
     Row {
+        name: "second-watchdog-on-reentry",
         make: || exhibit(SecondRenewer),
         expected: Convicted(&[CleanUp]),
-        summary: "reentrant: the second entry begins a second watchdog, and one is ended",
+        summary: "reentrant: the second entry starts a second watchdog, and the release stops one",
     },
     Row {
+        name: "watchdog-survives-release",
         make: || exhibit(Outlives::NeverEnded),
         expected: Convicted(&[CleanUp]),
-        summary: "does not end its watchdog at the release",
+        summary: "does not stop its watchdog at the release",
     },
 ];
 

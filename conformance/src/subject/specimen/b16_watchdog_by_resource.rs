@@ -10,9 +10,10 @@ use crate::{
 struct ByResource;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "watchdog-per-resource",
     make: || exhibit(ByResource),
     expected: Convicted(&[Renewal]),
-    summary: "keeps watchdogs by resource: a late release ends that of the next grant",
+    summary: "keeps watchdogs by resource: a late release stops the watchdog of the next grant",
 }];
 
 impl Specimen for ByResource {

@@ -18,9 +18,10 @@ use std::time::Duration;
 struct RenewsTheDead;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "watchdog-renews-dead-readers",
     make: || boxed(RenewsTheDead),
     expected: Convicted(&[Progress]),
-    summary: "a reader that extends its lease extends that of all, also of the dead",
+    summary: "a reader that extends its lease extends the leases of all readers, crashed ones included",
 }];
 
 /// The mistake: it moves the deadline of everybody who is in there.

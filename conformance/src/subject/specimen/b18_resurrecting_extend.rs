@@ -17,14 +17,16 @@ enum Resurrecting {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "extend-recreates-key",
         make: || exhibit(Resurrecting::SetIfMissing),
         expected: Convicted(&[Continuity]),
         summary: "an extension sets the key again if it is gone",
     },
     Row {
+        name: "loss-then-acquired-again",
         make: || exhibit(Resurrecting::StatusFlips),
         expected: Convicted(&[Continuity]),
-        summary: "reports a loss, and then the grant as acquired again",
+        summary: "reports a loss, and then the same grant as acquired again",
     },
 ];
 

@@ -26,11 +26,13 @@ const ATTEMPTS: u32 = 10;
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "renewal-failure-ignored",
         make: || exhibit(SilentLoss::Swallowed),
         expected: BREAKS,
-        summary: "its watchdog takes every extension for a success",
+        summary: "its watchdog treats every extension as a success",
     },
     Row {
+        name: "loss-reported-after-retries",
         make: || exhibit(SilentLoss::AfterAllRetries),
         expected: BREAKS,
         summary: "reports a loss after all retries, long after the lease",

@@ -15,19 +15,22 @@ struct NoStepThree;
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "redlock-ignores-elapsed-time",
         make: || exhibit::<Quorum>(NoStepThree),
         expected: Convicted(&[Honesty]),
-        summary: "Redlock that does not compare the time it took with the lease",
+        summary: "Redlock that does not compare the elapsed time with the lease",
     },
     Row {
+        name: "redlock-extend-ignores-elapsed-time",
         make: || exhibit::<Quorum>(ExtendsLate),
         expected: Convicted(&[Continuity]),
-        summary: "Redlock whose extension does not compare the time it took with the lease",
+        summary: "Redlock whose extension does not compare the elapsed time with the lease",
     },
     Row {
+        name: "waiter-ignores-own-expiry",
         make: || boxed(DiesInQueue),
         expected: Convicted(&[Exclusion, Truth]),
-        summary: "a waiter does not look whether its own place has run out",
+        summary: "a waiter does not check whether its own place in the queue has expired",
     },
 ];
 

@@ -22,14 +22,16 @@ const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "lease-counted-from-reply",
         make: || exhibit(FromReply::Acquisition),
         expected: BREAKS,
-        summary: "counts its lease from the reply to the acquisition",
+        summary: "counts the lease from the reply to the acquisition",
     },
     Row {
+        name: "extension-counted-from-reply",
         make: || exhibit(FromReply::Extension),
         expected: BREAKS,
-        summary: "counts its lease from the reply to the extension",
+        summary: "counts the lease from the reply to the extension",
     },
 ];
 

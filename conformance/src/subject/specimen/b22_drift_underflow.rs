@@ -24,19 +24,22 @@ const DRIFT_PPM: u32 = 10_000;
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "no-clock-drift-allowance",
         make: || exhibit(Left::WithoutDrift),
         expected: Convicted(&[Truth]),
-        summary: "allows for no drift of clocks, and claims to",
+        summary: "subtracts no clock drift, and claims to",
     },
     Row {
+        name: "remaining-lease-wraps",
         make: || exhibit(Left::Wrapping),
         expected: Convicted(&[Exclusion, Truth]),
-        summary: "what is left of its lease wraps to a huge number",
+        summary: "the rest of its lease wraps to a huge number",
     },
     Row {
+        name: "remaining-lease-panics",
         make: || exhibit(Left::Panicking),
         expected: Convicted(&[Conduct]),
-        summary: "panics when nothing is left of its lease",
+        summary: "panics when nothing of its lease is left",
     },
 ];
 

@@ -17,16 +17,19 @@ enum WallClock {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "wall-clock-deadline",
         make: || exhibit(WallClock::Deadline),
         expected: Convicted(&[Honesty]),
-        summary: "its holder's deadline is a time of the wall clock",
+        summary: "the holder's deadline is a time of the wall clock",
     },
     Row {
+        name: "wall-clock-queue",
         make: || boxed(WallClockQueue),
         expected: Convicted(&[Fairness]),
         summary: "waiters are served by the times of their own wall clocks",
     },
     Row {
+        name: "wall-clock-pxat",
         make: || exhibit(WallClock::Expiry),
         expected: Convicted(&[Exclusion, Truth]),
         summary: "sends the server a time of the client's wall clock (PXAT)",

@@ -29,16 +29,19 @@ const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "half-is-quorum",
         make: || exhibit(BadQuorum::Half),
         expected: BREAKS,
         summary: "Redlock on four nodes, two of which are enough",
     },
     Row {
+        name: "quorum-of-reachable-nodes",
         make: || exhibit(BadQuorum::OfReachable),
         expected: BREAKS,
-        summary: "Redlock by a majority of the nodes that answer",
+        summary: "Redlock by a majority of the nodes that reply",
     },
     Row {
+        name: "quorum-of-acquired-nodes",
         make: || exhibit(BadQuorum::OfAcquired),
         expected: Convicted(&[Truth]),
         summary: "Redlock that extends by a majority of the nodes that it had",

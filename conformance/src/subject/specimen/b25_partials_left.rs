@@ -19,14 +19,16 @@ enum PartialsLeft {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "minority-votes-left",
         make: || exhibit(PartialsLeft::NoMajority),
         expected: Convicted(&[CleanUp]),
-        summary: "Redlock that leaves what it got when that was no majority",
+        summary: "Redlock that leaves its votes behind when they are no majority",
     },
     Row {
+        name: "votes-left-after-node-failure",
         make: || exhibit(PartialsLeft::OneFailed),
         expected: Convicted(&[CleanUp]),
-        summary: "Redlock that fails when one node does, and leaves a majority behind",
+        summary: "Redlock that fails when one node fails, and leaves a majority behind",
     },
 ];
 

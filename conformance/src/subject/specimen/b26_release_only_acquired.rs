@@ -13,9 +13,10 @@ use crate::{
 struct OnlyAcquired;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "release-only-acquired-nodes",
     make: || exhibit::<Quorum>(OnlyAcquired),
     expected: Convicted(&[CleanUp]),
-    summary: "Redlock that releases on those nodes alone that said yes",
+    summary: "Redlock that releases only on the nodes that granted",
 }];
 
 impl Specimen<Quorum> for OnlyAcquired {

@@ -18,14 +18,16 @@ enum LateSet {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "late-set-after-release",
         make: || exhibit::<Quorum>(LateSet::AtQuorum),
         expected: Convicted(&[CleanUp]),
-        summary: "Redlock that returns at the majority; a late SET comes after its release",
+        summary: "Redlock that returns at the majority; a late SET arrives after its release",
     },
     Row {
+        name: "cancelled-set-after-release",
         make: || exhibit::<Quorum>(LateSet::Cancelled),
         expected: Convicted(&[Cancellation]),
-        summary: "Redlock whose cancelled SET comes after the release, on another connection",
+        summary: "Redlock whose cancelled SET arrives after the release, on another connection",
     },
 ];
 

@@ -13,9 +13,10 @@ use std::time::Duration;
 struct SelfBlock;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "retry-blocks-itself",
     make: || exhibit::<Quorum>(SelfBlock),
     expected: Convicted(&[LostReply]),
-    summary: "Redlock that tries again with the same token, and takes it for another's",
+    summary: "Redlock that retries with the same token and mistakes it for another client's",
 }];
 
 impl Specimen<Quorum> for SelfBlock {

@@ -10,9 +10,10 @@ use crate::{
 struct Forfeits;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "failed-extend-forfeits",
     make: || exhibit::<Quorum>(Forfeits),
     expected: Convicted(&[Exclusion, Truth]),
-    summary: "Redlock whose failed extension unlocks a lease that is still believed in",
+    summary: "Redlock whose failed extension unlocks a lease that the holder still trusts",
 }];
 
 impl Specimen<Quorum> for Forfeits {

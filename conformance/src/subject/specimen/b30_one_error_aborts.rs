@@ -19,11 +19,13 @@ enum OneError {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "one-node-failure-aborts",
         make: || exhibit::<Quorum>(OneError::Any),
         expected: Convicted(&[Liveness]),
-        summary: "Redlock that fails when one node does",
+        summary: "Redlock that fails when one node fails",
     },
     Row {
+        name: "one-noscript-aborts",
         make: || exhibit::<Quorum>(OneError::NoScript),
         expected: Convicted(&[Liveness]),
         summary: "Redlock that fails when one node has forgotten the script",

@@ -8,10 +8,11 @@ use crate::{
 };
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "node-amnesia",
     make: || {
         let promises = redlock_of_three().surviving_amnesia(); // the mistake
         exhibit::<Quorum>(Right("B31", promises))
     },
     expected: Convicted(&[Exclusion, Truth]),
-    summary: "Redlock on three nodes, said to survive nodes that forget",
+    summary: "Redlock on three nodes, claimed to survive nodes that lose their data",
 }];

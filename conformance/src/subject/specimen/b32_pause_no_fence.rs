@@ -8,11 +8,12 @@ use crate::{
 };
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "pause-without-fencing",
     make: || {
         let promises = Promises::mutex_on_one_node().with_deadline();
         let promises = promises.guarding_the_resource(); // the mistake
         exhibit::<Site>(Right("B32", promises))
     },
     expected: Convicted(&[Accesses]),
-    summary: "a lock without fencing tokens, said to guard the resource",
+    summary: "a lock without fencing tokens, claimed to protect the resource",
 }];

@@ -12,19 +12,22 @@ use crate::{
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "failover-loses-lock",
         make: || exhibit::<Site>(Right("B33a", replicated())),
         expected: Convicted(&[Exclusion, Truth]),
-        summary: "a master with a replica, said to survive a failover",
+        summary: "a lock on a master with a replica, claimed to survive a failover",
     },
     Row {
+        name: "wait-count-ignored",
         make: || exhibit(CountIgnored),
         expected: Convicted(&[Exclusion, Truth]),
-        summary: "the same with WAIT, whose count is not looked at",
+        summary: "the same with WAIT, whose count is ignored",
     },
     Row {
+        name: "failed-wait-stays-counted",
         make: || exhibit(CountStaysRaised),
         expected: Convicted(&[CleanUp]),
-        summary: "reentrant: when WAIT fails so does the entry, but it stays counted",
+        summary: "reentrant: if WAIT fails, the entry fails too but stays counted",
     },
 ];
 

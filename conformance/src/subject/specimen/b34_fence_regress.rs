@@ -27,24 +27,28 @@ const BREAKS: Expected = Convicted(&[Fencing]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "fencing-token-before-grant",
         make: || exhibit(Number::Drawn),
         expected: BREAKS,
-        summary: "its fencing token is drawn before it asks for the lock",
+        summary: "draws the fencing token before it asks for the lock",
     },
     Row {
+        name: "random-fencing-token",
         make: || exhibit(Number::Random),
         expected: BREAKS,
-        summary: "its fencing token is random",
+        summary: "the fencing token is random",
     },
     Row {
+        name: "fencing-token-changes-on-reentry",
         make: || exhibit(RisesInside),
         expected: BREAKS,
-        summary: "reentrant: the holder gets a new fencing token when it takes it again",
+        summary: "reentrant: the holder gets a new fencing token when it enters again",
     },
     Row {
+        name: "fencing-counter-lost-on-restart",
         make: || exhibit(Number::Forgotten),
         expected: BREAKS,
-        summary: "its counter of fencing tokens is said to outlast a restart",
+        summary: "the counter of fencing tokens is claimed to outlast a restart",
     },
 ];
 

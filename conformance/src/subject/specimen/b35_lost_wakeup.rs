@@ -18,14 +18,16 @@ enum Asleep {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "subscribe-without-second-look",
         make: || exhibit(Asleep::NoSecondLook),
         expected: Convicted(&[WakeUp]),
-        summary: "looks, subscribes and sleeps, without a second look",
+        summary: "checks, subscribes and sleeps, without a second check",
     },
     Row {
+        name: "sleeps-until-release-message",
         make: || exhibit(Asleep::NoBound),
         expected: Convicted(&[WakeUp]),
-        summary: "sleeps until it hears of a release, however long the lease may last",
+        summary: "sleeps until a release message arrives, however long the lease lasts",
     },
 ];
 

@@ -29,24 +29,28 @@ const SLEEPS: Expected = Convicted(&[WakeUp]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "wakes-one-dead-waiter",
         make: || exhibit(Signals::One),
         expected: SLEEPS,
-        summary: "one waiter is told of a release, who may be dead",
+        summary: "a release wakes one waiter, which may have crashed",
     },
     Row {
+        name: "release-signal-expires",
         make: || exhibit(Signals::Fleeting),
         expected: SLEEPS,
-        summary: "what tells of a release expires before a waiter takes it",
+        summary: "the release signal expires before a waiter takes it",
     },
     Row {
+        name: "no-wakeup-at-expiry",
         make: || exhibit(Signals::NotOfExpiry),
         expected: SLEEPS,
-        summary: "waits for a release, and is told nothing when a lease ends",
+        summary: "waits for a release message; none comes when a lease ends",
     },
     Row {
+        name: "wake-restarts-timeout",
         make: || exhibit(Signals::Restarting),
         expected: Convicted(&[Timeouts]),
-        summary: "begins its wait anew each time that it is woken",
+        summary: "starts its wait anew at each wake-up",
     },
 ];
 

@@ -24,19 +24,22 @@ enum Ghost {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "dead-waiter-heads-queue",
         make: || exhibit(Ghost::Stays),
         expected: Convicted(&[WakeUp]),
-        summary: "fair: a waiter that died stays at the head of the queue",
+        summary: "fair: a crashed waiter stays at the head of the queue",
     },
     Row {
+        name: "queue-timeouts-add-up",
         make: || exhibit(Ghost::TimeDrifts),
         expected: Convicted(&[WakeUp]),
-        summary: "fair: the longer a waiter has waited, the longer its ghost stays",
+        summary: "fair: the longer a waiter waited, the longer its place outlives it",
     },
     Row {
+        name: "live-waiter-purged",
         make: || exhibit(Ghost::LivingPurged),
         expected: Convicted(&[Fairness]),
-        summary: "fair: who waits for too long is taken for dead and comes last",
+        summary: "fair: a waiter that waits too long is taken for crashed and goes last",
     },
 ];
 

@@ -25,14 +25,16 @@ const BREAKS: Expected = Convicted(&[Exclusion]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "reader-checks-then-enters",
         make: || exhibit(Readers::CheckThenAct),
         expected: BREAKS,
-        summary: "a reader looks for a writer, then enters",
+        summary: "a reader checks for a writer, then enters",
     },
     Row {
+        name: "readers-share-one-member",
         make: || exhibit(Readers::Shared),
         expected: BREAKS,
-        summary: "the readers of a process share one member: who leaves takes the others along",
+        summary: "the readers of a process share one member: a reader that leaves removes the others",
     },
 ];
 

@@ -11,19 +11,22 @@ use crate::{
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "semaphore-without-expiry",
         make: || exhibit(Counter),
         expected: Convicted(&[Progress]),
-        summary: "a semaphore that counts and knows no expiry: permits of the dead are gone",
+        summary: "a counting semaphore without expiry: permits of crashed clients are lost",
     },
     Row {
+        name: "quorum-semaphore",
         make: || exhibit::<Quorum>(OfSeveral),
         expected: Convicted(&[Exclusion]),
-        summary: "a semaphore on three nodes: each has two permits, and three get a majority",
+        summary: "a semaphore on three nodes: each has two permits, and three clients get a majority",
     },
     Row {
+        name: "multi-key-setnx",
         make: || exhibit(OneByOne),
         expected: Convicted(&[Progress]),
-        summary: "two keys by SETNX one by one, then the expiry of both, whosever they are",
+        summary: "two keys by SETNX one by one, then the expiry of both, whoever owns them",
     },
 ];
 

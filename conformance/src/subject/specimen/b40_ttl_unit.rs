@@ -21,21 +21,25 @@ enum Unit {
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "milliseconds-as-seconds",
         make: || exhibit(Unit::MillisAsSeconds),
         expected: Convicted(&[Honesty]),
         summary: "sends milliseconds as seconds",
     },
     Row {
+        name: "sub-millisecond-extension",
         make: || exhibit(Unit::LessThanOne),
         expected: Convicted(&[Truth]),
         summary: "extends by less than a millisecond, which is sent as 0 and deletes the key",
     },
     Row {
+        name: "repeated-unit-conversion",
         make: || exhibit(Unit::Repeated),
         expected: Convicted(&[Honesty]),
         summary: "converts seconds to milliseconds again at each attempt",
     },
     Row {
+        name: "fractional-milliseconds",
         make: || exhibit(Unit::Fraction),
         expected: Convicted(&[Renewal]),
         summary: "its watchdog sends a fraction of a millisecond, which the server refuses",

@@ -20,16 +20,19 @@ const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "inner-lease-shortens-outer",
         make: || exhibit(Within::Entry),
         expected: BREAKS,
-        summary: "reentrant: a short lease of an inner entry cuts the outer one",
+        summary: "reentrant: the short lease of an inner entry shortens the outer one",
     },
     Row {
+        name: "inner-release-shortens-lease",
         make: || exhibit(Within::Release),
         expected: BREAKS,
         summary: "reentrant: an inner release sets a short lease",
     },
     Row {
+        name: "watchdog-shortens-lease",
         make: || exhibit(LateRenewal),
         expected: BREAKS,
         summary: "its watchdog sets half a lease, also where a whole one was granted",

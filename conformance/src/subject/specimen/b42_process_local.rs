@@ -18,9 +18,10 @@ use std::{
 pub(in crate::subject) struct ProcessLocal(pub(in crate::subject) &'static str);
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "process-local-mutex",
     make: || boxed(ProcessLocal("B42")),
     expected: Convicted(&[Exclusion]),
-    summary: "a mutex of the process",
+    summary: "a mutex inside the process",
 }];
 
 /// Frees the mutex when it is dropped.

@@ -10,9 +10,10 @@ use crate::{
 struct NilMeansYes;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "nil-means-acquired",
     make: || exhibit(NilMeansYes),
     expected: Convicted(&[Exclusion, Truth]),
-    summary: "takes every error for nil, which means that it has the lock",
+    summary: "treats every error as nil, and nil as acquired",
 }];
 
 /// Nil, or for how long the lock is another's.

@@ -15,9 +15,10 @@ use tokio::sync::{
 struct SharedRenewer;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "two-threads-renew-all",
     make: || exhibit(SharedRenewer),
     expected: Convicted(&[Renewal]),
-    summary: "Redlock whose leases are extended by two threads, which a node can keep busy",
+    summary: "Redlock whose leases are extended by two threads, which one node can block",
 }];
 
 /// How many threads extend leases.

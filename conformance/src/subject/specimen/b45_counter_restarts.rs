@@ -36,19 +36,22 @@ const BREAKS: Expected = Convicted(&[Admission]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        name: "counter-restarts-at-expiry",
         make: || boxed(Counter::UpExpiring("B45a")),
         expected: BREAKS,
-        summary: "the first N by INCR of a key that expires: then come N more",
+        summary: "admits the first N by INCR of a key that expires; then N more get in",
     },
     Row {
+        name: "counter-get-then-incr",
         make: || boxed(Counter::ReadFirst),
         expected: BREAKS,
-        summary: "the first N by GET, then INCR: in between come others",
+        summary: "admits the first N by GET, then INCR; other clients get in between",
     },
     Row {
+        name: "counter-incr-resent",
         make: || boxed(Counter::Resent),
         expected: BREAKS,
-        summary: "the first N by INCR, sent again when there was no answer",
+        summary: "admits the first N by INCR, resent when no reply came",
     },
 ];
 

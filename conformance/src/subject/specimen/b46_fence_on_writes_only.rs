@@ -10,6 +10,7 @@ use crate::{
 struct WritesOnly;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "fencing-on-writes-only",
     make: || exhibit(WritesOnly),
     expected: Convicted(&[Accesses]),
     summary: "sends its fencing token with writes only",

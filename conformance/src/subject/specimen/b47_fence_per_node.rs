@@ -10,9 +10,10 @@ use crate::{
 struct PerNode;
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "fencing-token-per-node",
     make: || exhibit::<Quorum>(PerNode),
     expected: Convicted(&[Fencing]),
-    summary: "Redlock whose fencing token is the highest that a node has counted to by itself",
+    summary: "Redlock whose fencing token is the highest count of a single node",
 }];
 
 impl Specimen<Quorum> for PerNode {

@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(in crate::subject) struct ResetOnStart(pub(in crate::subject) &'static str);
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "counter-reset-on-start",
     make: || exhibit(ResetOnStart("B48")),
     expected: Convicted(&[Fencing]),
     summary: "each client that starts sets the counter of fencing tokens to 0",

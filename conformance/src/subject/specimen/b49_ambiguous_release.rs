@@ -20,9 +20,10 @@ pub(in crate::subject) enum Counts {
 }
 
 pub(super) const ROWS: &[Row] = &[Row {
+    name: "release-not-held-when-nested",
     make: || exhibit(Counts::Ambiguous("B49")),
     expected: Convicted(&[Honesty]),
-    summary: "reentrant: its release says `not held` when a level is left",
+    summary: "reentrant: its release reports \"not held\" while a level is left",
 }];
 
 impl Specimen for Counts {

@@ -11,6 +11,18 @@ impl<T> Asked<T> {
         self.0.len()
     }
 
+    /// As [`next`](Self::next), while `others` go on too.
+    pub(super) async fn next_beside<O>(&mut self, others: &mut Asked<O>) -> Option<T> {
+        let mut answer = std::pin::pin!(self.next());
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer,
+                Some(_) = others.next() => {}
+            }
+        }
+    }
+
     /// Waits for the next answer of any of them; nothing if all have answered.
     pub(super) async fn next(&mut self) -> Option<T> {
         if self.0.is_empty() {

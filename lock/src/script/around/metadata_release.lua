@@ -9,5 +9,7 @@ local function but_last(list)
   end
   return rest
 end
+-- First the script itself: it may ask for the replication of effects, which Redis before 5 refuses after a write.
+local reply = inner(but_last(KEYS), but_last(ARGV))
 redis.call('DEL', KEYS[#KEYS])
-return inner(but_last(KEYS), but_last(ARGV))
+return reply

@@ -3,4 +3,9 @@
 -- Reply: OK if all of them hold the token now, for at least the lease;
 --        else the longest remaining TTL in ms of those that others hold, -1 if one has none.
 -- Redis 2.6.12 or later.
-return take() or redis.status_reply('OK')
+local wait = obstacle()
+if wait then
+  return wait
+end
+take()
+return redis.status_reply('OK')

@@ -1,13 +1,14 @@
--- Takes all of several locks or none, and mints one number for all of them. Some or all may already be ours; the number is
--- a new one all the same, as nobody was told the one of then. Follows now.lua and take.lua.
--- KEYS the locks, ARGV[3] of them, and then for each of them its last number
--- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[4] for how many ms the last numbers are kept after a grant
--- Reply: [OK, number] if all of them hold the token now, for at least the lease;
+-- Takes all of several locks or none, and mints one fencing token for all of them. Some or all may already be ours; the
+-- fencing token is a new one all the same, since no caller was told the one of then. Follows now.lua and take.lua.
+-- KEYS the locks, ARGV[3] of them, and then for each of them its last fencing token
+-- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[4] for how many ms the last fencing tokens are kept after a grant
+-- Reply: [OK, fencing token] if all of them hold the token now, for at least the lease;
 --        else the longest remaining TTL in ms of those that others hold, -1 if one has none.
--- The number is above the last one of each key, and becomes the last one of all: so it is above that of every grant
--- before that had one of them. It is at least the server's time in microseconds, so it grows on where they were lost.
+-- The fencing token is above the last one of each key, and becomes the last one of all: so it is above that of every
+-- earlier grant that had one of them. It is at least the server's time in microseconds, so it grows even if those were
+-- lost. It is minted before the locks are taken: whatever can fail leaves no lock behind.
 -- Redis 3.2 or later.
-local wait = take()
+local wait = obstacle()
 if wait then
   return wait
 end
@@ -21,4 +22,5 @@ local fence = math.max(highest + 1, time[1] * 1000000 + time[2])
 for i = count + 1, 2 * count do
   redis.call('SET', KEYS[i], text(fence), 'PX', ARGV[4])
 end
+take()
 return {redis.status_reply('OK'), fence}

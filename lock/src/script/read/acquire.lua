@@ -1,5 +1,5 @@
 -- Takes a read lock that may already be ours. Follows now.lua and readers.lua.
--- KEYS[1] the writer   KEYS[2] the readers: token -> deadline in ms of the server   KEYS[3] the writer who waits
+-- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer who waits
 -- ARGV[1] the token   ARGV[2] the lease in ms
 -- Reply: OK if the token is a reader now, for at least the lease;
 --        else in how many ms the writer is gone who holds it or goes first, -1 if that has no end.
@@ -12,5 +12,5 @@ local mine = sweep(now)
 if not mine and redis.call('EXISTS', KEYS[3]) == 1 then
   return redis.call('PTTL', KEYS[3])
 end
-stay(math.max(mine or 0, now + tonumber(ARGV[2])))
+stay(now, math.max(mine or 0, now + tonumber(ARGV[2])))
 return redis.status_reply('OK')

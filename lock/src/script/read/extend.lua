@@ -7,5 +7,5 @@ local mine = sweep(now)
 if not mine then
   return 0
 end
-stay(math.max(mine, now + tonumber(ARGV[2])))
+stay(now, math.max(mine, now + tonumber(ARGV[2])))
 return 1

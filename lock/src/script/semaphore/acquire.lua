@@ -4,17 +4,18 @@
 -- Reply: OK if the token has them now, for at least the lease; else in how many ms enough of them are left.
 -- Redis 3.2 or later.
 local now = now_ms()
-local mine, sum, others = sweep(now)
-local spare = tonumber(ARGV[3]) - sum - tonumber(ARGV[4])
-if mine or spare >= 0 then
-  stay(now, math.max(mine or 0, now + tonumber(ARGV[2])), ARGV[4])
+local mine = sweep(now)
+local spare = mine and 0 or tonumber(ARGV[3]) - taken() - tonumber(ARGV[4])
+if spare >= 0 then
+  stay(now, math.max(mine or 0, now + tonumber(ARGV[2])))
   return redis.status_reply('OK')
 end
-table.sort(others, function(a, b) return a[1] < b[1] end)
-for _, holder in ipairs(others) do
-  spare = spare + holder[2]
+-- Each holder has at least one permit, so that many of them are enough.
+local first = redis.call('ZRANGEBYSCORE', KEYS[1], '(0', '+inf', 'WITHSCORES', 'LIMIT', 0, -spare)
+for i = 1, #first, 2 do
+  spare = spare + string.match(first[i], '^%d+')
   if spare >= 0 then
-    return holder[1] - now
+    return tonumber(first[i + 1]) - now
   end
 end
 return -1

@@ -1,6 +1,5 @@
 -- Takes a write lock that may already be ours. Follows now.lua, mint.lua and readers.lua.
--- KEYS[1] the writer   KEYS[2] the readers: token -> deadline in ms of the server   KEYS[3] the writer who waits
--- KEYS[4] the last fencing token
+-- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer who waits   KEYS[4] the last fencing token
 -- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] for how many ms a writer that waits keeps new readers out,
 -- 0 if it does not   ARGV[4] for how many ms KEYS[4] is kept after a grant, 0 for none
 -- Reply: OK, or [OK, fencing token], if the lock holds the token now, for at least the lease;
@@ -11,19 +10,21 @@ if holder == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
   end
-  return grant(4, tonumber(ARGV[4]), true)
+  return mint(4, tonumber(ARGV[4]), true)
 end
 local now = now_ms()
-local _, last = sweep(now)
+sweep(now)
+local last = last_of_others()
+local waits = redis.call('GET', KEYS[3])
 if holder or last then
-  local waits = redis.call('GET', KEYS[3])
   if tonumber(ARGV[3]) > 0 and (not waits or waits == ARGV[1]) then
     redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[3])
   end
   return holder and redis.call('PTTL', KEYS[1]) or last - now
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-if redis.call('GET', KEYS[3]) == ARGV[1] then
+local reply = mint(4, tonumber(ARGV[4]), false)
+if waits == ARGV[1] then
   redis.call('DEL', KEYS[3])
 end
-return grant(4, tonumber(ARGV[4]), false)
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return reply

@@ -3,8 +3,8 @@
 //!
 //! The estimator is the one of Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017).
 
-use super::sketch::REGISTERS;
-
+/// Number of registers.
+pub(super) const REGISTERS: usize = 1 << 14;
 /// Number of values that six bits have.
 pub(super) const RANKS: usize = 64;
 /// How many registers have each value.

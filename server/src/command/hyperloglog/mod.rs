@@ -8,8 +8,8 @@ use super::spec::{CommandResult, CommandSpec, Flags, Group, Handler};
 use super::{Args, CommandError};
 use crate::engine::{Class, Ctx, EncodingHint, Ttl, Value};
 use crate::resp::{Blob, Reply};
-use estimate::{Histogram, RANKS, estimate, register_of};
-use sketch::{Corrupted, REGISTERS, Run, Sketch, View};
+use estimate::{Histogram, RANKS, REGISTERS, estimate, register_of};
+use sketch::{Corrupted, Run, Sketch, View};
 
 impl From<Corrupted> for CommandError {
     fn from(_: Corrupted) -> Self {
@@ -33,6 +33,16 @@ fn store(ctx: &mut Ctx<'_>, key: &[u8], sketch: Sketch) -> Result<(), CommandErr
             ctx.touched(key);
         }
         None => ctx.set_found(None, key, Value::String(bytes), Ttl::Clear),
+    }
+    ctx.set_form(key, EncodingHint::Raw);
+    Ok(())
+}
+
+/// Stores another encoding of the same sketch: neither watches nor caches of clients hear of it.
+fn store_quietly(ctx: &mut Ctx<'_>, key: &[u8], sketch: Sketch) -> Result<(), CommandError> {
+    if let Some(value) = ctx.write::<Blob>(key)? {
+        *value = Blob::from(sketch.into_bytes());
+        ctx.touched_quietly(key);
     }
     ctx.set_form(key, EncodingHint::Raw);
     Ok(())
@@ -155,7 +165,7 @@ fn pfdebug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let is = |name: &str| subcommand.eq_ignore_ascii_case(name.as_bytes());
     if is("GETREG") {
         if sketch.make_dense()? {
-            store(ctx, key, sketch.clone())?;
+            store_quietly(ctx, key, sketch.clone())?;
         }
         let mut registers = vec![0; REGISTERS];
         sketch.view().merge_into(&mut registers)?;
@@ -173,7 +183,7 @@ fn pfdebug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     } else if is("TODENSE") {
         let changed = sketch.make_dense()?;
         if changed {
-            store(ctx, key, sketch)?;
+            store_quietly(ctx, key, sketch)?;
         }
         Ok(Reply::Int(changed.into()))
     } else {

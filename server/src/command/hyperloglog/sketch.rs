@@ -9,10 +9,8 @@
 //! Two servers that add the same elements in the same order must hold the same bytes, so a change of a sparse
 //! sketch splits and joins runs exactly as `hyperloglog.c: hllSparseSet` does.
 
-use super::estimate::{Histogram, RANKS};
+use super::estimate::{Histogram, RANKS, REGISTERS};
 
-/// Number of registers.
-pub(super) const REGISTERS: usize = 1 << 14;
 const MAGIC: &[u8; 4] = b"HYLL";
 const HEADER: usize = 16;
 /// Place of the encoding.

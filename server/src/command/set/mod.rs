@@ -5,7 +5,7 @@ pub(super) mod walk;
 
 use crate::command::spec::{CommandResult, CommandSpec, Flags, Group, Handler};
 use crate::command::{Args, CommandError};
-use crate::engine::{Class, Ctx, Set, SetLimits, Value};
+use crate::engine::{Class, Ctx, Set, SetLimits, TouchOrder, Value};
 use crate::resp::Reply;
 
 /// Adds members to the set at `key`, which is made if it is not there; the number of new ones.
@@ -44,7 +44,7 @@ fn srem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let removed = args.rest().filter(|member| set.remove(member)).count();
     let is_empty = set.is_empty();
     if removed > 0 {
-        ctx.removed_from(key, is_empty, Class::Set, "srem");
+        ctx.removed_from(key, is_empty, (Class::Set, "srem"), TouchOrder::First);
     }
     Ok(Reply::Int(removed as i64))
 }
@@ -89,7 +89,7 @@ fn smove(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Ok(Reply::Int(set.contains(member).into()));
     }
     let is_empty = set.is_empty();
-    ctx.removed_from(from, is_empty, Class::Set, "srem");
+    ctx.removed_from(from, is_empty, (Class::Set, "srem"), TouchOrder::Last);
     add(ctx, to, std::iter::once(member), limits)?;
     Ok(Reply::Int(1))
 }

@@ -85,6 +85,9 @@ fn spop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let member = set.take_at(random::one(rng, set.len()));
     let is_empty = set.is_empty();
     ctx.notify(Class::Set, "spop", key);
+    if let Some(member) = &member {
+        ctx.propagate_as(&[b"SREM".into(), key.into(), (&member.to_blob()).into()]);
+    }
     ctx.replies_here();
     leave(ctx, key, is_empty);
     Ok(member.map_or(Reply::Nil, |member| Reply::Bulk(member.to_blob())))
@@ -112,6 +115,16 @@ fn pop_several(ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> CommandResult {
     let taken = take(set, count, rng, limits);
     let is_empty = set.is_empty();
     ctx.notify(Class::Set, "spop", key);
+    if is_empty {
+        ctx.propagate_as(&[b"DEL".into(), key.into()]);
+    } else if ctx.is_propagated() {
+        ctx.propagate_nothing();
+        for member in &taken {
+            if let Reply::Bulk(member) = member {
+                ctx.also_propagate(&[b"SREM".into(), key.into(), member.into()]);
+            }
+        }
+    }
     ctx.replies_here();
     leave(ctx, key, is_empty);
     Ok(Reply::Set(taken))

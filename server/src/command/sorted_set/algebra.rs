@@ -264,7 +264,7 @@ fn stored(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,
     operation: Operation,
-    event: &str,
+    event: &'static str,
 ) -> CommandResult {
     let destination = args.required()?;
     let request = Request::parse(ctx, args, operation, Purpose::Store)?;

@@ -18,7 +18,7 @@ pub(super) fn double(text: &[u8]) -> Option<f64> {
     (!value.is_nan() && !is_out_of_range(text, value)).then_some(value)
 }
 
-pub(super) fn score(text: &[u8]) -> Result<f64, CommandError> {
+pub(in crate::command) fn score(text: &[u8]) -> Result<f64, CommandError> {
     double(text).ok_or(CommandError::NotFloat)
 }
 

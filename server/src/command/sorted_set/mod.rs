@@ -9,9 +9,9 @@ pub(super) mod walk;
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group, Handler};
 use super::{Args, CommandError};
-use crate::engine::{Class, Ctx, SortedSet, SortedSetLimits, Value};
+use crate::engine::{Class, Ctx, SortedSet, SortedSetLimits, TouchOrder, Value};
 use crate::resp::{Blob, Reply};
-use bound::score;
+pub(super) use bound::score;
 
 const RO_FAST: &[Flags] = &[Flags::READONLY, Flags::FAST];
 const STORE_FAST: &[Flags] = &[Flags::WRITE, Flags::DENYOOM, Flags::FAST];
@@ -32,27 +32,15 @@ fn elements_reply(elements: Vec<(Blob, f64)>, with_scores: bool) -> Reply {
     }
 }
 
-/// Ends a command that removed elements from the sorted set at `key`.
-fn removed(ctx: &mut Ctx<'_>, key: &[u8], event: &str, is_empty: bool) {
-    if is_empty {
-        ctx.delete(key);
-    } else {
-        ctx.touched(key);
-    }
-    ctx.notify(Class::SortedSet, event, key);
-    if is_empty {
-        ctx.notify(Class::Generic, "del", key);
-    }
-}
-
 /// The options of ZADD (`t_zset.c: zaddGenericCommand`).
 #[derive(Default)]
-struct Conditions {
-    nx: bool,
-    xx: bool,
+pub(super) struct Conditions {
+    pub(super) nx: bool,
+    pub(super) xx: bool,
     gt: bool,
     lt: bool,
-    changed: bool,
+    /// Updated elements count too.
+    pub(super) changed: bool,
     increment: bool,
 }
 
@@ -163,22 +151,22 @@ fn put_all(
     Ok((added, updated, last))
 }
 
-fn add(ctx: &mut Ctx<'_>, args: &mut Args<'_>, increment: bool) -> CommandResult {
-    let key = args.required()?;
-    let conditions = Conditions::parse(args, increment)?;
-    let mut elements = Vec::with_capacity(args.remaining() / 2);
-    while let (Some(text), Some(member)) = (args.next(), args.next()) {
-        elements.push((score(text)?, member));
-    }
+/// Adds elements to the sorted set at `key`, or changes their scores; answers as ZADD does.
+pub(super) fn add(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    elements: &[(f64, &[u8])],
+    conditions: &Conditions,
+) -> CommandResult {
     let limits = SortedSetLimits::of(ctx.config());
     let (added, updated, last) = if let Some(set) = ctx.write::<SortedSet>(key)? {
-        put_all(set, &elements, &conditions, limits)?
+        put_all(set, elements, conditions, limits)?
     } else if conditions.xx {
         (0, 0, Outcome::Refused)
     } else {
         let first_bytes = elements.first().map_or(0, |(_, member)| member.len());
         let mut set = SortedSet::for_first(first_bytes, limits);
-        let outcome = put_all(&mut set, &elements, &conditions, limits)?;
+        let outcome = put_all(&mut set, elements, conditions, limits)?;
         ctx.add(key, Value::SortedSet(set));
         outcome
     };
@@ -206,12 +194,22 @@ fn add(ctx: &mut Ctx<'_>, args: &mut Args<'_>, increment: bool) -> CommandResult
     })
 }
 
+fn zadd_in(ctx: &mut Ctx<'_>, args: &mut Args<'_>, increment: bool) -> CommandResult {
+    let key = args.required()?;
+    let conditions = Conditions::parse(args, increment)?;
+    let mut elements = Vec::with_capacity(args.remaining() / 2);
+    while let (Some(text), Some(member)) = (args.next(), args.next()) {
+        elements.push((score(text)?, member));
+    }
+    add(ctx, key, &elements, &conditions)
+}
+
 fn zadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    add(ctx, args, false)
+    zadd_in(ctx, args, false)
 }
 
 fn zincrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    add(ctx, args, true)
+    zadd_in(ctx, args, true)
 }
 
 fn zrem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -222,7 +220,7 @@ fn zrem(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let count = args.rest().filter(|member| set.remove(member)).count();
     let is_empty = set.is_empty();
     if count > 0 {
-        removed(ctx, key, "zrem", is_empty);
+        ctx.removed_from(key, is_empty, (Class::SortedSet, "zrem"), TouchOrder::Last);
     }
     Ok(Reply::Int(count as i64))
 }

@@ -1,11 +1,11 @@
 //! Sorted sets: ranges of ranks, scores and members, which are read, counted, stored or removed.
 
 use super::bound::{LexRange, ScoreRange, ranks};
-use super::{ACCESS, elements_reply, removed, row};
+use super::{ACCESS, elements_reply, row};
 use crate::command::spec::{CommandResult, CommandSpec, Flags};
 use crate::command::{Args, CommandError};
-use crate::engine::{Class, Ctx, SortedSet, SortedSetLimits, Ttl, Value};
-use crate::resp::Reply;
+use crate::engine::{Class, Ctx, SortedSet, SortedSetLimits, TouchOrder, Ttl, Value};
+use crate::resp::{Blob, Reply};
 use std::ops::Range;
 
 /// What a range is made of.
@@ -217,25 +217,35 @@ fn zrevrangebylex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     read(ctx, args, Some(By::Lex), Some(true))
 }
 
-/// Stores a sorted set over whatever the key held, or removes the key if the set is empty; answers its size.
+/// Puts a sorted set in the place of what the key held, or removes the key if there are no elements. Returns the
+/// keyspace event that the caller has to send.
+pub(in crate::command) fn overwrite(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    elements: Vec<(Blob, f64)>,
+    event: &'static str,
+) -> Option<(Class, &'static str)> {
+    if elements.is_empty() {
+        return ctx.delete(key).then_some((Class::Generic, "del"));
+    }
+    let limits = SortedSetLimits::of(ctx.config());
+    let set = SortedSet::from_elements(elements, limits);
+    ctx.set(key, Value::SortedSet(set), Ttl::Clear);
+    Some((Class::SortedSet, event))
+}
+
+/// The same for a command that replies with the number of elements before it sends its event.
 pub(super) fn store(
     ctx: &mut Ctx<'_>,
     key: &[u8],
-    elements: Vec<(crate::resp::Blob, f64)>,
-    event: &str,
+    elements: Vec<(Blob, f64)>,
+    event: &'static str,
 ) -> Reply {
     let count = elements.len();
-    if count > 0 {
-        let limits = SortedSetLimits::of(ctx.config());
-        let set = SortedSet::from_elements(elements, limits);
-        ctx.set(key, Value::SortedSet(set), Ttl::Clear);
-        ctx.replies_here();
-        ctx.notify(Class::SortedSet, event, key);
-    } else {
-        ctx.replies_here();
-        if ctx.delete(key) {
-            ctx.notify(Class::Generic, "del", key);
-        }
+    let event = overwrite(ctx, key, elements, event);
+    ctx.replies_here();
+    if let Some((class, event)) = event {
+        ctx.notify(class, event, key);
     }
     Reply::Int(count as i64)
 }
@@ -281,7 +291,7 @@ fn remove(ctx: &mut Ctx<'_>, args: &mut Args<'_>, by: By, event: &str) -> Comman
     set.remove_range(ranks);
     let is_empty = set.is_empty();
     if count > 0 {
-        removed(ctx, key, event, is_empty);
+        ctx.removed_from(key, is_empty, (Class::SortedSet, event), TouchOrder::First);
     }
     Ok(Reply::Int(count as i64))
 }

@@ -1,6 +1,6 @@
 //! Pending entries that go from one consumer to another.
 
-use super::group::{consumer, no_group};
+use super::group::{consumer, no_group, propagate_last_id, propagate_pending};
 use super::{entry_reply, id_reply, row, start_of, strict_id};
 use crate::command::spec::{CommandResult, CommandSpec, Flags};
 use crate::engine::{Args, CommandError};
@@ -77,25 +77,32 @@ impl<'a> Claimant<'a> {
         if let Some(group) = stream.group_mut(self.group) {
             group.deliver(id, number, claim.delivered_at, deliveries);
         }
-        Ok(if claim.only_ids {
+        let reply = if claim.only_ids {
             Some(id_reply(id))
         } else {
             stream.get(id).map(entry_reply)
-        })
+        };
+        propagate_pending(ctx, self.key, self.group, id)?;
+        Ok(reply)
     }
 
-    /// Forgets that an entry is pending which is there no longer; false if the entry is there.
-    fn forget_deleted(&self, ctx: &mut Ctx<'_>, id: StreamId) -> Result<bool, CommandError> {
+    /// Forgets that an entry is pending which is there no longer: whether it was pending; `None` if the entry is there.
+    fn forget_deleted(
+        &self,
+        ctx: &mut Ctx<'_>,
+        id: StreamId,
+    ) -> Result<Option<bool>, CommandError> {
         let Some(stream) = ctx.write::<Stream>(self.key)? else {
-            return Ok(false);
+            return Ok(None);
         };
         if stream.get(id).is_some() {
-            return Ok(false);
+            return Ok(None);
         }
-        if let Some(group) = stream.group_mut(self.group) {
-            group.acknowledge(id);
-        }
-        Ok(true)
+        // Replicas claim it, too, and find it gone.
+        propagate_pending(ctx, self.key, self.group, id)?;
+        let stream = ctx.write::<Stream>(self.key)?;
+        let group = stream.and_then(|stream| stream.group_mut(self.group));
+        Ok(Some(group.is_some_and(|group| group.acknowledge(id))))
     }
 }
 
@@ -157,16 +164,25 @@ fn xclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     // A time that makes no sense is now.
     let delivered_at = delivered_at.filter(|time| (0..=now.0).contains(time));
     claim.delivered_at = delivered_at.map_or(now, UnixMillis);
+    let mut is_ahead = false;
     if let Some(stream) = ctx.write::<Stream>(claimant.key)?
         && let Some(group) = stream.group_mut(claimant.group)
     {
+        is_ahead = last_id > group.last_id;
         group.last_id = group.last_id.max(last_id);
     }
+    ctx.propagate_nothing();
     let mut replies = Vec::new();
     for id in ids {
-        if !claimant.forget_deleted(ctx, id)? {
-            replies.extend(claimant.claim(ctx, &claim, id)?);
+        if let Some(was_pending) = claimant.forget_deleted(ctx, id)? {
+            is_ahead &= !was_pending;
+        } else if let Some(reply) = claimant.claim(ctx, &claim, id)? {
+            is_ahead = false;
+            replies.push(reply);
         }
+    }
+    if is_ahead {
+        propagate_last_id(ctx, claimant.key, claimant.group)?;
     }
     ctx.touched_quietly(claimant.key);
     Ok(Reply::Array(replies))
@@ -199,6 +215,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         delivered_at: now,
         deliveries: None,
     };
+    ctx.propagate_nothing();
     let (mut replies, mut deleted) = (Vec::new(), Vec::new());
     let mut next = start;
     let mut cursor = StreamId::MIN;
@@ -215,7 +232,7 @@ fn xautoclaim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             break;
         }
         left -= 1;
-        if claimant.forget_deleted(ctx, id)? {
+        if claimant.forget_deleted(ctx, id)?.is_some() {
             deleted.push(id_reply(id));
         } else {
             replies.extend(claimant.claim(ctx, &claim, id)?);

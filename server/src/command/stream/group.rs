@@ -1,9 +1,10 @@
 //! Consumer groups of streams: what makes and changes them, and what is pending in them.
 
 use super::{end_of, id_reply, row, start_of, strict_id};
+use crate::command::help;
 use crate::command::spec::{CommandResult, CommandSpec, Flags, Group};
 use crate::engine::{Args, CommandError};
-use crate::engine::{Class, ConsumerGroup, ConsumerNumber, Ctx, Stream, StreamId, Value};
+use crate::engine::{Class, ConsumerGroup, ConsumerNumber, Ctx, Origin, Stream, StreamId, Value};
 use crate::resp::Reply;
 
 /// What C prints for `%s`.
@@ -56,10 +57,114 @@ pub(super) fn consumer(
         return Ok(Some(number));
     }
     let number = group.add_consumer(name, now);
-    // Redis has begun its reply by now.
-    ctx.replies_here();
+    // Redis has begun its reply by now, unless the client has waited (`blocked.c: serveClientsBlockedOnStreamKey`).
+    if ctx.origin != Origin::Retry {
+        ctx.replies_here();
+    }
     told_of_consumer(ctx, key);
     Ok(number)
+}
+
+/// Tells replicas of a pending entry (`t_stream.c: streamPropagateXCLAIM`).
+pub(super) fn propagate_pending(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    group: &[u8],
+    id: StreamId,
+) -> Result<(), CommandError> {
+    propagate_entry(ctx, key, group, id, None)
+}
+
+fn propagate_entry(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    group: &[u8],
+    id: StreamId,
+    read_up_to: Option<StreamId>,
+) -> Result<(), CommandError> {
+    if !ctx.is_propagated() {
+        return Ok(());
+    }
+    let stream = ctx.write::<Stream>(key)?;
+    let Some(found) = stream.and_then(|stream| stream.group(group)) else {
+        return Ok(());
+    };
+    let Some(pending) = found.pending().get(id) else {
+        return Ok(());
+    };
+    let Some(owner) = found.consumer(pending.consumer) else {
+        return Ok(());
+    };
+    let (owner, last_id) = (owner.name.clone(), read_up_to.unwrap_or(found.last_id));
+    let (delivered_at, deliveries) = (pending.delivered_at, pending.deliveries as i64);
+    ctx.also_propagate(&[
+        b"XCLAIM".into(),
+        key.into(),
+        group.into(),
+        (&*owner).into(),
+        b"0".into(),
+        id.into(),
+        b"TIME".into(),
+        delivered_at.into(),
+        b"RETRYCOUNT".into(),
+        deliveries.into(),
+        b"FORCE".into(),
+        b"JUSTID".into(),
+        b"LASTID".into(),
+        last_id.into(),
+    ]);
+    Ok(())
+}
+
+/// The same for entries that were delivered one by one: each names the entry up to which the group had read then.
+pub(super) fn propagate_deliveries(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    group: &[u8],
+    ids: &[StreamId],
+) -> Result<(), CommandError> {
+    for id in ids {
+        propagate_entry(ctx, key, group, *id, Some(*id))?;
+    }
+    Ok(())
+}
+
+/// Tells replicas how far a group has read, where no pending entry does (`t_stream.c: streamPropagateGroupID`).
+pub(super) fn propagate_last_id(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    group: &[u8],
+) -> Result<(), CommandError> {
+    if !ctx.is_propagated() {
+        return Ok(());
+    }
+    let stream = ctx.write::<Stream>(key)?;
+    let Some(found) = stream.and_then(|stream| stream.group(group)) else {
+        return Ok(());
+    };
+    let last_id = found.last_id;
+    let read = found.entries_read.map_or(-1, |read| read as i64);
+    ctx.also_propagate(&[
+        b"XGROUP".into(),
+        b"SETID".into(),
+        key.into(),
+        group.into(),
+        last_id.into(),
+        b"ENTRIESREAD".into(),
+        read.into(),
+    ]);
+    Ok(())
+}
+
+/// Tells replicas of a consumer that no pending entry names (`t_stream.c: streamPropagateConsumerCreation`).
+pub(super) fn propagate_consumer(ctx: &mut Ctx<'_>, key: &[u8], group: &[u8], name: &[u8]) {
+    ctx.also_propagate(&[
+        b"XGROUP".into(),
+        b"CREATECONSUMER".into(),
+        key.into(),
+        group.into(),
+        name.into(),
+    ]);
 }
 
 /// A consumer was added.
@@ -361,6 +466,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 ];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
+    help::row(Group::Stream, "5.0.0"),
     row("setid", -5, setid)
         .flags(WRITE)
         .keys(2, 2, 1, &["RW", "update"])

@@ -2,6 +2,7 @@
 
 use super::group::no_group_of;
 use super::{entry_reply, id_reply, row};
+use crate::command::help;
 use crate::command::spec::{CommandResult, CommandSpec, Flags, Group};
 use crate::engine::{Args, CommandError};
 use crate::engine::{ConsumerGroup, Ctx, Stream, StreamId};
@@ -165,6 +166,7 @@ pub(crate) const COMMANDS: &[CommandSpec] =
     ];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
+    help::row(Group::Stream, "5.0.0"),
     row("stream", -3, stream)
         .flags(&[Flags::READONLY])
         .keys(2, 2, 1, ACCESS)

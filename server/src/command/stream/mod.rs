@@ -9,7 +9,7 @@ pub(super) mod read;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 use crate::engine::{
-    Class, Config, Counters, Ctx, NewId, NodeLimits, Stream, StreamEntry, StreamId, Threshold,
+    Arg, Class, Config, Counters, Ctx, NewId, NodeLimits, Stream, StreamEntry, StreamId, Threshold,
     Trim, Value,
 };
 use crate::resp::Reply;
@@ -57,7 +57,7 @@ fn end_of(text: &[u8]) -> Result<StreamId, CommandError> {
 }
 
 fn id_reply(id: StreamId) -> Reply {
-    Reply::bulk(id.to_string())
+    Reply::Bulk(id.to_blob())
 }
 
 /// An entry: its id, and its fields and values.
@@ -77,10 +77,17 @@ fn limits(config: &Config) -> NodeLimits {
     }
 }
 
+/// The place of the argument that was read last.
+fn place_before(args: &Args<'_>) -> usize {
+    args.request().len() - args.remaining() - 1
+}
+
 /// What stands before the id of XADD, and what XTRIM takes.
 #[derive(Default)]
 struct Options {
     threshold: Option<Threshold>,
+    /// Where in the request the threshold stands.
+    threshold_at: usize,
     is_approximate: bool,
     limit: Option<i64>,
     only_existing: bool,
@@ -96,9 +103,11 @@ impl Options {
             let len = u64::try_from(len)
                 .map_err(|_| CommandError::Text("ERR The MAXLEN argument must be >= 0.".into()))?;
             self.threshold = Some(Threshold::MaxLen(len));
+            self.threshold_at = place_before(args);
         } else if has_more && args.keyword("MINID") {
             self.operator(args)?;
             self.threshold = Some(Threshold::MinId(strict_id(args.required()?)?));
+            self.threshold_at = place_before(args);
         } else if has_more && args.keyword("LIMIT") {
             let limit = args.integer()?;
             if limit < 0 {
@@ -111,6 +120,24 @@ impl Options {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// The exact trimming that replicas get: an approximate one depends on the nodes of the stream.
+    fn exact<'a>(&self, stream: &Stream) -> Vec<(usize, Arg<'a>)> {
+        let Some(threshold) = self.threshold.filter(|_| self.is_approximate) else {
+            return Vec::new();
+        };
+        let left = match threshold {
+            Threshold::MaxLen(_) => Arg::Number(stream.len() as i64),
+            Threshold::MinId(_) => {
+                let first = stream.first().map_or(StreamId::MIN, |entry| entry.id);
+                Arg::Id(first)
+            }
+        };
+        vec![
+            (self.threshold_at - 1, b"=".into()),
+            (self.threshold_at, left),
+        ]
     }
 
     /// `~` or `=`, unless it is the last argument.
@@ -164,7 +191,7 @@ impl Options {
 fn xadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let mut options = Options::default();
-    let mut new_id = None;
+    let (mut new_id, mut id_at) = (None, 0);
     while !args.is_empty() {
         if args.peek() == Some(b"*") || !options.read(args)? {
             if args.keyword("NOMKSTREAM") {
@@ -172,6 +199,7 @@ fn xadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
                 continue;
             }
             new_id = Some(NewId::parse(args.required()?).ok_or_else(invalid_id)?);
+            id_at = place_before(args);
             break;
         }
     }
@@ -193,6 +221,7 @@ fn xadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     while let (Some(field), Some(value)) = (args.next(), args.next()) {
         fields.push((field, value));
     }
+    let is_propagated = ctx.is_propagated();
     let (limits, now) = (
         limits(ctx.config()),
         ctx.now_millis().0.max(0).unsigned_abs(),
@@ -227,6 +256,11 @@ fn xadd(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     stream.append(id, &fields, limits);
     let trimmed = trim.map_or(0, |trim| stream.trim(trim));
+    if is_propagated {
+        let mut edits = options.exact(stream);
+        edits.push((id_at, id.into()));
+        ctx.propagate_edited(args.request(), &edits);
+    }
     ctx.replies_here();
     ctx.touched(key);
     ctx.notify(Class::Stream, "xadd", key);
@@ -258,6 +292,8 @@ fn xtrim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let deleted = stream.trim(trim);
     if deleted > 0 {
+        let edits = options.exact(stream);
+        ctx.propagate_edited(args.request(), &edits);
         ctx.touched(key);
         ctx.notify(Class::Stream, "xtrim", key);
     }

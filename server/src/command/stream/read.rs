@@ -4,11 +4,11 @@
 //! keeps the ids it began with, so `$` is the last id of that time. It is run again for one stream that has
 //! news. XREADGROUP also hears that its stream or its group is gone, and answers so.
 
-use super::group::consumer;
+use super::group::{consumer, propagate_consumer, propagate_deliveries, propagate_last_id};
 use super::{entry_reply, id_reply, row, strict_id};
 use crate::command::spec::{CommandResult, CommandSpec, Flags};
 use crate::engine::{Args, CommandError};
-use crate::engine::{Ctx, Origin, Stream, StreamId};
+use crate::engine::{ConsumerNumber, Ctx, Origin, Stream, StreamId};
 use crate::resp::{Reply, parse_integer};
 use std::time::Duration;
 
@@ -239,7 +239,7 @@ fn deliver(
     count: usize,
 ) -> Result<Option<Reply>, CommandError> {
     let now = ctx.now_millis();
-    let Some(number) = consumer(ctx, key, reader.group, reader.consumer)? else {
+    let Some(number) = consumer_of(ctx, key, reader)? else {
         return Ok(None);
     };
     let Some(stream) = ctx.write::<Stream>(key)? else {
@@ -263,7 +263,30 @@ fn deliver(
         reader.keeps_pending.then_some((number, now)),
     );
     ctx.touched_quietly(key);
+    if ctx.is_propagated() {
+        if reader.keeps_pending {
+            propagate_deliveries(ctx, key, reader.group, &ids)?;
+        } else if !ids.is_empty() {
+            propagate_last_id(ctx, key, reader.group)?;
+        }
+    }
     Ok(Some(Reply::Array(replies)))
+}
+
+/// The consumer of a reader, which replicas learn of by its pending entries or by itself.
+fn consumer_of(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    reader: Reader<'_>,
+) -> Result<Option<ConsumerNumber>, CommandError> {
+    let stream = ctx.write::<Stream>(key)?;
+    let group = stream.and_then(|stream| stream.group(reader.group));
+    let is_known = group.is_some_and(|group| group.find_consumer(reader.consumer).is_some());
+    let number = consumer(ctx, key, reader.group, reader.consumer)?;
+    if !is_known && !reader.keeps_pending && ctx.is_propagated() {
+        propagate_consumer(ctx, key, reader.group, reader.consumer);
+    }
+    Ok(number)
 }
 
 /// Delivers pending entries of the consumer again.
@@ -275,7 +298,7 @@ fn history(
     count: usize,
 ) -> Result<Option<Reply>, CommandError> {
     let now = ctx.now_millis();
-    let Some(number) = consumer(ctx, key, reader.group, reader.consumer)? else {
+    let Some(number) = consumer_of(ctx, key, reader)? else {
         return Ok(None);
     };
     let Some(stream) = ctx.write::<Stream>(key)? else {
@@ -312,6 +335,8 @@ fn history(
 /// `t_stream.c: xreadCommand`.
 fn read(ctx: &mut Ctx<'_>, args: &mut Args<'_>, has_group: bool) -> CommandResult {
     let request = Request::parse(ctx, args, has_group)?;
+    // What a reader of a group changes is propagated entry by entry.
+    ctx.propagate_nothing();
     if ctx.origin == Origin::Retry {
         return request.read_after_wait(ctx);
     }

@@ -158,6 +158,16 @@ impl PubSub {
         own.map_or_else(Vec::new, |own| own.names(space))
     }
 
+    /// All that a connection listens to; true for patterns.
+    pub(crate) fn all_names(&self, conn: ConnId) -> Vec<(Blob, bool)> {
+        let spaces = [Space::Pattern, Space::Channel, Space::Shard].into_iter();
+        let names = spaces.flat_map(|space| {
+            let names = self.names(conn, space).into_iter();
+            names.map(move |name| (name, space == Space::Pattern))
+        });
+        names.collect()
+    }
+
     /// Forgets a connection.
     pub(crate) fn leave(&mut self, conn: ConnId) {
         let own = self.by_conn.remove(&conn).unwrap_or_default();

@@ -1,6 +1,8 @@
 //! Per-connection state, and the table of all connections.
 
 use super::transaction::Queue;
+use crate::engine::acl::UserId;
+use crate::engine::buffer_limits::OutputMeter;
 use crate::engine::conn_id::ConnId;
 use crate::engine::time::UnixMicros;
 use crate::resp::{Blob, Protocol};
@@ -28,16 +30,47 @@ pub(crate) enum Asking {
     Now,
 }
 
+/// A connection as a replica (`replication.c: replconfCommand`).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplicaSide {
+    /// Where it listens; 0 if it did not say.
+    pub(crate) port: u16,
+    /// The host that it gave, if not the one it came from.
+    pub(crate) host: Option<String>,
+    /// It understands a new replication id in the answer to PSYNC.
+    pub(crate) has_psync2: bool,
+    /// It wants the data and no stream behind it.
+    pub(crate) wants_data_only: bool,
+    /// Parts of the data that it wants; `None` for all.
+    pub(crate) filter: Option<RdbFilter>,
+    /// It reads the stream of commands.
+    pub(crate) is_reading: bool,
+}
+
+/// Parts of an RDB file that a replica asks for (`rdb-filter-only`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RdbFilter {
+    pub(crate) has_functions: bool,
+}
+
 /// What the engine knows about one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) conn: ConnId,
     pub(crate) db: usize,
     pub(crate) protocol: Protocol,
+    /// True after AUTH, and from the start if the user `default` needs no password.
     pub(crate) authenticated: bool,
+    /// Its user; `None` for the test that owns the node, which may do everything.
+    pub(crate) user: Option<UserId>,
+    /// True if neither authentication nor access rules can refuse a request. Follows from the two fields above and
+    /// from the users of the node (`state/acl.rs`).
+    pub(crate) is_unrestricted: bool,
     pub(crate) name: Blob,
     /// The queue of a transaction; `None` outside of MULTI.
     pub(crate) queue: Option<Box<Queue>>,
+    /// Number of requests of the transaction that EXEC runs.
+    pub(crate) executing: Option<usize>,
     pub(crate) reply_mode: ReplyMode,
     pub(crate) asking: Asking,
     /// Reads of a cluster's replica are answered (READONLY).
@@ -46,10 +79,16 @@ pub(crate) struct Session {
     pub(crate) is_subscribed: bool,
     /// True if it gets every command (MONITOR).
     pub(crate) is_monitor: bool,
+    /// What it said of itself as a replica (REPLCONF); `None` for others.
+    pub(crate) replica_side: Option<Box<ReplicaSide>>,
     /// Its address, as CLIENT LIST prints it.
     pub(crate) addr: Box<str>,
     /// The address of the node that it has connected to.
     pub(crate) laddr: Box<str>,
+    /// What the client has left unread.
+    pub(crate) output: OutputMeter,
+    /// Bytes of requests that are not complete, if they are many.
+    pub(crate) unread_input: usize,
     /// CLIENT NO-EVICT. The double evicts no client.
     pub(crate) is_spared: bool,
     pub(crate) connected_at: UnixMicros,
@@ -62,28 +101,52 @@ pub(crate) struct Session {
     pub(crate) command_cache: CommandCache,
 }
 
-/// The row of the name that a connection used last: most connections send the same command again.
+impl Session {
+    /// True if the connection is a replica that reads the stream of commands.
+    pub(crate) fn reads_stream(&self) -> bool {
+        self.replica_side
+            .as_ref()
+            .is_some_and(|side| side.is_reading)
+    }
+}
+
+/// The rows of the names that a connection used last: most connections send the same few commands again.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CommandCache {
+pub(crate) struct CommandCache([CachedCommand; CACHED_COMMANDS]);
+
+/// Places of the cache, a power of two.
+const CACHED_COMMANDS: usize = 8;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct CachedCommand {
     name: [u8; 15],
     len: u8,
     number: Option<u16>,
 }
 
+/// The place of a name: names that are sent in turn mostly have different ones.
+#[inline]
+fn cache_place(name: &[u8]) -> usize {
+    let first = name.first().copied().map_or(0, usize::from);
+    (name.len() + first) % CACHED_COMMANDS
+}
+
 impl CommandCache {
-    /// The number of the row of `name`, if that was used last, byte for byte.
+    /// The number of the row of `name`, if it is known, byte for byte.
     #[inline]
     pub(crate) fn number(&self, name: &[u8]) -> Option<u16> {
-        let known = self.name.get(..usize::from(self.len))?;
-        self.number.filter(|_| known == name)
+        let cached = &self.0[cache_place(name)];
+        let known = cached.name.get(..usize::from(cached.len))?;
+        cached.number.filter(|_| known == name)
     }
 
     /// Notes the row of a name, which leads to no other.
     pub(crate) fn note(&mut self, name: &[u8], number: u16) {
-        if let Some(place) = self.name.get_mut(..name.len()) {
+        let cached = &mut self.0[cache_place(name)];
+        if let Some(place) = cached.name.get_mut(..name.len()) {
             place.copy_from_slice(name);
-            self.len = name.len() as u8;
-            self.number = Some(number);
+            cached.len = name.len() as u8;
+            cached.number = Some(number);
         }
     }
 }
@@ -110,7 +173,8 @@ impl Sessions {
         self.count
     }
 
-    pub(crate) fn open(&mut self, authenticated: bool, addr: &str, now: UnixMicros) -> ConnId {
+    /// Opens a session of the user `default`, which has not authenticated.
+    pub(crate) fn open(&mut self, addr: &str, now: UnixMicros) -> ConnId {
         self.last_id += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -124,16 +188,22 @@ impl Sessions {
             conn,
             db: 0,
             protocol: Protocol::Resp2,
-            authenticated,
+            authenticated: false,
+            user: Some(UserId::DEFAULT),
+            is_unrestricted: false,
             name: Blob::default(),
             queue: None,
+            executing: None,
             reply_mode: ReplyMode::On,
             asking: Asking::No,
             reads_replica: false,
             is_subscribed: false,
             is_monitor: false,
+            replica_side: None,
             addr: addr.into(),
             laddr: addr.into(),
+            output: OutputMeter::default(),
+            unread_input: 0,
             is_spared: false,
             connected_at: now,
             last_used_at: now,
@@ -152,6 +222,7 @@ impl Sessions {
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, conn: ConnId) -> Option<&Session> {
         self.slots
             .get(conn.slot as usize)?
@@ -176,6 +247,14 @@ impl Sessions {
             .collect();
         all.sort_unstable_by_key(|session| session.conn.id);
         all.into_iter()
+    }
+
+    /// All connections except the one that runs, in no order.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.slots
+            .iter_mut()
+            .flatten()
+            .map(|session| &mut **session)
     }
 
     /// Takes a session out while its request is handled.

@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Where a RESP2 connection hears of what was redirected to it, if it listens to anything at all.
 pub(in crate::engine) const CHANNEL: &str = "__redis__:invalidate";
 
+/// What Redis spends on a prefix of a client, apart from its text.
+const PREFIX_BYTES: usize = 16;
+
 /// Which reads are remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Choice {
@@ -64,6 +67,15 @@ pub(crate) struct Tracker {
 }
 
 impl Tracker {
+    /// Bytes that its prefixes take.
+    pub(crate) fn prefix_bytes(&self) -> usize {
+        let sizes = self
+            .prefixes
+            .iter()
+            .map(|prefix| prefix.len() + PREFIX_BYTES);
+        sizes.sum()
+    }
+
     /// Client id of the redirection target; 0 for none.
     pub(crate) fn redirect_id(&self) -> u64 {
         self.redirect.map_or(0, ConnId::client_id)

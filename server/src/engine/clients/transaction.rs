@@ -12,6 +12,31 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A queue that held more is not kept for the next transaction.
 const KEEP_BYTES_MAX: usize = 64 * 1024;
 
+/// What a command needs, or several together, for gates that may refuse it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Needs {
+    /// It changes keys.
+    pub(crate) writes: bool,
+    /// It may send replicas something without changing keys.
+    pub(crate) replicates: bool,
+    /// It may take memory.
+    pub(crate) memory: bool,
+    /// It wants a replica whose link to the master is up.
+    pub(crate) master: bool,
+}
+
+impl Needs {
+    /// The needs of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            writes: self.writes || other.writes,
+            replicates: self.replicates || other.replicates,
+            memory: self.memory || other.memory,
+            master: self.master || other.master,
+        }
+    }
+}
+
 /// What a connection has queued since MULTI.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
@@ -20,8 +45,8 @@ pub(crate) struct Queue {
     entries: Vec<(u16, usize)>,
     /// A request was refused, so EXEC will be too.
     pub(crate) spoiled: bool,
-    /// Whether a queued command writes, which CLIENT PAUSE WRITE asks at EXEC.
-    pub(crate) writes: bool,
+    /// What the queued commands together need; gates ask at EXEC.
+    pub(crate) needs: Needs,
 }
 
 impl Queue {
@@ -38,12 +63,12 @@ impl Queue {
         self.requests.iter()
     }
 
-    pub(crate) fn push(&mut self, request: Request<'_>, entry: (u16, usize), writes: bool) {
+    pub(crate) fn push(&mut self, request: Request<'_>, entry: (u16, usize), needs: Needs) {
         // What comes after a refusal will never run.
         if !self.spoiled {
             self.requests.push(request);
             self.entries.push(entry);
-            self.writes |= writes;
+            self.needs = self.needs.and(needs);
         }
     }
 
@@ -55,9 +80,18 @@ impl Queue {
     pub(crate) fn emptied(mut self: Box<Self>) -> Option<Box<Self>> {
         self.requests.clear();
         self.entries.clear();
-        (self.spoiled, self.writes) = (false, false);
+        (self.spoiled, self.needs) = (false, Needs::default());
         (self.requests.capacity_bytes() <= KEEP_BYTES_MAX).then_some(self)
     }
+}
+
+/// What became of a watched key when its database was exchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Missing,
+    /// It is past its deadline.
+    Expired,
+    There,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +146,27 @@ impl Watches {
             watcher.was_expired = false;
             if !only_removed {
                 self.dirty.insert(watcher.conn);
+            }
+        }
+    }
+
+    /// The value of a key was exchanged together with its whole database (`multi.c: touchAllWatchedKeysInDb`).
+    pub(crate) fn exchanged(&mut self, db: usize, key: &[u8], was_there: bool, now: Presence) {
+        let Some(watchers) = self.by_key.get_mut(&(db, Blob::new(key))) else {
+            return;
+        };
+        if !was_there && now == Presence::Missing {
+            return;
+        }
+        for watcher in watchers {
+            match (watcher.was_expired, now) {
+                // An expired key that goes, or stays expired, has not changed for the client.
+                (true, Presence::Missing) => watcher.was_expired = false,
+                (true, Presence::Expired) => {}
+                (false, Presence::Expired) if !was_there => watcher.was_expired = true,
+                _ => {
+                    self.dirty.insert(watcher.conn);
+                }
             }
         }
     }

@@ -5,12 +5,11 @@ use crate::engine::channel::Space;
 use crate::engine::clients::blocking::Waiters;
 use crate::engine::clients::pause::{Pause, Paused};
 use crate::engine::clients::pubsub::PubSub;
-use crate::engine::clients::session::Sessions;
+use crate::engine::clients::session::{Session, Sessions};
 use crate::engine::clients::tracking::{Mode as TrackingMode, Tracking};
-use crate::engine::clients::transaction::Watches;
 use crate::engine::conn_id::ConnId;
 use crate::engine::time::UnixMillis;
-use crate::resp::Blob;
+use crate::resp::{Blob, Request};
 
 impl Ctx<'_> {
     /// All other connections. The caller's session is [`Ctx::session`].
@@ -33,14 +32,21 @@ impl Ctx<'_> {
         &self.state.clients.tracking
     }
 
-    /// Watched keys of all connections.
-    pub(crate) fn watches(&self) -> &Watches {
-        &self.state.clients.watches
-    }
-
     /// CLIENT PAUSE.
     pub(crate) fn pause(&self) -> &Pause {
         &self.state.clients.pause
+    }
+
+    /// Appends the line of CLIENT LIST that describes a client. `request` is what the caller runs.
+    pub(crate) fn push_client_line(
+        &self,
+        session: &Session,
+        request: Request<'_>,
+        text: &mut Vec<u8>,
+    ) {
+        let running = (session.conn == self.session.conn).then_some(request);
+        self.state
+            .push_client_line(session, running, self.now, text);
     }
 
     /// Closes the connection of another client at once.

@@ -237,9 +237,15 @@ impl Ctx<'_> {
     /// Changes the deadline of a key that is there.
     pub(crate) fn set_deadline(&mut self, key: &[u8], deadline: Option<UnixMillis>) {
         if let Some(slot) = self.find(key) {
-            self.db_mut().set_deadline(slot, deadline);
-            self.touched(key);
+            self.set_deadline_of(slot, key, deadline);
         }
+    }
+
+    /// The same for a key that [`Ctx::find`] was just asked for.
+    #[inline]
+    pub(crate) fn set_deadline_of(&mut self, slot: u32, key: &[u8], deadline: Option<UnixMillis>) {
+        self.db_mut().set_deadline(slot, deadline);
+        self.touched(key);
     }
 
     /// Removes a key; true when it was there.
@@ -278,6 +284,11 @@ impl Ctx<'_> {
         self.state.data.set_active_expire(is_on);
     }
 
+    /// Stops and starts what the node does by itself: expiry, timeouts of idle clients.
+    pub(crate) fn pause_timers(&mut self, is_paused: bool) {
+        self.state.are_timers_paused = is_paused;
+    }
+
     /// The one door for change: everything that reacts to a changed key hangs here.
     #[inline]
     pub(crate) fn touched(&mut self, key: &[u8]) {
@@ -296,7 +307,7 @@ impl Ctx<'_> {
         self.state.signal_stream(self.session.db, key);
     }
 
-    /// Redis writes the reply at this point: a connection that listens to its own events, or that
+    /// Redis begins to write the reply when this is first called: a connection that listens to its own events, or that
     /// another one has named to be told of what it has cached, gets what comes from here on behind it.
     #[inline]
     pub(crate) fn replies_here(&mut self) {
@@ -304,7 +315,8 @@ impl Ctx<'_> {
             && self.origin != Origin::Script
             && self.state.unit.caller == Some(self.session.conn)
         {
-            self.reply_at = Some(self.state.unit.own_frames.len());
+            let here = self.state.unit.own_frames.len();
+            self.reply_at.get_or_insert(here);
         }
     }
 

@@ -1,12 +1,18 @@
 //! [`Ctx`] is all that a handler may touch: the caller's session, the instant, and methods for everything else.
 //!
 //! `keys.rs` has keys and values, `object.rs` what belongs to a key beside its value, `clients.rs` connections,
-//! `node.rs` the node itself. The node's state is invisible outside of the engine.
+//! `node.rs` the node itself, `persistence.rs` files of data, `propagation.rs`
+//! how a command enters the stream that replicas read. The node's state is invisible outside of the engine.
 
+mod acl;
 mod clients;
 mod keys;
 mod node;
 mod object;
+mod persistence;
+mod propagation;
+
+pub(crate) use propagation::Arg;
 
 use super::CommandError;
 use super::effect::Effect;
@@ -17,6 +23,7 @@ use crate::engine::clients::session::Session;
 use crate::engine::clients::transaction::Queue;
 use crate::engine::state::State;
 use crate::resp::{Blob, Reply};
+pub(crate) use object::TouchOrder;
 use std::time::Duration;
 
 /// Where a request comes from.
@@ -32,6 +39,17 @@ pub(crate) enum Origin {
     Retry,
 }
 
+/// What FUNCTION RESTORE does with the libraries that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RestorePolicy {
+    /// They go.
+    Flush,
+    /// They stay; a library of the same name is an error.
+    Append,
+    /// They stay, but for those of the same names.
+    Replace,
+}
+
 /// What the engine is to do with a script after the handler has returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScriptCall {
@@ -45,6 +63,22 @@ pub(crate) enum ScriptCall {
     },
     /// Compile it and answer its digest.
     Load { script: usize },
+    /// Call the function that the first argument of the request names.
+    Function {
+        first_key: usize,
+        keys: usize,
+        /// True if the caller forbids writes (FCALL_RO).
+        reads_only: bool,
+    },
+    /// Load the library in the last argument of the request.
+    LoadLibrary {
+        /// True if it may stand in the place of one of the same name.
+        replaces: bool,
+    },
+    /// Read the libraries that an RDB file had, and answer OK.
+    ReadLibraries,
+    /// Load the libraries in the third argument of the request.
+    RestoreLibraries { policy: RestorePolicy },
 }
 
 /// What the engine does after a handler has returned.
@@ -119,7 +153,7 @@ impl Ctx<'_> {
     }
 
     /// Parks the request until a stream has entries behind an id (XREAD), or until the group of the caller
-    /// can be served (XREADGROUP, which has no ids of its own). A reader of a group is told as well when the
+    /// can be served (XREADGROUP, which has no ids of its own). A reader of a group also gets a reply when the
     /// stream or the group is gone.
     pub(crate) fn block_on_streams(
         &mut self,

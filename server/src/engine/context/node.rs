@@ -1,20 +1,24 @@
 //! What a handler may ask and change of the node itself: parameters, statistics, scripts, and its place among others.
 
 use super::Ctx;
-#[cfg(feature = "script")]
+use crate::engine::Address;
 use crate::engine::CommandError;
 use crate::engine::config::Config;
 use crate::engine::effect::Effect;
 use crate::engine::introspection::latency::Latency;
 use crate::engine::introspection::slowlog::Slowlog;
 use crate::engine::introspection::stats::Stats;
+#[cfg(feature = "script")]
+use crate::engine::libraries::Libraries;
 use crate::engine::peers::cluster::{Change as ClusterChange, Cluster};
 use crate::engine::peers::failover::Failover;
 use crate::engine::peers::replication::Replication;
 use crate::engine::peers::sentinel::Sentinel;
 #[cfg(feature = "script")]
-use crate::engine::script::Scripts;
+use crate::engine::scripting::Scripts;
 use crate::engine::time::UnixMicros;
+#[cfg(feature = "script")]
+use crate::resp::OwnedRequest;
 use crate::resp::{Blob, ErrorReply};
 
 /// Parameters, statistics and identity.
@@ -28,6 +32,7 @@ impl Ctx<'_> {
     /// Goes on with other parameters.
     pub(crate) fn configure(&mut self, config: Config) {
         self.state.configure(config, self.now);
+        self.state.refresh_rights(Some(self.session));
         self.state.guards_writes();
     }
 
@@ -126,6 +131,48 @@ impl Ctx<'_> {
         self.state.scripting.busy.is_some()
     }
 
+    /// Lets scripts call commands that are refused in scripts, or no longer.
+    pub(crate) fn allow_all_in_scripts(&mut self, is_wanted: bool) {
+        self.state.scripting.allows_all = is_wanted;
+    }
+
+    /// The error for a request that cannot be served beside the script that runs.
+    pub(crate) fn busy_error(&self) -> CommandError {
+        self.state.scripting.busy_error()
+    }
+
+    /// True while a function, and no script, keeps the node busy.
+    #[cfg(feature = "script")]
+    pub(crate) fn runs_function(&self) -> bool {
+        self.is_busy() && self.state.scripting.runs_function
+    }
+
+    /// The request that called the function that keeps the node busy, and the time at which it began.
+    #[cfg(feature = "script")]
+    pub(crate) fn function_call(&self) -> (&OwnedRequest, UnixMicros) {
+        let scripting = &self.state.scripting;
+        (&scripting.call, scripting.began)
+    }
+
+    /// Libraries of functions.
+    #[cfg(feature = "script")]
+    pub(crate) fn libraries(&self) -> &Libraries {
+        &self.state.scripting.libraries
+    }
+
+    /// True if an RDB file had libraries that the VM has to read.
+    #[cfg(feature = "script")]
+    pub(crate) fn has_unread_libraries(&self) -> bool {
+        !self.state.scripting.unread.is_empty()
+    }
+
+    /// Removes libraries.
+    #[cfg(feature = "script")]
+    pub(crate) fn remove_libraries(&mut self, names: Vec<Blob>) {
+        self.state.change_libraries(names, Vec::new());
+        self.state.unit.has_sequel = true;
+    }
+
     /// Known scripts.
     #[cfg(feature = "script")]
     pub(crate) fn scripts(&self) -> &Scripts {
@@ -144,18 +191,22 @@ impl Ctx<'_> {
         self.state.scripting.scripts.clear();
     }
 
-    /// Ends the script that keeps the node busy. The caller of an abandoned script gets its answer at once.
+    /// Ends the script or the function that keeps the node busy. The caller of an abandoned one gets its answer at once.
     ///
     /// # Errors
-    /// There is none, or it has written.
+    /// There is none, it has written, or it is of the other kind.
     #[cfg(feature = "script")]
-    pub(crate) fn kill_script(&mut self) -> Result<(), CommandError> {
-        let wrote = self.state.scripting.wrote;
+    pub(crate) fn kill(&mut self, is_function: bool) -> Result<(), CommandError> {
+        let (wrote, error) = (self.state.scripting.wrote, self.busy_error());
+        let runs_function = self.state.scripting.runs_function;
         let Some(busy) = &mut self.state.scripting.busy else {
             return Err(CommandError::NotBusy);
         };
         if wrote {
             return Err(CommandError::Unkillable);
+        }
+        if is_function != runs_function {
+            return Err(error);
         }
         busy.killed = true;
         if let Some(error) = busy.abandoned.take() {
@@ -185,6 +236,11 @@ impl Ctx<'_> {
     /// Draws another `master_replid`.
     pub(crate) fn change_replication_id(&mut self) {
         self.state.peers.replication.change_id();
+    }
+
+    /// Makes the node a replica of a server outside of its deployment, with the link down.
+    pub(crate) fn follow_outside(&mut self, master: Address) {
+        self.state.follow_outside(master);
     }
 
     /// Makes the node a master.

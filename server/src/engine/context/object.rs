@@ -8,6 +8,18 @@ use crate::engine::value::EncodingHint;
 /// The value at which the clock of last uses wraps (`LRU_CLOCK_MAX`).
 const CLOCK_MAX: i64 = (1 << 24) - 1;
 
+/// When a removal invalidates what clients have cached, in relation to its keyspace events. Commands of Redis differ in it,
+/// and a client that hears of both sees the difference.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TouchOrder {
+    /// Before all events.
+    First,
+    /// Before the event that the key is gone.
+    BeforeDel,
+    /// After all events.
+    Last,
+}
+
 impl Ctx<'_> {
     /// Does something in another database, which exists.
     pub(crate) fn in_db<T>(&mut self, db: usize, act: impl FnOnce(&mut Self) -> T) -> T {
@@ -17,16 +29,29 @@ impl Ctx<'_> {
         result
     }
 
-    /// Ends a removal from a collection, of which `event` tells. The key of an empty value goes.
-    pub(crate) fn removed_from(&mut self, key: &[u8], is_empty: bool, class: Class, event: &str) {
-        if is_empty {
-            self.delete(key);
-        } else {
+    /// Ends a removal from a collection, which `event` announces. The key of an empty value goes.
+    pub(crate) fn removed_from(
+        &mut self,
+        key: &[u8],
+        is_empty: bool,
+        (class, event): (Class, &str),
+        order: TouchOrder,
+    ) {
+        if is_empty && let Some(slot) = self.find(key) {
+            self.remove(slot);
+        }
+        if order == TouchOrder::First {
             self.touched(key);
         }
         self.notify(class, event, key);
+        if order == TouchOrder::BeforeDel {
+            self.touched(key);
+        }
         if is_empty {
             self.notify(Class::Generic, "del", key);
+        }
+        if order == TouchOrder::Last {
+            self.touched(key);
         }
     }
 
@@ -48,8 +73,14 @@ impl Ctx<'_> {
         value.encoding(self.db().form(slot))
     }
 
-    /// How many references Redis would count.
+    /// How many references Redis would count. Values that note their use are not shared (`server.c`:
+    /// `MAXMEMORY_FLAG_NO_SHARED_INTEGERS`).
     pub(crate) fn references(&self, slot: u32) -> i64 {
+        let config = &self.state.config;
+        let policy = config.maxmemory_policy;
+        if config.maxmemory > 0 && (policy.is_lru() || policy.is_lfu()) {
+            return 1;
+        }
         let value = self.db().value(slot).as_type();
         value.references(self.db().form(slot))
     }

@@ -1,13 +1,20 @@
 //! Deadlines, earliest first: a binary heap that knows where each entry stands, so a deadline
-//! can be taken out as soon as its key goes, and nothing stale is ever kept.
+//! can be taken out as soon as its key goes, and no entry outlives its key.
+//!
+//! *Policy.* Locks renew their deadlines far more often than they expire. A deadline that moves to a later time
+//! stays where it is in the heap, with its former time; its key alone knows the new one. Such an entry is too early,
+//! never too late, and it is put right when it becomes the first. The first entry is always right.
 
 use crate::engine::time::UnixMillis;
 
 /// Not in the heap.
 pub(in crate::engine) const NOWHERE: u32 = u32::MAX;
 
-/// Who keeps the positions: the heap tells it where each slot went.
+/// The keys: the heap asks them for their deadlines and tells them where these stand.
 pub(in crate::engine) trait Positions {
+    /// The deadline of the key at a slot.
+    fn deadline(&self, slot: u32) -> UnixMillis;
+    /// The deadline of a slot stands at another place now.
     fn moved(&mut self, slot: u32, to: u32);
 }
 
@@ -44,6 +51,8 @@ impl Deadlines {
         self.sift_up(self.heap.len() - 1, positions);
     }
 
+    /// The deadline at a position is another one now, which the key already has.
+    #[inline]
     pub(in crate::engine) fn update(
         &mut self,
         position: u32,
@@ -51,12 +60,11 @@ impl Deadlines {
         positions: &mut impl Positions,
     ) {
         let at = position as usize;
-        let earlier = deadline < self.heap[at].0;
-        self.heap[at].0 = deadline;
-        if earlier {
-            self.sift_up(at, positions)
-        } else {
-            self.sift_down(at, positions)
+        if deadline < self.heap[at].0 {
+            self.heap[at].0 = deadline;
+            self.sift_up(at, positions);
+        } else if at == 0 {
+            self.settle(positions);
         }
     }
 
@@ -71,8 +79,23 @@ impl Deadlines {
                 self.sift_down(at, positions)
             }
         }
+        if at == 0 {
+            self.settle(positions);
+        }
         if self.heap.len() * 4 < self.heap.capacity() && self.heap.capacity() > 1024 {
             self.heap.shrink_to(self.heap.len() * 2);
+        }
+    }
+
+    /// Puts the first entry right until it is.
+    fn settle(&mut self, positions: &mut impl Positions) {
+        while let Some((known, slot)) = self.heap.first_mut() {
+            let deadline = positions.deadline(*slot);
+            if *known == deadline {
+                break;
+            }
+            *known = deadline;
+            self.sift_down(0, positions);
         }
     }
 
@@ -123,47 +146,58 @@ mod tests {
     use crate::engine::rng::Rng;
     use std::collections::BTreeMap;
 
-    impl Positions for BTreeMap<u32, u32> {
+    /// Where the deadline of each slot stands, and what it is.
+    #[derive(Default)]
+    struct Keys {
+        places: BTreeMap<u32, u32>,
+        deadlines: BTreeMap<u32, UnixMillis>,
+    }
+
+    impl Positions for Keys {
+        fn deadline(&self, slot: u32) -> UnixMillis {
+            self.deadlines[&slot]
+        }
+
         fn moved(&mut self, slot: u32, to: u32) {
             if to == NOWHERE {
-                self.remove(&slot)
+                self.places.remove(&slot);
             } else {
-                self.insert(slot, to)
-            };
+                self.places.insert(slot, to);
+            }
         }
     }
 
     #[test]
     fn agrees_with_a_sorted_model() {
         let mut rng = Rng::new(7);
-        let (mut heap, mut positions) = (Deadlines::default(), BTreeMap::new());
-        let mut model: BTreeMap<u32, UnixMillis> = BTreeMap::new();
-        for _ in 0..20_000 {
+        let (mut heap, mut keys) = (Deadlines::default(), Keys::default());
+        for step in 0..20_000 {
             let slot = (rng.next_u64() % 64) as u32;
-            let deadline = UnixMillis((rng.next_u64() % 100) as i64);
-            match (positions.get(&slot).copied(), rng.next_u64() % 3) {
+            // Mostly later than before, as deadlines are renewed.
+            let deadline = UnixMillis(step / 4 + (rng.next_u64() % 100) as i64);
+            match (keys.places.get(&slot).copied(), rng.next_u64() % 3) {
                 (None, _) => {
-                    heap.insert(slot, deadline, &mut positions);
-                    model.insert(slot, deadline);
+                    keys.deadlines.insert(slot, deadline);
+                    heap.insert(slot, deadline, &mut keys);
                 }
                 (Some(at), 0) => {
-                    heap.remove(at, &mut positions);
-                    model.remove(&slot);
+                    heap.remove(at, &mut keys);
+                    keys.deadlines.remove(&slot);
                 }
                 (Some(at), _) => {
-                    heap.update(at, deadline, &mut positions);
-                    model.insert(slot, deadline);
+                    keys.deadlines.insert(slot, deadline);
+                    heap.update(at, deadline, &mut keys);
                 }
             }
-            assert_eq!(
-                heap.first().map(|(deadline, _)| deadline),
-                model.values().min().copied()
-            );
-            assert_eq!(heap.len(), model.len());
+            let pairs = keys.deadlines.iter();
+            let first = pairs.map(|(slot, deadline)| (*deadline, *slot)).min();
+            assert_eq!(heap.first(), first);
+            assert_eq!(heap.len(), keys.deadlines.len());
             let stands = |(slot, deadline): (&u32, &UnixMillis)| {
-                heap.heap[positions[slot] as usize] == (*deadline, *slot)
+                let (known, there) = heap.heap[keys.places[slot] as usize];
+                there == *slot && known <= *deadline
             };
-            assert!(model.iter().all(stands));
+            assert!(keys.deadlines.iter().all(stands));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::engine::value::{EncodingHint, Value};
 use crate::resp::Blob;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher as _};
 
 /// Random places that are tried before the next used one is taken.
 const PROBES_MAX: usize = 64;
@@ -49,6 +49,10 @@ const NEVER: UnixMillis = UnixMillis(i64::MAX);
 type Entries = Slab<Entry>;
 
 impl Positions for Entries {
+    fn deadline(&self, slot: u32) -> UnixMillis {
+        self.get(slot).map_or(NEVER, |entry| entry.deadline)
+    }
+
     fn moved(&mut self, slot: u32, to: u32) {
         if let Some(entry) = self.get_mut(slot) {
             entry.deadline_at = to;
@@ -56,10 +60,25 @@ impl Positions for Entries {
     }
 }
 
+/// A slot number with the hash of the key there: the table grows, and a key leaves it, without a look at the key.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    slot: u32,
+    hash: u32,
+}
+
+impl Place {
+    /// The hash as the table takes it, which looks at the lowest bits and at the seven highest.
+    #[inline]
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash) | u64::from(hash) << 32
+    }
+}
+
 /// The keys of one database.
 #[derive(Clone, Debug)]
 pub(crate) struct Db {
-    table: HashTable<u32>,
+    table: HashTable<Place>,
     hasher: FixedState,
     entries: Entries,
     deadlines: Deadlines,
@@ -87,25 +106,17 @@ impl Db {
     /// The slot of a key, expired or not.
     #[inline]
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
-        let is_it = |slot: &u32| {
-            self.entries
-                .get(*slot)
-                .is_some_and(|entry| *entry.key == *key)
-        };
-        self.table.find(self.hash(key), is_it).copied()
+        let hash = self.hash(key);
+        let is_it = |place: &Place| place.hash == hash && *self.entry(place.slot).key == *key;
+        let place = self.table.find(Place::spread(hash), is_it)?;
+        Some(place.slot)
     }
 
     /// The slot of a key, with its deadline if it has passed at `now`.
     #[inline]
     pub(crate) fn find_live(&self, key: &[u8], now: UnixMillis) -> Option<(u32, bool)> {
-        let mut deadline = NEVER;
-        let is_it = |slot: &u32| {
-            self.entries.get(*slot).is_some_and(|entry| {
-                deadline = entry.deadline;
-                *entry.key == *key
-            })
-        };
-        let slot = *self.table.find(self.hash(key), is_it)?;
+        let slot = self.find(key)?;
+        let deadline = self.entry(slot).deadline;
         Some((slot, now <= deadline))
     }
 
@@ -235,13 +246,10 @@ impl Db {
             used_at: [0; 3],
             form: EncodingHint::Natural,
         });
-        let (hasher, entries) = (&self.hasher, &self.entries);
-        let rehash = |slot: &u32| {
-            entries
-                .get(*slot)
-                .map_or(0, |entry| hasher.hash_one(&*entry.key))
-        };
-        self.table.insert_unique(hasher.hash_one(key), slot, rehash);
+        let hash = self.hash(key);
+        let spread = |place: &Place| Place::spread(place.hash);
+        self.table
+            .insert_unique(Place::spread(hash), Place { slot, hash }, spread);
         slot
     }
 
@@ -267,8 +275,8 @@ impl Db {
     pub(crate) fn remove(&mut self, slot: u32) -> Value {
         self.set_deadline(slot, None);
         let entry = self.entries.remove(slot).expect(FOUND);
-        let hash = self.hasher.hash_one(&*entry.key);
-        if let Ok(found) = self.table.find_entry(hash, |other| *other == slot) {
+        let hash = Place::spread(self.hash(&entry.key));
+        if let Ok(found) = self.table.find_entry(hash, |place| place.slot == slot) {
             found.remove();
         }
         entry.value
@@ -303,8 +311,11 @@ impl Db {
     }
 
     #[inline]
-    fn hash(&self, key: &[u8]) -> u64 {
-        self.hasher.hash_one(key)
+    fn hash(&self, key: &[u8]) -> u32 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        let hash = hasher.finish();
+        (hash ^ hash >> 32) as u32
     }
 
     #[inline]

@@ -13,6 +13,7 @@ mod expiry;
 pub(super) mod frequency;
 pub(super) mod keyspace;
 pub(super) mod memory;
+pub(super) mod rdb_file;
 mod slab;
 
 use super::config::Config;

@@ -1,6 +1,7 @@
 //! [`NodeApi`]: how transports reach a node, be it at rest or inside a long script (`busy_node.rs`).
 
 use crate::engine::Engine;
+use crate::engine::buffer_limits::{OutputLimits, OutputMeter};
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::engine::time::UnixMicros;
@@ -26,6 +27,10 @@ pub trait NodeApi {
     fn connect(&mut self, addr: &str, now: UnixMicros) -> Result<ConnId, ErrorReply>;
     /// Where a connection has reached the server, if not where its client is.
     fn reached_at(&mut self, conn: ConnId, laddr: &str);
+    /// Sets the meter of a connection's output, which CLIENT LIST reads.
+    fn measured_by(&mut self, conn: ConnId, meter: OutputMeter);
+    /// Notes how many bytes of requests that are not complete a connection has sent. The driver says so while they are many.
+    fn input_buffered(&mut self, conn: ConnId, bytes: usize);
     /// Forgets a connection.
     fn disconnect(&mut self, conn: ConnId);
     /// Runs one request of a connection. `now` is the node's clock, read once for the whole unit.
@@ -42,8 +47,8 @@ pub trait NodeApi {
     fn protocol(&self, conn: ConnId) -> Protocol;
     /// The bounds under which a connection's input is decoded.
     fn limits(&self, conn: ConnId) -> Limits;
-    /// How many bytes a connection may leave unread before it ends (`client-output-buffer-limit`).
-    fn output_bytes_max(&self, conn: ConnId) -> usize;
+    /// How much a connection can leave unread before it ends (`client-output-buffer-limit`).
+    fn output_limits(&self, conn: ConnId) -> OutputLimits;
     /// The name a connection gave itself by CLIENT SETNAME; empty at first.
     fn name(&self, conn: ConnId) -> &[u8];
 }
@@ -55,6 +60,14 @@ impl NodeApi for Engine {
 
     fn reached_at(&mut self, conn: ConnId, laddr: &str) {
         self.state_mut().reached_at(conn, laddr);
+    }
+
+    fn measured_by(&mut self, conn: ConnId, meter: OutputMeter) {
+        self.state_mut().measured_by(conn, meter);
+    }
+
+    fn input_buffered(&mut self, conn: ConnId, bytes: usize) {
+        self.state_mut().input_buffered(conn, bytes);
     }
 
     fn disconnect(&mut self, conn: ConnId) {
@@ -80,14 +93,16 @@ impl NodeApi for Engine {
         !self.state().unit.outbox.is_empty()
     }
 
+    #[inline]
     fn protocol(&self, conn: ConnId) -> Protocol {
         self.state().protocol(conn)
     }
 
-    fn output_bytes_max(&self, conn: ConnId) -> usize {
-        self.state().output_bytes_max(conn)
+    fn output_limits(&self, conn: ConnId) -> OutputLimits {
+        self.state().output_limits(conn)
     }
 
+    #[inline]
     fn limits(&self, conn: ConnId) -> Limits {
         self.state().limits(conn)
     }

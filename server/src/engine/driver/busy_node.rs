@@ -2,8 +2,8 @@
 
 use super::dispatch::{Dispatched, dispatch};
 use super::{NodeApi, Outcome};
-use crate::engine::CommandError;
 use crate::engine::ReplyMode;
+use crate::engine::buffer_limits::{OutputLimits, OutputMeter};
 use crate::engine::conn_id::ConnId;
 use crate::engine::context::Origin;
 use crate::engine::effect::Effect;
@@ -26,6 +26,13 @@ impl NodeApi for BusyNode<'_> {
     fn reached_at(&mut self, conn: ConnId, laddr: &str) {
         self.state.reached_at(conn, laddr);
     }
+
+    fn measured_by(&mut self, conn: ConnId, meter: OutputMeter) {
+        self.state.measured_by(conn, meter);
+    }
+
+    /// Beside a long script no client is evicted (`server.c: isInsideYieldingLongCommand`).
+    fn input_buffered(&mut self, _: ConnId, _: usize) {}
 
     fn disconnect(&mut self, conn: ConnId) {
         self.state.disconnect(conn);
@@ -53,7 +60,7 @@ impl NodeApi for BusyNode<'_> {
             Dispatched::Silent => Outcome::Silent,
             // The busy gate lets none of these pass.
             Dispatched::Script(_) | Dispatched::Exec(_) | Dispatched::Parked => {
-                Outcome::Reply(CommandError::Busy.into())
+                Outcome::Reply(state.scripting.busy_error().into())
             }
         };
         match outcome {
@@ -85,8 +92,8 @@ impl NodeApi for BusyNode<'_> {
         self.state.protocol(conn)
     }
 
-    fn output_bytes_max(&self, conn: ConnId) -> usize {
-        self.state.output_bytes_max(conn)
+    fn output_limits(&self, conn: ConnId) -> OutputLimits {
+        self.state.output_limits(conn)
     }
 
     fn limits(&self, conn: ConnId) -> Limits {

@@ -29,9 +29,11 @@ impl Engine {
             return Err(ErrorReply::new("ERR DB index is out of range"));
         }
         let last_id = state.clients.sessions.last_id();
-        let conn = state.clients.sessions.open(true, ADDR, now);
+        let conn = state.clients.sessions.open(ADDR, now);
         if let Some(session) = state.clients.sessions.get_mut(conn) {
             session.db = db;
+            session.user = None;
+            (session.authenticated, session.is_unrestricted) = (true, true);
         }
         let outcome = self.handle(conn, request, now);
         let state = self.state_mut();
@@ -70,6 +72,7 @@ impl Engine {
 /// True if the session is no longer what [`Engine::run_directly`] began with.
 fn has_changed(session: &Session, db: usize) -> bool {
     session.db != db
+        || session.user.is_some()
         || session.protocol != Protocol::Resp2
         || session.queue.is_some()
         || session.reply_mode != ReplyMode::On
@@ -77,6 +80,7 @@ fn has_changed(session: &Session, db: usize) -> bool {
         || session.reads_replica
         || session.is_subscribed
         || session.is_monitor
+        || session.replica_side.is_some()
         || session.is_spared
         || !session.name.is_empty()
 }

@@ -48,6 +48,7 @@ pub(in crate::engine) fn dispatch(
         Ok(Gate::Passed(entry)) => call(state, session, entry, request, now, origin),
         Ok(Gate::Queued) => Dispatched::Reply(Reply::Static("QUEUED")),
         Ok(Gate::Postponed) => Dispatched::Parked,
+        Ok(Gate::Evicted) => Dispatched::Silent,
         // A browser that was sent here is shown out (`server.c: securityWarningCommand`).
         Err(CommandError::UnknownCommand(unknown))
             if unknown.name.eq_ignore_ascii_case(b"post")
@@ -108,6 +109,10 @@ pub(in crate::engine) fn call(
     };
     let result = (spec.handler)(&mut ctx, &mut Args::new(request, first));
     let (then, took, reply_at) = (ctx.then, ctx.took, ctx.reply_at);
+    if state.peers.stream.is_some() {
+        let is_done = then.is_none() && !matches!(result, Err(CommandError::Parked));
+        state.record_command(session, spec, request, origin, is_done);
+    }
     if let Some(at) = reply_at
         && !state.unit.own_frames.is_empty()
     {
@@ -161,7 +166,7 @@ pub(in crate::engine) fn call(
 
 /// The answer to a request that failed, counted.
 #[cold]
-fn refuse(state: &mut State, origin: Origin, error: CommandError) -> Reply {
+pub(in crate::engine) fn refuse(state: &mut State, origin: Origin, error: CommandError) -> Reply {
     let error = ErrorReply::from(error);
     state.introspection.stats.count_error(&error);
     if origin == Origin::Script {
@@ -244,7 +249,15 @@ pub(in crate::engine) fn tell_monitors(
     origin: Origin,
 ) {
     // Monitors see scripts before the commands in them.
-    let is_unit = ["eval", "evalsha", "eval_ro", "evalsha_ro"].contains(&spec.name);
+    let is_unit = [
+        "eval",
+        "evalsha",
+        "eval_ro",
+        "evalsha_ro",
+        "fcall",
+        "fcall_ro",
+    ]
+    .contains(&spec.name);
     if spec.flags.has(Flags::ADMIN) || spec.flags.has(Flags::SKIP_MONITOR) && !is_unit {
         return;
     }

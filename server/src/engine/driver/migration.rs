@@ -79,6 +79,7 @@ impl Engine {
                 && let Some(slot) = state.data.db(migration.db).find(key)
             {
                 state.data.db_mut(migration.db).remove(slot);
+                state.propagate_command(migration.db, &[b"DEL", key]);
                 state.touched(migration.db, key);
                 state.notify(migration.db, Class::Generic, "del", key);
             }

@@ -14,22 +14,23 @@ mod gates;
 mod migration;
 mod replication;
 mod reset;
+#[cfg(feature = "script")]
+mod script;
 mod sentinel;
 mod unit;
 
 pub use api::{NodeApi, Outcome};
 #[cfg(feature = "script")]
-pub(super) use busy_node::BusyNode;
-#[cfg(feature = "script")]
-pub(super) use dispatch::{Dispatched, dispatch};
+pub use script::BusyHandler;
 
 use super::channel::Space;
 use super::clients::blocking::Waiting;
 use super::config::Config;
 use super::data::keyspace::Db;
-#[cfg(feature = "script")]
-use super::script;
+use super::peers::image::Image;
 use super::state::State;
+#[cfg(feature = "net")]
+use super::state::users_at_start;
 use super::table::{CommandTable, Tables};
 use super::time::{UnixMicros, UnixMillis};
 
@@ -75,8 +76,17 @@ impl Engine {
             #[cfg(feature = "script")]
             runner: script::Runner::new(&config),
             start: config.clone(),
-            state: Some(Box::new(State::new(config, table.len(), now))),
+            state: Some(Box::new(State::new(config, table.catalogue(), now))),
         }
+    }
+
+    /// Checks the users in the settings of an ordinary node.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    #[cfg(feature = "net")]
+    pub(crate) fn check_users(config: &Config, tables: Tables) -> Result<(), String> {
+        users_at_start(config, tables.ordinary.catalogue()).map(|_| ())
     }
 
     #[inline]
@@ -152,11 +162,34 @@ impl Engine {
         self.databases().get(index)
     }
 
+    /// Loads the file of the storage, if there is one.
+    ///
+    /// # Errors
+    /// The reason why the file cannot be loaded.
+    pub(crate) fn load_file(&mut self, now: UnixMicros) -> Result<bool, String> {
+        let state = self.state_mut();
+        state.unit.begin(now);
+        let was_there = state.load_file().map_err(|error| error.to_string())?;
+        #[cfg(feature = "script")]
+        self.read_libraries_at_start(now)
+            .map_err(|error| error.text().to_owned())?;
+        Ok(was_there)
+    }
+
     /// Replaces all data at one instant.
     pub(crate) fn replace_databases(&mut self, databases: &[Db], now: UnixMicros) {
         let state = self.state_mut();
         state.unit.begin(now);
         state.replace(databases);
+        self.follow_up(now);
+    }
+
+    /// Replaces all data and libraries of functions at one instant.
+    pub(crate) fn restore_image(&mut self, image: &Image, now: UnixMicros) {
+        let state = self.state_mut();
+        state.unit.begin(now);
+        state.replace(image.databases());
+        state.replace_libraries(image.libraries());
         self.follow_up(now);
     }
 
@@ -187,7 +220,10 @@ impl Engine {
         if has_broadcasts {
             state.broadcast();
         }
-        has_broadcasts
+        if state.clients_limit().is_some() {
+            state.evict_clients(None);
+        }
+        !state.unit.outbox.is_empty()
     }
 
     /// The live keys of a database, sorted.

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::engine::effect::Effect;
+use crate::engine::peers::image::Image;
 use crate::engine::peers::journal::Unit;
 use crate::engine::peers::replication::{Address, Replica, Upstream};
 use crate::engine::time::UnixMicros;
@@ -45,7 +46,8 @@ impl Engine {
     pub(crate) fn follow(&mut self, master: Address, copy: &Copy, now: UnixMicros) {
         let state = self.state_mut();
         state.unit.begin(now);
-        state.replace(&copy.databases);
+        state.replace(copy.image.databases());
+        state.replace_libraries(copy.image.libraries());
         state.peers.replication.adopt_id(&copy.replication_id);
         state.peers.replication.offset = copy.offset;
         state.peers.replication.former = None;
@@ -125,11 +127,17 @@ impl Engine {
         self.follow_up(now);
     }
 
+    /// What a disk or a replica would hold of the node now.
+    pub(crate) fn image(&self) -> Image {
+        let state = self.state();
+        Image::of(state.data.databases(), &state.scripting.libraries)
+    }
+
     /// All that a new follower needs.
     pub(crate) fn copy(&self) -> Copy {
         let state = self.state();
         Copy {
-            databases: state.data.databases().to_vec(),
+            image: self.image(),
             offset: state.peers.replication.offset,
             replication_id: state.peers.replication.id().to_owned(),
         }
@@ -137,7 +145,7 @@ impl Engine {
 
     /// Everything in memory is lost; the node comes back with this data, if any. Its clients are gone,
     /// but numbers of clients go on, so that none is taken for another.
-    pub(crate) fn crash(&mut self, databases: Vec<crate::engine::Db>, now: UnixMicros) {
+    pub(crate) fn crash(&mut self, image: &Image, now: UnixMicros) {
         let old = self.state();
         let is_journaled = old.peers.journal.is_some();
         let (last_client, peers) = (
@@ -162,7 +170,8 @@ impl Engine {
         });
         // The other nodes of the cluster are there too; they answer at once.
         state.peers.cluster = cluster;
-        state.data.load(databases);
+        state.data.load(image.databases().to_vec());
+        state.scripting.libraries = image.libraries().anew();
         state.guards_writes();
         if is_journaled {
             state.keep_journal();
@@ -173,7 +182,7 @@ impl Engine {
 /// All data of a master at one instant, with their place in its stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
-    pub(crate) databases: Vec<crate::engine::Db>,
+    pub(crate) image: Image,
     pub(crate) offset: u64,
     pub(crate) replication_id: String,
 }
@@ -248,6 +257,7 @@ mod tests {
                     | Effect::Cluster(_)
                     | Effect::Migrate(_)
                     | Effect::FailOver { .. }
+                    | Effect::KeepWrites(_)
                     | Effect::Shutdown => {}
                 }
             }

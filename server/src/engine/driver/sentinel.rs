@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::engine::channel::Space;
+use crate::engine::conn_id::ConnId;
 use crate::engine::peers::replication::Address;
 use crate::engine::peers::sentinel::{Sentinel, Watched};
 use crate::engine::state::State;
@@ -17,12 +18,17 @@ impl Engine {
 
     /// Makes the node a sentinel or an ordinary node, with the commands of its role.
     pub(in crate::engine) fn set_sentinel(&mut self, sentinel: Option<Box<Sentinel>>) {
-        self.table = match sentinel {
+        let table = match sentinel {
             Some(_) => self.tables.sentinel,
             None => self.tables.ordinary,
         };
+        let is_other = !std::ptr::eq(table, self.table);
+        self.table = table;
         let commands = self.table.len();
         let state = self.state_mut();
+        if is_other {
+            state.use_catalogue(table.catalogue(), sentinel.is_some());
+        }
         state.peers.sentinel = sentinel;
         state.introspection.stats.count_for(commands);
         state.guards_writes();
@@ -36,6 +42,19 @@ impl Engine {
     /// Replication offset, bytes.
     pub(crate) fn replication_offset(&self) -> u64 {
         self.state().peers.replication.offset
+    }
+
+    /// Ends the sessions of all clients but monitors and replicas, as CLIENT KILL with the types `normal` and `pubsub` does.
+    pub(crate) fn end_sessions(&mut self, now: UnixMicros) {
+        let state = self.state_mut();
+        state.unit.begin(now);
+        let sessions = state.clients.sessions.iter();
+        let clients = sessions.filter(|session| !session.is_monitor && !session.reads_stream());
+        let clients: Vec<ConnId> = clients.map(|session| session.conn).collect();
+        for conn in clients {
+            state.kick(conn);
+        }
+        self.follow_up(now);
     }
 
     /// Updates the sentinel's view, and publishes what has changed.

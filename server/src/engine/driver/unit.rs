@@ -14,7 +14,9 @@ use crate::engine::clients::blocking::Retry;
 use crate::engine::clients::session::{ReplyMode, Session};
 use crate::engine::conn_id::ConnId;
 use crate::engine::context::{Origin, ScriptCall};
-use crate::engine::driver::dispatch::{Dispatched, call, dispatch, log_slow, tell_monitors};
+use crate::engine::driver::dispatch::{
+    Dispatched, call, dispatch, log_slow, refuse, tell_monitors,
+};
 use crate::engine::effect::Effect;
 use crate::engine::scripting::Transaction;
 use crate::engine::state::State;
@@ -32,6 +34,8 @@ enum Due {
     FailoverEnds,
     /// A client may be idle for too long.
     Idle,
+    /// A reader of the stream of commands is due a PING, or has been silent for too long.
+    Readers,
     Expire {
         db: usize,
         slot: u32,
@@ -179,13 +183,16 @@ impl Engine {
                     self.state_mut().answer(conn, reply);
                 }
             } else if state.clients.waiters.has_ready() {
+                // A command that slept has let time pass.
+                let now = now.max(state.unit.awake_at);
                 for (place, has_news) in state.clients.waiters.take_ready() {
+                    self.state_mut().expire_awaited(&place, now);
                     for conn in self.state().clients.waiters.queue(&place) {
                         self.retry(conn, &place, has_news, now);
                     }
                 }
             } else if state.hands_over() {
-                // The next master is told with the other effects.
+                // The new master learns of it with the other effects.
             } else if state.clients.pause.is_over() && state.scripting.busy.is_none() {
                 if let Some((conn, request)) = state.clients.pause.next_postponed() {
                     self.run_postponed(conn, &request, now);
@@ -242,6 +249,8 @@ impl Engine {
         for frame in std::mem::replace(&mut state.unit.own_frames, frames) {
             state.unit.outbox.push(Effect::Push { conn, frame });
         }
+        // Each client that was served is a unit of the stream.
+        state.end_stream_unit();
         state.unit.caller = caller;
         state.inform_behind(conn);
     }
@@ -277,10 +286,19 @@ impl Engine {
                 continue;
             };
             let protocol = session.protocol;
+            session.executing = Some(transaction.queue.len());
             if state.clients.tracking.is_on() {
                 state.clients.tracking.runs(&session);
             }
-            let outcome = match call(state, &mut session, entry, request, now, Origin::Exec) {
+            let refusal = match session.is_unrestricted {
+                true => None,
+                false => state.acl_exec_gate(&session, entry, request).err(),
+            };
+            let dispatched = match refusal {
+                Some(error) => Dispatched::Reply(refuse(state, Origin::Exec, error)),
+                None => call(state, &mut session, entry, request, now, Origin::Exec),
+            };
+            let outcome = match dispatched {
                 Dispatched::Script(call) => self.script(call, session, request, now, Origin::Exec),
                 Dispatched::Reply(reply) => {
                     state.clients.sessions.put_back(session);
@@ -309,7 +327,11 @@ impl Engine {
                 }
             }
         }
-        self.state_mut().clients.reuse_queue(transaction.queue);
+        let state = self.state_mut();
+        if let Some(session) = state.clients.sessions.get_mut(conn) {
+            session.executing = None;
+        }
+        state.clients.reuse_queue(transaction.queue);
         Outcome::Reply(Reply::Array(transaction.replies))
     }
 
@@ -320,7 +342,7 @@ impl Engine {
         Some(UnixMillis(deadline.0.saturating_add(1)))
     }
 
-    /// Does what is due, in the order of the deadlines: answers requests that waited for too long,
+    /// Handles deadlines in their order: answers requests that waited for too long,
     /// ends a pause, removes expired keys.
     pub fn handle_timeout(&mut self, now: UnixMicros) {
         while let Some((_, due)) = self
@@ -339,6 +361,7 @@ impl Engine {
                 Due::PauseEnds => state.clients.pause.end(),
                 Due::FailoverEnds => state.failover_times_out(),
                 Due::Idle => state.kick_idle(now),
+                Due::Readers => state.tend_readers(),
                 Due::Expire { db, slot } => state.expire(db, slot),
             }
             self.follow_up(now);
@@ -347,7 +370,7 @@ impl Engine {
 }
 
 impl State {
-    /// The next deadline, and what is due then.
+    /// The next deadline, and the action that is due then.
     fn first_due(&self) -> Option<(UnixMillis, Due)> {
         let timeout = self.clients.waiters.first_deadline();
         let timeout = timeout.map(|(until, conn)| (until, Due::Timeout(conn)));
@@ -358,11 +381,18 @@ impl State {
             .map(|until| (until, Due::PauseEnds));
         let failover = self.failover_deadline();
         let failover = failover.map(|until| (until, Due::FailoverEnds));
-        let expires = !self.clients.pause.is_on() && !self.peers.replication.is_replica();
+        let expires = !self.clients.pause.is_on()
+            && !self.peers.replication.is_replica()
+            && !self.are_timers_paused;
         let expiry = self.data.next_to_expire().filter(|_| expires);
         let expiry = expiry.map(|(deadline, db, slot)| (deadline, Due::Expire { db, slot }));
-        let idle = self.clients.idle_check().map(|until| (until, Due::Idle));
-        [timeout, pause, failover, idle, expiry]
+        let idle = self
+            .clients
+            .idle_check()
+            .filter(|_| !self.are_timers_paused);
+        let idle = idle.map(|until| (until, Due::Idle));
+        let readers = self.readers_deadline().map(|until| (until, Due::Readers));
+        [timeout, pause, failover, idle, readers, expiry]
             .into_iter()
             .flatten()
             .min()

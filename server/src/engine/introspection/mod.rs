@@ -8,6 +8,7 @@ pub(super) mod monitor;
 pub(super) mod slowlog;
 pub(super) mod stats;
 
+use super::persistence::SaveFigures;
 use super::rng::Rng;
 use super::time::UnixMicros;
 use latency::Latency;
@@ -24,8 +25,9 @@ pub(super) struct Introspection {
     run_id: String,
     /// Largest estimate of memory that a client has asked for, bytes.
     memory_peak: usize,
-    /// `rdb_changes_since_last_save`
+    /// Number of changes since the start.
     changes: u64,
+    pub(super) saves: SaveFigures,
 }
 
 impl Introspection {
@@ -39,6 +41,7 @@ impl Introspection {
             run_id: Rng::for_component(seed, "run id").hex(20),
             memory_peak: 0,
             changes: 0,
+            saves: SaveFigures::new(now),
         }
     }
 

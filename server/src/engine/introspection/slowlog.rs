@@ -112,6 +112,8 @@ pub(in crate::engine) fn shown<'a>(request: Request<'a>) -> Vec<&'a [u8]> {
             words[at + 1..end].fill(REDACTED);
             at = end;
         }
+    } else if is(name, "acl") && is(words.get(1), "setuser") {
+        words[2..].fill(REDACTED);
     } else if is(name, "config") && is(words.get(1), "set") {
         for at in (2..words.len().saturating_sub(1)).step_by(2) {
             if crate::engine::is_secret(words[at]) {
@@ -151,6 +153,11 @@ mod tests {
             ),
             ("config get requirepass", "config get requirepass"),
             ("set auth x", "set auth x"),
+            (
+                "acl SETUSER u >p on",
+                "acl SETUSER (redacted) (redacted) (redacted)",
+            ),
+            ("acl getuser u", "acl getuser u"),
             (
                 "migrate h 1 k 0 5 copy auth p replace auth2 u p",
                 "migrate h 1 k 0 5 copy auth (redacted) replace auth2 (redacted) (redacted)",

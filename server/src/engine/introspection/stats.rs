@@ -39,8 +39,16 @@ pub(crate) struct Stats {
     pub(crate) errors: u64,
     pub(crate) connections: u64,
     pub(crate) rejected_connections: u64,
+    /// `sync_full`, `sync_partial_ok`, `sync_partial_err`
+    pub(crate) full_syncs: u64,
+    pub(crate) partial_syncs: u64,
+    pub(crate) refused_partial_syncs: u64,
+    /// `total_net_repl_output_bytes`
+    pub(crate) replicated_bytes: u64,
     pub(crate) expired_keys: u64,
     pub(crate) evicted_keys: u64,
+    /// `evicted_clients`
+    pub(crate) evicted_clients: u64,
     pub(crate) keyspace_hits: u64,
     pub(crate) keyspace_misses: u64,
     /// By the number of the command.
@@ -57,8 +65,13 @@ impl Stats {
             errors: 0,
             connections: 0,
             rejected_connections: 0,
+            full_syncs: 0,
+            partial_syncs: 0,
+            refused_partial_syncs: 0,
+            replicated_bytes: 0,
             expired_keys: 0,
             evicted_keys: 0,
+            evicted_clients: 0,
             keyspace_hits: 0,
             keyspace_misses: 0,
             by_command: vec![Calls::default(); commands],

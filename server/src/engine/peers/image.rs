@@ -1,23 +1,35 @@
 //! What a disk holds of a node: its data, brought forward unit by unit.
 
 use crate::engine::Db;
+use crate::engine::libraries::Libraries;
 use crate::engine::peers::journal::{Change, Unit};
 
 /// All units up to the last one that was written for good.
-#[derive(Clone, Debug)]
-pub(crate) struct Image(Vec<Db>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Image {
+    databases: Vec<Db>,
+    libraries: Libraries,
+}
 
 impl Image {
-    pub(crate) fn of(databases: &[Db]) -> Self {
-        Self(databases.to_vec())
+    pub(crate) fn of(databases: &[Db], libraries: &Libraries) -> Self {
+        Self {
+            databases: databases.to_vec(),
+            libraries: libraries.clone(),
+        }
     }
 
     pub(crate) fn databases(&self) -> &[Db] {
-        &self.0
+        &self.databases
+    }
+
+    pub(crate) fn libraries(&self) -> &Libraries {
+        &self.libraries
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.iter_mut().for_each(Db::clear);
+        self.databases.iter_mut().for_each(Db::clear);
+        self.libraries = Libraries::default();
     }
 
     /// Writes a unit.
@@ -30,15 +42,23 @@ impl Image {
                     value,
                     form,
                     deadline,
-                } => self.0[db].put(&key, value, form, deadline),
+                } => self.databases[db].put(&key, value, form, deadline),
                 Change::Remove { db, key } => {
-                    if let Some(slot) = self.0[db].find(&key) {
-                        self.0[db].remove(slot);
+                    if let Some(slot) = self.databases[db].find(&key) {
+                        self.databases[db].remove(slot);
                     }
                 }
-                Change::Flush { db } => self.0[db].clear(),
-                Change::Swap { first, second } => self.0.swap(first, second),
-                Change::Replace(databases) => self.0 = databases,
+                Change::Flush { db } => self.databases[db].clear(),
+                Change::Swap { first, second } => self.databases.swap(first, second),
+                Change::Replace(databases) => self.databases = databases,
+                Change::Libraries { removed, added } => {
+                    for name in removed {
+                        self.libraries.remove(&name);
+                    }
+                    for library in added {
+                        self.libraries.insert(library);
+                    }
+                }
                 Change::Event { .. } | Change::Publish { .. } => {}
             }
         }
@@ -83,7 +103,7 @@ mod tests {
     fn holds_what_was_written_for_good() {
         let mut engine = Engine::new(Config::default(), START);
         engine.keep_journal();
-        let mut image = Image::of(engine.databases());
+        let mut image = engine.image();
         let lines = ["SET a 1", "HSET h f v", "DEL h", "RPUSH l x"];
         for unit in written(&mut engine, &lines).iter().take(2) {
             image.apply(unit);
@@ -95,7 +115,7 @@ mod tests {
     fn keeps_all_databases_when_fewer_are_restored() {
         let mut engine = Engine::new(Config::default(), START);
         engine.keep_journal();
-        let mut image = Image::of(engine.databases());
+        let mut image = engine.image();
         let one = engine.databases()[..1].to_vec();
         engine.replace_databases(&one, START);
         let mut all = units(&mut engine);

@@ -8,11 +8,13 @@
 
 use crate::engine::channel::Space;
 use crate::engine::data::keyspace::Db;
+use crate::engine::libraries::Library;
 use crate::engine::notify::Class;
 use crate::engine::time::UnixMillis;
 use crate::engine::value::{EncodingHint, Value};
 use crate::resp::Blob;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Bytes that the protocol of replication spends on a change, beside the key and the value.
 const CHANGE_BYTES: u64 = 32;
@@ -41,6 +43,11 @@ pub(crate) enum Change {
     },
     /// Everything was put in the place of everything.
     Replace(Vec<Db>),
+    /// Libraries of functions went, then others came.
+    Libraries {
+        removed: Vec<Blob>,
+        added: Vec<Arc<Library>>,
+    },
     /// A keyspace event, for subscribers of a replica.
     Event {
         db: usize,
@@ -61,11 +68,12 @@ impl Change {
         let text = match self {
             Self::Put { key, value, .. } => key.len() + value.as_type().payload_bytes(),
             Self::Remove { key, .. } => key.len(),
-            // What a replica is told by the command that caused it.
+            // The command that caused it reaches the replica by itself.
             Self::Event { .. } => return 0,
             Self::Publish {
                 channel, message, ..
             } => channel.len() + message.len(),
+            Self::Libraries { removed, added } => texts_of(removed, added),
             Self::Flush { .. } | Self::Swap { .. } | Self::Replace(_) => 0,
         };
         CHANGE_BYTES + text as u64
@@ -80,11 +88,19 @@ impl Change {
             Self::Publish {
                 channel, message, ..
             } => channel.len() + message.len(),
+            Self::Libraries { removed, added } => texts_of(removed, added),
             Self::Replace(dbs) => dbs.iter().map(Db::payload_bytes).sum(),
             Self::Flush { .. } | Self::Swap { .. } => 0,
         };
         size_of::<Self>() + texts
     }
+}
+
+/// Bytes of the texts of a change of libraries.
+fn texts_of(removed: &[Blob], added: &[Arc<Library>]) -> usize {
+    let names = removed.iter().map(|name| name.len());
+    let added = added.iter().map(|library| library.size_bytes());
+    names.chain(added).sum()
 }
 
 /// What one unit has changed.
@@ -150,7 +166,9 @@ impl Journal {
     fn bound(&mut self) {
         self.is_overflown |= self.bytes > UNIT_BYTES_MAX;
         if self.is_overflown {
-            self.changes = Vec::new();
+            // The copy has no libraries.
+            self.changes
+                .retain(|change| matches!(change, Change::Libraries { .. }));
             self.touched.clear();
             self.bytes = 0;
         }
@@ -193,7 +211,7 @@ impl Journal {
         self.bytes = 0;
         let mut changes = std::mem::take(&mut self.changes);
         if std::mem::take(&mut self.is_overflown) {
-            changes = vec![Change::Replace(dbs.to_vec())];
+            changes.insert(0, Change::Replace(dbs.to_vec()));
         }
         let size: u64 = changes.iter().map(Change::size_bytes).sum();
         Unit {

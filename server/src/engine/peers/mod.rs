@@ -1,4 +1,5 @@
-//! A node's place among others: replication, the journal for replicas and disk, failover, cluster, sentinel.
+//! A node's place among others: replication, the journal for replicas and disk, the stream of commands for other
+//! replicas, failover, cluster, sentinel.
 //!
 //! *Invariants.* A node is a replica exactly while it has an upstream. A journal exists exactly while a replica or a disk
 //! reads it. [`Peers::is_guarded`] holds whenever a gate may refuse a request for this node's place or for want of
@@ -7,6 +8,7 @@
 //! How nodes reach each other is decided in `topology/`.
 
 pub(super) mod cluster;
+pub(super) mod command_stream;
 pub(super) mod failover;
 pub(super) mod image;
 pub(super) mod journal;
@@ -15,6 +17,7 @@ pub(super) mod replication;
 pub(super) mod sentinel;
 
 use cluster::Cluster;
+use command_stream::CommandStream;
 use failover::Failover;
 use journal::Journal;
 use replication::Replication;
@@ -26,6 +29,8 @@ pub(super) struct Peers {
     pub(super) replication: Replication,
     /// Changes of the unit that runs; absent without a reader.
     pub(super) journal: Option<Box<Journal>>,
+    /// Commands for replicas outside of the deployment; absent until one has come.
+    pub(super) stream: Option<Box<CommandStream>>,
     /// A FAILOVER in progress.
     pub(super) failover: Option<Failover>,
     /// The node's view of its cluster, if it belongs to one.
@@ -40,6 +45,7 @@ impl Peers {
         Self {
             replication: Replication::new(seed),
             journal: None,
+            stream: None,
             failover: None,
             cluster: None,
             sentinel: None,
@@ -57,6 +63,7 @@ impl Peers {
     pub(super) fn update_guard(&mut self, by_config: bool) {
         self.is_guarded = by_config
             || self.replication.is_replica()
+            || !self.replication.readers.is_empty()
             || self.cluster.is_some()
             || self.sentinel.is_some();
     }

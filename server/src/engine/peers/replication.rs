@@ -44,6 +44,15 @@ pub(crate) struct Replica {
     pub(crate) silent_since: Option<UnixMicros>,
 }
 
+/// A connection that reads the stream of commands: a replica outside of the deployment.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamReader {
+    pub(in crate::engine) conn: ConnId,
+    /// False if it sent SYNC: such a reader acknowledges nothing and is never found silent.
+    pub(in crate::engine) acknowledges: bool,
+    pub(in crate::engine) replica: Replica,
+}
+
 /// A request that waits for replicas.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct AckWait {
@@ -61,8 +70,10 @@ pub(crate) struct Replication {
     ids: Rng,
     /// Absent for a master.
     pub(crate) upstream: Option<Upstream>,
-    /// Those that follow, in the order in which they came.
+    /// Nodes of the deployment that follow, in the order in which they came.
     pub(crate) replicas: Vec<Replica>,
+    /// Connections that read the stream of commands, in the order in which they came.
+    pub(in crate::engine) readers: Vec<StreamReader>,
     /// Bytes that were passed on (`master_repl_offset`).
     pub(crate) offset: u64,
     /// The identity that was shared with a former master, and how far.
@@ -99,6 +110,7 @@ impl Replication {
             ids,
             upstream: None,
             replicas: Vec::new(),
+            readers: Vec::new(),
             offset: 0,
             former: None,
             waits: Vec::new(),
@@ -151,10 +163,16 @@ impl Replication {
         self.upstream.is_some()
     }
 
+    /// All replicas: nodes of the deployment, then connections that read the stream of commands.
+    pub(crate) fn all_replicas(&self) -> impl Iterator<Item = &Replica> {
+        let readers = self.readers.iter().map(|reader| &reader.replica);
+        self.replicas.iter().chain(readers)
+    }
+
     /// How many replicas have everything up to `offset`.
     pub(crate) fn have(&self, offset: u64) -> usize {
         let has = |replica: &&Replica| replica.offset >= offset;
-        self.replicas.iter().filter(has).count()
+        self.all_replicas().filter(has).count()
     }
 
     /// How many replicas have said something within `lag_seconds_max`; 0 is no bound.
@@ -162,6 +180,6 @@ impl Replication {
         let is_good = |replica: &&Replica| {
             lag_seconds_max == 0 || replica.lag_seconds(now) <= lag_seconds_max
         };
-        self.replicas.iter().filter(is_good).count()
+        self.all_replicas().filter(is_good).count()
     }
 }

@@ -8,8 +8,8 @@
     reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
-use crate::resp::{OwnedRequest, Reply, format_double};
-use mlua::{Lua, LuaString, Table, Value};
+use crate::resp::{OwnedRequest, Reply, format_decimal, format_double};
+use mlua::{Either, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
 /// `%.17g` prints integers below this without an exponent.
 const DECIMAL_MAX: u64 = 100_000_000_000_000_000;
@@ -22,6 +22,8 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
         Reply::Status(text) => single(lua, "ok", lua.create_string(&**text)?)?,
         Reply::Nil | Reply::NilArray if resp3 => Value::Nil,
         Reply::Nil | Reply::NilArray => Value::Boolean(false),
+        // Only commands that scripts may not call reply such bytes.
+        Reply::Raw(_) => Value::Nil,
         Reply::Int(value) => Value::Integer(*value),
         Reply::Bulk(bytes) => text(lua, bytes)?,
         Reply::Error(error) => Value::Table(error_table(lua, error.as_bytes(), true)?),
@@ -62,6 +64,8 @@ pub(crate) fn to_lua(lua: &Lua, reply: &Reply, resp3: bool) -> mlua::Result<Valu
         Reply::Set(items) => array(lua, items, resp3)?,
         Reply::Double(value) if resp3 => single(lua, "double", *value)?,
         Reply::Double(value) => text(lua, format_double(*value).as_bytes())?,
+        Reply::Decimal(value) if resp3 => single(lua, "double", *value)?,
+        Reply::Decimal(value) => text(lua, format_decimal(*value).as_bytes())?,
         Reply::Bool(value) if resp3 => Value::Boolean(*value),
         Reply::Bool(value) => Value::Integer(i64::from(*value)),
         Reply::BigNumber(digits) if resp3 => single(lua, "big_number", lua.create_string(digits)?)?,
@@ -164,5 +168,42 @@ pub(crate) fn truncate(number: f64) -> i64 {
         number as i64
     } else {
         i64::MIN
+    }
+}
+
+/// `lua_typename`.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Nil => "nil",
+        Value::Boolean(_) => "boolean",
+        Value::Integer(_) | Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Table(_) => "table",
+        Value::Function(_) => "function",
+        Value::Thread(_) => "thread",
+        _ => "userdata",
+    }
+}
+
+/// The last argument or result. It has no value, and turns the memory limit on if there is one.
+///
+/// With a memory limit mlua pushes every string in a protected call, which is slow. So the limit is
+/// off while values are passed, and this follows the last of them. Small scripts have no limit.
+pub(crate) struct MemoryLimit(pub(crate) Option<usize>);
+
+impl IntoLuaMulti for MemoryLimit {
+    fn into_lua_multi(self, lua: &Lua) -> mlua::Result<MultiValue> {
+        if let Some(bytes_max) = self.0 {
+            lua.set_memory_limit(bytes_max)?;
+        }
+        Ok(MultiValue::new())
+    }
+}
+
+/// Passes bytes to the VM. Strings in UTF-8 need no reference.
+pub(crate) fn pass<'a>(lua: &Lua, bytes: &'a [u8]) -> mlua::Result<Either<&'a str, LuaString>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(Either::Left(text)),
+        Err(_) => lua.create_string(bytes).map(Either::Right),
     }
 }

@@ -18,6 +18,9 @@ local raw_create, raw_resume = coroutine.create, coroutine.resume
 local floor, byte, sub = math.floor, string.byte, string.sub
 
 local UNPACK_MAX = 7000
+-- `luaconf.h: LUAI_MAXCSTACK`
+local STACK_MAX = 8000
+local INT_MAX = 2147483647
 -- Cost of creating a coroutine, which has an instruction counter of its own.
 local COROUTINE_COST = 500
 -- A C call with less work than this is not counted.
@@ -218,14 +221,34 @@ local function setmetatable(...)
   return (settle("setmetatable", raw_pcall(raw_setmetatable, t, meta)))
 end
 
+-- A number as C reads it into an `int`: the fraction is cut off, and the low 32 bits count.
+local function c_int(number)
+  if number ~= number or number >= 2 ^ 63 or number < -2 ^ 63 then return 0 end
+  number = (number < 0 and -floor(-number) or floor(number)) % 2 ^ 32
+  return number > INT_MAX and number - 2 ^ 32 or number
+end
+
 local function unpack(...)
   local t, i, j = ...
   if type(t) == "table" and (i == nil or type(i) == "number") and (j == nil or type(j) == "number") then
     local first, last = i or 1, j or #t
-    if last - first < UNPACK_MAX and first > -2147483648 and first < 2147483647 and last < 2147483647 then
+    -- The results and the arguments are on the stack of the C function.
+    local room = STACK_MAX - select("#", ...)
+    if last - first < room and first > -2147483648 and first < 2147483647 and last < 2147483647 then
+      if j == nil then
+        if i == nil then return raw_unpack(t) end
+        return raw_unpack(t, first)
+      end
       return raw_unpack(t, first, last)
     end
-    return fail("too many results to unpack")
+    first, last = c_int(first), c_int(last)
+    if first > last then return end
+    if last - first >= room then return fail("too many results to unpack") end
+    if last < INT_MAX then return raw_unpack(t, first, last) end
+    -- The C code would count past the greatest index.
+    local values = {}
+    for index = first, last do values[index - first + 1] = raw_rawget(t, index) end
+    return raw_unpack(values, 1, last - first + 1)
   end
   if type(t) ~= "table" then settle("unpack", raw_pcall(raw_unpack, ...)) end
   if i ~= nil and not tonumber(i) then settle("unpack", raw_pcall(raw_unpack, t, i)) end
@@ -597,6 +620,7 @@ raw_setmetatable(G, { __index = native.missing })
 raw_setmetatable(env, { __index = G, __newindex = native.deny })
 raw_setmetatable(plain, { __index = G })
 plain.redis = native.redis
+plain.__CALL, plain.__PCALL, plain.__CALL_WITH, plain.__PCALL_WITH = native.call, native.pcall, native.call_with, native.pcall_with
 locked[env] = G
 meta_of_globals = lock({ __index = native.missing })
 meta_of_strings = lock({ __index = G.string })
@@ -624,7 +648,7 @@ end
 
 local function enter(f, keys, argv)
   place(f, keys, argv)
-  last = nil
+  last, last_argv = nil, nil
   if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
   return raw_xpcall(main, on_error)
 end
@@ -657,6 +681,42 @@ local function again(keys, argv)
   end
 end
 
+-- Sets ARGV for a small script: one that calls nothing but commands, names KEYS only in its calls' templates, and returns
+-- one value.
+local function place_argv(argv)
+  plain.ARGV, last, last_argv = argv, nil, argv
+end
+
+-- Entry point for small scripts with `count` elements of ARGV. It needs neither KEYS nor `main`.
+local function small(count)
+  local argv = {}
+  for index = 1, count do argv[index] = "" end
+  if count == 0 then
+    return function(f)
+      if last_argv ~= argv then place_argv(argv) end
+      local ok, value = raw_xpcall(f, on_error)
+      return ok, value
+    end
+  elseif count == 1 then
+    return function(f, a)
+      argv[1] = a
+      if last_argv ~= argv then place_argv(argv) end
+      local ok, value = raw_xpcall(f, on_error)
+      return ok, value
+    end
+  end
+  return function(f, a, b, c, d)
+    argv[1], argv[2] = a, b
+    if count > 2 then
+      argv[3] = c
+      if count > 3 then argv[4] = d end
+    end
+    if last_argv ~= argv then place_argv(argv) end
+    local ok, value = raw_xpcall(f, on_error)
+    return ok, value
+  end
+end
+
 -- No tail calls: the outermost frame is always one of these.
 return {
   env = env,
@@ -677,6 +737,15 @@ return {
     return ok, value
   end,
   compile = compile,
+  -- For libraries of functions.
+  globals = G,
+  lock = lock,
+  on_error = on_error,
+  tostring = tostring,
+  forget_names = function()
+    if names_count ~= 0 then names, names_count = raw_setmetatable({}, weak), 0 end
+  end,
+  small = { small(0), small(1), small(2), small(3), small(4) },
   -- By the number of keys, then by the number of other arguments.
   again = {
     again({}, {}), again({}, { "" }), again({}, { "", "" }), again({}, { "", "", "" }), again({}, { "", "", "", "" }),

@@ -1,4 +1,4 @@
-//! Refuses texts before Lua parses them. Knows no Lua values.
+//! Texts that Lua compiles: the name of ours, and the reasons to refuse one before it is parsed. Knows no Lua values.
 
 /// Limit of words of [`CHAINED`] in one text. The parser of Lua 5.1 walks each chain of jumps again
 /// for every link. This number takes two seconds at most, ten times as many take three minutes, and
@@ -6,6 +6,8 @@
 const CHAIN_WORDS_MAX: usize = 20_000;
 /// The words that add a link to such a chain.
 const CHAINED: &[&[u8]] = &[b"elseif", b"break", b"and", b"or"];
+/// Name of the prelude's chunk in stack frames.
+pub(super) const PRELUDE_NAME: &str = "=redouble.prelude";
 /// First byte of `lua.h: LUA_SIGNATURE`.
 const ESCAPE: u8 = 27;
 

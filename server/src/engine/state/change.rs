@@ -2,13 +2,23 @@
 
 use super::State;
 use crate::engine::channel::Space;
+use crate::engine::clients::transaction::Presence;
 use crate::engine::data::keyspace::Db;
 use crate::engine::effect::Effect;
 use crate::engine::notify::Class;
 use crate::engine::peers::cluster::{Claim, ClusterMessage};
 use crate::engine::peers::journal::Change;
+use crate::engine::time::{UnixMicros, UnixMillis};
 use crate::engine::value::Kind;
 use crate::resp::Blob;
+
+fn presence(db: &Db, key: &[u8], now: UnixMillis) -> Presence {
+    match db.find_live(key, now) {
+        None => Presence::Missing,
+        Some((_, false)) => Presence::Expired,
+        Some((_, true)) => Presence::There,
+    }
+}
 
 impl State {
     /// Removes an expired key.
@@ -16,8 +26,19 @@ impl State {
         let key = self.data.db(db).key(slot).clone();
         self.data.db_mut(db).remove(slot);
         self.introspection.stats.expired_keys += 1;
+        self.propagate_deletion(db, &key, "lazyfree-lazy-expire");
         self.touched_by(false, db, &key);
         self.notify(db, Class::Expired, "expired", &key);
+    }
+
+    /// Removes an awaited key that is past its deadline, before its waiters look at it.
+    pub(in crate::engine) fn expire_awaited(&mut self, (db, key): &(usize, Blob), now: UnixMicros) {
+        let found = self.data.db(*db).find_live(key, now.millis());
+        let keeps = self.clients.pause.is_on() || self.peers.replication.is_replica();
+        if let Some((slot, false)) = found.filter(|_| !keeps) {
+            self.expire(*db, slot);
+            self.end_stream_unit();
+        }
     }
 
     /// Removes a key for want of memory, as `evict.c: performEvictions`; false when it is not there.
@@ -32,7 +53,8 @@ impl State {
         };
         self.data.db_mut(db).remove(slot);
         self.introspection.stats.evicted_keys += 1;
-        self.touched(db, key);
+        self.propagate_deletion(db, key, "lazyfree-lazy-eviction");
+        self.touched_by(true, db, key);
         self.notify(db, Class::Evicted, "evicted", key);
         true
     }
@@ -40,13 +62,14 @@ impl State {
     /// A key was created, changed or removed. Watchers, waiters and trackers of keys hang here.
     #[inline]
     pub(in crate::engine) fn touched(&mut self, db: usize, key: &[u8]) {
+        self.introspection.count_changes(1);
         self.touched_by(true, db, key);
     }
 
-    /// The same, saying whether a request wanted it.
+    /// The same, saying whether a request wanted it. What the server removes by itself is no change that
+    /// `rdb_changes_since_last_save` counts.
     #[inline]
     fn touched_by(&mut self, is_request: bool, db: usize, key: &[u8]) {
-        self.introspection.count_changes(1);
         if !(self.clients.watches.is_empty()
             && self.clients.waiters.is_empty()
             && self.peers.journal.is_none()
@@ -215,22 +238,25 @@ impl State {
     /// Puts other data in the place of all that is there. Watched keys that were there or are there
     /// now have changed; waiters of keys that are there now are served.
     pub(in crate::engine) fn replace(&mut self, databases: &[Db]) {
+        let now = self.unit.now().millis();
         for (db, other) in databases
             .iter()
             .enumerate()
             .take(self.data.databases().len())
         {
             for key in self.clients.watches.keys_of(db) {
-                let is_there = other.find(&key).is_some();
-                if is_there || self.data.db(db).find(&key).is_some() {
-                    self.clients.watches.touched(db, &key, is_there);
-                }
+                let was_there = self.data.db(db).find(&key).is_some();
+                let presence = presence(other, &key, now);
+                self.clients
+                    .watches
+                    .exchanged(db, &key, was_there, presence);
             }
             *self.data.db_mut(db) = other.clone();
             self.wake_database(db);
         }
         self.introspection.count_changes(1);
         self.data.forget_sizes();
+        self.end_stream();
         if self.peers.journal.is_some() {
             // Fewer databases may have come than the node has; readers get all of them.
             let all = self.data.databases().to_vec();
@@ -242,12 +268,14 @@ impl State {
     /// Exchanges two databases. Watched keys that are in either have changed; waiters of keys
     /// that came with the exchange are served (`db.c: dbSwapDatabases`).
     pub(in crate::engine) fn swap(&mut self, first: usize, second: usize) {
-        for db in [first, second] {
+        let now = self.unit.now().millis();
+        for (db, other) in [(first, second), (second, first)] {
             for key in self.clients.watches.keys_of(db) {
-                let is_there = |db: usize| self.data.db(db).find(&key).is_some();
-                if is_there(first) || is_there(second) {
-                    self.clients.watches.touched(db, &key, true);
-                }
+                let was_there = self.data.db(db).find(&key).is_some();
+                let presence = presence(self.data.db(other), &key, now);
+                self.clients
+                    .watches
+                    .exchanged(db, &key, was_there, presence);
             }
         }
         // Keys that were touched before are recorded before.

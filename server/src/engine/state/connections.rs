@@ -1,6 +1,8 @@
 //! Connections as the driver opens, asks and closes them.
 
 use super::State;
+use crate::engine::buffer_limits::{OutputLimits, OutputMeter};
+use crate::engine::clients::session::Session;
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::engine::time::UnixMicros;
@@ -23,13 +25,16 @@ impl State {
             self.introspection.stats.rejected_connections += 1;
             return Err(ErrorReply::new("ERR max number of clients reached"));
         }
-        if self.config.denies(addr) {
+        if !self.acl.default_has_password() && self.config.denies(addr) {
             self.introspection.stats.rejected_connections += 1;
             return Err(ErrorReply::new(DENIED));
         }
         self.introspection.stats.connections += 1;
-        let authenticated = self.config.requirepass.is_empty();
-        let conn = self.clients.sessions.open(authenticated, addr, now);
+        let conn = self.clients.sessions.open(addr, now);
+        if let Some(mut session) = self.clients.sessions.take(conn) {
+            self.begin_as_default(&mut session);
+            self.clients.sessions.put_back(session);
+        }
         tracing::debug!(addr, client_id = conn.client_id(), at = now.0, "connected");
         Ok(conn)
     }
@@ -40,10 +45,20 @@ impl State {
         }
     }
 
-    pub(in crate::engine) fn disconnect(&mut self, conn: ConnId) {
-        self.clients.close(conn);
+    pub(in crate::engine) fn measured_by(&mut self, conn: ConnId, meter: OutputMeter) {
+        if let Some(session) = self.clients.sessions.get_mut(conn) {
+            session.output = meter;
+        }
     }
 
+    pub(in crate::engine) fn disconnect(&mut self, conn: ConnId) {
+        self.clients.close(conn);
+        if !self.peers.replication.readers.is_empty() {
+            self.remove_reader(conn);
+        }
+    }
+
+    #[inline]
     pub(in crate::engine) fn protocol(&self, conn: ConnId) -> Protocol {
         self.clients
             .sessions
@@ -51,14 +66,16 @@ impl State {
             .map_or_else(Protocol::default, |session| session.protocol)
     }
 
-    pub(in crate::engine) fn output_bytes_max(&self, conn: ConnId) -> usize {
+    pub(in crate::engine) fn output_limits(&self, conn: ConnId) -> OutputLimits {
         let session = self.clients.sessions.get(conn);
         let is_subscriber = session.is_some_and(|session| session.is_subscribed);
+        let is_replica = session.is_some_and(Session::reads_stream);
         self.config
             .client_output_buffer_limit
-            .output_bytes_max(is_subscriber)
+            .of_client(is_subscriber, is_replica)
     }
 
+    #[inline]
     pub(in crate::engine) fn limits(&self, conn: ConnId) -> Limits {
         Limits {
             bulk_bytes_max: self.config.proto_max_bulk_len,
@@ -68,7 +85,7 @@ impl State {
                 .clients
                 .sessions
                 .get(conn)
-                .is_some_and(|session| session.authenticated),
+                .is_some_and(|session| session.authenticated || self.acl.admits_all()),
         }
     }
 

@@ -6,6 +6,7 @@
 use super::State;
 use crate::engine::clients::session::Session;
 use crate::engine::config::Config;
+use crate::engine::effect::Effect;
 use crate::engine::time::{UnixMicros, UnixMillis};
 
 /// Time at which a client is disconnected that is idle since `since`.
@@ -25,10 +26,23 @@ impl State {
     pub(in crate::engine) fn configure(&mut self, config: Config, now: UnixMicros) {
         let before = std::mem::replace(&mut self.config, config);
         let timeout = before.timeout;
+        self.acl
+            .set_all_channels(self.config.acl_pubsub_default_allchannels);
+        if before.requirepass != self.config.requirepass {
+            self.acl.set_default_password(&self.config.requirepass);
+        }
         if (before.maxmemory, before.maxmemory_policy)
             != (self.config.maxmemory, self.config.maxmemory_policy)
         {
             self.bound_memory();
+        }
+        if let Some(stream) = &mut self.peers.stream {
+            let size = usize::try_from(self.config.number_of("repl-backlog-size")).unwrap_or(0);
+            stream.limit_backlog(size);
+        }
+        let append_only = self.config.append_only();
+        if before.append_only() != append_only {
+            self.unit.outbox.push(Effect::KeepWrites(append_only));
         }
         if timeout != self.config.timeout {
             self.plan_idle_check(now);
@@ -55,7 +69,7 @@ impl State {
     fn may_time_out(&self, session: &Session) -> bool {
         let is_waiting = self.clients.waiters.get(session.conn).is_some()
             || self.clients.pause.request_of(session.conn).is_some();
-        !is_waiting && !session.is_subscribed && !session.is_monitor
+        !is_waiting && !session.is_subscribed && !session.is_monitor && !session.reads_stream()
     }
 
     /// Disconnects the clients that have been idle for too long.

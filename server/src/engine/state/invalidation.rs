@@ -1,4 +1,4 @@
-//! Client-side caching as it concerns several parts: which connection is told of which change, and when.
+//! Client-side caching as it concerns several parts: which connection gets which invalidation, and when.
 
 use super::State;
 use crate::engine::clients::tracking::{CHANNEL, News, Tracker};
@@ -46,9 +46,9 @@ impl State {
         }
     }
 
-    /// Tells a connection of a change: at once, or behind its own reply.
+    /// Tells a connection of a change: at once, or behind its own reply if its request made the change.
     fn inform(&mut self, conn: ConnId, news: News) {
-        if self.unit.caller == Some(conn) {
+        if self.unit.caller == Some(conn) && !self.unit.is_evicting {
             self.clients.tracking.keep_behind(news);
             self.unit.has_sequel = true;
         } else {
@@ -241,6 +241,28 @@ mod tests {
         node.run(other, "MSET a 1 k 1 l 1");
         assert_eq!(node.figures(other), ["0", "0", "0", "0"]);
         assert!(!node.engine.state().clients.tracking.is_on() && node.told.is_empty());
+    }
+
+    #[test]
+    fn a_key_that_is_evicted_for_a_request_is_told_of_before_its_reply() {
+        let mut node = Node::new(0);
+        let reader = node.client();
+        node.run(reader, "CLIENT TRACKING ON");
+        node.run(reader, "CONFIG SET maxmemory-policy volatile-random");
+        node.run(reader, "SETEX volatile 10000 x");
+        node.run(reader, "GET volatile");
+        let info = node.run(reader, "INFO memory");
+        let used = info
+            .lines()
+            .find_map(|line| line.strip_prefix("used_memory:"));
+        let used: usize = used.and_then(|used| used.parse().ok()).expect("a number");
+        node.run(reader, &format!("CONFIG SET maxmemory {}", used + 100_000));
+        node.run(reader, "SETBIT big 1600000 0");
+        let told = node.run(reader, "GETBIT big 0");
+        assert_eq!(
+            told,
+            ">2\r\n$10\r\ninvalidate\r\n*1\r\n$8\r\nvolatile\r\n:0\r\n"
+        );
     }
 
     #[test]

@@ -19,16 +19,18 @@ impl State {
         {
             return true;
         }
-        loop {
+        let fits = loop {
             match self.data.excess(&self.config, self.unit.now().millis()) {
-                Excess::None => return true,
-                Excess::Stays => return false,
+                Excess::None => break true,
+                Excess::Stays => break false,
                 Excess::Evict { db, slot } => {
                     let key = self.data.db(db).key(slot).clone();
                     self.evict(db, &key);
                 }
             }
-        }
+        };
+        self.end_plain_stream_unit();
+        fits
     }
 
     /// Estimated memory of an empty server and all data, bytes.

@@ -4,7 +4,7 @@ use super::State;
 use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::engine::peers::journal::{Change, Unit};
-use crate::engine::peers::replication::AckWait;
+use crate::engine::peers::replication::{AckWait, Address, Upstream};
 use crate::engine::value::Kind;
 use crate::resp::Reply;
 use std::sync::Arc;
@@ -21,13 +21,18 @@ impl State {
         if self.scripting.busy.is_some() {
             return;
         }
+        self.end_stream_unit();
         if let Some(journal) = self
             .peers
             .journal
             .as_deref_mut()
             .filter(|one| !one.is_empty())
         {
-            let unit = journal.take(self.data.databases(), self.peers.replication.offset);
+            let mut unit = journal.take(self.data.databases(), self.peers.replication.offset);
+            if self.peers.stream.is_some() {
+                // The bytes of the stream count, as in Redis.
+                unit.offset = self.peers.replication.offset;
+            }
             self.peers.replication.offset = unit.offset;
             if let Some(session) = self
                 .unit
@@ -56,9 +61,18 @@ impl State {
         }
     }
 
+    /// True on a replica that serves no stale data while its link to the master is down.
+    pub(in crate::engine) fn has_lost_master(&self) -> bool {
+        let upstream = self.peers.replication.upstream.as_ref();
+        upstream.is_some_and(|upstream| !upstream.is_up)
+            && !self.config.is_on("replica-serve-stale-data")
+    }
+
     /// Computes again whether a gate may refuse requests for this node's role or for want of memory.
     pub(in crate::engine) fn guards_writes(&mut self) {
-        let by_config = self.config.min_replicas_to_write > 0 || self.config.maxmemory > 0;
+        let by_config = self.config.min_replicas_to_write > 0
+            || self.config.maxmemory > 0
+            || self.clients_limit().is_some();
         self.peers.update_guard(by_config);
     }
 
@@ -70,6 +84,7 @@ impl State {
             offset,
         };
         self.peers.replication.await_acks(wait);
+        self.ask_readers();
     }
 
     /// Answers WAIT where enough replicas have said that they are there.
@@ -125,6 +140,11 @@ impl State {
                 self.swap(first, second);
             }
             Change::Replace(databases) => self.replace(&databases),
+            Change::Libraries { removed, added } => {
+                // The replica has a VM of its own, on which they are loaded anew.
+                let added = added.iter().map(|library| Arc::new((**library).clone()));
+                self.change_libraries(removed, added.collect());
+            }
             Change::Event {
                 db,
                 class,
@@ -148,6 +168,23 @@ impl State {
 }
 
 impl State {
+    /// The node becomes a replica of a server outside of its deployment. It never reaches that server, so the link is down.
+    pub(in crate::engine) fn follow_outside(&mut self, address: Address) {
+        tracing::warn!(
+            master = %address,
+            "redouble does not replicate from servers outside of its deployment: the link stays down"
+        );
+        let since = self.unit.now();
+        self.peers.replication.upstream = Some(Upstream {
+            address,
+            is_up: false,
+            since,
+        });
+        self.end_stream();
+        self.guards_writes();
+        self.show_out_waiting();
+    }
+
     pub(in crate::engine) fn promote(&mut self) {
         if self.peers.replication.upstream.take().is_some() {
             let shared = (
@@ -156,6 +193,7 @@ impl State {
             );
             self.peers.replication.former = Some(shared);
             self.peers.replication.change_id();
+            self.kick_readers();
             self.guards_writes();
         }
     }

@@ -1,6 +1,7 @@
 //! Where the keys of a request stand: the key specifications of a row, as COMMAND INFO describes
 //! them and as COMMAND GETKEYS, faults and routing read them. Knows no value and no handler.
 
+use crate::engine::acl::Access;
 use crate::resp::{Reply, Request, parse_integer};
 
 /// What a key is used for, as COMMAND INFO names it.
@@ -22,6 +23,17 @@ pub(crate) struct KeyPlace {
     /// The number of its argument; the name of the command is number 0.
     pub(crate) at: usize,
     pub(crate) flags: KeyFlags,
+}
+
+impl KeyPlace {
+    /// The rights on this key that the request needs.
+    pub(crate) fn access(&self) -> Access {
+        let has = |flag| self.flags.contains(&flag);
+        Access {
+            reads: has("access"),
+            writes: has("insert") || has("delete") || has("update"),
+        }
+    }
 }
 
 /// How the first key is found.
@@ -371,11 +383,24 @@ pub(crate) fn set(request: Request<'_>) -> Vec<KeyPlace> {
     vec![KeyPlace { at: 1, flags }]
 }
 
-/// BITFIELD without SET and INCRBY only reads its key (`db.c: bitfieldGetKeys`).
+/// BITFIELD without SET and INCRBY only reads its key; what it cannot read counts as a write
+/// (`db.c: bitfieldGetKeys`).
 pub(crate) fn bitfield(request: Request<'_>) -> Vec<KeyPlace> {
-    let is_write = |at| is_word(request, at, "SET") || is_word(request, at, "INCRBY");
-    let writes = (2..request.len()).any(is_write);
-    let flags = if writes { RW_UPDATE } else { RO };
+    let mut at = 2;
+    let mut reads_only = true;
+    while at < request.len() && reads_only {
+        let left = request.len() - at - 1;
+        let is = |word| is_word(request, at, word);
+        at += match () {
+            () if is("GET") && left >= 2 => 3,
+            () if is("OVERFLOW") && left >= 1 => 2,
+            () => {
+                reads_only = false;
+                1
+            }
+        };
+    }
+    let flags = if reads_only { RO } else { RW_UPDATE };
     vec![KeyPlace { at: 1, flags }]
 }
 

@@ -9,11 +9,12 @@ mod spec;
 mod syntax;
 
 pub(crate) use keys::{bitfield, describe_flags, migrate, set, sort, sort_ro};
-pub(crate) use spec::{CommandResult, CommandSpec, Flags, Group, Handler, is_category};
+pub(crate) use spec::{CommandResult, CommandSpec, Flags, Group, Handler};
 #[cfg(test)]
 pub(crate) use syntax::parse as parse_syntax;
 
 use super::CommandError;
+use super::acl::Catalogue;
 use crate::resp::Request;
 
 /// Number of places in the index, a power of two well above the number of rows.
@@ -57,8 +58,8 @@ struct Place {
 pub(crate) struct CommandTable {
     /// Rows by number. The subcommands of a container follow it.
     entries: Vec<Entry>,
-    /// Full names such as `config|get`, by number.
-    names: Vec<String>,
+    /// Full names such as `config|get` and ACL categories, by number.
+    catalogue: Catalogue,
     /// Commands by length and word of their name; open addressing.
     index: Box<[Option<Place>]>,
     unknown: UnknownCommandError,
@@ -74,7 +75,7 @@ impl CommandTable {
     ) -> Self {
         let mut table = Self {
             entries: Vec::new(),
-            names: Vec::new(),
+            catalogue: Catalogue::default(),
             index: vec![None; INDEX_SIZE].into(),
             unknown,
             unknown_subcommand,
@@ -92,7 +93,9 @@ impl CommandTable {
     fn push(&mut self, spec: &'static CommandSpec, parent: Option<&CommandSpec>) -> u16 {
         let number = self.entries.len() as u16;
         self.entries.push(Entry { spec, number });
-        self.names.push(spec.full_name(parent));
+        let (name, categories) = (spec.full_name(parent), spec.category_set());
+        self.catalogue
+            .push(name, categories, spec.subcommands.len());
         number
     }
 
@@ -136,7 +139,12 @@ impl CommandTable {
 
     /// The full name of a row, such as `config|get`.
     pub(crate) fn name(&self, number: u16) -> &str {
-        &self.names[usize::from(number)]
+        self.catalogue.name(number)
+    }
+
+    /// The commands as ACL rules see them.
+    pub(in crate::engine) fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
     }
 
     /// The command with this name, in any case.

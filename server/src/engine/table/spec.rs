@@ -3,6 +3,7 @@
 
 use super::keys::{FindKeys, KeyFlags, KeyPlace, KeySpec, KeySpecs};
 use super::syntax;
+use crate::engine::acl::{Asked, CATEGORIES, Categories, ChannelUse, KeyUse};
 use crate::engine::{Args, CommandError, Ctx};
 use crate::resp::{Reply, Request};
 
@@ -68,6 +69,10 @@ impl Flags {
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     pub(crate) const fn or(self, other: Self) -> Self {
@@ -156,30 +161,6 @@ pub(crate) struct CommandSpec {
 }
 
 const NO_FLAGS: Flags = Flags(0);
-/// `acl.c: ACLCommandCategories`, in its order.
-const CATEGORIES: [&str; 21] = [
-    "@keyspace",
-    "@read",
-    "@write",
-    "@set",
-    "@sortedset",
-    "@list",
-    "@hash",
-    "@string",
-    "@bitmap",
-    "@hyperloglog",
-    "@geo",
-    "@stream",
-    "@pubsub",
-    "@admin",
-    "@fast",
-    "@slow",
-    "@blocking",
-    "@dangerous",
-    "@connection",
-    "@transaction",
-    "@scripting",
-];
 
 impl CommandSpec {
     pub(crate) const fn new(
@@ -366,6 +347,55 @@ impl CommandSpec {
         })
     }
 
+    /// The same as a set.
+    pub(crate) fn category_set(&self) -> Categories {
+        Categories::of(self.acl_categories())
+    }
+
+    /// Where the channels of a request are (`db.c: getChannelsFromCommand`).
+    fn channels_of(&self, request: Request<'_>) -> Vec<ChannelUse> {
+        let (last, is_pattern) = match self.name {
+            "publish" | "spublish" => (2, false),
+            "subscribe" | "ssubscribe" => (request.len(), false),
+            "psubscribe" => (request.len(), true),
+            _ => return Vec::new(),
+        };
+        let places = 1..last.min(request.len());
+        places.map(|at| ChannelUse { at, is_pattern }).collect()
+    }
+
+    /// What a request needs of its user. `number` is that of this row, and `first` the place of the first argument.
+    /// Keys are left out if the user may use all of them.
+    pub(crate) fn asked<'a>(
+        &self,
+        number: u16,
+        first: usize,
+        request: Request<'a>,
+        with_keys: bool,
+    ) -> Asked<'a> {
+        let keys = if with_keys {
+            self.key_places(request)
+        } else {
+            Vec::new()
+        };
+        let keys = keys.into_iter().map(|place| KeyUse {
+            at: place.at,
+            needs: place.access(),
+        });
+        Asked {
+            number,
+            is_open: self.flags.has(Flags::NO_AUTH),
+            request,
+            first,
+            keys: keys.collect(),
+            channels: if self.flags.has(Flags::PUBSUB) {
+                self.channels_of(request)
+            } else {
+                Vec::new()
+            },
+        }
+    }
+
     /// Its name in COMMAND, as in `config|get`.
     pub(crate) fn full_name(&self, parent: Option<&Self>) -> String {
         parent.map_or_else(
@@ -434,12 +464,6 @@ impl CommandSpec {
         }
         (Reply::bulk(self.full_name(parent)), Reply::Map(pairs))
     }
-}
-
-/// Whether this is an ACL category, as `hash`, without its `@`.
-pub(crate) fn is_category(name: &[u8]) -> bool {
-    let is_it = |category: &&'static str| category.as_bytes()[1..].eq_ignore_ascii_case(name);
-    CATEGORIES.iter().any(is_it)
 }
 
 /// COMMAND alone lists everything; the other containers need a subcommand, which the arity ensures.

@@ -76,6 +76,41 @@ impl fmt::Debug for Element {
     }
 }
 
+/// A string that a collection holds: an element of its own, or a part of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Text<'a> {
+    Own(&'a Element),
+    Packed(&'a [u8]),
+}
+
+impl<'a> Text<'a> {
+    #[inline]
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Own(element) => element,
+            Self::Packed(bytes) => bytes,
+        }
+    }
+
+    /// The same bytes as a reply has them.
+    #[inline]
+    pub(crate) fn to_blob(self) -> Blob {
+        match self {
+            Self::Own(element) => element.to_blob(),
+            Self::Packed(bytes) => Blob::new(bytes),
+        }
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@ mod element;
 mod hash;
 mod list;
 mod payload;
+mod run;
 mod sequence;
 mod set;
 mod size;
@@ -26,10 +27,12 @@ mod table;
 
 #[cfg(feature = "script")]
 pub(super) use digest::Digest;
-pub(crate) use element::Element;
+pub(crate) use element::{Element, Text};
 pub(crate) use hash::{Hash, HashLimits};
 pub(crate) use list::{End, List, clamp_range};
-pub(crate) use payload::{PayloadError, dump, restore, serialized_bytes};
+#[cfg(feature = "script")]
+pub(in crate::engine) use payload::{FOOTER_BYTES, checked_body, sealed};
+pub(crate) use payload::{PayloadError, dump, load, restore, serialized_bytes};
 pub(crate) use set::{Set, SetLimits};
 pub(super) use size::{ENTRY, OBJECT, PLACE, places, string as string_bytes};
 pub(crate) use sorted_set::{SortedSet, SortedSetLimits, compare as sorted_set_order};

@@ -8,7 +8,7 @@ use crate::engine::config::Config;
 use crate::engine::rdb::{Reader, Writer, crc64};
 
 /// The version and the checksum at the end.
-const FOOTER_BYTES: usize = 10;
+pub(in crate::engine) const FOOTER_BYTES: usize = 10;
 
 /// Why a payload is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,11 @@ pub(crate) enum PayloadError {
 
 /// The payload of a value.
 pub(crate) fn dump(value: &Value, config: &Config) -> Vec<u8> {
-    let mut out = body(value, config);
+    sealed(body(value, config), config)
+}
+
+/// Adds the footer of a payload.
+pub(in crate::engine) fn sealed(mut out: Vec<u8>, config: &Config) -> Vec<u8> {
     out.extend(config.profile.rdb_version().to_le_bytes());
     let sum = crc64(&out);
     out.extend(sum.to_le_bytes());
@@ -45,15 +49,24 @@ pub(crate) fn serialized_bytes(value: &Value, config: &Config) -> usize {
 pub(crate) fn restore(payload: &[u8], config: &Config) -> Result<Value, PayloadError> {
     let body = checked_body(payload, config).ok_or(PayloadError::Footer)?;
     let (number, rest) = body.split_first().ok_or(PayloadError::Malformed)?;
+    load(*number, &mut Reader::new(rest), config)
+}
+
+/// Reads a value behind its RDB type.
+pub(crate) fn load(
+    number: u8,
+    reader: &mut Reader<'_>,
+    config: &Config,
+) -> Result<Value, PayloadError> {
     let mut rows = Kind::ALL.iter().flat_map(|kind| kind.row().load);
-    let Some((_, load)) = rows.find(|(known, _)| known == number) else {
-        return Err(if config.profile.has_rdb_type(*number) {
-            PayloadError::NotHere(*number)
+    let Some((_, load)) = rows.find(|(known, _)| *known == number) else {
+        return Err(if config.profile.has_rdb_type(number) {
+            PayloadError::NotHere(number)
         } else {
             PayloadError::Malformed
         });
     };
-    let value = load(&mut Reader::new(rest), config).ok_or(PayloadError::Malformed)?;
+    let value = load(reader, config).ok_or(PayloadError::Malformed)?;
     if value.as_type().is_empty() {
         return Err(PayloadError::Malformed);
     }
@@ -61,7 +74,7 @@ pub(crate) fn restore(payload: &[u8], config: &Config) -> Result<Value, PayloadE
 }
 
 /// What stands before the footer, if that is right (`cluster.c: verifyDumpPayload`).
-fn checked_body<'a>(payload: &'a [u8], config: &Config) -> Option<&'a [u8]> {
+pub(in crate::engine) fn checked_body<'a>(payload: &'a [u8], config: &Config) -> Option<&'a [u8]> {
     let body_bytes = payload.len().checked_sub(FOOTER_BYTES)?;
     let (body, footer) = payload.split_at(body_bytes);
     let version = u16::from_le_bytes([footer[0], footer[1]]);
@@ -72,7 +85,7 @@ fn checked_body<'a>(payload: &'a [u8], config: &Config) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::value::{Element, Hash, HashLimits};
+    use crate::engine::value::{Element, Hash, HashLimits, Text};
     use crate::resp::Blob;
 
     fn round_trip(value: &Value, config: &Config) -> Value {
@@ -112,8 +125,8 @@ mod tests {
             assert!(
                 given
                     .iter()
-                    .map(|one| &**one)
-                    .eq(back.iter().map(|one| &**one))
+                    .map(Text::bytes)
+                    .eq(back.iter().map(Text::bytes))
             );
         }
         for count in [1, 100, 2000] {
@@ -131,7 +144,7 @@ mod tests {
             };
             assert!(
                 hash.iter()
-                    .all(|(field, value)| back.get(field).is_some_and(|other| **other == **value))
+                    .all(|(field, value)| back.get(&field).is_some_and(|other| *other == *value))
             );
             assert_eq!(hash.len(), back.len());
             assert_eq!(matches!(back, Hash::Small(_)), count <= 512);

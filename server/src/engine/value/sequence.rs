@@ -246,6 +246,74 @@ impl<T: Item> Sequence<T> {
     }
 }
 
+/// Hints that are spread evenly, as hashes are: a search begins where the sought one is expected.
+impl<T: Item<Hint = u32>> Sequence<T> {
+    /// The item of this hint for which `is_it` holds. The items are ordered by their hints.
+    pub(crate) fn find(&self, hint: u32, is_it: impl Fn(&T) -> bool) -> Option<&T> {
+        let (mut node, mut hints) = (self.root.as_deref()?, HINTS);
+        loop {
+            match node {
+                Node::Leaf(items) => {
+                    let hint_at = |at: usize| items[at].hint();
+                    let from = first_not_before(hint, items.len(), hints, hint_at);
+                    let found = items[from..]
+                        .iter()
+                        .take_while(|item| item.hint() == hint)
+                        .find(|item| is_it(item));
+                    return found;
+                }
+                Node::Branch(children) => {
+                    let Some(at) = child_of(children, hint, &mut hints) else {
+                        // Items of this hint stand in several nodes.
+                        return self
+                            .seek(|other| other.cmp(&hint), |_| false)
+                            .take_while(|item| item.hint() == hint)
+                            .find(|item| is_it(item));
+                    };
+                    node = &children[at].node;
+                }
+            }
+        }
+    }
+
+    /// Puts an item where its hint leads: changes the one that is there, or inserts one behind all others of this
+    /// hint. The items are ordered by their hints.
+    pub(crate) fn put<P: Placing<T>>(&mut self, hint: u32, placing: P) -> Option<P::Former> {
+        let Some(root) = &mut self.root else {
+            self.insert(0, placing.make());
+            return None;
+        };
+        let edges = Edges {
+            is_first: true,
+            is_last: true,
+        };
+        match put(Arc::make_mut(root), hint, placing, edges, HINTS) {
+            Put::Changed(former) => Some(former),
+            Put::Inserted(right) => {
+                self.len += 1;
+                if let Some(right) = right {
+                    let count = self.len - right.count;
+                    let left = Child::new(Arc::clone(root), count);
+                    *root = Arc::new(Node::Branch(vec![left, right]));
+                }
+                None
+            }
+            Put::Unclear(placing) => {
+                let mut others = self.seek(|other| other.cmp(&hint), |_| false);
+                let mut position = others.position();
+                while let Some(other) = others.next().filter(|other| other.hint() == hint) {
+                    if placing.is_it(other) {
+                        return self.get_mut(position).map(|item| placing.change(item));
+                    }
+                    position += 1;
+                }
+                self.insert(position, placing.make());
+                None
+            }
+        }
+    }
+}
+
 impl<T: Item> FromIterator<T> for Sequence<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut sequence = Self::default();
@@ -347,49 +415,175 @@ fn cut(len: usize, at: usize, edges: Edges) -> usize {
 /// Inserts below a node; the part that no longer fits becomes its right neighbour.
 fn insert<T: Item>(node: &mut Node<T>, position: usize, item: T, edges: Edges) -> Option<Child<T>> {
     match node {
-        Node::Leaf(items) => {
-            if items.len() == items.capacity() {
-                items.reserve_exact(items.len() / 4 + 1);
-            }
-            if items.len() < LEAF_MAX {
-                items.insert(position, item);
-                return None;
-            }
-            let at = cut(items.len() + 1, position, edges);
-            // The new item goes into one of the halves once they are apart.
-            let mut right;
-            if position < at {
-                right = items.split_off(at - 1);
-                items.insert(position, item);
-            } else {
-                right = items.split_off(at);
-                right.insert(position - at, item);
-            }
-            right.shrink_to_fit();
-            items.shrink_to_fit();
-            Some(Child::of_leaf(right))
-        }
+        Node::Leaf(items) => insert_into_leaf(items, position, item, edges),
         Node::Branch(children) => {
             let (at, offset) = child_at(children, position);
             let below = Edges {
                 is_first: edges.is_first && at == 0,
                 is_last: edges.is_last && at + 1 == children.len(),
             };
-            let child = &mut children[at];
-            let right = insert(Arc::make_mut(&mut child.node), offset, item, below);
-            child.count += 1;
-            if offset == 0 {
-                child.refresh();
+            let node = Arc::make_mut(&mut children[at].node);
+            let right = insert(node, offset, item, below);
+            count_in(children, at, offset == 0, right, (edges, below))
+        }
+    }
+}
+
+/// Inserts an item into a leaf; the part that no longer fits becomes its right neighbour.
+fn insert_into_leaf<T: Item>(
+    items: &mut Vec<T>,
+    position: usize,
+    item: T,
+    edges: Edges,
+) -> Option<Child<T>> {
+    if items.len() == items.capacity() {
+        items.reserve_exact(items.len() / 4 + 1);
+    }
+    if items.len() < LEAF_MAX {
+        items.insert(position, item);
+        return None;
+    }
+    let at = cut(items.len() + 1, position, edges);
+    // The new item goes into one of the halves once they are apart.
+    let mut right;
+    if position < at {
+        right = items.split_off(at - 1);
+        items.insert(position, item);
+    } else {
+        right = items.split_off(at);
+        right.insert(position - at, item);
+    }
+    right.shrink_to_fit();
+    items.shrink_to_fit();
+    Some(Child::of_leaf(right))
+}
+
+/// Counts an item that was inserted below a child, and takes in the child's new right neighbour. The part of the
+/// branch that no longer fits comes back.
+fn count_in<T: Item>(
+    children: &mut Vec<Child<T>>,
+    at: usize,
+    is_first_new: bool,
+    right: Option<Child<T>>,
+    (edges, below): (Edges, Edges),
+) -> Option<Child<T>> {
+    let child = &mut children[at];
+    child.count += 1;
+    if is_first_new {
+        child.refresh();
+    }
+    let right = right?;
+    child.count -= right.count;
+    children.insert(at + 1, right);
+    if children.len() <= BRANCH_MAX {
+        return None;
+    }
+    let cut = cut(children.len(), at + usize::from(!below.is_first), edges);
+    let right = children.split_off(cut);
+    Some(Child::of_branch(right))
+}
+
+/// All hints, from the least to the greatest.
+const HINTS: (u32, u32) = (0, u32::MAX);
+
+/// How many of `len` hints, which lie between `low` and `high`, are before the sought one.
+#[inline]
+fn first_not_before(
+    sought: u32,
+    len: usize,
+    (low, high): (u32, u32),
+    hint_at: impl Fn(usize) -> u32,
+) -> usize {
+    let offset = u64::from(sought.saturating_sub(low)) * len as u64;
+    let expected = offset / u64::from(high.saturating_sub(low)).max(1);
+    let mut at = (expected as usize).min(len);
+    while at > 0 && hint_at(at - 1) >= sought {
+        at -= 1;
+    }
+    while at < len && hint_at(at) < sought {
+        at += 1;
+    }
+    at
+}
+
+/// The child that alone may hold items of a hint, and the bounds of its hints; `None` if several may.
+#[inline]
+fn child_of<T: Item<Hint = u32>>(
+    children: &[Child<T>],
+    hint: u32,
+    hints: &mut (u32, u32),
+) -> Option<usize> {
+    let after = first_not_before(hint, children.len(), *hints, |at| children[at].first);
+    let at = after.saturating_sub(1);
+    hints.0 = children[at].first;
+    if let Some(next) = children.get(at + 1) {
+        hints.1 = next.first;
+        if next.first == hint {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+/// What [`Sequence::put`] puts.
+pub(crate) trait Placing<T> {
+    /// What was there before.
+    type Former;
+    /// True for the item that is to be changed.
+    fn is_it(&self, item: &T) -> bool;
+    fn change(self, item: &mut T) -> Self::Former;
+    /// The item if there is none to be changed.
+    fn make(self) -> T;
+}
+
+/// What became of [`Sequence::put`].
+enum Put<T: Item, P: Placing<T>> {
+    Changed(P::Former),
+    /// An item was inserted; the part that no longer fits becomes a right neighbour.
+    Inserted(Option<Child<T>>),
+    /// Items of this hint stand in several nodes.
+    Unclear(P),
+}
+
+/// See [`Sequence::put`].
+fn put<T: Item<Hint = u32>, P: Placing<T>>(
+    node: &mut Node<T>,
+    hint: u32,
+    placing: P,
+    edges: Edges,
+    mut hints: (u32, u32),
+) -> Put<T, P> {
+    match node {
+        Node::Leaf(items) => {
+            let hint_at = |at: usize| items[at].hint();
+            let mut position = first_not_before(hint, items.len(), hints, hint_at);
+            while let Some(other) = items.get_mut(position)
+                && other.hint() == hint
+            {
+                if placing.is_it(other) {
+                    return Put::Changed(placing.change(other));
+                }
+                position += 1;
             }
-            let right = right?;
-            child.count -= right.count;
-            children.insert(at + 1, right);
-            if children.len() <= BRANCH_MAX {
-                return None;
+            Put::Inserted(insert_into_leaf(items, position, placing.make(), edges))
+        }
+        Node::Branch(children) => {
+            let Some(at) = child_of(children, hint, &mut hints) else {
+                return Put::Unclear(placing);
+            };
+            let below = Edges {
+                is_first: edges.is_first && at == 0,
+                is_last: edges.is_last && at + 1 == children.len(),
+            };
+            let is_first_new = hint < children[at].first;
+            let node = Arc::make_mut(&mut children[at].node);
+            match put(node, hint, placing, below, hints) {
+                Put::Inserted(right) => {
+                    let is_first_new = is_first_new || right.is_some();
+                    Put::Inserted(count_in(children, at, is_first_new, right, (edges, below)))
+                }
+                other @ (Put::Changed(_) | Put::Unclear(_)) => other,
             }
-            let cut = cut(children.len(), at + usize::from(!below.is_first), edges);
-            let right = children.split_off(cut);
-            Some(Child::of_branch(right))
         }
     }
 }
@@ -475,7 +669,7 @@ pub(crate) struct Iter<'a, T: Item> {
     sequence: &'a Sequence<T>,
     front: usize,
     back: usize,
-    /// What is left of the leaf of the next item from the front; empty if that is not known yet.
+    /// The rest of the leaf of the next item from the front; empty before the first item.
     front_leaf: &'a [T],
     /// The same from the back.
     back_leaf: &'a [T],
@@ -644,6 +838,56 @@ mod tests {
                 found.next().copied(),
                 (expected < 4000).then_some(expected * 2)
             );
+        }
+    }
+
+    /// An item with a hint that it shares with many others.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Crowded(u32, u32);
+
+    impl Placing<Self> for Crowded {
+        type Former = Self;
+        fn is_it(&self, item: &Self) -> bool {
+            self == item
+        }
+        fn change(self, item: &mut Self) -> Self {
+            std::mem::replace(item, self)
+        }
+        fn make(self) -> Self {
+            self
+        }
+    }
+
+    impl Item for Crowded {
+        type Hint = u32;
+        fn hint(&self) -> u32 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn items_are_put_where_their_hints_lead() {
+        let mut rng = Rng::new(13);
+        for hints in [1, 3, 40, 100_000] {
+            let (mut sequence, mut model) = (Sequence::default(), Vec::<Crowded>::new());
+            for step in 0..4000 {
+                let item = Crowded(
+                    (rng.next_u64() % hints) as u32,
+                    (rng.next_u64() % 1500) as u32,
+                );
+                let known = model.iter().position(|other| *other == item);
+                let former = sequence.put(item.hint(), item);
+                assert_eq!(former, known.map(|at| model[at]), "{step}");
+                if known.is_none() {
+                    let at = model.partition_point(|other| other.0 <= item.0);
+                    model.insert(at, item);
+                }
+                if step % 400 == 0 {
+                    let count = sequence.root.as_deref().map_or(0, |root| check(root).0);
+                    assert_eq!((sequence.len(), count), (model.len(), model.len()));
+                    assert!(sequence.iter().eq(&model));
+                }
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 //! exactly once, whatever else is added or removed.
 
 use super::element::Element;
-use super::sequence::{Item, Iter, Sequence};
+use super::sequence::{Item, Iter, Placing, Sequence};
 use foldhash::fast::FixedState;
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
@@ -24,6 +24,8 @@ pub(crate) struct Table<V: Clone>(Sequence<Entry<V>>);
 
 #[derive(Clone, Debug)]
 struct Entry<V> {
+    /// The hash of the key: a search looks at many entries, and at the key of one.
+    hash: u32,
     key: Element,
     value: V,
 }
@@ -31,8 +33,37 @@ struct Entry<V> {
 impl<V: Clone> Item for Entry<V> {
     type Hint = u32;
 
+    #[inline]
     fn hint(&self) -> u32 {
-        hash(&self.key)
+        self.hash
+    }
+}
+
+/// An entry that is put into a table.
+struct NewEntry<'a, V> {
+    hash: u32,
+    key: &'a [u8],
+    value: V,
+}
+
+impl<V: Clone> Placing<Entry<V>> for NewEntry<'_, V> {
+    type Former = V;
+
+    #[inline]
+    fn is_it(&self, entry: &Entry<V>) -> bool {
+        *entry.key == *self.key
+    }
+
+    fn change(self, entry: &mut Entry<V>) -> V {
+        std::mem::replace(&mut entry.value, self.value)
+    }
+
+    fn make(self) -> Entry<V> {
+        Entry {
+            hash: self.hash,
+            key: Element::new(self.key),
+            value: self.value,
+        }
     }
 }
 
@@ -57,22 +88,22 @@ impl<V: Clone> Table<V> {
         self.0.seek(compare, |_| false)
     }
 
-    /// The position of a key, or the one where it belongs.
-    fn find(&self, key: &[u8]) -> Result<(usize, &V), usize> {
+    /// The position of a key.
+    fn position(&self, key: &[u8]) -> Option<usize> {
         let hash = hash(key);
         let mut entries = self.starting_at(hash);
         loop {
             let position = entries.position();
-            match entries.next() {
-                Some(entry) if *entry.key == *key => return Ok((position, &entry.value)),
-                Some(entry) if entry.hint() == hash => {}
-                Some(_) | None => return Err(position),
+            let entry = entries.next().filter(|entry| entry.hash == hash)?;
+            if *entry.key == *key {
+                return Some(position);
             }
         }
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<&V> {
-        self.find(key).ok().map(|(_, value)| value)
+        let found = self.0.find(hash(key), |entry| *entry.key == *key);
+        found.map(|entry| &entry.value)
     }
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
@@ -81,21 +112,12 @@ impl<V: Clone> Table<V> {
 
     /// Sets the value of a key; gives the former one.
     pub(crate) fn insert(&mut self, key: &[u8], value: V) -> Option<V> {
-        match self.find(key).map(|(position, _)| position) {
-            Ok(position) => {
-                let entry = self.0.get_mut(position)?;
-                Some(std::mem::replace(&mut entry.value, value))
-            }
-            Err(position) => {
-                let key = Element::new(key);
-                self.0.insert(position, Entry { key, value });
-                None
-            }
-        }
+        let hash = hash(key);
+        self.0.put(hash, NewEntry { hash, key, value })
     }
 
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<V> {
-        let (position, _) = self.find(key).ok()?;
+        let position = self.position(key)?;
         self.remove_at(position).map(|(_, value)| value)
     }
 

@@ -158,6 +158,20 @@ async fn what_waits_follows_the_clock() -> Test {
     Ok(())
 }
 
+/// The sleep is part of the transaction, and waiters are served after it.
+#[tokio::test]
+async fn a_key_that_expires_during_a_sleep_serves_no_waiter() -> Test {
+    let server = server().await?;
+    let mut waiter = sent(&server, "BRPOP k 0").await?;
+    let transaction = "MULTI\r\nRPUSH k v\r\nPEXPIRE k 100\r\nDEBUG SLEEP 0.2\r\nEXEC";
+    let mut sleeper = sent(&server, transaction).await?;
+    server.clock().advance(ms(200));
+    assert!(heard(&mut sleeper).ends_with("*3\r\n:1\r\n:1\r\n+OK\r\n"));
+    assert_eq!(heard(&mut waiter), "");
+    server.assert_missing("k");
+    Ok(())
+}
+
 /// If the clock goes back during a wait, the wait is longer by the same time.
 #[tokio::test]
 async fn a_clock_that_goes_back_makes_waits_longer() -> Test {

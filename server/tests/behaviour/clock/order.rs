@@ -101,7 +101,7 @@ async fn one_node(in_steps: bool) -> Test {
     Ok(())
 }
 
-/// A client is woken when nobody holds a node any more, so the instant shows only in steps.
+/// A client is woken when no thread holds a node any more, so the instant shows only in steps.
 fn assert_met(watch: &Watch, order: &[(&'static str, i64)], in_steps: bool) {
     if in_steps {
         assert_eq!(watch.log(), order);

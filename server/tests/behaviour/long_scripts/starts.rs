@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
-/// How long anything may take before the test fails.
+/// Longest time that a step can take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
-const BUSY: &str =
+pub(super) const BUSY: &str =
     "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
 /// How the script of the caller starts.
@@ -61,9 +61,9 @@ enum End {
 
 const ENDS: [End; 3] = [End::ByItself, End::Kill, End::CallerGone];
 
-/// Over what the caller is connected.
+/// The transport of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transport {
+pub(super) enum Transport {
     Tcp,
     #[cfg(unix)]
     Unix,
@@ -72,7 +72,7 @@ enum Transport {
     InProcess,
 }
 
-trait Stream: Read + Write + Send {}
+pub(super) trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
 /// A stream in process for code that blocks. Each write has a thread of its own: it takes as long as the
@@ -130,7 +130,7 @@ impl Write for Blocking {
     }
 }
 
-fn open(
+pub(super) fn open(
     server: &Server,
     transport: Transport,
 ) -> Result<Box<dyn Stream>, Box<dyn std::error::Error>> {
@@ -162,13 +162,13 @@ fn open(
     })
 }
 
-fn tcp(server: &Server) -> io::Result<TcpStream> {
+pub(super) fn tcp(server: &Server) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(server.addr())?;
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(stream)
 }
 
-fn send(stream: &mut impl Write, args: &[&str]) -> io::Result<()> {
+pub(super) fn send(stream: &mut impl Write, args: &[&str]) -> io::Result<()> {
     let mut request = format!("*{}\r\n", args.len());
     args.iter()
         .for_each(|arg| request.push_str(&format!("${}\r\n{arg}\r\n", arg.len())));
@@ -176,7 +176,7 @@ fn send(stream: &mut impl Write, args: &[&str]) -> io::Result<()> {
     stream.flush()
 }
 
-fn line(stream: &mut impl Read) -> io::Result<String> {
+pub(super) fn line(stream: &mut impl Read) -> io::Result<String> {
     let (mut line, mut byte) = (Vec::new(), [0]);
     while !line.ends_with(b"\r\n") {
         stream.read_exact(&mut byte)?;
@@ -185,13 +185,13 @@ fn line(stream: &mut impl Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
-fn ask(stream: &mut (impl Read + Write), args: &[&str]) -> io::Result<String> {
+pub(super) fn ask(stream: &mut (impl Read + Write), args: &[&str]) -> io::Result<String> {
     send(stream, args)?;
     line(stream)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test that hangs has to end")]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < PATIENCE, "never: {what}");
@@ -281,7 +281,7 @@ fn start(
     Ok(kept)
 }
 
-/// Plays one cell. False if the script ended before another client was told that the node is busy.
+/// Plays one cell. Returns false if the script ended before another client got -BUSY.
 fn play(
     server: &Arc<Server>,
     way: Way,
@@ -314,7 +314,7 @@ fn play(
         assert_eq!(result?, format!(":{}", rounds.div_ceil(2)));
     } else {
         until(
-            "another client is told",
+            "another client gets -BUSY",
             || matches!(ask(&mut other, &["GET", "k"]), Ok(reply) if reply == BUSY),
         );
         was_busy = true;
@@ -436,18 +436,17 @@ fn in_process_however_it_starts() -> Test {
 
 #[test]
 fn of_a_blocking_server_however_it_starts() -> Test {
-    for end in ENDS {
-        for way in [Way::Sent, Way::PauseEnds, Way::Sleep] {
-            let mut rounds = 4_000_000;
-            loop {
-                let server = settings().start_blocking()?;
-                let played = play(&Arc::new(server), way, Transport::Tcp, end, rounds);
-                if played.map_err(|error| format!("{way:?} {end:?}: {error}"))? {
-                    break;
-                }
-                rounds *= 4;
-            }
-        }
-    }
-    Ok(())
+    check(Transport::Tcp, |builder| {
+        Ok(Arc::new(builder.start_blocking()?))
+    })
+}
+
+#[cfg(unix)]
+#[test]
+fn of_a_blocking_server_over_a_unix_socket_however_it_starts() -> Test {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("redis.sock");
+    check(Transport::Unix, |builder| {
+        Ok(Arc::new(builder.unix_socket(&path).start_blocking()?))
+    })
 }

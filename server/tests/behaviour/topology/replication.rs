@@ -257,6 +257,37 @@ async fn a_crash_loses_what_was_not_written_for_good() -> Test {
 }
 
 #[tokio::test]
+async fn an_append_only_file_that_a_client_switches_on_keeps_all_data() -> Test {
+    let server = Server::builder().clock(Clock::Manual).start().await?;
+    let mut redis = server.connection().await?;
+    redis.set("before", "v").await?;
+    text(&mut redis, "CONFIG SET appendonly yes appendfsync always").await?;
+    redis.set("after", "v").await?;
+    server.crash(Loss::AsConfigured);
+    server.restart();
+    assert_eq!(server.keys("*").len(), 2);
+    let mut redis = server.connection().await?;
+    // The server starts again with its own settings.
+    assert!(
+        text(&mut redis, "CONFIG GET appendonly")
+            .await?
+            .contains("no")
+    );
+    server.crash(Loss::AsConfigured);
+    server.restart();
+    assert_eq!(server.keys("*").len(), 0);
+    let mut redis = server.connection().await?;
+    // What is switched off keeps nothing.
+    redis.set("k", "v").await?;
+    text(&mut redis, "CONFIG SET appendonly yes").await?;
+    text(&mut redis, "CONFIG SET appendonly no").await?;
+    server.crash(Loss::AsConfigured);
+    server.restart();
+    assert_eq!(server.keys("*").len(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_crash_forgets_scripts_subscriptions_and_settings_and_spares_the_port() -> Test {
     let server = Server::builder().clock(Clock::Manual).start().await?;
     let client = redis::Client::open(server.url())?;

@@ -225,6 +225,32 @@ async fn most_sentinels_fail_over_from_a_master_that_they_do_not_reach() -> Test
 }
 
 #[tokio::test]
+async fn sentinels_end_the_sessions_of_clients_where_they_change_a_role() -> Test {
+    let group = manual().await?;
+    let mut sentinel = group["sentinel-1"].connection().await?;
+    let mut clients = Vec::new();
+    for node in ["master", "replica-1", "replica-2"] {
+        let mut client = group[node].connection().await?;
+        text(&mut client, "PING").await?;
+        clients.push(client);
+    }
+    text(&mut sentinel, "SENTINEL failover mymaster").await?;
+    for mut client in clients {
+        let error = text(&mut client, "PING").await.unwrap_err();
+        assert!(error.is_io_error(), "{error}");
+    }
+    text(&mut sentinel, "PING").await?;
+    let error = text(&mut sentinel, "SENTINEL monitor mymaster 127.0.0.1 6379 2").await;
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("Duplicate master name")
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn sentinels_without_a_majority_do_nothing() -> Test {
     let group = manual().await?;
     let all = [

@@ -2,6 +2,7 @@
 //! of each transport says how a client connects; the checks are here.
 
 mod in_process;
+mod output_limits;
 mod tcp;
 #[cfg(feature = "tls")]
 mod tls;

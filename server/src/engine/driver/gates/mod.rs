@@ -3,11 +3,15 @@
 //! A request in a script has passed the gates of its script and meets [`script_gates`]; a queued request and a
 //! waiting one have passed before.
 
+mod acl;
 mod cluster;
 mod memory;
+mod script;
 
 use crate::engine::CommandError;
+use crate::engine::acl::Place;
 use crate::engine::clients::session::{CommandCache, Session};
+use crate::engine::clients::transaction::Needs;
 use crate::engine::state::State;
 use crate::engine::table::{CommandSpec, CommandTable, Entry, Flags};
 use crate::resp::{Protocol, Request};
@@ -23,6 +27,8 @@ pub(super) enum Gate {
     Queued,
     /// It waits for the end of CLIENT PAUSE.
     Postponed,
+    /// Its client is disconnected.
+    Evicted,
 }
 
 #[inline]
@@ -45,10 +51,8 @@ pub(super) fn gates(
             command: full_name(request, spec, first),
         });
     }
-    if !session.authenticated && !spec.flags.has(Flags::NO_AUTH) {
-        return Err(CommandError::NoAuth);
-    }
-    if session.queue.is_some()
+    if !session.is_unrestricted
+        || session.queue.is_some()
         || session.is_subscribed
         || session.is_monitor
         || state.scripting.busy.is_some()
@@ -70,6 +74,17 @@ fn rare_gates(
     first: usize,
 ) -> Result<Gate, CommandError> {
     let spec = entry.spec;
+    if state.clients_limit().is_some()
+        && state.scripting.busy.is_none()
+        && state.evict_clients(Some((session, request)))
+    {
+        return Ok(Gate::Evicted);
+    }
+    let is_refused = !session.is_unrestricted && state.needs_login(session);
+    if is_refused && !spec.flags.has(Flags::NO_AUTH) {
+        return Err(CommandError::NoAuth);
+    }
+    let flags = state.effective_flags(spec, request);
     if state.clients.tracking.is_on() {
         let is_about_client = is_about_client(request, first);
         state
@@ -83,11 +98,25 @@ fn rare_gates(
             "ERR Command not allowed inside a transaction".into(),
         ));
     }
+    if !session.is_unrestricted {
+        let place = match session.queue {
+            Some(_) => Place::Multi,
+            None => Place::TopLevel,
+        };
+        state.acl_gate(session, entry, first, request, place)?;
+    }
     if state.peers.cluster.is_some() {
         state.cluster_gate(table, session, spec, request)?;
     }
+    // EXEC is refused for what its commands need.
+    let queued = session.queue.as_ref().filter(|_| spec.name == "exec");
+    let own = needs(flags);
+    let all = queued.map_or(own, |queue| own.and(queue.needs));
     if state.config.maxmemory > 0 && state.scripting.busy.is_none() {
-        state.memory_gate(table, session, spec, request)?;
+        state.memory_gate(session, spec, all.memory)?;
+    }
+    if state.peers.is_guarded() {
+        guard(state, all.writes)?;
     }
     if session.is_subscribed
         && session.protocol == Protocol::Resp2
@@ -100,31 +129,31 @@ fn rare_gates(
         );
         return Err(CommandError::Text(text.into()));
     }
-    if state.scripting.busy.is_some() && !spec.flags.has(Flags::ALLOW_BUSY) {
-        return Err(CommandError::Busy);
+    if all.master && state.has_lost_master() {
+        return Err(CommandError::Text(
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+                .into(),
+        ));
     }
-    let writes = spec.flags.has(WRITES);
-    if session.is_monitor && (writes || spec.flags.has(Flags::READONLY)) {
+    if state.scripting.busy.is_some() && !spec.flags.has(Flags::ALLOW_BUSY) {
+        return Err(state.scripting.busy_error());
+    }
+    let writes = flags.has(WRITES);
+    let is_replica = session.is_monitor || session.reads_stream();
+    if is_replica && (writes || spec.flags.has(Flags::READONLY)) {
         return Err(CommandError::Text(
             "ERR Replica can't interact with the keyspace".into(),
         ));
     }
-    if state.clients.pause.is_on() && !session.is_monitor {
-        let queued = session.queue.as_ref().filter(|_| spec.name == "exec");
-        if state
+    if state.clients.pause.is_on()
+        && !is_replica
+        && state.clients.pause.stops(all.writes || all.replicates)
+    {
+        state
             .clients
             .pause
-            .stops(writes || queued.is_some_and(|queue| queue.writes))
-        {
-            state
-                .clients
-                .pause
-                .postpone(session.conn, request.to_owned());
-            return Ok(Gate::Postponed);
-        }
-    }
-    if state.peers.is_guarded() {
-        guard(state, spec)?;
+            .postpone(session.conn, request.to_owned());
+        return Ok(Gate::Postponed);
     }
     if let Some(queue) = &mut session.queue
         && !spec.flags.has(Flags::NOT_QUEUED)
@@ -134,16 +163,24 @@ fn rare_gates(
                 "ERR redouble queues no more than client-query-buffer-limit".into(),
             ));
         }
-        queue.push(request, (entry.number, first), writes);
+        queue.push(request, (entry.number, first), own);
         return Ok(Gate::Queued);
     }
     Ok(Gate::Passed((entry, first)))
 }
 
+fn needs(flags: Flags) -> Needs {
+    Needs {
+        writes: flags.has(Flags::WRITE),
+        replicates: flags.has(Flags::MAY_REPLICATE),
+        memory: flags.has(Flags::DENYOOM),
+        master: !flags.has(Flags::STALE),
+    }
+}
+
 /// Writes that a replica, or a master with too few replicas, does not take.
 #[cold]
-fn guard(state: &State, spec: &CommandSpec) -> Result<(), CommandError> {
-    let writes = spec.flags.has(Flags::WRITE);
+fn guard(state: &State, writes: bool) -> Result<(), CommandError> {
     if writes && state.peers.replication.is_replica() {
         return Err(CommandError::ReadOnlyReplica);
     }
@@ -173,14 +210,17 @@ pub(super) fn script_gates(
     if !spec.accepts(request.len()) {
         return Err(CommandError::ArityFromScript);
     }
-    if spec.flags.has(Flags::NOSCRIPT) {
+    if spec.flags.has(Flags::NOSCRIPT) && !state.scripting.allows_all {
         return Err(CommandError::NotAllowedFromScript);
+    }
+    if !session.is_unrestricted {
+        state.acl_script_gate(session, entry, first, request)?;
     }
     if state.scripting.reads_only && spec.flags.has(WRITES) {
         return Err(CommandError::ReadOnlyScript);
     }
     if state.peers.is_guarded() {
-        guard(state, spec)?;
+        guard(state, spec.flags.has(Flags::WRITE))?;
         if state.script_is_short(spec) {
             return Err(CommandError::OutOfMemory);
         }

@@ -1,8 +1,9 @@
 //! `bit`: operations on 32-bit integers (Lua BitOp 1.0.2).
 
-use super::super::sandbox::{Args, SharedSlot};
-use super::super::vm::Host;
-use super::{Fault, add};
+use super::super::host::Host;
+use super::super::sandbox::Args;
+use super::super::slot::SharedSlot;
+use super::tools::{Fault, add};
 use mlua::{Lua, Table, Value};
 
 /// 2^52 + 2^51. Adding this moves the integer part of a number to its lowest bits.

@@ -5,9 +5,12 @@
     reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
-use super::super::sandbox::{Args, SharedSlot};
-use super::super::vm::Host;
-use super::{Budget, Fault, SLOTS_MAX, Tools, add, budgeted};
+use super::super::host::Host;
+use super::super::sandbox::Args;
+use super::super::slot::SharedSlot;
+use super::tools::{
+    BYTES_PER_INSTRUCTION, Budget, Fault, SLOTS_MAX, Tools, WORK_PER_CHARGE, add, budgeted,
+};
 use mlua::{Error, Lua, MultiValue, Table, Value};
 use std::sync::Arc;
 
@@ -153,8 +156,8 @@ impl Packer<'_, '_> {
                 Value::Integer(index @ 1..=0x7fff_ffff) => largest = largest.max(index),
                 _ => is_array = false,
             }
-            if count.is_multiple_of(super::WORK_PER_CHARGE) && work.is_ok() {
-                work = self.budget.spend(super::WORK_PER_CHARGE);
+            if count.is_multiple_of(WORK_PER_CHARGE) && work.is_ok() {
+                work = self.budget.spend(WORK_PER_CHARGE);
             }
             Ok(())
         })?;
@@ -247,7 +250,7 @@ impl Unpacker<'_, '_> {
     }
 
     fn text(&mut self, len: u64) -> Result<Item, Fault> {
-        self.budget.spend(len / super::BYTES_PER_INSTRUCTION)?;
+        self.budget.spend(len / BYTES_PER_INSTRUCTION)?;
         let lua = self.lua;
         Ok(Item::Value(Value::String(
             lua.create_string(self.take(len)?)?,

@@ -1,9 +1,10 @@
 //! `struct`: converts numbers and strings to bytes and back, as a format describes
 //! (`lua_struct.c`).
 
-use super::super::sandbox::{Args, SharedSlot};
-use super::super::vm::Host;
-use super::{Budget, Fault, SLOTS_MAX, add, budgeted};
+use super::super::host::Host;
+use super::super::sandbox::Args;
+use super::super::slot::SharedSlot;
+use super::tools::{Budget, Fault, SLOTS_MAX, add, budgeted};
 use mlua::{Lua, MultiValue, Table, Value};
 
 /// Size of the largest integer in bytes. Bytes beyond the eighth are padding.

@@ -1,12 +1,7 @@
 //! The arguments of a native function, and Lua's messages for invalid ones.
 
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "the enums belong to mlua, and most variants are treated alike"
-)]
-
-use super::super::convert;
-use super::Slot;
+use super::super::convert::{truncate, type_name};
+use super::super::slot::Slot;
 use super::frame::Called;
 use super::raise::{raise, raise_here};
 use mlua::{Error, Lua, LuaString, MultiValue, Value};
@@ -112,7 +107,7 @@ impl<'a, H> Args<'a, H> {
     }
 
     pub(crate) fn integer(&self, index: usize) -> mlua::Result<i64> {
-        self.number(index).map(convert::truncate)
+        self.number(index).map(truncate)
     }
 
     pub(crate) fn integer_or(&self, index: usize, default: i64) -> mlua::Result<i64> {
@@ -120,19 +115,5 @@ impl<'a, H> Args<'a, H> {
             None | Some(Value::Nil) => Ok(default),
             Some(_) => self.integer(index),
         }
-    }
-}
-
-/// `lua_typename`.
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Nil => "nil",
-        Value::Boolean(_) => "boolean",
-        Value::Integer(_) | Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Table(_) => "table",
-        Value::Function(_) => "function",
-        Value::Thread(_) => "thread",
-        _ => "userdata",
     }
 }

@@ -5,21 +5,21 @@
     reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
-use super::super::convert::{error_table, push_argument, to_lua};
-use super::super::vm::{Host, MemoryLimit};
+use super::super::convert::{MemoryLimit, error_table, push_argument, to_lua};
+use super::super::host::Host;
+use super::super::slot::{SharedSlot, Slot, lock};
+use super::super::template::Part;
 use super::raise::{out_of_memory, raise};
-use super::{SharedSlot, Slot, lock};
-use crate::resp::Reply;
+use crate::resp::{OwnedRequest, Reply};
 use mlua::{BString, Either, FromLua, Lua, MultiValue, Table, Value};
 use std::sync::{Arc, Mutex};
 
 pub(super) const MISTYPED: &str = "ERR Lua redis lib command arguments must be strings or integers";
 
+const NO_ARGUMENT: &str = "ERR Please specify at least one argument for this redis lib call";
+
 pub(super) const TOO_LARGE: &str =
     "ERR the arguments of the command take more memory than a script may";
-/// Limit of a request in bytes: the same string may be an argument thousands of times. Redis has no
-/// limit here.
-pub(super) const REQUEST_BYTES_MAX: usize = 1 << 30;
 
 /// Size from which a reply counts towards the memory limit at once. The hook notices the memory of
 /// smaller ones.
@@ -49,6 +49,15 @@ enum Arg {
     Given(Value),
 }
 
+impl Arg {
+    fn value(&self) -> Option<&Value> {
+        match self {
+            Self::Missing => None,
+            Self::Given(value) => Some(value),
+        }
+    }
+}
+
 impl FromLua for Arg {
     fn from_lua(value: Value, _: &Lua) -> mlua::Result<Self> {
         Ok(Self::Given(value))
@@ -59,50 +68,195 @@ impl FromLua for Arg {
     }
 }
 
+/// The number of a template, and the arguments that the script computed.
+type ComputedArgs = (i64, Arg, Arg, MultiValue);
+
+/// The reply of a command, and how the script sees it.
+struct Answer {
+    reply: Reply,
+    shown: Shown,
+    /// True if the heap has a limit while Lua runs.
+    bounded: bool,
+}
+
 /// Runs a command for `redis.call` or `redis.pcall`.
-fn invoke<H: Host>(shared: &Mutex<Slot<H>>, args: &CallArgs) -> (Reply, Shown) {
+fn invoke<H: Host>(shared: &Mutex<Slot<H>>, args: &CallArgs) -> Answer {
     let mut guard = lock(shared);
     let slot = &mut *guard;
     slot.request.clear();
     let (name, a, b, c, d, e, rest) = args;
-    match name {
-        Either::Left(name) => slot.request.push(name),
-        Either::Right(Value::Nil) if matches!(a, Arg::Missing) => {
-            let text = "ERR Please specify at least one argument for this redis lib call";
-            return (Reply::error(text), Shown::Uncounted);
+    let values = [a, b, c, d, e]
+        .into_iter()
+        .filter_map(Arg::value)
+        .chain(rest);
+    let refusal = match name {
+        Either::Left(name) => {
+            slot.request.push(name);
+            let bytes_max = slot.bytes_max();
+            let mut pushed = values.map(|value| push_value(&mut slot.request, value, bytes_max));
+            pushed.find_map(Result::err)
         }
-        Either::Right(_) => return (Reply::error(MISTYPED), Shown::Uncounted),
-    }
-    let first = [a, b, c, d, e].into_iter().map_while(|arg| match arg {
-        Arg::Missing => None,
-        Arg::Given(value) => Some(value),
-    });
-    let bytes_max = slot.memory_bytes_max.min(REQUEST_BYTES_MAX);
-    for value in first.chain(rest) {
-        // Most arguments are strings. Looking at one costs as much as copying it, so it is done
-        // once.
-        if let Value::String(text) = value {
-            let text = text.as_bytes();
-            if text.len() > bytes_max.saturating_sub(slot.request.size_bytes()) {
-                return (Reply::error(TOO_LARGE), Shown::Uncounted);
+        Either::Right(Value::Nil) if matches!(a, Arg::Missing) => Some(NO_ARGUMENT),
+        Either::Right(_) => Some(MISTYPED),
+    };
+    run(slot, refusal)
+}
+
+/// Runs the command of a template. `computed` are the arguments that the script computed.
+fn invoke_template<'a, H: Host>(
+    shared: &Mutex<Slot<H>>,
+    number: i64,
+    computed: impl Iterator<Item = &'a Value>,
+) -> Answer {
+    let mut guard = lock(shared);
+    let slot = &mut *guard;
+    slot.request.clear();
+    let refusal = fill(slot, number, computed).err();
+    run(slot, refusal)
+}
+
+/// Writes the request of a template. The error is the reply that refuses it.
+fn fill<'a, H: Host>(
+    slot: &mut Slot<H>,
+    number: i64,
+    mut computed: impl Iterator<Item = &'a Value>,
+) -> Result<(), &'static str> {
+    let bytes_max = slot.bytes_max();
+    let Slot {
+        request,
+        templates,
+        inputs,
+        ..
+    } = slot;
+    // Templates are counted from 1.
+    let index = usize::try_from(number)
+        .ok()
+        .and_then(|number| number.checked_sub(1));
+    let template = index
+        .and_then(|index| templates.get(index))
+        .ok_or(NO_ARGUMENT)?;
+    for part in template.parts() {
+        match part {
+            Part::Text(text) => request.push(text),
+            Part::Input(index) => {
+                push_text(request, inputs.get(*index).ok_or(MISTYPED)?, bytes_max)?;
             }
-            slot.request.push(&text);
-        } else if !push_argument(value, &mut slot.request) {
-            return (Reply::error(MISTYPED), Shown::Uncounted);
+            Part::Computed => push_value(request, computed.next().ok_or(MISTYPED)?, bytes_max)?,
+            Part::Rest => {
+                computed.try_for_each(|value| push_value(request, value, bytes_max))?;
+            }
         }
+    }
+    // The only part may be a function call that returned nothing.
+    request.as_request().map(|_| ()).ok_or(NO_ARGUMENT)
+}
+
+/// Adds a string to a request.
+fn push_text(
+    request: &mut OwnedRequest,
+    text: &[u8],
+    bytes_max: usize,
+) -> Result<(), &'static str> {
+    if text.len() > bytes_max.saturating_sub(request.size_bytes()) {
+        return Err(TOO_LARGE);
+    }
+    request.push(text);
+    Ok(())
+}
+
+/// Adds a value to a request.
+fn push_value(
+    request: &mut OwnedRequest,
+    value: &Value,
+    bytes_max: usize,
+) -> Result<(), &'static str> {
+    // Most arguments are strings. Looking at one costs as much as copying it, so it is done once.
+    if let Value::String(text) = value {
+        return push_text(request, &text.as_bytes(), bytes_max);
+    }
+    push_argument(value, request).then_some(()).ok_or(MISTYPED)
+}
+
+/// Runs the request in the slot, or refuses it with this text.
+fn run<H: Host>(slot: &mut Slot<H>, refusal: Option<&'static str>) -> Answer {
+    let bounded = slot.bounded;
+    let refused = |text| Answer {
+        reply: Reply::error(text),
+        shown: Shown::Uncounted,
+        bounded,
+    };
+    if let Some(text) = refusal {
+        return refused(text);
     }
     let (Some(request), Some(host)) = (slot.request.as_request(), &mut slot.host) else {
-        let text = "ERR redis.call/pcall can only be called inside a script invocation";
-        return (Reply::error(text), Shown::Uncounted);
+        return refused("ERR redis.call/pcall can only be called inside a script invocation");
     };
-    (
-        host.call(request),
-        if slot.resp3 {
+    Answer {
+        reply: host.call(request),
+        shown: if slot.resp3 {
             Shown::Resp3
         } else {
             Shown::Resp2
         },
-    )
+        bounded,
+    }
+}
+
+/// Converts a reply to the result of `redis.call` or `redis.pcall`.
+fn answer<H: Host>(
+    lua: &Lua,
+    shared: &Mutex<Slot<H>>,
+    answer: Answer,
+    raises: bool,
+    bytes_max: usize,
+) -> mlua::Result<(Shape, MemoryLimit)> {
+    let Answer {
+        reply,
+        shown,
+        bounded,
+    } = answer;
+    // These need no memory, so the limit may stay on.
+    match reply {
+        Reply::Int(value) => return Ok((Either::Left(value), MemoryLimit(None))),
+        Reply::Nil if shown == Shown::Resp2 => {
+            let value = Value::Boolean(false);
+            return Ok((Either::Right(Either::Right(value)), MemoryLimit(None)));
+        }
+        _ => {}
+    }
+    let limit = MemoryLimit(bounded.then_some(bytes_max));
+    let bound = |bytes_max| match bounded {
+        true => lua.set_memory_limit(bytes_max).map(|_| ()),
+        false => Ok(()),
+    };
+    bound(0)?;
+    if let Reply::Bulk(bytes) = &reply
+        && bytes.len() < LARGE_BYTES_MIN
+        && let Ok(text) = std::str::from_utf8(bytes)
+    {
+        return Ok((Either::Right(Either::Left(text.to_owned())), limit));
+    }
+    let value = match &reply {
+        Reply::Error(error) if shown == Shown::Uncounted => {
+            error_table(lua, error.as_bytes(), false).map(Value::Table)
+        }
+        other => to_lua(lua, other, shown == Shown::Resp3),
+    };
+    if value.is_err() || (raises && reply.is_error()) {
+        bound(bytes_max)?;
+        return Err(raise(shared, value?));
+    }
+    if lua.used_memory() > bytes_max {
+        let value = value?;
+        lua.gc_collect()?;
+        if lua.used_memory() > bytes_max {
+            bound(bytes_max)?;
+            drop(value);
+            return Err(out_of_memory(lua, shared));
+        }
+        return Ok((Either::Right(Either::Right(value)), limit));
+    }
+    Ok((Either::Right(Either::Right(value?)), limit))
 }
 
 /// Adds `call` and `pcall`.
@@ -110,42 +264,35 @@ pub(super) fn calls<H: Host>(lua: &Lua, slot: &SharedSlot<H>, redis: &Table) -> 
     let bytes_max = lock(slot).memory_bytes_max;
     for (name, raises) in [("call", true), ("pcall", false)] {
         let shared = Arc::clone(slot);
-        let call = move |lua: &Lua, args: CallArgs| -> mlua::Result<(Shape, MemoryLimit)> {
-            let (reply, shown) = invoke(&shared, &args);
-            let limit = MemoryLimit(bytes_max);
-            if let Reply::Int(value) = reply {
-                return Ok((Either::Left(value), limit));
-            }
-            lua.set_memory_limit(0)?;
-            if let Reply::Bulk(bytes) = &reply
-                && bytes.len() < LARGE_BYTES_MIN
-                && let Ok(text) = std::str::from_utf8(bytes)
-            {
-                return Ok((Either::Right(Either::Left(text.to_owned())), limit));
-            }
-            let value = match &reply {
-                Reply::Error(error) if shown == Shown::Uncounted => {
-                    error_table(lua, error.as_bytes(), false).map(Value::Table)
-                }
-                other => to_lua(lua, other, shown == Shown::Resp3),
-            };
-            if value.is_err() || (raises && reply.is_error()) {
-                lua.set_memory_limit(bytes_max)?;
-                return Err(raise(&shared, value?));
-            }
-            if lua.used_memory() > bytes_max {
-                let value = value?;
-                lua.gc_collect()?;
-                if lua.used_memory() > bytes_max {
-                    lua.set_memory_limit(bytes_max)?;
-                    drop(value);
-                    return Err(out_of_memory(lua, &shared));
-                }
-                return Ok((Either::Right(Either::Right(value)), limit));
-            }
-            Ok((Either::Right(Either::Right(value?)), limit))
+        let call = move |lua: &Lua, args: CallArgs| {
+            answer(lua, &shared, invoke(&shared, &args), raises, bytes_max)
         };
         redis.raw_set(name, lua.create_function(call)?)?;
+    }
+    Ok(())
+}
+
+/// Adds the functions that replace `redis.call` and `redis.pcall` in scripts (see `template.rs`).
+pub(in crate::engine::script) fn template_calls<H: Host>(
+    lua: &Lua,
+    slot: &SharedSlot<H>,
+    natives: &Table,
+) -> mlua::Result<()> {
+    let bytes_max = lock(slot).memory_bytes_max;
+    for (name, raises) in [("call", true), ("pcall", false)] {
+        let shared = Arc::clone(slot);
+        let call = move |lua: &Lua, number: i64| {
+            let found = invoke_template(&shared, number, std::iter::empty());
+            answer(lua, &shared, found, raises, bytes_max)
+        };
+        natives.raw_set(name, lua.create_function(call)?)?;
+        let shared = Arc::clone(slot);
+        let call = move |lua: &Lua, (number, a, b, rest): ComputedArgs| {
+            let first = [&a, &b].into_iter().filter_map(Arg::value);
+            let found = invoke_template(&shared, number, first.chain(&rest));
+            answer(lua, &shared, found, raises, bytes_max)
+        };
+        natives.raw_set(format!("{name}_with"), lua.create_function(call)?)?;
     }
     Ok(())
 }

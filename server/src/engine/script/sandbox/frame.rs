@@ -1,15 +1,15 @@
 //! The Lua stack as the original shows it: the frames of ours that replace one C function count as
 //! one frame.
 
-use super::super::vm::{PRELUDE_NAME, SCRIPT_NAME};
-use super::{Slot, lock};
+use super::super::slot::{Slot, lock};
+use super::super::source::PRELUDE_NAME;
 use mlua::Lua;
 use std::sync::Mutex;
 
 /// The name in the prelude for the function under `pcall`. In the original it has no name.
 pub(super) const PROTECTED_NAME: &str = "f";
 /// The names in the prelude for functions that scripts pass in.
-const HANDED_IN: [&str; 4] = [PROTECTED_NAME, "less", "convert", "handler"];
+const HANDED_IN: [&str; 5] = [PROTECTED_NAME, "less", "convert", "handler", "callback"];
 
 /// One frame of the Lua stack.
 pub(super) struct Frame {
@@ -46,14 +46,15 @@ impl Frame {
         })
     }
 
-    /// The frame of a one-line script whose own frame was replaced.
-    fn of_one_line() -> Self {
+    /// The frame of a script whose own frame was replaced; it has a line if the text has no other.
+    fn of_text<H>(slot: &Mutex<Slot<H>>) -> Self {
+        let slot = lock(slot);
         Self {
-            source: SCRIPT_NAME.into(),
-            short_source: SCRIPT_NAME[1..].into(),
+            source: slot.source.into(),
+            short_source: slot.source[1..].into(),
             is_c: false,
             is_tail: false,
-            line: Some(1),
+            line: slot.only_line,
             name: None,
             is_method: false,
         }
@@ -140,8 +141,8 @@ pub(super) fn caller<H>(lua: &Lua, slot: &Mutex<Slot<H>>, mut level: usize) -> O
         match frame {
             Some(frame) if frame.is_prelude() => inside = true,
             Some(frame) if inside && frame.is_tail => replaced = true,
-            Some(Frame { is_c: true, .. }) | None if replaced && lock(slot).one_line => {
-                return Some(Frame::of_one_line());
+            Some(Frame { is_c: true, .. }) | None if replaced && lock(slot).only_line.is_some() => {
+                return Some(Frame::of_text(slot));
             }
             other => return other,
         }
@@ -182,8 +183,7 @@ fn at_level<H>(lua: &Lua, slot: &Mutex<Slot<H>>, level: i64) -> Option<Frame> {
             if left > 0 && Frame::at(lua, at).is_some_and(|frame| frame.is_tail) {
                 at += 1;
                 left -= 1;
-                frame = Frame::of_one_line();
-                frame.line = frame.line.filter(|_| lock(slot).one_line);
+                frame = Frame::of_text(slot);
             }
         }
         if left == 0 {

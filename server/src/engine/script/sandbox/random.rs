@@ -1,14 +1,12 @@
 //! `math.random` and `math.randomseed`, with the generator of Redis, so that a script draws the
 //! same numbers on every machine.
 
-use super::super::vm::Host;
+use super::super::host::Host;
+use super::super::slot::{SharedSlot, lock};
+use super::args::Args;
 use super::raise::raise_here;
-use super::{Args, SharedSlot, lock};
 use mlua::{Lua, MultiValue, Table};
 use std::sync::Arc;
-
-/// `rand.c`: initial state of the generator. Redis 7.0 does not reseed it between scripts.
-pub(crate) const RANDOM_START: u64 = 0x1234_abcd_330e;
 
 /// The 48-bit generator of `rand.c`, the same as `lrand48`.
 fn seeded(seed: i32) -> u64 {
@@ -23,7 +21,7 @@ fn draw(state: &mut u64) -> f64 {
 }
 
 /// Adds both functions.
-pub(super) fn randoms<H: Host>(
+pub(in crate::engine::script) fn randoms<H: Host>(
     lua: &Lua,
     slot: &SharedSlot<H>,
     natives: &Table,

@@ -6,10 +6,10 @@
 )]
 
 use super::super::convert::{error_table, push_argument, truncate};
-use super::super::vm::Host;
-use super::call::{MISTYPED, REQUEST_BYTES_MAX, TOO_LARGE, calls};
-use super::raise::raise_reply;
-use super::{SharedSlot, lock, token};
+use super::super::host::Host;
+use super::super::slot::{REQUEST_BYTES_MAX, SharedSlot, lock};
+use super::call::{MISTYPED, TOO_LARGE, calls};
+use super::raise::{raise_reply, token};
 use crate::resp::OwnedRequest;
 use mlua::{Error, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 use std::sync::Arc;
@@ -35,7 +35,10 @@ impl From<Error> for Refusal {
 
 /// The table, which the prelude makes read-only. `next` iterates in the order of insertion, which
 /// is that of the original.
-pub(super) fn redis<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<Table> {
+pub(in crate::engine::script) fn redis<H: Host>(
+    lua: &Lua,
+    slot: &SharedSlot<H>,
+) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     calls(lua, slot, &redis)?;
     add(lua, slot, &redis, "log", log)?;

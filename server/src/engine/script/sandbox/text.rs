@@ -1,10 +1,12 @@
 //! `string.find`, `match`, `rep`, and the native part of `gsub` and `gmatch`.
 
+use super::super::convert::type_name;
+use super::super::host::Host;
 use super::super::pattern::{self, Capture, Matcher, PatternError, find_plain, is_plain};
-use super::super::vm::Host;
+use super::super::slot::{SharedSlot, Slot, lock};
+use super::args::Args;
 use super::frame::Called;
 use super::raise::{describe, out_of_memory, raise_here, token};
-use super::{Args, SharedSlot, Slot, lock, type_name};
 use mlua::{Error, Lua, LuaString, MultiValue, Table, Value};
 use std::sync::{Arc, Mutex};
 
@@ -98,7 +100,11 @@ fn find<H: Host>(
 }
 
 /// Adds the functions that become part of `string`, and those that the prelude needs for others.
-pub(super) fn texts<H: Host>(lua: &Lua, slot: &SharedSlot<H>, natives: &Table) -> mlua::Result<()> {
+pub(in crate::engine::script) fn texts<H: Host>(
+    lua: &Lua,
+    slot: &SharedSlot<H>,
+    natives: &Table,
+) -> mlua::Result<()> {
     let shared = Arc::clone(slot);
     natives.raw_set(
         "find",

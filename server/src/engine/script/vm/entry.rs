@@ -1,8 +1,9 @@
 //! The entry points of a script: how its arguments get to the Lua heap.
 
-use super::Script;
+use super::super::convert::{MemoryLimit, pass};
+use super::super::template::Input;
 use crate::resp::Request;
-use mlua::{Either, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value, Variadic};
+use mlua::{Function, Lua, Table, Value, Variadic};
 
 /// Limit of arguments that are passed on the Lua stack; more are passed in tables.
 const STACK_ARGS_MAX: usize = 64;
@@ -11,11 +12,30 @@ const KEYS_MAX: usize = 2;
 /// Limit of ARGV elements for which a script that only reads its arguments gets reused tables.
 const SAME_ARGV_MAX: usize = 4;
 
+/// A compiled script.
+pub(super) struct Script {
+    pub(super) function: Function,
+    pub(super) sha: Box<str>,
+    /// Line 1, if the text has no other.
+    pub(super) only_line: Option<usize>,
+    pub(super) only_reads_arguments: bool,
+    /// True if the compiled text names KEYS.
+    pub(super) names_keys: bool,
+    /// True if it names ARGV.
+    pub(super) names_argv: bool,
+    /// True if the script runs without a memory limit and returns one value (see `reuse.rs`).
+    pub(super) is_small: bool,
+    /// Elements of KEYS and ARGV that its templates name.
+    pub(super) inputs: Vec<Input>,
+}
+
 /// The entry points: by number of keys, with new tables; by number of keys and of other arguments,
 /// with reused tables; and with tables that are created here.
 pub(super) struct Entries {
     new: [Function; KEYS_MAX + 1],
     same: Vec<Function>,
+    /// Entry points of small scripts, by number of elements of ARGV.
+    small: Vec<Function>,
     tables: Function,
     /// Compiles a text; not an entry point of a script.
     pub(super) compile: Function,
@@ -24,10 +44,14 @@ pub(super) struct Entries {
 impl Entries {
     pub(super) fn of(prelude: &Table) -> mlua::Result<Self> {
         let new = |keys: u8| prelude.raw_get(format!("run{keys}"));
-        let same: Table = prelude.raw_get("again")?;
+        let list = |name: &str| -> mlua::Result<Vec<Function>> {
+            let list: Table = prelude.raw_get(name)?;
+            list.sequence_values().collect()
+        };
         Ok(Self {
             new: [new(0)?, new(1)?, new(2)?],
-            same: same.sequence_values().collect::<mlua::Result<_>>()?,
+            same: list("again")?,
+            small: list("small")?,
             tables: prelude.raw_get("run")?,
             compile: prelude.raw_get("compile")?,
         })
@@ -45,18 +69,30 @@ impl Entries {
     ) -> mlua::Result<(bool, Value)> {
         let count = request.len().saturating_sub(first_key);
         let function = &script.function;
-        let limit = MemoryLimit(bytes_max);
-        if keys <= KEYS_MAX && keys <= count && count <= STACK_ARGS_MAX {
-            let arg = |index: usize| pass(lua, request.arg(first_key + index).unwrap_or_default());
-            let others = count - keys;
-            if script.only_reads_arguments && others <= SAME_ARGV_MAX {
-                let key = |nth: usize| (nth < keys).then(|| arg(nth)).transpose();
+        let limit = MemoryLimit((!script.is_small).then_some(bytes_max));
+        let arg = |index: usize| pass(lua, request.arg(first_key + index).unwrap_or_default());
+        if script.only_reads_arguments && keys <= count {
+            // Elements that only commands get do not pass through Lua.
+            let keys_read = if script.names_keys { keys } else { 0 };
+            let others = if script.names_argv { count - keys } else { 0 };
+            if script.is_small && !script.names_keys && others <= SAME_ARGV_MAX {
+                let other = |nth: usize| arg(keys + nth);
+                let entry = &self.small[others];
+                return match others {
+                    0 => entry.call(function),
+                    1 => entry.call((function, other(0)?)),
+                    2 => entry.call((function, other(0)?, other(1)?)),
+                    3 => entry.call((function, other(0)?, other(1)?, other(2)?)),
+                    _ => entry.call((function, other(0)?, other(1)?, other(2)?, other(3)?)),
+                };
+            }
+            if keys_read <= KEYS_MAX && others <= SAME_ARGV_MAX {
+                let key = |nth: usize| (nth < keys_read).then(|| arg(nth)).transpose();
                 let other = |nth: usize| (nth < others).then(|| arg(keys + nth)).transpose();
-                let keys_given = (key(0)?, key(1)?);
-                return self.same[keys * (SAME_ARGV_MAX + 1) + others].call((
+                return self.same[keys_read * (SAME_ARGV_MAX + 1) + others].call((
                     function,
-                    keys_given.0,
-                    keys_given.1,
+                    key(0)?,
+                    key(1)?,
                     other(0)?,
                     other(1)?,
                     other(2)?,
@@ -64,6 +100,8 @@ impl Entries {
                     limit,
                 ));
             }
+        }
+        if keys <= KEYS_MAX && keys <= count && count <= STACK_ARGS_MAX {
             let entry = &self.new[keys];
             return match count {
                 0 => entry.call((function, limit)),
@@ -74,7 +112,7 @@ impl Entries {
                 5 => entry.call((function, arg(0)?, arg(1)?, arg(2)?, arg(3)?, arg(4)?, limit)),
                 _ => {
                     let rest: Variadic<_> = (0..count).map(arg).collect::<mlua::Result<_>>()?;
-                    lua.set_memory_limit(bytes_max)?;
+                    lua.set_memory_limit(limit.0.unwrap_or(0))?;
                     entry.call((function, rest))
                 }
             };
@@ -92,26 +130,5 @@ impl Entries {
         let middle = (first_key + keys).min(request.len());
         let (keys, argv) = (table(first_key, middle)?, table(middle, request.len())?);
         self.tables.call((function, keys, argv, limit))
-    }
-}
-
-/// The last argument or result. It has no value, and turns the memory limit on.
-///
-/// With a memory limit mlua pushes every string in a protected call, which is slow. So the limit is
-/// off while values are passed, and this follows the last of them.
-pub(crate) struct MemoryLimit(pub(crate) usize);
-
-impl IntoLuaMulti for MemoryLimit {
-    fn into_lua_multi(self, lua: &Lua) -> mlua::Result<MultiValue> {
-        lua.set_memory_limit(self.0)?;
-        Ok(MultiValue::new())
-    }
-}
-
-/// Passes bytes to the VM. Strings in UTF-8 need no reference.
-fn pass<'a>(lua: &Lua, bytes: &'a [u8]) -> mlua::Result<Either<&'a str, LuaString>> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(Either::Left(text)),
-        Err(_) => lua.create_string(bytes).map(Either::Right),
     }
 }

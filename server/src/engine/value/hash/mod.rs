@@ -1,11 +1,12 @@
-//! Hashes. Small ones are a list in the order of insertion, as a listpack is; big ones are a table.
+//! Hashes. Small ones are packed in a run of bytes, as a listpack is; big ones are a table.
 
 mod row;
 
 pub(super) use row::ROW;
 
 use crate::engine::config::Config;
-use crate::engine::value::element::Element;
+use crate::engine::value::element::{Element, Text};
+use crate::engine::value::run::{Packed, Run, packed_bytes};
 use crate::engine::value::table::Table;
 
 /// How far a hash is a list.
@@ -30,21 +31,48 @@ impl HashLimits {
 /// big one stays so.
 #[derive(Clone, Debug)]
 pub(crate) enum Hash {
-    /// In the order in which the fields were added. A clone copies it: the limits keep it small.
-    Small(Vec<(Element, Element)>),
+    Small(Pairs),
     Big(Table<Element>),
+}
+
+/// A small hash: fields and values in turn, in the order in which the fields were added. A clone copies it: the
+/// limits keep it small.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pairs {
+    run: Run,
+    len: u32,
+}
+
+impl Pairs {
+    /// The fields and values, with their places.
+    fn iter(&self) -> impl Iterator<Item = (Packed<'_>, Packed<'_>)> {
+        let mut texts = self.run.texts();
+        std::iter::from_fn(move || Some((texts.next()?, texts.next()?)))
+    }
+
+    fn find(&self, field: &[u8]) -> Option<(Packed<'_>, Packed<'_>)> {
+        self.iter().find(|(name, _)| name.text == field)
+    }
+
+    /// Adds a field that is not there.
+    fn push(&mut self, field: &[u8], value: &[u8]) {
+        self.run.reserve(packed_bytes(field) + packed_bytes(value));
+        self.run.push(field);
+        self.run.push(value);
+        self.len += 1;
+    }
 }
 
 impl Default for Hash {
     fn default() -> Self {
-        Self::Small(Vec::new())
+        Self::Small(Pairs::default())
     }
 }
 
 impl Hash {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Small(pairs) => pairs.len(),
+            Self::Small(pairs) => pairs.len as usize,
             Self::Big(table) => table.len(),
         }
     }
@@ -53,13 +81,10 @@ impl Hash {
         self.len() == 0
     }
 
-    pub(crate) fn get(&self, field: &[u8]) -> Option<&Element> {
+    pub(crate) fn get(&self, field: &[u8]) -> Option<Text<'_>> {
         match self {
-            Self::Small(pairs) => pairs
-                .iter()
-                .find(|(name, _)| **name == *field)
-                .map(|(_, value)| value),
-            Self::Big(table) => table.get(field),
+            Self::Small(pairs) => pairs.find(field).map(|(_, value)| Text::Packed(value.text)),
+            Self::Big(table) => table.get(field).map(Text::Own),
         }
     }
 
@@ -68,27 +93,20 @@ impl Hash {
         if field.len() > limits.bytes || value.len() > limits.bytes {
             self.grow();
         }
-        let value = Element::new(value);
         match self {
             Self::Small(pairs) => {
-                let known = pairs.iter_mut().find(|(name, _)| **name == *field);
+                let known = pairs.find(field).map(|(_, value)| value.place);
                 let is_new = known.is_none();
                 match known {
-                    Some((_, old)) => *old = value,
-                    None => {
-                        if pairs.is_empty() {
-                            // Most hashes of a lock have one field.
-                            pairs.reserve_exact(1);
-                        }
-                        pairs.push((Element::new(field), value));
-                    }
+                    Some(place) => pairs.run.put(place, value),
+                    None => pairs.push(field, value),
                 }
-                if pairs.len() > limits.entries {
+                if self.len() > limits.entries {
                     self.grow();
                 }
                 is_new
             }
-            Self::Big(table) => table.insert(field, value).is_none(),
+            Self::Big(table) => table.insert(field, Element::new(value)).is_none(),
         }
     }
 
@@ -96,8 +114,8 @@ impl Hash {
     fn grow(&mut self) {
         if let Self::Small(pairs) = self {
             let mut table = Table::default();
-            for (field, value) in pairs.drain(..) {
-                table.insert(&field, value);
+            for (field, value) in pairs.iter() {
+                table.insert(field.text, Element::new(value.text));
             }
             *self = Self::Big(table);
         }
@@ -111,52 +129,66 @@ impl Hash {
                 return None;
             }
         }
-        Some(if is_small {
-            Self::Small(pairs)
-        } else {
-            Self::Big(table)
-        })
+        if !is_small {
+            return Some(Self::Big(table));
+        }
+        let mut packed = Pairs::default();
+        pairs
+            .iter()
+            .for_each(|(field, value)| packed.push(field, value));
+        Some(Self::Small(packed))
     }
 
     /// The pair at a position; positions change when a field is added or removed.
-    pub(crate) fn at(&self, position: usize) -> Option<(&Element, &Element)> {
+    pub(crate) fn at(&self, position: usize) -> Option<(Text<'_>, Text<'_>)> {
         match self {
-            Self::Small(pairs) => pairs.get(position).map(|(field, value)| (field, value)),
-            Self::Big(table) => table.at(position),
+            Self::Small(_) => self.iter().nth(position),
+            Self::Big(table) => table.at(position).map(own),
         }
     }
 
     /// Removes a field; true when it was there.
     pub(crate) fn remove(&mut self, field: &[u8]) -> bool {
         match self {
-            Self::Small(pairs) => match pairs.iter().position(|(name, _)| **name == *field) {
-                Some(at) => {
-                    pairs.remove(at);
-                    true
+            Self::Small(pairs) => {
+                let found = pairs.find(field);
+                let place = found.map(|(name, value)| name.place.start..value.place.end);
+                let is_there = place.is_some();
+                if let Some(place) = place {
+                    pairs.run.remove(place);
+                    pairs.len -= 1;
                 }
-                None => false,
-            },
+                is_there
+            }
             Self::Big(table) => table.remove(field).is_some(),
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Element, &Element)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Text<'_>, Text<'_>)> {
         let (small, big) = match self {
             Self::Small(pairs) => (Some(pairs), None),
             Self::Big(table) => (None, Some(table)),
         };
-        let small = small.into_iter().flatten();
-        let small = small.map(|(field, value)| (field, value));
-        small.chain(big.into_iter().flat_map(Table::iter))
+        let small = small.into_iter().flat_map(Pairs::iter);
+        let small =
+            small.map(|(field, value)| (Text::Packed(field.text), Text::Packed(value.text)));
+        small.chain(big.into_iter().flat_map(Table::iter).map(own))
     }
 
     /// Pairs from a cursor of HSCAN on, and the next cursor. A small hash comes all at once.
-    pub(crate) fn scan(&self, cursor: u64, count: usize) -> (Vec<(&Element, &Element)>, u64) {
+    pub(crate) fn scan(&self, cursor: u64, count: usize) -> (Vec<(Text<'_>, Text<'_>)>, u64) {
         match self {
             Self::Small(_) => (self.iter().collect(), 0),
-            Self::Big(table) => table.scan(cursor, count),
+            Self::Big(table) => {
+                let (found, next) = table.scan(cursor, count);
+                (found.into_iter().map(own).collect(), next)
+            }
         }
     }
+}
+
+fn own<'a>((field, value): (&'a Element, &'a Element)) -> (Text<'a>, Text<'a>) {
+    (Text::Own(field), Text::Own(value))
 }
 
 #[cfg(test)]
@@ -176,7 +208,7 @@ mod tests {
         }
         assert!(matches!(hash, Hash::Big(_)));
         assert!(!hash.set(b"f7", b"-7", LIMITS));
-        assert_eq!(hash.get(b"f7").map(|value| &**value), Some(&b"-7"[..]));
+        assert_eq!(hash.get(b"f7").map(Text::bytes), Some(&b"-7"[..]));
         assert_eq!((hash.len(), hash.iter().count()), (300, 300));
         assert!(hash.remove(b"f7") && !hash.remove(b"f7") && hash.len() == 299);
     }

@@ -9,6 +9,7 @@ use crate::engine::value::size::{
     ENTRY, OBJECT, PLACE, TABLE, allocated, extrapolated, places, string,
 };
 use crate::engine::value::{Element, EncodingHint, TypeRow, Value, ValueType};
+use crate::resp::Blob;
 
 /// Hashes in the table of types.
 pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
@@ -16,6 +17,8 @@ pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
     object_type: 4,
     load: &[
         (kind::HASH, load_pairs),
+        (kind::HASH_ZIPMAP, load_zipmap),
+        (kind::HASH_ZIPLIST, load_ziplist),
         (kind::HASH_LISTPACK, load_listpack),
     ],
 };
@@ -34,8 +37,9 @@ impl ValueType for Hash {
 
     fn memory_bytes(&self, _: EncodingHint, samples: usize, _: &Config) -> usize {
         match self {
-            Self::Small(pairs) => {
-                let entries = pairs.iter().flat_map(|(field, value)| [&**field, &**value]);
+            Self::Small(_) => {
+                let pairs = self.iter();
+                let entries = pairs.flat_map(|(field, value)| [field.bytes(), value.bytes()]);
                 OBJECT + allocated(listpack_bytes(entries))
             }
             Self::Big(map) => {
@@ -54,7 +58,8 @@ impl ValueType for Hash {
     }
 
     fn save(&self, writer: &mut Writer, _: &Config) {
-        let entries = self.iter().flat_map(|(field, value)| [&**field, &**value]);
+        let pairs = self.iter();
+        let entries = pairs.flat_map(|(field, value)| [field.bytes(), value.bytes()]);
         match self {
             Self::Small(_) => {
                 writer.kind(kind::HASH_LISTPACK);
@@ -72,8 +77,8 @@ impl ValueType for Hash {
     fn digest(&self, digest: &mut Digest) {
         for (field, value) in self.iter() {
             let mut pair = Digest::default();
-            pair.mix(field);
-            pair.mix(value);
+            pair.mix(&field);
+            pair.mix(&value);
             digest.add_digest(pair);
         }
     }
@@ -96,9 +101,23 @@ fn load_pairs(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
     hash(pairs, is_small)
 }
 
+fn load_zipmap(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
+    let entries = reader.zipmap()?;
+    let fits = |text: &Blob| text.len() <= config.hash_max_listpack_value;
+    let is_small = entries.iter().all(fits);
+    from_entries(entries, is_small, config)
+}
+
+fn load_ziplist(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
+    from_entries(reader.ziplist()?, true, config)
+}
+
 /// Long values do not make it a hash table here, as in Redis.
 fn load_listpack(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
-    let entries = reader.listpack()?;
+    from_entries(reader.listpack()?, true, config)
+}
+
+fn from_entries(entries: Vec<Blob>, fits: bool, config: &Config) -> Option<Value> {
     if !entries.len().is_multiple_of(2) {
         return None;
     }
@@ -107,7 +126,7 @@ fn load_listpack(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
     while let (Some(field), Some(value)) = (entries.next(), entries.next()) {
         pairs.push((Element::from(&field), Element::from(&value)));
     }
-    let is_small = pairs.len() <= config.hash_max_listpack_entries;
+    let is_small = fits && pairs.len() <= config.hash_max_listpack_entries;
     hash(pairs, is_small)
 }
 

@@ -9,7 +9,7 @@ use crate::engine::rdb::{
 #[cfg(feature = "script")]
 use crate::engine::value::Digest;
 use crate::engine::value::size::{OBJECT, allocated, extrapolated};
-use crate::engine::value::{Element, EncodingHint, TypeRow, Value, ValueType};
+use crate::engine::value::{EncodingHint, Text, TypeRow, Value, ValueType};
 use crate::resp::Blob;
 
 /// Bytes of a quicklist, and of a node of it.
@@ -33,6 +33,8 @@ pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
     object_type: 1,
     load: &[
         (kind::LIST, load_elements),
+        (kind::LIST_ZIPLIST, load_ziplist),
+        (kind::LIST_QUICKLIST, load_ziplists),
         (kind::LIST_QUICKLIST_2, load_quicklist),
     ],
 };
@@ -50,7 +52,7 @@ impl ValueType for List {
         let nodes = nodes(self, config.list_max_listpack_size);
         let count = nodes.len();
         let sizes = nodes.into_iter().map(|node| {
-            QUICKLIST_NODE + allocated(listpack_bytes(node.into_iter().map(|element| &**element)))
+            QUICKLIST_NODE + allocated(listpack_bytes(node.into_iter().map(Text::bytes)))
         });
         OBJECT + QUICKLIST + extrapolated(sizes, samples, count)
     }
@@ -65,17 +67,17 @@ impl ValueType for List {
         writer.length(nodes.len() as u64);
         for node in nodes {
             writer.length(PACKED);
-            writer.listpack(node.into_iter().map(|element| &**element));
+            writer.listpack(node.into_iter().map(Text::bytes));
         }
     }
 
     #[cfg(feature = "script")]
     fn digest(&self, digest: &mut Digest) {
-        self.iter().for_each(|element| digest.mix(element));
+        self.iter().for_each(|element| digest.mix(&element));
     }
 
     fn sortable(&self) -> Option<Vec<Blob>> {
-        Some(self.iter().map(Element::to_blob).collect())
+        Some(self.iter().map(Text::to_blob).collect())
     }
 
     fn debug_details(&self, config: &Config) -> String {
@@ -84,7 +86,7 @@ impl ValueType for List {
         let (count, len) = (nodes.len(), self.len());
         let bytes: usize = nodes
             .into_iter()
-            .map(|node| listpack_bytes(node.into_iter().map(|element| &**element)))
+            .map(|node| listpack_bytes(node.into_iter().map(Text::bytes)))
             .sum();
         let mean = len as f64 / count.max(1) as f64;
         format!(
@@ -98,7 +100,24 @@ fn load_elements(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
     let count = reader.length()?;
     let mut list = List::default();
     for _ in 0..count {
-        list.push(End::Tail, Element::from(&reader.string()?));
+        list.push(End::Tail, &reader.string()?);
+    }
+    Some(Value::List(list))
+}
+
+fn load_ziplist(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
+    let elements = reader.ziplist()?;
+    Some(Value::List(elements.into_iter().collect()))
+}
+
+/// The quicklists of Redis before 7.0, whose nodes are ziplists.
+fn load_ziplists(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
+    let nodes = reader.length()?;
+    let mut list = List::default();
+    for _ in 0..nodes {
+        for element in reader.ziplist()? {
+            list.push(End::Tail, &element);
+        }
     }
     Some(Value::List(list))
 }
@@ -108,10 +127,10 @@ fn load_quicklist(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
     let mut list = List::default();
     for _ in 0..nodes {
         match reader.length()? {
-            PLAIN => list.push(End::Tail, Element::from(&reader.string()?)),
+            PLAIN => list.push(End::Tail, &reader.string()?),
             PACKED => {
                 for element in reader.listpack()? {
-                    list.push(End::Tail, Element::from(&element));
+                    list.push(End::Tail, &element);
                 }
             }
             _ => return None,
@@ -121,8 +140,8 @@ fn load_quicklist(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
 }
 
 /// The nodes of a list that was filled from the head to the tail.
-fn nodes(list: &List, size_class: i32) -> Vec<Vec<&Element>> {
-    let mut nodes: Vec<Vec<&Element>> = Vec::new();
+fn nodes(list: &List, size_class: i32) -> Vec<Vec<Text<'_>>> {
+    let mut nodes: Vec<Vec<Text<'_>>> = Vec::new();
     let mut node_bytes = 0;
     for element in list.iter() {
         let count = nodes.last().map_or(0, Vec::len);
@@ -137,7 +156,7 @@ fn nodes(list: &List, size_class: i32) -> Vec<Vec<&Element>> {
                 node_bytes = LISTPACK_EMPTY_BYTES;
             }
         }
-        node_bytes += listpack_entry_bytes(element);
+        node_bytes += listpack_entry_bytes(&element);
     }
     nodes
 }

@@ -231,8 +231,9 @@ impl SortedSet {
             Repr::Big(big) => {
                 let big = Arc::make_mut(big);
                 for _ in ranks.start..ranks.end.min(big.order.len()) {
-                    let item = big.order.remove(ranks.start);
-                    big.members.remove(item.place);
+                    if let Some(item) = big.order.remove(ranks.start) {
+                        big.members.remove(item.place);
+                    }
                 }
             }
         }

@@ -3,9 +3,9 @@
 //! An element is the length of its member (1 byte, or 255 and 4 bytes), the member, and its score: a byte that is
 //! the score itself, or says how many bytes of it follow. As in a listpack, -0 becomes 0.
 
+use crate::engine::value::size::allocated;
 use crate::resp::Blob;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The length follows in 4 bytes.
 const LONG: u8 = 255;
@@ -13,11 +13,13 @@ const LONG: u8 = 255;
 const SCORE_16: u8 = 253;
 const SCORE_32: u8 = 254;
 const SCORE_DOUBLE: u8 = 255;
+const SCORE_BYTES_MAX: usize = 9;
 
 /// A small sorted set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packed {
-    bytes: Arc<Vec<u8>>,
+    /// A clone copies them: the limits keep them few.
+    bytes: Vec<u8>,
     len: u32,
 }
 
@@ -56,22 +58,26 @@ impl Packed {
             Some(element) => element.bytes.start,
             None => self.bytes.len(),
         };
-        let mut added = Vec::with_capacity(member.len() + 14);
+        let mut score_bytes = [0; SCORE_BYTES_MAX];
+        let score_len = write_score(score, &mut score_bytes);
+        let header = if member.len() < LONG.into() { 1 } else { 5 };
+        let (len, more) = (self.bytes.len(), header + member.len() + score_len);
+        if self.bytes.capacity() - len < more {
+            // As many as an allocator gives anyway: most small sorted sets stay small.
+            self.bytes.reserve_exact(allocated(len + more) - len);
+        }
+        self.bytes.resize(len + more, 0);
+        self.bytes.copy_within(at..len, at + more);
+        let place = &mut self.bytes[at..at + more];
         match u8::try_from(member.len()) {
-            Ok(len) if len != LONG => added.push(len),
-            _ => {
-                added.push(LONG);
-                added.extend((member.len() as u32).to_le_bytes());
+            Ok(len) if len != LONG => place[0] = len,
+            Ok(_) | Err(_) => {
+                place[0] = LONG;
+                place[1..header].copy_from_slice(&(member.len() as u32).to_le_bytes());
             }
         }
-        added.extend_from_slice(member);
-        push_score(score, &mut added);
-        let bytes = Arc::make_mut(&mut self.bytes);
-        if bytes.capacity() - bytes.len() < added.len() {
-            // Room for a few more, in proportion: most small sorted sets stay small.
-            bytes.reserve_exact(added.len() + bytes.len() / 8);
-        }
-        bytes.splice(at..at, added);
+        place[header..more - score_len].copy_from_slice(member);
+        place[more - score_len..].copy_from_slice(&score_bytes[..score_len]);
         self.len += 1;
     }
 
@@ -85,25 +91,28 @@ impl Packed {
         let (count, end) = elements.fold((1, first.bytes.end), |(count, _), element| {
             (count + 1, element.bytes.end)
         });
-        Arc::make_mut(&mut self.bytes).drain(start..end);
+        self.bytes.drain(start..end);
         self.len -= count;
     }
 }
 
-fn push_score(score: f64, out: &mut Vec<u8>) {
+/// Writes a score; the number of its bytes.
+fn write_score(score: f64, into: &mut [u8; SCORE_BYTES_MAX]) -> usize {
     // The comparison takes away the sign of a zero.
     let fits = |bound: f64| score.fract() == 0.0 && score >= -bound && score < bound;
+    let mut write = |kind: u8, bytes: &[u8]| {
+        into[0] = kind;
+        into[1..=bytes.len()].copy_from_slice(bytes);
+        1 + bytes.len()
+    };
     if (0.0..f64::from(SCORE_16)).contains(&score) && fits(256.0) {
-        out.push(score as u8);
+        write(score as u8, &[])
     } else if fits(32_768.0) {
-        out.push(SCORE_16);
-        out.extend((score as i16).to_le_bytes());
+        write(SCORE_16, &(score as i16).to_le_bytes())
     } else if fits(2_147_483_648.0) {
-        out.push(SCORE_32);
-        out.extend((score as i32).to_le_bytes());
+        write(SCORE_32, &(score as i32).to_le_bytes())
     } else {
-        out.push(SCORE_DOUBLE);
-        out.extend(score.to_le_bytes());
+        write(SCORE_DOUBLE, &score.to_le_bytes())
     }
 }
 

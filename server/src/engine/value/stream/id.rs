@@ -1,6 +1,6 @@
 //! Ids of stream entries: a time in milliseconds and a sequence number within it.
 
-use crate::resp::parse_integer;
+use crate::resp::{Blob, parse_integer};
 use std::fmt;
 
 /// The id of an entry (`stream.h: streamID`). Ordered by time, then by sequence number.
@@ -63,6 +63,21 @@ impl StreamId {
         }
     }
 
+    /// The text of the id.
+    pub(crate) fn to_blob(self) -> Blob {
+        let mut text = [0; 2 * DIGITS_MAX + 1];
+        let mut len = 0;
+        let mut write = |part: &[u8]| {
+            text[len..len + part.len()].copy_from_slice(part);
+            len += part.len();
+        };
+        let mut digits = itoa::Buffer::new();
+        write(digits.format(self.ms).as_bytes());
+        write(b"-");
+        write(digits.format(self.seq).as_bytes());
+        Blob::new(&text[..len])
+    }
+
     /// Sixteen bytes that sort as the id does (`t_stream.c: streamEncodeID`).
     pub(super) fn to_bytes(self) -> [u8; 16] {
         ((u128::from(self.ms) << 64) | u128::from(self.seq)).to_be_bytes()
@@ -103,6 +118,8 @@ impl NewId {
     }
 }
 
+/// Digits of the greatest part of an id.
+const DIGITS_MAX: usize = 20;
 /// Longest text of an id.
 const TEXT_BYTES_MAX: usize = 127;
 

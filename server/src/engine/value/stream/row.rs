@@ -139,7 +139,7 @@ fn subtree_nodes(keys: &[[u8; 16]], depth: usize) -> usize {
         return 0;
     };
     if keys.len() == 1 {
-        // One node for what is left of the key, and the end.
+        // One node for the rest of the key, and the end.
         return 1 + usize::from(depth < first.len());
     }
     let common = first[depth..]

@@ -6,8 +6,9 @@
     reason = "most tokens and errors are treated alike"
 )]
 
-use super::super::{Budget, Fault};
-use super::{SLOTS_MAX, Settings, number};
+use super::super::tools::{Budget, Fault, SLOTS_MAX};
+use super::number;
+use crate::engine::scripting::Settings;
 use mlua::{Error, Lua, LuaString, Table, Value};
 
 /// A kind of token.

@@ -6,9 +6,10 @@
     reason = "the enums belong to mlua, and most variants are treated alike"
 )]
 
-use super::super::super::sandbox::type_name;
-use super::super::{Budget, Fault, Tools, WORK_PER_CHARGE};
-use super::{Invalid, SLOTS_MAX, Settings, number};
+use super::super::super::convert::type_name;
+use super::super::tools::{Budget, Fault, SLOTS_MAX, Tools, WORK_PER_CHARGE};
+use super::number;
+use crate::engine::scripting::{InvalidNumbers, Settings};
 use mlua::{Error, Table, Value};
 
 /// A table that is partly encoded.
@@ -145,10 +146,10 @@ impl Encoder<'_, '_> {
             _ => f64::NAN,
         };
         match self.settings.encode_invalid {
-            Invalid::Refuse if !number.is_finite() => {
+            InvalidNumbers::Refuse if !number.is_finite() => {
                 return Err(exception(value, "must not be NaN or Inf"));
             }
-            Invalid::Null if !number.is_finite() => return self.put(b"null"),
+            InvalidNumbers::Null if !number.is_finite() => return self.put(b"null"),
             _ => {}
         }
         let digits = usize::try_from(self.settings.precision).unwrap_or(1);

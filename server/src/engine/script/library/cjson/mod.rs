@@ -4,53 +4,17 @@ mod decode;
 mod encode;
 mod number;
 
-use super::super::sandbox::{Args, SharedSlot, lock};
-use super::super::vm::Host;
-use super::{Fault, SLOTS_MAX, Tools, add, budgeted};
+use super::super::host::Host;
+use super::super::sandbox::Args;
+use super::super::slot::{SharedSlot, lock};
+use super::tools::{Fault, Tools, add, budgeted};
+use crate::engine::scripting::{InvalidNumbers, Settings};
 use mlua::{IntoLuaMulti, Lua, Table, Value};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Cost of `cjson.new`, in instructions.
 const NEW_COST: u64 = 2_000;
-
-/// The settings that a script can change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
-    sparse_convert: bool,
-    sparse_ratio: i32,
-    sparse_safe: i32,
-    encode_depth_max: i32,
-    decode_depth_max: i32,
-    precision: i32,
-    keep_buffer: bool,
-    encode_invalid: Invalid,
-    decode_invalid: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            sparse_convert: false,
-            sparse_ratio: 2,
-            sparse_safe: 10,
-            encode_depth_max: 1_000,
-            decode_depth_max: 1_000,
-            precision: 14,
-            keep_buffer: true,
-            encode_invalid: Invalid::Refuse,
-            decode_invalid: true,
-        }
-    }
-}
-
-/// How NaN and infinity are encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Invalid {
-    Refuse,
-    Write,
-    Null,
-}
 
 /// The owner of the settings that a table of functions uses.
 enum Holder<H> {
@@ -72,7 +36,7 @@ impl<H> Clone for Holder<H> {
 impl<H: Host> Holder<H> {
     fn with<R>(&self, work: impl FnOnce(&mut Settings) -> R) -> R {
         match self {
-            Self::Node(slot) => work(&mut lock(slot).settings().cjson),
+            Self::Node(slot) => work(lock(slot).settings()),
             Self::Own(settings) => {
                 work(&mut settings.lock().unwrap_or_else(PoisonError::into_inner))
             }
@@ -191,17 +155,17 @@ fn add_encode_invalid_numbers<H: Host>(own: &Own<'_, H>) -> mlua::Result<()> {
         let value = option(args, 0, &["off", "on", "null"])?;
         let now = holder.with(|all| {
             match value {
-                Some(0) => all.encode_invalid = Invalid::Refuse,
-                Some(1) => all.encode_invalid = Invalid::Write,
-                Some(_) => all.encode_invalid = Invalid::Null,
+                Some(0) => all.encode_invalid = InvalidNumbers::Refuse,
+                Some(1) => all.encode_invalid = InvalidNumbers::Write,
+                Some(_) => all.encode_invalid = InvalidNumbers::Null,
                 None => {}
             }
             all.encode_invalid
         });
         Ok(match now {
-            Invalid::Refuse => Value::Boolean(false),
-            Invalid::Write => Value::Boolean(true),
-            Invalid::Null => Value::String(lua.create_string("null")?),
+            InvalidNumbers::Refuse => Value::Boolean(false),
+            InvalidNumbers::Write => Value::Boolean(true),
+            InvalidNumbers::Null => Value::String(lua.create_string("null")?),
         })
     })
 }

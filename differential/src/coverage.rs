@@ -1,0 +1,192 @@
+//! What was sent and what was accepted: every row of the table, every option that it has, over both
+//! protocols, and every kind of mistake. Says nothing about whether the replies were right.
+
+use super::{
+    generate::Drawn,
+    mistake::Mistake,
+    sequence::{Played, Request},
+    table::Table,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What has to be accepted at least once: a row, an argument that may be left out or is one of
+/// several, or an argument given several times. Rows and arguments by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Feature {
+    Row(usize),
+    Given(usize, usize),
+    Repeated(usize, usize),
+}
+
+/// How often something was sent over RESP2 and RESP3, and how often the reply was no error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How often it was sent, over RESP2 and over RESP3.
+    pub sent: [u64; 2],
+    /// How often the reply was no error.
+    pub accepted: [u64; 2],
+}
+
+impl Tally {
+    fn add(&mut self, is_resp3: bool, is_accepted: bool) {
+        let at = usize::from(is_resp3);
+        self.sent[at] += 1;
+        self.accepted[at] += u64::from(is_accepted);
+    }
+
+    /// What it lacks, in words; `None` if nothing.
+    pub(super) fn lack(&self) -> Option<&'static str> {
+        match (self.sent, self.accepted) {
+            ([0, 0], _) => Some("never sent"),
+            ([0, _], _) => Some("never sent over RESP2"),
+            ([_, 0], _) => Some("never sent over RESP3"),
+            (_, [0, 0]) => Some("never accepted"),
+            (_, [0, _]) => Some("never accepted over RESP2"),
+            (_, [_, 0]) => Some("never accepted over RESP3"),
+            _ => None,
+        }
+    }
+}
+
+/// What has been generated and played.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    tallies: BTreeMap<Feature, Tally>,
+    mistakes: BTreeMap<Mistake, u64>,
+}
+
+impl Coverage {
+    /// Counts what a sequence had, and how the server took it.
+    pub fn add(&mut self, table: &Table, drawn: &Drawn, played: &Played) {
+        for (mistake, count) in &drawn.mistakes {
+            *self.mistakes.entry(*mistake).or_default() += count;
+        }
+        let mut resp3: BTreeSet<u32> = BTreeSet::new();
+        let mut open: BTreeMap<u32, VecDeque<(&Request, &[Feature])>> = BTreeMap::new();
+        for ((step, outputs), features) in played.steps.iter().zip(&drawn.features) {
+            let connection = step.connection;
+            let open = open.entry(connection).or_default();
+            open.push_back((&step.request, features));
+            for output in outputs.iter().filter(|it| it.connection == connection) {
+                let Some((request, features)) = open.pop_front() else {
+                    break; // a message, or one confirmation of several
+                };
+                let is_accepted = is_accepted(&output.reply);
+                self.tally(features, resp3.contains(&connection), is_accepted);
+                let name = table.name_of(request);
+                let version = request.get(1).map(Vec::as_slice);
+                match (&*name, version) {
+                    ("hello", Some(b"3")) if is_accepted => drop(resp3.insert(connection)),
+                    ("hello", Some(b"2")) | ("reset", _) if is_accepted => {
+                        resp3.remove(&connection);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for (connection, left) in open {
+            for (_, features) in left {
+                self.tally(features, resp3.contains(&connection), false);
+            }
+        }
+    }
+
+    fn tally(&mut self, features: &[Feature], is_resp3: bool, is_accepted: bool) {
+        for feature in features {
+            let tally = self.tallies.entry(*feature).or_default();
+            tally.add(is_resp3, is_accepted);
+        }
+    }
+
+    /// Counts what another one has, too.
+    pub fn merge(&mut self, other: &Self) {
+        for (feature, tally) in &other.tallies {
+            let sum = self.tallies.entry(*feature).or_default();
+            for at in 0..2 {
+                sum.sent[at] += tally.sent[at];
+                sum.accepted[at] += tally.accepted[at];
+            }
+        }
+        for (mistake, count) in &other.mistakes {
+            *self.mistakes.entry(*mistake).or_default() += count;
+        }
+    }
+
+    pub(super) fn of(&self, feature: Feature) -> Tally {
+        self.tallies.get(&feature).copied().unwrap_or_default()
+    }
+
+    /// The mistakes that were never made.
+    pub(super) fn unmade(&self) -> impl Iterator<Item = Mistake> {
+        let all = Mistake::ALL.into_iter();
+        all.filter(|it| !self.mistakes.contains_key(it))
+    }
+}
+
+/// Whether a request was executed: it may also be refused, or wait for EXEC.
+fn is_accepted(reply: &[u8]) -> bool {
+    !reply.starts_with(b"-") && reply != b"+QUEUED\r\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Output, Peer, Sequence, Step};
+
+    #[test]
+    fn what_is_accepted_is_counted_by_protocol() {
+        let peer = Peer::double().expect("a double");
+        let script: [(&str, &[&str]); 8] = [
+            ("PING", &["+PONG\r\n"]),
+            ("HELLO 3", &["%0\r\n"]),
+            ("PING", &["+PONG\r\n"]),
+            ("PING a b", &["-ERR wrong\r\n"]),
+            ("PING", &["+QUEUED\r\n"]),
+            ("BLPOP l 0", &[]),
+            ("PING", &["*0\r\n", "+PONG\r\n"]),
+            ("RESET", &["+RESET\r\n"]),
+        ];
+        let output = |reply: &&str| Output {
+            connection: 1,
+            reply: reply.as_bytes().to_vec(),
+        };
+        let steps = script.map(|(line, replies)| {
+            let words = line.split(' ').map(|word| word.as_bytes().to_vec());
+            let step = Step {
+                connection: 1,
+                request: words.collect(),
+                is_held: false,
+            };
+            (step, replies.iter().map(output).collect::<Vec<_>>())
+        });
+        let played = Played {
+            seed: 0,
+            at_ms: 0,
+            took_ms: 0,
+            steps: steps.to_vec(),
+        };
+        let features = script.map(|(line, _)| Vec::from([Feature::Row(line.split(' ').count())]));
+        let drawn = Drawn {
+            sequence: Sequence {
+                seed: 0,
+                steps: Vec::new(),
+            },
+            features: features.to_vec(),
+            mistakes: BTreeMap::from([(Mistake::Odd, 2)]),
+        };
+        let mut coverage = Coverage::default();
+        coverage.add(peer.table(), &drawn, &played);
+        // Rows are told by the number of words here: one word is PING or RESET.
+        let one = coverage.of(Feature::Row(1));
+        assert_eq!((one.sent, one.accepted), ([1, 4], [1, 3]));
+        let three = coverage.of(Feature::Row(3));
+        assert_eq!((three.sent, three.accepted), ([0, 2], [0, 1]));
+        assert_eq!(three.lack(), Some("never sent over RESP2"));
+        assert_eq!(one.lack(), None);
+        assert!(coverage.unmade().all(|it| it != Mistake::Odd));
+        assert_eq!(coverage.unmade().count(), Mistake::ALL.len() - 1);
+        let mut sum = coverage.clone();
+        sum.merge(&coverage);
+        assert_eq!(sum.of(Feature::Row(1)).accepted, [2, 6]);
+    }
+}

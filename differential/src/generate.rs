@@ -1,0 +1,532 @@
+//! Random sequences of requests for every row of a command table, with every option that it has,
+//! right and wrong. A row that is added to the table is drawn without a change here.
+
+use super::{
+    coverage::{Coverage, Feature, Tally},
+    known::{NEVER_ACCEPTED, NOT_SENT},
+    mistake::Mistake,
+    sequence::{Sequence, Step},
+    table::{Argument, Kind, Row, Table},
+    transcript::split,
+    values::{SETUP, is_given},
+};
+use redouble::engine::Rng;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Connections of one sequence at most, as many as are alive at a time.
+const CONNECTIONS_MAX: usize = 3;
+
+/// How many sequences of a hundred have requests that go out together, and how many requests of a hundred
+/// wait there for the next one.
+const BATCHES: usize = 40;
+const HELD: usize = 40;
+
+/// What shows the events of all keys, the connection's own ones among its replies.
+const LISTEN: [&str; 2] = [
+    "CONFIG SET notify-keyspace-events KEA",
+    "PSUBSCRIBE __key*__:*",
+];
+
+/// A sequence, and what it was drawn for.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// The requests.
+    pub sequence: Sequence,
+    /// What each of them has that counts; nothing where a mistake was made.
+    pub(super) features: Vec<Vec<Feature>>,
+    pub(super) mistakes: BTreeMap<Mistake, u64>,
+}
+
+/// Draws sequences from a table.
+#[derive(Debug)]
+pub struct Generator<'a> {
+    pub(super) table: &'a Table,
+    /// Rows that are sent, by the group that they belong to.
+    groups: BTreeMap<&'a str, Vec<usize>>,
+    /// All that is to be drawn, in an order of its own.
+    features: Vec<Feature>,
+}
+
+impl<'a> Generator<'a> {
+    /// For all rows of a table that can be compared, or those of them whose names contain `only`.
+    pub fn new(table: &'a Table, only: &str) -> Self {
+        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut features = Vec::new();
+        for (at, row) in table.rows.iter().enumerate() {
+            let is_sent = NOT_SENT.iter().all(|it| it.name != row.name);
+            if !is_sent || !row.name.contains(only) {
+                continue;
+            }
+            groups.entry(&row.group).or_default().push(at);
+            features.push(Feature::Row(at));
+            features.extend(options(row).map(|it| Feature::Given(at, it)));
+            features.extend(repeated(row).map(|it| Feature::Repeated(at, it)));
+        }
+        // Neighbours would make sequences of one command.
+        let mut source = Source(Rng::for_component(0, "features"));
+        source.shuffle(&mut features);
+        Self {
+            table,
+            groups,
+            features,
+        }
+    }
+
+    /// How many sequences of so many requests draw every feature, whatever the first seed.
+    pub fn enough(&self, requests: usize) -> u64 {
+        self.features.len().div_ceil(forced(requests).max(1)) as u64
+    }
+
+    /// The sequence of a seed, with about so many requests.
+    pub fn sequence(&self, seed: u64, requests: usize) -> Drawn {
+        let draw = Draw::new(self, seed);
+        if self.features.is_empty() {
+            return draw.into_drawn(seed);
+        }
+        draw.sequence(seed, requests)
+    }
+
+    /// What is lacking for a full coverage, by name: rows and options that were not sent and accepted
+    /// over both protocols, and mistakes that were not made.
+    pub fn missed(&self, coverage: &Coverage) -> Vec<String> {
+        let lack = |feature: &Feature| {
+            let name = self.name(*feature);
+            let lack = coverage.of(*feature).lack()?;
+            let is_excused = NEVER_ACCEPTED.iter().any(|it| name.starts_with(it.name));
+            let is_missed = !is_excused || lack.starts_with("never sent");
+            is_missed.then(|| format!("{name}: {lack}"))
+        };
+        let mut missed: Vec<String> = self.features.iter().filter_map(lack).collect();
+        missed.sort();
+        missed.extend(
+            coverage
+                .unmade()
+                .map(|it| format!("mistake {it:?}: never made")),
+        );
+        missed
+    }
+
+    /// How often each row and option was sent and accepted, by name.
+    pub fn tallies(&self, coverage: &Coverage) -> Vec<(String, Tally)> {
+        let tally = |feature: &Feature| (self.name(*feature), coverage.of(*feature));
+        let mut tallies: Vec<_> = self.features.iter().map(tally).collect();
+        tallies.sort_by(|a, b| a.0.cmp(&b.0));
+        tallies
+    }
+
+    /// The names of the commands that it sends.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let rows = self.groups.values().flatten();
+        rows.map(|row| &*self.table.rows[*row].name)
+    }
+
+    fn name(&self, feature: Feature) -> String {
+        let (at, argument, suffix) = match feature {
+            Feature::Row(at) => return self.table.rows[at].name.clone(),
+            Feature::Given(at, id) => (at, id, ""),
+            Feature::Repeated(at, id) => (at, id, " twice"),
+        };
+        let row = &self.table.rows[at];
+        let path = row.path_to(argument);
+        format!("{} {}{suffix}", row.name, path.join(" "))
+    }
+}
+
+/// Of so many requests, those that are drawn for a feature.
+fn forced(requests: usize) -> usize {
+    requests / 2
+}
+
+/// Arguments that may be left out, and those that are one of several.
+fn options(row: &Row) -> impl Iterator<Item = usize> {
+    let optional = |it: &&Argument| it.optional && !is_given(row, it);
+    let optional = row
+        .each_argument()
+        .into_iter()
+        .filter(optional)
+        .map(|it| it.id);
+    let groups = row
+        .each_argument()
+        .into_iter()
+        .filter(|it| it.kind == Kind::OneOf);
+    let alternatives = groups.flat_map(|it| it.arguments.iter().map(|it| it.id));
+    let found: BTreeSet<usize> = optional.chain(alternatives).collect();
+    found.into_iter()
+}
+
+fn repeated(row: &Row) -> impl Iterator<Item = usize> {
+    let multiple = row.each_argument().into_iter().filter(|it| it.multiple);
+    multiple.map(|it| it.id)
+}
+
+#[derive(Debug)]
+pub(super) struct Source(Rng);
+
+impl Source {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        (self.0.next_u64() % bound.max(1) as u64) as usize
+    }
+
+    pub(super) fn percent(&mut self, chance: usize) -> bool {
+        self.below(100) < chance
+    }
+
+    pub(super) fn pick<'a>(&mut self, pool: &[&'a str]) -> &'a str {
+        pool[self.below(pool.len())]
+    }
+
+    pub(super) fn shuffle<T>(&mut self, list: &mut [T]) {
+        for at in (1..list.len()).rev() {
+            list.swap(at, self.below(at + 1));
+        }
+    }
+}
+
+/// A connection as the generator sees it.
+#[derive(Debug)]
+struct Live {
+    number: u32,
+    is_resp3: bool,
+    queues: bool,
+}
+
+/// One sequence in the making. How a single request is drawn stands in `request.rs`.
+#[derive(Debug)]
+pub(super) struct Draw<'a, 'g> {
+    pub(super) generator: &'a Generator<'g>,
+    pub(super) source: Source,
+    steps: Vec<Step>,
+    features: Vec<Vec<Feature>>,
+    mistakes: BTreeMap<Mistake, u64>,
+    live: Vec<Live>,
+    /// Connections so far, those that have ended among them.
+    connections: u32,
+    /// The row that is drawn, and what the request has that counts.
+    pub(super) row: usize,
+    pub(super) used: Vec<Feature>,
+    /// It is meant to be accepted: no value that is none of its type, no key of another type.
+    pub(super) is_careful: bool,
+    /// How many keys a number before them has promised.
+    pub(super) linked: Option<usize>,
+}
+
+/// What a request is drawn for: an option to give, and whether twice.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) id: Option<usize>,
+    pub(super) twice: bool,
+}
+
+impl<'a, 'g> Draw<'a, 'g> {
+    pub(super) fn new(generator: &'a Generator<'g>, seed: u64) -> Self {
+        Self {
+            generator,
+            source: Source(Rng::for_component(seed, "sequence")),
+            steps: Vec::new(),
+            features: Vec::new(),
+            mistakes: BTreeMap::new(),
+            live: Vec::new(),
+            connections: 0,
+            row: 0,
+            used: Vec::new(),
+            is_careful: false,
+            linked: None,
+        }
+    }
+
+    fn into_drawn(mut self, seed: u64) -> Drawn {
+        self.batch(seed);
+        Drawn {
+            sequence: Sequence {
+                seed,
+                steps: self.steps,
+            },
+            features: self.features,
+            mistakes: self.mistakes,
+        }
+    }
+
+    /// Lets some requests go out together with the next one of their connection.
+    fn batch(&mut self, seed: u64) {
+        let mut source = Source(Rng::for_component(seed, "batches"));
+        if !source.percent(BATCHES) {
+            return;
+        }
+        // Whether the next request of a connection may share its write.
+        let mut next: BTreeMap<u32, bool> = BTreeMap::new();
+        for step in self.steps.iter_mut().rev() {
+            let name = step.request.first().map(|name| name.to_ascii_lowercase());
+            let name = name.unwrap_or_default();
+            // How many replies these have, or where those of a transaction stand, is not known beforehand.
+            let is_single = !name.ends_with(b"unsubscribe");
+            let may_share = next.insert(step.connection, is_single) == Some(true);
+            let waits = source.percent(HELD);
+            step.is_held = waits && may_share && is_single && name != b"exec";
+        }
+    }
+
+    fn sequence(mut self, seed: u64, requests: usize) -> Drawn {
+        let count = [1, 1, 1, 2, 2, CONNECTIONS_MAX][self.source.below(6)];
+        for _ in 0..count {
+            let live = self.open();
+            self.live.push(live);
+        }
+        let themes = self.themes();
+        self.setup(&themes);
+        if self.live[0].is_resp3 && self.source.percent(15) {
+            for line in LISTEN {
+                self.step(self.live[0].number, split(line).unwrap_or_default());
+            }
+        }
+        let features = &self.generator.features;
+        let forced = forced(requests);
+        let mut due = (0..forced).map(|n| {
+            // Sequences with neighbouring seeds draw neighbouring features.
+            let at = seed.wrapping_mul(forced as u64).wrapping_add(n as u64);
+            features[(at % features.len() as u64) as usize]
+        });
+        let mut at = 0;
+        for n in 0..requests {
+            if count > 1 && self.source.percent(35) {
+                at = self.source.below(count);
+            }
+            if n % 2 == 0
+                && let Some(feature) = due.next()
+            {
+                let given = |id, twice| Wanted {
+                    id: Some(id),
+                    twice,
+                };
+                let (row, wanted) = match feature {
+                    Feature::Row(row) => (row, Wanted::default()),
+                    Feature::Given(row, id) => (row, given(id, false)),
+                    Feature::Repeated(row, id) => (row, given(id, true)),
+                };
+                self.is_careful = true;
+                self.send(at, row, wanted);
+                self.is_careful = false;
+            } else if self.live[at].queues && self.source.percent(30) {
+                let end = if self.source.percent(85) {
+                    "EXEC"
+                } else {
+                    "DISCARD"
+                };
+                self.push(at, vec![end.into()]);
+            } else {
+                let row = self.theme_row(&themes);
+                self.send(at, row, Wanted::default());
+            }
+        }
+        self.into_drawn(seed)
+    }
+
+    fn step(&mut self, connection: u32, request: Vec<Vec<u8>>) {
+        self.steps.push(Step {
+            connection,
+            request,
+            is_held: false,
+        });
+        self.features.push(std::mem::take(&mut self.used));
+    }
+
+    fn open(&mut self) -> Live {
+        self.connections += 1;
+        let is_resp3 = self.source.percent(50);
+        if is_resp3 {
+            self.step(self.connections, split("HELLO 3").unwrap_or_default());
+        }
+        Live {
+            number: self.connections,
+            is_resp3,
+            queues: false,
+        }
+    }
+
+    /// One or two groups that most requests come from, so that they meet.
+    fn themes(&mut self) -> Vec<&'static str> {
+        let groups: Vec<&str> = self.generator.groups.keys().copied().collect();
+        let count = 1 + self.source.below(2);
+        let drawn = (0..count).map(|_| groups[self.source.below(groups.len())]);
+        let drawn: Vec<&str> = drawn.collect();
+        // The names of groups live as long as the table; the list of keys knows the same names.
+        let names = SETUP.iter().map(|(group, _)| *group);
+        names.filter(|name| drawn.contains(name)).collect()
+    }
+
+    fn theme_row(&mut self, themes: &[&str]) -> usize {
+        let groups = &self.generator.groups;
+        let own: Vec<usize> = themes
+            .iter()
+            .filter_map(|name| groups.get(name))
+            .flatten()
+            .copied()
+            .collect();
+        if own.is_empty() || self.source.percent(25) {
+            let all: Vec<usize> = groups.values().flatten().copied().collect();
+            return all[self.source.below(all.len())];
+        }
+        own[self.source.below(own.len())]
+    }
+
+    fn setup(&mut self, themes: &[&str]) {
+        for (group, line) in SETUP {
+            let request = split(line).unwrap_or_default();
+            let is_there = self.generator.table.row(&request).is_some();
+            let chance = if themes.contains(group) { 75 } else { 45 };
+            if is_there && self.source.percent(chance) {
+                self.step(self.live[0].number, request);
+            }
+        }
+    }
+
+    fn push(&mut self, at: usize, request: Vec<String>) {
+        let connection = self.live[at].number;
+        let name = request[0].to_ascii_lowercase();
+        let request = request.into_iter().map(String::into_bytes).collect();
+        self.step(connection, request);
+        match &*name {
+            "multi" => self.live[at].queues = true,
+            "exec" | "discard" | "reset" => self.live[at].queues = false,
+            // What follows comes over another connection.
+            "quit" => self.live[at] = self.open(),
+            _ => {}
+        }
+    }
+
+    fn send(&mut self, at: usize, row: usize, wanted: Wanted) {
+        let mut request = self.request(row, wanted);
+        let generator = self.generator;
+        let row = &generator.table.rows[row];
+        if !self.is_careful && self.source.percent(25) && self.make_mistake(row, &mut request) {
+            self.used.clear();
+        }
+        self.push(at, request);
+    }
+
+    pub(super) fn made(&mut self, mistake: Mistake) {
+        *self.mistakes.entry(mistake).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Peer;
+    use redouble_conformance::backend::redis_server;
+
+    /// How often every row and option is drawn.
+    const ROUNDS: u64 = 50;
+
+    /// The table of a real server if there is one: it has rows that the double does not have yet.
+    fn tables() -> Vec<Table> {
+        let mut tables = vec![Peer::double().expect("a double").table().clone()];
+        if let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") {
+            let real = Peer::real(&program).expect("the server starts");
+            tables.push(real.table().clone());
+        }
+        tables
+    }
+
+    #[test]
+    fn some_requests_wait_for_the_next_one_and_none_for_ever() {
+        let double = Peer::double().expect("a double");
+        let generator = Generator::new(double.table(), "");
+        let (mut held, mut all) = (0, 0);
+        for seed in 0..100 {
+            let steps = generator.sequence(seed, 40).sequence.steps;
+            for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.is_held) {
+                let mut later = steps[at + 1..].iter();
+                assert!(
+                    later.any(|it| it.connection == step.connection),
+                    "seed {seed}"
+                );
+                held += 1;
+            }
+            all += steps.len();
+        }
+        assert!(held * 10 > all && held * 4 < all, "{held} of {all}");
+    }
+
+    /// What the double lacks is drawn well enough for the day when it has it.
+    #[test]
+    fn a_real_server_accepts_what_the_double_lacks() {
+        let Some(program) = redis_server::find().expect("a usable REDOUBLE_REDIS") else {
+            return;
+        };
+        let mut real = Peer::real(&program).expect("the server starts");
+        let mut table = real.table().clone();
+        let double = Peer::double().expect("a double");
+        let is_lacking = |row: &Row| double.table().find(&row.name).is_none();
+        table.rows.retain(is_lacking);
+        let generator = Generator::new(&table, "");
+        let mut coverage = Coverage::default();
+        let mut missed = Vec::new();
+        // Chance may pass an option by; not for ever.
+        let (few, many) = (
+            generator.enough(40) * ROUNDS,
+            generator.enough(40) * ROUNDS * 4,
+        );
+        for seed in 0..many {
+            let drawn = generator.sequence(seed, 40);
+            let played = drawn.sequence.play(&mut real).expect("the server answers");
+            coverage.add(&table, &drawn, &played);
+            if seed >= few && seed % 64 == 0 {
+                missed = generator.missed(&coverage);
+                missed.retain(|it| !it.starts_with("mistake"));
+                if missed.is_empty() {
+                    break;
+                }
+            }
+        }
+        assert_eq!(missed, Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_option_that_is_wanted_is_in_the_request() {
+        for table in tables() {
+            let generator = Generator::new(&table, "");
+            let mut draw = Draw::new(&generator, 7);
+            for (at, row) in table.rows.iter().enumerate() {
+                for argument in row.each_argument() {
+                    let Some(token) = argument.token.as_ref() else {
+                        continue;
+                    };
+                    let wanted = Wanted {
+                        id: Some(argument.id),
+                        twice: false,
+                    };
+                    let request = draw.request(at, wanted);
+                    let has = request.iter().any(|word| word.eq_ignore_ascii_case(token));
+                    assert!(has, "{token} is not in {request:?}");
+                    assert!(draw.used.contains(&Feature::Given(at, argument.id)));
+                    draw.used.clear();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_seeds_give_equal_sequences() {
+        let tables = tables();
+        let generator = Generator::new(&tables[0], "");
+        let draw = |seed| generator.sequence(seed, 40).sequence;
+        assert_eq!(draw(3), draw(3));
+        assert_ne!(draw(3).steps, draw(4).steps);
+    }
+
+    #[test]
+    fn every_hint_is_of_use() {
+        let tables = tables();
+        let rows = || tables.iter().flat_map(|table| &table.rows);
+        // Hints for commands that are not implemented yet can only be checked beside a real server.
+        let is_complete = tables.len() > 1;
+        for (command, name) in super::super::values::hints() {
+            let mut rows = rows().filter(|row| command == "*" || row.name == command);
+            let used = rows.any(|row| row.each_argument().iter().any(|it| it.name == name));
+            assert!(
+                used || !is_complete,
+                "no argument for the hint {command} {name}"
+            );
+        }
+    }
+}

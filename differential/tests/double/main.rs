@@ -1,0 +1,7 @@
+//! The double beside Redis: transcripts, recorded replies, generated commands, and the corpora of the
+//! fuzzers.
+
+mod access_rules;
+mod commands;
+mod fuzz_corpus;
+mod transcripts;

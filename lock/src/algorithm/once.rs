@@ -1,0 +1,42 @@
+//! Scripts that must be executed once, over connections that may send a request twice.
+
+use super::{around::around, beside, millis};
+use crate::{
+    error::NodeError,
+    line::Line,
+    node::{Call, Node},
+    script::Script,
+    token::Token,
+    wire::Reply,
+};
+use std::{sync::Arc, time::Duration};
+
+const ONCE: &str = include_str!("../script/around/once.lua");
+
+/// For how long a node remembers a request. A connection sends it again within its response timeout.
+const REMEMBERED: Duration = Duration::from_secs(10);
+
+/// Runs a script that replies an integer. If the connection may send the request twice, the request carries a name, by which
+/// the node recognises the second one and answers it as the first.
+pub(crate) async fn run_once<'a>(
+    node: &Node,
+    line: &Arc<Line>,
+    script: &'static Script,
+    call: Call<'a, impl Iterator<Item = &'a [u8]> + Clone>,
+    until: Duration,
+) -> Result<Reply, NodeError> {
+    if !node.resends() {
+        return node.run(line, script, call, until).await;
+    }
+    let name = Token::new(node.env().random());
+    let request = [&beside(&call.keys[0], ":request:"), name.as_bytes()].concat();
+    let keys = [call.keys, &[request]].concat();
+    let remembered = millis(REMEMBERED);
+    let mut args: Vec<&[u8]> = call.args.collect();
+    args.push(&remembered);
+    let call = Call {
+        keys: &keys,
+        args: args.iter().copied(),
+    };
+    node.run(line, around(ONCE, script), call, until).await
+}

@@ -1,0 +1,147 @@
+//! What lists and sorted sets share: elements are taken from an end of the first key that has any, and waited for.
+//!
+//! A blocking command looks at its keys as the one without `B` does, and asks to be run again when none of them has
+//! anything to give.
+
+use super::spec::CommandResult;
+use super::{Args, CommandError};
+use crate::engine::{Arg, Ctx, Kind};
+use crate::resp::{LongDouble, Reply};
+use std::time::Duration;
+
+/// A type of values whose elements have two ends.
+pub(super) trait TwoEnded {
+    type End: Copy;
+    /// Elements that were taken.
+    type Taken;
+
+    const KIND: Kind;
+    /// The words for the ends.
+    const ENDS: [(&'static str, Self::End); 2];
+
+    /// The command that a replica runs in the place of one that may look at several keys, or wait.
+    fn command(end: Self::End) -> Arg<'static>;
+
+    /// Takes up to `count` elements, at least one, from one end; `None` if the key is not there.
+    fn take(
+        ctx: &mut Ctx<'_>,
+        key: &[u8],
+        end: Self::End,
+        count: usize,
+    ) -> Result<Option<Self::Taken>, CommandError>;
+
+    /// The parts of an element one after the other, as the reply to a command for one element has them behind the key.
+    fn flat(taken: Self::Taken) -> Vec<Reply>;
+
+    /// A reply for each element.
+    fn nested(taken: Self::Taken) -> Vec<Reply>;
+
+    /// The next argument as an end (`t_list.c: getListPositionFromObjectOrReply`).
+    fn end(args: &mut Args<'_>) -> Result<Self::End, CommandError> {
+        let mut ends = Self::ENDS.into_iter();
+        let found = ends.find(|(word, _)| args.keyword(word));
+        found.map(|(_, end)| end).ok_or(CommandError::Syntax)
+    }
+}
+
+/// `timeout.c: getTimeoutFromObjectOrReply`, in seconds; `None` waits for ever.
+pub(super) fn timeout(ctx: &Ctx<'_>, text: &[u8]) -> Result<Option<Duration>, CommandError> {
+    let seconds = LongDouble::parse(text)
+        .ok_or_else(|| CommandError::Text("ERR timeout is not a float or out of range".into()))?;
+    match seconds.to_millis_up() {
+        0 => Ok(None),
+        millis if millis < 0 => Err(CommandError::Text("ERR timeout is negative".into())),
+        // One that ends after the end of time never does.
+        millis => Ok(ctx
+            .now_millis()
+            .0
+            .checked_add(millis)
+            .map(|_| Duration::from_millis(millis.unsigned_abs()))),
+    }
+}
+
+/// BLPOP, BZPOPMIN and their like: the first key with elements, and one of them.
+pub(super) fn pop_or_wait<T: TwoEnded>(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+    end: T::End,
+) -> CommandResult {
+    let mut keys: Vec<&[u8]> = args.rest().collect();
+    let timeout = timeout(ctx, keys.pop().unwrap_or_default())?;
+    for key in &keys {
+        if ctx.may_serve(key)
+            && let Some(taken) = T::take(ctx, key, end, 1)?
+        {
+            ctx.propagate_as(&[T::command(end), (*key).into()]);
+            let key = std::iter::once(Reply::bulk(key));
+            return Ok(Reply::Array(key.chain(T::flat(taken)).collect()));
+        }
+    }
+    ctx.block_on(&keys, T::KIND, timeout, Reply::NilArray)
+}
+
+/// The arguments that LMPOP, ZMPOP and the blocking ones share.
+struct Several<'a, T: TwoEnded> {
+    keys: Vec<&'a [u8]>,
+    end: T::End,
+    count: usize,
+}
+
+impl<'a, T: TwoEnded> Several<'a, T> {
+    /// `t_list.c: lmpopGenericCommand`, `t_zset.c: zmpopGenericCommand`.
+    fn parse(args: &mut Args<'a>) -> Result<Self, CommandError> {
+        let numkeys = args.integer_from(1, "ERR numkeys should be greater than 0")?;
+        let numkeys = usize::try_from(numkeys).unwrap_or(usize::MAX);
+        if numkeys >= args.remaining() {
+            return Err(CommandError::Syntax);
+        }
+        let keys = (0..numkeys).filter_map(|_| args.next()).collect();
+        let end = T::end(args)?;
+        let mut count = None;
+        while !args.is_empty() {
+            if count.is_some() || !args.keyword("COUNT") {
+                return Err(CommandError::Syntax);
+            }
+            count = Some(args.integer_from(1, "ERR count should be greater than 0")?);
+        }
+        let count = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
+        Ok(Self { keys, end, count })
+    }
+
+    /// The first key with elements, and as many as are wanted.
+    fn take(&self, ctx: &mut Ctx<'_>) -> Result<Option<Reply>, CommandError> {
+        for key in &self.keys {
+            if ctx.may_serve(key)
+                && let Some(taken) = T::take(ctx, key, self.end, self.count)?
+            {
+                let elements = T::nested(taken);
+                let count = elements.len().into();
+                ctx.propagate_as(&[T::command(self.end), (*key).into(), count]);
+                let reply = vec![Reply::bulk(key), Reply::Array(elements)];
+                return Ok(Some(Reply::Array(reply)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// LMPOP and ZMPOP.
+pub(super) fn pop_several<T: TwoEnded>(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let several = Several::<T>::parse(args)?;
+    Ok(several.take(ctx)?.unwrap_or(Reply::NilArray))
+}
+
+/// BLMPOP and BZMPOP.
+pub(super) fn pop_several_or_wait<T: TwoEnded>(
+    ctx: &mut Ctx<'_>,
+    args: &mut Args<'_>,
+) -> CommandResult {
+    // The timeout is judged after the other arguments, though it stands before them.
+    let text = args.required()?;
+    let several = Several::<T>::parse(args)?;
+    let timeout = timeout(ctx, text)?;
+    match several.take(ctx)? {
+        Some(reply) => Ok(reply),
+        None => ctx.block_on(&several.keys, T::KIND, timeout, Reply::NilArray),
+    }
+}

@@ -1,0 +1,189 @@
+//! SYNC, PSYNC and REPLCONF: what a replica outside of the deployment asks of its master.
+//!
+//! *Policy* (`replication.c: syncCommand`). A replica gets all data as an RDB file, then the stream of commands. It gets only
+//! what it has missed if it names the history of this master and the backlog reaches back so far. The file is sent at
+//! once, with its length in front, to a replica that could take one without a length, too.
+
+use super::spec::{CommandResult, CommandSpec, Flags, Group};
+use super::{Args, CommandError};
+use crate::engine::{Ctx, ReplicaSide};
+use crate::resp::Reply;
+use std::sync::Arc;
+
+/// Bytes of a host that a replica gives (`NET_HOST_STR_LEN`).
+const HOST_BYTES_MAX: usize = 256;
+
+fn error(text: &'static str) -> CommandError {
+    CommandError::Text(text.into())
+}
+
+/// What forbids a synchronization now.
+fn check(ctx: &Ctx<'_>) -> Result<(), CommandError> {
+    // A replica or a monitor that asks again is not heard.
+    if ctx.session.is_monitor || ctx.session.reads_stream() {
+        return Err(CommandError::NoAnswer);
+    }
+    if ctx.is_failing_over() {
+        return Err(error("NOMASTERLINK Can't SYNC while failing over"));
+    }
+    if ctx.replication().is_replica() {
+        return Err(CommandError::NotImplemented {
+            what: "a stream of commands from a node that is a replica itself".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// All data, and the stream from here on. `line` comes before the file.
+fn full(ctx: &mut Ctx<'_>, acknowledges: bool) -> CommandResult {
+    let (line, file) = ctx.full_sync(acknowledges);
+    let mut bytes = format!("${}\r\n", file.len()).into_bytes();
+    bytes.extend(file);
+    let file = Reply::Raw(Arc::from(bytes));
+    Ok(match acknowledges {
+        true => Reply::Several(vec![Reply::Status(line.into_bytes()), file]),
+        false => file,
+    })
+}
+
+fn sync(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    check(ctx)?;
+    full(ctx, false)
+}
+
+fn psync(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let asks_for_failover = args
+        .request()
+        .arg(3)
+        .is_some_and(|word| word.eq_ignore_ascii_case(b"failover"));
+    if asks_for_failover && !ctx.session.reads_stream() && !ctx.session.is_monitor {
+        if !ctx.replication().is_replica() {
+            return Err(error("ERR PSYNC FAILOVER can't be sent to a master."));
+        }
+        return Err(CommandError::NotImplemented {
+            what: "PSYNC FAILOVER".to_owned(),
+        });
+    }
+    check(ctx)?;
+    let id = args.required()?;
+    let offset = args.integer()?;
+    let missed = ctx.partial_sync(id, offset);
+    if let Some(missed) = missed {
+        let id = ctx.replication_id();
+        let side = ctx.session.replica_side.as_deref();
+        let line = match side.is_some_and(|side| side.has_psync2) {
+            true => format!("CONTINUE {id}"),
+            false => "CONTINUE".to_owned(),
+        };
+        return Ok(Reply::Several(vec![
+            Reply::Status(line.into_bytes()),
+            Reply::Raw(Arc::from(missed)),
+        ]));
+    }
+    full(ctx, true)
+}
+
+/// What the caller says of itself as a replica.
+fn side<'a>(ctx: &'a mut Ctx<'_>) -> &'a mut ReplicaSide {
+    ctx.session.replica_side.get_or_insert_default()
+}
+
+/// `replication.c: replconfCommand`.
+fn replconf(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if !args.remaining().is_multiple_of(2) {
+        return Err(CommandError::Syntax);
+    }
+    while let (Some(option), Some(value)) = (args.next(), args.next()) {
+        match &option.to_ascii_lowercase()[..] {
+            b"listening-port" => {
+                let port = super::integer_of(value)?;
+                side(ctx).port = u16::try_from(port).unwrap_or(0);
+            }
+            b"ip-address" => {
+                if value.len() >= HOST_BYTES_MAX {
+                    let text = format!(
+                        "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
+                        value.len()
+                    );
+                    return Err(CommandError::Text(text.into()));
+                }
+                let host = String::from_utf8_lossy(value).into_owned();
+                side(ctx).host = Some(host).filter(|host| !host.is_empty());
+            }
+            b"capa" => {
+                // Other abilities change nothing here.
+                side(ctx).has_psync2 |= value.eq_ignore_ascii_case(b"psync2");
+            }
+            b"ack" => {
+                if ctx.session.reads_stream()
+                    && let Some(offset) = crate::resp::parse_integer(value)
+                {
+                    ctx.acknowledge(u64::try_from(offset).unwrap_or(0));
+                }
+                return Err(CommandError::NoAnswer);
+            }
+            // The master of a node of a deployment does not ask so.
+            b"getack" => return Err(CommandError::NoAnswer),
+            b"rdb-only" => {
+                let only = super::integer_of(value)?;
+                if !(0..=1).contains(&only) {
+                    return Err(error(
+                        "ERR value is out of range, value must between 0 and 1",
+                    ));
+                }
+                side(ctx).wants_data_only = only == 1;
+            }
+            b"rdb-filter-only" => {
+                let mut filter = crate::engine::RdbFilter::default();
+                let words = value.split(u8::is_ascii_whitespace);
+                for word in words.filter(|word| !word.is_empty()) {
+                    if !word.eq_ignore_ascii_case(b"functions") {
+                        let before = "ERR Unsupported rdb-filter-only option: ";
+                        return Err(CommandError::echoing(before, word, ""));
+                    }
+                    filter.has_functions = true;
+                }
+                side(ctx).filter = Some(filter);
+            }
+            _ => {
+                let before = "ERR Unrecognized REPLCONF option: ";
+                return Err(CommandError::echoing(before, option, ""));
+            }
+        }
+    }
+    Ok(Reply::Ok)
+}
+
+const SYNC: &[Flags] = &[
+    Flags::ADMIN,
+    Flags::NOSCRIPT,
+    Flags::NO_ASYNC_LOADING,
+    Flags::NO_MULTI,
+];
+
+pub(crate) const COMMANDS: &[CommandSpec] = &[
+    row("sync", 1, sync)
+        .flags(SYNC)
+        .since("1.0.0")
+        .summary("Sends all data to a replica, then every change."),
+    row("psync", -3, psync)
+        .flags(SYNC)
+        .since("2.8.0")
+        .syntax("replicationid offset:integer")
+        .summary("Sends a replica what it has missed, then every change."),
+    row("replconf", -1, replconf)
+        .flags(&[
+            Flags::ADMIN,
+            Flags::NOSCRIPT,
+            Flags::LOADING,
+            Flags::STALE,
+            Flags::ALLOW_BUSY,
+        ])
+        .since("3.0.0")
+        .system_command()
+        .summary("What a replica says of itself."),
+];
+
+const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {
+    CommandSpec::new(name, arity, Group::Server, handler)
+}

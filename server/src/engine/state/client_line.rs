@@ -1,0 +1,206 @@
+//! The line of CLIENT LIST, CLIENT INFO and ACL LOG that describes a client.
+
+use super::State;
+use crate::engine::clients::session::Session;
+use crate::engine::time::UnixMicros;
+use crate::resp::{OwnedRequest, Request};
+use std::fmt::Write as _;
+
+/// Bytes that a connection of 7.0.15 takes: before its first request, and with the buffer that it
+/// then has.
+const FRESH_BYTES: usize = 17_160;
+const USED_BYTES: usize = 37_632;
+/// The buffer for requests, as long as they are small, and what is left of it before the first.
+const QUERY_BUFFER_BYTES: usize = 20_474;
+const FRESH_BUFFER_BYTES: usize = 4;
+/// The buffer for replies, before it is fitted to what is needed.
+const REPLY_BUFFER_BYTES: usize = 16_384;
+/// What Redis spends on an argument, a queued command, a watched key, a table's place and entry, and
+/// the node of a list.
+const ARGUMENT_BYTES: usize = 8;
+const QUEUED_BYTES: usize = 24;
+const WATCHED_BYTES: usize = 56;
+const PLACE_BYTES: usize = 8;
+const ENTRY_BYTES: usize = 24;
+const NODE_BYTES: usize = 24;
+const PLACES_MIN: usize = 4;
+
+fn text_bytes(request: Request<'_>) -> usize {
+    request.iter().map(<[u8]>::len).sum()
+}
+
+fn table_bytes(count: usize) -> usize {
+    match count {
+        0 => 0,
+        count => count * ENTRY_BYTES + count.next_power_of_two().max(PLACES_MIN) * PLACE_BYTES,
+    }
+}
+
+/// What a request takes as it goes over the wire.
+fn wire_bytes(request: Request<'_>) -> usize {
+    let line = |number: usize| 3 + number.to_string().len();
+    let args = request.iter().map(|arg| line(arg.len()) + arg.len() + 2);
+    line(request.len()) + args.sum::<usize>()
+}
+
+/// The user of the test that owns the node.
+const NO_USER: &[u8] = b"(superuser)";
+
+/// Sizes of a client, bytes.
+pub(in crate::engine) struct ClientSize {
+    /// Requests that were not taken yet.
+    read: usize,
+    /// Free space of their buffer.
+    free: usize,
+    /// Requests since MULTI.
+    queued: usize,
+    /// All that the client takes.
+    pub(in crate::engine) total: usize,
+}
+
+impl State {
+    /// What a client takes, as Redis would count it. `running` is the request that it runs.
+    pub(in crate::engine) fn client_size(
+        &self,
+        session: &Session,
+        running: Option<Request<'_>>,
+    ) -> ClientSize {
+        let (conn, clients) = (session.conn, &self.clients);
+        let waiting = clients.waiters.get(conn).map(|waiter| &waiter.request);
+        let waiting = waiting.or_else(|| clients.pause.request_of(conn));
+        let current = running.or_else(|| waiting.and_then(OwnedRequest::as_request));
+        let counts = clients.pubsub.counts(conn);
+        let prefixes = clients
+            .tracking
+            .tracker(conn)
+            .map_or(0, |tracker| tracker.prefix_bytes());
+        let queue = session.queue.as_ref();
+        let base = match (running, session.last_command) {
+            (None, None) => FRESH_BYTES,
+            (Some(_), _) | (None, Some(_)) => USED_BYTES,
+        };
+        let buffer = match base {
+            FRESH_BYTES => FRESH_BUFFER_BYTES,
+            _ => QUERY_BUFFER_BYTES,
+        };
+        // The arguments of a complete request count as such, and not as input.
+        let (read, pending) = match running {
+            Some(request) => (wire_bytes(request), 0),
+            None => (session.unread_input, session.unread_input),
+        };
+        let queued: usize = queue
+            .into_iter()
+            .flat_map(|queue| queue.requests())
+            .map(|request| text_bytes(request) + request.len() * ARGUMENT_BYTES)
+            .sum();
+        let arguments = current.map_or(0, |request| {
+            text_bytes(request) + request.len() * ARGUMENT_BYTES
+        });
+        let total = base
+            + pending.saturating_sub(buffer)
+            + arguments
+            + queued
+            + queue.map_or(0, |queue| queue.len() * QUEUED_BYTES)
+            + clients.watches.count(conn) * WATCHED_BYTES
+            + table_bytes(counts.channels)
+            + table_bytes(counts.shards)
+            + counts.patterns * NODE_BYTES
+            + prefixes
+            + session.output.get();
+        ClientSize {
+            read,
+            free: buffer.saturating_sub(read),
+            queued,
+            total,
+        }
+    }
+
+    /// Appends the line of a client (`networking.c: catClientInfoString`). `running` is the request that it runs. There are no descriptors and no
+    /// buffers of Redis's here: `fd` is that of a first connection, `rbs`, `rbp` and `obl` are those
+    /// of a fresh one, and the other sizes are what Redis's would come to.
+    pub(in crate::engine) fn push_client_line(
+        &self,
+        session: &Session,
+        running: Option<Request<'_>>,
+        now: UnixMicros,
+        text: &mut Vec<u8>,
+    ) {
+        let conn = session.conn;
+        let clients = &self.clients;
+        let seconds =
+            |since: UnixMicros| now.0.div_euclid(1_000_000) - since.0.div_euclid(1_000_000);
+        let waiting = clients.waiters.get(conn).map(|waiter| &waiter.request);
+        let waiting = waiting.or_else(|| clients.pause.request_of(conn));
+        let counts = clients.pubsub.counts(conn);
+        let tracker = clients.tracking.tracker(conn);
+        let queue = session.queue.as_ref();
+        let queued_len = queue.map(|queue| queue.len()).or(session.executing);
+        let mut flags = String::new();
+        for (flag, is_set) in [
+            ('O', session.is_monitor),
+            ('S', session.reads_stream()),
+            ('P', session.is_subscribed),
+            ('x', queued_len.is_some()),
+            ('b', waiting.is_some()),
+            ('t', tracker.is_some()),
+            ('R', tracker.is_some_and(|tracker| tracker.is_broken)),
+            ('B', tracker.is_some_and(|tracker| tracker.mode.broadcast)),
+            ('d', clients.watches.is_dirty(conn)),
+            ('U', session.addr.starts_with('/')),
+            ('e', session.is_spared),
+        ] {
+            flags.extend(is_set.then_some(flag));
+        }
+        let flags = if flags.is_empty() { "N" } else { &flags };
+        // What is being executed, or waits.
+        let current = running.or_else(|| waiting.and_then(OwnedRequest::as_request));
+        let arguments = current.map_or(0, text_bytes);
+        let ClientSize {
+            read,
+            free,
+            queued,
+            total,
+        } = self.client_size(session, running);
+        let (unread, buffers) = (session.output.get(), session.output.buffers());
+        let mut tail = String::new();
+        let _infallible = write!(
+            tail,
+            " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={} qbuf={read} qbuf-free={free} \
+         argv-mem={arguments} multi-mem={queued} rbs={REPLY_BUFFER_BYTES} rbp={REPLY_BUFFER_BYTES} obl=0 oll={buffers} \
+         omem={unread} tot-mem={total} events=r cmd={}",
+            seconds(session.connected_at),
+            seconds(session.last_used_at),
+            session.db,
+            counts.channels,
+            counts.patterns,
+            counts.shards,
+            queued_len.map_or(-1, |len| len as i64),
+            session
+                .last_command
+                .map_or("NULL", |number| self.acl.command_name(number)),
+        );
+        let user = session.user.map_or(NO_USER, |user| self.acl.name(user));
+        let end = format!(
+            " redir={} resp={}",
+            tracker.map_or(-1, |tracker| tracker.redirect_id() as i64),
+            session.protocol.number(),
+        );
+        let head = format!(
+            "id={} addr={} laddr={} fd=8 name=",
+            conn.client_id(),
+            session.addr,
+            session.laddr
+        );
+        let parts = [
+            head.as_bytes(),
+            &session.name,
+            tail.as_bytes(),
+            b" user=",
+            user,
+            end.as_bytes(),
+        ];
+        for part in parts {
+            text.extend_from_slice(part);
+        }
+    }
+}

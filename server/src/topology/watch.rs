@@ -1,0 +1,54 @@
+//! What the sentinels watch and have noticed. Knows no node.
+
+use crate::engine::UnixMicros;
+use std::time::Duration;
+
+/// The view of the sentinels.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) sentinels: Vec<usize>,
+    pub(super) data: Vec<usize>,
+    pub(super) master: usize,
+    pub(super) epoch: u64,
+    pub(super) down_after: Duration,
+    /// Time since which the master is down.
+    pub(super) down_since: Option<UnixMicros>,
+    /// The nodes that were down when the sentinels were last updated.
+    pub(super) reported_down: Vec<usize>,
+    /// The sentinels have to be updated.
+    pub(super) is_stale: bool,
+}
+
+impl Watch {
+    /// Sentinels without a view yet. The first data node is the master.
+    pub(super) fn new(sentinels: Vec<usize>, data: Vec<usize>, down_after: Duration) -> Self {
+        Self {
+            sentinels,
+            master: data.first().copied().unwrap_or(0),
+            data,
+            epoch: 0,
+            down_after,
+            down_since: None,
+            reported_down: Vec::new(),
+            is_stale: true,
+        }
+    }
+
+    /// Restores the state at the start.
+    pub(super) fn reset(&mut self) {
+        let (sentinels, data) = (self.sentinels.clone(), self.data.clone());
+        *self = Self::new(sentinels, data, self.down_after);
+    }
+
+    pub(super) fn is_sentinel(&self, node: usize) -> bool {
+        self.sentinels.contains(&node)
+    }
+
+    /// Makes this node the master after a failover.
+    pub(super) fn switch(&mut self, master: usize) {
+        self.master = master;
+        self.epoch += 1;
+        self.down_since = None;
+        self.is_stale = true;
+    }
+}

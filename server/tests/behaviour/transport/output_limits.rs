@@ -1,0 +1,107 @@
+//! `client-output-buffer-limit`: clients that do not read their replies.
+
+use redouble::engine::UnixMillis;
+use redouble::{Clock, InProcess, Server};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+type Test = Result<(), Box<dyn std::error::Error>>;
+
+/// Above the soft limit of these tests.
+const LARGE: usize = 150 * 1024;
+
+async fn subscriber(server: &Server) -> std::io::Result<InProcess> {
+    let mut stream = server.connect();
+    stream.write_all(b"SUBSCRIBE news\r\n").await?;
+    let mut confirmed = [0; 33];
+    stream.read_exact(&mut confirmed).await?;
+    assert_eq!(&confirmed, b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    Ok(stream)
+}
+
+/// A server on a manual clock, which shows a whole second, with these limits.
+async fn server(limits: &str) -> Result<Server, Box<dyn std::error::Error>> {
+    let builder = Server::builder().clock(Clock::Manual);
+    let server = builder.starting_at(UnixMillis(1_000_000)).start().await?;
+    server.command(["CONFIG", "SET", "client-output-buffer-limit", limits])?;
+    Ok(server)
+}
+
+fn publish(server: &Server) -> Test {
+    server.command([b"PUBLISH", &b"news"[..], &vec![b'x'; LARGE]])?;
+    Ok(())
+}
+
+fn subscribers(server: &Server) -> Result<String, Box<dyn std::error::Error>> {
+    let count = server.command(["PUBSUB", "NUMSUB", "news"])?;
+    Ok(count.to_string())
+}
+
+/// `networking.c: checkClientOutputBufferLimits`: more whole seconds than the limit have to pass.
+#[tokio::test]
+async fn a_client_above_its_soft_limit_is_disconnected_after_the_soft_seconds() -> Test {
+    let server = server("pubsub 0 100kb 3").await?;
+    let (mut slow, mut quick) = (subscriber(&server).await?, subscriber(&server).await?);
+    publish(&server)?;
+    let mut message = vec![0; LARGE];
+    quick.read_exact(&mut message).await?;
+    server.clock().advance(Duration::from_millis(3_999));
+    assert!(
+        !slow.is_closed(),
+        "three whole seconds are not more than three"
+    );
+    server.clock().advance(Duration::from_millis(1));
+    assert!(slow.is_closed() && !quick.is_closed());
+    let error = slow.read_exact(&mut message).await.expect_err("a reset");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    drop(slow);
+    assert_eq!(subscribers(&server)?, "[news 1]");
+    Ok(())
+}
+
+/// The seconds count from the time at which the client was last below its limit.
+#[tokio::test]
+async fn a_client_that_reads_in_between_begins_again() -> Test {
+    let server = server("pubsub 0 100kb 3").await?;
+    let mut stream = subscriber(&server).await?;
+    let mut message = vec![0; LARGE];
+    for _ in 0..3 {
+        publish(&server)?;
+        server.clock().advance(Duration::from_secs(3));
+        stream.read_exact(&mut message).await?;
+    }
+    publish(&server)?;
+    server.clock().advance(Duration::from_secs(3));
+    assert!(!stream.is_closed());
+    server.clock().advance(Duration::from_secs(1));
+    assert!(stream.is_closed());
+    Ok(())
+}
+
+/// The soft limit of ordinary clients, a jump of the node's clock, and a limit that CONFIG SET lifts in time.
+#[tokio::test]
+async fn the_limits_of_a_class_follow_the_clock_of_the_node() -> Test {
+    let server = server("normal 0 100kb 3").await?;
+    server.set("large", vec![b'x'; LARGE]);
+    for is_lifted in [false, true] {
+        let mut stream = server.connect();
+        stream.write_all(b"GET large\r\n").await?;
+        if is_lifted {
+            let name = "client-output-buffer-limit";
+            server.command(["CONFIG", "SET", name, "normal 0 0 0"])?;
+        }
+        server.clock().jump(Duration::from_secs(4));
+        server.clock().advance(Duration::ZERO);
+        assert_eq!(stream.is_closed(), !is_lifted);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_above_its_hard_limit_is_disconnected_at_once() -> Test {
+    let server = server("pubsub 100kb 0 0").await?;
+    let stream = subscriber(&server).await?;
+    publish(&server)?;
+    assert!(stream.is_closed());
+    Ok(())
+}
