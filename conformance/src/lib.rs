@@ -62,6 +62,7 @@ pub mod backend;
 pub mod bench;
 mod check;
 pub mod checker;
+mod child;
 pub mod coverage;
 pub mod history;
 #[cfg(feature = "mutants")]

@@ -1,5 +1,6 @@
 //! A real `redis-server` as a child process: which one to use, how it starts, that it ends.
 
+use crate::child;
 use std::{
     env,
     ffi::{OsStr, OsString},
@@ -209,7 +210,8 @@ fn free_port() -> io::Result<u16> {
 }
 
 fn launch(program: &OsStr, port: u16, directory: &Path, options: &[String]) -> io::Result<Child> {
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .args(["--port", &port.to_string()])
         .arg("--dir")
@@ -217,12 +219,11 @@ fn launch(program: &OsStr, port: u16, directory: &Path, options: &[String]) -> i
         .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| {
-            let text = format!("cannot run {}: {error}", Path::new(program).display());
-            io::Error::new(error.kind(), text)
-        })
+        .stderr(Stdio::null());
+    child::start(&mut command).map_err(|error| {
+        let text = format!("cannot run {}: {error}", Path::new(program).display());
+        io::Error::new(error.kind(), text)
+    })
 }
 
 #[cfg(unix)]

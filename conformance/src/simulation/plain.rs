@@ -24,7 +24,7 @@ use super::{
     scheduler::{Place, Spawner, panic_message},
     true_time::Sleep,
 };
-use crate::backend::Later;
+use crate::{backend::Later, child::keep_from_starting};
 use sockets::{Carrier, Socket, Sockets};
 use std::{
     future::Future,
@@ -183,6 +183,7 @@ impl Process {
         let stage = stage.as_mut()?;
         let orders = std::mem::take(&mut held(&self.mail).orders);
         panics::forget();
+        let _starts = keep_from_starting();
         let age = whole_ticks(now.saturating_sub(self.born));
         let ran = catch_unwind(AssertUnwindSafe(|| stage.run(age, orders, self)));
         let died_of = match ran {

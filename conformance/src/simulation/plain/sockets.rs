@@ -7,6 +7,7 @@ use crate::simulation::{held, machine::Address, network::Network, stream::Client
 use std::{
     future::Future,
     io::{self, ErrorKind},
+    net::Shutdown,
     path::Path,
     pin::Pin,
     sync::{Arc, Mutex, Weak},
@@ -48,7 +49,10 @@ impl Wire {
     }
 
     fn close(&mut self) {
-        self.stream = None;
+        if let Some(Ok(stream)) = self.stream.take().map(UnixStream::into_std) {
+            // Ends it also if a child process has a copy. What has ended already cannot be ended again.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
         self.wake();
     }
 

@@ -5,7 +5,7 @@ use super::{
     protocol::{Answer, Hello, Line, Op, Request},
     system,
 };
-use crate::{simulation::Outside, subject::BoxError};
+use crate::{child, simulation::Outside, subject::BoxError};
 use std::{
     collections::BTreeMap,
     ffi::OsString,
@@ -97,7 +97,7 @@ impl Program {
         process.args(args);
         process.stdin(Stdio::piped()).stdout(Stdio::piped());
         system::in_own_group(&mut process);
-        let mut child = process.spawn().map_err(cannot)?;
+        let mut child = child::start(&mut process).map_err(cannot)?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (input, output) =
             pipes.ok_or_else(|| cannot(io::Error::from(io::ErrorKind::BrokenPipe)))?;
