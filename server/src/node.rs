@@ -58,6 +58,11 @@ struct Sleep {
     caller: Option<Arc<ClientConnection>>,
 }
 
+/// True time, as a node reads it again after a long script.
+pub(crate) trait TrueClock: std::fmt::Debug + Send + Sync {
+    fn now(&self) -> UnixMicros;
+}
+
 /// A node as its transports see it.
 #[derive(Debug)]
 pub(crate) struct SharedNode {
@@ -79,6 +84,7 @@ pub(crate) struct SharedNode {
     pub(crate) plan: Plan,
     pub(crate) control_queue: ControlQueue,
     pub(crate) clock: NodeClock,
+    true_clock: OnceLock<Arc<dyn TrueClock>>,
     /// Open connections by client id.
     connections: Mutex<BTreeMap<u64, Arc<ClientConnection>>>,
     /// The true times at which delayed messages are due.
@@ -131,6 +137,7 @@ impl SharedNode {
             failed: AtomicBool::new(false),
             control_queue: ControlQueue::default(),
             clock: NodeClock::default(),
+            true_clock: OnceLock::new(),
             connections: Mutex::default(),
             timers: Timers::default(),
             slow_readers: SlowReaders::default(),
@@ -149,6 +156,11 @@ impl SharedNode {
     pub(crate) fn with_control_queue(mut self, control_queue: ControlQueue) -> Self {
         self.control_queue = control_queue;
         self
+    }
+
+    /// Sets the clock that is read again after a long script.
+    pub(crate) fn follow(&self, clock: Arc<dyn TrueClock>) {
+        self.true_clock.get_or_init(|| clock);
     }
 
     /// Sets the waker that gates call when they open.
@@ -199,8 +211,8 @@ impl SharedNode {
         let mut node = self.node_for(connection)?;
         let now = clock();
         node.begin_turn(self, now);
-        node.serve(self, connection, now);
-        node.serve_due(self, now);
+        let now = node.serve(self, connection, now);
+        let now = node.serve_due(self, now);
         node.end_turn(self, now);
         node.poll_timeout(self)
     }
@@ -215,11 +227,20 @@ impl SharedNode {
         }
     }
 
-    /// Returns true if a script has run for so long since the last call that the clock has to be read again.
+    /// True if a script has run for so long since the last call of [`SharedNode::latest`] that the clock has to be
+    /// read again.
     #[inline]
-    pub(crate) fn take_has_run_long(&self) -> bool {
+    fn has_run_long(&self) -> bool {
         self.has_run_long.load(Ordering::Relaxed)
-            && self.has_run_long.swap(false, Ordering::Relaxed)
+    }
+
+    /// The present, if a long script has run since `now` was read; else `now`.
+    #[inline]
+    fn latest(&self, now: UnixMicros) -> UnixMicros {
+        if self.has_run_long() && self.has_run_long.swap(false, Ordering::Relaxed) {
+            return self.true_clock.get().map_or(now, |clock| clock.now());
+        }
+        now
     }
 
     /// Takes the next connection of the backlog that is being served.
@@ -239,15 +260,17 @@ impl SharedNode {
 }
 
 impl Node {
-    /// Serves a connection until all of its input is served, or until the node serves no client.
+    /// Serves a connection until all of its input is served, or until the node serves no client. Returns the
+    /// latest reading of the clock, which is `now` unless a long script has run.
     pub(crate) fn serve(
         &mut self,
         shared: &SharedNode,
         connection: &Arc<ClientConnection>,
         now: UnixMicros,
-    ) {
-        self.serve_without_notice(shared, connection, now);
+    ) -> UnixMicros {
+        let now = self.serve_without_notice(shared, connection, now);
         shared.note(connection);
+        now
     }
 
     /// The same for a transport that sends the output afterwards by itself.
@@ -255,8 +278,8 @@ impl Node {
         &mut self,
         shared: &SharedNode,
         connection: &Arc<ClientConnection>,
-        now: UnixMicros,
-    ) {
+        mut now: UnixMicros,
+    ) -> UnixMicros {
         loop {
             if self.is_stalled() && !shared.is_down() {
                 if shared.control_queue.is_open() {
@@ -276,7 +299,9 @@ impl Node {
                 Served::All => break,
                 Served::UpToEffects => self.carry_out(shared, Some(connection), now),
             }
+            now = shared.latest(now);
         }
+        shared.latest(now)
     }
 
     /// Changes the engine from outside, and carries out the effects of the change.
@@ -300,7 +325,7 @@ impl Node {
     /// Ends a turn: serves the connections that a long script has left over, then sends the messages that wait for
     /// the end of a turn. The turn of a node that sleeps goes on.
     #[inline]
-    pub(crate) fn end_turn(&mut self, shared: &SharedNode, now: UnixMicros) {
+    pub(crate) fn end_turn(&mut self, shared: &SharedNode, mut now: UnixMicros) {
         if shared.has_deferred.load(Ordering::Relaxed) {
             self.carry_out(shared, None, now);
         }
@@ -309,10 +334,10 @@ impl Node {
             if left_over.is_empty() {
                 break;
             }
-            left_over
-                .iter()
-                .for_each(|connection| self.serve(shared, connection, now));
-            self.serve_due(shared, now);
+            for connection in &left_over {
+                now = self.serve(shared, connection, now);
+            }
+            now = self.serve_due(shared, now);
         }
         if !self.is_stalled() && self.engine.end_turn() {
             self.carry_out(shared, None, now);
@@ -399,18 +424,20 @@ impl Node {
         self.stall.as_ref().map(|stall| stall.until)
     }
 
-    /// Serves the backlog. The hook of a long script finds the rest of it in [`SharedNode`].
-    fn serve_backlog(&mut self, shared: &SharedNode, now: UnixMicros) {
+    /// Serves the backlog. The hook of a long script finds the rest of it in [`SharedNode`]. Returns the latest
+    /// reading of the clock.
+    fn serve_backlog(&mut self, shared: &SharedNode, mut now: UnixMicros) -> UnixMicros {
         while !self.is_stalled() {
             lock(&shared.backlog).append(&mut self.backlog);
             let Some(connection) = shared.pop_backlog() else {
-                return;
+                return now;
             };
-            self.serve(shared, &connection, now);
+            now = self.serve(shared, &connection, now);
         }
         let mut rest = std::mem::take(&mut *lock(&shared.backlog));
         rest.append(&mut self.backlog);
         self.backlog = rest;
+        now
     }
 
     /// The true time at which [`Node::handle_timeout`] has something to do.
@@ -445,15 +472,16 @@ impl Node {
             self.end_slow_readers(shared, now);
             self.carry_out(shared, None, now);
         }
-        self.serve_due(shared, now);
+        let now = self.serve_due(shared, now);
         self.end_turn(shared, now);
     }
 
-    /// Serves the backlog and the connections whose delayed messages are due, in order.
+    /// Serves the backlog and the connections whose delayed messages are due, in order. Returns the latest
+    /// reading of the clock.
     #[inline]
-    pub(crate) fn serve_due(&mut self, shared: &SharedNode, now: UnixMicros) {
+    pub(crate) fn serve_due(&mut self, shared: &SharedNode, mut now: UnixMicros) -> UnixMicros {
         if !self.backlog.is_empty() {
-            self.serve_backlog(shared, now);
+            now = self.serve_backlog(shared, now);
         }
         while shared.timers.first().is_some_and(|first| first <= now)
             && let Some(client_id) = shared.timers.pop_due(now)
@@ -461,11 +489,12 @@ impl Node {
             let connection = shared.connection(client_id);
             if let Some(connection) = &connection {
                 connection.output().release(now);
-                self.serve(shared, connection, now);
+                now = self.serve(shared, connection, now);
             }
             if !connection.is_some_and(|connection| connection.is_at_gate()) {
                 lock(&shared.gated).numbers.remove(&client_id);
             }
         }
+        now
     }
 }

@@ -76,6 +76,7 @@ impl NodeHandle {
             timer: Timer::default(),
             control: Mutex::default(),
         });
+        handle.shared.follow(handle.time.clone());
         let member: Weak<Self> = Arc::downgrade(&handle);
         handle.time.join(member.clone());
         handle

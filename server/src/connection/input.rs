@@ -21,7 +21,8 @@ pub(crate) enum Flow {
 pub(crate) enum Served {
     /// There is nothing to do until more arrives.
     All,
-    /// A request has effects on other connections. They come before the next request.
+    /// A request has effects on other connections, or has taken time. The effects, and a look at the clock, come
+    /// before the next request.
     UpToEffects,
 }
 

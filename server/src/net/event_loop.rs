@@ -86,6 +86,8 @@ impl EventLoop {
         if catch_unwind(AssertUnwindSafe(serve)).is_err() && !handle.shared.has_failed() {
             handle.shared.fail();
         }
+        // Readers in process of a node that went down in a turn of this thread.
+        handle.shared.wake_in_process();
         let ending = if handle.shared.has_failed() {
             Ending::Reset
         } else {
@@ -179,19 +181,16 @@ impl LoopTurn<'_> {
         let departed = self.event_loop.set().take_departed();
         for connection in departed {
             connection.close_input();
-            node.serve_without_notice(shared, &connection, now);
+            now = node.serve_without_notice(shared, &connection, now);
         }
         loop {
             let next = self.event_loop.set().next(None);
             let Some(connection) = next else {
                 break;
             };
-            node.serve_without_notice(shared, &connection, now);
-            if shared.take_has_run_long() {
-                now = self.handle.now();
-            }
+            now = node.serve_without_notice(shared, &connection, now);
         }
-        node.serve_due(shared, now);
+        now = node.serve_due(shared, now);
         node.end_turn(shared, now);
         let due = node.poll_timeout(shared);
         drop(node);

@@ -149,7 +149,7 @@ impl Node {
     /// Ends all pauses and serves the clients again, in the order of arrival of their input.
     pub(crate) fn resume(&mut self, shared: &SharedNode, now: UnixMicros) {
         self.pauses.end_all();
-        self.serve_backlog(shared, now);
+        let now = self.serve_backlog(shared, now);
         self.end_turn(shared, now);
     }
 }

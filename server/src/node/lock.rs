@@ -22,6 +22,16 @@ pub(crate) struct NodeGuard<'a> {
     was_panicking: bool,
     /// Whether dropping the guard wakes the transports that wait for the node.
     wakes: bool,
+    /// False while the thread that has the node handles another node: a panic then spares this one.
+    is_handled: bool,
+}
+
+impl NodeGuard<'_> {
+    /// States whether the thread handles this node, so that its panic takes the node down.
+    #[inline]
+    pub(crate) fn set_handled(&mut self, is_handled: bool) {
+        self.is_handled = is_handled;
+    }
 }
 
 const HAS_NODE: &str = "a guard has its node until it is dropped";
@@ -45,7 +55,7 @@ impl DerefMut for NodeGuard<'_> {
 impl Drop for NodeGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.was_panicking && std::thread::panicking() {
+        if self.is_handled && !self.was_panicking && std::thread::panicking() {
             self.shared.fail();
         }
         drop(self.node.take());
@@ -161,6 +171,7 @@ impl SharedNode {
             node: Some(node),
             was_panicking: std::thread::panicking(),
             wakes,
+            is_handled: true,
         }
     }
 
@@ -243,7 +254,7 @@ impl SharedNode {
         }
     }
 
-    /// Takes the connections whose transport has something to do, for [`SharedNode::tell`].
+    /// Takes the connections whose transport has something to do, for [`SharedNode::wake`].
     #[inline]
     pub(crate) fn take_notified(&self) -> Vec<Arc<ClientConnection>> {
         if !self.notified.has_any.load(Ordering::Acquire) {

@@ -132,7 +132,7 @@ impl SharedNode {
         if connection.conn.get().is_some_and(is_here) {
             drop(output);
             let mut node = self.node();
-            node.serve(self, connection, now);
+            let now = node.serve(self, connection, now);
             node.end_turn(self, now);
         } else {
             output.end(Ending::Close);
@@ -406,6 +406,8 @@ impl<A: NodeApi + ?Sized> Backend for NodeBackend<'_, A> {
 
     #[inline]
     fn has_effects(&self) -> bool {
-        self.api.has_effects() || self.shared.has_deferred.load(Ordering::Relaxed)
+        self.api.has_effects()
+            || self.shared.has_deferred.load(Ordering::Relaxed)
+            || self.shared.has_run_long()
     }
 }

@@ -5,12 +5,16 @@
 //! therefore written once everything is done. At each instant the messages between nodes are
 //! delivered first, until there are none left; then the node with the earliest deadline is called.
 //! Of several nodes with the same deadline, the one that was created first is called first.
+//!
+//! A panic takes down the node that was handled, and spares the other nodes. A panic in the traffic between
+//! nodes takes all of them down.
 
 use super::time_source::Source;
 use crate::client_connection::ClientConnection;
 use crate::engine::UnixMicros;
-use crate::node::{NodeGuard, SharedNode};
+use crate::node::{NodeGuard, SharedNode, TrueClock};
 use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Traffic between nodes that takes time: replication links, the cluster bus, sentinels.
@@ -42,11 +46,25 @@ pub(crate) struct LockedNode<'a> {
     pub(crate) node: NodeGuard<'a>,
 }
 
+impl<'a> LockedNode<'a> {
+    fn new(shared: &'a SharedNode, node: NodeGuard<'a>) -> Self {
+        let mut locked = Self { shared, node };
+        locked.node.set_handled(false);
+        locked
+    }
+}
+
 /// True time, and the servers that share it.
 #[derive(Debug)]
 pub(crate) struct TrueTime {
     pub(crate) source: Source,
     shares: Mutex<Shares>,
+}
+
+impl TrueClock for TrueTime {
+    fn now(&self) -> UnixMicros {
+        self.source.now()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -84,23 +102,17 @@ impl TrueTime {
     /// Locks all nodes, lets `pass` move time, and arms every server's timer for the next deadline.
     /// Waits for scripts that run.
     pub(crate) fn pass<T>(&self, pass: impl FnOnce(&mut Turn<'_>) -> T) -> T {
-        let mut shares = self.lock();
+        let shares = self.lock();
         let members = running(&shares.members);
-        let nodes = members.iter().map(|member| LockedNode {
-            shared: member.shared(),
-            node: member.shared().node_among_several(),
+        let nodes = members.iter().map(|member| {
+            let shared = member.shared();
+            LockedNode::new(shared, shared.node_among_several())
         });
-        let mut turn = Turn {
-            source: &self.source,
-            nodes: nodes.collect(),
-            news: Vec::new(),
-            between: &mut shares.between,
+        let nodes = nodes.collect();
+        let (passed, due) = match self.take_turn(shares, &members, nodes, pass) {
+            Ok(taken) => taken,
+            Err(panic) => resume_unwind(panic),
         };
-        let passed = pass(&mut turn);
-        let due = turn.next().map(|(due, _)| due);
-        let news = turn.end();
-        drop(shares);
-        tell(&members, news);
         if let Some(due) = due {
             members.iter().for_each(|member| member.arm(due));
         }
@@ -109,30 +121,53 @@ impl TrueTime {
     }
 
     /// Handles everything that is due and returns the next deadline, without waiting; `None` if the
-    /// lock of a node is taken.
+    /// lock of a node is taken. A panic takes its node down and does not reach the caller, because the other
+    /// nodes go on.
     pub(crate) fn try_fire(&self) -> Option<Option<UnixMicros>> {
-        let mut shares = self.shares.try_lock().ok()?;
+        let shares = self.shares.try_lock().ok()?;
         let members = running(&shares.members);
         let locked = |member| -> Option<LockedNode<'_>> {
             let member: &Arc<dyn TimeMember> = member;
             let shared = member.shared();
-            let node = shared.try_node_among_several()?;
-            Some(LockedNode { shared, node })
+            Some(LockedNode::new(shared, shared.try_node_among_several()?))
         };
         let nodes: Option<Vec<_>> = members.iter().map(locked).collect();
-        let mut turn = Turn {
-            source: &self.source,
-            nodes: nodes?,
-            news: Vec::new(),
-            between: &mut shares.between,
-        };
-        turn.fire();
-        let due = turn.next().map(|(due, _)| due);
-        let news = turn.end();
-        drop(shares);
-        tell(&members, news);
+        let taken = self.take_turn(shares, &members, nodes?, |turn| turn.fire());
         members.iter().for_each(|member| member.after_turn());
-        Some(due)
+        // After a panic the nodes that are left have not been asked for their deadlines: now is one.
+        Some(taken.map_or_else(|_| Some(self.source.now()), |((), due)| due))
+    }
+
+    /// Runs `turn` with the locked nodes, and wakes the transports when no lock is held. Returns its result and
+    /// the next deadline, or its panic.
+    fn take_turn<T>(
+        &self,
+        mut shares: MutexGuard<'_, Shares>,
+        members: &[Arc<dyn TimeMember>],
+        nodes: Vec<LockedNode<'_>>,
+        turn: impl FnOnce(&mut Turn<'_>) -> T,
+    ) -> std::thread::Result<(T, Option<UnixMicros>)> {
+        let mut news = Vec::new();
+        let taken = catch_unwind(AssertUnwindSafe(|| {
+            let mut locked = Turn {
+                source: &self.source,
+                nodes,
+                news: &mut news,
+                between: &mut shares.between,
+            };
+            let passed = turn(&mut locked);
+            let due = locked.next().map(|(due, _)| due);
+            locked.gather_news();
+            (passed, due)
+        }));
+        drop(shares);
+        tell(members, news);
+        if taken.is_err() {
+            for member in members {
+                member.shared().wake_transports();
+            }
+        }
+        taken
     }
 
     fn lock(&self) -> MutexGuard<'_, Shares> {
@@ -162,7 +197,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) source: &'a Source,
     nodes: Vec<LockedNode<'a>>,
     /// Connections with something new to read, in the order in which it came, with the place of their node.
-    news: Vec<(usize, Arc<ClientConnection>)>,
+    news: &'a mut Vec<(usize, Arc<ClientConnection>)>,
     between: &'a mut [Box<dyn InterNode>],
 }
 
@@ -174,9 +209,17 @@ enum DeadlineOf {
 }
 
 impl<'a> Turn<'a> {
-    /// All nodes, in the order in which they were created.
+    /// All nodes, in the order in which they were created. If the caller panics before the turn ends, all of
+    /// them go down.
     pub(crate) fn nodes(&mut self) -> &mut [LockedNode<'a>] {
+        self.set_handled(true);
         &mut self.nodes
+    }
+
+    fn set_handled(&mut self, is_handled: bool) {
+        for locked in &mut self.nodes {
+            locked.node.set_handled(is_handled);
+        }
     }
 }
 
@@ -196,12 +239,6 @@ impl Turn<'_> {
         between.chain(nodes).min()
     }
 
-    /// Unlocks all nodes. Returns the notifications for their transports, which are sent when no lock is held.
-    fn end(mut self) -> Vec<(usize, Arc<ClientConnection>)> {
-        self.gather_news();
-        self.news
-    }
-
     fn gather_news(&mut self) {
         for (at, locked) in self.nodes.iter().enumerate() {
             let news = locked.shared.take_notified();
@@ -217,11 +254,15 @@ impl Turn<'_> {
     fn handle_one(&mut self, owner: DeadlineOf, now: UnixMicros) {
         match owner {
             DeadlineOf::InterNode(index) => {
+                self.set_handled(true);
                 self.between[index].handle_timeout(&mut self.nodes, now);
+                self.set_handled(false);
             }
             DeadlineOf::Node(index) => {
                 let locked = &mut self.nodes[index];
+                locked.node.set_handled(true);
                 locked.node.handle_timeout(locked.shared, now);
+                locked.node.set_handled(false);
             }
         }
     }

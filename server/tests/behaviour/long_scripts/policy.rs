@@ -7,7 +7,11 @@
 use super::Test;
 use super::starts::{BUSY, Stream, Transport, ask, line, open, send, tcp, until};
 use redouble::fault::{Gate, Hold};
-use redouble::{Clock, Server};
+use redouble::{Clock, Server, TimeSource};
+use std::io::{BufRead, BufReader, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const INSTRUCTIONS_MAX: u64 = 200_000;
@@ -128,5 +132,53 @@ fn a_script_of_a_caller_in_process_is_given_up_on_any_thread() -> Test {
     for starter in STARTERS {
         check(Transport::InProcess, starter).map_err(|error| format!("{starter:?}: {error}"))?;
     }
+    Ok(())
+}
+
+/// A clock that moves by a second each time it is read.
+#[derive(Debug, Default)]
+struct Readings(AtomicU64);
+
+impl TimeSource for Readings {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn sleep_until(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Deadlines of two keys, set by one write with this script between them.
+fn deadlines_around(script: &str) -> Result<(String, String), Box<dyn std::error::Error>> {
+    let clock = Clock::External(Arc::new(Readings::default()));
+    let server = Server::builder().clock(clock).start_blocking()?;
+    let mut stream = std::net::TcpStream::connect(server.addr())?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    let all = format!(
+        "SET a v EX 100\r\nPEXPIRETIME a\r\nEVAL \"{script}\" 0\r\nSET b v EX 100\r\nPEXPIRETIME b\r\n"
+    );
+    stream.write_all(all.as_bytes())?;
+    let mut lines = BufReader::new(stream).lines();
+    let mut line = || {
+        lines
+            .next()
+            .ok_or("no reply")?
+            .map_err(Box::<dyn std::error::Error>::from)
+    };
+    line()?;
+    let before = line()?;
+    line()?;
+    line()?;
+    Ok((before, line()?))
+}
+
+/// Requests behind a long script in one write see the time at which they run.
+#[test]
+fn the_clock_is_read_again_behind_a_long_script() -> Test {
+    let (before, after) = deadlines_around("return 1")?;
+    assert_eq!(before, after);
+    let (before, after) = deadlines_around(SCRIPT)?;
+    assert!(before < after, "{before} and {after}");
     Ok(())
 }
