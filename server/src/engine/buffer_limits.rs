@@ -155,7 +155,7 @@ impl BufferLimits {
                 b"pubsub" => PUBSUB,
                 _ => return Err("Invalid client class specified in buffer limit configuration."),
             };
-            let bytes = |word| super::parameter::parse_memory(word);
+            let bytes = |word| super::memory_size::parse_memory(word);
             let seconds = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<i32>().ok();
             let seconds = seconds(four[3]).and_then(|seconds| u64::try_from(seconds).ok());
             let (Some(hard), Some(soft), Some(seconds)) = (bytes(four[1]), bytes(four[2]), seconds)

@@ -1,6 +1,6 @@
 //! The values of `maxmemory-clients`.
 
-use super::parameter::parse_memory;
+use super::memory_size::parse_memory;
 use crate::resp::parse_integer;
 use std::fmt;
 

@@ -1,17 +1,21 @@
-//! What a node is started with, and what CONFIG SET changes. How its parameters are called and read
-//! stands in `parameter.rs`.
+//! The settings of a node: those at its start, and those that CONFIG SET changes. `parameter.rs` has the names and
+//! values of the parameters.
 
 use super::acl::AclStore;
 use super::buffer_limits::BufferLimits;
 use super::clients_limit::ClientsLimit;
 use super::notify::Classes;
-use super::parameter::Others;
 use super::persistence::{AppendFsync, Storage};
 use super::profile::Profile;
 use crate::engine::eviction_policy::EvictionPolicy;
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Values of parameters without an effect that CONFIG SET has changed: by name, as CONFIG GET prints them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Others(pub(super) BTreeMap<&'static str, Vec<u8>>);
 
 /// Parameters of a node: those of `CONFIG SET`, and bounds that Redis does not have. Parameters
 /// without an effect on the node (`port`, `hz`, and so on) are not here; CONFIG GET still knows them.

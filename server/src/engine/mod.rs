@@ -25,7 +25,9 @@ mod eviction_policy;
 mod glob;
 mod introspection;
 mod libraries;
+mod memory_size;
 mod notify;
+mod origin;
 mod parameter;
 mod peers;
 mod persistence;
@@ -54,7 +56,7 @@ pub(crate) use clients::session::{Asking, RdbFilter, ReplicaSide, ReplyMode, Ses
 pub(crate) use clients::tracking::{Choice as TrackingChoice, Mode as TrackingMode};
 pub use config::Config;
 pub use conn_id::ConnId;
-pub(crate) use context::{Arg, Continuation, Ctx, Origin, TouchOrder, Ttl};
+pub(crate) use context::{Arg, Continuation, Ctx, TouchOrder, Ttl};
 #[cfg(feature = "script")]
 pub(crate) use context::{RestorePolicy, ScriptCall};
 pub(crate) use data::keyspace::Db;
@@ -69,9 +71,11 @@ pub use glob::glob_match;
 pub(crate) use introspection::latency::{groups, percentile};
 #[cfg(feature = "script")]
 pub(crate) use libraries::{Function, dump as dump_libraries};
+pub(crate) use memory_size::parse_memory;
 pub(crate) use notify::Class;
 pub use notify::Classes;
-pub(crate) use parameter::{is_secret, parse_memory};
+pub(crate) use origin::Origin;
+pub(crate) use parameter::is_secret;
 pub use peers::cluster::ClusterMessage;
 pub(crate) use peers::cluster::{Change as ClusterChange, Claim, Cluster, Health, SLOTS, slot_of};
 #[cfg(feature = "net")]

@@ -8,20 +8,16 @@
 use super::Config;
 use super::clients_limit::ClientsLimit;
 use super::glob::glob_match;
+use super::memory_size::parse_memory;
 use super::notify::Classes;
 use super::persistence::AppendFsync;
 use crate::engine::CommandError;
 use crate::engine::eviction_policy::EvictionPolicy;
 use crate::resp::parse_integer;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// `CONFIG_MAX_HZ`; lower and higher ones are taken for the nearest that is allowed.
 const HZ: (i64, i64) = (1, 500);
-
-/// Parameters without an effect, where they were changed: by name, as CONFIG GET prints them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Others(BTreeMap<&'static str, Vec<u8>>);
 
 /// What a parameter may be.
 #[derive(Clone, Copy)]
@@ -273,28 +269,6 @@ impl Parameter {
 
 fn c_string(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
-}
-
-/// A number of bytes with an optional unit (`util.c: memtoull`).
-pub(crate) fn parse_memory(text: &[u8]) -> Option<u64> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let unit = match &text[digits..].to_ascii_lowercase()[..] {
-        b"" | b"b" => 1,
-        b"k" => 1000,
-        b"kb" => 1024,
-        b"m" => 1_000_000,
-        b"mb" => 1024 * 1024,
-        b"g" => 1_000_000_000,
-        b"gb" => 1024 * 1024 * 1024,
-        _ => return None,
-    };
-    let number = std::str::from_utf8(&text[..digits]).ok()?;
-    let number: u64 = match number {
-        "" => 0,
-        // Past 64 bits C takes the largest.
-        number => number.parse().unwrap_or(u64::MAX),
-    };
-    Some(number.wrapping_mul(unit))
 }
 
 fn printed(value: impl ToString) -> Vec<u8> {
@@ -911,22 +885,6 @@ mod tests {
         assert!(set(b"notify-keyspace-events", b"KEZ").is_err());
         assert_eq!(set(b"maxmemory", b"1mb\0x").unwrap().maxmemory, 1 << 20);
         assert!(set(b"hz", b"12\0").is_err());
-    }
-
-    #[test]
-    fn bytes_may_have_a_unit() {
-        for (text, expected) in [
-            ("", Some(0)),
-            ("12", Some(12)),
-            ("1kb", Some(1024)),
-            ("2K", Some(2000)),
-            ("1gB", Some(1 << 30)),
-            ("99999999999999999999", Some(u64::MAX)),
-            ("-1", None),
-            ("1x", None),
-        ] {
-            assert_eq!(parse_memory(text.as_bytes()), expected, "{text}");
-        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Faults of a node: pauses, crashes, evictions, lazy expiry, forgotten scripts.
 
 use super::Database;
-use crate::FaultGuard;
 use crate::disk::Loss;
 use crate::fault::Stall;
+use crate::fault_guard::FaultGuard;
 use crate::node_handle::NodeHandle;
 use crate::server::Server;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! What a handler may ask and change of users and their rights.
 
-use super::{Ctx, Origin};
+use super::Ctx;
 use crate::engine::acl::{Acl, AclLogEntry, Asked, Decision, Place, Reason, User, UserId};
+use crate::engine::origin::Origin;
 use crate::resp::Request;
 use std::io;
 

@@ -1,6 +1,6 @@
 //! What a handler may ask and change of connections: sessions, waiters, subscriptions, tracking, watched keys, pauses.
 
-use super::{Ctx, Origin};
+use super::Ctx;
 use crate::engine::channel::Space;
 use crate::engine::clients::blocking::Waiters;
 use crate::engine::clients::pause::{Pause, Paused};
@@ -8,6 +8,7 @@ use crate::engine::clients::pubsub::PubSub;
 use crate::engine::clients::session::{Session, Sessions};
 use crate::engine::clients::tracking::{Mode as TrackingMode, Tracking};
 use crate::engine::conn_id::ConnId;
+use crate::engine::origin::Origin;
 use crate::engine::time::UnixMillis;
 use crate::resp::{Blob, Request};
 

@@ -5,11 +5,12 @@
 //! cycle removes the others in the order of their deadlines. `now` is one instant for the whole
 //! unit (a command or a script), so nothing expires in its middle.
 
-use super::{Ctx, Origin, Ttl};
+use super::{Ctx, Ttl};
 use crate::engine::CommandError;
 use crate::engine::data::frequency;
 use crate::engine::data::keyspace::Db;
 use crate::engine::notify::Class;
+use crate::engine::origin::Origin;
 use crate::engine::rng::Rng;
 use crate::engine::time::UnixMillis;
 use crate::engine::value::{Kind, Typed, Value};

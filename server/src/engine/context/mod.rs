@@ -21,23 +21,11 @@ use super::value::{Kind, StreamId};
 use crate::engine::clients::blocking::{BlockingWait, Retry};
 use crate::engine::clients::session::Session;
 use crate::engine::clients::transaction::Queue;
+use crate::engine::origin::Origin;
 use crate::engine::state::State;
 use crate::resp::{Blob, Reply};
 pub(crate) use object::TouchOrder;
 use std::time::Duration;
-
-/// Where a request comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// A connection.
-    Client,
-    /// The queue of a transaction.
-    Exec,
-    /// `redis.call` of a script.
-    Script,
-    /// A request that waited for a key.
-    Retry,
-}
 
 /// What FUNCTION RESTORE does with the libraries that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

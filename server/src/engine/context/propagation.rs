@@ -5,6 +5,7 @@
 //! may find nothing to do) says instead what the replica has to run. Without a reader all of this costs a branch.
 
 use super::Ctx;
+use crate::engine::origin::Origin;
 use crate::engine::peers::command_stream::{CommandStream, Own};
 use crate::engine::time::UnixMillis;
 use crate::engine::value::StreamId;
@@ -131,8 +132,7 @@ impl Ctx<'_> {
     /// Propagates a further command, before the one that runs.
     pub(crate) fn also_propagate(&mut self, args: &[Arg<'_>]) {
         let db = self.session.db;
-        let hides =
-            self.origin == super::Origin::Script && !self.state.scripting.reaches_replicas();
+        let hides = self.origin == Origin::Script && !self.state.scripting.reaches_replicas();
         if let Some(stream) = self.stream()
             && !hides
         {

@@ -5,10 +5,11 @@ use super::gates::{Gate, gates, is_about_client, script_gates};
 use crate::engine::clients::session::{Asking, Session};
 use crate::engine::clients::transaction::Queue;
 use crate::engine::conn_id::ConnId;
-use crate::engine::context::{Continuation, Ctx, Origin, ScriptCall};
+use crate::engine::context::{Continuation, Ctx, ScriptCall};
 use crate::engine::effect::Effect;
 use crate::engine::introspection::monitor;
 use crate::engine::introspection::slowlog::{self, SlowEntry};
+use crate::engine::origin::Origin;
 use crate::engine::state::State;
 use crate::engine::table::{CommandSpec, CommandTable, Entry, Flags, Group};
 use crate::engine::time::UnixMicros;
@@ -111,7 +112,7 @@ pub(in crate::engine) fn call(
     let (then, took, reply_at) = (ctx.then, ctx.took, ctx.reply_at);
     if state.peers.stream.is_some() {
         let is_done = then.is_none() && !matches!(result, Err(CommandError::Parked));
-        state.record_command(session, spec, request, origin, is_done);
+        state.record_command(session, spec.name, request, origin, is_done);
     }
     if let Some(at) = reply_at
         && !state.unit.own_frames.is_empty()

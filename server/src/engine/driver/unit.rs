@@ -13,11 +13,12 @@
 use crate::engine::clients::blocking::Retry;
 use crate::engine::clients::session::{ReplyMode, Session};
 use crate::engine::conn_id::ConnId;
-use crate::engine::context::{Origin, ScriptCall};
+use crate::engine::context::ScriptCall;
 use crate::engine::driver::dispatch::{
     Dispatched, call, dispatch, log_slow, refuse, tell_monitors,
 };
 use crate::engine::effect::Effect;
+use crate::engine::origin::Origin;
 use crate::engine::scripting::Transaction;
 use crate::engine::state::State;
 use crate::engine::time::{UnixMicros, UnixMillis};

@@ -3,11 +3,10 @@
 use super::State;
 use crate::engine::clients::session::Session;
 use crate::engine::conn_id::ConnId;
-use crate::engine::context::Origin;
 use crate::engine::effect::Effect;
+use crate::engine::origin::Origin;
 use crate::engine::peers::command_stream::{CommandStream, Own};
 use crate::engine::peers::replication::{Address, Replica, StreamReader};
-use crate::engine::table::CommandSpec;
 use crate::engine::time::{UnixMicros, UnixMillis};
 use crate::resp::{Blob, Reply, Request};
 use std::sync::Arc;
@@ -18,12 +17,12 @@ const TOUCH_ANY_KEY: [&str; 2] = ["randomkey", "scan"];
 
 /// Units of the running command and of its consequences.
 impl State {
-    /// A command has run: it enters the stream as its handler says.
+    /// The command with this name has run: it enters the stream as its handler says.
     #[cold]
     pub(in crate::engine) fn record_command(
         &mut self,
         session: &Session,
-        spec: &CommandSpec,
+        name: &str,
         request: Request<'_>,
         origin: Origin,
         is_done: bool,
@@ -36,7 +35,7 @@ impl State {
         let own = std::mem::take(&mut stream.own);
         let has_changed = std::mem::replace(&mut stream.changes_seen, changes) != changes;
         let is_forced = std::mem::take(&mut stream.is_forced);
-        stream.is_plain |= origin == Origin::Client && TOUCH_ANY_KEY.contains(&spec.name);
+        stream.is_plain |= origin == Origin::Client && TOUCH_ANY_KEY.contains(&name);
         if is_done && (has_changed || is_forced) && !hides {
             match own {
                 Own::AsSent => stream.add(session.db, request.iter().map(Blob::new).collect()),
