@@ -3,7 +3,7 @@
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, help, table};
 use crate::engine::{
-    Acl, AclLogEntry, Categories, Ctx, DEFAULT_USER, Decision, Denial, SelectorTexts, User,
+    Acl, AclDecision, AclLogEntry, Categories, Ctx, DEFAULT_USER, Denial, SelectorTexts, User,
 };
 use crate::resp::{OwnedRequest, Reply};
 
@@ -202,7 +202,7 @@ fn dryrun(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         return Err(CommandError::Arity { command });
     }
     let asked = entry.spec.asked(entry.number, first, request, true);
-    let Decision::Denied(denial) = ctx.decide(user, &asked) else {
+    let AclDecision::Denied(denial) = ctx.decide(user, &asked) else {
         return Ok(Reply::Ok);
     };
     let object = denial.at().and_then(|at| request.arg(at));

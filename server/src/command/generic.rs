@@ -187,7 +187,7 @@ fn touch(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     count_keys(args, |key| ctx.find_for_read(key).is_some())
 }
 
-/// What OBJECT tells of a key; asking is no use of it.
+/// OBJECT: reads facts about a key without counting as an access to it.
 fn object(
     ctx: &mut Ctx<'_>,
     args: &mut Args<'_>,

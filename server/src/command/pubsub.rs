@@ -224,7 +224,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .summary("Sends a message to a sharded channel."),
     CommandSpec::container("pubsub", -2, Group::PubSub, PUBSUB)
         .since("2.8.0")
-        .summary("Who listens to what."),
+        .summary("Lists subscribers and channels."),
 ];
 
 const fn row(name: &'static str, arity: i32, handler: super::spec::Handler) -> CommandSpec {

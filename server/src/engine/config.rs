@@ -85,7 +85,7 @@ pub struct Config {
     pub rdbcompression: bool,
     /// `hz`. It has no effect: every deadline is handled at once.
     pub(crate) hz: i64,
-    /// `timeout`: a client that says nothing for longer is shown out; zero for never.
+    /// `timeout`: the server disconnects a client that is idle for longer; zero for never.
     pub timeout: Duration,
     /// `cluster-enabled`, as CONFIG GET and INFO show it: whether the node belongs to a
     /// [`Deployment::cluster`](crate::Deployment::cluster), which sets it.

@@ -45,7 +45,7 @@ mod value;
 
 pub use acl::AclStore;
 pub(crate) use acl::{
-    Acl, AclLogEntry, Categories, DEFAULT_USER, Decision, Denial, SelectorTexts, User, UserId,
+    Acl, AclDecision, AclLogEntry, Categories, DEFAULT_USER, Denial, SelectorTexts, User, UserId,
 };
 pub(crate) use args::{Args, integer_of};
 pub use buffer_limits::{BufferLimits, OutputLimits, OutputMeter};

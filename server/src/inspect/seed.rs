@@ -6,9 +6,9 @@ use crate::server::Server;
 use std::time::Duration;
 
 /// The words of a request, gathered one behind the other.
-struct Words(OwnedRequest);
+struct SeedRequest(OwnedRequest);
 
-impl Words {
+impl SeedRequest {
     fn of(command: &str, key: impl AsRef<[u8]>) -> Self {
         Self(OwnedRequest::new([command.as_bytes(), key.as_ref()]))
     }
@@ -49,10 +49,10 @@ impl Database<'_> {
         &self,
         args: impl IntoIterator<Item = A>,
     ) -> Result<Reply, ErrorReply> {
-        self.run(&Words(OwnedRequest::default()).with(args))
+        self.run(&SeedRequest(OwnedRequest::default()).with(args))
     }
 
-    fn run(&self, words: &Words) -> Result<Reply, ErrorReply> {
+    fn run(&self, words: &SeedRequest) -> Result<Reply, ErrorReply> {
         let handle = &self.server.handle;
         let shared = &handle.shared;
         if shared.is_down() {
@@ -71,7 +71,7 @@ impl Database<'_> {
 
     /// The reply to a command that the server has to accept.
     #[track_caller]
-    fn demand(&self, words: &Words) -> Reply {
+    fn demand(&self, words: &SeedRequest) -> Reply {
         match self.run(words) {
             Ok(reply) => reply,
             Err(error) => panic!("{}: {error}", words.0.shortened()),
@@ -79,7 +79,7 @@ impl Database<'_> {
     }
 
     #[track_caller]
-    fn count(&self, words: &Words) -> usize {
+    fn count(&self, words: &SeedRequest) -> usize {
         let Reply::Int(count) = self.demand(words) else {
             return 0;
         };
@@ -93,7 +93,7 @@ impl Database<'_> {
     /// server that has crashed. The same goes for the other methods that write.
     #[track_caller]
     pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        self.demand(&Words::of("SET", key).with([value]));
+        self.demand(&SeedRequest::of("SET", key).with([value]));
     }
 
     /// Sets fields of a hash (HSET); returns the number of fields that are new.
@@ -106,7 +106,7 @@ impl Database<'_> {
         key: impl AsRef<[u8]>,
         fields: impl IntoIterator<Item = (F, V)>,
     ) -> usize {
-        let mut words = Words::of("HSET", key);
+        let mut words = SeedRequest::of("HSET", key);
         for (field, value) in fields {
             words = words.with([field.as_ref(), value.as_ref()]);
         }
@@ -123,7 +123,7 @@ impl Database<'_> {
         key: impl AsRef<[u8]>,
         elements: impl IntoIterator<Item = E>,
     ) -> usize {
-        self.count(&Words::of("RPUSH", key).with(elements))
+        self.count(&SeedRequest::of("RPUSH", key).with(elements))
     }
 
     /// Adds members to a set (SADD); returns the number of new members.
@@ -136,7 +136,7 @@ impl Database<'_> {
         key: impl AsRef<[u8]>,
         members: impl IntoIterator<Item = M>,
     ) -> usize {
-        self.count(&Words::of("SADD", key).with(members))
+        self.count(&SeedRequest::of("SADD", key).with(members))
     }
 
     /// Appends an entry with these fields to a stream (XADD); returns its ID, which the server chooses.
@@ -149,7 +149,7 @@ impl Database<'_> {
         key: impl AsRef<[u8]>,
         fields: impl IntoIterator<Item = (F, V)>,
     ) -> String {
-        let mut words = Words::of("XADD", key).with(["*"]);
+        let mut words = SeedRequest::of("XADD", key).with(["*"]);
         for (field, value) in fields {
             words = words.with([field.as_ref(), value.as_ref()]);
         }
@@ -167,7 +167,7 @@ impl Database<'_> {
         key: impl AsRef<[u8]>,
         members: impl IntoIterator<Item = (M, f64)>,
     ) -> usize {
-        let mut words = Words::of("ZADD", key);
+        let mut words = SeedRequest::of("ZADD", key);
         for (member, score) in members {
             words = words.with([score.to_string().as_bytes(), member.as_ref()]);
         }
@@ -181,7 +181,7 @@ impl Database<'_> {
     #[track_caller]
     pub fn expire(&self, key: impl AsRef<[u8]>, ttl: Duration) -> bool {
         let millis = ttl.as_millis().to_string();
-        self.count(&Words::of("PEXPIRE", key).with([millis])) == 1
+        self.count(&SeedRequest::of("PEXPIRE", key).with([millis])) == 1
     }
 
     /// Deletes a key (DEL); false if there is no such key.
@@ -190,7 +190,7 @@ impl Database<'_> {
     /// If the server refuses it.
     #[track_caller]
     pub fn del(&self, key: impl AsRef<[u8]>) -> bool {
-        self.count(&Words::of("DEL", key)) == 1
+        self.count(&SeedRequest::of("DEL", key)) == 1
     }
 }
 

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 /// What the name of a command says of its arguments.
 #[derive(Clone, Copy, PartialEq)]
-enum Form {
+enum SearchCommand {
     /// The centre and the circle come first. STORE may follow.
     Radius { stores: bool },
     /// The same around a member.
@@ -25,7 +25,7 @@ enum Form {
     SearchStore,
 }
 
-impl Form {
+impl SearchCommand {
     fn may_store(self) -> bool {
         matches!(
             self,
@@ -136,7 +136,7 @@ fn member(args: &mut Args<'_>, set: Option<&SortedSet>) -> Result<Centre, Comman
 impl<'a> Query<'a> {
     fn parse(
         args: &mut Args<'a>,
-        form: Form,
+        form: SearchCommand,
         set: Option<&SortedSet>,
         store: Option<&'a [u8]>,
     ) -> Result<Self, CommandError> {
@@ -153,11 +153,11 @@ impl<'a> Query<'a> {
             store_distance: false,
         };
         match form {
-            Form::Radius { .. } => {
+            SearchCommand::Radius { .. } => {
                 query.centre = Some(Centre::Coordinates(position(args)?));
                 query.measured = Some(circle(args)?);
             }
-            Form::RadiusByMember { .. } => {
+            SearchCommand::RadiusByMember { .. } => {
                 query.centre = Some(member(args, set)?);
                 if set.is_some() {
                     query.measured = Some(circle(args)?);
@@ -167,7 +167,7 @@ impl<'a> Query<'a> {
                     args.next();
                 }
             }
-            Form::Search | Form::SearchStore => {}
+            SearchCommand::Search | SearchCommand::SearchStore => {}
         }
         while !args.is_empty() {
             if !(query.flag(args, form)
@@ -182,7 +182,7 @@ impl<'a> Query<'a> {
     }
 
     /// Reads an option of one word, if the next argument is one.
-    fn flag(&mut self, args: &mut Args<'a>, form: Form) -> bool {
+    fn flag(&mut self, args: &mut Args<'a>, form: SearchCommand) -> bool {
         match () {
             () if args.keyword("WITHDIST") => self.with_distance = true,
             () if args.keyword("WITHHASH") => self.with_score = true,
@@ -190,7 +190,7 @@ impl<'a> Query<'a> {
             () if args.keyword("ANY") => self.any = true,
             () if args.keyword("ASC") => self.sort = Some(Sort::Ascending),
             () if args.keyword("DESC") => self.sort = Some(Sort::Descending),
-            () if form == Form::SearchStore && args.keyword("STOREDIST") => {
+            () if form == SearchCommand::SearchStore && args.keyword("STOREDIST") => {
                 self.store_distance = true;
             }
             () => return false,
@@ -199,7 +199,7 @@ impl<'a> Query<'a> {
     }
 
     /// Reads COUNT, STORE or STOREDIST with its value, if it is the next argument.
-    fn option(&mut self, args: &mut Args<'a>, form: Form) -> Result<bool, CommandError> {
+    fn option(&mut self, args: &mut Args<'a>, form: SearchCommand) -> Result<bool, CommandError> {
         if args.remaining() < 2 {
             return Ok(false);
         }
@@ -227,7 +227,7 @@ impl<'a> Query<'a> {
     fn place(
         &mut self,
         args: &mut Args<'a>,
-        form: Form,
+        form: SearchCommand,
         set: Option<&SortedSet>,
     ) -> Result<bool, CommandError> {
         if !form.is_search() {
@@ -261,9 +261,9 @@ impl<'a> Query<'a> {
     }
 
     /// Refuses options that do not go together.
-    fn check(&self, args: &Args<'_>, form: Form) -> Result<(), CommandError> {
+    fn check(&self, args: &Args<'_>, form: SearchCommand) -> Result<(), CommandError> {
         if self.store.is_some() && (self.with_distance || self.with_score || self.with_position) {
-            let what = if form == Form::SearchStore {
+            let what = if form == SearchCommand::SearchStore {
                 "GEOSEARCHSTORE"
             } else {
                 "STORE option in GEORADIUS"
@@ -379,10 +379,12 @@ fn members_within(set: &SortedSet, region: &Region, limit: usize) -> Vec<Found> 
     found
 }
 
-fn search(ctx: &mut Ctx<'_>, args: &mut Args<'_>, form: Form) -> CommandResult {
+fn search(ctx: &mut Ctx<'_>, args: &mut Args<'_>, form: SearchCommand) -> CommandResult {
     let destination = match form {
-        Form::SearchStore => Some(args.required()?),
-        Form::Radius { .. } | Form::RadiusByMember { .. } | Form::Search => None,
+        SearchCommand::SearchStore => Some(args.required()?),
+        SearchCommand::Radius { .. }
+        | SearchCommand::RadiusByMember { .. }
+        | SearchCommand::Search => None,
     };
     let set = ctx.read::<SortedSet>(args.required()?)?;
     let query = Query::parse(args, form, set, destination)?;
@@ -412,27 +414,27 @@ fn search(ctx: &mut Ctx<'_>, args: &mut Args<'_>, form: Form) -> CommandResult {
 }
 
 fn georadius(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    search(ctx, args, Form::Radius { stores: true })
+    search(ctx, args, SearchCommand::Radius { stores: true })
 }
 
 fn georadius_ro(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    search(ctx, args, Form::Radius { stores: false })
+    search(ctx, args, SearchCommand::Radius { stores: false })
 }
 
 fn georadiusbymember(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    search(ctx, args, Form::RadiusByMember { stores: true })
+    search(ctx, args, SearchCommand::RadiusByMember { stores: true })
 }
 
 fn georadiusbymember_ro(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    search(ctx, args, Form::RadiusByMember { stores: false })
+    search(ctx, args, SearchCommand::RadiusByMember { stores: false })
 }
 
 fn geosearch(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    search(ctx, args, Form::Search)
+    search(ctx, args, SearchCommand::Search)
 }
 
 fn geosearchstore(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    search(ctx, args, Form::SearchStore)
+    search(ctx, args, SearchCommand::SearchStore)
 }
 
 const OVERWRITE: &[&str] = &["OW", "update"];

@@ -116,7 +116,7 @@ impl Denial {
 
 /// Whether a user may run a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub(crate) enum AclDecision {
     Allowed,
     Denied(Denial),
 }
@@ -240,10 +240,10 @@ impl Acl {
     }
 
     /// Decides about a request.
-    pub(crate) fn decide(&self, id: UserId, asked: &Asked<'_>) -> Decision {
+    pub(crate) fn decide(&self, id: UserId, asked: &Asked<'_>) -> AclDecision {
         match self.user(id) {
             Some(user) => user.decide(asked),
-            None => Decision::Denied(Denial::Command),
+            None => AclDecision::Denied(Denial::Command),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Rules of ACL SETUSER come back from ACL LIST, whatever their order; decisions follow from the rules.
 
 use super::user::User;
-use super::{Acl, Asked, Decision, Denial};
+use super::{Acl, AclDecision, Asked, Denial};
 use crate::engine::table::CommandTable;
 use crate::engine::time::UnixMicros;
 use crate::engine::{Config, Engine};
@@ -27,7 +27,7 @@ fn described(acl: &Acl, user: &User) -> String {
     String::from_utf8_lossy(&user.describe(acl.catalogue)).into_owned()
 }
 
-fn decide(acl: &Acl, rules: &[&str], line: &str) -> Decision {
+fn decide(acl: &Acl, rules: &[&str], line: &str) -> AclDecision {
     let request = OwnedRequest::new(line.split(' ').map(str::as_bytes));
     let request = request.as_request().expect("not empty");
     let (entry, first) = table().resolve(request).expect("a command");
@@ -182,29 +182,29 @@ fn wrong_rules_are_told_apart() {
 #[test]
 fn the_most_relevant_denial_counts() {
     let acl = acl();
-    let denied = Decision::Denied;
+    let denied = AclDecision::Denied;
     for (rules, line, expected) in [
         (&["+get"][..], "GET a", denied(Denial::Key(1))),
         (&["+get", "~b"], "GET a", denied(Denial::Key(1))),
         (&["~a"], "GET a", denied(Denial::Command)),
-        (&["+get", "~a"], "GET a", Decision::Allowed),
+        (&["+get", "~a"], "GET a", AclDecision::Allowed),
         (&["+get", "%W~a"], "GET a", denied(Denial::Key(1))),
-        (&["+set", "%W~a"], "SET a 1", Decision::Allowed),
+        (&["+set", "%W~a"], "SET a 1", AclDecision::Allowed),
         (&["+set", "%W~a"], "SET a 1 GET", denied(Denial::Key(1))),
-        (&["+copy", "%R~a", "%W~b"], "COPY a b", Decision::Allowed),
+        (&["+copy", "%R~a", "%W~b"], "COPY a b", AclDecision::Allowed),
         (
             &["+copy", "%R~a", "%W~b"],
             "COPY b a",
             denied(Denial::Key(1)),
         ),
-        (&["+publish", "&c*"], "PUBLISH cd x", Decision::Allowed),
+        (&["+publish", "&c*"], "PUBLISH cd x", AclDecision::Allowed),
         (&["+publish"], "PUBLISH cd x", denied(Denial::Channel(1))),
         (
             &["+psubscribe", "&c*"],
             "PSUBSCRIBE c* cd",
             denied(Denial::Channel(2)),
         ),
-        (&["+unsubscribe"], "UNSUBSCRIBE c", Decision::Allowed),
+        (&["+unsubscribe"], "UNSUBSCRIBE c", AclDecision::Allowed),
         (
             &["+mget", "~a", "(+mget ~a ~b)"],
             "MGET b c",
@@ -215,11 +215,11 @@ fn the_most_relevant_denial_counts() {
             "MGET a b c",
             denied(Denial::Key(3)),
         ),
-        (&["+select|0"], "SELECT 0", Decision::Allowed),
+        (&["+select|0"], "SELECT 0", AclDecision::Allowed),
         (&["+select|0"], "SELECT 1", denied(Denial::Command)),
-        (&["+client|id"], "CLIENT ID", Decision::Allowed),
+        (&["+client|id"], "CLIENT ID", AclDecision::Allowed),
         (&["+client|id"], "CLIENT LIST", denied(Denial::Command)),
-        (&[], "AUTH x", Decision::Allowed),
+        (&[], "AUTH x", AclDecision::Allowed),
         (&["(+get ~a)", "(+set ~b)"], "GET b", denied(Denial::Key(1))),
     ] {
         assert_eq!(decide(&acl, rules, line), expected, "{rules:?} {line}");

@@ -4,7 +4,7 @@ use super::catalogue::Catalogue;
 use super::rule::{RuleError, c_text};
 use super::selector::{Access, Selector, allows_channel};
 use super::sha256::sha256_hex;
-use super::{Asked, Decision, Denial};
+use super::{AclDecision, Asked, Denial};
 
 /// Hexadecimal digits of a password's digest.
 const HASH_DIGITS: usize = 64;
@@ -143,12 +143,12 @@ impl User {
     }
 
     /// Decides about a request (`acl.c: ACLCheckAllUserCommandPerm`).
-    pub(super) fn decide(&self, asked: &Asked<'_>) -> Decision {
+    pub(super) fn decide(&self, asked: &Asked<'_>) -> AclDecision {
         let mut most_relevant = (Denial::Command, 0);
         let mut at = 0;
         for selector in self.all_selectors() {
             let Some(denial) = selector.denies(asked) else {
-                return Decision::Allowed;
+                return AclDecision::Allowed;
             };
             at = denial.at().unwrap_or(at);
             let (known, known_at) = most_relevant;
@@ -156,7 +156,7 @@ impl User {
                 most_relevant = (denial, at);
             }
         }
-        Decision::Denied(most_relevant.0)
+        AclDecision::Denied(most_relevant.0)
     }
 
     /// True if one selector allows the request and every key to be used in this way

@@ -177,7 +177,7 @@ impl PubSub {
         }
     }
 
-    /// Who gets a message, and what exactly, in order.
+    /// Returns the receivers of a message with their frames, in the order in which Redis sends them.
     pub(crate) fn publish(
         &self,
         space: Space,

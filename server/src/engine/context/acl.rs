@@ -1,7 +1,7 @@
 //! What a handler may ask and change of users and their rights.
 
 use super::Ctx;
-use crate::engine::acl::{Acl, AclLogEntry, Asked, Decision, Place, Reason, User, UserId};
+use crate::engine::acl::{Acl, AclDecision, AclLogEntry, Asked, Place, Reason, User, UserId};
 use crate::engine::origin::Origin;
 use crate::resp::Request;
 use std::io;
@@ -44,7 +44,7 @@ impl Ctx<'_> {
     }
 
     /// Decides whether a user may run a request.
-    pub(crate) fn decide(&self, user: UserId, asked: &Asked<'_>) -> Decision {
+    pub(crate) fn decide(&self, user: UserId, asked: &Asked<'_>) -> AclDecision {
         self.state.acl.decide(user, asked)
     }
 

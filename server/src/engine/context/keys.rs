@@ -1,4 +1,4 @@
-//! Keys and values as a handler reaches them, and the one door through which they change.
+//! Access of handlers to keys and values. `touched` is the only way to report a change.
 //!
 //! *Policy of expiry* (`expire.c`, `db.c: expireIfNeeded`): a key is gone once `now > deadline`,
 //! in milliseconds. A command that meets such a key removes it, so a handler never sees one; the active
@@ -290,13 +290,13 @@ impl Ctx<'_> {
         self.state.are_timers_paused = is_paused;
     }
 
-    /// The one door for change: everything that reacts to a changed key hangs here.
+    /// Reports a changed key to watches, blocked clients, caches of clients, replicas and the disk.
     #[inline]
     pub(crate) fn touched(&mut self, key: &[u8]) {
         self.state.touched(self.session.db, key);
     }
 
-    /// A change that neither watches nor caches of clients hear of: in the groups of a stream.
+    /// Reports a change of a stream's groups, which concerns replicas and the disk, and neither watches nor caches of clients.
     #[inline]
     pub(crate) fn touched_quietly(&mut self, key: &[u8]) {
         self.state.touched_quietly(self.session.db, key);
@@ -308,8 +308,8 @@ impl Ctx<'_> {
         self.state.signal_stream(self.session.db, key);
     }
 
-    /// Redis begins to write the reply when this is first called: a connection that listens to its own events, or that
-    /// another one has named to be told of what it has cached, gets what comes from here on behind it.
+    /// Marks the point at which Redis begins to write the reply. Keyspace events and invalidations that this connection
+    /// receives from here on come behind the reply.
     #[inline]
     pub(crate) fn replies_here(&mut self) {
         if (self.session.is_subscribed || self.state.clients.tracking.is_on())

@@ -50,7 +50,7 @@ pub(in crate::engine) fn dispatch(
         Ok(Gate::Queued) => Dispatched::Reply(Reply::Static("QUEUED")),
         Ok(Gate::Postponed) => Dispatched::Parked,
         Ok(Gate::Evicted) => Dispatched::Silent,
-        // A browser that was sent here is shown out (`server.c: securityWarningCommand`).
+        // A web page makes browsers send HTTP here: the server disconnects them (`server.c: securityWarningCommand`).
         Err(CommandError::UnknownCommand(unknown))
             if unknown.name.eq_ignore_ascii_case(b"post")
                 || unknown.name.eq_ignore_ascii_case(b"host:") =>
@@ -176,7 +176,7 @@ pub(in crate::engine) fn refuse(state: &mut State, origin: Origin, error: Comman
     error.into()
 }
 
-/// What the cluster says of a transaction ends it, in its own words (`server.c: processCommand`).
+/// Error codes of a cluster that discard a transaction; the client gets them unchanged (`server.c: processCommand`).
 const CLUSTER_CODES: [&str; 5] = ["MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"];
 
 /// A request that did not pass a gate spoils the transaction it was meant for; an EXEC that did not

@@ -2,7 +2,7 @@
 //! of a script. A session that may do everything does not come here.
 
 use crate::engine::CommandError;
-use crate::engine::acl::{Decision, Denial, Place};
+use crate::engine::acl::{AclDecision, Denial, Place};
 use crate::engine::clients::session::Session;
 use crate::engine::state::State;
 use crate::engine::table::Entry;
@@ -25,7 +25,7 @@ impl State {
     ) -> Option<Denial> {
         let user = session.user?;
         let asked = spec.asked(number, first, request, self.acl.checks_keys(user));
-        let Decision::Denied(denial) = self.acl.decide(user, &asked) else {
+        let AclDecision::Denied(denial) = self.acl.decide(user, &asked) else {
             return None;
         };
         let name = self.acl.command_name(number).to_owned();
@@ -126,6 +126,6 @@ impl State {
             return true;
         };
         let asked = spec.asked(number, first, request, self.acl.checks_keys(user));
-        self.acl.decide(user, &asked) == Decision::Allowed
+        self.acl.decide(user, &asked) == AclDecision::Allowed
     }
 }

@@ -15,7 +15,7 @@ pub(super) use row::ROW;
 use crate::engine::config::Config;
 use crate::resp::{Blob, format_double};
 use members::Members;
-use order::{Item, Order};
+use order::{Item, ScoreOrder};
 use packed::Packed;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -55,7 +55,7 @@ enum Repr {
 #[derive(Clone, Debug)]
 struct Big {
     members: Members,
-    order: Order,
+    order: ScoreOrder,
 }
 
 /// Compares elements as a sorted set orders them.
@@ -68,7 +68,7 @@ impl Big {
     fn new(seed: u64) -> Self {
         Self {
             members: Members::new(seed),
-            order: Order::default(),
+            order: ScoreOrder::default(),
         }
     }
 

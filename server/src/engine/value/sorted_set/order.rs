@@ -24,9 +24,9 @@ impl sequence::Item for Item {
 
 /// Elements in their order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Order(Sequence<Item>);
+pub(super) struct ScoreOrder(Sequence<Item>);
 
-impl Order {
+impl ScoreOrder {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_a_vector() {
-        let (mut order, mut model) = (Order::default(), Vec::new());
+        let (mut order, mut model) = (ScoreOrder::default(), Vec::new());
         let mut state = 7_u64;
         let mut draw = |below: usize| {
             state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(99);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn positions_are_found_by_what_stands_before_them() {
-        let mut order = Order::default();
+        let mut order = ScoreOrder::default();
         for number in 0..5000 {
             order.insert(order.len(), item(number * 2));
         }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn both_ends_meet() {
-        let mut order = Order::default();
+        let mut order = ScoreOrder::default();
         for number in 0..300 {
             order.insert(order.len(), item(number));
         }
