@@ -54,7 +54,7 @@ pub(crate) struct ClientInput {
     pub(crate) replies: Vec<u8>,
 }
 
-/// What arrived while the input was locked.
+/// Input that arrived while the input was locked.
 #[derive(Debug, Default)]
 struct PendingInput {
     bytes: Vec<u8>,

@@ -246,7 +246,7 @@ fn bitop(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(len as i64))
 }
 
-/// What becomes of a result that its integer cannot hold.
+/// OVERFLOW: treatment of a result that its integer cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
     Wrap,

@@ -15,7 +15,7 @@ use std::time::Duration;
 const POPULATED_KEYS_MAX: i64 = 10_000_000;
 const POPULATED_BYTES_MAX: i64 = 1 << 30;
 
-/// What 7.0.15 knows and the double does not.
+/// Subcommands of 7.0.15 that the double does not have.
 #[rustfmt::skip]
 const MISSING: &[&str] = &[
     "aof-flush-sleep", "assert", "client-eviction", "clusterlink", "config-rewrite-force-all", "crash-and-recover",

@@ -103,7 +103,7 @@ fn expire_in(
         ctx.replies_here();
         ctx.set_deadline_of(slot, key, Some(deadline));
         let edits = [(0, b"PEXPIREAT".into()), (2, deadline.into())];
-        // What was sent as PEXPIREAT stays as it was written.
+        // PEXPIREAT is propagated as it was written.
         let edits = if is_absolute && !is_seconds {
             &[]
         } else {

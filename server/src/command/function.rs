@@ -132,7 +132,7 @@ fn list(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(reply.collect()))
 }
 
-/// What FUNCTION LIST says of a function.
+/// Entry of FUNCTION LIST about a function.
 fn function(function: &Function) -> Reply {
     let description = function.description.clone();
     let flags = function.flags.names();

@@ -129,7 +129,7 @@ fn age(seconds: i64) -> String {
     }
 }
 
-/// What was slow, in sentences of our own.
+/// Report of LATENCY DOCTOR, in sentences of our own.
 fn doctor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let threshold = ctx.config().latency_monitor_threshold;
     if threshold == 0 {

@@ -5,7 +5,7 @@ use super::{Args, CommandError};
 use crate::engine::{Class, Ctx, End, List, TouchOrder, Value, clamp_range};
 use crate::resp::Reply;
 
-/// What a push is called, seen from the end that it goes to.
+/// Name of a push, by the end that it goes to.
 pub(super) fn push_event(end: End) -> &'static str {
     match end {
         End::Head => "lpush",
@@ -149,7 +149,7 @@ fn ltrim(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-/// What LPOS looks for.
+/// Arguments of LPOS.
 struct Search {
     /// Matches before this one do not count; negative from the tail, never 0.
     rank: i64,

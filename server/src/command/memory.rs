@@ -44,7 +44,7 @@ fn malloc_stats(_: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     })
 }
 
-/// What the data would take; figures of the process and of its allocator are left out.
+/// Bytes that the data would take; figures of the process and of its allocator are left out.
 fn stats(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let total = ctx.memory_bytes();
     let peak = ctx.memory_peak();

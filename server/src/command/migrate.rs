@@ -7,7 +7,7 @@ use crate::resp::{Blob, OwnedRequest, Reply, parse_integer};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// What a timeout of nothing means, milliseconds.
+/// Timeout if the caller gives 0, milliseconds.
 const TIMEOUT_DEFAULT_MS: i64 = 1000;
 
 impl Address {

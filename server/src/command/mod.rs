@@ -4,7 +4,7 @@
 //! A handler knows `engine::Ctx` and its arguments, nothing else. The engine imports nothing from here: it is
 //! given the finished tables ([`Engine::new`]).
 
-/// What a file of commands writes its rows with.
+/// Names that a file of commands writes its rows with.
 mod spec {
     pub(super) use crate::engine::{CommandResult, CommandSpec, Flags, Group, Handler};
 }

@@ -1,4 +1,4 @@
-//! What lists and sorted sets share: elements are taken from an end of the first key that has any, and waited for.
+//! Pops of lists and sorted sets: elements are taken from an end of the first key that has any, and waited for.
 //!
 //! A blocking command looks at its keys as the one without `B` does, and asks to be run again when none of them has
 //! anything to give.

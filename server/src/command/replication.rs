@@ -115,7 +115,7 @@ fn wait(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     ctx.block_for(timeout, answer)
 }
 
-/// What INFO tells.
+/// Lines of INFO.
 pub(super) fn describe(
     replication: &Replication,
     now: UnixMicros,

@@ -17,7 +17,7 @@ fn error(text: &'static str) -> CommandError {
     CommandError::Text(text.into())
 }
 
-/// What forbids a synchronization now.
+/// Reason against a synchronization now.
 fn check(ctx: &Ctx<'_>) -> Result<(), CommandError> {
     // A replica or a monitor that asks again is not heard.
     if ctx.session.is_monitor || ctx.session.reads_stream() {
@@ -83,7 +83,7 @@ fn psync(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     full(ctx, true)
 }
 
-/// What the caller says of itself as a replica.
+/// REPLCONF: settings of the caller as a replica.
 fn side<'a>(ctx: &'a mut Ctx<'_>) -> &'a mut ReplicaSide {
     ctx.session.replica_side.get_or_insert_default()
 }

@@ -39,7 +39,7 @@ pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// What may follow a cursor (`db.c: scanGenericCommand`).
+/// Options behind a cursor (`db.c: scanGenericCommand`).
 pub(super) struct Options<'a> {
     pattern: Option<&'a [u8]>,
     pub(super) count: usize,

@@ -5,7 +5,7 @@ use super::{Args, CommandError, help};
 use crate::engine::{Continuation, Ctx, ScriptCall};
 use crate::resp::Reply;
 
-/// What the command promises of its script.
+/// Whether the command lets its script write.
 #[derive(Clone, Copy, PartialEq)]
 enum Promise {
     Nothing,

@@ -121,13 +121,13 @@ struct Item {
     weight: Weight,
 }
 
-/// What an element is sorted by.
+/// Sort key of an element.
 enum Weight {
     Score(f64),
     Text(Option<Blob>),
 }
 
-/// What C sees of a string.
+/// The part of a string that C reads.
 fn c_text(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
@@ -172,7 +172,7 @@ fn score(text: &[u8]) -> Option<f64> {
     is_in_range.then_some(value)
 }
 
-/// What stands where a pattern leads to: `*` is the element, `->` goes on to the field of a hash, `#`
+/// Value at the place that a pattern names: `*` is the element, `->` goes on to the field of a hash, `#`
 /// is the element itself (`sort.c: lookupKeyByPattern`).
 fn look_up(ctx: &mut Ctx<'_>, pattern: &[u8], element: &Blob) -> Option<Blob> {
     let text = c_text(pattern);

@@ -325,7 +325,7 @@ fn incrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Bulk(sum))
 }
 
-/// What is no string counts as missing.
+/// A value of another type counts as missing.
 fn mget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let value = |key: &[u8]| bulk_or_nil(ctx.read::<Blob>(key).unwrap_or(None));
     Ok(Reply::Array(args.rest().map(value).collect()))

@@ -91,7 +91,7 @@ fn getrange(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::bulk(&value[start as usize..=end as usize]))
 }
 
-/// What LCS is asked for.
+/// Arguments of LCS.
 #[derive(Default)]
 struct LcsOptions {
     length: bool,

@@ -13,7 +13,7 @@ fn refused(text: &'static str) -> CommandError {
     CommandError::Text(text.into())
 }
 
-/// What CLIENT TRACKING was given behind ON or OFF.
+/// Options of CLIENT TRACKING behind ON or OFF.
 #[derive(Default)]
 struct Options<'a> {
     mode: TrackingMode,

@@ -26,7 +26,7 @@ pub(crate) enum Served {
     UpToEffects,
 }
 
-/// What executes the requests of a connection: a node, or a proxy with a server behind it.
+/// Executor of a connection's requests: a node, or a proxy with a server behind it.
 pub(crate) trait Backend {
     type Postponer: Postponer;
 
@@ -85,7 +85,7 @@ enum InputEnd {
     Postponed(ReleaseCondition),
 }
 
-/// What a client has sent and the backend has not taken yet.
+/// Bytes and requests that the backend has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     decoder: Decoder,

@@ -16,7 +16,7 @@ pub(crate) const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 /// An empty output buffer above this size is freed.
 const KEEP_BYTES_MAX: usize = 64 * 1024;
 
-/// What became of a frame.
+/// Fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// The connection goes on.

@@ -23,7 +23,7 @@ pub(crate) struct RuledConnection<'a, P> {
     pub(crate) postponer: &'a P,
 }
 
-/// What the rules have left of a message.
+/// Rest of a message after the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Ruling {
     /// The condition under which the message goes on.

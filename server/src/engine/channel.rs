@@ -1,6 +1,6 @@
 //! Kinds of channels.
 
-/// What a connection can subscribe to.
+/// Kinds of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
     Channel,

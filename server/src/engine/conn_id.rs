@@ -8,7 +8,7 @@ pub struct ConnId {
 }
 
 impl ConnId {
-    /// What CLIENT ID answers.
+    /// Reply of CLIENT ID.
     pub fn client_id(self) -> u64 {
         self.id
     }

@@ -3,14 +3,14 @@
 use crate::resp::{ErrorReply, Reply};
 use std::borrow::Cow;
 
-/// What no command is called.
+/// A name that is not a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnknownCommand {
     pub(crate) name: Vec<u8>,
     pub(crate) args: Vec<u8>,
 }
 
-/// What no subcommand of `command` is called.
+/// A name that is not a subcommand of `command`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnknownSubcommand {
     pub(crate) command: &'static str,

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// `CONFIG_MAX_HZ`; lower and higher ones are taken for the nearest that is allowed.
 const HZ: (i64, i64) = (1, 500);
 
-/// What a parameter may be.
+/// Type of a parameter's values.
 #[derive(Clone, Copy)]
 enum Kind {
     Switch,

@@ -55,7 +55,7 @@ impl AppendFsync {
     }
 }
 
-/// What INFO and LASTSAVE say about files.
+/// State of saved files, for INFO and LASTSAVE.
 #[derive(Clone, Debug)]
 pub(crate) struct SaveFigures {
     /// Time of the latest file, or of the start.

@@ -1,4 +1,4 @@
-//! What differs between the versions of Redis that a node can imitate. Handlers never ask for a version:
+//! Differences between the versions of Redis that a node can imitate. Handlers never ask for a version:
 //! they ask for a fact, and the fact stands here.
 
 /// The version of Redis that a node imitates. There is one so far: 7.0, the default.

@@ -124,7 +124,7 @@ impl Writer {
     }
 }
 
-/// What a listpack of these entries takes.
+/// Size of a listpack of these entries, bytes.
 pub(super) fn listpack_bytes<'a>(entries: impl Iterator<Item = &'a [u8]>) -> usize {
     let entries = entries.map(listpack::entry_bytes);
     listpack::EMPTY_BYTES + entries.sum::<usize>()

@@ -34,7 +34,7 @@ pub(super) struct RunningUnit {
     pub(super) has_sequel: bool,
     /// True while keys are evicted for a request that does not run yet: what its caller hears of them comes before its reply.
     pub(super) is_evicting: bool,
-    /// What a waiting request runs again for.
+    /// Reason for which a blocked request runs again.
     pub(super) retry: Option<Retry>,
     /// A transaction whose script was killed and that goes on now.
     pub(super) resumed: Option<Transaction>,

@@ -15,7 +15,7 @@ pub(crate) struct Sender<'a> {
     pub(crate) name: &'a [u8],
 }
 
-/// What happens to a message once it has waited for its delays and gates.
+/// Fate of a message after its delays and gates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fate {
     #[default]

@@ -17,7 +17,7 @@ pub(super) enum Reach {
     Ends,
 }
 
-/// What a fault does to the messages of its rule.
+/// Effect of a fault on the messages of its rule.
 pub(super) trait MessageFault: Send {
     /// The name in [`super::FAULTS`].
     const NAME: &'static str;

@@ -13,7 +13,7 @@ pub(super) type Parse = fn(FaultArgs<'_>) -> Result<Box<dyn MessageRule>, ParseF
 pub struct FaultSpec {
     /// Its name, which is also the name of its file.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Effect of the fault, in one line.
     pub summary: &'static str,
     /// Which messages it applies to.
     pub placement: Placement,

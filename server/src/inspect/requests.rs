@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// Any number of requests, also none.
 const ANYTHING: &str = "...";
-/// What separates a request from its reply.
+/// Separator between a request and its reply.
 const ARROW: &str = " -> ";
 
 /// One expected line.

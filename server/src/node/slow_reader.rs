@@ -18,7 +18,7 @@ pub(super) struct SlowReaders {
     due: Mutex<BTreeMap<u64, UnixMicros>>,
 }
 
-/// What [`SlowReaders::first`] holds when there are none.
+/// Value of [`SlowReaders::first`] without slow readers.
 const NONE: i64 = i64::MAX;
 
 impl Default for SlowReaders {

@@ -20,7 +20,7 @@ struct TimerSet {
     count: u64,
 }
 
-/// What [`Timers::first`] holds when there are none.
+/// Value of [`Timers::first`] without timers.
 const NO_TIMER: i64 = i64::MAX;
 
 impl Default for Timers {

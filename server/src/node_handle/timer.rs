@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What a server shares with those of its drivers that wait for deadlines.
+/// State that a server shares with its drivers that wait for deadlines.
 #[derive(Debug)]
 pub(crate) struct Timer {
     /// The deadline that is waited for, in microseconds; `i64::MAX` for none, or until it is known.

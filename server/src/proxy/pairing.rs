@@ -20,7 +20,7 @@ const SPACES: [(&[u8], &[u8]); 3] = [
 
 const MESSAGES: [&[u8]; 3] = [b"message", b"pmessage", b"smessage"];
 
-/// What the proxy sends to the client next.
+/// Next thing that the proxy sends to the client.
 #[derive(Debug)]
 pub(super) enum Expected {
     /// The server's reply.
@@ -87,7 +87,7 @@ enum Wish {
     NotTheNext,
 }
 
-/// What to do with a request.
+/// Treatment of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     /// Forward it to the server.

@@ -26,7 +26,7 @@ pub(super) struct NetworkState {
     pub(super) bus: Option<Bus>,
     /// Masters that run FAILOVER and accept no writes, each with the replica that is to replace it.
     pub(super) handovers: Vec<(usize, usize)>,
-    /// What the sentinels watch, if there are any.
+    /// Watches of the sentinels, if there are any.
     pub(super) watch: Option<Watch>,
 }
 

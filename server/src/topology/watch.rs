@@ -1,4 +1,4 @@
-//! What the sentinels watch and have noticed. Knows no node.
+//! Watches of the sentinels and their findings. Knows no node.
 
 use crate::engine::UnixMicros;
 use std::time::Duration;

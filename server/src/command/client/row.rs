@@ -1,4 +1,4 @@
-//! What the files of CLIENT share: the row of a subcommand, and the list of all sessions.
+//! Shared by the files of CLIENT: the row of a subcommand, and the list of all sessions.
 
 use crate::command::spec::{CommandSpec, Flags, Group, Handler};
 use crate::engine::{Ctx, Session};

@@ -43,7 +43,7 @@ impl Degrees for f64 {
     }
 }
 
-/// What is around the centre of a search. Lengths are in metres.
+/// Area around the centre of a search. Lengths are in metres.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     Circle { radius: f64 },

@@ -12,7 +12,7 @@ use crate::engine::{Ctx, SortedSet};
 use crate::resp::{Blob, Reply};
 use std::cmp::Ordering;
 
-/// What the name of a command says of its arguments.
+/// Command of a search, which decides about its arguments.
 #[derive(Clone, Copy, PartialEq)]
 enum SearchCommand {
     /// The centre and the circle come first. STORE may follow.

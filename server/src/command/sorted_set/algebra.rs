@@ -9,7 +9,7 @@ use crate::engine::{Ctx, Set, SortedSet, Value, sorted_set_order};
 use crate::resp::{Blob, Reply};
 use indexmap::IndexMap;
 
-/// What is done with several sorted sets.
+/// Operation on several sorted sets.
 #[derive(Clone, Copy, PartialEq)]
 enum Operation {
     Union,
@@ -17,7 +17,7 @@ enum Operation {
     Difference,
 }
 
-/// What is done with the scores of a member that several keys have.
+/// AGGREGATE: combines the scores of a member that several keys have.
 #[derive(Clone, Copy)]
 enum Aggregate {
     Sum,
@@ -112,7 +112,7 @@ struct Request {
     limit: usize,
 }
 
-/// What becomes of the result.
+/// Destination of the result.
 #[derive(Clone, Copy, PartialEq)]
 enum Purpose {
     Reply,

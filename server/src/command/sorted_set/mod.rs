@@ -84,7 +84,7 @@ impl Conditions {
     }
 }
 
-/// What became of one element.
+/// Effect of ZADD on one element.
 #[derive(Clone, Copy, PartialEq)]
 enum Outcome {
     /// A condition did not hold.

@@ -8,7 +8,7 @@ use crate::engine::{Class, Ctx, SortedSet, SortedSetLimits, TouchOrder, Ttl, Val
 use crate::resp::{Blob, Reply};
 use std::ops::Range;
 
-/// What a range is made of.
+/// Kind of a range's ends.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Rank,
@@ -77,7 +77,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// What a request of the ZRANGE family asks for (`t_zset.c: zrangeGenericCommand`).
+/// Arguments of a request of the ZRANGE family (`t_zset.c: zrangeGenericCommand`).
 struct Query<'a> {
     bounds: Bounds<'a>,
     is_reversed: bool,
@@ -86,7 +86,7 @@ struct Query<'a> {
     limit: i64,
 }
 
-/// What the name of a command already says of its range; `None` lets its options decide.
+/// Kind of range that the name of a command implies; `None` lets its options decide.
 #[derive(Clone, Copy)]
 struct Fixed {
     by: Option<By>,

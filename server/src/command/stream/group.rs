@@ -7,7 +7,7 @@ use crate::engine::{Args, CommandError};
 use crate::engine::{Class, ConsumerGroup, ConsumerNumber, Ctx, Origin, Stream, StreamId, Value};
 use crate::resp::Reply;
 
-/// What C prints for `%s`.
+/// The part of a text that C's `%s` prints.
 fn c_text(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
@@ -205,7 +205,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What CREATE and SETID take behind the id.
+/// Options of CREATE and SETID behind the id.
 #[derive(Default)]
 struct GroupOptions {
     makes_stream: bool,

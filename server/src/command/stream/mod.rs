@@ -82,7 +82,7 @@ fn place_before(args: &Args<'_>) -> usize {
     args.request().len() - args.remaining() - 1
 }
 
-/// What stands before the id of XADD, and what XTRIM takes.
+/// Options before the id of XADD, and of XTRIM.
 #[derive(Default)]
 struct Options {
     threshold: Option<Threshold>,

@@ -335,7 +335,7 @@ fn history(
 /// `t_stream.c: xreadCommand`.
 fn read(ctx: &mut Ctx<'_>, args: &mut Args<'_>, has_group: bool) -> CommandResult {
     let request = Request::parse(ctx, args, has_group)?;
-    // What a reader of a group changes is propagated entry by entry.
+    // The changes of a group's reader are propagated entry by entry.
     ctx.propagate_nothing();
     if ctx.origin == Origin::Retry {
         return request.read_after_wait(ctx);

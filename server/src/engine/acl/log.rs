@@ -11,7 +11,7 @@ const SAME_EVENT_MILLIS: u64 = 60_000;
 /// Entries that a new event is compared with.
 const COMPARED_MAX: usize = 10;
 
-/// What was denied.
+/// The right that was missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     Command,

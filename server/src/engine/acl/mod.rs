@@ -77,7 +77,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) channels: Vec<ChannelUse>,
 }
 
-/// What is missing for a request.
+/// The right that a request lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
     Command,

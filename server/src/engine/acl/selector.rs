@@ -47,7 +47,7 @@ impl KeyPattern {
     }
 }
 
-/// What one selector allows.
+/// Rights of one selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selector {
     commands: CommandRules,
@@ -265,7 +265,7 @@ impl Selector {
     }
 }
 
-/// What stands between `%` and `~`, and the pattern.
+/// The letters between `%` and `~`, and the pattern.
 fn access_and_pattern(text: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     let mut grants = Access::default();
     let mut rest = text;

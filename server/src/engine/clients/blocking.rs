@@ -14,7 +14,7 @@ use crate::resp::{Blob, OwnedRequest, Reply, quoted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What a handler asks for with `Ctx::block_on`.
+/// A wait that a handler starts with `Ctx::block_on`.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockingWait {
     pub(crate) db: usize,
@@ -36,7 +36,7 @@ impl BlockingWait {
     }
 }
 
-/// What a waiting request is run again for.
+/// Reason for which a blocked request runs again.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     /// The key that became ready.

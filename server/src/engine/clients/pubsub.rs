@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one connection listens to.
+/// Subscriptions of one connection.
 #[derive(Clone, Debug, Default)]
 struct Subscriptions {
     channels: BTreeSet<Blob>,
@@ -152,7 +152,7 @@ impl PubSub {
         }
     }
 
-    /// What a connection listens to: patterns in the order in which it asked for them, all else sorted.
+    /// Subscriptions of a connection: patterns in the order in which it asked for them, all else sorted.
     pub(crate) fn names(&self, conn: ConnId, space: Space) -> Vec<Blob> {
         let own = self.by_conn.get(&conn);
         own.map_or_else(Vec::new, |own| own.names(space))
@@ -221,7 +221,7 @@ impl PubSub {
         names
     }
 
-    /// Who listens to a channel, in the order in which they subscribed.
+    /// Subscribers of a channel, in the order in which they subscribed.
     pub(crate) fn listeners_of(&self, space: Space, name: &[u8]) -> Vec<ConnId> {
         let listeners = match space {
             Space::Shard => &self.shards,

@@ -53,7 +53,7 @@ pub(crate) struct RdbFilter {
     pub(crate) has_functions: bool,
 }
 
-/// What the engine knows about one connection.
+/// State of one connection in the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) conn: ConnId,
@@ -79,13 +79,13 @@ pub(crate) struct Session {
     pub(crate) is_subscribed: bool,
     /// True if it gets every command (MONITOR).
     pub(crate) is_monitor: bool,
-    /// What it said of itself as a replica (REPLCONF); `None` for others.
+    /// Its settings as a replica (REPLCONF); `None` for others.
     pub(crate) replica_side: Option<Box<ReplicaSide>>,
     /// Its address, as CLIENT LIST prints it.
     pub(crate) addr: Box<str>,
     /// The address of the node that it has connected to.
     pub(crate) laddr: Box<str>,
-    /// What the client has left unread.
+    /// Output that the client has not read.
     pub(crate) output: OutputMeter,
     /// Bytes of requests that are not complete, if they are many.
     pub(crate) unread_input: usize,

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Where a RESP2 connection hears of what was redirected to it, if it listens to anything at all.
 pub(in crate::engine) const CHANNEL: &str = "__redis__:invalidate";
 
-/// What Redis spends on a prefix of a client, apart from its text.
+/// Bytes of a client's prefix in Redis, apart from its text.
 const PREFIX_BYTES: usize = 16;
 
 /// Which reads are remembered.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A queue that held more is not kept for the next transaction.
 const KEEP_BYTES_MAX: usize = 64 * 1024;
 
-/// What a command needs, or several together, for gates that may refuse it.
+/// Needs of a command, or of several together, for gates that may refuse it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     /// It changes keys.
@@ -37,7 +37,7 @@ impl Needs {
     }
 }
 
-/// What a connection has queued since MULTI.
+/// Requests that a connection has queued since MULTI.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     requests: Requests,
@@ -45,7 +45,7 @@ pub(crate) struct Queue {
     entries: Vec<(u16, usize)>,
     /// A request was refused, so EXEC will be too.
     pub(crate) spoiled: bool,
-    /// What the queued commands together need; gates ask at EXEC.
+    /// Needs of all queued commands together, for the gates at EXEC.
     pub(crate) needs: Needs,
 }
 
@@ -64,7 +64,7 @@ impl Queue {
     }
 
     pub(crate) fn push(&mut self, request: Request<'_>, entry: (u16, usize), needs: Needs) {
-        // What comes after a refusal will never run.
+        // A request behind a refused one never runs.
         if !self.spoiled {
             self.requests.push(request);
             self.entries.push(entry);
@@ -85,7 +85,7 @@ impl Queue {
     }
 }
 
-/// What became of a watched key when its database was exchanged.
+/// Effect on a watched key when SWAPDB exchanges its database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Missing,

@@ -1,4 +1,4 @@
-//! What a handler may ask and change of users and their rights.
+//! Access of handlers to users and their rights.
 
 use super::Ctx;
 use crate::engine::acl::{Acl, AclDecision, AclLogEntry, Asked, Place, Reason, User, UserId};

@@ -1,4 +1,4 @@
-//! What a handler may ask and change of connections: sessions, waiters, subscriptions, tracking, watched keys, pauses.
+//! Access of handlers to connections: sessions, waiters, subscriptions, tracking, watched keys, pauses.
 
 use super::Ctx;
 use crate::engine::channel::Space;

@@ -27,7 +27,7 @@ use crate::resp::{Blob, Reply};
 pub(crate) use object::TouchOrder;
 use std::time::Duration;
 
-/// What FUNCTION RESTORE does with the libraries that are there.
+/// Policy of FUNCTION RESTORE for existing libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestorePolicy {
     /// They go.
@@ -38,7 +38,7 @@ pub(crate) enum RestorePolicy {
     Replace,
 }
 
-/// What the engine is to do with a script after the handler has returned.
+/// Request to the engine about a script, carried out after the handler has returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ScriptCall {
     /// Run it. `first_key` is the index of the first key argument in the request.
@@ -69,7 +69,7 @@ pub(crate) enum ScriptCall {
     RestoreLibraries { policy: RestorePolicy },
 }
 
-/// What the engine does after a handler has returned.
+/// Work of the engine after a handler has returned.
 #[derive(Debug)]
 pub(crate) enum Continuation {
     /// A script runs, and its reply is the reply.
@@ -80,7 +80,7 @@ pub(crate) enum Continuation {
     Wait(Box<BlockingWait>),
 }
 
-/// What happens to the deadline of a key when its value is replaced.
+/// Fate of a key's deadline when its value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ttl {
     Keep,
@@ -98,7 +98,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) origin: Origin,
     /// How long the command takes, microseconds.
     pub(crate) took: u64,
-    /// What the engine does after the handler.
+    /// Work of the engine after the handler.
     pub(crate) then: Option<Continuation>,
     /// How many of the caller's own frames come before the reply.
     pub(crate) reply_at: Option<usize>,
@@ -157,7 +157,7 @@ impl Ctx<'_> {
         answer
     }
 
-    /// What the request is run again for, if it has waited.
+    /// Reason for which the request runs again, if it was blocked.
     pub(crate) fn retry(&self) -> Option<&Retry> {
         self.state.unit.retry.as_ref()
     }
@@ -184,7 +184,7 @@ impl Ctx<'_> {
 
     /// The node serves no client for so long.
     pub(crate) fn stall(&mut self, duration: Duration) {
-        // What sleeps twice in a transaction sleeps the longer.
+        // Of two sleeps in a transaction the longer one counts.
         let begun = match self.origin {
             Origin::Exec => self.state.unit.awake_at.max(self.now),
             Origin::Client | Origin::Script | Origin::Retry => self.now,

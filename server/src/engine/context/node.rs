@@ -1,4 +1,4 @@
-//! What a handler may ask and change of the node itself: parameters, statistics, scripts, and its place among others.
+//! Access of handlers to the node itself: parameters, statistics, scripts, and its place among others.
 
 use super::Ctx;
 use crate::engine::Address;
@@ -304,7 +304,7 @@ impl Ctx<'_> {
         self.state.learn(change);
     }
 
-    /// What the node knows as a sentinel; `None` for other nodes.
+    /// State of the node as a sentinel; `None` for other nodes.
     pub(crate) fn sentinel(&self) -> Option<&Sentinel> {
         self.state.peers.sentinel.as_deref()
     }

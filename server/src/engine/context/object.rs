@@ -1,4 +1,4 @@
-//! What a handler may ask of a key beside its value: encoding, references, idle time, one at random;
+//! Facts about a key beside its value: encoding, references, idle time, one at random;
 //! and how it reaches into another database.
 
 use super::Ctx;
@@ -55,7 +55,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// What the history of the string at a slot left behind.
+    /// Traces that the history of the string at a slot has left.
     pub(crate) fn form(&self, slot: u32) -> EncodingHint {
         self.db().form(slot)
     }

@@ -1,4 +1,4 @@
-//! What a handler may do with files of data.
+//! Access of handlers to files of data.
 
 use super::Ctx;
 use crate::engine::persistence::SaveFigures;

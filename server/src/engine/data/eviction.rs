@@ -22,7 +22,7 @@ const SAMPLES: usize = 5;
 const KEYS_MAX: usize = 1_000;
 const SAMPLE_KEYS: usize = 100;
 
-/// What each key takes, kept up while there is a bound.
+/// Bytes of each key, kept up to date while `maxmemory` is set.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct MemoryAccounting {
     sizes: BTreeMap<(usize, Blob), usize>,
@@ -64,7 +64,7 @@ impl MemoryAccounting {
         self.total = 0;
     }
 
-    /// What all data takes now.
+    /// Bytes of all data now.
     fn weigh(&mut self, dbs: &[Db], config: &Config) -> usize {
         if std::mem::take(&mut self.is_void) {
             for (number, db) in dbs.iter().enumerate() {

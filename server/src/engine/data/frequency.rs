@@ -5,7 +5,7 @@
 
 use crate::engine::time::UnixMillis;
 
-/// What a new key begins with (`LFU_INIT_VAL`).
+/// Counter of a new key (`LFU_INIT_VAL`).
 pub(in crate::engine) const INITIAL: u8 = 5;
 
 fn minutes(now: UnixMillis) -> u16 {

@@ -7,7 +7,7 @@ use crate::engine::config::Config;
 use crate::engine::data::keyspace::Db;
 use crate::engine::value::{ENTRY, OBJECT, PLACE, places, string_bytes};
 
-/// What an empty server takes (`used_memory_startup`, as measured).
+/// Bytes of an empty server (`used_memory_startup`, as measured).
 pub(crate) const STARTUP_BYTES: usize = 876_104;
 /// Parts of each value that are looked at for all data (`OBJ_COMPUTE_SIZE_DEF_SAMPLES`).
 const SAMPLES: usize = 5;
@@ -42,12 +42,12 @@ impl Overhead {
     }
 }
 
-/// What the tables of a database take beside its keys.
+/// Bytes of the tables of a database beside its keys.
 pub(in crate::engine) fn table_bytes(db: &Db) -> usize {
     places(db.len()) * PLACE + Overhead::of(db).expires
 }
 
-/// What a database takes, all in all.
+/// Bytes of a database with its tables.
 pub(super) fn db_bytes(db: &Db, config: &Config) -> usize {
     let mut total = table_bytes(db);
     let mut at = 0;

@@ -174,7 +174,7 @@ impl Data {
     }
 }
 
-/// What the data takes beyond `maxmemory`.
+/// Bytes of the data beyond `maxmemory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
     None,

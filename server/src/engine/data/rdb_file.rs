@@ -18,7 +18,7 @@ const CHECKSUM_BYTES: usize = 8;
 /// Versions from which on a file ends with a checksum (`RDB_VERSION` 5).
 const CHECKSUM_SINCE: u16 = 5;
 
-/// What is no value (`rdb.h: RDB_OPCODE_FUNCTION2` ...).
+/// Records that are no values (`rdb.h: RDB_OPCODE_FUNCTION2` ...).
 mod opcode {
     pub(super) const FUNCTION: u8 = 245;
     pub(super) const FUNCTION_OF_A_CANDIDATE: u8 = 246;
@@ -63,7 +63,7 @@ pub(crate) enum FileError {
     Version(String),
     /// The checksum at its end is that of other bytes.
     Checksum,
-    /// What stands at this position does not fit.
+    /// The record at this position is malformed.
     Malformed(usize),
     /// It needs something that the double does not have.
     Missing(String),
@@ -156,7 +156,7 @@ pub(crate) struct Taking {
     pub(crate) replaces: bool,
 }
 
-/// What the file says of the next key.
+/// Facts about the next key in the file.
 #[derive(Default)]
 struct About {
     deadline: Option<UnixMillis>,

@@ -7,7 +7,7 @@ use crate::engine::effect::Effect;
 use crate::engine::time::UnixMicros;
 use crate::resp::{ErrorReply, Limits, Protocol, Reply, Request};
 
-/// What a request came to.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// The caller's answer.

@@ -1,4 +1,4 @@
-//! What `topology/` does to a node of a cluster.
+//! Operations of `topology/` on a node of a cluster.
 
 use super::Engine;
 use crate::engine::channel::Space;

@@ -17,7 +17,7 @@ use crate::engine::{Args, CommandError};
 use crate::resp::{Blob, ErrorReply, Reply, Request};
 use std::time::Duration;
 
-/// What dispatch leaves to its caller.
+/// Outcome of dispatch.
 pub(in crate::engine) enum Dispatched {
     Reply(Reply),
     /// The gates were passed; the script is to run now.

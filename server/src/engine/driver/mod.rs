@@ -60,7 +60,7 @@ pub struct Engine {
     pub(super) table: &'static CommandTable,
     #[cfg(feature = "script")]
     pub(super) runner: script::Runner,
-    /// What it was started with, for the next start.
+    /// Settings of its start, for the next start.
     start: Config,
 }
 

@@ -1,4 +1,4 @@
-//! What `topology/` does to a node in replication.
+//! Operations of `topology/` on a node in replication.
 
 use super::Engine;
 use crate::engine::effect::Effect;
@@ -8,7 +8,7 @@ use crate::engine::peers::replication::{Address, Replica, Upstream};
 use crate::engine::time::UnixMicros;
 use std::sync::Arc;
 
-/// What `topology/` does to a node.
+/// Operations of `topology/` on a node.
 impl Engine {
     /// Hands out every unit from now on, for replicas or a disk.
     pub(crate) fn keep_journal(&mut self) {
@@ -127,7 +127,7 @@ impl Engine {
         self.follow_up(now);
     }
 
-    /// What a disk or a replica would hold of the node now.
+    /// The node's data as a disk or a replica would hold it now.
     pub(crate) fn image(&self) -> Image {
         let state = self.state();
         Image::of(state.data.databases(), &state.scripting.libraries)

@@ -1,4 +1,4 @@
-//! What `topology/` does to a sentinel.
+//! Operations of `topology/` on a sentinel.
 
 use super::Engine;
 use crate::engine::channel::Space;

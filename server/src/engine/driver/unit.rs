@@ -25,7 +25,7 @@ use crate::engine::time::{UnixMicros, UnixMillis};
 use crate::engine::{Engine, Outcome};
 use crate::resp::{Blob, OwnedRequest, Reply, Request};
 
-/// What [`Engine::handle_timeout`] does next.
+/// Next step of [`Engine::handle_timeout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     /// The timeout of a waiting request.

@@ -72,7 +72,7 @@ impl Latency {
     }
 }
 
-/// What a histogram can tell apart: nanoseconds, of which the two highest digits count.
+/// Resolution of a histogram: nanoseconds, of which the two highest digits count.
 const NANOS: std::ops::RangeInclusive<u64> = 1..=1_000_000_000;
 /// Values below this are counted one by one. Above it, the width of a step doubles with the value.
 const EXACT: u64 = 256;

@@ -75,7 +75,7 @@ pub(in crate::engine) fn trimmed(args: &[&[u8]]) -> Vec<Vec<u8>> {
     trimmed
 }
 
-/// What stands in place of a secret.
+/// Text in place of a secret.
 const REDACTED: &[u8] = b"(redacted)";
 
 /// The words of a request as others may see them: no passwords.

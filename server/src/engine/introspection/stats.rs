@@ -1,4 +1,4 @@
-//! What a node counts: requests, by command and by error code, and what became of keys.
+//! Counters of a node: requests by command and by error code, keys expired, evicted, found and missed.
 //!
 //! Time stands still within a command, so only commands that sleep take time.
 

@@ -1,4 +1,4 @@
-//! What a script or a function promises of itself (`script.h: SCRIPT_FLAG_NO_WRITES` ...).
+//! Flags that a script or a function declares (`script.h: SCRIPT_FLAG_NO_WRITES` ...).
 
 /// The flags of a script with a shebang line, or of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::{BAD_NAME, is_name};
 use crate::resp::{Blob, ErrorReply, OwnedRequest, split_inline};
 
-/// What the first line says.
+/// Content of the first line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Name of the library.

@@ -163,7 +163,7 @@ impl Libraries {
         owner.is_some_and(|(owner, _)| *owner.name != *library)
     }
 
-    /// What adding `others` refuses (`functions.c: libraryJoin`).
+    /// The library or function that prevents adding `others` (`functions.c: libraryJoin`).
     pub(crate) fn refuse_joining(&self, others: &Self, replaces: bool) -> Option<ErrorReply> {
         let exists = |what: &str, name: &[u8]| {
             let text = [b"ERR ", what.as_bytes(), b" ", name, b" already exists"].concat();

@@ -106,7 +106,7 @@ pub(crate) struct Query {
     pub(crate) is_channel: bool,
 }
 
-/// What a node serves while the cluster is down.
+/// Requests that a node serves while the cluster is down.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tolerance {
     /// `cluster-require-full-coverage`.

@@ -26,7 +26,7 @@ struct Propagated {
     args: Vec<Blob>,
 }
 
-/// What a handler said of the propagation of its own command.
+/// How a handler's own command is propagated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::engine) enum Own {
     /// The command as it was sent.
@@ -60,7 +60,7 @@ pub(in crate::engine) struct CommandStream {
     /// Commands of the unit that runs.
     unit: Vec<Propagated>,
     unit_bytes: usize,
-    /// What the handler that runs said of its own command.
+    /// How the command of the running handler is propagated.
     pub(in crate::engine) own: Own,
     /// True if the command that runs is propagated although it changed nothing.
     pub(in crate::engine) is_forced: bool,
@@ -160,7 +160,7 @@ impl CommandStream {
         self.selected = None;
     }
 
-    /// What follows the first `offset - 1` bytes of the stream; `None` if the backlog does not reach back so far. The
+    /// The stream behind its first `offset - 1` bytes; `None` if the backlog does not reach back so far. The
     /// stream has `end` bytes.
     pub(in crate::engine) fn since(&self, offset: u64, end: u64) -> Option<Vec<u8>> {
         let missed = end.checked_sub(offset.checked_sub(1)?)?;

@@ -1,4 +1,4 @@
-//! What a disk holds of a node: its data, brought forward unit by unit.
+//! The data of a node on its disk, brought forward unit by unit.
 
 use crate::engine::Db;
 use crate::engine::libraries::Libraries;

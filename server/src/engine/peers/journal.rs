@@ -1,4 +1,4 @@
-//! What units of work have changed, for replicas and for the disk.
+//! Changes of units of work, for replicas and for the disk.
 //!
 //! *Policy*: a unit (a command, a transaction, a script) is passed on as a whole, at its end, by its
 //! effect: the state in which it left each key it touched, deadlines as points in time. A reader of
@@ -103,7 +103,7 @@ fn texts_of(removed: &[Blob], added: &[Arc<Library>]) -> usize {
     names.chain(added).sum()
 }
 
-/// What one unit has changed.
+/// Changes of one unit.
 #[derive(Clone, Debug)]
 pub struct Unit {
     pub(crate) changes: Vec<Change>,

@@ -23,7 +23,7 @@ use journal::Journal;
 use replication::Replication;
 use sentinel::Sentinel;
 
-/// What a node knows of others.
+/// State of a node that concerns other nodes.
 #[derive(Debug)]
 pub(super) struct Peers {
     pub(super) replication: Replication,
@@ -35,7 +35,7 @@ pub(super) struct Peers {
     pub(super) failover: Option<Failover>,
     /// The node's view of its cluster, if it belongs to one.
     pub(super) cluster: Option<Box<Cluster>>,
-    /// What the node knows as a sentinel, if it is one.
+    /// State of the node as a sentinel, if it is one.
     pub(super) sentinel: Option<Box<Sentinel>>,
     is_guarded: bool,
 }

@@ -61,7 +61,7 @@ pub(in crate::engine) struct AckWait {
     pub(in crate::engine) offset: u64,
 }
 
-/// What a node knows of replication.
+/// State of replication of a node.
 #[derive(Debug)]
 pub(crate) struct Replication {
     /// `master_replid`

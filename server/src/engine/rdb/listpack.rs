@@ -31,7 +31,7 @@ pub(super) fn encode<'a>(entries: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     out
 }
 
-/// What an entry takes.
+/// Size of an entry, bytes.
 pub(in crate::engine) fn entry_bytes(entry: &[u8]) -> usize {
     let data = match integer(entry) {
         Some(value) => integer_bytes(value),

@@ -1,9 +1,9 @@
-//! What a VM needs from the code that runs scripts on it.
+//! The interface between a VM and the code that runs scripts on it.
 
 use crate::engine::scripting::Settings;
 use crate::resp::{Reply, Request};
 
-/// What a VM needs from the engine while a script runs.
+/// The engine as a VM sees it while a script runs.
 pub(crate) trait Host: Send + 'static {
     /// Runs one command. Errors are [`Reply::Error`].
     fn call(&mut self, request: Request<'_>) -> Reply;

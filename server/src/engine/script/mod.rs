@@ -2,7 +2,7 @@
 //!
 //! `vm/` runs texts. `sandbox/` and `library/` are the native functions that scripts can call, `prelude.lua` is the rest
 //! of their environment. `reuse.rs` and `template.rs` find out from a text what it does not do, so that it runs faster.
-//! What a script asks of its node goes through [`Host`]; nothing here knows commands, sessions or the state of a node.
+//! A script reaches its node through [`Host`] alone; nothing here knows commands, sessions or the state of a node.
 
 mod convert;
 mod host;

@@ -1,4 +1,4 @@
-//! What Redis keeps of its scripts' environment from one script to the next: settings of `cjson`, and the state of
+//! State of the scripts' environment that outlives a script: settings of `cjson`, and the state of
 //! `math.random`.
 
 /// `rand.c`: initial state of the generator. Redis 7.0 does not reseed it between scripts.

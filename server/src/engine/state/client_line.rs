@@ -15,7 +15,7 @@ const QUERY_BUFFER_BYTES: usize = 20_474;
 const FRESH_BUFFER_BYTES: usize = 4;
 /// The buffer for replies, before it is fitted to what is needed.
 const REPLY_BUFFER_BYTES: usize = 16_384;
-/// What Redis spends on an argument, a queued command, a watched key, a table's place and entry, and
+/// Bytes that Redis spends on an argument, a queued command, a watched key, a table's place and entry, and
 /// the node of a list.
 const ARGUMENT_BYTES: usize = 8;
 const QUEUED_BYTES: usize = 24;
@@ -36,7 +36,7 @@ fn table_bytes(count: usize) -> usize {
     }
 }
 
-/// What a request takes as it goes over the wire.
+/// Bytes of a request on the wire.
 fn wire_bytes(request: Request<'_>) -> usize {
     let line = |number: usize| 3 + number.to_string().len();
     let args = request.iter().map(|arg| line(arg.len()) + arg.len() + 2);
@@ -59,7 +59,7 @@ pub(in crate::engine) struct ClientSize {
 }
 
 impl State {
-    /// What a client takes, as Redis would count it. `running` is the request that it runs.
+    /// Bytes of a client, as Redis would count them. `running` is the request that it runs.
     pub(in crate::engine) fn client_size(
         &self,
         session: &Session,

@@ -1,4 +1,4 @@
-//! What follows for data and clients when the node's view of its cluster changes.
+//! Consequences for data and clients when the node's view of its cluster changes.
 
 use super::State;
 use crate::engine::channel::Space;

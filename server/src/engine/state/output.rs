@@ -1,4 +1,4 @@
-//! What connections are sent: replies, pushes, lines of MONITOR, in the order in which Redis sends them.
+//! Output to connections: replies, pushes, lines of MONITOR, in the order in which Redis sends them.
 
 #![expect(
     clippy::wildcard_enum_match_arm,

@@ -4,7 +4,7 @@
 use crate::engine::acl::Access;
 use crate::resp::{Reply, Request, parse_integer};
 
-/// What a key is used for, as COMMAND INFO names it.
+/// Use of a key, as COMMAND INFO names it.
 pub(crate) type KeyFlags = &'static [&'static str];
 /// Finds the keys of a command whose specifications do not tell them all.
 pub(crate) type FindKeys = fn(Request<'_>) -> Vec<KeyPlace>;

@@ -7,7 +7,7 @@ use crate::engine::acl::{Asked, CATEGORIES, Categories, ChannelUse, KeyUse};
 use crate::engine::{Args, CommandError, Ctx};
 use crate::resp::{Reply, Request};
 
-/// What a handler returns.
+/// Result of a handler.
 pub(crate) type CommandResult = Result<Reply, CommandError>;
 /// A handler: reads its arguments, touches nothing but `Ctx`, returns a value.
 pub(crate) type Handler = fn(&mut Ctx<'_>, &mut Args<'_>) -> CommandResult;
@@ -364,7 +364,7 @@ impl CommandSpec {
         places.map(|at| ChannelUse { at, is_pattern }).collect()
     }
 
-    /// What a request needs of its user. `number` is that of this row, and `first` the place of the first argument.
+    /// Rights that a request needs. `number` is that of this row, and `first` the place of the first argument.
     /// Keys are left out if the user may use all of them.
     pub(crate) fn asked<'a>(
         &self,

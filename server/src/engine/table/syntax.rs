@@ -16,7 +16,7 @@
 use crate::resp::Reply;
 use std::borrow::Cow;
 
-/// What an argument is, as COMMAND DOCS names it.
+/// Type of an argument, as COMMAND DOCS names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     String,
@@ -58,7 +58,7 @@ pub(crate) struct Argument {
 /// Reads the syntax of a row that has so many key specifications.
 ///
 /// # Errors
-/// What was expected where the text goes on otherwise: a mistake in the table.
+/// The expected text at the position of a mistake in the table.
 pub(crate) fn parse(text: &'static str, key_specs: usize) -> Result<Vec<Argument>, String> {
     let mut parser = Parser {
         rest: text,

@@ -46,12 +46,12 @@ use super::config::Config;
 use super::rdb::{Reader, Writer};
 use crate::resp::Blob;
 
-/// What commands ask of a value of any type.
+/// Facts that commands read of a value of any type.
 pub(crate) trait ValueType {
-    /// What OBJECT ENCODING answers.
+    /// Reply of OBJECT ENCODING.
     fn encoding(&self, hint: EncodingHint) -> &'static str;
 
-    /// What OBJECT REFCOUNT answers.
+    /// Reply of OBJECT REFCOUNT.
     fn references(&self, _: EncodingHint) -> i64 {
         1
     }
@@ -84,15 +84,15 @@ pub(crate) trait ValueType {
         true
     }
 
-    /// What DEBUG OBJECT says beside what it says of all types.
+    /// Fields of DEBUG OBJECT that only this type has.
     fn debug_details(&self, _: &Config) -> String {
         String::new()
     }
 }
 
-/// What Redis knows of a type of values.
+/// Constants of a type of values.
 pub(crate) struct TypeRow {
-    /// What TYPE answers, and what SCAN TYPE takes.
+    /// Reply of TYPE, and argument of SCAN TYPE.
     pub(crate) name: &'static str,
     /// `OBJ_STRING` and its kin.
     #[cfg_attr(not(feature = "script"), expect(dead_code, reason = "DEBUG DIGEST"))]
@@ -184,7 +184,7 @@ value_types! {
 }
 
 impl Kind {
-    /// What TYPE answers.
+    /// Reply of TYPE.
     pub(crate) fn name(self) -> &'static str {
         self.row().name
     }

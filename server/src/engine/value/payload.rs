@@ -73,7 +73,7 @@ pub(crate) fn load(
     Ok(value)
 }
 
-/// What stands before the footer, if that is right (`cluster.c: verifyDumpPayload`).
+/// The bytes before the footer, if the footer is right (`cluster.c: verifyDumpPayload`).
 pub(in crate::engine) fn checked_body<'a>(payload: &'a [u8], config: &Config) -> Option<&'a [u8]> {
     let body_bytes = payload.len().checked_sub(FOOTER_BYTES)?;
     let (body, footer) = payload.split_at(body_bytes);

@@ -22,7 +22,7 @@ const BRANCH_MIN: usize = BRANCH_MAX / 4;
 
 const FOUND: &str = "a position below the length leads to an item";
 
-/// What a sequence holds.
+/// Element of a sequence.
 pub(crate) trait Item: Clone {
     /// A small part of what items are ordered by; `()` if they are not.
     type Hint: Copy + Debug;
@@ -525,9 +525,9 @@ fn child_of<T: Item<Hint = u32>>(
     Some(at)
 }
 
-/// What [`Sequence::put`] puts.
+/// Change that [`Sequence::put`] makes.
 pub(crate) trait Placing<T> {
-    /// What was there before.
+    /// The previous element.
     type Former;
     /// True for the item that is to be changed.
     fn is_it(&self, item: &T) -> bool;
@@ -536,7 +536,7 @@ pub(crate) trait Placing<T> {
     fn make(self) -> T;
 }
 
-/// What became of [`Sequence::put`].
+/// Result of [`Sequence::put`].
 enum Put<T: Item, P: Placing<T>> {
     Changed(P::Former),
     /// An item was inserted; the part that no longer fits becomes a right neighbour.

@@ -16,9 +16,9 @@ use crate::engine::state::State;
 use crate::engine::table::{CommandSpec, CommandTable, Entry, Flags};
 use crate::resp::{Protocol, Request};
 
-/// What one connection queues at most, whatever `client-query-buffer-limit` says.
+/// Limit of the requests that one connection queues, whatever `client-query-buffer-limit` says.
 const QUEUE_BYTES_MAX: i64 = 1 << 30;
-/// What changes anything.
+/// Flags of commands that change anything.
 const WRITES: Flags = Flags::WRITE.or(Flags::MAY_REPLICATE);
 
 pub(super) enum Gate {

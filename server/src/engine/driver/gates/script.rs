@@ -40,7 +40,7 @@ impl State {
         spec.flags
     }
 
-    /// What the script or the function of a request has declared. A script without a shebang line declares nothing.
+    /// Flags that the script or the function of a request declares. A script without a shebang line declares nothing.
     #[cfg(feature = "script")]
     fn declared(&self, spec: &CommandSpec, request: Request<'_>) -> Option<ScriptFlags> {
         let named = request.arg(1)?;

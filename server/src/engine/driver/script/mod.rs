@@ -67,7 +67,7 @@ pub trait BusyHandler: Send + Sync {
     fn stopping(&self) -> bool;
 }
 
-/// What runs on a VM.
+/// Code that runs on a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Script,

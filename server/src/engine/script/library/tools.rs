@@ -1,4 +1,4 @@
-//! What all libraries need: failures, the budget of a call, and functions that follow both.
+//! Shared parts of the libraries: failures, the budget of a call, and functions that follow both.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "the enums belong to mlua")]
 
@@ -81,7 +81,7 @@ impl Budget<'_> {
     }
 }
 
-/// What library functions need besides their arguments.
+/// Context of a library function besides its arguments.
 #[derive(Clone)]
 pub(super) struct Tools {
     /// Lua's own `next`.

@@ -64,7 +64,7 @@ struct Compiled {
     is_small: bool,
 }
 
-/// What scripts do not see: the native functions, and the parts of the prelude.
+/// State that scripts cannot reach: the native functions, and the parts of the prelude.
 pub(super) struct Environment {
     pub(super) natives: Table,
     pub(super) prelude: Table,

@@ -174,7 +174,7 @@ impl<T: Deref<Target = [u8]>> FromIterator<T> for List {
 #[derive(Clone)]
 pub(crate) struct Elements<'a> {
     chunks: Option<Iter<'a, Chunk>>,
-    /// What is left of the chunk of the next element from the front; and from the back.
+    /// Rest of the chunk of the next element from the front; and from the back.
     front: ChunkTexts<'a>,
     back: ChunkTexts<'a>,
     left: usize,

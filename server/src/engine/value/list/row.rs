@@ -16,7 +16,7 @@ use crate::resp::Blob;
 const QUICKLIST: usize = 40;
 const QUICKLIST_NODE: usize = 40;
 
-/// What a node of a list holds: one great element, or a listpack.
+/// Content of a node of a list: one large element, or a listpack.
 const PLAIN: u64 = 1;
 const PACKED: u64 = 2;
 
@@ -24,7 +24,7 @@ const PACKED: u64 = 2;
 const NODE_BYTES: [usize; 5] = [4096, 8192, 16384, 32768, 65536];
 /// The size that a node has at most whose elements are counted (`SIZE_SAFETY_LIMIT`).
 const NODE_BYTES_MAX: usize = 8192;
-/// What a new element is expected to take beside its bytes (`SIZE_ESTIMATE_OVERHEAD`).
+/// Expected size of a new element beside its bytes (`SIZE_ESTIMATE_OVERHEAD`).
 const ELEMENT_BYTES: usize = 8;
 
 /// Lists in the table of types.

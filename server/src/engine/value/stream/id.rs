@@ -148,7 +148,7 @@ fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// What C reads of a text: up to its first zero byte.
+/// The part of a text that C reads: up to its first zero byte.
 fn c_text(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }

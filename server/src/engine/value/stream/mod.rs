@@ -61,7 +61,7 @@ struct Inner {
     groups: Groups,
 }
 
-/// What a stream remembers of entries that it may hold no longer.
+/// Facts that a stream keeps after its entries are gone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     /// The greatest id that was ever added.

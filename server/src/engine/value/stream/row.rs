@@ -18,7 +18,7 @@ const STREAM: usize = 80;
 const GROUP: usize = 40;
 const CONSUMER: usize = 24;
 const PENDING: usize = 24;
-/// What Redis estimates for a key of a radix tree, and for a node of it.
+/// Redis's estimates for a key of a radix tree, and for a node of it.
 const RADIX_KEY: usize = 16;
 const RADIX_NODE: usize = 4 + 30 * 8;
 
