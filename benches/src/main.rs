@@ -221,13 +221,11 @@ impl Only {
             ),
             Self::Lock | Self::Start | Self::Memory | Self::MemoryTypes => return None,
         };
-        let p99_max = (self == Self::Set).then_some(1.2);
         Some(Row {
             title,
             workload,
             pipeline,
             per_cpu_second_min,
-            p99_max,
             above_floor_max,
         })
     }

@@ -55,7 +55,8 @@ impl<'a> ClockControl<'a> {
     /// Moves a manual clock forward by a duration of true time. Handles every deadline on the way,
     /// each at its own instant and in order, on this server and on all servers that share its
     /// clock. When this returns, the resulting replies and messages are in the output buffers.
-    /// Waits for a script that runs.
+    /// Waits for a script that runs. If a blocked or delayed request starts a long script meanwhile, the clients
+    /// of its server are answered `-BUSY`, and those of the other servers wait for its end.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
