@@ -187,12 +187,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     same("", "elseif tonumber(ARGV[2]) > 0 then", "`1` for `0`", A_MS),
     same(
         "",
-        "table.sort(others, function(a, b) return a[1] < b[1] end)",
-        "`<=` for `<`",
-        "whose time ends at the same moment is the same",
-    ),
-    same(
-        "",
         "if redis.call('PTTL', KEYS[1]) < deadline - now then",
         "`<=` for `<`",
         SAME_END,

@@ -2,6 +2,7 @@
 
 use redouble::engine::UnixMillis;
 use redouble::{Clock, InProcess, Server};
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -103,5 +104,28 @@ async fn a_client_above_its_hard_limit_is_disconnected_at_once() -> Test {
     let stream = subscriber(&server).await?;
     publish(&server)?;
     assert!(stream.is_closed());
+    Ok(())
+}
+
+/// Over a socket the kernel takes some of the output first.
+#[tokio::test]
+async fn a_subscriber_over_a_socket_that_does_not_read_is_disconnected() -> Test {
+    const MESSAGES_MAX: usize = 1_000;
+    let server = server("pubsub 256kb 0 0").await?;
+    let mut slow = std::net::TcpStream::connect(server.addr())?;
+    slow.set_read_timeout(Some(Duration::from_secs(60)))?;
+    slow.write_all(b"SUBSCRIBE news\r\n")?;
+    slow.read_exact(&mut [0; 33])?;
+    let mut sent = 0;
+    while subscribers(&server)? == "[news 1]" {
+        assert!(sent < MESSAGES_MAX, "the client has {sent} messages unread");
+        publish(&server)?;
+        sent += 1;
+    }
+    assert!(sent > 1, "the limit is above one message");
+    assert_eq!(subscribers(&server)?, "[news 0]");
+    // The rest of its messages, and then the end.
+    let mut chunk = vec![0; LARGE];
+    while slow.read(&mut chunk).is_ok_and(|count| count > 0) {}
     Ok(())
 }
