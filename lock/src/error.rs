@@ -325,14 +325,14 @@ impl NodeError {
             "READONLY",
             "TRYAGAIN",
         ];
-        let Self { kind, source } = self;
-        let kind = match kind {
-            NodeErrorKind::Refused { code } if !BEFORE.contains(&code.as_str()) => {
-                NodeErrorKind::RaisedInScript { code }
-            }
-            kind => kind,
-        };
-        Self { kind, source }
+        let mut error = self;
+        if let NodeErrorKind::Refused { code } = &mut error.kind
+            && !BEFORE.contains(&code.as_str())
+        {
+            let code = std::mem::take(code);
+            error.kind = NodeErrorKind::RaisedInScript { code };
+        }
+        error
     }
 
     /// Whether another connection may do better than the one that this error came from.

@@ -98,11 +98,14 @@ impl LockManager {
             Ok(line) => run_once(node, &line, script, call, until).await,
             Err(error) => Err(error),
         };
-        reply.map_err(|error| match error.kind() {
+        reply.map_err(|error| {
             // These scripts fail before they write, if at all.
-            NodeErrorKind::RaisedInScript { .. } => LockError::Redis(error),
-            _ if error.is_unknown() => LockError::Unknown(error),
-            _ => LockError::Redis(error),
+            let raised = matches!(error.kind(), NodeErrorKind::RaisedInScript { .. });
+            if error.is_unknown() && !raised {
+                LockError::Unknown(error)
+            } else {
+                LockError::Redis(error)
+            }
         })
     }
 }
