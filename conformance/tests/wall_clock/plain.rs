@@ -208,7 +208,7 @@ fn a_seed_gives_the_same_run_twice() {
 /// Fails with the first difference alone: a whole history is too long to read.
 fn same<T: PartialEq + std::fmt::Debug>(first: &[T], second: &[T], seed: u64) {
     let at = first.iter().zip(second).position(|(a, b)| a != b);
-    let at = at.unwrap_or(first.len().min(second.len()));
+    let at = at.unwrap_or_else(|| first.len().min(second.len()));
     let around = |list: &[T]| {
         format!(
             "{:#?}",
