@@ -51,7 +51,7 @@ impl Bare {
         let (lua, held) = (Lua::new(), Arc::new(Mutex::new(HashMap::new())));
         let keyspace: Arc<Mutex<HashMap<Vec<u8>, Vec<u8>>>> = Arc::clone(&held);
         let call = move |lua: &Lua, (name, key): (LuaString, LuaString)| {
-            let mut keyspace = keyspace.lock().expect("nobody panicked");
+            let mut keyspace = keyspace.lock().expect("no holder of this mutex panics");
             if name.as_bytes().eq_ignore_ascii_case(b"get") {
                 return match keyspace.get(&*key.as_bytes()) {
                     Some(token) => lua.create_string(token).map(Value::String),
@@ -78,7 +78,7 @@ impl Bare {
     }
 
     fn hold(&self, key: &[u8], token: &[u8]) {
-        let mut held = self.held.lock().expect("nobody panicked");
+        let mut held = self.held.lock().expect("no holder of this mutex panics");
         held.insert(key.to_vec(), token.to_vec());
     }
 

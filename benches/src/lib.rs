@@ -10,6 +10,7 @@ pub mod floor;
 pub mod handover;
 pub mod in_process;
 pub mod load;
+pub mod machine;
 pub mod memory;
 pub mod process;
 pub mod report;

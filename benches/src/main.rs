@@ -5,7 +5,7 @@ use redouble_benches::load::{self, Effort, Row};
 use redouble_benches::process::{Program, Server};
 use redouble_benches::report::Report;
 use redouble_benches::workload::Workload;
-use redouble_benches::{Result, floor, in_process, memory, start};
+use redouble_benches::{Result, floor, in_process, machine, memory, start};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -266,6 +266,7 @@ fn run(cli: &Cli) -> Result<Report> {
         seed: cli.seed,
     };
     let mut report = Report {
+        machine: machine::facts(),
         redis_version: redis.start()?.version()?,
         figures: Vec::new(),
     };

@@ -178,6 +178,8 @@ const HEADINGS: [&str; 8] = [
 pub struct Report {
     /// The version of the real server.
     pub redis_version: String,
+    /// The machine and the date, as [`facts`](crate::machine::facts) tells them.
+    pub machine: Value,
     /// Line by line.
     pub figures: Vec<Figure>,
 }
@@ -248,6 +250,7 @@ impl Report {
             })
         });
         json!({
+            "machine": self.machine,
             "redis_version": self.redis_version,
             "met": self.is_met(),
             "figures": figures.collect::<Vec<_>>(),
@@ -345,6 +348,7 @@ mod tests {
         );
         let bad = figure(Unit::Bytes, &[160.0], &[320.0], Target::AtMost(1.0));
         let report = Report {
+            machine: Value::Null,
             redis_version: "7.0.15".to_owned(),
             figures: vec![good, bad],
         };

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 const LEASE_MS: u64 = 30_000;
 /// How long a client holds the lock, milliseconds.
 const HOLD_MS: u64 = 100;
-/// How long everybody is ready to wait, milliseconds.
+/// How long each client waits for the lock at most, milliseconds.
 const WAIT_MS: u64 = 12_000;
-/// Time between two rounds, milliseconds: in it everybody has the lock once.
+/// Time between two rounds, milliseconds: within it each client has the lock once.
 const ROUND_MS: u64 = 600;
 
 /// When in a round clients ask for the lock.

@@ -66,7 +66,7 @@ const fn expires(promises: &Promises) -> bool {
     held(promises) && !promises.renews
 }
 
-/// Who has no deadline cannot be told that it is over.
+/// A grant without a deadline cannot end by it.
 const fn is_told(promises: &Promises) -> bool {
     held(promises) && promises.signals
 }

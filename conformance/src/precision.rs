@@ -8,7 +8,7 @@ use crate::{
 use std::time::Duration;
 
 /// Takes back accusations that depend on it. The resource's and the callers' own order of events needs no clock, so
-/// only what is read off the servers is in doubt, and what is said of deadlines.
+/// only the servers' data and the deadlines are in doubt.
 pub(crate) fn doubt(history: &History, findings: &mut [(Property, Finding)]) {
     let close = history.lease / 40 + history.terms.slack;
     let ends = ends(history);

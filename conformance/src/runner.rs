@@ -244,7 +244,7 @@ impl Trial {
 /// Tries a subject: plays the seeds of a plan with it.
 ///
 /// A subject that is expected to be convicted is tried until it is convicted of all that it is
-/// expected to break, or the seeds are used up. `progress` is told after every run.
+/// expected to break, or the seeds are used up. `progress` is called after every run.
 ///
 /// # Errors
 /// If the backend is out of reach.
@@ -256,7 +256,51 @@ pub fn run_trial(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Trial, RunError> {
     let began = Instant::now();
-    let mut trial = Trial {
+    let mut trial = begun(suspect, expected, backend, plan);
+    if plan.fixed {
+        fixed::play_all(&mut trial, suspect, backend, plan, progress)?;
+    }
+    if let (Expected::Convicted(of), false) = (expected, backend.virtual_time()) {
+        convict_on_real(&mut trial, suspect, backend, of, plan)?;
+    } else {
+        try_seeds(&mut trial, suspect, backend, plan, progress)?;
+    }
+    trial
+        .counterexamples
+        .sort_by_key(|it| it.property.telling());
+    trial.elapsed = began.elapsed();
+    Ok(trial)
+}
+
+/// The trial of one run that was played already, with its scenario as it is: for a report about this run alone.
+#[must_use]
+pub fn trial_of(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    scenario: &Scenario,
+    judged: &Judged,
+) -> Trial {
+    let plan = Plan::quick(backend);
+    let mut trial = begun(suspect, Expected::Sound, backend, &plan);
+    trial.enough = false;
+    let mut broken = record(&mut trial, scenario.seed, scenario, judged);
+    broken.sort_by_key(|property| property.telling());
+    let examples = broken.into_iter().map(|property| Counterexample {
+        property,
+        seed: scenario.seed,
+        fixed: None,
+        events_before: scenario.events.len(),
+        scenario: scenario.clone(),
+        shrink_runs: 0,
+        judged: judged.clone(),
+    });
+    trial.counterexamples = examples.collect();
+    trial
+}
+
+/// A trial before its first run.
+fn begun(suspect: &dyn Suspect, expected: Expected, backend: &dyn Backend, plan: &Plan) -> Trial {
+    Trial {
         name: suspect.name(),
         code: None,
         promises: suspect.promises(),
@@ -272,20 +316,7 @@ pub fn run_trial(
         elapsed: Duration::ZERO,
         plan: plan.clone(),
         enough: plan.suffices(backend) && can_show(expected, backend, plan),
-    };
-    if plan.fixed {
-        fixed::play_all(&mut trial, suspect, backend, plan, progress)?;
     }
-    if let (Expected::Convicted(of), false) = (expected, backend.virtual_time()) {
-        convict_on_real(&mut trial, suspect, backend, of, plan)?;
-    } else {
-        try_seeds(&mut trial, suspect, backend, plan, progress)?;
-    }
-    trial
-        .counterexamples
-        .sort_by_key(|it| it.property.telling());
-    trial.elapsed = began.elapsed();
-    Ok(trial)
 }
 
 /// Whether a backend shows what a subject is to be convicted of, and the plan asks for it.
@@ -521,7 +552,7 @@ fn play(
     certain(suspect, backend, &scenario.snapped().scaled(lease_ms))
 }
 
-/// Plays a scenario on a wall clock, and again when it breaks nothing but what hangs on times: the machine
+/// Plays a scenario on a wall clock, and again when it breaks only properties that depend on times: the machine
 /// may have been away where no heartbeat noticed, so that stands if no play is without it.
 fn certain(
     suspect: &dyn Suspect,

@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(on("node-freeze", Property::Exclusion), Claim::Holds);
         assert_eq!(on("node-freeze", Property::Progress), Claim::Outside);
         assert_eq!(on("node-freeze", Property::Liveness), Claim::Outside);
-        assert_eq!(on("error-reply", Property::Progress), Claim::Holds);
+        assert_eq!(on("answer-error", Property::Progress), Claim::Holds);
         assert_eq!(on("failover", Property::CleanUp), Claim::Outside);
         assert_eq!(on("node-crash", Property::CleanUp), Claim::Holds);
         for nemesis in [

@@ -1,4 +1,4 @@
-//! A run leaves nothing behind: whoever plays thousands of them has to afford it.
+//! A run leaves nothing behind, so that a program can play thousands of them.
 
 use redouble_conformance::{
     BoxError, Host, Promises, Subject, backend::Double, scenario::generate::Generator, simulation,
@@ -8,7 +8,7 @@ use redouble_conformance::{
 use redouble_conformance::{simulation::RunError, subject::Plain};
 use std::{sync::Arc, time::Duration};
 
-/// A lock that everybody gets, whose grants see to their end in the background, as guards do.
+/// A lock that every client gets at once, whose grants end in the background, as guards do.
 struct Clinging(Arc<()>);
 
 /// Dropped, it starts a task that has another one.

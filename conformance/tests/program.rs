@@ -534,7 +534,7 @@ fn a_bench_measures_locks_and_its_figures_add_up() {
         );
     }
     let handed = locks[1]["hand_over_us"]["count"].as_u64().unwrap();
-    assert!(handed > 0, "who waits is served in turn: {}", locks[1]);
+    assert!(handed > 0, "waiters are served in turn: {}", locks[1]);
     assert_ordered(&locks[1]["hand_over_us"], handed);
     let page = folder.read("report.html");
     assert_eq!(page.matches("<svg").count(), 4);
@@ -593,5 +593,53 @@ fn a_lock_that_two_hold_at_once_is_no_lock_however_fast() {
         text(&output).contains("WAS HELD BY MORE"),
         "{}",
         text(&output)
+    );
+}
+
+/// The words behind `redouble-check`, in the code of the README and the book.
+fn documented() -> Vec<Vec<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let (mut pages, mut folders) = (vec![root.join("README.md")], vec![root.join("docs/src")]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => pages.push(path),
+            }
+        }
+    }
+    pages.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    let mut found = Vec::new();
+    for page in pages {
+        let text = fs::read_to_string(page).unwrap();
+        for code in text.split(['`', '\n']) {
+            let code = code.trim_start_matches("$ ").split(" #").next().unwrap();
+            let command = code.split_once("--bin redouble-check -- ");
+            let command = command.map(|(_, rest)| rest);
+            if let Some(words) = command.or_else(|| code.strip_prefix("redouble-check ")) {
+                found.push(words.split_whitespace().map(str::to_owned).collect());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn documented_options_exist() {
+    let folder = Folder::new();
+    let all = documented();
+    assert!(all.len() > 8, "{all:?}");
+    for words in all {
+        let options = words.iter().take_while(|word| *word != "--");
+        let options: Vec<&str> = options.map(String::as_str).chain(["--help"]).collect();
+        let output = folder.start(&options);
+        assert!(output.status.success(), "{words:?}: {}", text(&output));
+    }
+    assert!(
+        !folder
+            .start(&["--no-such-option", "--help"])
+            .status
+            .success()
     );
 }

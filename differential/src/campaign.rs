@@ -59,7 +59,7 @@ impl std::fmt::Display for Finding {
 pub struct Report {
     /// Sequences that were played.
     pub sequences: u64,
-    /// Requests in them, without those that look at what is left.
+    /// Requests in them, without those that read the data afterwards.
     pub requests: usize,
     /// Replies that were compared, and how many of them were errors.
     pub replies: usize,

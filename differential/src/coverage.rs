@@ -176,7 +176,7 @@ mod tests {
         };
         let mut coverage = Coverage::default();
         coverage.add(peer.table(), &drawn, &played);
-        // Rows are told by the number of words here: one word is PING or RESET.
+        // Here the number of words tells rows apart: one word is PING or RESET.
         let one = coverage.of(Feature::Row(1));
         assert_eq!((one.sent, one.accepted), ([1, 4], [1, 3]));
         let three = coverage.of(Feature::Row(3));

@@ -107,7 +107,7 @@ pub fn round_trip(input: &[u8]) {
     }
 }
 
-/// A node and the clock it is told of.
+/// A node and its clock.
 struct Rig {
     engine: Engine,
     now: UnixMicros,
@@ -141,12 +141,15 @@ impl Rig {
         }
     }
 
-    /// Moves the clock, forward or back, and does what is due.
+    /// Moves the clock, forward or back, and handles the deadlines that it passes.
     fn pass(&mut self, millis: i64) {
         self.now = UnixMicros(self.now.0.saturating_add(millis.saturating_mul(1000)));
         self.engine.handle_timeout(self.now);
         if let Some(due) = self.engine.poll_timeout() {
-            assert!(due > self.now.millis(), "what was due was not done");
+            assert!(
+                due > self.now.millis(),
+                "a deadline that has passed was not handled"
+            );
         }
     }
 }

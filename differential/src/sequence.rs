@@ -1,4 +1,4 @@
-//! Generated sequences: how they are played, how what is left is looked at, and how a failing one
+//! Generated sequences: how they are played, how the data is read afterwards, and how a failing one
 //! gets shorter.
 
 use super::{compare::Comparer, frame::Value, peer::Peer, transcript::split};
@@ -53,7 +53,7 @@ pub struct Output {
     pub reply: Vec<u8>,
 }
 
-/// A sequence with what a server sent after each request, and requests that show what was left.
+/// A sequence with what a server sent after each request, and requests that read the data afterwards.
 #[derive(Clone, Debug)]
 pub struct Played {
     /// Where the sequence came from.
@@ -98,7 +98,7 @@ impl Sequence {
             if let (Some(key), Some(place)) = (key, request.iter_mut().find(|it| *it == b"{}")) {
                 *place = key.to_vec();
             }
-            // What the server does not have, nobody can look at.
+            // Data that the server does not have cannot be read.
             if peer.table().row(&request).is_none() {
                 return Ok(None);
             }
@@ -194,7 +194,7 @@ impl Sequence {
 }
 
 impl Difference {
-    /// The requests that it takes, without those that look at what is left.
+    /// The requests that it takes, without those that read the data afterwards.
     pub fn requests(&self) -> Vec<Step> {
         self.real.sequence().steps
     }
@@ -227,7 +227,7 @@ impl Played {
         Ok(None)
     }
 
-    /// The requests alone, without those that look at what is left.
+    /// The requests alone, without those that read the data afterwards.
     pub fn sequence(&self) -> Sequence {
         let steps = self.steps.iter().map(|(step, _)| step);
         Sequence {

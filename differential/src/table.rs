@@ -83,7 +83,7 @@ impl Row {
         let mut within = &self.arguments[..];
         while let Some(argument) = within.iter().find(|it| it.holds(id)) {
             let word = argument.token.as_ref().unwrap_or(&argument.name);
-            // A choice, or several together, have names that nobody types.
+            // A choice, or several together, have names that no client sends.
             let is_said = argument.token.is_some() || argument.id == id;
             if is_said && path.last() != Some(&&**word) {
                 path.push(word);

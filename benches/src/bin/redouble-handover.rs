@@ -1,9 +1,10 @@
 //! `redouble-handover`: what a lock costs, and how fast it goes from hand to hand.
 
 use clap::Parser;
-use redouble_benches::Result;
 use redouble_benches::handover::{Cost, Way, contest, cost};
 use redouble_benches::process::Program;
+use redouble_benches::{Result, machine};
+use serde_json::json;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,6 +41,9 @@ struct Cli {
     /// Number of clients that contend for the lock; may be given several times.
     #[arg(long, value_name = "N", default_values_t = [2, 16, 128], value_parser = clap::value_parser!(u16).range(1..=1000))]
     waiters: Vec<u16>,
+    /// Write the figures to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -61,6 +65,8 @@ fn run(cli: &Cli) -> Result<()> {
         ("Redis", Program::Redis(cli.redis_server.clone()).start()?),
         ("redouble", double.start()?),
     ];
+    let machine = machine::facts();
+    let (mut cycles, mut contests) = (Vec::new(), Vec::new());
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
@@ -80,6 +86,14 @@ fn run(cli: &Cli) -> Result<()> {
             out,
             "| {name} | {raw:.0}/s | {mutex:.0}/s | {over_raw:.2}x | {watched:.0}/s | {over_mutex:.2}x |"
         )?;
+        cycles.push(json!({
+            "server": name,
+            "raw": raw.round(),
+            "mutex": mutex.round(),
+            "over_raw": over_raw,
+            "with_a_watchdog": watched.round(),
+            "over_without": over_mutex,
+        }));
     }
     writeln!(
         out,
@@ -106,8 +120,21 @@ fn run(cli: &Cli) -> Result<()> {
                     seen.fairness
                 )?;
                 out.flush()?;
+                contests.push(json!({
+                    "waiters": waiters,
+                    "lock": way.name(),
+                    "server": name,
+                    "per_second": seen.per_second.round(),
+                    "p50_us": seen.p50_us,
+                    "p99_us": seen.p99_us,
+                    "fairness": seen.fairness,
+                }));
             }
         }
+    }
+    if let Some(path) = &cli.json {
+        let figures = json!({ "machine": machine, "cycles": cycles, "contests": contests });
+        std::fs::write(path, format!("{figures:#}\n"))?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! `redouble-scenarios`: how many scenarios the suite plays and judges in a second of one core.
 
 use clap::Parser;
-use redouble_benches::Result;
 use redouble_benches::arithmetic::median;
 use redouble_benches::scenarios::{SHAPES, pace, subject};
+use redouble_benches::{Result, machine};
 use serde_json::json;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -48,6 +48,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<bool> {
     let lock = subject(&cli.lock)?;
+    let machine = machine::facts();
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
@@ -86,7 +87,7 @@ fn run(cli: &Cli) -> Result<bool> {
         }));
     }
     if let Some(path) = &cli.json {
-        let figures = json!({ "lock": cli.lock, "shapes": shapes });
+        let figures = json!({ "machine": machine, "lock": cli.lock, "shapes": shapes });
         std::fs::write(path, format!("{figures:#}\n"))?;
     }
     Ok(enough || !cli.check)

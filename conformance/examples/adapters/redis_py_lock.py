@@ -61,7 +61,7 @@ class Process:
                 answer = self.perform(request)
             except LockError as error:  # it says that it did not happen
                 answer = {"answer": "refused", "error": str(error)}
-            except redis.RedisError as error:  # nobody knows
+            except redis.RedisError as error:  # executed or not: unknown
                 answer = {"answer": "unknown", "error": f"{type(error).__name__}: {error}"}
             self.say({"id": request["id"], **answer})
 

@@ -126,7 +126,7 @@ pub trait View {
     /// All keys, sorted.
     fn keys(&self) -> Vec<Vec<u8>>;
 
-    /// How many channels and patterns somebody listens to.
+    /// Number of channels and patterns with a subscriber.
     fn subscriptions(&self) -> usize;
 
     /// The true time at which the server's clock shows so many milliseconds since 1970; `None` if it

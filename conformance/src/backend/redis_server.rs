@@ -19,7 +19,7 @@ pub const VARIABLE: &str = "REDOUBLE_REDIS";
 /// How long a started server may take to answer.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// How often another port is tried when somebody else took the free one.
+/// How often another port is tried when another program took the free one.
 const ATTEMPTS_MAX: usize = 5;
 
 /// The program to compare with: what [`VARIABLE`] names, else the `redis-server` of the `PATH`.
@@ -263,7 +263,7 @@ fn ask(port: u16, requests: &str, wanted: &str) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A server on a port that somebody else has.
+    /// A server on a port that another program has.
     fn begun_at(taken: u16) -> Option<RedisServer> {
         let Some(program) = find().unwrap() else {
             eprintln!("no redis-server: none is started");
@@ -276,7 +276,7 @@ mod tests {
     fn a_port_that_another_server_has_is_left_to_it() {
         let other = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let taken = other.local_addr().unwrap().port();
-        // It hangs up on everybody.
+        // It closes every connection.
         std::thread::spawn(move || other.incoming().for_each(drop));
         let Some(mut first) = begun_at(taken) else {
             return;

@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::sync::{Notify, watch};
 
-/// What a client does after it was told nothing, so that it does not spin on a server that is gone.
+/// How long a client waits after a failed request, so that it does not spin on a server that is gone.
 const AFTER_TROUBLE: Duration = Duration::from_millis(10);
 
 /// A timer of the runtime is good to a millisecond; shorter holds are waited for awake.
@@ -79,7 +79,7 @@ impl Pace {
 type Asked = Result<(Arc<dyn AnyGrant>, Duration), (Failure, String)>;
 
 impl Client {
-    /// One cycle that nobody counts: connects, loads scripts, and shows that the lock can be had.
+    /// One cycle that is not counted: it connects, loads scripts, and shows that the lock can be acquired.
     pub(super) async fn warm_up(&self) -> Result<(), String> {
         let (grant, _) = self.acquire().await.map_err(|(_, why)| why)?;
         match grant.release().await {
@@ -89,7 +89,7 @@ impl Client {
         }
     }
 
-    /// Cycles until it is told to stop.
+    /// Runs cycles until the bench stops it.
     pub(super) async fn run(self, pace: Pace, mut over: watch::Receiver<bool>) {
         for n in 0.. {
             tokio::select! {
@@ -153,7 +153,7 @@ impl Client {
                 Ok(None) => {}
                 Err(error) => return Err(failed(error)),
             }
-            // Between half of it and one and a half, so that nobody keeps in step with another.
+            // Between half of it and one and a half, so that no two clients keep in step.
             let [byte, ..] = self.host.random();
             let pause = self.load.poll.mul_f64(0.5 + f64::from(byte) / 255.0);
             self.host.sleep(pause).await;

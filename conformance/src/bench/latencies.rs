@@ -53,7 +53,7 @@ impl Latencies {
     }
 
     /// Shares and times for a curve, as fine as so many values say anything: from the shortest on, with
-    /// equal steps of what is left over, down to a single one.
+    /// equal steps of the remaining ones, down to a single one.
     #[must_use]
     pub fn curve(&self) -> Vec<(f64, Duration)> {
         const STEPS_PER_NINE: u32 = 10;

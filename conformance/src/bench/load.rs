@@ -1,4 +1,4 @@
-//! What is asked of a lock.
+//! The load under which a lock is measured.
 
 use std::time::Duration;
 

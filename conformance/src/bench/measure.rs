@@ -36,8 +36,8 @@ const SCANS_MAX: u32 = 10_000;
 /// Why a lock could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// A counter or a latch: nobody holds it.
-    #[error("it is no lock that somebody holds")]
+    /// A counter or a latch: it has no holder.
+    #[error("a counter or a latch has no holder, so there is nothing to measure")]
     NotALock,
     /// There are more keys than clients, or none.
     #[error("there has to be a client for each key, and at least one of both")]
@@ -48,17 +48,17 @@ pub enum BenchError {
     /// A server does not answer.
     #[error("the server does not answer: {0}")]
     Silent(#[from] redis::RedisError),
-    /// A client could not take the lock although nobody else wanted it.
-    #[error("client {client} could not take it and give it back, with nobody else there: {why}")]
+    /// A client could not take the lock although no other client wanted it.
+    #[error("client {client} could not acquire and release it without any other client: {why}")]
     Unusable {
         /// Which client.
         client: u8,
-        /// What it was told.
+        /// The error that it got.
         why: String,
     },
 }
 
-/// Measures a lock. `progress` is told now and then for how long; once `interrupted` is set, the
+/// Measures a lock. `progress` gets the elapsed time now and then; once `interrupted` is set, the
 /// measurement ends and what there is counts.
 ///
 /// # Errors
@@ -226,7 +226,7 @@ impl Stage {
                 }
             }
         };
-        // Who does not come to an end is cut off, and what it noted counts.
+        // A client that does not end is cut off; its measurements count.
         let _ = tokio::time::timeout(grace, ended).await;
         running.shutdown().await;
         let interrupted = elapsed < self.load.time;

@@ -61,7 +61,7 @@ pub struct Measured {
     pub lock: &'static str,
     /// Where it was measured.
     pub place: String,
-    /// What was asked of it.
+    /// The load.
     pub load: Load,
     /// How long it was measured; less than asked for if it was interrupted.
     pub elapsed: Duration,
@@ -73,13 +73,13 @@ pub struct Measured {
     pub cycles: Vec<u64>,
     /// From asking (in an open loop: from when it should have been asked) to the grant.
     pub acquire: Latencies,
-    /// From the beginning of giving back to the grant of one who was waiting then.
+    /// From the start of a release to the grant of a client that waited then.
     pub hand_over: Latencies,
-    /// Grants to one who came later while another waited.
+    /// Grants to a client that asked later than another one that still waits.
     pub overtaken: u64,
     /// Cycles that failed.
     pub failures: BTreeMap<Failure, u64>,
-    /// What was said of the first of each kind.
+    /// The message of the first of each kind.
     pub complaints: BTreeMap<Failure, String>,
     /// In an open loop: cycles that should have begun and had not when the time was over.
     pub unserved: u64,
@@ -117,7 +117,7 @@ impl Measured {
     }
 
     /// Jain's index of the cycles of all clients: 1 if all had equally many, 1/n if one of n had them all.
-    /// `None` if nobody had any.
+    /// `None` if no client had any.
     #[must_use]
     pub fn fairness(&self) -> Option<f64> {
         let sum = self.total() as f64;
@@ -132,7 +132,7 @@ impl Measured {
         (cycles > 0).then(|| self.commands.values().sum::<u64>() as f64 / cycles as f64)
     }
 
-    /// Whether nobody was inside who must not be, and no code panicked.
+    /// Whether the lock never had more holders than it may, and no code panicked.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.overlaps.count == 0 && !self.failures.contains_key(&Failure::Panicked)

@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// The longest sleep, so that it ends soon after it is told to.
+/// The longest sleep, so that the thread ends soon after it is stopped.
 const NAP: Duration = Duration::from_millis(20);
 
 /// It ticks until it is dropped.
@@ -40,8 +40,8 @@ impl Metronome {
         }
     }
 
-    /// What ticks at the times of a client. A tick that nobody waits for is kept for whoever comes next,
-    /// who has to look at the time.
+    /// The ticks of one client. A tick without a waiting client is kept for the next call,
+    /// which has to look at the time.
     pub(super) fn of(&self, client: u8) -> Arc<Notify> {
         Arc::clone(&self.ticks[usize::from(client)])
     }

@@ -2,10 +2,10 @@
 //!
 //! Every client is a task with connections of its own, on as many threads as there are cores. A closed loop
 //! asks again as soon as it has given back; an open loop begins at times that are laid down beforehand, and
-//! counts from them, so that who came late because the one before took long is not left out.
+//! counts from them, so that a cycle that begins late because the one before took long is counted as late.
 //!
 //! ```text
-//! Place -> servers -> Machine -> Host -> Suspect::open -> client loops -> Spot (who is inside), Tally -> Measured
+//! Place -> servers -> Machine -> Host -> Suspect::open -> client loops -> Spot (its holders), Tally -> Measured
 //! ```
 
 mod chart;

@@ -93,7 +93,7 @@ fn charts(page: &mut String, all: &[Measured]) {
         ),
         (
             "Hand-over",
-            "from when one begins to give it back to the grant of one who waits",
+            "from the start of a release to the grant of a client that waits",
             curves(
                 "Latency of hand-over, a curve per lock",
                 &of(|it| &it.hand_over),

@@ -109,7 +109,7 @@ impl Place {
         Ok(servers)
     }
 
-    /// Whether what is left behind would bother somebody.
+    /// Whether keys that are left behind would disturb another user of the server.
     pub(super) const fn is_shared(&self) -> bool {
         matches!(self, Self::At { .. })
     }

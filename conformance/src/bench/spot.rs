@@ -1,4 +1,4 @@
-//! A key that clients fight for: who is inside, who waits, and how long it takes from one to the next.
+//! A contended key: its holders, its waiters, and how long it takes from one holder to the next.
 
 use super::latencies::Latencies;
 use crate::{simulation::held, subject::AnyGrant};
@@ -18,7 +18,7 @@ pub(super) struct Spot {
 struct State {
     inside: Vec<Inside>,
     waiting: usize,
-    /// When it was last given back while somebody waited, if nobody has been granted since.
+    /// When it was last released while a client waited, if there was no grant since.
     freed: Option<Duration>,
     seen: Seen,
 }
@@ -26,9 +26,9 @@ struct State {
 /// What has happened at a key.
 #[derive(Clone, Default)]
 pub(super) struct Seen {
-    /// From giving back to the next grant of one who waited already.
+    /// From a release to the next grant of a client that waited already.
     pub(super) hand_overs: Latencies,
-    /// Grants to one who came later while another waited.
+    /// Grants to a client that asked later than another one that still waits.
     pub(super) overtaken: u64,
     /// Grants while as many as may be were inside.
     pub(super) overlaps: u64,
@@ -51,7 +51,7 @@ impl Inside {
     }
 }
 
-/// Somebody who waits; no longer when this is dropped.
+/// A waiting client; dropping this ends its wait.
 pub(super) struct Waiting<'a> {
     spot: &'a Spot,
     since: Duration,
@@ -71,7 +71,7 @@ impl Spot {
         }
     }
 
-    /// Somebody begins to wait.
+    /// A client begins to wait.
     pub(super) fn wait(&self, now: Duration) -> Waiting<'_> {
         held(&self.state).waiting += 1;
         Waiting {
@@ -80,7 +80,7 @@ impl Spot {
         }
     }
 
-    /// Somebody who waited was granted it.
+    /// A waiting client got the grant.
     pub(super) fn enter(
         &self,
         client: u8,
@@ -144,16 +144,16 @@ mod tests {
 
     impl AnyGrant for Until {
         fn extend(&self) -> Later<'_, Result<bool, BoxError>> {
-            unreachable!("nobody extends it")
+            unreachable!("the bench extends no grant")
         }
         fn release(self: Arc<Self>) -> Later<'static, Result<bool, BoxError>> {
-            unreachable!("nobody releases it")
+            unreachable!("this test releases no grant")
         }
         fn deadline(&self) -> Option<Duration> {
             self.0
         }
         fn lost(&self) -> Later<'_, ()> {
-            unreachable!("nobody listens")
+            unreachable!("this test waits for no signal")
         }
         fn fencing_token(&self) -> Option<u64> {
             None
@@ -215,10 +215,10 @@ mod tests {
         let third = spot.wait(MS(13));
         spot.leave(1, MS(14));
         spot.enter(0, spot.wait(MS(15)), &grant(None), MS(900), MS(16));
-        assert_eq!(spot.seen().overtaken, 1, "who came later was first");
+        assert_eq!(spot.seen().overtaken, 1, "the later client was first");
         drop(third);
         spot.leave(0, MS(20));
         spot.enter(0, spot.wait(MS(21)), &grant(None), MS(900), MS(22));
-        assert_eq!(spot.seen().hand_overs.count(), 1, "nobody waited");
+        assert_eq!(spot.seen().hand_overs.count(), 1, "no client waited");
     }
 }

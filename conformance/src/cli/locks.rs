@@ -201,7 +201,7 @@ fn judge_all(
     Ok(trials)
 }
 
-/// The time at which a lock has used its share of what is left for this many locks.
+/// The time at which a lock has used its share of the time that is left for this many locks.
 fn share(end: Instant, locks: usize) -> Instant {
     let now = Instant::now();
     let left = end.saturating_duration_since(now);

@@ -1,11 +1,11 @@
 //! `redouble-check replay`: one scenario, step by step.
 
-use super::{Fallible, place::Where, select};
+use super::{Fallible, place::Where, select, write_file};
 use clap::Args;
 use redouble_conformance::{
     checker::{Finding, Property},
-    report::{Saved, shown, terminal},
-    runner::{Judged, judge},
+    report::{Saved, html, shown, terminal},
+    runner::{Judged, judge, trial_of},
     scenario::{Scenario, fixed, generate::Generator},
     subject::Suspect,
     verdict::claim,
@@ -36,6 +36,9 @@ pub(super) struct Replay {
     /// A fixed scenario instead of a file, by its name (see --list).
     #[arg(long, value_name = "NAME", requires = "lock", conflicts_with_all = ["file", "seed"])]
     fixed: Option<String>,
+    /// Also write an HTML page with the timeline of this run, if it breaks a promise.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     place: Where,
 }
@@ -73,6 +76,11 @@ pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
     let witness = first.and_then(|property| judged.witness(property));
     terminal::lanes(out, &judged.run.history, witness)?;
     writeln!(out)?;
+    if let Some(path) = &args.report {
+        let trial = trial_of(&*suspect, &*backend, &scenario, &judged);
+        write_file(path, &html::page(&[trial]))?;
+        writeln!(out, "  report: {}\n", path.display())?;
+    }
     findings(&*suspect, &scenario, &judged, out)
 }
 

@@ -148,7 +148,7 @@ impl Diary {
             Fault::Hold { .. }
             | Fault::Partition { .. }
             | Fault::NodePause { .. }
-            | Fault::ErrorReply { .. }
+            | Fault::AnswerError { .. }
             | Fault::FlushScripts { .. }
             | Fault::FailOver => self.add(Trouble::Messages, host, node, from, arrived),
             Fault::SplitBrain { .. } => self.add(Trouble::Messages, None, None, from, arrived),

@@ -134,7 +134,7 @@ pub fn parts(script: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Functions that nobody calls: several scripts may begin with the same ones. They end where a line begins with `end`.
+/// Functions without a call: several scripts may begin with the same ones. They end where a line begins with `end`.
 fn idle(script: &str, tokens: &[Token]) -> Vec<Range<usize>> {
     let word = |at: usize| tokens.get(at).map_or("", |it| &script[it.span.clone()]);
     let mut idle = Vec::new();

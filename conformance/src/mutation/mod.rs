@@ -181,7 +181,7 @@ fn body(request: &mut [Vec<u8>]) -> Option<&mut Vec<u8>> {
 }
 
 /// Plays scenarios with each mutant until one is noticed or the seeds of the plan are used up: those of every lock that
-/// sends the script. The answers are in the order of the mutants; `progress` is told after each.
+/// sends the script. The answers are in the order of the mutants; `progress` is called after each.
 ///
 /// # Errors
 /// If a scenario cannot be played.

@@ -147,7 +147,7 @@ fn notes(history: &History) -> Vec<Note> {
                 (Some(_) | None, _) => continue,
             },
             What::Lost { grant } => match of_op(grant) {
-                Some((actor, _)) => (Lane::Client(actor), "is told: lost".to_owned(), false),
+                Some((actor, _)) => (Lane::Client(actor), "learns of the loss".to_owned(), false),
                 None => continue,
             },
             What::Pause { host } => (on(*host), "paused".to_owned(), true),

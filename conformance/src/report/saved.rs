@@ -8,7 +8,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// A scenario that is worth keeping: with whom to play it, and what it broke.
+/// A scenario that is worth keeping: with which lock to play it, and which properties it broke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// The name of the subject.

@@ -447,7 +447,7 @@ impl<'a> Drawing<'a> {
             Fault::NodeClock { node: of, .. }
             | Fault::NodeDrift { node: of, .. }
             | Fault::NodeFreeze { node: of } => ("skew", node(of)),
-            Fault::ErrorReply { node: of, .. }
+            Fault::AnswerError { node: of, .. }
             | Fault::FlushScripts { node: of }
             | Fault::Evict { node: of } => ("trouble", node(of)),
             Fault::FailOver => (

@@ -213,7 +213,7 @@ fn one(
     }
 }
 
-/// The properties of which one says something else than the other.
+/// The properties on which the two runs disagree.
 fn differing(said: &Verdicts, foretold: &Verdicts) -> impl Iterator<Item = Property> {
     let other = |(property, broke): (&Property, &bool)| {
         let told = foretold.get(property)?;

@@ -102,7 +102,7 @@ pub enum Fault {
         keeps: bool,
     },
     /// The node answers every request with an error and executes none.
-    ErrorReply {
+    AnswerError {
         /// Which node.
         node: u8,
         /// Which error.
@@ -264,7 +264,7 @@ impl Fault {
             | Self::SplitBrain { host } => Some(host),
             Self::NodePause { .. }
             | Self::NodeCrash { .. }
-            | Self::ErrorReply { .. }
+            | Self::AnswerError { .. }
             | Self::FlushScripts { .. }
             | Self::NodeClock { .. }
             | Self::NodeDrift { .. }
@@ -278,7 +278,7 @@ impl Fault {
         match self {
             Self::NodePause { node }
             | Self::NodeCrash { node, .. }
-            | Self::ErrorReply { node, .. }
+            | Self::AnswerError { node, .. }
             | Self::FlushScripts { node }
             | Self::NodeClock { node, .. }
             | Self::NodeDrift { node, .. }
@@ -359,7 +359,7 @@ impl Fault {
             | Self::Drift { .. }
             | Self::NodePause { .. }
             | Self::NodeCrash { .. }
-            | Self::ErrorReply { .. }
+            | Self::AnswerError { .. }
             | Self::FlushScripts { .. }
             | Self::NodeDrift { .. }
             | Self::NodeFreeze { .. }
@@ -405,7 +405,7 @@ impl Fault {
             Self::Suspend { .. } | Self::Drift { .. } => Some(Capability::ClientClock),
             Self::WallClock { .. } => Some(Capability::ClientWallClock),
             Self::NodeCrash { .. } => Some(Capability::NodeCrash),
-            Self::ErrorReply { .. } => Some(Capability::ErrorReplies),
+            Self::AnswerError { .. } => Some(Capability::ErrorReplies),
             Self::FlushScripts { .. } | Self::Evict { .. } => Some(Capability::Forgetting),
             Self::NodeClock { .. } | Self::NodeDrift { .. } | Self::NodeFreeze { .. } => {
                 Some(Capability::NodeClock)
@@ -430,7 +430,7 @@ impl Fault {
             Self::NodePause { .. } => "node-pause",
             Self::NodeCrash { keeps: true, .. } => "node-crash",
             Self::NodeCrash { keeps: false, .. } => "node-amnesia",
-            Self::ErrorReply { .. } => "error-reply",
+            Self::AnswerError { .. } => "answer-error",
             Self::FlushScripts { .. } => "script-flush",
             Self::NodeClock { by_ms, .. } if by_ms > 0 => "node-clock-forward",
             Self::NodeClock { .. } => "node-clock-back",

@@ -188,7 +188,7 @@ fn write(f: &mut fmt::Formatter<'_>, fault: Fault, for_ms: Option<u64>) -> fmt::
                 None => write!(f, "{} crashes, to be back {with}", Node(node)),
             }
         }
-        Fault::ErrorReply { node, error } => {
+        Fault::AnswerError { node, error } => {
             write!(f, "{} answers {}{span}", Node(node), error.code())
         }
         Fault::FlushScripts { node } => write!(f, "{} forgets its scripts", Node(node)),

@@ -86,7 +86,7 @@ impl World {
                 }
             }
             Fault::NodeCrash { .. }
-            | Fault::ErrorReply { .. }
+            | Fault::AnswerError { .. }
             | Fault::FlushScripts { .. }
             | Fault::NodeClock { .. }
             | Fault::NodeDrift { .. }
@@ -125,7 +125,7 @@ impl World {
                 self.recorder.record(What::Heals { fault });
             }
             Fault::NodeCrash { .. }
-            | Fault::ErrorReply { .. }
+            | Fault::AnswerError { .. }
             | Fault::FlushScripts { .. }
             | Fault::NodeClock { .. }
             | Fault::NodeDrift { .. }

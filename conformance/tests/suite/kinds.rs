@@ -8,7 +8,7 @@ use redouble_conformance::{
 };
 use std::collections::BTreeMap;
 
-/// What was asked for, in a word.
+/// The operation, in a word.
 const fn name(call: Call) -> &'static str {
     match call {
         Call::Try { .. } => "try",

@@ -33,7 +33,7 @@ fn verdicts_on_the_double_are_as_expected() {
         if row.expected == Expected::Sound {
             let rows: std::collections::BTreeSet<_> =
                 trial.cells.keys().map(|&(row, _)| row).collect();
-            // Nobody works for too long with what nobody holds.
+            // Without a holder no client works past its lease.
             let counts = matches!(trial.promises.kind, Kind::Admission(_) | Kind::Latch(_));
             assert_eq!(
                 rows.len() + usize::from(counts),

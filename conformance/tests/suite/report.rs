@@ -93,7 +93,7 @@ const STRIKES: [(&str, &str); 9] = [
     ("partition", ".partition"),
     ("cut", ".message.lost"),
     ("node-crash", ".down"),
-    ("error-reply", ".trouble"),
+    ("answer-error", ".trouble"),
     ("node-drift", ".skew"),
 ];
 

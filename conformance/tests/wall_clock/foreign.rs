@@ -219,7 +219,7 @@ fn redis_py_keeps_holders_apart_and_a_lost_reply_keeps_it_from_its_own_lock() {
     let lock = Foreign::start(command).unwrap();
     assert!(lock.is_observed());
     calls_lost_what_it_gave_back(&lock);
-    // Sent again, its SET NX finds its own token, which nobody knows any more: the next call finds it as well.
+    // Sent again, its SET NX finds its own token, which no client remembers: the next call finds it as well.
     let calls = [
         (0, Op::TRY),
         (300, Op::Release),
@@ -275,7 +275,7 @@ fn the_same_adapter_on_a_real_server() {
     is_safe(&lock, &backend, &trial);
 }
 
-/// What an adapter in Python is told that consists of these lines.
+/// The suite's message to the author of an adapter in Python that consists of these lines.
 fn refused(body: &str) -> String {
     let script = format!(
         "import json, os, sys\n\

@@ -251,7 +251,7 @@ fn so_do_all_of_our_locks_on_tokio_itself() {
     }
 }
 
-/// What is wrong with a lock that somebody has written down in a hurry.
+/// The usual mistakes of a lock that was written in a hurry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mistake {
     /// The task that extends its lease is never told that it was given back.
@@ -341,7 +341,7 @@ impl Subject for Hasty {
             Mistake::RenewerStays => drop(tokio::spawn(lock.clone().renew())),
             Mistake::DeadlineFromReply => from = Instant::now(),
             Mistake::TaskPanics => {
-                drop(tokio::spawn(async { panic!("nobody waits for this task") }))
+                drop(tokio::spawn(async { panic!("no task waits for this one") }))
             }
             Mistake::CallPanics => panic!("it was granted"),
         }
@@ -373,7 +373,7 @@ impl Subject for Hasty {
     }
 }
 
-/// The smallest scenario in which it breaks a property, and what is said of it.
+/// The smallest scenario in which it breaks a property, and the finding.
 fn convicted(mistake: Mistake, property: Property) -> (usize, String) {
     let trial = check(Hasty(mistake)).plain().seeds(0..60).trial();
     let found = trial
@@ -402,12 +402,12 @@ fn a_deadline_that_counts_from_the_reply_is_too_late() {
 #[test]
 fn a_panic_is_a_finding() {
     let (_, told) = convicted(Mistake::TaskPanics, Property::Conduct);
-    assert!(told.contains("nobody waits for this task"), "{told}");
+    assert!(told.contains("no task waits for this one"), "{told}");
     let (_, told) = convicted(Mistake::CallPanics, Property::Conduct);
     assert!(told.contains("it was granted"), "{told}");
 }
 
-/// A lock that everybody gets, with a task that writes down what its clock shows, every tenth of a second.
+/// A lock that every client gets at once, with a task that writes down what its clock shows, every tenth of a second.
 #[derive(Clone, Default)]
 struct Ticking(Arc<StdMutex<Vec<(u8, u32, Duration)>>>);
 
@@ -427,9 +427,11 @@ impl Subject for Ticking {
         let (log, host) = (Arc::clone(&self.0), host.clone());
         tokio::spawn(async move {
             loop {
-                log.lock()
-                    .expect("nobody panics")
-                    .push((host.id(), host.process_id(), host.now()));
+                log.lock().expect("no holder of this mutex panics").push((
+                    host.id(),
+                    host.process_id(),
+                    host.now(),
+                ));
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
@@ -535,7 +537,7 @@ fn ticks(fault: Option<Fault>) -> Vec<(u32, u128)> {
         .expect("the double is there");
     assert!(!run.endless);
     assert_eq!(run.stray_tasks, 0, "none is on the scheduler's runtime");
-    let log = ticking.0.lock().expect("nobody panics");
+    let log = ticking.0.lock().expect("no holder of this mutex panics");
     let first = log[0].2;
     let ours = log.iter().filter(|it| it.0 == 0);
     ours.map(|&(_, process, at)| (process, (at - first).as_millis()))
@@ -572,7 +574,7 @@ fn its_tasks_die_with_it_and_begin_anew() {
     let crashed = ticks(Some(Fault::Crash { host: 0 }));
     let (before, after): (Vec<_>, Vec<_>) = crashed.into_iter().partition(|it| it.0 == 1);
     assert_eq!(before.len(), 21);
-    // Whoever is back opens the lock when it needs it.
+    // A process that is back opens the lock when it needs it.
     assert_eq!(after[0], (2, 9_000));
 }
 

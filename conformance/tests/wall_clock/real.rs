@@ -149,7 +149,7 @@ fn the_double_and_a_real_server_agree() {
 /// How often a run is repeated that the machine spoils.
 const REPEATS_MAX: usize = 10;
 
-/// How often something is tried that hangs on how quick the machine is.
+/// How often a step is tried that depends on the speed of the machine.
 const ATTEMPTS_MAX: usize = 5;
 
 /// Plays a fixed scenario, without a gap that says nothing of the server.

@@ -2,7 +2,7 @@
 //! against recorded replies. And wrong doubles, to see that they are found.
 //!
 //! `REDOUBLE_SEEDS=n` runs more than usual; `UPDATE=1` records the corpus anew. `redouble-diff`
-//! plays as many sequences as it is told to.
+//! plays as many sequences as it names.
 
 use redouble_conformance::backend::redis_server;
 use redouble_differential::{
@@ -17,7 +17,7 @@ const ROUNDS: u64 = 50;
 const ROUNDS_RECORDED: u64 = 2;
 /// Sequences with new seeds.
 const FRESH: u64 = 20;
-/// Sequences that ask for what is said of the commands.
+/// Sequences that ask for the documentation of commands.
 const DESCRIBED: u64 = 8;
 /// Sequences in which a wrong double is noticed.
 const WRONG: u64 = 1_000;

@@ -1,6 +1,7 @@
 //! The `redouble` program, as scripts and tests of other languages use it.
 
 mod control;
+mod documented;
 mod languages;
 mod proxy;
 mod redis_py;

@@ -17,7 +17,7 @@ const grants = new Map();
 let redlock;
 let key;
 let lease;
-// Errors of single servers are events of the whole object: whoever was under way then does not know.
+// Errors of single servers are events of the whole object: a call under way cannot know whether it is concerned.
 let errors = 0;
 
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
@@ -33,7 +33,7 @@ function open(request) {
   const clients = request.nodes.map((node) => {
     const [host, port] = node.split(':');
     const client = new Redis(Number(port), host);
-    client.on('error', () => {}); // told again to whoever waits for a reply
+    client.on('error', () => {}); // the call that waits for a reply gets the error too
     return client;
   });
   redlock = new Redlock(clients, { retryCount: 0 });

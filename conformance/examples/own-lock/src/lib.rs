@@ -18,7 +18,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Redis for C {}
 /// What a lock needs from the program around it. A test brings its own, and has time and chance in
 /// its hands.
 pub trait Surroundings: Clone + Send + Sync + 'static {
-    /// Draws a token that nobody else has.
+    /// Draws a token that no other client has.
     fn token(&self) -> String;
     /// Runs a task in the background.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
@@ -102,7 +102,7 @@ impl<C: Redis, S: Surroundings> Lock<C, S> {
     }
 
     /// Removes a token that may be there. In doubt it may also come yet: the request that sets it can be under
-    /// way on a connection that nobody listens to any more.
+    /// way on a connection that no task reads any more.
     async fn sweep(self, token: String, in_doubt: bool) {
         let mut not_found = 0;
         for nth in 0..SWEEPS {

@@ -36,9 +36,9 @@ pub enum Answer {
     },
     /// It did not happen.
     Refused,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown {
-        /// What was told.
+        /// The client's error.
         error: String,
     },
     /// There is no such operation.

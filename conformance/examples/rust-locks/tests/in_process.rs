@@ -49,7 +49,7 @@ fn rslock(nodes: u8, extends: bool, seeds: u64) -> BTreeSet<Property> {
     )
 }
 
-/// Its answer to whoever cannot be served is the same for all reasons: that others hold the lock.
+/// It refuses a client for any reason with the same answer: that others hold the lock.
 #[test]
 fn rslock_keeps_holders_apart_who_do_not_extend() {
     let _alone = ONE_AT_A_TIME.lock();

@@ -118,7 +118,7 @@ impl DoubleNode {
                     Loss::Everything
                 });
             }
-            Fault::ErrorReply { error, .. } => {
+            Fault::AnswerError { error, .. } => {
                 let rule = match error {
                     ServerError::Loading => AnswerError::loading(),
                     ServerError::Busy => AnswerError::busy(),
@@ -175,7 +175,7 @@ impl DoubleNode {
                     server.restart();
                 }
             }
-            Fault::ErrorReply { .. } => {
+            Fault::AnswerError { .. } => {
                 let at = state.rules.iter().position(|&(of, _)| of == fault);
                 drop(at.map(|at| state.rules.remove(at)));
             }

@@ -248,14 +248,14 @@ impl Fleet {
             | Fault::Crash { .. }
             | Fault::Drift { .. }
             | Fault::WallClock { .. }
-            | Fault::ErrorReply { .. }
+            | Fault::AnswerError { .. }
             | Fault::NodeClock { .. }
             | Fault::NodeDrift { .. }
             | Fault::NodeFreeze { .. } => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
-    /// Who is dead or stands still has nothing to forget, or does so later: it is not asked.
+    /// A server that is dead or stands still gets no request: it has nothing to forget, or forgets later.
     fn unless_down(&self, node: u8, words: &[&str]) -> io::Result<()> {
         let node = self.node(node)?;
         let (crashes, pauses) = {
@@ -317,7 +317,7 @@ impl Fleet {
             | Fault::Crash { .. }
             | Fault::Drift { .. }
             | Fault::WallClock { .. }
-            | Fault::ErrorReply { .. }
+            | Fault::AnswerError { .. }
             | Fault::FlushScripts { .. }
             | Fault::Evict { .. }
             | Fault::NodeClock { .. }

@@ -167,7 +167,7 @@ fn strikes_servers(fault: Fault) -> bool {
     match fault {
         Fault::NodePause { .. }
         | Fault::NodeCrash { .. }
-        | Fault::ErrorReply { .. }
+        | Fault::AnswerError { .. }
         | Fault::FlushScripts { .. }
         | Fault::NodeClock { .. }
         | Fault::NodeDrift { .. }

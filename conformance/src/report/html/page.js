@@ -76,7 +76,7 @@ function setTheme(theme) {
   byId("theme").onclick = () => {
     const next = themes[(themes.indexOf(theme) + 1) % themes.length];
     setTheme(next);
-    try { localStorage.setItem("redouble-theme", next); } catch { /* not everybody keeps things */ }
+    try { localStorage.setItem("redouble-theme", next); } catch { /* this browser stores nothing */ }
   };
 }
 

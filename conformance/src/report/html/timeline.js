@@ -44,7 +44,7 @@ class Timeline {
     const height = this.bottom + 26;
     fill(this.root, { viewBox: `0 0 ${this.width} ${height}`, width: this.width, height, "aria-label": this.story() }, []);
     const plot = draw("g", { "clip-path": "url(#plot)" },
-      this.axis(), this.rails(), this.spans(), this.messages(), this.marks(), this.future(), this.wrong(), this.cursor());
+      this.axis(), this.rails(), this.wrong(), this.spans(), this.messages(), this.marks(), this.future(), this.cursor());
     this.root.replaceChildren(this.definitions(), plot, this.heads(), this.ticks());
   }
 

@@ -25,7 +25,7 @@ const fn apart(at: u64, to: u64, host: u8, node: u8) -> Step {
 
 const fn refuses(at: u64, to: u64, node: u8) -> Step {
     let error = ServerError::Loading;
-    fault(at, to, Fault::ErrorReply { node, error })
+    fault(at, to, Fault::AnswerError { node, error })
 }
 
 const fn forgets(at: u64, node: u8) -> Step {
@@ -133,7 +133,7 @@ pub(super) const ALL: &[Fixed] = &[
             fault(
                 2,
                 4,
-                Fault::ErrorReply {
+                Fault::AnswerError {
                     node: 0,
                     error: ServerError::Loading,
                 },

@@ -1,11 +1,11 @@
 //! What strikes: one file per kind of fault. A nemesis only generates events.
 
+mod answer_error;
 mod crash;
 mod cut;
 mod delay;
 mod drift;
 mod drift_beyond;
-mod error_reply;
 mod eviction;
 mod failover;
 mod node_amnesia;
@@ -93,7 +93,7 @@ pub const NEMESES: &[&dyn Nemesis] = &[
     &wall_clock::WallClock,
     &node_pause::NodePause,
     &node_crash::NodeCrash,
-    &error_reply::ErrorReply,
+    &answer_error::AnswerError,
     &script_flush::ScriptFlush,
     &node_drift::NodeDrift,
     &suspend::Suspend,

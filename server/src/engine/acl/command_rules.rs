@@ -152,7 +152,7 @@ impl CommandRules {
         rules
     }
 
-    /// The place of the category that describes the most of what is left with the fewest mistakes, if one helps.
+    /// The place of the category that describes the most of the remaining commands with the fewest mistakes, if one helps.
     fn best_category(
         &self,
         catalogue: &Catalogue,

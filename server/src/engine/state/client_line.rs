@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 /// then has.
 const FRESH_BYTES: usize = 17_160;
 const USED_BYTES: usize = 37_632;
-/// The buffer for requests, as long as they are small, and what is left of it before the first.
+/// The buffer for requests, as long as they are small, and its free part before the first.
 const QUERY_BUFFER_BYTES: usize = 20_474;
 const FRESH_BUFFER_BYTES: usize = 4;
 /// The buffer for replies, before it is fitted to what is needed.

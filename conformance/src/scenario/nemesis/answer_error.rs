@@ -5,11 +5,11 @@ use crate::scenario::{Fault, ServerError};
 use proptest::{collection::vec, prelude::*};
 
 /// Lets nodes answer errors.
-pub(super) struct ErrorReply;
+pub(super) struct AnswerError;
 
-impl Nemesis for ErrorReply {
+impl Nemesis for AnswerError {
     fn name(&self) -> &'static str {
-        "error-reply"
+        "answer-error"
     }
 
     fn summary(&self) -> &'static str {
@@ -26,7 +26,7 @@ impl Nemesis for ErrorReply {
             .prop_map(|(at, length, node, error)| Strike {
                 at,
                 length,
-                fault: Fault::ErrorReply { node, error },
+                fault: Fault::AnswerError { node, error },
             });
         vec(strike, 1..5).boxed()
     }
