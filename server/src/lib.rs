@@ -71,7 +71,8 @@
 //!
 //! # Limits
 //!
-//! * The double answers as Redis 7.0.15 ([`REDIS_VERSION`]), compared byte for byte.
+//! * The double answers as Redis 7.0.15 ([`REDIS_VERSION`]), compared byte for byte. [`ServerBuilder::compat`] chooses
+//!   another server to imitate.
 //! * Data types: strings (with bitmaps and HyperLogLogs), hashes, lists, sets, sorted sets (with geo indexes) and
 //!   streams. Modules are missing. A command that is missing answers an error that says so, and
 //!   [`command_names`] lists the commands that are there.
@@ -148,13 +149,14 @@ pub mod diagnosis {
 
 #[cfg(feature = "net")]
 pub use clock_control::ClockControl;
-pub use command::{command_names, missing_command_names};
+pub use command::{command_names, command_names_of, missing_command_names};
 #[cfg(feature = "net")]
 pub use deployment::{
     CutLink, Deployment, DeploymentBuilder, DeploymentSnapshot, Partitioned, Split,
 };
 #[cfg(feature = "net")]
 pub use disk::{Loss, Persistence};
+pub use engine::Profile;
 #[cfg(feature = "net")]
 pub use error::StartError;
 #[cfg(feature = "net")]
@@ -176,5 +178,5 @@ pub use server::{Server, ServerBuilder};
 #[cfg(feature = "net")]
 pub use topology::Lag;
 
-/// The version of Redis that the double implements; its replies were compared with it byte for byte.
+/// The version of Redis that the double imitates unless told otherwise; its replies were compared with it byte for byte.
 pub const REDIS_VERSION: &str = "7.0.15";

@@ -4,7 +4,7 @@ use crate::control::Control;
 use crate::control_queue::{ControlMode, ControlQueue};
 use crate::disk::Persistence;
 use crate::engine::AppendFsync;
-use crate::engine::{Config, UnixMicros, UnixMillis};
+use crate::engine::{Config, Profile, UnixMicros, UnixMillis};
 use crate::error::StartError;
 use crate::fault::{MessageRule, Rule};
 use crate::fault_guard::FaultGuard;
@@ -124,6 +124,12 @@ impl ServerBuilder {
     /// The password that clients have to give (`requirepass`). None unless set.
     pub fn requirepass(mut self, password: impl Into<Vec<u8>>) -> Self {
         self.config.requirepass = password.into();
+        self
+    }
+
+    /// The server to imitate: a release of Redis or of Valkey. [`Profile::REDIS_7_0`] unless set.
+    pub fn compat(mut self, profile: Profile) -> Self {
+        self.config.profile = profile;
         self
     }
 

@@ -40,6 +40,7 @@ impl Group {
                     builder.replicated(masters, replicas).await
                 }
                 Topology::Cluster { masters, replicas } => builder.cluster(masters, replicas).await,
+                Topology::ClusterNodes(count) => builder.cluster_nodes(count).await,
                 Topology::Sentinel {
                     replicas,
                     sentinels,

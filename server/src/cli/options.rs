@@ -2,8 +2,8 @@
 
 use super::topology::Topology;
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use redouble::Clock;
 use redouble::engine::UnixMillis;
+use redouble::{Clock, Profile};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -209,9 +209,9 @@ pub(super) struct ServerOptions {
     /// Seed of all randomness.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
-    /// Version of Redis to emulate.
-    #[arg(long, value_enum, default_value_t = Compat::V7_0_15)]
-    pub(super) compat: Compat,
+    /// Server to imitate: 7.0, 7.2, 7.4, 8.4, valkey-8 or valkey-9.
+    #[arg(long, value_name = "VERSION", default_value_t = Profile::default())]
+    pub(super) compat: Profile,
     /// Accepts REDOUBLE.CLOCK, .FAULT, .NODE, .HISTORY and .RESET on the ordinary port.
     #[arg(long)]
     pub(super) control: bool,
@@ -386,12 +386,6 @@ pub(super) enum Kept {
     None,
     Everysec,
     Always,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum Compat {
-    #[value(name = "7.0.15")]
-    V7_0_15,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

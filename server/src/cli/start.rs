@@ -1,7 +1,7 @@
 //! Starts a server with the options of the command line, and writes the files with its address.
 
 use super::Error;
-use super::options::{ClockMode, Compat, Kept, Log, ServerOptions, TlsOptions, YesNo};
+use super::options::{ClockMode, Kept, Log, ServerOptions, TlsOptions, YesNo};
 use redouble::{Clock, Persistence, Server, ServerBuilder};
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,6 @@ impl Drop for Announcement {
 
 /// The settings that apply to a single server and to each node of a topology.
 pub(super) fn builder(options: &ServerOptions) -> Result<ServerBuilder, Error> {
-    let Compat::V7_0_15 = options.compat;
     let clock = match options.clock {
         ClockMode::System => Clock::System,
         ClockMode::Manual => Clock::Manual,
@@ -57,6 +56,7 @@ pub(super) fn builder(options: &ServerOptions) -> Result<ServerBuilder, Error> {
         .clock(clock)
         .starting_at(options.clock_start.time())
         .seed(options.seed)
+        .compat(options.compat)
         .bind(options.bind)
         .port(options.port)
         .protected_mode(options.protected_mode == YesNo::Yes)

@@ -14,12 +14,14 @@ pub(super) enum Topology {
     Replicated { masters: usize, replicas: usize },
     /// The same, as a cluster.
     Cluster { masters: usize, replicas: usize },
+    /// Nodes in cluster mode that have not met.
+    ClusterNodes(usize),
     /// A master with replicas, and sentinels that watch it.
     Sentinel { replicas: usize, sentinels: usize },
 }
 
 /// The valid forms, for error messages.
-const KINDS: &str = "independent:N, replicated:M+R, cluster:M+R, sentinel:1+R+S";
+const KINDS: &str = "independent:N, replicated:M+R, cluster:M+R, cluster-nodes:N, sentinel:1+R+S";
 
 impl FromStr for Topology {
     type Err = String;
@@ -30,6 +32,7 @@ impl FromStr for Topology {
         let counts: Option<Vec<usize>> = counts.split('+').map(count).collect();
         let topology = match (kind, counts.as_deref()) {
             ("independent", Some([nodes])) if *nodes > 0 => Self::Independent(*nodes),
+            ("cluster-nodes", Some([nodes])) if *nodes > 0 => Self::ClusterNodes(*nodes),
             ("replicated" | "cluster", Some([masters, all])) if *masters > 0 => {
                 if all % masters > 0 {
                     return Err(format!(
@@ -47,6 +50,9 @@ impl FromStr for Topology {
                 replicas: *replicas,
                 sentinels: *sentinels,
             },
+            ("cluster-nodes", _) => {
+                return Err("expected cluster-nodes:N, as cluster-nodes:6".into());
+            }
             ("independent", _) => return Err("expected independent:N, as independent:5".into()),
             ("replicated", _) => {
                 return Err("expected replicated:MASTERS+REPLICAS, as replicated:1+2".into());
@@ -64,7 +70,7 @@ impl FromStr for Topology {
             }
         };
         let nodes = match topology {
-            Self::Independent(nodes) => nodes,
+            Self::Independent(nodes) | Self::ClusterNodes(nodes) => nodes,
             Self::Replicated { masters, replicas } | Self::Cluster { masters, replicas } => {
                 masters + masters * replicas
             }
@@ -98,6 +104,7 @@ mod tests {
         assert_eq!(read("replicated:3+3"), Ok(three));
         let cluster = Topology::Cluster { masters, replicas };
         assert_eq!(read("cluster:3+3"), Ok(cluster));
+        assert_eq!(read("cluster-nodes:6"), Ok(Topology::ClusterNodes(6)));
         let (replicas, sentinels) = (2, 3);
         let watched = Topology::Sentinel {
             replicas,
@@ -115,6 +122,7 @@ mod tests {
             ("replicated:0+0", "expected replicated:MASTERS+REPLICAS"),
             ("replicated:2+3", "3 replicas cannot be shared"),
             ("replicated:600+600", "1200 nodes are too many"),
+            ("cluster-nodes:3+3", "expected cluster-nodes:N"),
             ("cluster:3", "expected cluster:MASTERS+REPLICAS"),
             ("sentinel:2+2+3", "expected sentinel:1+REPLICAS+SENTINELS"),
             ("sentinel:1+2", "expected sentinel:1+REPLICAS+SENTINELS"),

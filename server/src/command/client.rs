@@ -10,8 +10,13 @@ use crate::engine::{Ctx, Paused, ReplyMode, Session, UserId};
 use crate::resp::{Blob, Reply, parse_integer};
 use row::{OWN, all_sessions, row};
 
+/// True if CLIENT LIST can show this text (`networking.c: validateClientAttr`).
+fn is_printable(text: &[u8]) -> bool {
+    text.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
 pub(super) fn set_name(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<(), CommandError> {
-    if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+    if !is_printable(name) {
         return Err(CommandError::Text(
             "ERR Client names cannot contain spaces, newlines or special characters.".into(),
         ));
@@ -295,6 +300,38 @@ fn no_evict(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
+/// `networking.c: clientSetinfoCommand` of 7.2.
+fn setinfo(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (name, value) = (args.required()?, args.required()?);
+    let library = &mut ctx.session.library;
+    let field = match &name.to_ascii_lowercase()[..] {
+        b"lib-name" => &mut library.name,
+        b"lib-ver" => &mut library.version,
+        _ => {
+            return Err(CommandError::echoing(
+                "ERR Unrecognized option '",
+                name,
+                "'",
+            ));
+        }
+    };
+    if !is_printable(value) {
+        let after = " cannot contain spaces, newlines or special characters.";
+        return Err(CommandError::echoing("ERR ", name, after));
+    }
+    *field = Blob::new(value);
+    Ok(Reply::Ok)
+}
+
+fn no_touch(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    ctx.session.leaves_no_traces = match &args.required()?.to_ascii_lowercase()[..] {
+        b"on" => true,
+        b"off" => false,
+        _ => return Err(CommandError::Syntax),
+    };
+    Ok(Reply::Ok)
+}
+
 const ADMIN: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE];
 const CHANGES: &[&str] = &["nondeterministic_output"];
 
@@ -346,6 +383,11 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .since("7.0.0")
         .syntax("enabled=(ON | OFF)")
         .summary("Spares this connection when memory is short."),
+    row("no-touch", 3, no_touch)
+        .flags(OWN)
+        .since("7.2.0")
+        .syntax("enabled=(ON | OFF)")
+        .summary("Lets reads of this connection leave the last use of keys as it is."),
     row("pause", -3, pause)
         .flags(ADMIN)
         .since("2.9.50")
@@ -356,6 +398,12 @@ const SUBCOMMANDS: &[CommandSpec] = &[
         .since("3.2.0")
         .syntax("on_off_skip=(ON | OFF | SKIP)")
         .summary("Whether this connection is answered."),
+    row("setinfo", 4, setinfo)
+        .flags(OWN)
+        .since("7.2.0")
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+        .syntax("attr=(LIB-NAME libname | LIB-VER libver)")
+        .summary("Names the library of this connection, or its version."),
     row("setname", 3, setname)
         .flags(OWN)
         .since("2.6.9")

@@ -1,14 +1,15 @@
 //! CLUSTER, ASKING, READONLY, READWRITE: a node's view of its cluster. What it is made of is in
-//! `engine/peers/cluster.rs`; there is no bus, so what only a bus could do is refused.
+//! `engine/peers/cluster.rs`. There is no bus: what it would do happens at once.
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
-use super::{Args, CommandError};
+use super::{Args, CommandError, help};
 use crate::engine::{
-    Asking, Claim, Cluster, ClusterChange as Change, ClusterMessage, Ctx, Effect, Health, SLOTS,
-    UnixMicros, slot_of,
+    Address, Asking, BUS_PORT_DISTANCE, Claim, Cluster, ClusterChange as Change, ClusterMessage,
+    Ctx, Effect, Handshake, Health, SLOTS, UnixMicros, UnixMillis, slot_of,
 };
 use crate::resp::{Reply, parse_integer};
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 fn text(text: impl Into<std::borrow::Cow<'static, str>>) -> CommandError {
     CommandError::Text(text.into())
@@ -46,18 +47,161 @@ fn node(view: &Cluster, id: &[u8], unknown: &str) -> Result<usize, CommandError>
     node.ok_or_else(|| CommandError::echoing(unknown, id, ""))
 }
 
+/// A node tries for at least so long to meet another one (`cluster.c: clusterCron`).
+const HANDSHAKE_MILLIS_MIN: i64 = 1_000;
+
 const UNKNOWN: &str = "ERR Unknown node ";
 const NOT_KNOWN: &str = "ERR I don't know about node ";
 
-fn refused(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+/// A port of CLUSTER MEET, which may still be out of range.
+fn port(text: &[u8], what: &str) -> Result<i64, CommandError> {
+    let before = format!("ERR Invalid TCP {what} port specified: ");
+    parse_integer(text).ok_or_else(|| CommandError::echoing(&before, text, ""))
+}
+
+/// `cluster.c: clusterStartHandshake`. A node of the deployment answers at once; an address without one is given up
+/// after a while.
+fn meet(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     view(ctx)?;
-    let name = args.request().arg(1).unwrap_or_default();
-    let name = String::from_utf8_lossy(name).to_ascii_uppercase();
-    Err(CommandError::NotImplemented {
-        what: format!(
-            "CLUSTER {name}: the nodes of a cluster are those of its deployment, without a bus"
-        ),
-    })
+    if args.remaining() > 3 {
+        return Err(args.subcommand_syntax());
+    }
+    let (host, base) = (args.required()?, args.required()?);
+    let base_port = port(base, "base")?;
+    let bus_port = match args.next() {
+        Some(bus_port) => port(bus_port, "bus")?,
+        None => base_port.saturating_add(BUS_PORT_DISTANCE.into()),
+    };
+    let ip = std::str::from_utf8(host).ok();
+    let ip = ip.and_then(|host| host.parse::<IpAddr>().ok());
+    let in_range = |port: i64| u16::try_from(port).ok().filter(|port| *port > 0);
+    let (Some(ip), Some(port), Some(bus_port)) = (ip, in_range(base_port), in_range(bus_port))
+    else {
+        let after = format!(":{}", String::from_utf8_lossy(base));
+        let before = "ERR Invalid node address specified: ";
+        return Err(CommandError::echoing(before, host, &after));
+    };
+    let address = Address {
+        host: ip.to_string(),
+        port,
+    };
+    let timeout = ctx.config().number_of("cluster-node-timeout");
+    let until = ctx.now_millis().0;
+    let until = UnixMillis(until.saturating_add(timeout.max(HANDSHAKE_MILLIS_MIN)));
+    let is_peer = ctx.replication().reaches(&address);
+    let name = ctx.parts().draws.hex(20);
+    let view = view_mut(ctx)?;
+    if view.own().address == address {
+        view.learn_host();
+    } else if is_peer {
+        let message = ClusterMessage(Claim::Meets { with: address });
+        ctx.emit(Effect::Cluster(message));
+    } else {
+        view.handshakes.push(Handshake {
+            id: name,
+            address: format!("{address}@{bus_port}"),
+            until,
+        });
+    }
+    Ok(Reply::Ok)
+}
+
+fn forget(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let view = view_mut(ctx)?;
+    let member = node(view, args.required()?, UNKNOWN)?;
+    if member == view.me {
+        return Err(text("ERR I tried hard but I can't forget myself..."));
+    }
+    if view.own().master == Some(member) {
+        return Err(text("ERR Can't forget my master!"));
+    }
+    view.forget(member);
+    let message = ClusterMessage(Claim::Forgets { member });
+    ctx.emit(Effect::Cluster(message));
+    Ok(Reply::Ok)
+}
+
+fn reset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let is_master = view(ctx)?.own().master.is_none();
+    if args.remaining() > 1 {
+        return Err(args.subcommand_syntax());
+    }
+    let is_hard = args.keyword("HARD");
+    if !is_hard && !args.keyword("SOFT") && !args.is_empty() {
+        return Err(CommandError::Syntax);
+    }
+    if is_master && ctx.databases()[0].len() > 0 {
+        return Err(text(
+            "ERR CLUSTER RESET can't be called with master nodes containing keys",
+        ));
+    }
+    if !is_master {
+        ctx.flush_all();
+    }
+    let message = ClusterMessage(Claim::Resets { is_hard });
+    ctx.emit(Effect::Cluster(message));
+    Ok(Reply::Ok)
+}
+
+fn flushslots(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    if ctx.databases()[0].len() > 0 {
+        return Err(text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
+    }
+    let view = view(ctx)?;
+    let (slots, owner) = (view.slots_of(view.me), None);
+    change(ctx, Change::Owner { slots, owner }, false);
+    Ok(Reply::Ok)
+}
+
+fn set_config_epoch(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let view = view(ctx)?;
+    let (node, own, is_alone) = (view.me, view.own().epoch, view.known().len() == 1);
+    let epoch = args.integer()?;
+    let Ok(epoch) = u64::try_from(epoch) else {
+        return Err(text(format!("ERR Invalid config epoch specified: {epoch}")));
+    };
+    if !is_alone {
+        return Err(text(
+            "ERR The user can assign a config epoch only when the node does not know any other node.",
+        ));
+    }
+    if own != 0 {
+        return Err(text("ERR Node config epoch is already non-zero"));
+    }
+    change(ctx, Change::Epoch { node, epoch }, true);
+    Ok(Reply::Ok)
+}
+
+fn help(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    help::help(ctx, args)
+}
+
+/// There is no file: a node that starts again has its place in the cluster from its deployment.
+fn saveconfig(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    view(ctx)?;
+    Ok(Reply::Ok)
+}
+
+/// Two links with each node that this one reaches, as a bus would have them.
+fn links(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
+    let view = view(ctx)?;
+    let others = view.known().iter().filter(|of| **of != view.me);
+    let reached = others.filter(|of| view.members[**of].health == Health::Up);
+    let since = ctx.started().millis().0;
+    let link = |direction: &'static str, of: usize| {
+        Reply::Map(vec![
+            (Reply::bulk("direction"), Reply::bulk(direction)),
+            (Reply::bulk("node"), Reply::bulk(&view.members[of].id)),
+            (Reply::bulk("create-time"), Reply::Int(since)),
+            (Reply::bulk("events"), Reply::bulk("r")),
+            (Reply::bulk("send-buffer-allocated"), Reply::Int(0)),
+            (Reply::bulk("send-buffer-used"), Reply::Int(0)),
+        ])
+    };
+    let links = reached.flat_map(|of| [link("to", *of), link("from", *of)]);
+    Ok(Reply::Array(links.collect()))
 }
 
 fn myid(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
@@ -79,13 +223,14 @@ fn verbatim(text: String) -> Reply {
 fn info(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let view = view(ctx)?;
     let state = if ctx.is_cluster_ok() { "ok" } else { "fail" };
+    let known = view.known().len() + handshakes(view, ctx.now).count();
     let slots = |health| view.slots_in(health) as u64;
     let fields = [
         ("cluster_slots_assigned", view.assigned() as u64),
         ("cluster_slots_ok", slots(Health::Up)),
         ("cluster_slots_pfail", slots(Health::Suspected)),
         ("cluster_slots_fail", slots(Health::Failed)),
-        ("cluster_known_nodes", view.members.len() as u64),
+        ("cluster_known_nodes", known as u64),
         ("cluster_size", view.size() as u64),
         ("cluster_current_epoch", view.epoch),
         ("cluster_my_epoch", view.members[view.shard(view.me)].epoch),
@@ -106,6 +251,12 @@ fn range((first, last): (u16, u16)) -> String {
     } else {
         format!("{first}-{last}")
     }
+}
+
+/// Attempts to meet a node that are not given up yet.
+fn handshakes(view: &Cluster, now: UnixMicros) -> impl Iterator<Item = &Handshake> {
+    let handshakes = view.handshakes.iter();
+    handshakes.filter(move |one| one.until >= now.millis())
 }
 
 /// A line of CLUSTER NODES.
@@ -131,7 +282,7 @@ fn line(view: &Cluster, of: usize, now: UnixMicros) -> String {
     let mut line = format!(
         "{} {} {myself}{role}{failed} {} 0 {} {} {link}",
         member.id,
-        member.bus_address(),
+        view.bus_address(of),
         master.unwrap_or("-"),
         now.millis().0,
         view.members[view.shard(of)].epoch,
@@ -153,8 +304,17 @@ fn line(view: &Cluster, of: usize, now: UnixMicros) -> String {
 
 fn nodes(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let view = view(ctx)?;
-    let lines = (0..view.members.len()).map(|of| line(view, of, ctx.now) + "\n");
-    Ok(verbatim(lines.collect()))
+    let lines = view
+        .known()
+        .iter()
+        .map(|of| line(view, *of, ctx.now) + "\n");
+    let handshakes = handshakes(view, ctx.now).map(|one| {
+        format!(
+            "{} {} handshake - 0 0 0 disconnected\n",
+            one.id, one.address
+        )
+    });
+    Ok(verbatim(lines.chain(handshakes).collect()))
 }
 
 fn replicas(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -173,14 +333,14 @@ fn slots(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     let describe = |of: usize| {
         let member = &view.members[of];
         Reply::Array(vec![
-            Reply::bulk(&member.address.host),
+            Reply::bulk(view.host(of)),
             Reply::Int(member.address.port.into()),
             Reply::bulk(&member.id),
             Reply::Map(Vec::new()),
         ])
     };
     let mut all = Vec::new();
-    for of in 0..view.members.len() {
+    for of in view.known().iter().copied() {
         for (first, last) in view.slots_of(of) {
             let replicas = view.replicas(of);
             let replicas = replicas.filter(|one| view.members[*one].health != Health::Failed);
@@ -224,7 +384,7 @@ fn shards(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
             Health::Up | Health::Suspected => "online",
             Health::Failed => "fail",
         };
-        let host = &member.address.host;
+        let host = view.host(of);
         let pairs = [
             ("id", Reply::bulk(&member.id)),
             ("port", Reply::Int(member.address.port.into())),
@@ -244,7 +404,8 @@ fn shards(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
                 .collect(),
         )
     };
-    let masters = (0..view.members.len()).filter(|of| view.members[*of].master.is_none());
+    let masters = view.known().iter().copied();
+    let masters = masters.filter(|of| view.members[*of].master.is_none());
     let shards = masters.map(|of| {
         let slots = view.slots_of(of).into_iter();
         let slots = slots.flat_map(|(first, last)| [first, last]);
@@ -554,22 +715,22 @@ const CLUSTER: &[CommandSpec] = &[
         .flags(CHANGE)
         .syntax("[options=(FORCE | TAKEOVER)]")
         .summary("Puts this replica in the place of its master."),
-    row("flushslots", 2, refused)
+    row("flushslots", 2, flushslots)
         .flags(CHANGE)
-        .summary("Refused."),
-    row("forget", 3, refused)
+        .summary("Takes all slots away from this node."),
+    row("forget", 3, forget)
         .flags(CHANGE)
         .syntax("node-id")
-        .summary("Refused: a cluster keeps its nodes."),
+        .summary("Removes a node from those that this node knows."),
     row("getkeysinslot", 4, getkeysinslot)
         .flags(LOOK)
         .tips(VARIES)
         .syntax("slot:integer count:integer")
         .summary("Some of the keys of a slot that this node holds."),
-    row("help", 2, refused)
-        .flags(&[Flags::LOADING, Flags::STALE])
-        .since("5.0.0")
-        .summary("Refused."),
+    CommandSpec {
+        handler: help,
+        ..help::row(Group::Cluster, "5.0.0")
+    },
     row("info", 2, info)
         .flags(LOOK)
         .tips(VARIES)
@@ -578,15 +739,15 @@ const CLUSTER: &[CommandSpec] = &[
         .flags(LOOK)
         .syntax("key:string")
         .summary("The slot of a key."),
-    row("links", 2, refused)
+    row("links", 2, links)
         .flags(LOOK)
         .tips(VARIES)
         .since("7.0.0")
-        .summary("Refused: there is no bus."),
-    row("meet", -4, refused)
+        .summary("The links with other nodes, as a bus would have them."),
+    row("meet", -4, meet)
         .flags(CHANGE)
         .syntax("ip port:integer [cluster_bus_port:integer]@4.0.0")
-        .summary("Refused: a cluster keeps its nodes."),
+        .summary("Meets another node of the deployment, and all that it knows."),
     row("myid", 2, myid)
         .flags(LOOK)
         .summary("The identity of this node."),
@@ -604,17 +765,17 @@ const CLUSTER: &[CommandSpec] = &[
         .flags(CHANGE)
         .syntax("node-id")
         .summary("Makes this node the replica of a master."),
-    row("reset", -2, refused)
+    row("reset", -2, reset)
         .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::STALE])
         .syntax("[hard_soft=(HARD | SOFT)]")
-        .summary("Refused: a cluster keeps its nodes."),
-    row("saveconfig", 2, refused)
+        .summary("Lets this node forget its slots and all other nodes."),
+    row("saveconfig", 2, saveconfig)
         .flags(CHANGE)
-        .summary("Refused: there is no file."),
-    row("set-config-epoch", 3, refused)
+        .summary("Does nothing: there is no file of nodes."),
+    row("set-config-epoch", 3, set_config_epoch)
         .flags(CHANGE)
         .syntax("config-epoch:integer")
-        .summary("Refused: the nodes have their epochs."),
+        .summary("Gives a node that knows no other node its epoch."),
     row("setslot", -4, setslot)
         .flags(CHANGE)
         .syntax(

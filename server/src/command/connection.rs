@@ -2,7 +2,7 @@
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Asking, Ctx, DEFAULT_USER, ReplyMode};
+use crate::engine::{Asking, Ctx, DEFAULT_USER, ReplyMode, feature};
 use crate::resp::{Blob, Protocol, Reply, parse_integer};
 
 fn ping(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -123,11 +123,12 @@ fn hello(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let role = if is_replica { "replica" } else { "master" };
     let pair = |name: &str, value: Reply| (Reply::bulk(name), value);
+    let profile = ctx.config().profile;
     let is_sentinel = ctx.sentinel().is_some();
     let mode = if is_sentinel { "sentinel" } else { mode };
     let mut fields = vec![
-        pair("server", Reply::bulk("redis")),
-        pair("version", Reply::bulk(crate::REDIS_VERSION)),
+        pair("server", Reply::bulk(profile.server_name())),
+        pair("version", Reply::bulk(profile.server_version())),
         pair("proto", Reply::Int(proto)),
         pair("id", Reply::Int(ctx.session.conn.client_id() as i64)),
         pair("mode", Reply::bulk(mode)),
@@ -150,6 +151,10 @@ fn reset(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     ctx.session.reply_mode = ReplyMode::On;
     ctx.session.asking = Asking::No;
     ctx.session.reads_replica = false;
+    ctx.session.leaves_no_traces = false;
+    if ctx.config().profile.has(feature::RESET_ENDS_NO_EVICT) {
+        ctx.session.is_spared = false;
+    }
     ctx.end_registrations();
     ctx.session.db = 0;
     ctx.session.protocol = Protocol::Resp2;

@@ -184,7 +184,11 @@ fn copy(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn touch(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    count_keys(args, |key| ctx.find_for_read(key).is_some())
+    // It counts as a use even if the connection leaves no traces otherwise.
+    let leaves_none = std::mem::take(&mut ctx.session.leaves_no_traces);
+    let reply = count_keys(args, |key| ctx.find_for_read(key).is_some());
+    ctx.session.leaves_no_traces = leaves_none;
+    reply
 }
 
 /// OBJECT: reads facts about a key without counting as an access to it.

@@ -5,7 +5,7 @@ use super::{Args, CommandError, table};
 use crate::engine::Ctx;
 use crate::resp::Reply;
 
-fn help(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+pub(super) fn help(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let name = args.request().name();
     let found = table(ctx).find(name).ok_or(CommandError::Syntax)?;
     let name = found.spec.name.to_ascii_uppercase();

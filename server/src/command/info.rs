@@ -106,7 +106,13 @@ fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
     let seconds = ctx.now.0.div_euclid(1_000_000);
     let uptime = (seconds - ctx.started().0.div_euclid(1_000_000)).max(0);
     let os = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
-    text.field("redis_version", crate::REDIS_VERSION);
+    let profile = ctx.config().profile;
+    text.field("redis_version", profile.redis_version());
+    if let Some(version) = profile.valkey_version() {
+        text.field("server_name", profile.server_name());
+        text.field("valkey_version", version);
+        text.field("valkey_release_stage", "ga");
+    }
     text.field("redis_git_sha1", "00000000");
     text.field("redis_git_dirty", 0);
     text.field("redis_build_id", 0);
@@ -116,7 +122,12 @@ fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
     } else {
         "standalone"
     };
-    text.field("redis_mode", mode);
+    let name = if profile.valkey_version().is_some() {
+        "server_mode"
+    } else {
+        "redis_mode"
+    };
+    text.field(name, mode);
     text.field("redouble_version", env!("CARGO_PKG_VERSION"));
     text.field("os", os);
     text.field("arch_bits", usize::BITS);

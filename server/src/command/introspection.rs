@@ -57,9 +57,10 @@ fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn docs(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let document = |(parent, row): Found| row.document(parent);
+    let profile = ctx.config().profile;
+    let document = |(parent, row): Found| row.document(parent, profile);
     let pairs = if args.is_empty() {
-        rows(ctx).map(|row| row.document(None)).collect()
+        rows(ctx).map(|row| document((None, row))).collect()
     } else {
         let table = table(ctx);
         let found = args.rest().filter_map(|name| find(table, name));

@@ -63,11 +63,11 @@ mod tracking;
 mod transaction;
 
 use crate::engine::{
-    Args, CommandError, CommandSpec, CommandTable, Config, Ctx, Engine, Entry, Flags, Tables,
-    UnixMicros, UnknownCommand, UnknownSubcommand, integer_of,
+    Args, CommandError, CommandSpec, CommandTable, Config, Ctx, Engine, Entry, Flags, Profile,
+    Tables, UnixMicros, UnknownCommand, UnknownSubcommand, integer_of,
 };
 use crate::resp::Request;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// All commands, group by group, in the order of the files.
 const ROWS: &[&[CommandSpec]] = &[
@@ -116,37 +116,60 @@ const ROWS: &[&[CommandSpec]] = &[
     function::COMMANDS,
 ];
 
+/// The rows of a profile, made at its first use.
+type RowsOfProfile = [OnceLock<Vec<CommandSpec>>; Profile::ALL.len()];
+/// The table of a profile, made at its first use.
+type TableOfProfile = [OnceLock<CommandTable>; Profile::ALL.len()];
+
+/// The rows that the server of a profile has.
+fn rows_of(profile: Profile) -> &'static [CommandSpec] {
+    static ROWS_OF: RowsOfProfile = [const { OnceLock::new() }; Profile::ALL.len()];
+    ROWS_OF[profile.place()]
+        .get_or_init(|| rows().filter_map(|row| row.of_profile(profile)).collect())
+}
+
 /// The commands of an ordinary node.
-static ORDINARY: LazyLock<CommandTable> =
-    LazyLock::new(|| CommandTable::new(rows(), unknown, unknown_subcommand));
+fn ordinary(profile: Profile) -> &'static CommandTable {
+    static ORDINARY: TableOfProfile = [const { OnceLock::new() }; Profile::ALL.len()];
+    ORDINARY[profile.place()].get_or_init(|| {
+        let rows = rows_of(profile).iter();
+        CommandTable::new(rows, unknown, unknown_subcommand)
+    })
+}
 
 /// The commands of a sentinel: SENTINEL, its own PUBLISH, and the rows that it shares with other nodes.
-static SENTINEL: LazyLock<CommandTable> = LazyLock::new(|| {
-    let shared = rows().filter(|row| row.flags.has(Flags::SENTINEL));
-    let own = sentinel::COMMANDS.iter();
-    CommandTable::new(shared.chain(own), unknown, unknown_subcommand)
-});
+fn of_sentinels(profile: Profile) -> &'static CommandTable {
+    static SENTINEL: TableOfProfile = [const { OnceLock::new() }; Profile::ALL.len()];
+    SENTINEL[profile.place()].get_or_init(|| {
+        let rows = rows_of(profile).iter();
+        let shared = rows.filter(|row| row.flags.has(Flags::SENTINEL));
+        let own = sentinel::COMMANDS.iter();
+        CommandTable::new(shared.chain(own), unknown, unknown_subcommand)
+    })
+}
 
 /// The tables for a new node.
-fn tables() -> Tables {
+fn tables(profile: Profile) -> Tables {
     Tables {
-        ordinary: &ORDINARY,
-        sentinel: &SENTINEL,
+        ordinary: ordinary(profile),
+        sentinel: of_sentinels(profile),
     }
 }
 
 /// The table of the node that runs this command.
 fn table(ctx: &Ctx<'_>) -> &'static CommandTable {
+    let profile = ctx.config().profile;
     match ctx.sentinel() {
-        Some(_) => &SENTINEL,
-        None => &ORDINARY,
+        Some(_) => of_sentinels(profile),
+        None => ordinary(profile),
     }
 }
 
 impl Engine {
     /// An empty node with all commands, whose clock shows `now`.
     pub fn new(config: Config, now: UnixMicros) -> Self {
-        Self::with_tables(config, tables(), now)
+        let tables = tables(config.profile);
+        Self::with_tables(config, tables, now)
     }
 }
 
@@ -156,29 +179,49 @@ impl Engine {
 /// What is wrong with them.
 #[cfg(feature = "net")]
 pub(crate) fn check_users(config: &Config) -> Result<(), String> {
-    Engine::check_users(config, tables())
+    Engine::check_users(config, tables(config.profile))
 }
 
-/// Every row of an ordinary node.
+/// Every row of an ordinary node, of all profiles.
 fn rows() -> impl Iterator<Item = &'static CommandSpec> {
     ROWS.iter().flat_map(|group| group.iter())
 }
 
+/// The tables of the newest profiles, which have all rows between them.
+fn newest() -> [&'static CommandTable; 2] {
+    [Profile::REDIS_8_4, Profile::VALKEY_9].map(ordinary)
+}
+
 /// The keys of a request, by the key specification of its command; none for a malformed one.
 pub(crate) fn keys_of(request: Request<'_>) -> Vec<&[u8]> {
-    match ORDINARY.find(request.name()) {
+    let mut found = newest().into_iter();
+    match found.find_map(|table| table.find(request.name())) {
         Some(Entry { spec, .. }) if spec.accepts(request.len()) => spec.keys_of(request),
         Some(_) | None => Vec::new(),
     }
 }
 
-/// Names of the commands that are implemented, sorted; subcommands as `config get`.
+/// Names of the commands of Redis 7.0 that are implemented, sorted; subcommands as `config get`. [`command_names_of`]
+/// lists those of other profiles.
 ///
 /// ```
 /// assert!(redouble::command_names().iter().any(|name| name == "client setname"));
 /// ```
 pub fn command_names() -> Vec<String> {
-    let mut names: Vec<String> = rows()
+    command_names_of(Profile::default())
+}
+
+/// Names of the commands that a server of this profile has, sorted; subcommands as `config get`.
+///
+/// ```
+/// use redouble::{Profile, command_names_of};
+///
+/// let names = command_names_of(Profile::REDIS_7_2);
+/// assert!(names.iter().any(|name| name == "client setinfo"));
+/// ```
+pub fn command_names_of(profile: Profile) -> Vec<String> {
+    let mut names: Vec<String> = rows_of(profile)
+        .iter()
         .flat_map(|row| match row.subcommands {
             [] => vec![row.name.to_owned()],
             subcommands => subcommands
@@ -286,7 +329,9 @@ mod tests {
 
     fn find_in_any(name: &str) -> Option<Entry> {
         let name = name.as_bytes();
-        ORDINARY.find(name).or_else(|| SENTINEL.find(name))
+        let profile = Profile::default();
+        let found = ordinary(profile).find(name);
+        found.or_else(|| of_sentinels(profile).find(name))
     }
 
     #[test]
@@ -323,9 +368,16 @@ mod tests {
 
     #[test]
     fn a_name_is_found_in_any_case_and_nothing_else_is() {
-        let known: HashSet<&str> = rows().map(|row| row.name).collect();
+        for profile in Profile::ALL {
+            a_name_is_found_in_any_case_with(profile);
+        }
+    }
+
+    fn a_name_is_found_in_any_case_with(profile: Profile) {
+        let rows = rows_of(profile);
+        let known: HashSet<&str> = rows.iter().map(|row| row.name).collect();
         let mut found = 0;
-        for row in rows() {
+        for row in rows {
             let upper = row.name.to_ascii_uppercase().into_bytes();
             let mut tried = vec![Vec::new(), upper[1..].to_vec(), [&*upper, b"x"].concat()];
             for at in 0..upper.len() {
@@ -338,7 +390,7 @@ mod tests {
             for name in tried {
                 let spelled = String::from_utf8_lossy(&name).to_ascii_lowercase();
                 let wanted = known.get(&*spelled);
-                let entry = ORDINARY.find(&name);
+                let entry = ordinary(profile).find(&name);
                 let spelling = entry.map(|entry| entry.spec.name);
                 assert_eq!(spelling, wanted.copied(), "{spelled:?}");
                 found += usize::from(entry.is_some());
@@ -349,15 +401,22 @@ mod tests {
 
     #[test]
     fn numbers_name_rows() {
-        for row in rows() {
-            let entry = ORDINARY.find(row.name.as_bytes()).expect("in the index");
-            let name = ORDINARY.name(entry.number);
+        for profile in Profile::ALL {
+            numbers_name_rows_of(profile);
+        }
+    }
+
+    fn numbers_name_rows_of(profile: Profile) {
+        let table = ordinary(profile);
+        for row in rows_of(profile) {
+            let entry = table.find(row.name.as_bytes()).expect("in the index");
+            let name = table.name(entry.number);
             assert_eq!((entry.spec.name, name), (row.name, row.name));
             for sub in row.subcommands {
                 let sub = entry.subcommand(sub.name.as_bytes()).expect("in the row");
-                let name = ORDINARY.name(sub.number);
+                let name = table.name(sub.number);
                 assert_eq!(name, format!("{}|{}", row.name, sub.spec.name));
-                assert_eq!(ORDINARY.entry(sub.number).spec.name, sub.spec.name);
+                assert_eq!(table.entry(sub.number).spec.name, sub.spec.name);
             }
         }
     }
@@ -366,7 +425,9 @@ mod tests {
     fn what_is_missing_is_not_in_the_table() {
         for name in missing::COMMANDS {
             assert!(
-                ORDINARY.find(name.as_bytes()).is_none(),
+                newest()
+                    .iter()
+                    .all(|table| table.find(name.as_bytes()).is_none()),
                 "{name} is implemented"
             );
         }

@@ -84,7 +84,7 @@ fn monitor(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 }
 
 /// LOLWUT: the pictures of former versions are theirs.
-fn lolwut(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+fn lolwut(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     if args.remaining() >= 2
         && args.keyword("VERSION")
         && let version @ (5 | 6) = args.integer()?
@@ -95,7 +95,7 @@ fn lolwut(_: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     }
     Ok(Reply::Verbatim {
         format: *b"txt",
-        text: format!("Redis ver. {}\n", crate::REDIS_VERSION).into(),
+        text: ctx.config().profile.banner().into(),
     })
 }
 

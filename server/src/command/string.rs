@@ -3,7 +3,7 @@
 use super::expire::{absolute_deadline, already_expired};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, integer_of};
-use crate::engine::{Arg, Class, Ctx, EncodingHint, Ttl, UnixMillis, Value};
+use crate::engine::{Arg, Class, Ctx, EncodingHint, Profile, Ttl, UnixMillis, Value, feature};
 use crate::resp::{Blob, LongDouble, Reply};
 
 /// How SET and GETEX give an expiry.
@@ -29,10 +29,37 @@ impl Expiry<'_> {
     }
 }
 
+/// A condition of SET or DELEX on the string at the key.
+#[derive(Clone, Copy)]
+enum Condition<'a> {
+    /// IFEQ; not met by a key that is not there.
+    Equal(&'a [u8]),
+    /// IFNE
+    Different(&'a [u8]),
+}
+
+impl Condition<'_> {
+    fn is_met(self, value: Option<&Blob>) -> bool {
+        match self {
+            Self::Equal(other) => value.is_some_and(|value| **value == *other),
+            Self::Different(other) => value.is_none_or(|value| **value != *other),
+        }
+    }
+
+    /// The error for the conditions of 8.4 on a digest.
+    fn digest_error(command: &str) -> CommandError {
+        CommandError::NotImplemented {
+            what: format!("{command} with IFDEQ or IFDNE"),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Options<'a> {
     only_new: bool,
     only_existing: bool,
+    /// A condition on the former value.
+    condition: Option<Condition<'a>>,
     get: bool,
     keep_ttl: bool,
     persist: bool,
@@ -41,7 +68,7 @@ struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// `t_string.c: parseExtendedStringArgumentsOrReply`.
-    fn parse(args: &mut Args<'a>, for_set: bool) -> Result<Self, CommandError> {
+    fn parse(args: &mut Args<'a>, for_set: bool, profile: Profile) -> Result<Self, CommandError> {
         let mut options = Self::default();
         while let Some(word) = args.next() {
             let kept = options.keep_ttl || options.persist;
@@ -60,10 +87,14 @@ impl<'a> Options<'a> {
                         is_absolute,
                     });
                 }
-                Keyword(Keyword::NX) if for_set && !options.only_existing => {
+                Keyword(Keyword::NX)
+                    if for_set && !options.only_existing && options.condition.is_none() =>
+                {
                     options.only_new = true;
                 }
-                Keyword(Keyword::XX) if for_set && !options.only_new => {
+                Keyword(Keyword::XX)
+                    if for_set && !options.only_new && options.condition.is_none() =>
+                {
                     options.only_existing = true;
                 }
                 Keyword(Keyword::GET) if for_set => options.get = true,
@@ -73,10 +104,33 @@ impl<'a> Options<'a> {
                 Keyword(Keyword::PERSIST) if !for_set && options.expiry.is_none() => {
                     options.persist = true;
                 }
+                Keyword(Keyword::IFEQ)
+                    if for_set
+                        && options.has_no_condition()
+                        && profile.has(feature::SET_IF_EQUAL) =>
+                {
+                    options.condition = Some(Condition::Equal(args.required()?));
+                }
+                Keyword(Keyword::IFNE)
+                    if for_set
+                        && options.has_no_condition()
+                        && profile.has(feature::SET_IF_DIFFERENT) =>
+                {
+                    options.condition = Some(Condition::Different(args.required()?));
+                }
+                Keyword(Keyword::IFDEQ | Keyword::IFDNE)
+                    if for_set && profile.has(feature::SET_IF_DIFFERENT) =>
+                {
+                    return Err(Condition::digest_error("SET"));
+                }
                 Keyword(_) => return Err(CommandError::Syntax),
             }
         }
         Ok(options)
+    }
+
+    fn has_no_condition(&self) -> bool {
+        !self.only_new && !self.only_existing && self.condition.is_none()
     }
 }
 
@@ -93,6 +147,10 @@ impl Keyword {
     const XX: u64 = Self::of(b"XX").0;
     const GET: u64 = Self::of(b"GET").0;
     const KEEPTTL: u64 = Self::of(b"KEEPTTL").0;
+    const IFEQ: u64 = Self::of(b"IFEQ").0;
+    const IFNE: u64 = Self::of(b"IFNE").0;
+    const IFDEQ: u64 = Self::of(b"IFDEQ").0;
+    const IFDNE: u64 = Self::of(b"IFDNE").0;
     const PERSIST: u64 = Self::of(b"PERSIST").0;
 
     /// No other byte than a letter in either case becomes this letter, so letters decide alone.
@@ -137,7 +195,7 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         store(ctx, key, value);
         return Ok(Reply::Ok);
     }
-    let options = Options::parse(args, true)?;
+    let options = Options::parse(args, true, ctx.config().profile)?;
     let deadline = options
         .expiry
         .map(|expiry| expiry.deadline(ctx, "set"))
@@ -151,6 +209,11 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     };
     let found = ctx.find(key);
     if (options.only_new && found.is_some()) || (options.only_existing && found.is_none()) {
+        return Ok(old.unwrap_or(Reply::Nil));
+    }
+    if let Some(condition) = options.condition
+        && !condition.is_met(ctx.write::<Blob>(key)?.as_deref())
+    {
         return Ok(old.unwrap_or(Reply::Nil));
     }
     let ttl = match deadline {
@@ -170,6 +233,59 @@ fn set(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ctx.propagate_as(&kept);
     }
     Ok(old.unwrap_or(Reply::Ok))
+}
+
+/// DELEX of 8.4: deletes a key, or a string that meets a condition.
+fn delex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let key = args.required()?;
+    let condition = match (args.remaining(), args.next(), args.next()) {
+        (0, ..) => None,
+        (2, Some(word), Some(value)) => Some(match &word.to_ascii_lowercase()[..] {
+            b"ifeq" => Condition::Equal(value),
+            b"ifne" => Condition::Different(value),
+            b"ifdeq" | b"ifdne" => return Err(Condition::digest_error("DELEX")),
+            _ => {
+                return Err(CommandError::Text(
+                    "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE".into(),
+                ));
+            }
+        }),
+        _ => {
+            return Err(CommandError::Arity {
+                command: "delex".to_owned(),
+            });
+        }
+    };
+    if let Some(condition) = condition {
+        if ctx.find(key).is_none() {
+            return Ok(Reply::Int(0));
+        }
+        let value = ctx.write::<Blob>(key).map_err(|_wrong_type| {
+            CommandError::Text(
+                "ERR Key should be of string type if conditions are specified".into(),
+            )
+        })?;
+        if !condition.is_met(value.as_deref()) {
+            return Ok(Reply::Int(0));
+        }
+    }
+    let is_gone = ctx.delete(key);
+    if is_gone {
+        ctx.propagate_removal(key, "lazyfree-lazy-user-del");
+        ctx.notify(Class::Generic, "del", key);
+    }
+    Ok(Reply::Int(is_gone.into()))
+}
+
+/// DELIFEQ of Valkey 9: deletes a string that equals another one.
+fn delifeq(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let (key, value) = (args.required()?, args.required()?);
+    let is_equal = Condition::Equal(value).is_met(ctx.write::<Blob>(key)?.as_deref());
+    if is_equal && ctx.delete(key) {
+        ctx.propagate_removal(key, "lazyfree-lazy-user-del");
+        ctx.notify(Class::Generic, "del", key);
+    }
+    Ok(Reply::Int(is_equal.into()))
 }
 
 fn get(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -198,7 +314,7 @@ fn getdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn getex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
-    let options = Options::parse(args, false)?;
+    let options = Options::parse(args, false, ctx.config().profile)?;
     let Some(value) = ctx.read::<Blob>(key)?.cloned() else {
         return Ok(Reply::Nil);
     };
@@ -381,7 +497,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .key_notes("Read only with `GET`")
         .find_keys(super::keys::set)
         .syntax(
-            "key value [condition=(NX | XX)]@2.6.12 [GET]@6.2.0 [expiration=(EX seconds:integer@2.6.12 | \
+            "key value [condition=(NX | XX | IFEQ ifeq-value@8.4.0/8.1.0 | IFNE ifne-value@8.4.0)]@2.6.12 [GET]@6.2.0 [expiration=(EX seconds:integer@2.6.12 | \
              PX milliseconds:integer@2.6.12 | EXAT unix-time-seconds:unix-time@6.2.0 | PXAT \
              unix-time-milliseconds:unix-time@6.2.0 | KEEPTTL@6.0.0)]",
         )
@@ -391,6 +507,19 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .keys(1, 1, 1, &["RO", "access"])
         .syntax("key")
         .summary("The string at a key."),
+    row("delex", -2, delex)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, &["RW", "delete"])
+        .since("8.4.0")
+        .syntax("key [condition=(IFEQ ifeq-value | IFNE ifne-value)]")
+        .summary("Deletes a key, on a condition if asked to."),
+    row("delifeq", 3, delifeq)
+        .flags(WRITE_FAST)
+        .keys(1, 1, 1, &["RW", "delete"])
+        .since("")
+        .valkey_since("9.0.0")
+        .syntax("key value")
+        .summary("Deletes a string that equals a value."),
     row("getset", 3, getset)
         .flags(STORE_FAST)
         .keys(1, 1, 1, RW_UPDATE)

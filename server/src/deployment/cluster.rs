@@ -21,16 +21,16 @@ impl DeploymentBuilder {
         replicas: usize,
     ) -> Result<Deployment, StartError> {
         assert!(masters > 0, "a cluster needs a master");
-        let mut names = Vec::new();
-        let mut places = Vec::new();
+        // Masters have the first ports, as `redis-cli --cluster create` chooses them.
+        let mut names: Vec<String> = (1..=masters)
+            .map(|master| format!("master-{master}"))
+            .collect();
+        let places: Vec<usize> = (0..masters).collect();
         let mut follows = Vec::new();
-        for master in 1..=masters {
-            let index = names.len();
-            places.push(index);
-            names.push(format!("master-{master}"));
+        for master in 0..masters {
             for replica in 1..=replicas {
-                follows.push((names.len(), index));
-                names.push(format!("replica-{master}-{replica}"));
+                follows.push((names.len(), master));
+                names.push(format!("replica-{}-{replica}", master + 1));
             }
         }
         self.server = self.server.configure(|config| {
@@ -43,6 +43,27 @@ impl DeploymentBuilder {
         }
         deployment.settle();
         // Replies redirect clients to any node, so all nodes have to serve their ports.
+        for server in deployment.nodes().filter(|server| server.has_port()) {
+            server.serve()?;
+        }
+        deployment.controlled()
+    }
+
+    /// Starts nodes in cluster mode that have no slots and have not met: [`Deployment::cluster_nodes`].
+    ///
+    /// # Errors
+    /// A [`StartError`] if a port cannot be bound.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, or without nodes.
+    pub async fn cluster_nodes(mut self, count: usize) -> Result<Deployment, StartError> {
+        assert!(count > 0, "a cluster needs a node");
+        let names = (1..=count).map(|number| format!("node-{number}"));
+        self.server = self.server.configure(|config| {
+            config.cluster_enabled = true;
+        });
+        let deployment = self.start(names.collect()).await?;
+        deployment.network.prepare_for_cluster();
         for server in deployment.nodes().filter(|server| server.has_port()) {
             server.serve()?;
         }
@@ -87,6 +108,31 @@ impl Deployment {
     /// A [`StartError`] if a port cannot be bound.
     pub async fn cluster(masters: usize, replicas: usize) -> Result<Self, StartError> {
         Self::builder().cluster(masters, replicas).await
+    }
+
+    /// [`DeploymentBuilder::cluster_nodes`] with default settings: nodes in cluster mode, `node-1` to `node-n`, that
+    /// become a cluster by CLUSTER MEET, ADDSLOTS and REPLICATE, or by `redis-cli --cluster create`. For code under
+    /// test that builds its own cluster.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use redouble::Deployment;
+    ///
+    /// let nodes = Deployment::cluster_nodes(2).await?;
+    /// nodes[0].command(["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])?;
+    /// let port = nodes[1].listen()?.port().to_string();
+    /// nodes[0].command(["CLUSTER", "MEET", "127.0.0.1", &port])?;
+    /// let id = nodes[0].command(["CLUSTER", "MYID"])?.to_string();
+    /// nodes[1].command(["CLUSTER", "REPLICATE", &id])?;
+    /// nodes[0].set("lock", "mine");
+    /// nodes[1].assert_get("lock", "mine");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// A [`StartError`] if a port cannot be bound.
+    pub async fn cluster_nodes(count: usize) -> Result<Self, StartError> {
+        Self::builder().cluster_nodes(count).await
     }
 
     /// The slot of a key or of a sharded channel.

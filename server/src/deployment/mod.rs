@@ -29,6 +29,7 @@ use std::time::Duration;
 /// |---|---|---|
 /// | [`independent`](Self::independent) | n masters that know nothing of each other | `node-1` to `node-n` |
 /// | [`cluster`](Self::cluster) | m masters that share the slots, with r replicas each | `master-1`, `replica-1-1` ... |
+/// | [`cluster_nodes`](Self::cluster_nodes) | n nodes in cluster mode that have not met | `node-1` to `node-n` |
 /// | [`sentinel`](Self::sentinel) | a master with replicas and sentinels that watch it | `master`, `replica-1` ..., `sentinel-1` ... |
 /// | [`replicated`](Self::replicated) | m masters with r replicas each | `master`, `replica-1` ...; with several masters `master-2`, `replica-2-1` ... |
 ///

@@ -111,7 +111,7 @@ impl<'a> Args<'a> {
     }
 
     /// The rest, one by one.
-    pub(crate) fn rest(&mut self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub(crate) fn rest(&mut self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let (request, from) = (self.request, self.at);
         self.at = request.len();
         request.iter().skip(from)

@@ -73,6 +73,10 @@ pub struct Config {
     pub hll_sparse_max_bytes: usize,
     /// `set-max-intset-entries`: with more members a set of integers is not packed.
     pub set_max_intset_entries: usize,
+    /// `set-max-listpack-entries` of 7.2: with more members a set is no listpack.
+    pub set_max_listpack_entries: usize,
+    /// `set-max-listpack-value`, bytes: the same for the size of a member.
+    pub set_max_listpack_value: usize,
     /// `zset-max-listpack-entries`: with more elements a sorted set is no listpack.
     pub zset_max_listpack_entries: usize,
     /// `zset-max-listpack-value`, bytes: the same for the size of a member.
@@ -171,6 +175,8 @@ impl Default for Config {
             list_max_listpack_size: -2,
             hll_sparse_max_bytes: 3_000,
             set_max_intset_entries: 512,
+            set_max_listpack_entries: 128,
+            set_max_listpack_value: 64,
             zset_max_listpack_entries: 128,
             zset_max_listpack_value: 64,
             stream_node_max_bytes: 4096,

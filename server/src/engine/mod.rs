@@ -77,7 +77,9 @@ pub use notify::Classes;
 pub(crate) use origin::Origin;
 pub(crate) use parameter::is_secret;
 pub use peers::cluster::ClusterMessage;
-pub(crate) use peers::cluster::{Change as ClusterChange, Claim, Cluster, Health, SLOTS, slot_of};
+pub(crate) use peers::cluster::{
+    BUS_PORT_DISTANCE, Change as ClusterChange, Claim, Cluster, Handshake, Health, SLOTS, slot_of,
+};
 #[cfg(feature = "net")]
 pub(crate) use peers::cluster::{Member, Side, merge, share_of};
 pub(crate) use peers::failover::Failover;
@@ -91,6 +93,7 @@ pub(crate) use peers::replication::Replication;
 pub(crate) use peers::sentinel::{Seen, Sentinel, Watched};
 pub use persistence::{AppendFsync, Storage};
 pub use profile::Profile;
+pub(crate) use profile::feature;
 pub use rng::Rng;
 pub(crate) use state::persistence::SaveError;
 pub(crate) use table::{

@@ -11,6 +11,7 @@ use super::glob::glob_match;
 use super::memory_size::parse_memory;
 use super::notify::Classes;
 use super::persistence::AppendFsync;
+use super::profile::Since;
 use crate::engine::CommandError;
 use crate::engine::eviction_policy::EvictionPolicy;
 use crate::resp::parse_integer;
@@ -96,6 +97,8 @@ struct Parameter {
     is_secret: bool,
     /// Shown only to a client that asks for it by its name.
     is_hidden: bool,
+    /// The first version of Redis that has it.
+    since: Since,
 }
 
 const fn parameter(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
@@ -108,6 +111,7 @@ const fn parameter(name: &'static str, default: &'static str, kind: Kind) -> Par
         only: &[],
         is_secret: false,
         is_hidden: false,
+        since: Since::redis("1.0.0"),
     }
 }
 
@@ -171,6 +175,11 @@ impl Parameter {
 
     const fn secret(mut self) -> Self {
         self.is_secret = true;
+        self
+    }
+
+    const fn since(mut self, version: &'static str) -> Self {
+        self.since = Since::redis(version);
         self
     }
 
@@ -680,6 +689,14 @@ const PARAMETERS: &[Parameter] = &[
         |config| printed(config.set_max_intset_entries),
         |config, given| { config.set_max_intset_entries = given.size(); Ok(()) },
     ),
+    integer("set-max-listpack-entries", "", 0, i64::MAX).since("7.2.0").kept(
+        |config| printed(config.set_max_listpack_entries),
+        |config, given| { config.set_max_listpack_entries = given.size(); Ok(()) },
+    ),
+    memory("set-max-listpack-value", "", 0).since("7.2.0").kept(
+        |config| printed(config.set_max_listpack_value),
+        |config, given| { config.set_max_listpack_value = given.size(); Ok(()) },
+    ),
     immutable("set-proc-title", "yes"),
     parameter("shutdown-on-sigint", "default", Kind::Special(shutdown_options)),
     parameter("shutdown-on-sigterm", "default", Kind::Special(shutdown_options)),
@@ -791,6 +808,7 @@ impl Config {
         };
         let rows = PARAMETERS.iter();
         let mut found: Vec<_> = rows
+            .filter(|row| self.profile.has(row.since))
             .flat_map(|row| row.names().map(move |name| (name, row)))
             .filter_map(|(name, row)| {
                 called(name, row.is_hidden).map(|called| (called, row.value(self)))
@@ -807,7 +825,8 @@ impl Config {
     pub(crate) fn with(&self, changes: &[(&[u8], &[u8])]) -> Result<Self, CommandError> {
         let mut rows: Vec<(&'static str, &'static Parameter)> = Vec::new();
         for (name, _) in changes {
-            let Some(found) = find(name) else {
+            let found = find(name).filter(|(_, row)| self.profile.has(row.since));
+            let Some(found) = found else {
                 let before = "ERR Unknown option or number of arguments for CONFIG SET - '";
                 return Err(CommandError::echoing(before, name, "'"));
             };
@@ -871,7 +890,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (count, 197));
+        assert_eq!((names.len(), count), (count, 199));
     }
 
     #[test]

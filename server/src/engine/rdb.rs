@@ -34,6 +34,7 @@ pub(super) mod kind {
     pub(crate) const ZSET_LISTPACK: u8 = 17;
     pub(crate) const LIST_QUICKLIST_2: u8 = 18;
     pub(crate) const STREAM_LISTPACKS_2: u8 = 19;
+    pub(crate) const SET_LISTPACK: u8 = 20;
 }
 
 /// Longer strings are never integers.

@@ -34,7 +34,7 @@ impl<'a> Request<'a> {
     }
 
     /// All arguments, starting with the command name.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let bytes = self.bytes;
         self.spans
             .iter()

@@ -21,8 +21,12 @@ pub(super) struct PartitionSide {
 /// The state of a cluster that its nodes share.
 #[derive(Debug)]
 pub(super) struct Bus {
-    /// The map at the start, before any node followed another.
-    start: Cluster,
+    /// The sides at the start, before any node followed or met another.
+    start: Vec<PartitionSide>,
+    /// Nodes that have met, directly or through others. Every node is in exactly one group.
+    acquainted: Vec<BTreeSet<usize>>,
+    /// For each node that others have forgotten, those that have.
+    forgotten: BTreeMap<usize, BTreeSet<usize>>,
     /// The sides of the current splits. Every node is on exactly one.
     pub(super) sides: Vec<PartitionSide>,
     /// Nodes that receive no changes.
@@ -32,6 +36,14 @@ pub(super) struct Bus {
 }
 
 impl PartitionSide {
+    fn new(nodes: BTreeSet<usize>, map: Cluster) -> Self {
+        Self {
+            nodes,
+            map,
+            missed: BTreeMap::new(),
+        }
+    }
+
     /// True if most of the masters are on this side and run.
     fn has_majority(&self, crashed: &BTreeSet<usize>) -> bool {
         let is_reachable = |node| self.nodes.contains(&node) && !crashed.contains(&node);
@@ -51,28 +63,111 @@ impl PartitionSide {
 }
 
 impl Bus {
+    /// A cluster whose nodes know each other.
     pub(super) fn new(map: Cluster) -> Self {
-        let all = PartitionSide {
-            nodes: (0..map.members.len()).collect(),
-            map: map.clone(),
-            missed: BTreeMap::new(),
-        };
+        let nodes = (0..map.members.len()).collect();
+        Self::of(vec![PartitionSide::new(nodes, map)])
+    }
+
+    /// Nodes that have not met, each with its map.
+    pub(super) fn unmet(maps: impl Iterator<Item = Cluster>) -> Self {
+        let alone = |map: Cluster| PartitionSide::new(BTreeSet::from([map.me]), map);
+        Self::of(maps.map(alone).collect())
+    }
+
+    fn of(start: Vec<PartitionSide>) -> Self {
         Self {
-            start: map,
-            sides: vec![all],
+            acquainted: start.iter().map(|side| side.nodes.clone()).collect(),
+            forgotten: BTreeMap::new(),
+            sides: start.clone(),
+            start,
             excluded: BTreeSet::new(),
             crashed: BTreeSet::new(),
             noticed_after: Duration::ZERO,
         }
     }
 
-    /// Restores the state at the start: the original slots, one side, and all nodes up.
+    /// Restores the state at the start: the original slots and sides, and all nodes up.
     pub(super) fn reset(&mut self) {
-        *self = Self::new(self.start.clone());
+        *self = Self::of(std::mem::take(&mut self.start));
     }
 
-    pub(super) fn start(&self) -> Cluster {
-        self.start.clone()
+    /// The map of a node at the start.
+    pub(super) fn start(&self, node: usize) -> Cluster {
+        let mut sides = self.start.iter();
+        let side = sides.find(|side| side.nodes.contains(&node));
+        side.unwrap_or(&self.start[0]).map.clone()
+    }
+
+    /// The nodes that this one has met, directly or through others.
+    fn group_of(&self, node: usize) -> Option<&BTreeSet<usize>> {
+        self.acquainted.iter().find(|group| group.contains(&node))
+    }
+
+    /// Lets two nodes meet, and all that either has met. Returns true if they had not.
+    pub(super) fn introduce(&mut self, node: usize, other: usize) -> bool {
+        self.forgotten.clear();
+        let is_met = self
+            .group_of(node)
+            .is_some_and(|group| group.contains(&other));
+        if !is_met {
+            let is_theirs =
+                |group: &BTreeSet<usize>| group.contains(&node) || group.contains(&other);
+            let (both, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.acquainted)
+                .into_iter()
+                .partition(is_theirs);
+            self.acquainted = others;
+            self.acquainted.push(both.into_iter().flatten().collect());
+        }
+        !is_met
+    }
+
+    /// Notes that a node has forgotten another one. A side whose nodes have all forgotten it drops it from its map.
+    pub(super) fn forget(&mut self, node: usize, member: usize) {
+        self.forgotten.entry(member).or_default().insert(node);
+        let index = self.index(node);
+        let (side, forgotten) = (&mut self.sides[index], &self.forgotten[&member]);
+        let mut others = side.nodes.iter().filter(|other| **other != member);
+        if others.all(|other| forgotten.contains(other)) {
+            side.map.forget(member);
+        }
+    }
+
+    /// Separates a node that has forgotten all others; with a new name these do not know it either. Returns its map.
+    pub(super) fn isolate(&mut self, node: usize, name: Option<String>) -> Cluster {
+        let is_renamed = name.is_some();
+        let index = self.index(node);
+        let side = &mut self.sides[index];
+        let map = side.map.reset(node, name);
+        side.nodes.remove(&node);
+        if is_renamed {
+            side.map.forget(node);
+        }
+        if side.nodes.is_empty() {
+            self.sides.remove(index);
+        }
+        let alone = BTreeSet::from([node]);
+        self.sides
+            .push(PartitionSide::new(alone.clone(), map.clone()));
+        for group in &mut self.acquainted {
+            group.remove(&node);
+        }
+        self.acquainted.retain(|group| !group.is_empty());
+        self.acquainted.push(alone);
+        map
+    }
+
+    /// The parts of these groups whose nodes have met.
+    fn parts_that_met(&self, groups: Vec<BTreeSet<usize>>) -> Vec<BTreeSet<usize>> {
+        let parts = groups.iter().flat_map(|group| {
+            let met = self.acquainted.iter();
+            met.map(move |met| {
+                met.intersection(group)
+                    .copied()
+                    .collect::<BTreeSet<usize>>()
+            })
+        });
+        parts.filter(|part| !part.is_empty()).collect()
     }
 
     pub(super) fn index(&self, node: usize) -> usize {
@@ -141,6 +236,7 @@ impl Bus {
         &mut self,
         groups: Vec<BTreeSet<usize>>,
     ) -> (Vec<usize>, Vec<(usize, usize)>) {
+        let groups = self.parts_that_met(groups);
         let old = std::mem::take(&mut self.sides);
         let (mut merged, mut follows) = (Vec::new(), Vec::new());
         for nodes in groups {
@@ -179,8 +275,11 @@ impl Bus {
         let due = now.plus(self.noticed_after);
         let mut news = Vec::new();
         for (index, side) in self.sides.iter_mut().enumerate() {
-            let all = 0..side.map.members.len();
-            for node in all.clone() {
+            // A side does not miss nodes that it has not met.
+            let mut groups = self.acquainted.iter();
+            let met = groups.find(|group| !group.is_disjoint(&side.nodes));
+            let all: Vec<usize> = met.into_iter().flatten().copied().collect();
+            for node in all.iter().copied() {
                 if side.nodes.contains(&node) && !self.crashed.contains(&node) {
                     side.missed.remove(&node);
                 } else {

@@ -174,6 +174,22 @@ impl NetworkState {
                     }
                 }
             }
+            Claim::Meets { with } => {
+                let with = self.nodes.iter().position(|(_, address)| *address == with);
+                let with = with.filter(|with| self.connectivity.is_reachable(from, *with));
+                if let Some(with) = with
+                    && let Some(bus) = &mut self.bus
+                    && bus.introduce(from, with)
+                {
+                    self.tasks.push_back(Task::Sides);
+                }
+            }
+            Claim::Forgets { member } => {
+                if let Some(bus) = &mut self.bus {
+                    bus.forget(from, member);
+                }
+            }
+            Claim::Resets { is_hard } => self.reset_node(from, is_hard, locked, now),
             Claim::TakesOver { asks, .. } if asks && !bus.has_majority(from) => {}
             Claim::TakesOver { waits, .. } => {
                 if waits {
@@ -184,6 +200,42 @@ impl NetworkState {
             }
             Claim::Changed(_) | Claim::Message { .. } => {}
         }
+    }
+
+    /// Handles that a node forgets its slots and all others. A replica becomes a master.
+    fn reset_node(
+        &mut self,
+        node: usize,
+        is_hard: bool,
+        locked: &mut [LockedNode<'_>],
+        now: UnixMicros,
+    ) {
+        let name = is_hard.then(|| self.new_name(node, locked)).flatten();
+        let Some(bus) = &mut self.bus else {
+            return;
+        };
+        let others = bus.receivers_of(node);
+        let is_renamed = name.is_some();
+        let map = bus.isolate(node, name);
+        for other in others
+            .into_iter()
+            .filter(|other| is_renamed && *other != node)
+        {
+            self.change(other, locked, now, |engine, _| engine.forget_member(node));
+        }
+        self.change(node, locked, now, |engine, now| {
+            engine.reset_cluster(&map, now);
+        });
+        let master = None;
+        self.tasks.push_back(Task::Follow { node, master });
+    }
+
+    /// Another name for a node.
+    fn new_name(&self, node: usize, locked: &[LockedNode<'_>]) -> Option<String> {
+        let bus = self.bus.as_ref()?;
+        let seed = locked[self.index_of(node, locked)?].node.engine.seed();
+        let former = &bus.map_of(node).members[node].id;
+        Some(Rng::for_component(seed, former).hex(20))
     }
 
     /// The source and the target of a slot's migration, if they reach each other.
@@ -281,29 +333,24 @@ impl NetworkState {
 }
 
 impl Network {
+    /// Makes every node a cluster of its own, without slots, which can meet the others.
+    pub(crate) fn prepare_for_cluster(&self) {
+        let members = self.members(|_| 0);
+        let maps = (0..members.len()).map(|node| Cluster::unmet(members.clone(), node));
+        self.begin_cluster(Bus::unmet(maps));
+    }
+
     /// Makes a cluster of all nodes: each of the `masters` owns its share of the slots.
     pub(crate) fn join_into_cluster(&self, masters: &[usize]) {
-        // The nodes are locked before the network, never the other way round.
-        let nodes = self.lock().nodes.clone();
-        let handles: Vec<_> = nodes.iter().map(|(handle, _)| handle.upgrade()).collect();
-        let seed = |index: usize| {
-            let handle = handles[index].as_ref();
-            handle.map_or(0, |handle| handle.shared.node().engine.seed())
-        };
+        let all = 0..self.lock().nodes.len();
         let (first, rest): (Vec<usize>, Vec<usize>) =
-            (0..nodes.len()).partition(|index| masters.contains(index));
+            all.partition(|index| masters.contains(index));
         let turns: Vec<usize> = first.into_iter().chain(rest).collect();
-        let members = nodes.iter().enumerate().map(|(index, (_, address))| {
+        let members = self.members(|index| {
             let turn = turns.iter().position(|other| *other == index);
-            Member {
-                id: Rng::for_component(seed(index), "cluster node").hex(20),
-                address: address.clone(),
-                master: None,
-                epoch: turn.map_or(0, |turn| turn as u64 + 1),
-                health: Health::Up,
-            }
+            turn.map_or(0, |turn| turn as u64 + 1)
         });
-        let mut map = Cluster::new(members.collect());
+        let mut map = Cluster::new(members);
         for (number, master) in masters.iter().enumerate() {
             let share = share_of(number, masters.len());
             if !share.is_empty() {
@@ -312,13 +359,41 @@ impl Network {
                 map.learn(&Change::Owner { slots, owner });
             }
         }
-        for (index, handle) in handles.iter().enumerate() {
-            if let Some(handle) = handle {
+        self.begin_cluster(Bus::new(map));
+    }
+
+    /// The nodes as masters of a cluster, with these epochs.
+    fn members(&self, epoch: impl Fn(usize) -> u64) -> Vec<Member> {
+        // The nodes are locked before the network, never the other way round.
+        let nodes = self.lock().nodes.clone();
+        let handles: Vec<_> = nodes.iter().map(|(handle, _)| handle.upgrade()).collect();
+        let seed = |index: usize| {
+            let handle = handles[index].as_ref();
+            handle.map_or(0, |handle| handle.shared.node().engine.seed())
+        };
+        let members = nodes
+            .iter()
+            .enumerate()
+            .map(|(index, (_, address))| Member {
+                id: Rng::for_component(seed(index), "cluster node").hex(20),
+                address: address.clone(),
+                master: None,
+                epoch: epoch(index),
+                health: Health::Up,
+            });
+        members.collect()
+    }
+
+    /// Gives each node its map.
+    fn begin_cluster(&self, bus: Bus) {
+        let nodes = self.lock().nodes.clone();
+        for (index, (handle, _)) in nodes.iter().enumerate() {
+            if let Some(handle) = handle.upgrade() {
                 let engine = &mut handle.shared.node().engine;
-                engine.join_cluster(map.clone(), index);
+                engine.join_cluster(bus.start(index), index);
             }
         }
-        self.lock().bus = Some(Bus::new(map));
+        self.lock().bus = Some(bus);
     }
 
     pub(crate) fn is_cluster(&self) -> bool {

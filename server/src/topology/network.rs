@@ -93,7 +93,7 @@ impl Network {
     pub(crate) fn restore_role(&self, node: usize, engine: &mut Engine) {
         let state = self.lock();
         if let Some(bus) = &state.bus {
-            engine.join_cluster(bus.start(), node);
+            engine.join_cluster(bus.start(node), node);
         }
         if state
             .watch

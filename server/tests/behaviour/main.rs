@@ -15,6 +15,7 @@ mod inspection;
 mod line_client;
 mod long_scripts;
 mod package_page;
+mod profiles;
 mod proxy;
 mod topology;
 mod tracking;

@@ -4,6 +4,7 @@ mod control;
 mod documented;
 mod languages;
 mod proxy;
+mod redis_cli;
 mod redis_py;
 #[cfg(unix)]
 mod run;

@@ -136,7 +136,7 @@ fn every_mistake_has_a_message_and_an_exit_code() -> Test {
         "cannot listen on 192.0.2.1:1: ",
     )?;
     check(&["--port-file", nowhere], 1, "cannot write ")?;
-    check(&["--compat", "99"], 2, "7.0.15")?;
+    check(&["--compat", "99"], 2, "expected one of 7.0, 7.2")?;
     check(&["--databases", "0"], 2, "--databases")?;
     check(&["--no-tcp"], 2, "--tls-port")?;
     check(&["--tls-port", "0"], 2, "--tls-write-ca")?;

@@ -19,12 +19,16 @@ fn sets_at(ctx: &mut Ctx<'_>, keys: &[&[u8]]) -> Result<Vec<Option<Set>>, Comman
     Ok(sets)
 }
 
-/// Members of the smallest set that are in all others.
-fn common(sets: Vec<Option<Set>>, mut each: impl FnMut(&[u8]) -> bool) {
-    let Some(mut sets) = sets.into_iter().collect::<Option<Vec<Set>>>() else {
-        return;
-    };
+/// The sets from the smallest to the largest; empty if a key is missing.
+fn by_size(sets: Vec<Option<Set>>) -> Vec<Set> {
+    let sets = sets.into_iter().collect::<Option<Vec<Set>>>();
+    let mut sets = sets.unwrap_or_default();
     sets.sort_by_key(Set::len);
+    sets
+}
+
+/// Members of the first set that are in all others.
+fn common(sets: &[Set], mut each: impl FnMut(&[u8]) -> bool) {
     let Some((smallest, others)) = sets.split_first() else {
         return;
     };
@@ -37,11 +41,14 @@ fn common(sets: Vec<Option<Set>>, mut each: impl FnMut(&[u8]) -> bool) {
 }
 
 fn intersection(sets: Vec<Option<Set>>, limits: SetLimits) -> Set {
-    let mut result = Set::default();
-    common(sets, |member| {
+    let sets = by_size(sets);
+    let smallest = sets.first();
+    let mut result = smallest.map_or_else(Set::default, |set| set.for_a_part(limits));
+    common(&sets, |member| {
         result.insert(member, limits);
         true
     });
+    result.settle(limits);
     result
 }
 
@@ -189,7 +196,7 @@ fn sintercard(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         limit = args.integer_from(0, "ERR LIMIT can't be negative")?;
     }
     let mut found = 0;
-    common(sets_at(ctx, &keys)?, |_| {
+    common(&by_size(sets_at(ctx, &keys)?), |_| {
         found += 1;
         found != limit
     });

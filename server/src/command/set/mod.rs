@@ -12,13 +12,15 @@ use crate::resp::Reply;
 fn add<'a>(
     ctx: &mut Ctx<'_>,
     key: &[u8],
-    members: impl Iterator<Item = &'a [u8]>,
+    members: impl Iterator<Item = &'a [u8]> + Clone,
     limits: SetLimits,
 ) -> Result<i64, CommandError> {
+    let (first, count) = (members.clone().next(), members.clone().count());
     let added = if let Some(set) = ctx.write::<Set>(key)? {
+        set.expect(count, limits);
         members.filter(|member| set.insert(member, limits)).count()
     } else {
-        let mut set = Set::default();
+        let mut set = Set::for_first(first.unwrap_or_default(), count, limits);
         let added = members.filter(|member| set.insert(member, limits)).count();
         ctx.add(key, Value::Set(set));
         added

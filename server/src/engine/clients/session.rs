@@ -53,6 +53,13 @@ pub(crate) struct RdbFilter {
     pub(crate) has_functions: bool,
 }
 
+/// The library of a client, as it describes itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Library {
+    pub(crate) name: Blob,
+    pub(crate) version: Blob,
+}
+
 /// State of one connection in the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
@@ -89,8 +96,12 @@ pub(crate) struct Session {
     pub(crate) output: OutputMeter,
     /// Bytes of requests that are not complete, if they are many.
     pub(crate) unread_input: usize,
-    /// CLIENT NO-EVICT. The double evicts no client.
+    /// CLIENT NO-EVICT.
     pub(crate) is_spared: bool,
+    /// CLIENT NO-TOUCH: its commands do not count as a use of the keys.
+    pub(crate) leaves_no_traces: bool,
+    /// Name and version of its library (CLIENT SETINFO).
+    pub(crate) library: Library,
     pub(crate) connected_at: UnixMicros,
     /// Time of the latest request or push.
     pub(crate) last_used_at: UnixMicros,
@@ -205,6 +216,8 @@ impl Sessions {
             output: OutputMeter::default(),
             unread_input: 0,
             is_spared: false,
+            leaves_no_traces: false,
+            library: Library::default(),
             connected_at: now,
             last_used_at: now,
             wrote_up_to: 0,

@@ -48,17 +48,27 @@ impl Ctx<'_> {
     #[inline(always)]
     pub(crate) fn find(&mut self, key: &[u8]) -> Option<u32> {
         let slot = self.find_quietly(key)?;
-        if self.state.config.maxmemory_policy.is_lfu() {
-            self.count_use(slot);
-        } else {
+        if self.notes_times_of_use() {
             let now = self.now_millis();
             self.db_mut().use_now(slot, now);
+        } else {
+            self.count_use(slot);
         }
         Some(slot)
     }
 
+    /// True if a key that this connection uses notes when that was, and nothing else.
+    #[inline(always)]
+    fn notes_times_of_use(&self) -> bool {
+        !(self.state.config.maxmemory_policy.is_lfu() || self.session.leaves_no_traces)
+    }
+
+    /// Counts the uses of a key, unless the connection leaves no traces (`db.c: lookupKey`).
     #[cold]
     fn count_use(&mut self, slot: u32) {
+        if self.session.leaves_no_traces {
+            return;
+        }
         let (now, db, state) = (self.now_millis(), self.session.db, &mut *self.state);
         state.data.count_use(db, slot, now, &state.config);
     }
@@ -128,12 +138,12 @@ impl Ctx<'_> {
     /// The value of a live key, which is used thereby.
     #[inline]
     fn used_value(&mut self, slot: u32) -> &mut Value {
-        if self.state.config.maxmemory_policy.is_lfu() {
-            self.count_use(slot);
-            self.db_mut().value_mut(slot)
-        } else {
+        if self.notes_times_of_use() {
             let now = self.now_millis();
             self.db_mut().use_value(slot, now)
+        } else {
+            self.count_use(slot);
+            self.db_mut().value_mut(slot)
         }
     }
 

@@ -70,7 +70,7 @@ impl Ctx<'_> {
     /// The encoding that Redis would have for the value at a slot.
     pub(crate) fn encoding(&self, slot: u32) -> &'static str {
         let value = self.db().value(slot).as_type();
-        value.encoding(self.db().form(slot))
+        value.encoding(self.db().form(slot), &self.state.config)
     }
 
     /// How many references Redis would count. Values that note their use are not shared (`server.c`:

@@ -43,6 +43,28 @@ impl Engine {
         self.follow_up(now);
     }
 
+    /// Replaces the node's view after CLUSTER RESET.
+    pub(crate) fn reset_cluster(&mut self, with: &Cluster, now: UnixMicros) {
+        let state = self.state_mut();
+        state.unit.begin(now);
+        if let Some(cluster) = &mut state.peers.cluster {
+            let lost: Vec<u16> = cluster.served().into_iter().collect();
+            let me = cluster.me;
+            **cluster = with.clone();
+            cluster.me = me;
+            state.leave_slots(&lost, false);
+        }
+        state.redirect_waiters();
+        self.follow_up(now);
+    }
+
+    /// Forgets a member of the cluster.
+    pub(crate) fn forget_member(&mut self, member: usize) {
+        if let Some(cluster) = &mut self.state_mut().peers.cluster {
+            cluster.forget(member);
+        }
+    }
+
     /// The node that a slot migrates to.
     pub(crate) fn migrates_to(&self, slot: u16) -> Option<usize> {
         let cluster = self.state().peers.cluster.as_ref()?;

@@ -23,10 +23,11 @@ pub(crate) use slot::share_of;
 pub(crate) use slot::{SLOTS, slot_of};
 
 use crate::engine::peers::replication::Address;
-use std::collections::BTreeMap;
+use crate::engine::time::UnixMillis;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Distance between the port and the bus port (`CLUSTER_PORT_INCR`).
-const BUS_PORT_DISTANCE: u32 = 10_000;
+pub(crate) const BUS_PORT_DISTANCE: u32 = 10_000;
 
 /// A member of the cluster, as the nodes know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,12 +53,15 @@ pub(crate) enum Health {
     Failed,
 }
 
-impl Member {
-    /// The address in the format of CLUSTER NODES.
-    pub(crate) fn bus_address(&self) -> String {
-        let port = u32::from(self.address.port);
-        format!("{}@{}", self.address, port + BUS_PORT_DISTANCE)
-    }
+/// An attempt to meet a node that does not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Handshake {
+    /// The name that the node has until it tells its own.
+    pub(crate) id: String,
+    /// As CLUSTER NODES shows it.
+    pub(crate) address: String,
+    /// Time at which the node gives up.
+    pub(crate) until: UnixMillis,
 }
 
 /// A node's map of its cluster.
@@ -66,6 +70,12 @@ pub(crate) struct Cluster {
     /// Index of this node among the members.
     pub(crate) me: usize,
     pub(crate) members: Vec<Member>,
+    /// Members that this node has met, itself included. It shows no others.
+    known: BTreeSet<usize>,
+    /// True if the node has learned its own host, which other nodes tell it.
+    has_host: bool,
+    /// Addresses at which the node looks for nodes, and finds none of its deployment.
+    pub(crate) handshakes: Vec<Handshake>,
     /// Owner of each slot.
     owners: Vec<Option<u16>>,
     /// Slots that migrate away from this node, and to this node.
@@ -118,11 +128,14 @@ pub(crate) struct Tolerance {
 }
 
 impl Cluster {
-    /// A cluster of masters, without slots and replicas.
+    /// A cluster of masters that know each other, without slots and replicas.
     pub(crate) fn new(members: Vec<Member>) -> Self {
         let epoch = members.iter().map(|member| member.epoch).max();
         Self {
             me: 0,
+            known: (0..members.len()).collect(),
+            has_host: true,
+            handshakes: Vec::new(),
             members,
             owners: vec![None; usize::from(SLOTS)],
             migrating: BTreeMap::new(),
@@ -132,6 +145,87 @@ impl Cluster {
             has_majority: false,
             slot: None,
         }
+    }
+
+    /// The map of a node that has met no other node.
+    #[cfg(feature = "net")]
+    pub(crate) fn unmet(members: Vec<Member>, me: usize) -> Self {
+        Self {
+            me,
+            known: BTreeSet::from([me]),
+            has_host: false,
+            ..Self::new(members)
+        }
+    }
+
+    /// The map of this node once it has forgotten all others (`cluster.c: clusterReset`). With a new name the node
+    /// starts at epoch 0.
+    #[cfg(feature = "net")]
+    pub(crate) fn reset(&self, me: usize, name: Option<String>) -> Self {
+        let mut map = Self::unmet(self.members.clone(), me);
+        map.has_host = true;
+        for member in &mut map.members {
+            (member.master, member.health) = (None, Health::Up);
+        }
+        map.epoch = self.epoch;
+        if let Some(name) = name {
+            map.members[me].id = name;
+            (map.members[me].epoch, map.epoch) = (0, 0);
+        }
+        map
+    }
+
+    /// True if the node has met this member.
+    pub(crate) fn knows(&self, member: usize) -> bool {
+        self.known.contains(&member)
+    }
+
+    /// The members that the node has met.
+    pub(crate) fn known(&self) -> &BTreeSet<usize> {
+        &self.known
+    }
+
+    /// Adds members to those that the node has met.
+    pub(in crate::engine) fn get_to_know(&mut self, others: &BTreeSet<usize>) {
+        self.known.extend(others);
+        self.has_host |= self.known.len() > 1;
+    }
+
+    /// The node learns its own host, as from a node that meets it.
+    pub(crate) fn learn_host(&mut self) {
+        self.has_host = true;
+    }
+
+    /// Forgets a member, its slots and its replicas (`cluster.c: clusterDelNode`).
+    pub(crate) fn forget(&mut self, member: usize) {
+        self.known.remove(&member);
+        for slot in 0..SLOTS {
+            if self.owner(slot) == Some(member) {
+                self.set_owner(slot, None);
+            }
+        }
+        for other in &mut self.members {
+            other.master = other.master.filter(|master| *master != member);
+        }
+        self.migrating.retain(|_, to| *to != member);
+        self.importing.retain(|_, from| *from != member);
+        self.settle();
+    }
+
+    /// The host of a member; empty for this node as long as it has not learned its own.
+    pub(crate) fn host(&self, member: usize) -> &str {
+        if member == self.me && !self.has_host {
+            ""
+        } else {
+            &self.members[member].address.host
+        }
+    }
+
+    /// The address of a member in the format of CLUSTER NODES.
+    pub(crate) fn bus_address(&self, member: usize) -> String {
+        let port = self.members[member].address.port;
+        let bus_port = u32::from(port) + BUS_PORT_DISTANCE;
+        format!("{}:{port}@{bus_port}", self.host(member))
     }
 
     pub(crate) fn own(&self) -> &Member {
@@ -147,17 +241,17 @@ impl Cluster {
         self.owners[usize::from(slot)] = owner.and_then(|owner| u16::try_from(owner).ok());
     }
 
+    /// The member of this name, if the node has met it.
     pub(crate) fn by_id(&self, id: &[u8]) -> Option<usize> {
-        self.members
-            .iter()
-            .position(|member| member.id.as_bytes() == id)
+        let is_it = |member: &&usize| self.members[**member].id.as_bytes() == id;
+        self.known.iter().find(is_it).copied()
     }
 
     /// The replicas of a node, in the order in which they were created.
     pub(crate) fn replicas(&self, of: usize) -> impl Iterator<Item = usize> {
         let members = self.members.iter().enumerate();
         members
-            .filter(move |(_, member)| member.master == Some(of))
+            .filter(move |(place, member)| member.master == Some(of) && self.knows(*place))
             .map(|(index, _)| index)
     }
 

@@ -20,5 +20,5 @@ mod vm;
 pub(in crate::engine) use host::{Host, Tick};
 pub(in crate::engine) use slot::{CallbackId, Registered};
 pub(in crate::engine) use vm::{
-    Ended, FunctionId, LIBRARY_NAME, LibraryVm, LoadError, SCRIPT_NAME, Vm,
+    Ended, FunctionId, LIBRARY_NAME, LibraryVm, LoadError, SCRIPT_NAME, Vm, VmOptions,
 };

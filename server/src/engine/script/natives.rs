@@ -11,12 +11,16 @@ use mlua::{Lua, Table};
 const ADDRESS_BASE: u64 = 0x7f00_0000_0000;
 
 /// The native functions that are passed to `prelude.lua`.
-pub(super) fn natives<H: Host>(lua: &Lua, slot: &SharedSlot<H>) -> mlua::Result<Table> {
+pub(super) fn natives<H: Host>(
+    lua: &Lua,
+    slot: &SharedSlot<H>,
+    redis_version: &str,
+) -> mlua::Result<Table> {
     let natives = lua.create_table()?;
     sandbox::errors(lua, slot, &natives)?;
     sandbox::texts(lua, slot, &natives)?;
     sandbox::randoms(lua, slot, &natives)?;
-    natives.raw_set("redis", sandbox::redis(lua, slot)?)?;
+    natives.raw_set("redis", sandbox::redis(lua, slot, redis_version)?)?;
     sandbox::template_calls(lua, slot, &natives)?;
     let locked = lua.create_table()?;
     natives.raw_set("libraries", library::libraries(lua, slot, &locked)?)?;

@@ -2,6 +2,7 @@
 
 use super::State;
 use crate::engine::clients::session::Session;
+use crate::engine::profile::feature;
 use crate::engine::time::UnixMicros;
 use crate::resp::{OwnedRequest, Request};
 use std::fmt::Write as _;
@@ -148,6 +149,7 @@ impl State {
             ('d', clients.watches.is_dirty(conn)),
             ('U', session.addr.starts_with('/')),
             ('e', session.is_spared),
+            ('T', session.leaves_no_traces),
         ] {
             flags.extend(is_set.then_some(flag));
         }
@@ -162,10 +164,20 @@ impl State {
             total,
         } = self.client_size(session, running);
         let (unread, buffers) = (session.output.get(), session.output.buffers());
+        let watched = if self.config.profile.has(feature::CLIENT_WATCH_COUNT) {
+            format!(" watch={}", clients.watches.count(conn))
+        } else {
+            String::new()
+        };
+        let capabilities = if self.config.profile.has(feature::CLIENT_CAPABILITIES) {
+            " capa="
+        } else {
+            ""
+        };
         let mut tail = String::new();
         let _infallible = write!(
             tail,
-            " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={} qbuf={read} qbuf-free={free} \
+            " age={} idle={} flags={flags}{capabilities} db={} sub={} psub={} ssub={} multi={}{watched} qbuf={read} qbuf-free={free} \
          argv-mem={arguments} multi-mem={queued} rbs={REPLY_BUFFER_BYTES} rbp={REPLY_BUFFER_BYTES} obl=0 oll={buffers} \
          omem={unread} tot-mem={total} events=r cmd={}",
             seconds(session.connected_at),
@@ -185,6 +197,19 @@ impl State {
             tracker.map_or(-1, |tracker| tracker.redirect_id() as i64),
             session.protocol.number(),
         );
+        let library = &session.library;
+        let names_library = self.config.profile.has(feature::CLIENT_LIBRARY);
+        let library = [
+            &b" lib-name="[..],
+            &library.name,
+            b" lib-ver=",
+            &library.version,
+            if self.config.profile.has(feature::CLIENT_IO_THREAD) {
+                b" io-thread=0"
+            } else {
+                b""
+            },
+        ];
         let head = format!(
             "id={} addr={} laddr={} fd=8 name=",
             conn.client_id(),
@@ -199,7 +224,8 @@ impl State {
             user,
             end.as_bytes(),
         ];
-        for part in parts {
+        let library = library.into_iter().filter(|_| names_library);
+        for part in parts.into_iter().chain(library) {
             text.extend_from_slice(part);
         }
     }

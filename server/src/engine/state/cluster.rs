@@ -31,17 +31,19 @@ impl State {
             let all = slots.iter().flat_map(|(first, last)| *first..=*last);
             lost.extend(all.filter(|slot| cluster.owner(*slot) == Some(shard)));
         }
-        let is_master = shard == cluster.me;
+        // A master keeps the keys of a slot that no other node has taken.
+        let is_taken = !matches!(change, Change::Owner { owner: None, .. });
+        let deletes_keys = shard == cluster.me && is_taken;
         cluster.learn(change);
         if !lost.is_empty() {
-            self.leave_slots(&lost, is_master);
+            self.leave_slots(&lost, deletes_keys);
         }
         self.redirect_waiters();
     }
 
-    /// Gives up slots: their channels' subscribers are unsubscribed, and their keys deleted
-    /// (`cluster.c: removeChannelsInSlot`, `delKeysInSlot`).
-    pub(in crate::engine) fn leave_slots(&mut self, slots: &[u16], is_master: bool) {
+    /// Gives up slots: their channels' subscribers are unsubscribed, and their keys deleted if another node
+    /// has the slot now (`cluster.c: removeChannelsInSlot`, `delKeysInSlot`).
+    pub(in crate::engine) fn leave_slots(&mut self, slots: &[u16], deletes_keys: bool) {
         for channel in self.clients.pubsub.channels(Space::Shard, None) {
             if slots.contains(&slot_of(&channel)) {
                 for conn in self.clients.pubsub.listeners_of(Space::Shard, &channel) {
@@ -61,7 +63,7 @@ impl State {
                 }
             }
         }
-        if !is_master {
+        if !deletes_keys {
             return;
         }
         for slot in slots {

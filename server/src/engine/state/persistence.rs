@@ -41,7 +41,7 @@ impl State {
         let now = self.unit.now();
         let used = self.memory_bytes();
         let mut fields = vec![
-            ("redis-ver", crate::REDIS_VERSION.to_owned()),
+            ("redis-ver", self.config.profile.redis_version().to_owned()),
             ("redis-bits", usize::BITS.to_string()),
             ("ctime", now.0.div_euclid(1_000_000).to_string()),
             ("used-mem", used.to_string()),

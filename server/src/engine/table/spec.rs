@@ -4,6 +4,7 @@
 use super::keys::{FindKeys, KeyFlags, KeyPlace, KeySpec, KeySpecs};
 use super::syntax;
 use crate::engine::acl::{Asked, CATEGORIES, Categories, ChannelUse, KeyUse};
+use crate::engine::profile::{Profile, Since};
 use crate::engine::{Args, CommandError, Ctx};
 use crate::resp::{Reply, Request};
 
@@ -144,7 +145,10 @@ pub(crate) struct CommandSpec {
     pub(crate) keys: KeySpecs,
     /// Finds the keys where `keys` does not tell them all.
     pub(crate) find_keys: Option<FindKeys>,
+    /// The release of Redis since which the command exists; empty if only Valkey has it.
     pub(crate) since: &'static str,
+    /// The same of Valkey, for a command that it did not inherit; empty otherwise.
+    pub(crate) valkey_since: &'static str,
     /// Since when it is deprecated, and what replaces it.
     pub(crate) deprecated: Option<(&'static str, &'static str)>,
     /// Of no use to users, says COMMAND DOCS.
@@ -178,6 +182,7 @@ impl CommandSpec {
             keys: KeySpecs::NONE,
             find_keys: None,
             since: "1.0.0",
+            valkey_since: "",
             deprecated: None,
             system: false,
             summary: "",
@@ -265,6 +270,35 @@ impl CommandSpec {
     pub(crate) const fn since(mut self, version: &'static str) -> Self {
         self.since = version;
         self
+    }
+
+    /// Valkey has the command since this release of its own.
+    pub(crate) const fn valkey_since(mut self, version: &'static str) -> Self {
+        self.valkey_since = version;
+        self
+    }
+
+    /// True if the server of this profile has the command.
+    fn is_in(&self, profile: Profile) -> bool {
+        profile.has(Since {
+            redis: self.since,
+            valkey: self.valkey_since,
+        })
+    }
+
+    /// The row as the server of this profile has it: without the subcommands that came later; `None` if the command did.
+    /// A container without any of its subcommands is none. Called once per row and profile, so what it leaks has a bound.
+    pub(crate) fn of_profile(&self, profile: Profile) -> Option<Self> {
+        if !self.is_in(profile) {
+            return None;
+        }
+        let mut row = *self;
+        let is_known = |sub: &Self| sub.is_in(profile);
+        if !self.subcommands.iter().all(is_known) {
+            let known = self.subcommands.iter().copied().filter(is_known);
+            row.subcommands = Vec::leak(known.collect());
+        }
+        Some(row)
     }
 
     pub(crate) const fn summary(mut self, summary: &'static str) -> Self {
@@ -430,12 +464,17 @@ impl CommandSpec {
     }
 
     /// Its entry in the reply of COMMAND DOCS.
-    pub(crate) fn document(&self, parent: Option<&Self>) -> (Reply, Reply) {
+    pub(crate) fn document(&self, parent: Option<&Self>, profile: Profile) -> (Reply, Reply) {
         let text = |name: &str, text: &str| (Reply::bulk(name), Reply::bulk(text));
         let (group, _) = self.group.names();
+        let since = if self.valkey_since.is_empty() {
+            self.since
+        } else {
+            self.valkey_since
+        };
         let mut pairs = vec![
             text("summary", self.summary),
-            text("since", self.since),
+            text("since", since),
             text("group", group),
         ];
         let flags = [
@@ -454,12 +493,14 @@ impl CommandSpec {
         // A test reads the syntax of every row.
         let arguments = syntax::parse(self.syntax, self.keys.len()).unwrap_or_default();
         if !arguments.is_empty() {
-            let arguments = syntax::describe(&arguments);
+            let arguments = syntax::describe(&arguments, profile);
             pairs.push((Reply::bulk("arguments"), arguments));
         }
         if !self.subcommands.is_empty() {
             let subcommands = self.subcommands.iter();
-            let subcommands = subcommands.map(|sub| sub.document(Some(self))).collect();
+            let subcommands = subcommands
+                .map(|sub| sub.document(Some(self), profile))
+                .collect();
             pairs.push((Reply::bulk("subcommands"), Reply::Map(subcommands)));
         }
         (Reply::bulk(self.full_name(parent)), Reply::Map(pairs))

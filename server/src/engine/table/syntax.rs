@@ -4,8 +4,8 @@
 //! `name` is an argument, `name:type` one that is no string (`key` alone is a key), `TOKEN name` one
 //! behind a word, `TOKEN` a word alone (`name=TOKEN` if its name is another, `'x'` if it is not in
 //! capitals). `name=(a | b)` is one of several, `name=(a b)` several together. `[x]` may be left out,
-//! `x...` may be repeated, `x...+` with its word each time. `@1.2.3` is since when, `!1.2.3` since
-//! when no longer wanted. Keys take the key specifications of the row in turn; `#2` is a certain one
+//! `x...` may be repeated, `x...+` with its word each time. `@1.2.3` is since when, `/1.2.3` behind it since
+//! when in Valkey, and `!1.2.3` since when no longer wanted. Keys take the key specifications of the row in turn; `#2` is a certain one
 //! and `#-` none.
 
 #![expect(
@@ -13,6 +13,7 @@
     reason = "most kinds are looked up in one table"
 )]
 
+use crate::engine::profile::{Profile, Since};
 use crate::resp::Reply;
 use std::borrow::Cow;
 
@@ -48,6 +49,8 @@ pub(crate) struct Argument {
     token: Option<&'static str>,
     key_spec: Option<usize>,
     since: Option<&'static str>,
+    /// The same of Valkey, if it did not inherit the argument.
+    valkey_since: Option<&'static str>,
     deprecated: Option<&'static str>,
     optional: bool,
     multiple: bool,
@@ -73,13 +76,21 @@ pub(crate) fn parse(text: &'static str, key_specs: usize) -> Result<Vec<Argument
     }
 }
 
-/// Arguments as COMMAND DOCS shows them.
-pub(crate) fn describe(arguments: &[Argument]) -> Reply {
-    Reply::Array(arguments.iter().map(Argument::describe).collect())
+/// Arguments of this profile's server, as COMMAND DOCS shows them.
+pub(crate) fn describe(arguments: &[Argument], profile: Profile) -> Reply {
+    let known = arguments.iter().filter(|it| it.is_in(profile));
+    Reply::Array(known.map(|it| it.describe(profile)).collect())
 }
 
 impl Argument {
-    fn describe(&self) -> Reply {
+    fn is_in(&self, profile: Profile) -> bool {
+        self.since.is_none_or(|redis| {
+            let valkey = self.valkey_since.unwrap_or_default();
+            profile.has(Since { redis, valkey })
+        })
+    }
+
+    fn describe(&self, profile: Profile) -> Reply {
         let text = |name: &str, text: &str| (Reply::bulk(name), Reply::bulk(text));
         let kind = match self.kind {
             Kind::PureToken => "pure-token",
@@ -115,7 +126,7 @@ impl Argument {
             pairs.push((Reply::bulk("flags"), Reply::Set(flags)));
         }
         if !self.arguments.is_empty() {
-            pairs.push((Reply::bulk("arguments"), describe(&self.arguments)));
+            pairs.push((Reply::bulk("arguments"), describe(&self.arguments, profile)));
         }
         Reply::Map(pairs)
     }
@@ -154,6 +165,7 @@ impl Parser {
             argument.optional = true;
         }
         argument.since = self.version("@");
+        argument.valkey_since = self.version("/");
         argument.deprecated = self.version("!");
         Ok(argument)
     }
@@ -295,6 +307,7 @@ fn blank(name: impl Into<Cow<'static, str>>, kind: Kind) -> Argument {
         token: None,
         key_spec: None,
         since: None,
+        valkey_since: None,
         deprecated: None,
         optional: false,
         multiple: false,

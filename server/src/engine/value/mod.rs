@@ -49,7 +49,7 @@ use crate::resp::Blob;
 /// Facts that commands read of a value of any type.
 pub(crate) trait ValueType {
     /// Reply of OBJECT ENCODING.
-    fn encoding(&self, hint: EncodingHint) -> &'static str;
+    fn encoding(&self, hint: EncodingHint, config: &Config) -> &'static str;
 
     /// Reply of OBJECT REFCOUNT.
     fn references(&self, _: EncodingHint) -> i64 {

@@ -2,6 +2,7 @@
 
 mod client;
 mod failover;
+mod meeting;
 mod migration;
 mod split;
 mod wire;

@@ -142,7 +142,7 @@ impl Engine {
         work: impl FnOnce(&mut LibraryVm<Frame>, Frame) -> (R, Frame),
     ) -> Result<(R, Frame), (ErrorReply, Frame)> {
         let vm = self.runner.functions.vm.take();
-        let mut vm = match vm.map_or_else(|| LibraryVm::new(self.runner.memory_bytes_max), Ok) {
+        let mut vm = match vm.map_or_else(|| LibraryVm::new(self.runner.vm_options), Ok) {
             Ok(vm) => vm,
             Err(error) => {
                 let error = ErrorReply::new(format!("ERR cannot make a Lua VM: {error}"));

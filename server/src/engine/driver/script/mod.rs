@@ -25,7 +25,7 @@ use crate::engine::context::ScriptCall;
 use crate::engine::effect::Effect;
 use crate::engine::libraries::ScriptFlags;
 use crate::engine::origin::Origin;
-use crate::engine::script::{Ended, FunctionId, Host, SCRIPT_NAME, Tick, Vm};
+use crate::engine::script::{Ended, FunctionId, Host, SCRIPT_NAME, Tick, Vm, VmOptions};
 use crate::engine::scripting::{Busy, Scripts, Settings, Shebang, TO_ALL};
 use crate::engine::state::State;
 use crate::engine::table::CommandTable;
@@ -241,7 +241,7 @@ pub(in crate::engine) struct Runner {
     generation: u64,
     session: Option<Box<Session>>,
     busy_handler: Option<Arc<dyn BusyHandler>>,
-    memory_bytes_max: usize,
+    vm_options: VmOptions,
 }
 
 impl fmt::Debug for Runner {
@@ -261,7 +261,10 @@ impl Runner {
             generation: 0,
             session: None,
             busy_handler: None,
-            memory_bytes_max: config.script_memory_bytes_max,
+            vm_options: VmOptions {
+                memory_bytes_max: config.script_memory_bytes_max,
+                redis_version: config.profile.redis_version(),
+            },
         }
     }
 
@@ -284,7 +287,7 @@ impl Runner {
             self.compiled.clear();
         }
         if self.vm.is_none() {
-            self.vm = Some(take_vm(self.memory_bytes_max)?);
+            self.vm = Some(take_vm(self.vm_options)?);
         }
         let vm = self
             .vm
@@ -324,15 +327,15 @@ impl Drop for Runner {
     }
 }
 
-fn take_vm(memory_bytes_max: usize) -> Result<Vm<Frame>, ErrorReply> {
+fn take_vm(options: VmOptions) -> Result<Vm<Frame>, ErrorReply> {
     let pooled = POOL.lock().ok().and_then(|mut pool| {
         pool.iter()
-            .position(|vm| vm.memory_bytes_max() == memory_bytes_max)
+            .position(|vm| vm.options() == options)
             .map(|at| pool.swap_remove(at))
     });
     match pooled {
         Some(vm) => vm.wake().map(|()| vm),
-        None => Vm::new(memory_bytes_max),
+        None => Vm::new(options),
     }
     .map_err(|error| ErrorReply::new(format!("ERR cannot make a Lua VM: {error}")))
 }
@@ -441,6 +444,7 @@ impl Engine {
             .unwrap_or_else(|| session.clone());
         (own.conn, own.db, own.protocol) = (caller, session.db, Protocol::Resp2);
         (own.asking, own.reads_replica) = (session.asking, session.reads_replica);
+        own.leaves_no_traces = session.leaves_no_traces;
         (own.user, own.is_unrestricted) = (session.user, session.is_unrestricted);
         state.clients.sessions.put_back(session);
         if state.clients.tracking.is_on() {

@@ -29,7 +29,8 @@ pub(crate) fn merge(sides: &[Side<'_>]) -> Option<(Cluster, Vec<(usize, usize)>)
     let side_of = |node: usize| sides.iter().find(|side| side.nodes.contains(&node));
     for (node, member) in map.members.iter_mut().enumerate() {
         // For a node on none of the sides, the side with most nodes decides.
-        let teller = side_of(node).or_else(|| sides.iter().max_by_key(|side| side.epoch(node)));
+        let knowledge = |side: &&Side<'_>| (side.map.knows(node), side.epoch(node));
+        let teller = side_of(node).or_else(|| sides.iter().max_by_key(knowledge));
         if let Some(side) = teller {
             member.clone_from(&side.map.members[node]);
         }
@@ -37,6 +38,9 @@ pub(crate) fn merge(sides: &[Side<'_>]) -> Option<(Cluster, Vec<(usize, usize)>)
             let known = sides.iter().map(|side| side.map.members[node].health);
             member.health = known.max().unwrap_or_default();
         }
+    }
+    for side in sides {
+        map.get_to_know(side.map.known());
     }
     map.epoch = sides.iter().map(|side| side.map.epoch).max()?;
     for slot in 0..SLOTS {

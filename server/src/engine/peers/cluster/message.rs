@@ -2,6 +2,7 @@
 
 use super::{Cluster, Health};
 use crate::engine::channel::Space;
+use crate::engine::peers::replication::Address;
 use crate::engine::time::UnixMillis;
 use crate::engine::value::{EncodingHint, Value};
 use crate::resp::Blob;
@@ -44,6 +45,12 @@ pub(crate) enum Claim {
         channel: Blob,
         message: Blob,
     },
+    /// The node meets the one at this address, and so all that either knows (CLUSTER MEET).
+    Meets { with: Address },
+    /// The node forgets a member (CLUSTER FORGET).
+    Forgets { member: usize },
+    /// The node forgets all others (CLUSTER RESET); `is_hard`: its own name too.
+    Resets { is_hard: bool },
     /// A replica takes over from its master. `waits`: only after it has received all writes.
     /// `asks`: only with the votes of most masters.
     TakesOver { waits: bool, asks: bool },
@@ -82,6 +89,7 @@ impl Cluster {
         self.members.clone_from(&other.members);
         self.owners.clone_from(&other.owners);
         self.epoch = other.epoch;
+        self.get_to_know(&other.known);
         self.settle();
     }
 }

@@ -14,9 +14,12 @@ use crate::resp::OwnedRequest;
 use mlua::{Error, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 use std::sync::Arc;
 
-/// The version of Redis that scripts see.
-const REDIS_VERSION: &str = "7.0.15";
-const REDIS_VERSION_NUM: i64 = 0x0007_000f;
+/// A version as a number, a byte for each of its parts (`REDIS_VERSION_NUM`).
+fn version_number(version: &str) -> i64 {
+    let parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    parts.fold(0, |number, part: i64| number << 8 | part)
+}
+
 /// Bytes of a digest that count as one instruction.
 const DIGEST_BYTES_PER_INSTRUCTION: u64 = 16;
 
@@ -38,6 +41,7 @@ impl From<Error> for Refusal {
 pub(in crate::engine::script) fn redis<H: Host>(
     lua: &Lua,
     slot: &SharedSlot<H>,
+    version: &str,
 ) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     calls(lua, slot, &redis)?;
@@ -50,8 +54,8 @@ pub(in crate::engine::script) fn redis<H: Host>(
     ] {
         redis.raw_set(name, level)?;
     }
-    redis.raw_set("REDIS_VERSION_NUM", REDIS_VERSION_NUM)?;
-    redis.raw_set("REDIS_VERSION", REDIS_VERSION)?;
+    redis.raw_set("REDIS_VERSION_NUM", version_number(version))?;
+    redis.raw_set("REDIS_VERSION", version)?;
     add(lua, slot, &redis, "setresp", setresp)?;
     add(lua, slot, &redis, "sha1hex", sha1hex)?;
     add(lua, slot, &redis, "error_reply", |lua, _, values| {

@@ -11,7 +11,7 @@ use super::super::convert::{MemoryLimit, c_text, pass};
 use super::super::host::Host;
 use super::super::sandbox::{problem_text, registration};
 use super::super::slot::{CallbackId, Registered, lock};
-use super::machine::{Ended, Environment, TIGHT_SHARE, Vm, parsed_once, relax};
+use super::machine::{Ended, Environment, TIGHT_SHARE, Vm, VmOptions, parsed_once, relax};
 use crate::resp::{ErrorReply, Request};
 use mlua::{Function, LuaString, Table, Value, Variadic};
 use std::fmt;
@@ -53,11 +53,10 @@ impl<H: Host> fmt::Debug for LibraryVm<H> {
 }
 
 impl<H: Host> LibraryVm<H> {
-    /// Creates a VM whose Lua heap stays below `memory_bytes_max`.
-    pub(crate) fn new(memory_bytes_max: usize) -> mlua::Result<Self> {
+    /// Creates a VM for libraries.
+    pub(crate) fn new(options: VmOptions) -> mlua::Result<Self> {
         static PARSED: OnceLock<Vec<u8>> = OnceLock::new();
-        let (vm, Environment { natives, prelude }) =
-            Vm::with_source(memory_bytes_max, LIBRARY_NAME)?;
+        let (vm, Environment { natives, prelude }) = Vm::with_source(options, LIBRARY_NAME)?;
         let callbacks = registration(&vm.lua, &vm.slot, &natives)?;
         let entries: Table = parsed_once(&vm.lua, TEXT, &PARSED)?.call((natives, prelude))?;
         Ok(Self {

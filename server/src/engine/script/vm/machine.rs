@@ -53,6 +53,15 @@ pub(crate) enum Ended {
     },
 }
 
+/// Settings with which a VM is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VmOptions {
+    /// Limit of the Lua heap.
+    pub(crate) memory_bytes_max: usize,
+    /// The version of Redis that scripts see.
+    pub(crate) redis_version: &'static str,
+}
+
 /// A compiled script of one VM, valid until [`Vm::forget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FunctionId(usize);
@@ -77,6 +86,7 @@ pub(crate) struct Vm<H: Host> {
     pub(super) slot: SharedSlot<H>,
     usable: bool,
     pub(super) memory_bytes_max: usize,
+    options: VmOptions,
     /// The last field is dropped last: all others refer to it.
     pub(super) lua: Lua,
 }
@@ -91,22 +101,23 @@ impl<H: Host> fmt::Debug for Vm<H> {
 }
 
 impl<H: Host> Vm<H> {
-    /// Creates a VM for scripts whose Lua heap stays below `memory_bytes_max`.
-    pub(crate) fn new(memory_bytes_max: usize) -> mlua::Result<Self> {
-        Self::with_source(memory_bytes_max, SCRIPT_NAME).map(|(vm, _)| vm)
+    /// Creates a VM for scripts.
+    pub(crate) fn new(options: VmOptions) -> mlua::Result<Self> {
+        Self::with_source(options, SCRIPT_NAME).map(|(vm, _)| vm)
     }
 
     /// Creates a VM whose texts have this chunk name. Also returns the native functions and what the prelude returns.
     pub(super) fn with_source(
-        memory_bytes_max: usize,
+        options: VmOptions,
         source: &'static str,
     ) -> mlua::Result<(Self, Environment)> {
+        let memory_bytes_max = options.memory_bytes_max;
         let lua = Lua::new_with(
             StdLib::TABLE | StdLib::STRING | StdLib::MATH,
             LuaOptions::new().catch_rust_panics(true),
         )?;
         let slot = Arc::new(Mutex::new(Slot::new(memory_bytes_max, source)));
-        let natives = natives(&lua, &slot)?;
+        let natives = natives(&lua, &slot, options.redis_version)?;
         let prelude: Table = prelude(&lua)?.call(&natives)?;
         let entries = Entries::of(&prelude)?;
         set_hook(&lua, &slot, memory_bytes_max)?;
@@ -117,14 +128,15 @@ impl<H: Host> Vm<H> {
             slot,
             usable: true,
             memory_bytes_max,
+            options,
             lua,
         };
         Ok((vm, Environment { natives, prelude }))
     }
 
-    /// The limit with which the VM was created.
-    pub(crate) fn memory_bytes_max(&self) -> usize {
-        self.memory_bytes_max
+    /// The settings with which the VM was created.
+    pub(crate) fn options(&self) -> VmOptions {
+        self.options
     }
 
     /// False after a script has run out of memory or was stopped. The heap then contains an unknown

@@ -5,4 +5,4 @@ mod library;
 mod machine;
 
 pub(in crate::engine) use library::{LIBRARY_NAME, LibraryVm, LoadError};
-pub(in crate::engine) use machine::{Ended, FunctionId, SCRIPT_NAME, Vm};
+pub(in crate::engine) use machine::{Ended, FunctionId, SCRIPT_NAME, Vm, VmOptions};

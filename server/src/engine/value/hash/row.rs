@@ -24,7 +24,7 @@ pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
 };
 
 impl ValueType for Hash {
-    fn encoding(&self, _: EncodingHint) -> &'static str {
+    fn encoding(&self, _: EncodingHint, _: &Config) -> &'static str {
         match self {
             Self::Small(_) => "listpack",
             Self::Big(_) => "hashtable",

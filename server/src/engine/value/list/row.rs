@@ -3,6 +3,7 @@
 
 use super::{End, List};
 use crate::engine::config::Config;
+use crate::engine::profile::feature;
 use crate::engine::rdb::{
     LISTPACK_EMPTY_BYTES, Reader, Writer, kind, listpack_bytes, listpack_entry_bytes,
 };
@@ -40,8 +41,14 @@ pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
 };
 
 impl ValueType for List {
-    fn encoding(&self, _: EncodingHint) -> &'static str {
-        "quicklist"
+    /// From 7.2 on a list that fits into one node is a listpack. There a list that has shrunk is one when half a
+    /// node is enough.
+    fn encoding(&self, _: EncodingHint, config: &Config) -> &'static str {
+        if is_listpack(self, config) {
+            "listpack"
+        } else {
+            "quicklist"
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -49,6 +56,9 @@ impl ValueType for List {
     }
 
     fn memory_bytes(&self, _: EncodingHint, samples: usize, config: &Config) -> usize {
+        if is_listpack(self, config) {
+            return OBJECT + allocated(listpack_bytes(self.iter().map(Text::bytes)));
+        }
         let nodes = nodes(self, config.list_max_listpack_size);
         let count = nodes.len();
         let sizes = nodes.into_iter().map(|node| {
@@ -139,6 +149,20 @@ fn load_quicklist(reader: &mut Reader<'_>, _: &Config) -> Option<Value> {
     Some(Value::List(list))
 }
 
+/// True if the list is a listpack of its own (`t_list.c: listTypeTryConversionAppend`).
+fn is_listpack(list: &List, config: &Config) -> bool {
+    if !config.profile.has(feature::PACKED_SETS_AND_LISTS) {
+        return false;
+    }
+    let mut bytes = LISTPACK_EMPTY_BYTES;
+    let mut count = 0;
+    list.iter().all(|element| {
+        bytes += listpack_entry_bytes(&element);
+        count += 1;
+        is_within(bytes, count, config.list_max_listpack_size)
+    })
+}
+
 /// The nodes of a list that was filled from the head to the tail.
 fn nodes(list: &List, size_class: i32) -> Vec<Vec<Text<'_>>> {
     let mut nodes: Vec<Vec<Text<'_>>> = Vec::new();
@@ -161,15 +185,26 @@ fn nodes(list: &List, size_class: i32) -> Vec<Vec<Text<'_>>> {
     nodes
 }
 
+/// True if a node of so many bytes and elements is not too large (`quicklist.c: quicklistNodeExceedsLimit`).
+fn is_within(bytes: usize, count: usize, size_class: i32) -> bool {
+    match usize::try_from(size_class) {
+        Ok(most) => bytes <= NODE_BYTES_MAX && count <= most.min(usize::from(u16::MAX)),
+        Err(_) => bytes <= class_bytes(size_class),
+    }
+}
+
+/// Bytes of a node of one of the classes -1 to -5.
+fn class_bytes(size_class: i32) -> usize {
+    let class = size_class.saturating_add(1).unsigned_abs();
+    let class = usize::try_from(class).unwrap_or(usize::MAX);
+    NODE_BYTES[class.min(NODE_BYTES.len() - 1)]
+}
+
 /// `quicklist.c: _quicklistNodeAllowInsert`.
 fn has_room(bytes: usize, count: usize, size_class: i32) -> bool {
     match usize::try_from(size_class) {
         Ok(most) => bytes <= NODE_BYTES_MAX && count < most.min(usize::from(u16::MAX)),
-        Err(_) => {
-            let class =
-                usize::try_from(size_class.saturating_add(1).unsigned_abs()).unwrap_or(usize::MAX);
-            bytes <= NODE_BYTES[class.min(NODE_BYTES.len() - 1)]
-        }
+        Err(_) => bytes <= class_bytes(size_class),
     }
 }
 

@@ -83,6 +83,17 @@ impl IntegerSet {
         Err(low)
     }
 
+    /// Bytes of the longest member as a text.
+    pub(super) fn longest_text(&self) -> usize {
+        let last = self.len().checked_sub(1).and_then(|last| self.at(last));
+        let ends = [self.at(0), last];
+        let texts = ends
+            .into_iter()
+            .flatten()
+            .map(|value| value.to_string().len());
+        texts.max().unwrap_or(0)
+    }
+
     pub(crate) fn contains(&self, value: i64) -> bool {
         self.find(value).is_ok()
     }

@@ -3,7 +3,7 @@
 use super::integers::IntegerSet;
 use super::{Set, SetLimits};
 use crate::engine::config::Config;
-use crate::engine::rdb::{Reader, Writer, kind};
+use crate::engine::rdb::{Reader, Writer, kind, listpack_bytes};
 #[cfg(feature = "script")]
 use crate::engine::value::Digest;
 use crate::engine::value::size::{
@@ -16,13 +16,18 @@ use crate::resp::Blob;
 pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
     name: "set",
     object_type: 2,
-    load: &[(kind::SET, load_members), (kind::SET_INTSET, load_integers)],
+    load: &[
+        (kind::SET, load_members),
+        (kind::SET_INTSET, load_integers),
+        (kind::SET_LISTPACK, load_strings),
+    ],
 };
 
 impl ValueType for Set {
-    fn encoding(&self, _: EncodingHint) -> &'static str {
+    fn encoding(&self, _: EncodingHint, _: &Config) -> &'static str {
         match self {
             Self::Integers(_) => "intset",
+            Self::Strings(_) => "listpack",
             Self::Table(_) => "hashtable",
         }
     }
@@ -34,6 +39,7 @@ impl ValueType for Set {
     fn memory_bytes(&self, _: EncodingHint, samples: usize, _: &Config) -> usize {
         match self {
             Self::Integers(integers) => OBJECT + allocated(integers.packed_bytes()),
+            Self::Strings(strings) => OBJECT + allocated(listpack_bytes(strings.iter())),
             Self::Table(table) => {
                 let sizes = self.iter().map(|member| ENTRY + string(member.len(), true));
                 let entries = extrapolated(sizes, samples, table.len());
@@ -51,6 +57,10 @@ impl ValueType for Set {
             Self::Integers(integers) => {
                 writer.kind(kind::SET_INTSET);
                 writer.string(&integers.pack());
+            }
+            Self::Strings(strings) => {
+                writer.kind(kind::SET_LISTPACK);
+                writer.listpack(strings.iter());
             }
             Self::Table(table) => {
                 writer.kind(kind::SET);
@@ -96,6 +106,24 @@ fn load_integers(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
     Some(Value::Set(set))
 }
 
+fn load_strings(reader: &mut Reader<'_>, config: &Config) -> Option<Value> {
+    let limits = SetLimits::of(config);
+    let members = reader.listpack()?;
+    let mut set = Set::Strings(Box::default());
+    set.expect(members.len(), limits);
+    // Long members do not make it a table here, as in Redis.
+    let limits = SetLimits {
+        bytes: usize::MAX,
+        ..limits
+    };
+    for member in members {
+        if !set.insert(&member, limits) {
+            return None;
+        }
+    }
+    Some(Value::Set(set))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,7 +150,7 @@ mod tests {
                 let Ok(Value::Set(back)) = restore(&payload, &config) else {
                     panic!("a set");
                 };
-                assert_eq!(back.encoding(EncodingHint::Natural), encoding);
+                assert_eq!(back.encoding(EncodingHint::Natural, &config), encoding);
                 assert!(back.len() == set.len() && set.iter().all(|member| back.contains(&member)));
             }
         }

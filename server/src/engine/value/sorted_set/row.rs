@@ -37,7 +37,7 @@ pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
 };
 
 impl ValueType for SortedSet {
-    fn encoding(&self, _: EncodingHint) -> &'static str {
+    fn encoding(&self, _: EncodingHint, _: &Config) -> &'static str {
         if self.is_packed() {
             "listpack"
         } else {

@@ -33,7 +33,7 @@ pub(in crate::engine::value) const ROW: TypeRow = TypeRow {
 };
 
 impl ValueType for Stream {
-    fn encoding(&self, _: EncodingHint) -> &'static str {
+    fn encoding(&self, _: EncodingHint, _: &Config) -> &'static str {
         "stream"
     }
 

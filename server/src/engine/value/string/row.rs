@@ -51,7 +51,7 @@ fn is_integer(string: &Blob, hint: EncodingHint) -> bool {
 }
 
 impl ValueType for Blob {
-    fn encoding(&self, hint: EncodingHint) -> &'static str {
+    fn encoding(&self, hint: EncodingHint, _: &Config) -> &'static str {
         if is_integer(self, hint) {
             "int"
         } else if hint != EncodingHint::Raw && self.len() <= EMBEDDED_BYTES_MAX {
@@ -72,8 +72,8 @@ impl ValueType for Blob {
         false
     }
 
-    fn memory_bytes(&self, hint: EncodingHint, _: usize, _: &Config) -> usize {
-        match self.encoding(hint) {
+    fn memory_bytes(&self, hint: EncodingHint, _: usize, config: &Config) -> usize {
+        match self.encoding(hint, config) {
             "int" => OBJECT,
             "embstr" => allocated(OBJECT + EMBEDDED_HEADER + self.len() + 1),
             _ => OBJECT + string(self.len(), false),
@@ -102,6 +102,7 @@ mod tests {
     #[test]
     fn strings_are_told_by_bytes_and_history() {
         let string = |text: &str| Blob::from(text);
+        let config = Config::default();
         for (text, form, expected, count) in [
             ("5", EncodingHint::Natural, "int", SHARED_REFERENCES),
             ("9999", EncodingHint::Natural, "int", SHARED_REFERENCES),
@@ -115,15 +116,15 @@ mod tests {
             ("9223372036854775808", EncodingHint::Natural, "embstr", 1),
             ("", EncodingHint::Natural, "embstr", 1),
         ] {
-            assert_eq!(string(text).encoding(form), expected, "{text}");
+            assert_eq!(string(text).encoding(form, &config), expected, "{text}");
             assert_eq!(string(text).references(form), count, "{text}");
         }
         assert_eq!(
-            string(&"x".repeat(44)).encoding(EncodingHint::Natural),
+            string(&"x".repeat(44)).encoding(EncodingHint::Natural, &config),
             "embstr"
         );
         assert_eq!(
-            string(&"x".repeat(45)).encoding(EncodingHint::Natural),
+            string(&"x".repeat(45)).encoding(EncodingHint::Natural, &config),
             "raw"
         );
     }

@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 /// Scripts, and the replies of redis-server 7.0.15.
 const RECORDED: &str = include_str!("../../recorded-7.0.15.txt");
 const MEMORY_BYTES_MAX: usize = 64 << 20;
+const OPTIONS: VmOptions = VmOptions {
+    memory_bytes_max: MEMORY_BYTES_MAX,
+    redis_version: crate::REDIS_VERSION,
+};
 /// Number of instructions after which a script is stopped.
 const INSTRUCTIONS_MAX: u64 = 5_000_000;
 const SHA: &str = "0000000000000000000000000000000000000000";
@@ -76,7 +80,7 @@ impl Host for Node {
 }
 
 fn machine() -> Vm<Node> {
-    Vm::new(MEMORY_BYTES_MAX).expect("a machine")
+    Vm::new(OPTIONS).expect("a machine")
 }
 
 /// The reply in RESP2, with k1 and k2 as KEYS, and a1 and a2 as ARGV.
@@ -442,7 +446,7 @@ fn a_panic_of_the_host_is_no_error_of_the_script() {
             Tick::Continue
         }
     }
-    let mut vm = Vm::new(MEMORY_BYTES_MAX).expect("a machine");
+    let mut vm = Vm::new(OPTIONS).expect("a machine");
     let function = vm
         .define(SHA, b"return pcall(redis.call, 'x')")
         .expect("it compiles");
@@ -467,7 +471,7 @@ fn without_a_state_of_the_host_random_numbers_begin_anew() {
             Tick::Continue
         }
     }
-    let mut vm = Vm::new(MEMORY_BYTES_MAX).expect("a machine");
+    let mut vm = Vm::new(OPTIONS).expect("a machine");
     let function = vm
         .define(SHA, b"return math.random(1000)")
         .expect("it compiles");

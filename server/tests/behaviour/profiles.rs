@@ -1,0 +1,372 @@
+//! Profiles: the same requests as a client sends them to servers of several versions.
+//!
+//! The expected replies are those of redis-server 7.0.15 and 8.0.2 and of valkey-server 8.1.1.
+
+use redouble::{Profile, Server, command_names_of};
+
+type Test = Result<(), Box<dyn std::error::Error>>;
+
+fn server(profile: Profile) -> Server {
+    let builder = Server::builder().compat(profile);
+    builder.start_blocking().expect("a server")
+}
+
+/// The reply, or the error.
+fn ask(server: &Server, request: &str) -> String {
+    match server.command(request.split(' ')) {
+        Ok(reply) => reply.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The profiles in which a request is answered without this error.
+fn without(error: &str, request: &str) -> Vec<&'static str> {
+    let knows = |profile: &Profile| !ask(&server(*profile), request).contains(error);
+    let known = Profile::ALL.into_iter().filter(knows);
+    known.map(Profile::name).collect()
+}
+
+#[test]
+fn commands_of_later_versions_are_unknown() {
+    let since_7_2 = ["7.2", "7.4", "8.4", "valkey-8", "valkey-9"];
+    assert_eq!(without("unknown", "CLIENT NO-TOUCH ON"), since_7_2);
+    assert_eq!(without("unknown", "CLIENT SETINFO LIB-NAME x"), since_7_2);
+    let of_7_0 = server(Profile::REDIS_7_0);
+    assert_eq!(
+        ask(&of_7_0, "CLIENT NO-TOUCH ON"),
+        "ERR unknown subcommand 'NO-TOUCH'. Try CLIENT HELP."
+    );
+    let names = Profile::ALL.map(|profile| command_names_of(profile).len());
+    assert!(names[0] < names[1], "{names:?}");
+}
+
+/// What the table says of commands has a version too.
+#[test]
+fn the_table_shows_what_a_version_has() {
+    for (profile, is_there) in [(Profile::REDIS_7_0, false), (Profile::REDIS_7_2, true)] {
+        let server = server(profile);
+        let list = "COMMAND LIST FILTERBY PATTERN client|no-*";
+        assert_eq!(ask(&server, list).contains("no-touch"), is_there);
+        let docs = ask(&server, "COMMAND DOCS client");
+        assert_eq!(docs.contains("no-touch"), is_there, "{docs}");
+        let help = ask(&server, "CLIENT HELP");
+        assert_eq!(help.contains("NO-TOUCH"), is_there, "{help}");
+        let info = ask(&server, "COMMAND INFO client|setinfo");
+        assert_eq!(info.contains("noscript"), is_there, "{info}");
+    }
+}
+
+#[test]
+fn a_server_says_which_one_it_is() {
+    for (profile, hello, info, script, lolwut) in [
+        (
+            Profile::REDIS_7_0,
+            "[server redis version 7.0.15 ",
+            "redis_version:7.0.15\r\nredis_git_sha1",
+            "7.0.15 458767",
+            "Redis ver. 7.0.15\n",
+        ),
+        (
+            Profile::VALKEY_8,
+            "[server valkey version 8.1.1 ",
+            "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nvalkey_release_stage:ga\r\n",
+            "7.2.4 459268",
+            "Redis ver. 8.1.1\n",
+        ),
+    ] {
+        let server = server(profile);
+        assert!(
+            ask(&server, "HELLO").starts_with(hello),
+            "{}",
+            ask(&server, "HELLO")
+        );
+        assert!(ask(&server, "INFO server").contains(info));
+        assert_eq!(ask(&server, "LOLWUT"), lolwut);
+        if cfg!(feature = "script") {
+            let text = "return redis.REDIS_VERSION .. ' ' .. redis.REDIS_VERSION_NUM";
+            let reply = server.command(["EVAL", text, "0"]).expect("a reply");
+            assert_eq!(reply.to_string(), script);
+        }
+    }
+}
+
+#[test]
+fn a_client_names_its_library() -> Test {
+    let server = server(Profile::REDIS_7_2);
+    let rejected = |value: &str, error: &str| {
+        let reply = server.command(["CLIENT", "SETINFO", "LIB-NAME", value]);
+        assert_eq!(reply.unwrap_err().to_string(), error);
+    };
+    rejected(
+        "a b",
+        "ERR LIB-NAME cannot contain spaces, newlines or special characters.",
+    );
+    assert_eq!(
+        ask(&server, "CLIENT SETINFO foo x"),
+        "ERR Unrecognized option 'foo'"
+    );
+    assert_eq!(ask(&server, "CLIENT NO-TOUCH x"), "ERR syntax error");
+    let client = redis::Client::open(server.url())?;
+    let mut client = client.get_connection()?;
+    let mut run = |words: &[&str]| -> Result<String, redis::RedisError> {
+        redis::cmd(words[0]).arg(&words[1..]).query(&mut client)
+    };
+    run(&["CLIENT", "SETINFO", "lib-name", "mine"])?;
+    run(&["CLIENT", "SETINFO", "LIB-VER", "1.2"])?;
+    run(&["CLIENT", "NO-TOUCH", "ON"])?;
+    let info = run(&["CLIENT", "INFO"])?;
+    assert!(info.contains(" flags=T "), "{info}");
+    assert!(
+        info.ends_with(" resp=2 lib-name=mine lib-ver=1.2\n"),
+        "{info}"
+    );
+    // RESET ends NO-TOUCH; the library stays the same.
+    run(&["RESET"])?;
+    let info = run(&["CLIENT", "INFO"])?;
+    assert!(info.contains(" flags=N "), "{info}");
+    assert!(info.ends_with(" lib-name=mine lib-ver=1.2\n"), "{info}");
+    Ok(())
+}
+
+#[test]
+fn reads_without_traces_leave_the_idle_time() -> Test {
+    let server = Server::builder()
+        .compat(Profile::REDIS_7_2)
+        .clock(redouble::Clock::Manual);
+    let server = server.start_blocking()?;
+    let mut client = redis::Client::open(server.url())?.get_connection()?;
+    // The reply if it is a number.
+    let mut run = |text: &str| -> Result<i64, redis::RedisError> {
+        let mut command = redis::Cmd::new();
+        for word in text.split(' ') {
+            command.arg(word);
+        }
+        let reply: redis::Value = command.query(&mut client)?;
+        Ok(redis::from_redis_value(reply).unwrap_or(-1))
+    };
+    run("SET k v")?;
+    server.clock().advance(std::time::Duration::from_secs(100));
+    run("CLIENT NO-TOUCH ON")?;
+    run("GET k")?;
+    run("APPEND k w")?;
+    assert_eq!(run("OBJECT IDLETIME k")?, 100);
+    run("TOUCH k")?;
+    assert_eq!(run("OBJECT IDLETIME k")?, 0);
+    server.clock().advance(std::time::Duration::from_secs(100));
+    run("CLIENT NO-TOUCH OFF")?;
+    run("GET k")?;
+    assert_eq!(run("OBJECT IDLETIME k")?, 0);
+    run("CONFIG SET maxmemory-policy allkeys-lfu")?;
+    run("SET f v")?;
+    run("CLIENT NO-TOUCH ON")?;
+    let before = run("OBJECT FREQ f")?;
+    for _ in 0..500 {
+        run("GET f")?;
+    }
+    assert_eq!(run("OBJECT FREQ f")?, before);
+    Ok(())
+}
+
+/// Sequences of writes, and the encodings that redis-server 7.0.15 and 8.0.2 give the key behind them.
+#[test]
+fn encodings_are_those_of_the_version() -> Test {
+    let long = "x".repeat(65);
+    let many = |count: usize| (0..count).map(|i| format!(" m{i}")).collect::<String>();
+    let numbers = |count: usize| (0..count).map(|i| format!(" {i}")).collect::<String>();
+    let large = "y".repeat(8_190);
+    for (writes, of_7_0, of_7_2) in [
+        (vec!["SADD k a".to_owned()], "hashtable", "listpack"),
+        (vec!["SADD k 1 2".into()], "intset", "intset"),
+        (vec!["SADD k 1 a".into()], "hashtable", "listpack"),
+        (
+            vec!["SADD k a".into(), "SREM k a".into(), "SADD k 1".into()],
+            "intset",
+            "intset",
+        ),
+        (
+            vec!["SADD k a 1".into(), "SREM k a".into()],
+            "hashtable",
+            "listpack",
+        ),
+        (vec![format!("SADD k a {long}")], "hashtable", "hashtable"),
+        (
+            vec![format!("SADD k{}", many(128))],
+            "hashtable",
+            "listpack",
+        ),
+        (
+            vec![format!("SADD k{}", many(129))],
+            "hashtable",
+            "hashtable",
+        ),
+        (vec![format!("SADD k{}", numbers(512))], "intset", "intset"),
+        (
+            vec![format!("SADD k{}", numbers(513))],
+            "hashtable",
+            "hashtable",
+        ),
+        (
+            vec![format!("SADD k{}", numbers(200)), "SADD k a".into()],
+            "hashtable",
+            "hashtable",
+        ),
+        (
+            vec![
+                "SADD a x y 1".into(),
+                "SADD b y z 1".into(),
+                "SINTERSTORE k a b".into(),
+            ],
+            "hashtable",
+            "listpack",
+        ),
+        (
+            vec![
+                "SADD a x 1".into(),
+                "SADD b y 1".into(),
+                "SINTERSTORE k a b".into(),
+            ],
+            "intset",
+            "intset",
+        ),
+        (
+            vec![
+                "SADD a x".into(),
+                "SADD b 1".into(),
+                "SUNIONSTORE k a b".into(),
+            ],
+            "hashtable",
+            "listpack",
+        ),
+        (vec!["RPUSH k a b".into()], "quicklist", "listpack"),
+        (vec![format!("RPUSH k a {large}")], "quicklist", "quicklist"),
+        (
+            vec![
+                "CONFIG SET list-max-listpack-size 3".into(),
+                "RPUSH k a b c".into(),
+            ],
+            "quicklist",
+            "listpack",
+        ),
+        (
+            vec![
+                "CONFIG SET list-max-listpack-size 3".into(),
+                "RPUSH k a b c d".into(),
+            ],
+            "quicklist",
+            "quicklist",
+        ),
+    ] {
+        for (profile, expected) in [
+            (Profile::REDIS_7_0, of_7_0),
+            (Profile::REDIS_7_2, of_7_2),
+            (Profile::VALKEY_8, of_7_2),
+        ] {
+            let server = server(profile);
+            for request in &writes {
+                server.command(request.split(' '))?;
+            }
+            let shown: Vec<&str> = writes.iter().map(|it| &it[..it.len().min(40)]).collect();
+            assert_eq!(
+                ask(&server, "OBJECT ENCODING k"),
+                expected,
+                "{shown:?} {profile}"
+            );
+            if writes.iter().any(|request| request.starts_with("SREM")) {
+                // A file does not tell what the set held before.
+                continue;
+            }
+            let dump = server.command(["DEBUG", "RELOAD"]);
+            assert!(dump.is_ok(), "{dump:?}");
+            assert_eq!(
+                ask(&server, "OBJECT ENCODING k"),
+                expected,
+                "{shown:?} {profile}, reloaded"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The replies of valkey-server 8.1.1 to SET with IFEQ.
+#[test]
+fn set_compares_the_former_value() -> Test {
+    let server = server(Profile::VALKEY_8);
+    let syntax = "ERR syntax error";
+    let wrong_type = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    for (request, expected) in [
+        ("SET k v IFEQ x", "(nil)"),
+        ("SET k v", "OK"),
+        ("SET k w IFEQ x", "(nil)"),
+        ("SET k w IFEQ v", "OK"),
+        ("SET k z IFEQ w NX", syntax),
+        ("SET k z NX IFEQ w", syntax),
+        ("SET k z IFEQ", syntax),
+        ("SET k z IFEQ w GET", "w"),
+        ("SET k y GET IFEQ nope", "z"),
+        ("GET k", "z"),
+        ("LPUSH l 1", "1"),
+        ("SET l y IFEQ 1", wrong_type),
+        ("SET l y IFEQ 1 GET", wrong_type),
+        ("SET k q IFEQ z EX 100", "OK"),
+        ("SET k q2 IFEQ a IFEQ q", syntax),
+        ("SET k q XX IFEQ a", syntax),
+        ("SET k x IFEQ q KEEPTTL", "OK"),
+        ("TTL k", "100"),
+        ("SET k q IFNE x", syntax),
+    ] {
+        assert_eq!(ask(&server, request), expected, "{request}");
+    }
+    for (profile, request, is_known) in [
+        (Profile::REDIS_7_4, "SET k v IFEQ x", false),
+        (Profile::VALKEY_8, "DELIFEQ k x", false),
+        (Profile::VALKEY_9, "DELIFEQ k x", true),
+        (Profile::REDIS_8_4, "DELIFEQ k x", false),
+        (Profile::REDIS_8_4, "DELEX k IFEQ x", true),
+        (Profile::REDIS_7_4, "DELEX k", false),
+    ] {
+        let reply = ask(&self::server(profile), request);
+        assert_eq!(!reply.starts_with("ERR"), is_known, "{profile}: {reply}");
+    }
+    Ok(())
+}
+
+/// From the documentation of Redis 8.4 and Valkey 9.
+#[test]
+fn a_key_is_deleted_on_a_condition() -> Test {
+    let redis = server(Profile::REDIS_8_4);
+    let invalid = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE";
+    for (request, expected) in [
+        ("SET k v", "OK"),
+        ("DELEX k IFEQ x", "0"),
+        ("DELEX k IFNE v", "0"),
+        ("DELEX k FOO v", invalid),
+        (
+            "DELEX k IFEQ",
+            "ERR wrong number of arguments for 'delex' command",
+        ),
+        ("DELEX k IFEQ v", "1"),
+        ("DELEX k IFNE v", "0"),
+        ("SET k v", "OK"),
+        ("DELEX k", "1"),
+        ("SET k v IFNE v", "OK"),
+        ("SET k w IFNE v", "(nil)"),
+        ("LPUSH l 1", "1"),
+        (
+            "DELEX l IFEQ 1",
+            "ERR Key should be of string type if conditions are specified",
+        ),
+        ("DELEX l", "1"),
+    ] {
+        assert_eq!(ask(&redis, request), expected, "{request}");
+    }
+    let valkey = server(Profile::VALKEY_9);
+    for (request, expected) in [
+        ("SET k v", "OK"),
+        ("DELIFEQ k x", "0"),
+        ("DELIFEQ k v", "1"),
+        ("DELIFEQ k v", "0"),
+    ] {
+        assert_eq!(ask(&valkey, request), expected, "{request}");
+    }
+    Ok(())
+}
