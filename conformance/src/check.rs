@@ -6,7 +6,9 @@ use crate::{
     backend::{Backend, Double, WallClock},
     checker::Property,
     report::{Saved, html, shown, terminal},
-    runner::{self, Counterexample, Plan, QUICK, Trial, judge, rehearse, run_trial},
+    runner::{
+        self, Counterexample, Plan, QUICK, Rehearsed, Trial, Unobserved, judge, rehearse, run_trial,
+    },
     scenario::Scenario,
     subject::{Expected, Promises, Row, Subject, Suspect, Threads, subjects},
 };
@@ -174,27 +176,40 @@ impl Check {
     #[track_caller]
     pub fn assert_sound(self) {
         let name = self.suspect.name();
-        match rehearse(&*self.suspect, &*self.backend) {
-            Ok(None) => {}
-            Ok(Some(why)) => panic!(
+        let unobservable = match rehearse(&*self.suspect, &*self.backend) {
+            Ok(Rehearsed {
+                refused: Some(why), ..
+            }) => panic!(
                 "{name} cannot be judged: its only client asked for a free lock while nothing was wrong, and was not granted \
                  it\n  {why}"
             ),
+            Ok(rehearsed) => rehearsed.unobservable,
             Err(error) => panic!("{error}"),
-        }
+        };
+        let note = unobservable
+            .as_deref()
+            .map(|why| terminal::not_judged(name, why));
         let said = match &self.scenario {
-            Some(scenario) => self.replayed(scenario),
+            Some(scenario) => self.replayed(scenario, unobservable.is_some()),
             None => accusation(&self.trial()),
         };
         if let Some(said) = said {
-            panic!("{said}");
+            panic!("{said}{}", note.unwrap_or_default());
+        }
+        if let Some(note) = note {
+            eprintln!("{note}");
         }
     }
 
     /// Plays one scenario: what is wrong, if anything is.
     #[track_caller]
-    fn replayed(&self, scenario: &Scenario) -> Option<String> {
-        let judged = match judge(&*self.suspect, &*self.backend, scenario) {
+    fn replayed(&self, scenario: &Scenario, unobserved: bool) -> Option<String> {
+        let hidden = Unobserved(&*self.suspect);
+        let suspect: &dyn Suspect = match unobserved {
+            true => &hidden,
+            false => &*self.suspect,
+        };
+        let judged = match judge(suspect, &*self.backend, scenario) {
             Ok(judged) => judged,
             Err(error) => panic!("{error}"),
         };

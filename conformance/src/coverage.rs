@@ -5,7 +5,9 @@
 
 use crate::{
     checker::{Accesses, Checker},
-    history::{Actor, Belief, CANCELLED, Call, Cause, End, History, Kind, Moment, OpId, What},
+    history::{
+        Actor, Belief, CANCELLED, Call, Cause, End, History, Kind, Mode, Moment, OpId, What,
+    },
     scenario::Topology,
     simulation::PROBE_OP,
     subject::{Fencing, Promises},
@@ -19,6 +21,9 @@ pub struct Coverage {
     pub runs: u64,
     /// All grants, not runs.
     pub grants: u64,
+    /// The most readers that asked after a waiting writer and were granted the lock before it; not judged unless the lock
+    /// prefers writers.
+    pub bypass: u64,
     seen: [u64; SIGHTS.len()],
 }
 
@@ -126,6 +131,7 @@ impl Coverage {
         };
         self.runs += 1;
         self.grants += u64::try_from(eyes.beliefs.len()).unwrap_or(0);
+        self.bypass = self.bypass.max(eyes.bypass());
         for (count, sight) in self.seen.iter_mut().zip(&SIGHTS) {
             *count += u64::from((sight.sees)(&eyes));
         }
@@ -135,6 +141,7 @@ impl Coverage {
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         self.grants += other.grants;
+        self.bypass = self.bypass.max(other.bypass);
         for (count, more) in self.seen.iter_mut().zip(other.seen) {
             *count += more;
         }
@@ -199,6 +206,30 @@ struct Eyes<'a> {
 }
 
 impl Eyes<'_> {
+    /// How many readers went past one waiting writer at most.
+    fn bypass(&self) -> u64 {
+        if self.history.kind != Kind::ReadWrite {
+            return 0;
+        }
+        let ends = self.history.ends();
+        let passed = self.calls.iter().filter_map(|(op, &(asked, _, call))| {
+            let Call::Acquire {
+                mode: Mode::Exclusive,
+                ..
+            } = call
+            else {
+                return None;
+            };
+            let until = ends.get(op).map_or(Moment::NEVER, |&(at, _)| at);
+            let readers = self.beliefs.iter().filter(|reader| {
+                let reads = reader.mode == Mode::Shared;
+                reads && asked < reader.asked && reader.from < until
+            });
+            u64::try_from(readers.count()).ok()
+        });
+        passed.max().unwrap_or(0)
+    }
+
     fn contended(&self) -> bool {
         self.calls.values().any(|&(asked, actor, call)| {
             let stands =

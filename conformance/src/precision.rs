@@ -68,19 +68,21 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::{Cause, Moment, Stored},
+        history::{Cause, Holder, Moment},
     };
 
     /// Whether the accusation stands, the lease of the token ending at 9 s; leases are of 10 s.
     fn stands(property: Property, at_ms: u64, until_ms: Option<u64>) -> bool {
-        let stored = Stored {
+        let stored = Holder {
             token: b"t".to_vec(),
             expires: Some(s(9)),
+            ..Holder::default()
         };
         let stores = What::Server {
             node: 0,
             cause: Cause::Client(0),
             stored: vec![stored],
+            anonymous: 0,
         };
         let witness = Witness {
             at: Moment::at(Duration::from_millis(at_ms)),

@@ -18,7 +18,7 @@ use crate::{
     verdict::{Cell, Claim, claim, row_of},
 };
 pub use fixed::{Disagreement, FixedRuns};
-pub(crate) use rehearsal::rehearse;
+pub(crate) use rehearsal::{Rehearsed, Unobserved, rehearse};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -134,6 +134,8 @@ pub struct Trial {
     pub name: &'static str,
     /// Rust code that makes the [`Check`](crate::Check), for tests that replay a counterexample.
     pub code: Option<String>,
+    /// Why its holders cannot be observed, if they cannot: then properties that read the servers are not judged.
+    pub unobservable: Option<String>,
     /// What it claims.
     pub promises: Promises,
     /// The verdict to reach.
@@ -256,7 +258,17 @@ pub fn run_trial(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Trial, RunError> {
     let began = Instant::now();
+    let unobservable = match backend.observes() {
+        true => rehearse(suspect, backend).map_or(None, |rehearsed| rehearsed.unobservable),
+        false => None,
+    };
+    let unobserved = Unobserved(suspect);
+    let suspect = match unobservable {
+        Some(_) => &unobserved,
+        None => suspect,
+    };
     let mut trial = begun(suspect, expected, backend, plan);
+    trial.unobservable = unobservable;
     if plan.fixed {
         fixed::play_all(&mut trial, suspect, backend, plan, progress)?;
     }
@@ -301,6 +313,7 @@ pub fn trial_of(
 /// A trial before its first run.
 fn begun(suspect: &dyn Suspect, expected: Expected, backend: &dyn Backend, plan: &Plan) -> Trial {
     Trial {
+        unobservable: None,
         name: suspect.name(),
         code: None,
         promises: suspect.promises(),

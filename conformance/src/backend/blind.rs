@@ -26,6 +26,10 @@ impl<B: Backend> Backend for Blind<B> {
         self.0.lease_ms()
     }
 
+    fn observes(&self) -> bool {
+        false
+    }
+
     fn can(&self, capability: Capability) -> bool {
         self.0.can(capability)
     }

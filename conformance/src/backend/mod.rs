@@ -37,6 +37,11 @@ pub trait Backend: Send + Sync {
     /// The lease, in milliseconds, to which scenarios are scaled; `None` to leave them alone.
     fn lease_ms(&self) -> Option<u64>;
 
+    /// True if its servers can be looked into.
+    fn observes(&self) -> bool {
+        true
+    }
+
     /// Whether it can do what a scenario needs.
     fn can(&self, capability: Capability) -> bool;
 

@@ -34,6 +34,10 @@ impl<B: Backend> Backend for WallClock<B> {
         Some(self.lease_ms)
     }
 
+    fn observes(&self) -> bool {
+        self.backend.observes()
+    }
+
     fn can(&self, capability: Capability) -> bool {
         let of_the_machine = matches!(
             capability,
@@ -62,6 +66,10 @@ impl Backend for Box<dyn Backend> {
 
     fn lease_ms(&self) -> Option<u64> {
         (**self).lease_ms()
+    }
+
+    fn observes(&self) -> bool {
+        (**self).observes()
     }
 
     fn can(&self, capability: Capability) -> bool {

@@ -158,6 +158,9 @@ mod tests {
         fn fencing_token(&self) -> Option<u64> {
             None
         }
+        fn token(&self) -> Option<crate::history::Token> {
+            None
+        }
     }
 
     const MS: fn(u64) -> Duration = Duration::from_millis;

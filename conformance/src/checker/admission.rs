@@ -264,6 +264,7 @@ mod tests {
             deadline: None,
             fence: None,
             number: Some(number),
+            token: None,
         }
     }
 

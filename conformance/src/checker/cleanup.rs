@@ -11,7 +11,7 @@
 //! next, and who was granted the lock waits no more.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Cause, History, Moment, Reading, Stored, Trouble, What};
+use crate::history::{Actor, Cause, History, Holder, Moment, Reading, Trouble, What};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -84,12 +84,13 @@ impl Checker for CleanUp {
 /// A token whose time was over when somebody else took the lock, and which was left where it was: where the key lives as
 /// long as anybody uses it, such tokens would become ever more.
 fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
-    let mut before: BTreeMap<u8, &[Stored]> = BTreeMap::new();
+    let mut before: BTreeMap<u8, &[Holder]> = BTreeMap::new();
     history.iter().find_map(|(at, what)| {
         let What::Server {
             node,
             cause,
             stored,
+            ..
         } = what
         else {
             return None;
@@ -98,7 +99,7 @@ fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
         let Cause::Client(host) = *cause else {
             return None;
         };
-        let is_over = |it: &&Stored| {
+        let is_over = |it: &&Holder| {
             let over = it.expires.map(|expires| expires.saturating_add(history.terms.grain()));
             over.is_some_and(|over| over < at.at && history.troubles().calm(host, over, at.at))
         };
@@ -342,11 +343,13 @@ mod tests {
             cause: Cause::Client(host),
             stored: tokens
                 .iter()
-                .map(|&(token, expires)| Stored {
+                .map(|&(token, expires)| Holder {
                     token: token.as_bytes().to_vec(),
                     expires: Some(s(expires)),
+                    ..Holder::default()
                 })
                 .collect(),
+            anonymous: 0,
         };
         let passes = |entries: Vec<(u64, What)>| {
             let finding = CleanUp.check(&history(entries));

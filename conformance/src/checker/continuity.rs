@@ -5,7 +5,7 @@
 //! A grant that never named a deadline has only the news of its loss to end it, and the server.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Belief, Call, Cause, Moment, OpId, Reading, Stored, What};
+use crate::history::{Actor, Belief, Call, Cause, Holder, Moment, OpId, Reading, What};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -170,7 +170,7 @@ fn put_back(history: &Reading<'_>) -> Option<Witness> {
     };
     let mut gone: BTreeMap<&[u8], Gone> = BTreeMap::new();
     let mut shaken: BTreeSet<&[u8]> = BTreeSet::new();
-    let mut before: &[Stored] = &[];
+    let mut before: &[Holder] = &[];
     for (at, what) in history.iter() {
         let What::Server { cause, stored, .. } = what else {
             continue;

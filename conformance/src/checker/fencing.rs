@@ -2,12 +2,16 @@
 //! one; whoever takes again what it holds gets the same token.
 //!
 //! Grants that were asked for at the same time are in no order, whatever the order of their
-//! replies. A holder whose deadline has passed cannot know whether it still holds at the server, so
+//! replies; but where one server stores their tokens they are granted in the order in which it stored them. A fencing token
+//! that was taken before the grant breaks that order. A holder whose deadline has passed cannot know whether it still holds at the server, so
 //! taking the lock again may give it the same token or a higher one; so may one that finds out by
 //! taking it again that the lock is lost. Those who share a lock with each other exclude nobody by their order, and have none.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, History, Mode, Moment, OpId, Reading, What};
+use crate::{
+    history::{Belief, History, Mode, Moment, OpId, Reading, What},
+    scenario::Topology,
+};
 use std::collections::BTreeMap;
 
 /// Judges P3.
@@ -32,6 +36,9 @@ impl Checker for Fencing {
             let over = let_go.get(&grant.grant).copied();
             grant.from < at && at < over.unwrap_or(Moment::NEVER)
         };
+        if let Some(witness) = out_of_order(history, &fenced) {
+            return Finding::Violation(witness);
+        }
         for &(late, got) in &fenced {
             let theirs = |grant: &Belief| history.reentrant && grant.actor == late.actor;
             let again = beliefs
@@ -69,6 +76,51 @@ impl Checker for Fencing {
         }
         Finding::Valid
     }
+}
+
+/// A grant that was stored after another one, with a lower fencing token.
+fn out_of_order(history: &Reading<'_>, fenced: &[(&Belief, u64)]) -> Option<Witness> {
+    if !matches!(history.topology, Topology::Nodes(0 | 1)) {
+        return None;
+    }
+    let tokens = history.tokens();
+    // A token that an owner puts there once more stands for its grant from then on.
+    let stored = |belief: &Belief| {
+        let theirs = tokens.surely_of_grant(belief, history.operations());
+        theirs.map(|life| life.from).max()
+    };
+    let granted = fenced.iter().filter_map(|&(belief, fence)| {
+        let exclusive = belief.mode.is_exclusive();
+        Some((stored(belief).filter(|_| exclusive)?, belief, fence))
+    });
+    let mut granted: Vec<(Moment, &Belief, u64)> = granted.collect();
+    granted.sort_by_key(|&(at, ..)| at);
+    let mut highest: Option<(Moment, &Belief, u64)> = None;
+    for (at, late, got) in granted {
+        if let Some((before, early, had)) = highest
+            && early.actor != late.actor
+            && before < at
+            && got <= had
+        {
+            return Some(Witness {
+                at: late.from,
+                until: None,
+                grants: vec![early.grant, late.grant],
+                message: format!(
+                    "the server granted the lock to {} at {} with fencing token {had}, and to {} at {} with fencing token \
+                     {got}: it was taken before the grant",
+                    early.actor,
+                    seconds(before.at),
+                    late.actor,
+                    seconds(at.at),
+                ),
+            });
+        }
+        if highest.is_none_or(|(.., had)| had < got) {
+            highest = Some((at, late, got));
+        }
+    }
+    None
 }
 
 /// When each grant was given back, or its holder died.
@@ -121,6 +173,7 @@ mod tests {
             deadline: Some(s(deadline)),
             fence: Some(fence),
             number: None,
+            token: None,
         }
     }
 
@@ -182,6 +235,29 @@ mod tests {
             (3, fenced(2, 9, 7)),
         ];
         assert_eq!(verdict(at_once, false), None);
+    }
+
+    #[test]
+    fn a_token_that_was_taken_before_the_grant_is_out_of_order() {
+        let both = |first: u64, second: u64| {
+            verdict(
+                vec![
+                    (0, tries(1, 0)),
+                    (0, tries(2, 1)),
+                    (1, stores(1, "b", Some(11))),
+                    (2, fenced(2, 10, first)),
+                    (3, releases(3, 1, 2)),
+                    (3, frees(1)),
+                    (3, done(3)),
+                    (4, stores(0, "a", Some(14))),
+                    (5, fenced(1, 9, second)),
+                ],
+                false,
+            )
+        };
+        assert_eq!(both(6, 5), Some(vec![2, 1]));
+        assert_eq!(both(6, 6), Some(vec![2, 1]));
+        assert_eq!(both(5, 6), None, "the server granted them in this order");
     }
 
     /// Takes it, takes it again, gives that back, and once more.

@@ -4,8 +4,8 @@
 //! * "Extended" only if the grant stood at some instant of the call; "lost" only if it did not stand all the time, or its
 //!   own deadline was over.
 //! * "Released" only if this call removed the grant; "lost already" only if it was gone before.
-//! * "Contended" only if another grant stood, or others were queued, at some instant of the call.
-//!   Of several nodes one is enough: votes may be split.
+//! * "Contended" only if another grant stood, or others were queued, at some instant of the call. Of several nodes: unless
+//!   one majority answered all the time and stored at most what this call put there.
 //! * The TTL at a server never exceeds the lease, which is the longest that the suite asks for.
 
 use super::{Checker, Finding, Property, Witness, seconds};
@@ -16,7 +16,10 @@ use crate::{
     },
     scenario::Topology,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Judges P19.
 pub struct Honesty;
@@ -133,6 +136,7 @@ impl Facts<'_> {
                 Outcome::Ok
                     if !inner
                         && nodes(self.removed(belief, it)) == 0
+                        && !self.counted_down(it)
                         && !self.ends_later(belief, it) =>
                 {
                     "that it released the lock, but its request removed nothing"
@@ -177,8 +181,12 @@ impl Facts<'_> {
             })
     }
 
-    /// The tokens of a grant: its own, or those of the grants that it was taken on top of.
+    /// The tokens of a grant: the one that the subject named, else its own, or those of the grants that it was taken on
+    /// top of.
     fn of_grant(&self, belief: &Belief) -> Vec<&Life<'_>> {
+        if self.0.tokens().named.contains_key(&belief.grant) {
+            return self.0.tokens().of_grant(belief).collect();
+        }
         let older = self.0.beliefs().iter().filter(|older| {
             self.0.reentrant && older.actor == belief.actor && older.from <= belief.from
         });
@@ -202,6 +210,48 @@ impl Facts<'_> {
             let (gone, by) = life.gone;
             names.contains(life.token) && by == Client(host) && from < gone && gone < to
         })
+    }
+
+    /// Whether a request of the process lowered the count of holders during the call.
+    fn counted_down(&self, it: &Operation) -> bool {
+        let mut before: BTreeMap<u8, u32> = BTreeMap::new();
+        self.0.iter().any(|(at, what)| {
+            let &What::Server {
+                node,
+                cause,
+                anonymous,
+                ..
+            } = what
+            else {
+                return false;
+            };
+            let was = before.insert(node, anonymous).unwrap_or(0);
+            let theirs = cause == Client(it.actor.host) && it.asked < at && at < it.ended;
+            theirs && anonymous < was
+        })
+    }
+
+    /// Whether servers counted a holder at some instant of the call that this call alone did not count.
+    fn counted_others(&self, it: &Operation) -> bool {
+        let mut before: BTreeMap<u8, u32> = BTreeMap::new();
+        let mut meanwhile = false;
+        for (at, what) in self.0.iter().take_while(|&(at, _)| at < it.ended) {
+            let &What::Server {
+                node,
+                cause,
+                anonymous,
+                ..
+            } = what
+            else {
+                continue;
+            };
+            if at < it.asked {
+                before.insert(node, anonymous);
+            } else {
+                meanwhile |= cause != Client(it.actor.host) && anonymous > 0;
+            }
+        }
+        meanwhile || before.values().any(|&count| count > 0)
     }
 
     /// Whether a request of the process gave the grant another end during the call, as the release of one does that keeps
@@ -264,25 +314,59 @@ impl Facts<'_> {
         }
         let host = it.actor.host;
         let since = it.asked.at.saturating_sub(self.0.request_timeout());
-        // Of several nodes votes may have been missing.
         let heard = self.0.troubles().heard_everywhere(host, since, it.ended.at);
-        if self.quorum() > 1 && (!heard || self.hurried(it)) {
-            return true;
-        }
         // What appears meanwhile is its own only if nobody else of its process can have asked for it.
-        let alone = heard
-            && !self.0.operations().iter().any(|other| {
-                other.op != it.op
-                    && other.actor.host == host
-                    && other.call.acquires()
-                    && other.overlaps(it)
-            });
+        let beside = self.0.operations().iter().any(|other| {
+            other.op != it.op
+                && other.actor.host == host
+                && other.call.acquires()
+                && other.overlaps(it)
+        });
+        if self.quorum() > 1 {
+            return self.hurried(it) || self.stirred(it) || !self.free_majority(it, !beside);
+        }
+        let alone = heard && !beside;
         let anothers = |life: &Life<'_>| {
             let own = alone && life.owner == Some(host) && it.asked < life.from;
             !own && life.stood_within(it.asked, it.ended)
         };
         let mut all = self.0.tokens().lives.iter().chain(&self.0.queued().lives);
-        all.any(anothers)
+        all.any(anothers) || self.0.counts_holders() && self.counted_others(it)
+    }
+
+    /// Whether an acquisition of the same process was given up so shortly before that a node may have put its token there and
+    /// have removed it within one step, in which nothing is seen of that.
+    fn stirred(&self, it: &Operation) -> bool {
+        let since = it.asked.at.saturating_sub(self.0.request_timeout());
+        self.0.operations().iter().any(|other| {
+            let given_up = matches!(other.outcome, Outcome::Cancelled | Outcome::Unknown);
+            let theirs = other.actor.host == it.actor.host && other.op != it.op;
+            theirs
+                && given_up
+                && other.call.acquires()
+                && other.ended.at >= since
+                && other.asked < it.ended
+        })
+    }
+
+    /// Whether one majority of the nodes answered all the time and stored nothing but what this call put there, from its
+    /// first request to its last reply. Votes that were split leave no such majority. A node whose connection something was
+    /// wrong with before may be found broken during the call.
+    fn free_majority(&self, it: &Operation, alone: bool) -> bool {
+        let Topology::Nodes(nodes) = self.0.topology else {
+            return true;
+        };
+        let (host, troubles) = (it.actor.host, self.0.troubles());
+        let lives = &self.0.tokens().lives;
+        let is_free = |node: &u8| {
+            let foreign = |life: &Life<'_>| {
+                let own = alone && life.owner == Some(host) && it.asked < life.from;
+                life.node == *node && !own && life.stood_within(it.asked, it.ended)
+            };
+            troubles.heard_by(*node, host, Duration::ZERO, it.ended.at)
+                && !lives.iter().any(foreign)
+        };
+        (0..nodes).filter(is_free).count() >= self.quorum()
     }
 
     /// Whether the caller was not willing to wait for as long as the slowest of several nodes may take

@@ -12,7 +12,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Call, Cause, History, Life, Moment, Operation, Outcome, Reading, Refusal, Troubles,
+    Call, Cause, History, Life, Mode, Moment, Operation, Outcome, Reading, Refusal, Troubles,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
@@ -65,6 +65,9 @@ impl Checker for Liveness {
             patient += u32::from(waiter.outcome == Outcome::Ok || span > bound);
             (span > bound).then_some((waiter, from.at, bound, waiters))
         });
+        if let Some(witness) = unanswered(history) {
+            return Finding::Violation(witness);
+        }
         let failed = operations
             .iter()
             .find(|it| failed(history, operations, troubles, it) || unsaid(history, it));
@@ -154,6 +157,36 @@ fn failed(
         })
 }
 
+/// An error as the answer to each acquisition of a run in which nothing was wrong, whatever the lock promises. An error in
+/// one mode says nothing: the lock may not offer it.
+fn unanswered(history: &Reading<'_>) -> Option<Witness> {
+    let near = history.terms.round_trips(ROUND_TRIPS) < history.request_timeout();
+    if !near || !history.troubles().is_empty() {
+        return None;
+    }
+    let is_asked = |it: &&Operation| {
+        let counts = matches!(it.call, Call::Admit | Call::CountDown);
+        counts || matches!(it.call.mode(), Some(Mode::Exclusive | Mode::Permits(1)))
+    };
+    let asked = history.operations().iter().filter(is_asked);
+    let ended: Vec<&Operation> = asked
+        .filter(|it| !matches!(it.outcome, Outcome::Cancelled | Outcome::Open))
+        .collect();
+    let errors = ended
+        .iter()
+        .all(|it| matches!(it.outcome, Outcome::Unknown | Outcome::Fail(Refusal::Other)));
+    let last = ended.last().filter(|_| errors && ended.len() > 1)?;
+    Some(Witness {
+        at: last.ended,
+        until: None,
+        grants: vec![],
+        message: format!(
+            "each of {} calls ended in an error, though nothing was wrong in the whole run",
+            ended.len()
+        ),
+    })
+}
+
 /// Whether an extension ended in an error although every server was heard, and so many of them had nothing left of a grant that
 /// all of them once had that no majority remained. Those that were missing before are being asked again, so their
 /// answers are open; and so it is at any time with who extends in the background.
@@ -239,6 +272,29 @@ mod tests {
         history.lease = s(12);
         history.terms.wake = Some(s(2));
         Liveness.check(&history)
+    }
+
+    #[test]
+    fn errors_alone_are_no_answers() {
+        let error = |op| What::Info {
+            op,
+            error: "silence".to_owned(),
+        };
+        let ends = |second: What, fault: Option<Fault>| {
+            let strikes = fault.map(|fault| (0, What::Strikes { fault }));
+            let calls = [
+                (1, tries(1, 0)),
+                (2, error(1)),
+                (3, tries(2, 0)),
+                (4, second),
+            ];
+            check(strikes.into_iter().chain(calls).collect())
+                .witness()
+                .is_some()
+        };
+        assert!(ends(error(2), None));
+        assert!(!ends(refused(2), None));
+        assert!(!ends(error(2), Some(Fault::NodePause { node: 0 })));
     }
 
     /// Seed 10021 of `redlock-of-three` under `eviction`: one of the two nodes that the grant stood on forgot it.

@@ -441,7 +441,7 @@ pub(crate) fn seconds(at: Duration) -> String {
 pub(crate) mod hand_made {
     //! Histories written by hand, in seconds.
 
-    use crate::history::{Actor, Call, Cause, History, Mode, OpId, Refusal, Stored, What};
+    use crate::history::{Actor, Call, Cause, History, Holder, Mode, OpId, Refusal, What};
     use std::time::Duration;
 
     pub(crate) const fn s(seconds: u64) -> Duration {
@@ -498,6 +498,7 @@ pub(crate) mod hand_made {
             deadline: deadline.map(s),
             fence: None,
             number: None,
+            token: None,
         }
     }
 
@@ -517,14 +518,16 @@ pub(crate) mod hand_made {
     }
 
     pub(crate) fn stores_on(node: u8, host: u8, token: &str, expires: Option<u64>) -> What {
-        let stored = Stored {
+        let stored = Holder {
             token: token.into(),
             expires: expires.map(s),
+            ..Holder::default()
         };
         What::Server {
             node,
             cause: Cause::Client(host),
             stored: vec![stored],
+            anonymous: 0,
         }
     }
 
@@ -537,6 +540,7 @@ pub(crate) mod hand_made {
             node,
             cause,
             stored: vec![],
+            anonymous: 0,
         }
     }
 }

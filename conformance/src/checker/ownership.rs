@@ -5,13 +5,15 @@
 //! process may change it; and while its holder believes, nobody may remove it, since the holder's
 //! own release would have ended the belief.
 //!
-//! Which token is a holder's own? Of those that its process put there while it acquired, the one that
-//! stood on the most nodes when the grant was reported. Others may be there of other tasks, or of
-//! requests before that were given up.
+//! Which token is a holder's own? The one that the subject named. If it names none: of those that its process put there
+//! while it acquired, the one that stood on the most nodes when the grant was reported. Others may be there of other tasks,
+//! or of requests before that were given up.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Belief, Cause, History, Kind, Moment, Reading, Stored, Tokens, What};
-use std::collections::BTreeMap;
+use crate::history::{
+    Actor, Belief, Cause, History, Holder, Kind, Moment, OpId, Reading, Tokens, What,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Judges P5.
 pub struct Ownership;
@@ -19,7 +21,7 @@ pub struct Ownership;
 /// What is stored, who put it there, and when.
 #[derive(Clone, Copy)]
 struct Tenure<'a> {
-    stored: &'a Stored,
+    stored: &'a Holder,
     owner: u8,
 }
 
@@ -39,6 +41,7 @@ impl Checker for Ownership {
                 node,
                 cause,
                 stored,
+                ..
             } = what
             else {
                 continue;
@@ -72,29 +75,47 @@ struct Holders<'a> {
     beliefs: &'a [Belief],
     /// By belief.
     tokens: Vec<Option<&'a [u8]>>,
+    /// Grants whose tokens the subject named.
+    named: BTreeSet<OpId>,
 }
 
 impl<'a> Holders<'a> {
     fn of(history: &'a Reading<'a>) -> Self {
         let (beliefs, tokens) = (history.beliefs(), history.tokens());
         let own = beliefs.iter().map(|belief| own(tokens, belief));
+        let named = tokens.named.keys().copied().collect();
         let tokens = own.collect();
-        Self { beliefs, tokens }
+        Self {
+            beliefs,
+            tokens,
+            named,
+        }
     }
 
-    /// The one grant that the stored token belongs to, if there is just one.
-    fn holder(&self, tenure: &Tenure<'_>) -> Option<&Belief> {
+    /// The grant that the stored token belongs to, if there is just one; of several grants that an owner named by the same
+    /// token, the first that is believed in at that moment.
+    fn holder(&self, tenure: &Tenure<'_>, at: Moment) -> Option<&Belief> {
         let all = self.beliefs.iter().zip(&self.tokens);
-        let mut theirs = all.filter(|&(belief, &token)| {
+        let theirs = all.filter(|&(belief, &token)| {
             belief.actor.host == tenure.owner && token == Some(&*tenure.stored.token)
         });
-        let (belief, _) = theirs.next()?;
-        theirs.next().is_none().then_some(belief)
+        let theirs: Vec<&Belief> = theirs.map(|(belief, _)| belief).collect();
+        if let [only] = theirs[..] {
+            return Some(only);
+        }
+        let is_named = |belief: &&&Belief| self.named.contains(&belief.grant);
+        let mut named = theirs.iter().filter(is_named);
+        named
+            .find(|belief| belief.from < at && at < belief.to)
+            .copied()
     }
 }
 
 /// The token of a grant, if no other one can be its own as well.
 fn own<'a>(tokens: &Tokens<'a>, belief: &Belief) -> Option<&'a [u8]> {
+    if let Some(token) = tokens.named.get(&belief.grant) {
+        return Some(&token.bytes);
+    }
     let mut nodes: BTreeMap<&[u8], usize> = BTreeMap::new();
     for life in tokens.of_grant(belief).filter(|it| it.stood(belief.from)) {
         *nodes.entry(life.token).or_default() += 1;
@@ -109,7 +130,7 @@ fn own<'a>(tokens: &Tokens<'a>, belief: &Belief) -> Option<&'a [u8]> {
 fn wrong(
     history: &History,
     before: &Tenure<'_>,
-    after: &[Stored],
+    after: &[Holder],
     host: u8,
     at: Moment,
     holders: &Holders<'_>,
@@ -123,7 +144,7 @@ fn wrong(
         let changed = is != was && (shortened || history.kind == Kind::Mutex);
         return (foreign && changed).then_some("changed the expiry of");
     }
-    let holder = holders.holder(before);
+    let holder = holders.holder(before, at);
     let believed = holder.is_some_and(|belief| belief.from < at && at < belief.to);
     let verb = if after.is_empty() {
         "freed"
@@ -140,7 +161,7 @@ fn witness(
     at: Moment,
     holders: &Holders<'_>,
 ) -> Witness {
-    let theirs = holders.holder(before);
+    let theirs = holders.holder(before, at);
     let message = format!(
         "at {} a request of {} {wrong} the grant of {}, which had {} left",
         seconds(at.at),
@@ -235,11 +256,13 @@ mod tests {
             cause: Cause::Client(0),
             stored: tokens
                 .iter()
-                .map(|&token| Stored {
+                .map(|&token| Holder {
                     token: token.into(),
                     expires: Some(s(10)),
+                    ..Holder::default()
                 })
                 .collect(),
+            anonymous: 0,
         };
         let left = |at_first: &[&str], then: &[&str]| {
             let entries = vec![

@@ -6,7 +6,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Actor, Cause, History, Moment, OpId, Reading, Stored, What},
+    history::{Actor, Cause, History, Holder, Moment, OpId, Reading, What},
     scenario::{Fault, Topology},
     simulation::PROBE_OP,
 };
@@ -74,7 +74,7 @@ fn left_behind(history: &History) -> Option<Witness> {
         Topology::Replicated { .. } => 0,
     };
     // Per node, what is stored and whose it is.
-    let mut kept: BTreeMap<u8, Vec<(&Stored, u8)>> = BTreeMap::new();
+    let mut kept: BTreeMap<u8, Vec<(&Holder, u8)>> = BTreeMap::new();
     for (at, what) in history.iter() {
         match what {
             What::Crash { host } | What::Panic { host, .. } => {
@@ -88,6 +88,7 @@ fn left_behind(history: &History) -> Option<Witness> {
                 node,
                 cause,
                 stored,
+                ..
             } => {
                 let before = kept.remove(node).unwrap_or_default();
                 if let Some(message) = kept_alive(&before, stored, *cause, &dead, at) {
@@ -98,7 +99,7 @@ fn left_behind(history: &History) -> Option<Witness> {
                         message,
                     });
                 }
-                let owner = |stored: &Stored| {
+                let owner = |stored: &Holder| {
                     let known = before.iter().find(|(of, _)| of.token == stored.token);
                     match (known, *cause) {
                         (Some(&(_, owner)), _) | (None, Cause::Client(owner)) => Some(owner),
@@ -118,7 +119,7 @@ fn left_behind(history: &History) -> Option<Witness> {
             .flatten()
             .filter(|(_, owner)| dead.contains(owner));
         let outlives =
-            |&(stored, owner): &(&Stored, u8)| outlives(stored, owner, at, longest, history.lease);
+            |&(stored, owner): &(&Holder, u8)| outlives(stored, owner, at, longest, history.lease);
         // Of several nodes a minority may keep it: that stops nobody.
         if let Some(message) = of_the_dead.filter_map(outlives).nth(spare) {
             return Some(Witness {
@@ -134,8 +135,8 @@ fn left_behind(history: &History) -> Option<Witness> {
 
 /// Whether a living client extended what a dead one had.
 fn kept_alive(
-    before: &[(&Stored, u8)],
-    after: &[Stored],
+    before: &[(&Holder, u8)],
+    after: &[Holder],
     cause: Cause,
     dead: &BTreeSet<u8>,
     at: Moment,
@@ -143,7 +144,7 @@ fn kept_alive(
     let Cause::Client(by) = cause else {
         return None;
     };
-    let longer = |was: &Stored, is: &Stored| match (was.expires, is.expires) {
+    let longer = |was: &Holder, is: &Holder| match (was.expires, is.expires) {
         (Some(was), Some(is)) => was < is,
         (Some(_), None) => true,
         (None, _) => false,
@@ -162,7 +163,7 @@ fn kept_alive(
 }
 
 fn outlives(
-    stored: &Stored,
+    stored: &Holder,
     owner: u8,
     at: Moment,
     longest: Duration,

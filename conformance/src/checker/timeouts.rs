@@ -38,7 +38,8 @@ impl Checker for Timeouts {
             over.then_some((it, took, wait))
         });
         let Some((operation, took, wait)) = late else {
-            return Finding::Valid;
+            let early = operations.iter().find_map(|it| early(history, it));
+            return early.map_or(Finding::Valid, Finding::Violation);
         };
         Finding::Violation(Witness {
             at: operation
@@ -55,6 +56,45 @@ impl Checker for Timeouts {
             ),
         })
     }
+}
+
+/// How often a lock that declares no bound on waking up looks again at least during a lease.
+const POLLS_PER_LEASE: u32 = 8;
+
+/// A call that was refused before its wait was over: earlier than its last poll, or than the round trips that it needs to
+/// withdraw. None of the requests of its process may have been harmed since before the call.
+fn early(history: &Reading<'_>, it: &Operation) -> Option<Witness> {
+    let (Call::Acquire { wait, .. } | Call::Await { wait }) = it.call else {
+        return None;
+    };
+    let refused = matches!(
+        it.outcome,
+        Outcome::Fail(Refusal::TimedOut | Refusal::Contended)
+    );
+    let took = it.ended.at.saturating_sub(it.asked.at);
+    let poll = history
+        .terms
+        .wake
+        .unwrap_or(history.lease / POLLS_PER_LEASE);
+    let spare = poll.max(history.terms.round_trips(2)) + history.terms.grain();
+    if !refused || took.saturating_add(spare) >= wait {
+        return None;
+    }
+    let (host, troubles) = (it.actor.host, history.troubles());
+    let harmed = [Trouble::ClientClock, Trouble::Stopped];
+    let unharmed = troubles.heard_everywhere(host, Duration::ZERO, it.ended.at)
+        && !troubles.any(&harmed, host, it.asked.at, it.ended.at);
+    unharmed.then(|| Witness {
+        at: it.ended,
+        until: None,
+        grants: vec![],
+        message: format!(
+            "a call of {} that was to wait for {} gave up after {}, although none of its requests was harmed",
+            it.actor,
+            seconds(wait),
+            seconds(took),
+        ),
+    })
 }
 
 /// For how long a call is to wait for others.
@@ -123,6 +163,31 @@ mod tests {
         let first = |end| passes(vec![(1, waits(1, 0, 5)), (end, refused(1))]);
         assert!(first(10), "it has to connect");
         assert!(!first(11));
+    }
+
+    #[test]
+    fn a_wait_ends_no_earlier_than_asked() {
+        let gives_up = |end, cut: Option<u64>| {
+            let cut = cut.map(|at| {
+                let (node, lost) = (0, crate::scenario::Lost::Reply);
+                (
+                    at,
+                    What::Cut {
+                        host: 0,
+                        node,
+                        lost,
+                    },
+                )
+            });
+            let calls = [(2, waits(1, 0, 10)), (end, refused(1))];
+            let mut entries: Vec<_> = cut.into_iter().chain(calls).collect();
+            entries.sort_by_key(|&(at, _)| at);
+            passes(after_a_first_call(entries))
+        };
+        // A poll is an eighth of the lease of 12 s.
+        assert!(gives_up(11, None));
+        assert!(!gives_up(10, None));
+        assert!(gives_up(10, Some(5)), "its request may have been lost");
     }
 
     #[test]

@@ -2,14 +2,17 @@
 //! unexpired; where there are several servers, a majority of all of them does. It needs the double,
 //! which is observed after each of its steps. One client is enough to break it.
 //!
-//! Which token is a grant's own? One that a request of its process put there between the start of
-//! the acquisition and its ok; for a lock that is taken once more, also one of the grants that the
-//! same actor has already. Where several tasks of a process acquire at once there can be more than
-//! one; the grant is grounded if one of them stands throughout.
+//! Which token is a grant's own? The one that the subject named. If it names none: one that a request of its process put
+//! there between the start of the acquisition and its ok; for a lock that is taken once more, also one of the grants that
+//! the same actor has already. Where several tasks of a process acquire at once there can be more than
+//! one; the grant is grounded if one of them stands throughout. A holder that is stored with another mode than that of the
+//! grant does not count, nor one whose depth is less than the number of grants that its owner believes in.
+//!
+//! Servers that only count holders have to count at least as many as believe that they hold.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Belief, Cause, End, History, Moment, Reading, Stored, What},
+    history::{Belief, Cause, End, History, Holder, Mode, Moment, Reading, Scope, Tokens, What},
     scenario::Topology,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -23,8 +26,30 @@ pub struct Truth;
 /// What is stored from a moment on.
 struct State<'a> {
     since: Moment,
-    stored: &'a [Stored],
+    stored: &'a [Holder],
     cause: Cause,
+    /// Number of holders that are only counted.
+    anonymous: u32,
+}
+
+impl State<'_> {
+    const EMPTY: State<'static> = State {
+        since: Moment {
+            at: Duration::ZERO,
+            place: 0,
+        },
+        stored: &[],
+        cause: Cause::Server,
+        anonymous: 0,
+    };
+}
+
+/// What has to be stored for a belief.
+struct Wanted<'a> {
+    token: &'a [u8],
+    mode: Mode,
+    /// The grants of the same owner, where one token stands for all of them.
+    shared: Vec<&'a Belief>,
 }
 
 /// What the servers stored over time.
@@ -50,12 +75,15 @@ impl Checker for Truth {
         let beliefs = history.beliefs();
         let held = beliefs.iter().map(|belief| held(history, belief));
         let held: Vec<Belief> = held.collect();
-        let witness = held
-            .iter()
-            .filter_map(|belief| record.ungrounded(belief, beliefs));
-        witness
-            .min_by_key(|witness| witness.at)
-            .map_or(Finding::Valid, Finding::Violation)
+        let first = if record.counts() {
+            record.uncounted(&held)
+        } else {
+            let witnesses = held
+                .iter()
+                .filter_map(|belief| record.ungrounded(belief, beliefs, history.tokens()));
+            witnesses.min_by_key(|witness| witness.at)
+        };
+        first.map_or(Finding::Valid, Finding::Violation)
     }
 }
 
@@ -81,6 +109,7 @@ impl<'a> Record<'a> {
                 node,
                 cause,
                 stored,
+                anonymous,
             } = what
             {
                 if let Some(states) = nodes.get_mut(usize::from(*node)) {
@@ -88,6 +117,7 @@ impl<'a> Record<'a> {
                         since,
                         stored,
                         cause: *cause,
+                        anonymous: *anonymous,
                     });
                 }
             } else if let What::Promoted { node } = what {
@@ -102,19 +132,38 @@ impl<'a> Record<'a> {
         }
     }
 
-    fn ungrounded(&self, belief: &Belief, beliefs: &[Belief]) -> Option<Witness> {
+    fn ungrounded(
+        &self,
+        belief: &Belief,
+        beliefs: &[Belief],
+        tokens: &Tokens<'_>,
+    ) -> Option<Witness> {
         if belief.from >= belief.to {
             return None;
         }
-        let mut tokens = self.tokens(belief);
-        // An owner that takes it again while it gives it back does so under the same name.
-        let older = beliefs.iter().filter(|older| {
-            let stood = belief.asked < older.to || self.reentrant;
-            older.actor == belief.actor && older.from < belief.asked && stood
-        });
-        tokens.extend(older.flat_map(|older| self.tokens(older)));
+        let wanted: Vec<Wanted<'_>> = match tokens.named.get(&belief.grant) {
+            Some(named) => {
+                let same = |of: &&Belief| tokens.named.get(&of.grant) == Some(named);
+                let shared = beliefs.iter().filter(same);
+                let shared = shared.filter(|_| named.scope == Scope::Owner);
+                vec![Wanted {
+                    token: &named.bytes,
+                    mode: belief.mode,
+                    shared: shared.collect(),
+                }]
+            }
+            None => {
+                let guessed = self.guessed(belief, beliefs).into_iter();
+                let wanted = guessed.map(|token| Wanted {
+                    token,
+                    mode: belief.mode,
+                    shared: Vec::new(),
+                });
+                wanted.collect()
+            }
+        };
         // The candidate that stands the longest gives the witness.
-        let fell = tokens.into_iter().map(|token| self.falls(belief, token));
+        let fell = wanted.iter().map(|wanted| self.falls(belief, wanted));
         let at = fell
             .max_by_key(|fell| fell.unwrap_or(Moment::NEVER))
             .unwrap_or(Some(belief.from))?;
@@ -138,6 +187,59 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// True if holders are only counted.
+    fn counts(&self) -> bool {
+        self.nodes.iter().flatten().any(|state| state.anonymous > 0)
+    }
+
+    /// The first moment at which fewer holders are counted than believe that they hold.
+    fn uncounted(&self, held: &[Belief]) -> Option<Witness> {
+        let believed = |at: Moment| held.iter().filter(move |it| it.from <= at && at < it.to);
+        let begins = held.iter().map(|belief| belief.from);
+        let changes = self.nodes.iter().flatten().map(|state| state.since);
+        let mut moments: Vec<Moment> = begins.chain(changes).collect();
+        moments.sort_unstable();
+        let (at, claimed) = moments.into_iter().find_map(|at| {
+            let weights = believed(at).map(|belief| belief.mode.permits().max(1));
+            let claimed: u32 = weights.sum();
+            let counted = |state: &State<'_>| {
+                let living = state.stored.iter().filter(|it| it.lives(at.at)).count();
+                state
+                    .anonymous
+                    .saturating_add(u32::try_from(living).unwrap_or(u32::MAX))
+            };
+            (!self.agree(at, |state| counted(state) >= claimed)).then_some((at, claimed))
+        })?;
+        let believed: Vec<&Belief> = believed(at).collect();
+        let until = believed.iter().map(|belief| belief.to.at).min();
+        let permits = if claimed == 1 {
+            "permit is"
+        } else {
+            "permits are"
+        };
+        Some(Witness {
+            at,
+            until,
+            grants: believed.iter().map(|belief| belief.grant).collect(),
+            message: format!(
+                "at {} {claimed} {permits} believed to be held, and the servers count fewer",
+                seconds(at.at)
+            ),
+        })
+    }
+
+    /// The tokens that may belong to a grant whose token the subject does not name.
+    fn guessed(&self, belief: &Belief, beliefs: &[Belief]) -> BTreeSet<&'a [u8]> {
+        let mut tokens = self.tokens(belief);
+        // An owner that takes it again while it gives it back does so under the same name.
+        let older = beliefs.iter().filter(|older| {
+            let stood = belief.asked < older.to || self.reentrant;
+            older.actor == belief.actor && older.from < belief.asked && stood
+        });
+        tokens.extend(older.flat_map(|older| self.tokens(older)));
+        tokens
+    }
+
     /// The tokens that requests of the holder's process put there while it acquired.
     fn tokens(&self, belief: &Belief) -> BTreeSet<&'a [u8]> {
         let written = self.nodes.iter().flatten().filter(|state| {
@@ -149,7 +251,7 @@ impl<'a> Record<'a> {
     }
 
     /// The first moment of the belief at which the token does not stand.
-    fn falls(&self, belief: &Belief, token: &[u8]) -> Option<Moment> {
+    fn falls(&self, belief: &Belief, wanted: &Wanted<'_>) -> Option<Moment> {
         let mut moments = vec![belief.from];
         for states in &self.nodes {
             let first = states.partition_point(|state| state.since <= belief.from);
@@ -157,7 +259,7 @@ impl<'a> Record<'a> {
                 if state.since >= belief.to {
                     break;
                 }
-                let theirs = state.stored.iter().filter(|stored| stored.token == token);
+                let theirs = state.stored.iter().filter(|it| it.token == wanted.token);
                 let ends = theirs.filter_map(|stored| stored.gone_at()).map(Moment::at);
                 moments.extend(ends.chain([state.since]));
             }
@@ -167,16 +269,31 @@ impl<'a> Record<'a> {
         let within = moments
             .into_iter()
             .filter(|&at| belief.from <= at && at < belief.to);
-        within.into_iter().find(|&at| !self.stands(token, at))
+        within.into_iter().find(|&at| !self.stands(wanted, at))
     }
 
     /// Whether the token counts as stored at a moment.
-    fn stands(&self, token: &[u8], at: Moment) -> bool {
+    fn stands(&self, wanted: &Wanted<'_>, at: Moment) -> bool {
+        let shared = wanted.shared.iter();
+        let believed = shared.filter(|it| it.from <= at && at < it.to).count();
+        let stands = |stored: &Holder| {
+            let mode = stored.mode.is_none_or(|mode| mode == wanted.mode);
+            let deep = |depth| usize::try_from(depth).is_ok_and(|depth| depth >= believed);
+            let right = mode && stored.depth.is_none_or(deep);
+            stored.token == wanted.token && stored.lives(at.at) && right
+        };
+        self.agree(at, |state| state.stored.iter().any(stands))
+    }
+
+    /// True if the master, or a majority of independent nodes, is in such a state at a moment.
+    fn agree(&self, at: Moment, is: impl Fn(&State<'_>) -> bool) -> bool {
         let on = |states: &Vec<State<'_>>| {
             let latest = states.partition_point(|state| state.since <= at);
             let latest = latest.checked_sub(1).and_then(|latest| states.get(latest));
-            let mut stored = latest.iter().flat_map(|state| state.stored);
-            stored.any(|stored| stored.token == token && stored.lives(at.at))
+            match latest {
+                Some(state) => is(state),
+                None => is(&State::EMPTY),
+            }
         };
         match self.topology {
             Topology::Nodes(_) => {

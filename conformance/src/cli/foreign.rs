@@ -4,7 +4,6 @@ use super::{Fallible, place::Where, progress, reports::Reports, select, values::
 use clap::Args;
 use redouble_conformance::{
     backend::{Backend, WallClock},
-    checker::Property,
     report::terminal,
     runner::{Outcome, Plan, run_trial},
     subject::{self, Expected, Suspect},
@@ -89,16 +88,8 @@ pub(super) fn run(args: &Foreign, out: &mut impl Write) -> Fallible<bool> {
         plan.seeds.start,
         plan.seeds.end.saturating_sub(1)
     )?;
-    if !lock.is_observed() {
-        let unseen = Property::ALL
-            .into_iter()
-            .filter(|it| it.needs_observation());
-        let ids: Vec<&str> = unseen.map(|property| property.id()).collect();
-        writeln!(
-            out,
-            "it keeps no token at the key itself: {} cannot be judged",
-            ids.join(", ")
-        )?;
+    if let Some(why) = lock.unobservable() {
+        write!(out, "{}", terminal::not_judged(name, why))?;
     }
     let bar = progress::bar(name, Some(args.seeds));
     let trial = run_trial(&lock, Expected::Sound, &backend, &plan, &|n| bar.inc(n));

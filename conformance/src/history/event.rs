@@ -212,7 +212,7 @@ pub enum Refusal {
 /// What the caller of an operation is told that is dropped before its end.
 pub const CANCELLED: &str = "cancelled";
 
-/// What a server stores for a lock: the token of one holder.
+/// The token of a holder with its expiry: the short form of a [`Holder`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The owner's token.
@@ -234,6 +234,84 @@ impl Stored {
     pub fn gone_at(&self) -> Option<Duration> {
         self.expires
             .map(|expires| expires + Duration::from_millis(1))
+    }
+}
+
+/// A holder that a server stores for a lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// The token of the grant, or of its owner.
+    pub token: Vec<u8>,
+    /// The mode in which the lock is held; `None` if the server does not store it.
+    pub mode: Option<Mode>,
+    /// How often the owner has acquired the lock; `None` if the server does not store it.
+    pub depth: Option<u32>,
+    /// The true time at which it expires; `None` if it never does.
+    pub expires: Option<Duration>,
+}
+
+impl Holder {
+    /// True if it is unexpired at a true time; see [`Stored::lives`].
+    #[must_use]
+    pub fn lives(&self, at: Duration) -> bool {
+        self.gone_at().is_none_or(|gone| at < gone)
+    }
+
+    /// The first true time at which it is expired.
+    #[must_use]
+    pub fn gone_at(&self) -> Option<Duration> {
+        self.expires
+            .map(|expires| expires + Duration::from_millis(1))
+    }
+}
+
+impl From<Stored> for Holder {
+    fn from(stored: Stored) -> Self {
+        Self {
+            token: stored.token,
+            expires: stored.expires,
+            ..Self::default()
+        }
+    }
+}
+
+/// The token that stands for a grant at the servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The bytes that the servers store.
+    pub bytes: Vec<u8>,
+    /// What the token tells apart.
+    pub scope: Scope,
+}
+
+/// What a token tells apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Each grant has a token of its own.
+    #[default]
+    Grant,
+    /// All grants of an owner have the same token, as Redisson's `uuid:thread`.
+    Owner,
+}
+
+impl Token {
+    /// The token of one grant.
+    #[must_use]
+    pub fn of_grant(bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            bytes: bytes.into(),
+            scope: Scope::Grant,
+        }
+    }
+
+    /// The token of an owner, which all its grants share.
+    #[must_use]
+    pub fn of_owner(bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            bytes: bytes.into(),
+            scope: Scope::Owner,
+        }
     }
 }
 
@@ -284,6 +362,8 @@ pub enum What {
         fence: Option<u64>,
         /// For what was counted: which one it was, from 1, where callers are told.
         number: Option<u32>,
+        /// For grants: the token that stands for it at the servers, if the subject names it.
+        token: Option<Token>,
     },
     /// An operation has definitely not happened.
     Fail {
@@ -368,8 +448,10 @@ pub enum What {
         node: u8,
         /// Who caused the change.
         cause: Cause,
-        /// What is stored now: a token per holder.
-        stored: Vec<Stored>,
+        /// What is stored now: the holders whose tokens are known.
+        stored: Vec<Holder>,
+        /// Number of holders that are only counted.
+        anonymous: u32,
     },
     /// Others wait for the lock at a node than before, or in another order (double only).
     Queue {

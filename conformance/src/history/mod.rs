@@ -18,7 +18,8 @@ mod trouble;
 
 pub use belief::{Belief, End};
 pub use event::{
-    Access, Actor, CANCELLED, Call, Cause, Mode, OpId, PROBE_HOST, Refusal, Stored, What,
+    Access, Actor, CANCELLED, Call, Cause, Holder, Mode, OpId, PROBE_HOST, Refusal, Scope, Stored,
+    Token, What,
 };
 pub(crate) use message::HEAD_MAX;
 pub use message::Message;
@@ -142,6 +143,24 @@ impl History {
             Kind::Semaphore(permits) => permits,
             Kind::Mutex | Kind::ReadWrite | Kind::Admission(_) | Kind::Latch(_) => 1,
         }
+    }
+
+    /// True if a server was seen to count holders instead of storing their tokens.
+    #[must_use]
+    pub fn counts_holders(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| matches!(entry.what, What::Server { anonymous: 1.., .. }))
+    }
+
+    /// Forgets what the servers were seen to store: a lock whose holders cannot be observed is judged as on a real server.
+    pub fn forget_servers(&mut self) {
+        self.observed = false;
+        self.entries.retain(|entry| {
+            !matches!(
+                entry.what,
+                What::Server { .. } | What::Queue { .. } | What::Remains { .. }
+            )
+        });
     }
 
     /// Appends an entry.

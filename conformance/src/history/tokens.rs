@@ -1,9 +1,12 @@
 //! The lives of stored tokens: who put each one there, what became of it, and when. Read off what
 //! the servers were seen to store.
 
-use super::{Belief, Cause, History, Moment, Operation, What};
+use super::{Belief, Cause, History, Moment, OpId, Operation, Scope, Token, What};
 use crate::scenario::Topology;
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// A token on a node, from its first appearance until it is gone.
 #[derive(Clone, Debug)]
@@ -29,6 +32,8 @@ pub struct Tokens<'a> {
     pub lives: Vec<Life<'a>>,
     /// Whether a call asks several nodes, of which some may hear it when it is over.
     pub several: bool,
+    /// The tokens that the subject named, by grant.
+    pub named: BTreeMap<OpId, &'a Token>,
 }
 
 /// A token with its expiry.
@@ -65,6 +70,7 @@ impl History {
                 node,
                 cause,
                 stored,
+                ..
             } = what
             {
                 let stored = stored.iter().map(|it| (&*it.token, it.expires));
@@ -77,7 +83,25 @@ impl History {
         Tokens {
             lives: seen.lives,
             several: matches!(self.topology, Topology::Nodes(2..)),
+            named: self.named(),
         }
+    }
+
+    /// The tokens that the subject named, by grant.
+    #[must_use]
+    pub fn named(&self) -> BTreeMap<OpId, &Token> {
+        let named = self.entries.iter().filter_map(|entry| {
+            let What::Ok {
+                op,
+                token: Some(token),
+                ..
+            } = &entry.what
+            else {
+                return None;
+            };
+            Some((*op, token))
+        });
+        named.collect()
     }
 
     /// The lives of all tokens of waiters that were seen in queues; they have no expiry.
@@ -98,6 +122,7 @@ impl History {
         Tokens {
             lives: seen.lives,
             several: matches!(self.topology, Topology::Nodes(2..)),
+            named: self.named(),
         }
     }
 }
@@ -209,12 +234,33 @@ impl<'a> Tokens<'a> {
             .map(|life| life.token)
             .collect();
         let put = self.put(it.actor.host, it.asked, by);
-        put.filter(move |life| !theirs.contains(life.token))
+        put.filter(move |life| {
+            !theirs.contains(life.token) && !self.names_another(it.op, life.token)
+        })
     }
 
-    /// The tokens that can belong to a grant: put there by its process while it acquired.
+    /// True if the subject named this token for another grant, and for that grant alone.
+    fn names_another(&self, op: OpId, token: &[u8]) -> bool {
+        self.named.iter().any(|(&grant, named)| {
+            grant != op && named.scope == Scope::Grant && named.bytes == token
+        })
+    }
+
+    /// The tokens of a grant: the one that the subject named, else those that its process put there while it acquired.
     pub fn of_grant(&self, belief: &Belief) -> impl Iterator<Item = &Life<'a>> {
-        self.put(belief.actor.host, belief.asked, belief.from)
+        let named = self.named.get(&belief.grant).copied();
+        let put = move |life: &Life<'_>| {
+            let theirs = life.owner == Some(belief.actor.host);
+            theirs && belief.asked < life.from
+        };
+        // A named token may have been there before, as that of an owner who acquires its lock again.
+        let stood = move |life: &Life<'_>, token: &Token| {
+            life.token == token.bytes && belief.asked < life.gone.0
+        };
+        self.lives.iter().filter(move |life| {
+            let theirs = named.map_or_else(|| put(life), |token| stood(life, token));
+            theirs && life.from < belief.from
+        })
     }
 
     /// Those of them that can belong to no other grant.
@@ -223,9 +269,19 @@ impl<'a> Tokens<'a> {
         belief: &Belief,
         operations: &[Operation],
     ) -> impl Iterator<Item = &Life<'a>> {
+        let named = self.named.get(&belief.grant).copied();
+        let certain = named.filter(|token| token.scope == Scope::Grant);
         let it = operations.iter().find(|it| it.op == belief.grant);
-        it.into_iter()
+        let guessed = match certain {
+            Some(_) => None,
+            None => it,
+        };
+        let guessed = guessed
+            .into_iter()
             .flat_map(|it| self.put_by(it, operations, belief.from))
+            .filter(move |life| named.is_none_or(|token| token.bytes == life.token));
+        let certain = certain.into_iter().flat_map(|_| self.of_grant(belief));
+        certain.chain(guessed)
     }
 }
 

@@ -214,6 +214,12 @@ impl Span {
 }
 
 impl Troubles {
+    /// True if nothing was wrong in the whole run.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
     /// Whether any of these things was wrong for a client process in a span: with itself, or with
     /// so many nodes that no majority is left.
     #[must_use]

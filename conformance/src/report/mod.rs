@@ -16,7 +16,7 @@ pub use saved::Saved;
 use crate::{
     checker::Property,
     history::{
-        Access, Actor, Call, Cause, History, Moment, OpId, PROBE_HOST, Refusal, Stored, What,
+        Access, Actor, Call, Cause, History, Holder, Moment, OpId, PROBE_HOST, Refusal, What,
     },
     runner::{Outcome, Trial},
     scenario::{Fault, How, Lost, Node, Scenario},
@@ -126,8 +126,17 @@ fn notes(history: &History) -> Vec<Note> {
                 Some((actor, _)) => (Lane::Client(actor), "tries again".to_owned(), false),
                 None => continue,
             },
-            What::Ok { op, deadline, .. } => match of_op(op) {
-                Some((actor, call)) => (Lane::Client(actor), done(call, *deadline), false),
+            What::Ok {
+                op,
+                deadline,
+                fence,
+                ..
+            } => match of_op(op) {
+                Some((actor, call)) => {
+                    let fence = fence.map_or_else(String::new, |it| format!(", fence {it}"));
+                    let text = done(call, *deadline) + &fence;
+                    (Lane::Client(actor), text, false)
+                }
                 None => continue,
             },
             What::Fail { op, why } => match of_op(op) {
@@ -175,10 +184,11 @@ fn notes(history: &History) -> Vec<Note> {
                 node,
                 cause,
                 stored,
+                anonymous,
             } => {
                 let several = history.topology.servers() > 1;
                 let on = several.then(|| format!("{}: ", Node(*node)));
-                let text = tokens.describe(*cause, stored);
+                let text = tokens.describe(*cause, stored, *anonymous);
                 (Lane::Server, on.unwrap_or_default() + &text, false)
             }
             What::Queue { waiting, .. } => {
@@ -315,7 +325,7 @@ pub(crate) struct Tokens {
 
 impl Tokens {
     /// The name of a token, given who stored it first.
-    pub(crate) fn name(&mut self, cause: Cause, stored: &Stored) -> String {
+    pub(crate) fn name(&mut self, cause: Cause, stored: &Holder) -> String {
         if let Some(name) = self.names.get(&stored.token) {
             return name.clone();
         }
@@ -330,7 +340,7 @@ impl Tokens {
         name
     }
 
-    fn describe(&mut self, cause: Cause, stored: &[Stored]) -> String {
+    fn describe(&mut self, cause: Cause, stored: &[Holder], anonymous: u32) -> String {
         let by = match cause {
             Cause::Client(host) => format!(" (by {})", Actor::on(host)),
             Cause::Server => String::new(),
@@ -339,10 +349,17 @@ impl Tokens {
         let mut all = Vec::new();
         for stored in stored {
             let name = self.name(cause, stored);
+            let depth = match stored.depth {
+                None | Some(0 | 1) => String::new(),
+                Some(depth) => format!(" ({depth} times)"),
+            };
             all.push(match stored.expires {
-                Some(at) => format!("{name} until {}", time(at)),
-                None => format!("{name} for ever"),
+                Some(at) => format!("{name}{depth} until {}", time(at)),
+                None => format!("{name}{depth} for ever"),
             });
+        }
+        if anonymous > 0 {
+            all.push(format!("a count of {anonymous}"));
         }
         if all.is_empty() {
             all.push("free".to_owned());

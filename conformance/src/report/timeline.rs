@@ -4,7 +4,7 @@ use super::{Lane, Note, Tokens, is_final, notes_told, time, wire};
 use crate::{
     checker::Witness,
     history::{
-        Access, Actor, Belief, Call, Cause, End, History, Moment, OpId, PROBE_HOST, Stored, What,
+        Access, Actor, Belief, Call, Cause, End, History, Holder, Moment, OpId, PROBE_HOST, What,
     },
     runner::Counterexample,
     scenario::{Direction, Fault, Happening, Node, Scenario, Topology},
@@ -312,6 +312,7 @@ impl<'a> Drawing<'a> {
                 node,
                 cause,
                 stored,
+                ..
             } = what
             else {
                 continue;
@@ -584,7 +585,7 @@ impl<'a> Drawing<'a> {
 /// A token on a server.
 struct Standing {
     since: Duration,
-    stored: Stored,
+    stored: Holder,
     row: usize,
     hue: u8,
     name: String,

@@ -1,66 +1,109 @@
-//! One client asks for a free lock where nothing is wrong. A lock that is not granted then cannot be judged: its own
-//! error says more than any verdict.
+//! Two clients take a lock in turns where nothing is wrong. A lock that is not granted then cannot be judged: its own
+//! error says more than any verdict. A lock whose grants change nothing at the place that its subject describes cannot be
+//! observed: properties that read the servers are not judged, and its author is told why.
 
 use super::play;
 use crate::{
-    backend::Backend,
-    history::{Actor, Kind, OpId, What},
-    scenario::{Event, Happening, Op, Scenario, Schedule},
-    simulation::RunError,
-    subject::Suspect,
+    backend::{Backend, Later, View},
+    history::{Actor, History, Holder, Kind, Mode, Moment, OpId, What},
+    scenario::{Capability, Event, Happening, Op, Scenario, Schedule},
+    simulation::{Run, RunError},
+    subject::{AnyLock, BoxError, Host, Observed, Promises, Suspect},
 };
+use std::{collections::BTreeMap, time::Duration};
 
 const LEASE_MS: u64 = 10_000;
 const SET_UP: OpId = 1;
 const ASK: OpId = 2;
-const GIVE_BACK: OpId = 3;
+/// The other client asks while the first one holds the lock.
+const RIVAL: OpId = 3;
+const EXTEND: OpId = 4;
+const GIVE_BACK: OpId = 5;
+const RIVAL_GIVES_BACK: OpId = 6;
 
-/// Plays it. The answer is the reason if the lock was not granted.
+/// What the rehearsal of a lock has shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rehearsed {
+    /// Why the first client was not granted a free lock, if it was not.
+    pub(crate) refused: Option<String>,
+    /// Why the holders of the lock cannot be observed, if they cannot.
+    pub(crate) unobservable: Option<String>,
+}
+
+/// Rehearses a lock.
 ///
 /// # Errors
 /// If the backend is out of reach, or cannot play the subject.
 pub(crate) fn rehearse(
     suspect: &dyn Suspect,
     backend: &dyn Backend,
-) -> Result<Option<String>, RunError> {
-    let promises = suspect.promises();
-    let ask = match (promises.kind.whole(), promises.kind) {
-        (Some(mode), _) => Op::Try { mode },
-        (None, Kind::Latch(_)) => Op::CountDown,
-        (None, _) => Op::Admit,
-    };
-    let mut events = vec![(SET_UP, 100, Op::SetUp), (ASK, 500, ask)];
-    if promises.kind.whole().is_some() {
-        events.push((GIVE_BACK, 1_500, Op::Release));
+) -> Result<Rehearsed, RunError> {
+    if suspect.is_rehearsed() {
+        return Ok(Rehearsed::default());
     }
-    let events = events.into_iter().map(|(id, at_ms, op)| Event {
+    let promises = suspect.promises();
+    let Some(judged) = play(suspect, backend, scenario(promises))?.judged else {
+        return Ok(Rehearsed::default());
+    };
+    let run = &judged.run;
+    let entries = &run.history.entries;
+    let told = entries.iter().find_map(|entry| told(&entry.what));
+    let open = run.open_error.as_ref();
+    let open = open.map(|error| format!("`open` failed: {error}"));
+    let refused = match told {
+        Some(None) => None,
+        Some(Some(why)) => Some(open.unwrap_or(why)),
+        None => Some(open.unwrap_or_else(|| "the call never ended".to_owned())),
+    };
+    let is_lock = promises.kind.whole().is_some();
+    let unobservable = if refused.is_none() && is_lock && run.history.observed {
+        unobservable(run)
+    } else {
+        None
+    };
+    Ok(Rehearsed {
+        refused,
+        unobservable,
+    })
+}
+
+/// One client takes the lock, another one asks for it, the first one extends it and gives it back. Of a semaphore each takes
+/// one permit.
+fn scenario(promises: Promises) -> Scenario {
+    let mut events = vec![(SET_UP, 100, 0, Op::SetUp)];
+    match (promises.kind.whole(), promises.kind) {
+        (Some(whole), _) => {
+            let mode = match whole.permits() {
+                0 => whole,
+                _ => Mode::Permits(1),
+            };
+            events.extend([
+                (ASK, 500, 0, Op::Try { mode }),
+                (RIVAL, 1_500, 1, Op::Try { mode }),
+                (EXTEND, 2_500, 0, Op::Renew),
+                (GIVE_BACK, 3_500, 0, Op::Release),
+                (RIVAL_GIVES_BACK, 4_500, 1, Op::Release),
+            ]);
+        }
+        (None, Kind::Latch(_)) => events.push((ASK, 500, 0, Op::CountDown)),
+        (None, _) => events.push((ASK, 500, 0, Op::Admit)),
+    }
+    let events = events.into_iter().map(|(id, at_ms, host, op)| Event {
         id,
         at_ms,
         happening: Happening::Op {
-            actor: Actor::on(0),
+            actor: Actor::on(host),
             op,
         },
     });
-    let scenario = Scenario {
+    Scenario {
         seed: 0,
         lease_ms: LEASE_MS,
         schedule: Schedule::Random,
         latency_ms: 1,
         topology: promises.topology,
         events: events.collect(),
-    };
-    let Some(judged) = play(suspect, backend, scenario)?.judged else {
-        return Ok(None);
-    };
-    let entries = &judged.run.history.entries;
-    let told = entries.iter().find_map(|entry| told(&entry.what));
-    let open = judged.run.open_error.as_ref();
-    let open = open.map(|error| format!("`open` failed: {error}"));
-    Ok(match told {
-        Some(None) => None,
-        Some(Some(why)) => Some(open.unwrap_or(why)),
-        None => Some(open.unwrap_or_else(|| "the call never ended".to_owned())),
-    })
+    }
 }
 
 /// How the call ended: `None` inside if the lock was granted, else the reason.
@@ -75,5 +118,177 @@ fn told(what: &What) -> Option<Option<String>> {
         Some(Some(format!("the lock panicked: {message}")))
     } else {
         None
+    }
+}
+
+/// What a majority of the servers shows at one moment.
+#[derive(Default)]
+struct Shown {
+    tokens: Vec<Vec<u8>>,
+    anonymous: u32,
+}
+
+/// What the servers show just before a moment; expired holders left out.
+fn shown(history: &History, before: Moment) -> Shown {
+    let mut nodes: BTreeMap<u8, (&[Holder], u32)> = BTreeMap::new();
+    for (at, what) in history.iter().take_while(|&(at, _)| at < before) {
+        if let What::Server {
+            node,
+            stored,
+            anonymous,
+            ..
+        } = what
+            && at < before
+        {
+            nodes.insert(*node, (stored, *anonymous));
+        }
+    }
+    let quorum = usize::from(history.topology.addresses()) / 2 + 1;
+    let mut votes: BTreeMap<&[u8], usize> = BTreeMap::new();
+    for (stored, _) in nodes.values() {
+        for holder in stored.iter().filter(|it| it.lives(before.at)) {
+            *votes.entry(&holder.token).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<u32> = nodes.values().map(|&(_, count)| count).collect();
+    counts.sort_unstable_by(|one, other| other.cmp(one));
+    let tokens = votes.into_iter().filter(|&(_, count)| count >= quorum);
+    Shown {
+        tokens: tokens.map(|(token, _)| token.to_vec()).collect(),
+        anonymous: counts.get(quorum - 1).copied().unwrap_or(0),
+    }
+}
+
+/// When a call ended with this answer, or began.
+fn moment(history: &History, is: impl Fn(&What) -> bool) -> Option<Moment> {
+    history.iter().find_map(|(at, what)| is(what).then_some(at))
+}
+
+/// Why the holders of a lock cannot be observed, if they cannot.
+fn unobservable(run: &Run) -> Option<String> {
+    let history = &run.history;
+    let granted = |op: OpId| {
+        moment(
+            history,
+            |what| matches!(what, What::Ok { op: of, .. } if *of == op),
+        )
+    };
+    let begun = |op: OpId| {
+        moment(
+            history,
+            |what| matches!(what, What::Invoke { op: of, .. } if *of == op),
+        )
+    };
+    let at_grant = shown(history, granted(ASK)?);
+    if at_grant.tokens.is_empty() && at_grant.anonymous == 0 {
+        // A lock that stores nothing at all hides nothing.
+        let first = run.beside.first()?;
+        return Some(format!(
+            "it was granted, and nothing appeared where the subject looks for its holders (by default the string at the \
+             key), but under the key {:?}",
+            String::from_utf8_lossy(first)
+        ));
+    }
+    let named = history.named();
+    if let Some(token) = named.get(&ASK)
+        && !at_grant.tokens.contains(&token.bytes)
+    {
+        return Some(format!(
+            "`token` names {:?}, which is not stored where the subject looks for its holders",
+            String::from_utf8_lossy(&token.bytes)
+        ));
+    }
+    if at_grant.anonymous > 0 {
+        return None;
+    }
+    let stands = |shown: &Shown| at_grant.tokens.iter().all(|it| shown.tokens.contains(it));
+    let rivals = begun(EXTEND).map(|at| shown(history, at));
+    let is_count = |shown: &Shown| {
+        let mut all = shown.tokens.iter().chain(&at_grant.tokens);
+        all.all(|token| !token.is_empty() && token.iter().all(u8::is_ascii_digit))
+    };
+    if let Some(rivals) = &rivals
+        && !rivals.tokens.is_empty()
+        && !stands(rivals)
+        && is_count(rivals)
+    {
+        return Some(
+            "what it stores for a grant changes when another client asks, so that is no token; a number of holders is \
+             observed with `Observed::counter`"
+                .to_owned(),
+        );
+    }
+    if let Some(at) = granted(RIVAL)
+        && matches!(history.kind, Kind::Semaphore(2..))
+    {
+        let both = shown(history, at).tokens;
+        let is_new = |token: &Vec<u8>| !at_grant.tokens.contains(token);
+        if !both.is_empty() && !both.iter().any(is_new) {
+            return Some("two clients hold a permit each, and one holder is observed".to_owned());
+        }
+    }
+    let extended = granted(EXTEND).and_then(|_| begun(GIVE_BACK));
+    let extended = extended.map(|at| shown(history, at));
+    match (rivals, extended) {
+        (Some(before), Some(after)) => {
+            let changed = stands(&before) && !after.tokens.is_empty() && !stands(&after);
+            changed.then(|| {
+                "what it stores for a grant changes with each extension, so that is no token"
+                    .to_owned()
+            })
+        }
+        _ => None,
+    }
+}
+
+/// A lock whose holders cannot be observed: it is judged as on a server that nobody looks into.
+pub(crate) struct Unobserved<'a>(pub(crate) &'a dyn Suspect);
+
+impl Suspect for Unobserved<'_> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn promises(&self) -> Promises {
+        self.0.promises()
+    }
+
+    fn open<'a>(
+        &'a self,
+        host: &'a Host,
+        key: &'a str,
+        lease: Duration,
+    ) -> Later<'a, Result<std::sync::Arc<dyn AnyLock>, BoxError>> {
+        self.0.open(host, key, lease)
+    }
+
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        self.0.observe(view, key)
+    }
+
+    fn outlasts(&self, key: &[u8]) -> bool {
+        self.0.outlasts(key)
+    }
+
+    fn ends(&self, key: &[u8]) -> bool {
+        self.0.ends(key)
+    }
+
+    fn fences_reads(&self) -> bool {
+        self.0.fences_reads()
+    }
+
+    fn can(&self, capability: Capability) -> bool {
+        self.0.can(capability)
+    }
+
+    fn lease_ms(&self) -> Option<u64> {
+        self.0.lease_ms()
+    }
+
+    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
+        let mut run = self.0.play(backend, scenario)?;
+        run.history.forget_servers();
+        Ok(run)
     }
 }

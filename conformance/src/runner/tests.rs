@@ -4,10 +4,10 @@ use super::*;
 use crate::{
     backend::{Later, View, WallClock},
     checker::hand_made::{granted, history, tries, waits},
-    history::{Refusal, Stored, What},
+    history::{Refusal, What},
     scenario::{Schedule, Topology},
     simulation::Host,
-    subject::{AnyLock, BoxError},
+    subject::{AnyLock, BoxError, Observed},
 };
 use std::sync::{Arc, atomic::AtomicU32};
 
@@ -36,12 +36,8 @@ impl Suspect for Recorded {
         Box::pin(async { Err("it is not played".into()) })
     }
 
-    fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
-        Vec::new()
-    }
-
-    fn queued(&self, _: &dyn View, _: &str) -> Vec<Vec<u8>> {
-        Vec::new()
+    fn observe(&self, _: &dyn View, _: &str) -> Observed {
+        Observed::default()
     }
 
     fn outlasts(&self, _: &[u8]) -> bool {
@@ -72,6 +68,7 @@ impl Suspect for Recorded {
             endless: false,
             stray_tasks: 0,
             open_error: None,
+            beside: Vec::new(),
             gap: Duration::ZERO,
         })
     }

@@ -168,6 +168,7 @@ impl Player {
             deadline: None,
             fence: None,
             number,
+            token: None,
         });
     }
 
@@ -217,6 +218,7 @@ impl Player {
             deadline,
             fence: grant.fencing_token(),
             number: None,
+            token: grant.token(),
         });
         let watch = Watch {
             host: self.actor.host,
@@ -294,6 +296,7 @@ impl Player {
                     deadline: deadline.map(|deadline| self.host.true_time(deadline)),
                     fence: None,
                     number: None,
+                    token: None,
                 });
             }
             Ok(false) => self.failed(op, Ok(Refusal::Lost)),

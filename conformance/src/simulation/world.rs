@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     backend::{Backend, Servers},
-    history::{Actor, Cause, History, OpId, PROBE_HOST, Stored, Terms, What},
+    history::{Actor, Cause, History, Holder, OpId, PROBE_HOST, Terms, What},
     scenario::{Capability, Fault, Op, Scenario, Topology},
-    subject::{Promises, Suspect},
+    subject::{Observed, Promises, Suspect},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,6 +41,8 @@ pub struct Run {
     pub stray_tasks: usize,
     /// The first error of the subject's `open`, with its sources.
     pub open_error: Option<String>,
+    /// Keys that a server had when nothing was observed of the lock, as they were first seen.
+    pub beside: Vec<Vec<u8>>,
     /// The longest time for which the machine did not let us run (real servers only).
     pub gap: Duration,
 }
@@ -141,6 +143,7 @@ pub fn run(
             endless,
             stray_tasks,
             open_error: held(&world.open_error).take(),
+            beside: std::mem::take(&mut *held(&world.beside)),
             gap,
         })
     })
@@ -209,12 +212,15 @@ pub(super) struct World {
     gap: Mutex<Duration>,
     /// The first error of the subject's `open`.
     pub(super) open_error: Mutex<Option<String>>,
+    /// Keys that a server had when nothing was observed of the lock.
+    beside: Mutex<Vec<Vec<u8>>>,
 }
 
 /// What a node was seen to store for the lock.
 #[derive(Clone, Default)]
 struct Seen {
-    stored: Vec<Stored>,
+    stored: Vec<Holder>,
+    anonymous: u32,
     queued: Vec<Vec<u8>>,
 }
 
@@ -241,6 +247,7 @@ impl World {
             watches: Mutex::default(),
             alive: Mutex::default(),
             open_error: Mutex::default(),
+            beside: Mutex::default(),
             stored: Mutex::new(vec![
                 Seen::default();
                 usize::from(scenario.topology.servers())
@@ -318,8 +325,17 @@ impl World {
         let Some(view) = servers.view(node) else {
             return;
         };
-        let stored = self.subject.stored(view, servers.key());
-        let waiting = self.subject.queued(view, servers.key());
+        let Observed {
+            holders: stored,
+            waiters: waiting,
+            anonymous,
+        } = self.subject.observe(view, servers.key());
+        if stored.is_empty() && anonymous == 0 {
+            let mut beside = held(&self.beside);
+            if beside.is_empty() {
+                *beside = view.keys();
+            }
+        }
         let mut all = held(&self.stored);
         let Some(last) = all.get_mut(usize::from(node)) else {
             return;
@@ -332,12 +348,14 @@ impl World {
                 waiting,
             });
         }
-        if last.stored != stored {
+        if last.stored != stored || last.anonymous != anonymous {
             last.stored.clone_from(&stored);
+            last.anonymous = anonymous;
             self.recorder.record(What::Server {
                 node,
                 cause,
                 stored,
+                anonymous,
             });
         }
     }

@@ -4,6 +4,7 @@ mod canary;
 mod foreign;
 mod kind;
 mod met;
+mod observed;
 #[cfg(unix)]
 mod plain;
 mod promises;
@@ -17,6 +18,7 @@ pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub use canary::{Canary, CanaryLock};
 pub use foreign::{Foreign, ForeignError};
+pub use observed::Observed;
 #[cfg(unix)]
 pub use plain::Plain;
 pub use promises::{Fencing, Promises};
@@ -28,7 +30,7 @@ pub use threads::Threads;
 use crate::{
     backend::View,
     checker::Property,
-    history::{Mode, OpId, Stored},
+    history::{Mode, OpId, Stored, Token},
 };
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -198,7 +200,21 @@ pub trait Subject: Send + Sync + 'static {
         async { Err(NotOffered.into()) }
     }
 
-    /// Tokens of the holders that a node stores. By default the string at the key.
+    /// The token that stands for a grant at the servers. A subject that names it is judged by it; without it the suite
+    /// takes the token that a request of the process stored during the call.
+    fn token(&self, grant: &Self::Grant) -> Option<Token> {
+        let _ = grant;
+        None
+    }
+
+    /// What a node stores for the lock. By default [`stored`](Self::stored) and [`queued`](Self::queued). Properties that
+    /// need it are not judged if nothing that is observed changes when the lock is granted.
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        Observed::from(self.stored(view, key)).waiting(self.queued(view, key))
+    }
+
+    /// Tokens of the holders that a node stores, the short form of [`observe`](Self::observe). By default the string at the
+    /// key.
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
         view.string(key).into_iter().collect()
     }

@@ -1,10 +1,9 @@
 //! Locks whose code is played as it is: it dials URLs, sleeps with `tokio::time` and starts tasks with
 //! `tokio::spawn`.
 
-use super::{AnyLock, BoxError, Host, Promises, Subject, Suspect, proxy};
+use super::{AnyLock, BoxError, Host, Observed, Promises, Subject, Suspect, proxy};
 use crate::{
     backend::{Backend, Later, View},
-    history::Stored,
     scenario::{Capability, Scenario},
     simulation::{self, Run, RunError, held, plain},
 };
@@ -159,12 +158,8 @@ impl Suspect for Plain {
         })
     }
 
-    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
-        self.suspect.stored(view, key)
-    }
-
-    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
-        self.suspect.queued(view, key)
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        self.suspect.observe(view, key)
     }
 
     fn outlasts(&self, key: &[u8]) -> bool {

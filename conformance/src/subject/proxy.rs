@@ -2,7 +2,7 @@
 
 use crate::{
     backend::Later,
-    history::{Mode, OpId},
+    history::{Mode, OpId, Token},
     simulation::{
         elsewhere::{Elsewhere, Order, Told},
         held,
@@ -90,10 +90,15 @@ impl Lock {
             let Some(grant) = call(lock).await? else {
                 return Ok(None);
             };
-            let fence = grant.fencing_token();
+            let (fence, token) = (grant.fencing_token(), grant.token());
             let (id, told) = held(process.things()).keep_grant(grant);
             let named = Named { process, id };
-            Ok(Some(Grant { named, told, fence }))
+            Ok(Some(Grant {
+                named,
+                told,
+                fence,
+                token,
+            }))
         });
         let granted = granted.await?;
         Ok(granted.map(|grant| Arc::new(grant) as Arc<dyn AnyGrant>))
@@ -145,6 +150,7 @@ struct Grant {
     named: Named,
     told: Arc<Told>,
     fence: Option<u64>,
+    token: Option<Token>,
 }
 
 impl AnyGrant for Grant {
@@ -182,6 +188,10 @@ impl AnyGrant for Grant {
 
     fn fencing_token(&self) -> Option<u64> {
         self.fence
+    }
+
+    fn token(&self) -> Option<Token> {
+        self.token.clone()
     }
 }
 

@@ -3,10 +3,10 @@
 //! The world that plays scenarios is compiled once, for boxes; each subject costs the few
 //! functions below.
 
-use super::{BoxError, Counted, Host, Promises, Subject};
+use super::{BoxError, Counted, Host, Observed, Promises, Subject};
 use crate::{
     backend::{Backend, Later, View},
-    history::{Mode, OpId, Stored},
+    history::{Mode, OpId, Token},
     scenario::{Capability, Scenario},
     simulation::{Run, RunError},
 };
@@ -29,10 +29,7 @@ pub trait Suspect: Send + Sync {
     ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>>;
 
     /// What a node stores for the lock.
-    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored>;
-
-    /// Who waits for the lock according to a node, the next one first.
-    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>>;
+    fn observe(&self, view: &dyn View, key: &str) -> Observed;
 
     /// Whether a key may stay when nobody uses the lock.
     fn outlasts(&self, key: &[u8]) -> bool;
@@ -53,6 +50,11 @@ pub trait Suspect: Send + Sync {
     /// alone.
     fn lease_ms(&self) -> Option<u64> {
         None
+    }
+
+    /// True if it was rehearsed when it was made, and forgets by itself what cannot be observed.
+    fn is_rehearsed(&self) -> bool {
+        false
     }
 
     /// Plays a scenario with it.
@@ -95,6 +97,8 @@ pub trait AnyGrant: Send + Sync {
     fn lost(&self) -> Later<'_, ()>;
     /// [`Subject::fencing_token`].
     fn fencing_token(&self) -> Option<u64>;
+    /// [`Subject::token`].
+    fn token(&self) -> Option<Token>;
 }
 
 struct Lock<S: Subject> {
@@ -130,12 +134,8 @@ impl<S: Subject> Suspect for Arc<S> {
         })
     }
 
-    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
-        Subject::stored(&**self, view, key)
-    }
-
-    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
-        Subject::queued(&**self, view, key)
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        Subject::observe(&**self, view, key)
     }
 
     fn outlasts(&self, key: &[u8]) -> bool {
@@ -229,5 +229,9 @@ impl<S: Subject> AnyGrant for Grant<S> {
 
     fn fencing_token(&self) -> Option<u64> {
         self.subject.fencing_token(&self.grant)
+    }
+
+    fn token(&self) -> Option<Token> {
+        self.subject.token(&self.grant)
     }
 }

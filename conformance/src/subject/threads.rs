@@ -1,13 +1,12 @@
 //! Locks whose code blocks: they are played in real time, on threads of their own.
 
 use super::{
-    AnyLock, BoxError, Host, Promises, Subject, Suspect,
+    AnyLock, BoxError, Host, Observed, Promises, Subject, Suspect,
     foreign::{REACTION, playable},
     proxy,
 };
 use crate::{
     backend::{Backend, Later, View},
-    history::Stored,
     scenario::{Capability, Scenario},
     simulation::{self, Run, RunError, threads::Crew},
 };
@@ -62,12 +61,8 @@ impl Suspect for Threads {
         })
     }
 
-    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
-        self.0.stored(view, key)
-    }
-
-    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
-        self.0.queued(view, key)
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        self.0.observe(view, key)
     }
 
     fn outlasts(&self, key: &[u8]) -> bool {

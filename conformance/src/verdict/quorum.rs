@@ -5,7 +5,7 @@
 use super::{Cost, cost};
 use crate::{
     checker::{Property, Witness},
-    history::{Belief, Cause, History, Moment, Stored, What},
+    history::{Belief, Cause, History, Holder, Moment, What},
     scenario::{Topology, nemesis::DRIFT_PPM_MAX},
 };
 use std::{
@@ -61,7 +61,7 @@ struct Votes {
 /// The vote of one node.
 struct Vote {
     node: u8,
-    stored: Option<Stored>,
+    stored: Option<Holder>,
     /// Before this its lease cannot end in order.
     due: Duration,
     forgot: bool,
@@ -83,16 +83,20 @@ impl Votes {
     }
 }
 
-/// The tokens that requests of the holder's process stored while it acquired; those that still stood at its
-/// end, if any did.
+/// The token that the subject named for a grant. If it named none: the tokens that requests of the holder's process stored
+/// while it acquired; those that still stood at its end, if any did.
 fn tokens<'a>(history: &'a History, belief: &Belief) -> BTreeSet<&'a [u8]> {
+    if let Some(token) = history.named().get(&belief.grant) {
+        return BTreeSet::from([&*token.bytes]);
+    }
     let mut put = BTreeSet::new();
-    let mut latest: BTreeMap<u8, &[Stored]> = BTreeMap::new();
+    let mut latest: BTreeMap<u8, &[Holder]> = BTreeMap::new();
     for (at, what) in history.iter().take_while(|&(at, _)| at < belief.from) {
         if let What::Server {
             node,
             cause,
             stored,
+            ..
         } = what
         {
             latest.insert(*node, stored);
@@ -115,6 +119,7 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
             node,
             cause,
             stored,
+            ..
         } = what
         else {
             continue;
@@ -149,7 +154,7 @@ impl Vote {
     /// Takes in what the node stores for the grant now. `due`: the holder has set the lease.
     fn becomes(
         &mut self,
-        stands: Option<&Stored>,
+        stands: Option<&Holder>,
         cause: Cause,
         due: Option<Duration>,
         now: Duration,
@@ -224,10 +229,12 @@ mod tests {
             let moved = |node| What::Server {
                 node,
                 cause: Cause::Fault,
-                stored: vec![Stored {
+                stored: vec![Holder {
                     token: "a".into(),
                     expires: Some(s(until)),
+                    ..Holder::default()
                 }],
+                anonymous: 0,
             };
             at_eight(&five(3, vec![(2, moved(0))]), Property::Exclusion)
         };

@@ -15,6 +15,7 @@ mod messages;
 mod report;
 mod shapes;
 mod specimens;
+mod subjects;
 
 /// The allocator of the program `redouble-check`: a scenario allocates much and keeps little.
 #[global_allocator]

@@ -120,6 +120,10 @@ impl Backend for Real {
         Some(fixed::LEASE_MS)
     }
 
+    fn observes(&self) -> bool {
+        false
+    }
+
     // The faults of clients and of the network are made on our side, those of servers only where the
     // servers are ours. Their clocks are the machine's, and they speak for themselves.
     fn can(&self, capability: Capability) -> bool {

@@ -151,6 +151,7 @@ mod tests {
                     deadline: None,
                     fence: None,
                     number: Some(number),
+                    token: None,
                 },
                 Out => refused(op),
                 Nothing => What::Info {

@@ -32,6 +32,7 @@ fn fenced(op: OpId, deadline: u64, fence: u64) -> What {
         deadline: Some(s(deadline)),
         fence: Some(fence),
         number: None,
+        token: None,
     }
 }
 
@@ -333,6 +334,7 @@ fn as_number(op: OpId, number: u32) -> What {
         deadline: None,
         fence: None,
         number: Some(number),
+        token: None,
     }
 }
 

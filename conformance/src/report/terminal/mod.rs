@@ -35,6 +35,9 @@ pub fn line(trial: &Trial, width: usize) -> String {
     } else if !outside.is_empty() {
         says.push_str(&format!("; outside its guarantee: {}", outside.join(", ")));
     }
+    if let Some(why) = &trial.unobservable {
+        says.push_str(&format!("; its holders cannot be observed: {why}"));
+    }
     if let Some(fixed) = fixed(trial) {
         says.push_str(&format!("; {fixed}"));
     }
@@ -52,6 +55,21 @@ pub fn line(trial: &Trial, width: usize) -> String {
     format!(
         "  {sign}  {:width$} {runs:>7} runs {seconds:>6.1} s  {says}",
         shown(trial.name)
+    )
+}
+
+/// What the author of a lock whose holders cannot be observed is told.
+#[must_use]
+pub fn not_judged(name: &str, why: &str) -> String {
+    let unseen = Property::ALL
+        .into_iter()
+        .filter(|it| it.needs_observation());
+    let ids: Vec<&str> = unseen.map(|property| property.id()).collect();
+    format!(
+        "{} cannot be observed: {why}. So {} are not judged. `Subject::observe` tells the suite where the lock keeps its \
+         holders\n",
+        shown(name),
+        ids.join(", ")
     )
 }
 
@@ -225,7 +243,15 @@ pub fn coverage(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
         .sights()
         .map(|(name, count)| format!("{name} {:.0} %", percent(count)))
         .collect();
-    writeln!(out, "  seen in {} runs: {}", total.runs, sights.join(", "))
+    writeln!(out, "  seen in {} runs: {}", total.runs, sights.join(", "))?;
+    if total.bypass > 0 {
+        let readers = counted(total.bypass, "reader");
+        writeln!(
+            out,
+            "  bypass: up to {readers} that asked after a waiting writer were granted the lock before it"
+        )?;
+    }
+    Ok(())
 }
 
 /// Writes the counterexamples of a subject, the first one in full.

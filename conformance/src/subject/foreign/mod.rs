@@ -7,18 +7,22 @@
 
 mod program;
 mod protocol;
+mod recipe;
 mod rehearsal;
 mod system;
 
-use super::{AnyGrant, AnyLock, BoxError, Counted, Granted, Host, NotOffered, Promises, Suspect};
+use super::{
+    AnyGrant, AnyLock, BoxError, Counted, Granted, Host, NotOffered, Observed, Promises, Suspect,
+};
 use crate::{
     backend::{Backend, Later, View},
-    history::{Mode, OpId, Stored},
+    history::{Mode, OpId, Scope, Token},
     scenario::{Fault, Happening, Op as Step, Scenario},
     simulation::{self, Port, Run, RunError},
 };
 use program::{Program, Reply};
 use protocol::{Answer, Op};
+use recipe::Recipe;
 use std::{
     ffi::OsString,
     io,
@@ -62,8 +66,10 @@ pub struct Foreign {
     command: Arc<[OsString]>,
     name: &'static str,
     promises: Promises,
-    /// Whether it keeps a token as a string at the key, where it can be observed.
-    observed: bool,
+    /// Where it keeps its holders.
+    recipe: Arc<Recipe>,
+    /// Why the servers cannot be watched for its holders, if they cannot.
+    unobservable: Option<Arc<str>>,
     /// Programs that were started and not used yet.
     spares: Arc<Mutex<Vec<Arc<Program>>>>,
 }
@@ -83,14 +89,16 @@ impl Foreign {
         let (first, hello) = Program::start(&command)?.hello()?;
         let (second, _) = Program::start(&command)?.hello()?;
         let promises = hello.promises();
-        let observed =
-            rehearsal::rehearse(&first, &second, promises).map_err(ForeignError::Rehearsal)?;
+        let recipe = hello.recipe().map_err(ForeignError::NoHello)?;
+        let unobservable = rehearsal::rehearse(&first, &second, promises, &recipe)
+            .map_err(ForeignError::Rehearsal)?;
         Ok(Self {
             command,
             // Names live as long as reports do: to the end.
             name: Box::leak(hello.name.into_boxed_str()),
             promises,
-            observed,
+            recipe: Arc::new(recipe),
+            unobservable: unobservable.map(Arc::from),
             spares: Arc::default(),
         })
     }
@@ -99,7 +107,13 @@ impl Foreign {
     /// judged.
     #[must_use]
     pub const fn is_observed(&self) -> bool {
-        self.observed
+        self.unobservable.is_none()
+    }
+
+    /// Why the servers cannot be watched for its holders, if they cannot.
+    #[must_use]
+    pub fn unobservable(&self) -> Option<&str> {
+        self.unobservable.as_deref()
     }
 
     /// As many started programs as a run needs: an interpreter takes longer than a lease.
@@ -189,6 +203,7 @@ impl Suspect for Foreign {
                 tasks: AtomicU32::new(0),
                 waits: self.promises.waits,
                 deadlines: self.promises.deadline,
+                scope: self.recipe.scope,
             };
             process.open(key, lease).await?;
             let process = Arc::new(process);
@@ -196,16 +211,12 @@ impl Suspect for Foreign {
         })
     }
 
-    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
-        view.string(key).into_iter().collect()
-    }
-
-    fn queued(&self, _: &dyn View, _: &str) -> Vec<Vec<u8>> {
-        Vec::new()
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        self.recipe.observe(view, key)
     }
 
     fn outlasts(&self, key: &[u8]) -> bool {
-        key.ends_with(b":fence")
+        key.ends_with(b":fence") || self.recipe.keeps(key)
     }
 
     fn ends(&self, _: &[u8]) -> bool {
@@ -213,6 +224,10 @@ impl Suspect for Foreign {
     }
 
     fn fences_reads(&self) -> bool {
+        true
+    }
+
+    fn is_rehearsed(&self) -> bool {
         true
     }
 
@@ -234,7 +249,9 @@ impl Suspect for Foreign {
         };
         let spares = Arc::clone(&run.spares);
         let mut played = simulation::run(Arc::new(run), backend, &scenario)?;
-        played.history.observed &= self.observed;
+        if self.unobservable.is_some() {
+            played.history.forget_servers();
+        }
         // The machine has to let the adapters run as well, and nobody measures for how long it does not.
         played.history.terms.slack += scenario.lease() / REACTION;
         let mut left = spares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -253,6 +270,7 @@ struct Process {
     tasks: AtomicU32,
     waits: bool,
     deadlines: bool,
+    scope: Scope,
 }
 
 /// The lock as a task of a process uses it.
@@ -268,6 +286,7 @@ struct Grant {
     /// On the clock of the host.
     deadline: Mutex<Option<Duration>>,
     fence: Option<u64>,
+    token: Option<Token>,
     lost: watch::Receiver<bool>,
 }
 
@@ -329,6 +348,10 @@ impl Task {
                 id,
                 deadline: Mutex::new(process.deadline(&reply)),
                 fence: reply.fence,
+                token: reply.token.map(|token| Token {
+                    bytes: token.into_bytes(),
+                    scope: process.scope,
+                }),
                 lost: process.program.watch(id),
             }))),
             Answer::Refused => Ok(None),
@@ -431,6 +454,10 @@ impl AnyGrant for Grant {
 
     fn fencing_token(&self) -> Option<u64> {
         self.fence
+    }
+
+    fn token(&self) -> Option<Token> {
+        self.token.clone()
     }
 }
 

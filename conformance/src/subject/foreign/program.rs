@@ -51,6 +51,7 @@ pub(super) struct Reply {
     pub(super) answer: Answer,
     pub(super) deadline_ns: Option<u64>,
     pub(super) fence: Option<u64>,
+    pub(super) token: Option<String>,
     pub(super) error: Option<String>,
 }
 
@@ -280,6 +281,7 @@ fn pass_on(line: Line, waiting: &mut Waiting) {
             answer,
             deadline_ns,
             fence,
+            token,
             error,
         } => {
             if let Some(sender) = waiting.replies.remove(&id) {
@@ -288,6 +290,7 @@ fn pass_on(line: Line, waiting: &mut Waiting) {
                     answer,
                     deadline_ns,
                     fence,
+                    token,
                     error,
                 });
             }

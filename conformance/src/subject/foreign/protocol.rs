@@ -1,7 +1,8 @@
 //! The lines that the suite and an adapter exchange: one JSON object each. ADAPTER.md describes them.
 
+use super::recipe::{Place, Recipe};
 use crate::{
-    history::Kind,
+    history::{Kind, Scope},
     scenario::Topology,
     subject::{Fencing, Promises},
 };
@@ -52,6 +53,8 @@ pub(super) enum Line {
         /// On CLOCK_MONOTONIC, in nanoseconds.
         deadline_ns: Option<u64>,
         fence: Option<u64>,
+        /// The token that stands for the grant at the servers.
+        token: Option<String>,
         error: Option<String>,
     },
     /// The holder of a grant is told that it is lost.
@@ -97,6 +100,18 @@ pub(super) struct Hello {
     /// A holder is told of the loss of its grant by its deadline.
     #[serde(default)]
     signals: bool,
+    /// What the tokens of its grants tell apart.
+    #[serde(default)]
+    token_scope: Scope,
+    /// Where the servers store its holders.
+    #[serde(default)]
+    holders: Vec<Place>,
+    /// Where the servers store its waiters.
+    #[serde(default)]
+    waiters: Vec<Place>,
+    /// Keys that may stay while no client uses the lock.
+    #[serde(default)]
+    keeps: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -113,6 +128,11 @@ const fn one() -> u8 {
 }
 
 impl Hello {
+    /// Where the lock keeps its holders and waiters.
+    pub(super) fn recipe(&self) -> Result<Recipe, String> {
+        Recipe::of(self.token_scope, &self.holders, &self.waiters, &self.keeps)
+    }
+
     /// What the lock claims.
     pub(super) fn promises(&self) -> Promises {
         let mut promises =

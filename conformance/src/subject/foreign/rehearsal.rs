@@ -4,23 +4,32 @@
 use super::{
     program::{Program, Reply},
     protocol::{Answer, Op},
+    recipe::Recipe,
     system,
 };
-use crate::{subject::BoxError, subject::Promises};
-use redouble::Server;
-use std::time::Duration;
+use crate::{
+    backend::View,
+    history::Stored,
+    subject::{BoxError, Promises},
+};
+use redouble::{Data, Server};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 const KEY: &str = "lock";
 const LEASE: Duration = Duration::from_secs(20);
 /// For how long a waiter waits in vain.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// Two processes take the lock in turns; whether their tokens can be observed.
+/// Two processes take the lock in turns. The answer is why their holders cannot be observed, if they cannot.
 pub(super) fn rehearse(
     first: &Program,
     second: &Program,
     promises: Promises,
-) -> Result<bool, String> {
+    recipe: &Recipe,
+) -> Result<Option<String>, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -34,6 +43,7 @@ pub(super) fn rehearse(
             first,
             second,
             promises,
+            recipe,
             servers,
         };
         play.through().await.map_err(|error| error.to_string())
@@ -44,11 +54,97 @@ struct Play<'a> {
     first: &'a Program,
     second: &'a Program,
     promises: Promises,
+    recipe: &'a Recipe,
     servers: Vec<Server>,
 }
 
+/// A server that keeps the machine's time, as the suite looks into it.
+struct Seen<'a>(&'a Server);
+
+impl View for Seen<'_> {
+    fn string(&self, key: &str) -> Option<Stored> {
+        let (token, _) = self.0.peek(key)?;
+        Some(Stored {
+            token: token.to_vec(),
+            expires: None,
+        })
+    }
+
+    fn data(&self, key: &str) -> Option<(Data, Option<Duration>)> {
+        Some((self.0.db(0).data(key)?, None))
+    }
+
+    fn keys(&self) -> Vec<Vec<u8>> {
+        let keys = self.0.keys("*");
+        keys.iter().map(|key| key.to_vec()).collect()
+    }
+
+    fn subscriptions(&self) -> usize {
+        self.0.subscriptions()
+    }
+
+    fn true_time(&self, unix_ms: i64) -> Option<Duration> {
+        Some(Duration::from_millis(u64::try_from(unix_ms).unwrap_or(0)))
+    }
+}
+
+/// What a majority of the servers has to show while a grant stands.
+struct Shown {
+    tokens: BTreeSet<Vec<u8>>,
+    anonymous: u32,
+}
+
 impl Play<'_> {
-    async fn through(&self) -> Result<bool, BoxError> {
+    /// What a majority of the servers shows; expired holders left out.
+    fn shown(&self) -> Shown {
+        let mut nodes: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let mut counts = Vec::new();
+        for server in &self.servers {
+            let view = Seen(server);
+            let now = u64::try_from(server.now().millis().0).unwrap_or(0);
+            let observed = self.recipe.observe(&view, KEY);
+            let living = observed.holders.into_iter();
+            let living = living.filter(|holder| holder.lives(Duration::from_millis(now)));
+            let tokens: BTreeSet<Vec<u8>> = living.map(|holder| holder.token).collect();
+            for token in tokens {
+                *nodes.entry(token).or_default() += 1;
+            }
+            counts.push(observed.anonymous);
+        }
+        counts.sort_unstable();
+        let most = nodes.into_iter();
+        let most = most.filter(|&(_, count)| 2 * count > self.servers.len());
+        Shown {
+            tokens: most.map(|(token, _)| token).collect(),
+            anonymous: counts
+                .get(counts.len().saturating_sub(1) / 2)
+                .copied()
+                .unwrap_or(0),
+        }
+    }
+
+    /// Why a grant cannot be observed, if it cannot.
+    fn unobservable(&self, reply: &Reply) -> Option<String> {
+        let has_others = |server: &Server| server.keys("*") != [KEY.as_bytes()];
+        if !self.recipe.is_declared() && self.servers.iter().any(has_others) {
+            return Some(
+                "it stores more than a string at the key, and its first line does not say where its `holders` are".into(),
+            );
+        }
+        let shown = self.shown();
+        if shown.tokens.is_empty() && shown.anonymous == 0 {
+            return Some(
+                "nothing appeared at the place of its `holders` when it was granted".into(),
+            );
+        }
+        let named = reply.token.as_ref()?;
+        let names = shown.tokens.contains(named.as_bytes());
+        (!names).then(|| {
+            format!("its answer names the token {named:?}, which is not stored at the place of its `holders`")
+        })
+    }
+
+    async fn through(&self) -> Result<Option<String>, BoxError> {
         for program in [self.first, self.second] {
             let nodes: Vec<String> = self
                 .servers
@@ -74,10 +170,8 @@ impl Play<'_> {
                 "the lock was granted, and the servers that it was given store nothing".into(),
             );
         }
-        let observed = self
-            .servers
-            .iter()
-            .all(|it| it.keys("*") == [KEY.as_bytes()] && it.peek(KEY).is_some());
+        let mut unobservable = self.unobservable(&reply);
+        let before = self.shown();
         self.expect(self.second, Op::Try, "try of a held lock", Answer::Refused)
             .await?;
         if self.promises.waits {
@@ -95,6 +189,11 @@ impl Play<'_> {
             .await?;
         self.may(Op::Renew { grant }, "renew of a grant", Answer::Ok)
             .await?;
+        let stands = before.tokens.is_subset(&self.shown().tokens);
+        if !stands && unobservable.is_none() {
+            let why = "what it stores for a grant changes while the grant stands: that is no token";
+            unobservable = Some(why.into());
+        }
         self.release(self.first, grant).await?;
         self.may(
             Op::Holds { grant },
@@ -106,7 +205,7 @@ impl Play<'_> {
             .expect(self.second, Op::Try, "try of a released lock", Answer::Ok)
             .await?;
         self.release(self.second, grant).await?;
-        Ok(observed)
+        Ok(unobservable)
     }
 
     /// Some locks do not say what came of a release; the next try shows it.

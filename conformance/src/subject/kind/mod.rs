@@ -35,7 +35,7 @@ pub(super) use semaphore::{semaphore, semaphore_that_holds};
 use super::{BoxError, Fencing, Host, Promises, Subject};
 use crate::{
     backend::View,
-    history::{Kind, Mode, Stored},
+    history::{Kind, Mode, Stored, Token},
 };
 use client::Client;
 use grant::{Grant, Takes};
@@ -212,6 +212,16 @@ impl<L: Takes> Subject for Ours<L> {
 
     fn fencing_token(&self, held: &Held<L::Grant>) -> Option<u64> {
         held.grant.fence()
+    }
+
+    /// A handle of an owner that enters again has the token of its first grant.
+    fn token(&self, held: &Held<L::Grant>) -> Option<Token> {
+        let token = held.grant.guard().token().to_string();
+        Some(if self.promises.reentrant {
+            Token::of_owner(token)
+        } else {
+            Token::of_grant(token)
+        })
     }
 
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {

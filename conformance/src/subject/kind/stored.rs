@@ -1,8 +1,8 @@
 //! Where the kinds keep their tokens.
 
-use crate::{backend::View, history::Stored};
+use crate::{backend::View, history::Stored, subject::Observed};
 use redouble::{Data, Deployment};
-use std::{sync::LazyLock, time::Duration};
+use std::sync::LazyLock;
 
 /// The string at the key.
 pub(super) fn at_the_key(view: &dyn View, key: &str) -> Vec<Stored> {
@@ -59,12 +59,10 @@ const SLOTS: usize = 16_384;
 
 /// A token per member of a sorted set, whose score is its deadline in milliseconds of the server.
 pub(super) fn by_deadline(view: &dyn View, key: &str) -> Vec<Stored> {
-    let Some((Data::SortedSet(holders), _)) = view.data(key) else {
-        return Vec::new();
-    };
-    let stored = holders.iter().map(|(token, deadline)| Stored {
-        token: token.to_vec(),
-        expires: expiry(view, *deadline as i64),
+    let holders = Observed::sorted_set(view, key).holders.into_iter();
+    let stored = holders.map(|holder| Stored {
+        token: holder.token,
+        expires: holder.expires,
     });
     stored.collect()
 }
@@ -89,10 +87,4 @@ pub(super) fn in_a_queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         return Vec::new();
     };
     members.iter().map(|(member, _)| member.to_vec()).collect()
-}
-
-/// When a deadline of the server's clock expires, as keys do: a millisecond before it is gone.
-fn expiry(view: &dyn View, deadline_ms: i64) -> Option<Duration> {
-    let gone = view.true_time(deadline_ms.saturating_add(1))?;
-    Some(gone.saturating_sub(Duration::from_millis(1)))
 }

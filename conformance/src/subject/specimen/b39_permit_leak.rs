@@ -6,7 +6,7 @@ use crate::{
     checker::Property::{Exclusion, Progress},
     history::{Kind, Mode, Stored},
     scenario::Topology,
-    subject::{BoxError, Expected::Convicted, NotOffered, Promises, Row},
+    subject::{BoxError, Expected::Convicted, NotOffered, Observed, Promises, Row},
 };
 
 pub(super) const ROWS: &[Row] = &[
@@ -86,8 +86,8 @@ impl Specimen for Counter {
         host.spawn(async move { drop(count_down(&site, &permits).await) });
     }
 
-    fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
-        Vec::new() // nobody's token
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        Observed::counter(view, key)
     }
 }
 

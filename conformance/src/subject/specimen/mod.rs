@@ -84,7 +84,7 @@ pub(super) use quorum::{Quorum, Vote};
 pub(super) use site::Site;
 pub(super) use sweep::Sweep;
 
-use super::{BoxError, Host, NotOffered, Promises, Row, Subject, Suspect, boxed};
+use super::{BoxError, Host, NotOffered, Observed, Promises, Row, Subject, Suspect, boxed};
 use crate::{
     backend::View,
     history::{Mode, Stored},
@@ -274,6 +274,11 @@ pub(super) trait Specimen<P: Place = Site>: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// What a node stores for the lock, where the two above are not enough.
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        Observed::from(self.stored(view, key)).waiting(self.queued(view, key))
+    }
+
     /// Whether a key may stay when nobody uses the lock.
     fn outlasts(&self, key: &[u8]) -> bool {
         key.ends_with(b":fence")
@@ -397,12 +402,8 @@ impl<S: Specimen<P>, P: Place> Subject for Exhibit<S, P> {
         self.0.fences_reads()
     }
 
-    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
-        self.0.stored(view, key)
-    }
-
-    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
-        self.0.queued(view, key)
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        self.0.observe(view, key)
     }
 
     fn outlasts(&self, key: &[u8]) -> bool {

@@ -1,0 +1,216 @@
+//! Where the servers store the holders and waiters of a foreign lock: its adapter declares it in its first line, because a
+//! paused process cannot be asked.
+
+use crate::{
+    backend::View,
+    history::{Holder, Scope},
+    subject::{Observed, observed::expiry},
+};
+use serde::Deserialize;
+
+/// One place, as an adapter declares it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Place {
+    /// The key, in which `{key}` stands for that of the lock.
+    #[serde(default = "the_key")]
+    key: String,
+    #[serde(rename = "type")]
+    kind: Type,
+    /// Which part is the token.
+    token: Option<Part>,
+    /// Which part is the number of acquisitions.
+    depth: Option<Part>,
+    expires: Option<Expires>,
+}
+
+fn the_key() -> String {
+    KEY.to_owned()
+}
+
+/// Stands for the key of the lock.
+const KEY: &str = "{key}";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Type {
+    Hash,
+    String,
+    Zset,
+    Set,
+    List,
+    /// A number of holders.
+    Counter,
+}
+
+/// A part of a value.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    /// Each field of a hash.
+    Field,
+    /// The value of a string, or of each field of a hash.
+    Value,
+    /// Each element of a set, a sorted set or a list.
+    Member,
+    /// The value of the field with this name.
+    ValueOf(String),
+}
+
+/// When a holder ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Expires {
+    /// With its key.
+    Ttl,
+    /// At its score, in milliseconds since 1970.
+    ScoreMs,
+    /// At the value of its field, in milliseconds since 1970.
+    ValueMs,
+}
+
+/// Where a lock keeps its holders and waiters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Recipe {
+    /// What the tokens of its grants tell apart.
+    pub(super) scope: Scope,
+    /// By default the string at the key.
+    holders: Vec<Place>,
+    waiters: Vec<Place>,
+    keeps: Vec<String>,
+}
+
+impl Recipe {
+    /// Puts a recipe together; the error says what in it has no meaning.
+    pub(super) fn of(
+        scope: Scope,
+        holders: &[Place],
+        waiters: &[Place],
+        keeps: &[String],
+    ) -> Result<Self, String> {
+        for place in holders {
+            place.checked()?;
+        }
+        Ok(Self {
+            scope,
+            holders: holders.to_vec(),
+            waiters: waiters.to_vec(),
+            keeps: keeps.to_vec(),
+        })
+    }
+
+    /// True if the adapter declared where its holders are.
+    pub(super) fn is_declared(&self) -> bool {
+        !self.holders.is_empty()
+    }
+
+    pub(super) fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        if !self.is_declared() {
+            return Observed::string(view, key);
+        }
+        let holders = self.holders.iter().map(|place| place.holders(view, key));
+        let holders = holders.fold(Observed::default(), Observed::and);
+        let queues = self.waiters.iter().flat_map(|place| {
+            let at = place.at(key);
+            match place.kind {
+                Type::String => tokens(Observed::string(view, &at)),
+                Type::Hash => tokens(place.holders(view, key)),
+                Type::Zset | Type::Set | Type::List | Type::Counter => Observed::queue(view, &at),
+            }
+        });
+        holders.waiting(queues.collect())
+    }
+
+    /// True if a key may stay while no client uses the lock. The key of the lock stands for any text.
+    pub(super) fn keeps(&self, key: &[u8]) -> bool {
+        let matches = |pattern: &String| match pattern.split_once(KEY) {
+            Some((before, after)) => {
+                let long = key.len() >= before.len() + after.len();
+                long && key.starts_with(before.as_bytes()) && key.ends_with(after.as_bytes())
+            }
+            None => key == pattern.as_bytes(),
+        };
+        self.keeps.iter().any(matches)
+    }
+}
+
+fn tokens(observed: Observed) -> Vec<Vec<u8>> {
+    let holders = observed.holders.into_iter();
+    holders.map(|holder| holder.token).collect()
+}
+
+impl Place {
+    fn at(&self, key: &str) -> String {
+        self.key.replace(KEY, key)
+    }
+
+    /// What in it has no meaning.
+    fn checked(&self) -> Result<(), String> {
+        let token = match (self.kind, &self.token) {
+            (_, None)
+            | (Type::String, Some(Part::Value))
+            | (Type::Hash, Some(Part::Field | Part::Value | Part::ValueOf(_)))
+            | (Type::Zset | Type::Set | Type::List, Some(Part::Member)) => true,
+            (_, Some(_)) => false,
+        };
+        let depth = match (&self.token, &self.depth) {
+            (_, None) => true,
+            (None | Some(Part::Field), Some(Part::Value)) => self.kind == Type::Hash,
+            (Some(Part::ValueOf(_)), Some(Part::ValueOf(_))) => true,
+            (_, Some(_)) => false,
+        };
+        let expires = match self.expires {
+            None | Some(Expires::Ttl) => true,
+            Some(Expires::ScoreMs) => self.kind == Type::Zset,
+            Some(Expires::ValueMs) => {
+                self.kind == Type::Hash && matches!(self.token, None | Some(Part::Field))
+            }
+        };
+        let wrong = [(token, "token"), (depth, "depth"), (expires, "expires")];
+        match wrong.into_iter().find(|(right, _)| !right) {
+            Some((_, field)) => Err(format!(
+                "the `{field}` of the holders at {:?} does not go with the type",
+                self.key
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn holders(&self, view: &dyn View, key: &str) -> Observed {
+        let at = self.at(key);
+        let mut observed = match (self.kind, &self.token, self.expires) {
+            (Type::String, ..) => Observed::string(view, &at),
+            (Type::Counter, ..) => Observed::counter(view, &at),
+            (Type::Zset, _, None | Some(Expires::ScoreMs)) => Observed::sorted_set(view, &at),
+            (Type::Zset | Type::Set | Type::List, ..) => Observed::set(view, &at),
+            (Type::Hash, Some(Part::ValueOf(token)), _) => {
+                let depth = match &self.depth {
+                    Some(Part::ValueOf(field)) => Some(field.as_str()),
+                    _ => None,
+                };
+                return Observed::hash_field(view, &at, token, depth);
+            }
+            (Type::Hash, Some(Part::Value), _) => Observed::hash_values(view, &at),
+            (Type::Hash, _, Some(Expires::ValueMs)) => {
+                let ends = Observed::hash_values(view, &at).holders.into_iter();
+                let ends = ends.map(|value| std::str::from_utf8(&value.token).ok()?.parse().ok());
+                let holders = Observed::hash(view, &at).holders.into_iter();
+                let holders = holders.zip(ends).map(|(holder, ends)| Holder {
+                    expires: ends.and_then(|ends| expiry(view, ends)),
+                    ..holder
+                });
+                Observed {
+                    holders: holders.collect(),
+                    ..Observed::default()
+                }
+            }
+            (Type::Hash, ..) => Observed::hash(view, &at),
+        };
+        if self.depth.is_none() {
+            for holder in &mut observed.holders {
+                holder.depth = None;
+            }
+        }
+        observed
+    }
+}

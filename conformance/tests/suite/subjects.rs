@@ -1,0 +1,690 @@
+//! Locks of shapes that no listed lock has: where their holders are stored is told by the subject, or they are not judged by
+//! it.
+
+use redis::{AsyncTypedCommands as _, Script};
+use redouble_conformance::{
+    BoxError, Connection, Host, NotOffered, Promises, Subject,
+    backend::{Double, View},
+    check,
+    checker::Property,
+    history::{Holder, Kind, Mode, Stored, Token},
+    runner::{Plan, Trial, run_trial},
+    scenario::Topology,
+    subject::{Expected, Observed, subjects},
+};
+use std::{sync::Arc, time::Duration};
+
+/// Where and how a lock keeps its holders.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// A string under another key.
+    Prefixed,
+    /// A number of permits.
+    Counter,
+    /// A sorted set of permits with their deadlines.
+    SortedSet,
+    /// A hash with the field `owner`.
+    Owner,
+    /// A set of holders.
+    Set,
+}
+
+/// What the subject tells the suite.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tells {
+    /// Nothing: the string at the key.
+    Nothing,
+    /// Where its holders are.
+    Holders,
+    /// The same, and which token stands for a grant.
+    Tokens,
+    /// A token that is stored nowhere.
+    WrongToken,
+}
+
+/// A mistake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    /// The release does not look whose lock it is.
+    ReleasesAll,
+    /// The lock expires after a tenth of the lease.
+    ExpiresEarly,
+    /// Each other release is said to have happened, and removes nothing.
+    ReleaseLies,
+}
+
+#[derive(Clone, Copy)]
+struct Unseen(Shape, Tells, Mistake);
+
+/// Permits of the semaphores.
+const PERMITS: u32 = 2;
+
+struct Handle {
+    redis: Connection,
+    host: Host,
+    key: String,
+    lease_ms: u64,
+    /// The token of the owner, for locks that it enters again.
+    owner: String,
+}
+
+impl Handle {
+    async fn open(host: &Host, key: &str, lease: Duration) -> Result<Self, BoxError> {
+        Ok(Self {
+            redis: host.connection().await?,
+            host: host.clone(),
+            key: key.to_owned(),
+            lease_ms: u64::try_from(lease.as_millis())?,
+            owner: host.random_token(),
+        })
+    }
+}
+
+impl Shape {
+    fn key(self, key: &str) -> String {
+        match self {
+            Self::Prefixed => format!("lock:{key}"),
+            Self::Counter | Self::SortedSet | Self::Owner | Self::Set => key.to_owned(),
+        }
+    }
+
+    fn acquire(self) -> &'static str {
+        match self {
+            Self::Prefixed => {
+                "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0"
+            }
+            Self::Counter => {
+                "if tonumber(redis.call('GET', KEYS[1]) or 0) + ARGV[3] > 2 then return 0 end
+                 redis.call('INCRBY', KEYS[1], ARGV[3]) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1"
+            }
+            Self::SortedSet => {
+                "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)
+                 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. now)
+                 if redis.call('ZCARD', KEYS[1]) + ARGV[3] > 2 then return 0 end
+                 redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
+                 if ARGV[3] == '2' then redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1] .. '+') end
+                 redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1"
+            }
+            Self::Owner => {
+                "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+                 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'since', 'today')
+                 redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1"
+            }
+            Self::Set => {
+                "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+                 redis.call('SADD', KEYS[1], ARGV[1])
+                 redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1"
+            }
+        }
+    }
+
+    fn release(self, mistake: Mistake) -> &'static str {
+        if mistake == Mistake::ReleasesAll {
+            return "return redis.call('DEL', KEYS[1])";
+        }
+        match self {
+            Self::Prefixed => {
+                "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+            }
+            Self::Counter => {
+                "local left = tonumber(redis.call('GET', KEYS[1]) or 0)
+                 if left < tonumber(ARGV[2]) then return 0 end
+                 if left == tonumber(ARGV[2]) then return redis.call('DEL', KEYS[1]) end
+                 redis.call('DECRBY', KEYS[1], ARGV[2]) return 1"
+            }
+            Self::SortedSet => {
+                "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)
+                 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. now)
+                 redis.call('ZREM', KEYS[1], ARGV[1] .. '+')
+                 return redis.call('ZREM', KEYS[1], ARGV[1])"
+            }
+            Self::Owner => {
+                "if redis.call('HGET', KEYS[1], 'owner') == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+            }
+            Self::Set => "return redis.call('SREM', KEYS[1], ARGV[1])",
+        }
+    }
+}
+
+struct Held {
+    token: String,
+    until: Duration,
+    permits: u32,
+}
+
+impl Subject for Unseen {
+    type Lock = Handle;
+    type Grant = Held;
+
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Shape::Prefixed => "prefixed",
+            Shape::Counter => "counter",
+            Shape::SortedSet => "sorted set",
+            Shape::Owner => "owner",
+            Shape::Set => "set",
+        }
+    }
+
+    fn promises(&self) -> Promises {
+        let kind = match self.0 {
+            Shape::Counter | Shape::SortedSet => Kind::Semaphore(PERMITS),
+            Shape::Prefixed | Shape::Owner | Shape::Set => Kind::Mutex,
+        };
+        Promises::of(kind).with_deadline().untidy()
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Handle, BoxError> {
+        Handle::open(host, &self.0.key(key), lease).await
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<Held>, BoxError> {
+        self.try_mode(lock, Mode::Exclusive).await
+    }
+
+    async fn try_mode(&self, lock: &Handle, mode: Mode) -> Result<Option<Held>, BoxError> {
+        let permits = match mode {
+            Mode::Exclusive => 1,
+            Mode::Permits(permits) => permits,
+            Mode::Shared => return Err(NotOffered.into()),
+        };
+        let (token, sent) = (lock.host.random_token(), lock.host.now());
+        let lasts = match self.2 {
+            Mistake::ExpiresEarly => lock.lease_ms / 10,
+            Mistake::None | Mistake::ReleasesAll | Mistake::ReleaseLies => lock.lease_ms,
+        };
+        let taken: u32 = Script::new(self.0.acquire())
+            .key(&lock.key)
+            .arg(&token)
+            .arg(lasts)
+            .arg(permits)
+            .invoke_async(&mut lock.redis.clone())
+            .await?;
+        let until = sent + Duration::from_millis(lock.lease_ms).mul_f64(0.97);
+        let granted = taken == 1 && lock.host.now() < until;
+        Ok(granted.then_some(Held {
+            token,
+            until,
+            permits,
+        }))
+    }
+
+    async fn release(&self, lock: &Handle, held: Held) -> Result<bool, BoxError> {
+        if self.2 == Mistake::ReleaseLies && lock.host.random()[0].is_multiple_of(2) {
+            lock.redis.clone().exists("another key").await?;
+            return Ok(true);
+        }
+        let removed: u32 = Script::new(self.0.release(self.2))
+            .key(&lock.key)
+            .arg(held.token)
+            .arg(held.permits)
+            .invoke_async(&mut lock.redis.clone())
+            .await?;
+        Ok(removed == 1)
+    }
+
+    fn deadline(&self, held: &Held) -> Option<Duration> {
+        Some(held.until)
+    }
+
+    fn token(&self, held: &Held) -> Option<Token> {
+        match self.1 {
+            Tells::Nothing | Tells::Holders => None,
+            Tells::Tokens if self.0 == Shape::Counter => None,
+            Tells::Tokens => Some(Token::of_grant(held.token.as_bytes())),
+            Tells::WrongToken => Some(Token::of_grant("nowhere")),
+        }
+    }
+
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        let at = self.0.key(key);
+        if self.1 == Tells::Nothing {
+            return Observed::from(self.stored(view, key));
+        }
+        match self.0 {
+            Shape::Prefixed => Observed::string(view, &at),
+            Shape::Counter => Observed::counter(view, &at),
+            Shape::SortedSet => Observed::sorted_set(view, &at),
+            Shape::Owner => Observed::hash_field(view, &at, "owner", None),
+            Shape::Set => Observed::set(view, &at),
+        }
+    }
+}
+
+/// What a lock was convicted of, in words.
+fn told(trial: &Trial) -> Vec<String> {
+    let examples = trial.counterexamples.iter().map(|it| {
+        let witness = it.judged.witness(it.property);
+        let message = witness.map_or("", |witness| &witness.message);
+        format!("{}, seed {}: {message}", it.property, it.seed)
+    });
+    examples.collect()
+}
+
+const SHAPES: [Shape; 5] = [
+    Shape::Prefixed,
+    Shape::Counter,
+    Shape::SortedSet,
+    Shape::Owner,
+    Shape::Set,
+];
+
+/// The seeds of these tests: each nemesis some times.
+const SEEDS: std::ops::Range<u64> = 0..300;
+
+/// Tries a lock. A count without tokens leaks permits when holders die, and frees those of others when they are late, so it
+/// is tried without such faults.
+fn tried(lock: Unseen, seeds: std::ops::Range<u64>) -> Trial {
+    let only = (lock.0 == Shape::Counter).then(|| "script-flush".to_owned());
+    let faults = only.into_iter().collect();
+    let plan = Plan {
+        seeds,
+        faults,
+        ..Plan::quick(&Double)
+    };
+    let trial = run_trial(&Arc::new(lock), Expected::Sound, &Double, &plan, &|_| {});
+    trial.expect("the double is there")
+}
+
+#[test]
+fn a_lock_that_keeps_its_holders_elsewhere_is_not_judged_by_what_is_not_there() {
+    for shape in SHAPES {
+        let trial = tried(Unseen(shape, Tells::Nothing, Mistake::None), SEEDS);
+        assert_eq!(told(&trial), [""; 0], "{}", trial.name);
+        let why = trial.unobservable.as_deref().unwrap_or_default();
+        let place = if shape == Shape::Counter {
+            "Observed::counter"
+        } else {
+            "nothing appeared where the subject looks"
+        };
+        assert!(why.contains(place), "{}: {why:?}", trial.name);
+        let seen = trial.total(Property::Truth);
+        assert_eq!(seen.held + seen.broken, 0, "{}", trial.name);
+    }
+}
+
+#[test]
+fn a_lock_that_tells_where_its_holders_are_is_judged_by_them() {
+    for shape in SHAPES {
+        for tells in [Tells::Holders, Tells::Tokens] {
+            let trial = tried(Unseen(shape, tells, Mistake::None), SEEDS);
+            assert_eq!(told(&trial), [""; 0], "{}", trial.name);
+            assert_eq!(trial.unobservable, None, "{}", trial.name);
+            assert!(trial.total(Property::Truth).held > 0, "{}", trial.name);
+        }
+    }
+}
+
+#[test]
+fn mistakes_of_any_shape_are_found() {
+    for shape in SHAPES {
+        for (mistake, property) in [
+            (Mistake::ReleasesAll, Property::Truth),
+            (Mistake::ExpiresEarly, Property::Truth),
+            (Mistake::ReleaseLies, Property::Honesty),
+        ] {
+            let trial = tried(Unseen(shape, Tells::Tokens, mistake), 0..600);
+            let broken = trial.broken();
+            assert!(
+                broken.contains(&property),
+                "{}: {property} is not among {broken:?}; {:?}",
+                trial.name,
+                trial.unobservable
+            );
+        }
+    }
+}
+
+#[test]
+fn a_token_that_is_stored_nowhere_is_told() {
+    let trial = tried(
+        Unseen(Shape::Owner, Tells::WrongToken, Mistake::None),
+        SEEDS,
+    );
+    let why = trial.unobservable.as_deref().unwrap_or_default();
+    assert!(why.contains("`token` names \"nowhere\""), "{why}");
+    assert_eq!(told(&trial), [""; 0]);
+}
+
+#[test]
+fn all_listed_locks_can_be_observed() {
+    let plan = Plan {
+        seeds: 0..0,
+        ..Plan::quick(&Double)
+    };
+    for row in subjects() {
+        let trial = run_trial(&*(row.make)(), Expected::Sound, &Double, &plan, &|_| {});
+        let trial = trial.expect("the double is there");
+        assert_eq!(trial.unobservable, None, "{}", trial.name);
+    }
+}
+
+/// An owner that enters again, whose token is the name of its process: the count of its entries is stored.
+#[derive(Clone, Copy)]
+struct Redisson {
+    /// Each release counts down twice.
+    counts_twice: bool,
+}
+
+impl Subject for Redisson {
+    type Lock = Handle;
+    type Grant = String;
+
+    fn name(&self) -> &'static str {
+        "uuid:thread"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().reentrant().untidy()
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Handle, BoxError> {
+        Handle::open(host, key, lease).await
+    }
+
+    fn of_task(&self, lock: &Handle) -> Option<Handle> {
+        Some(Handle {
+            redis: lock.redis.clone(),
+            host: lock.host.clone(),
+            key: lock.key.clone(),
+            owner: lock.host.random_token(),
+            ..*lock
+        })
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<Self::Grant>, BoxError> {
+        let owner = lock.owner.clone();
+        let taken: u32 = Script::new(
+            "if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+             redis.call('HINCRBY', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1",
+        )
+        .key(&lock.key)
+        .arg(&owner)
+        .arg(lock.lease_ms)
+        .invoke_async(&mut lock.redis.clone())
+        .await?;
+        Ok((taken == 1).then_some(owner))
+    }
+
+    async fn release(&self, lock: &Handle, owner: String) -> Result<bool, BoxError> {
+        let by = if self.counts_twice { -2 } else { -1 };
+        let left: Option<i64> = Script::new(
+            "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return false end
+             local left = redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[2])
+             if left <= 0 then redis.call('DEL', KEYS[1]) return 0 end return left",
+        )
+        .key(&lock.key)
+        .arg(&owner)
+        .arg(by)
+        .invoke_async(&mut lock.redis.clone())
+        .await?;
+        Ok(left.is_some())
+    }
+
+    fn token(&self, owner: &String) -> Option<Token> {
+        Some(Token::of_owner(owner.as_bytes()))
+    }
+
+    fn observe(&self, view: &dyn View, key: &str) -> Observed {
+        Observed::hash(view, key)
+    }
+}
+
+/// An owner enters twice, gives back once, and works on; nothing is wrong.
+const NESTED: &str = r#"{"seed":1,"lease_ms":30000,"schedule":"fifo","latency_ms":1,"events":[
+    {"id":0,"at_ms":0,"op":{"actor":{"host":0,"task":0},"op":"try"}},
+    {"id":1,"at_ms":1000,"op":{"actor":{"host":0,"task":0},"op":"try"}},
+    {"id":2,"at_ms":2000,"op":{"actor":{"host":0,"task":0},"op":"try"}},
+    {"id":3,"at_ms":3000,"op":{"actor":{"host":0,"task":0},"op":"release"}},
+    {"id":4,"at_ms":9000,"op":{"actor":{"host":0,"task":0},"op":"release"}},
+    {"id":5,"at_ms":9500,"op":{"actor":{"host":0,"task":0},"op":"release"}}
+]}"#;
+
+#[test]
+fn an_owner_that_enters_again_is_judged_by_its_token() {
+    let counts_twice = false;
+    check(Redisson { counts_twice })
+        .scenario(NESTED)
+        .assert_sound();
+}
+
+#[test]
+#[should_panic(
+    expected = "P20 grounded belief: c1 believes that it holds the lock from 0.003 s to 9.500 s, but from 3.000 s"
+)]
+fn a_depth_below_the_number_of_grants_is_found_before_it_frees_the_lock() {
+    let counts_twice = true;
+    check(Redisson { counts_twice })
+        .scenario(NESTED)
+        .assert_sound();
+}
+
+#[test]
+fn the_short_form_says_the_same() {
+    let stored = Stored {
+        token: b"a".to_vec(),
+        expires: Some(Duration::from_secs(3)),
+    };
+    let holder = Holder {
+        token: b"a".to_vec(),
+        expires: Some(Duration::from_secs(3)),
+        ..Holder::default()
+    };
+    assert_eq!(Observed::from(vec![stored]).holders, [holder]);
+}
+
+/// Waits for its turn by looking again, and stops at some part of its wait.
+struct Impatient {
+    percent: u32,
+}
+
+impl Subject for Impatient {
+    type Lock = Handle;
+    type Grant = String;
+
+    fn name(&self) -> &'static str {
+        "impatient"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().waiting(Some(12)).untidy()
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Handle, BoxError> {
+        Handle::open(host, key, lease).await
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<String>, BoxError> {
+        let token = lock.host.random_token();
+        let taken: u32 = Script::new(Shape::Prefixed.acquire())
+            .key(&lock.key)
+            .arg(&token)
+            .arg(lock.lease_ms)
+            .invoke_async(&mut lock.redis.clone())
+            .await?;
+        Ok((taken == 1).then_some(token))
+    }
+
+    async fn lock_timeout(
+        &self,
+        lock: &Handle,
+        wait: Duration,
+    ) -> Result<Option<String>, BoxError> {
+        let until = lock.host.now() + wait * self.percent / 100;
+        let poll = Duration::from_millis(lock.lease_ms) / 24;
+        loop {
+            if let Some(token) = self.try_lock(lock).await? {
+                return Ok(Some(token));
+            }
+            if lock.host.now() + poll > until {
+                return Ok(None);
+            }
+            lock.host.sleep(poll).await;
+        }
+    }
+
+    async fn release(&self, lock: &Handle, token: String) -> Result<bool, BoxError> {
+        let removed: u32 = Script::new(Shape::Prefixed.release(Mistake::None))
+            .key(&lock.key)
+            .arg(token)
+            .invoke_async(&mut lock.redis.clone())
+            .await?;
+        Ok(removed == 1)
+    }
+}
+
+#[test]
+fn a_waiter_that_gives_up_early_is_convicted_and_one_that_skips_its_last_poll_is_not() {
+    let timeouts = |percent| {
+        let plan = Plan {
+            seeds: SEEDS,
+            properties: vec![Property::Timeouts],
+            ..Plan::quick(&Double)
+        };
+        let lock = Arc::new(Impatient { percent });
+        let trial = run_trial(&lock, Expected::Sound, &Double, &plan, &|_| {});
+        told(&trial.expect("the double is there"))
+    };
+    let gives_up = |percent| timeouts(percent).concat().contains("gave up after");
+    assert!(!gives_up(100));
+    assert!(gives_up(72));
+}
+
+/// Answers each acquisition with an error.
+struct Silent;
+
+impl Subject for Silent {
+    type Lock = Handle;
+    type Grant = String;
+
+    fn name(&self) -> &'static str {
+        "silent"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node().untidy()
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Handle, BoxError> {
+        Handle::open(host, key, lease).await
+    }
+
+    async fn try_lock(&self, lock: &Handle) -> Result<Option<String>, BoxError> {
+        let taken = Impatient { percent: 100 }.try_lock(lock).await?;
+        Err(format!("it may have happened: {taken:?}").into())
+    }
+
+    async fn release(&self, lock: &Handle, token: String) -> Result<bool, BoxError> {
+        Impatient { percent: 100 }.release(lock, token).await
+    }
+}
+
+#[test]
+fn an_error_as_the_answer_to_everything_is_a_violation_for_every_lock() {
+    let trial = check(Silent).seeds(SEEDS).trial();
+    assert!(trial.broken().contains(&Property::Liveness));
+}
+
+/// Redlock on three nodes, which takes so many votes for a grant.
+struct Votes {
+    needed: usize,
+}
+
+struct Nodes {
+    nodes: Vec<Connection>,
+    host: Host,
+    key: String,
+    lease: Duration,
+}
+
+impl Subject for Votes {
+    type Lock = Nodes;
+    type Grant = (String, Duration);
+
+    fn name(&self) -> &'static str {
+        "votes"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises::mutex_on_one_node()
+            .on(Topology::Nodes(3))
+            .with_deadline()
+            .with_drift_ppm(10_000)
+            .untidy()
+    }
+
+    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Nodes, BoxError> {
+        let mut nodes = Vec::new();
+        for node in 0..host.nodes() {
+            nodes.push(host.connect_to(node).await?);
+        }
+        Ok(Nodes {
+            nodes,
+            host: host.clone(),
+            key: key.to_owned(),
+            lease,
+        })
+    }
+
+    async fn try_lock(&self, lock: &Nodes) -> Result<Option<Self::Grant>, BoxError> {
+        let (token, sent) = (lock.host.random_token(), lock.host.now());
+        let mut votes = 0;
+        for node in &lock.nodes {
+            let taken = Script::new(Shape::Prefixed.acquire())
+                .key(&lock.key)
+                .arg(&token)
+                .arg(u64::try_from(lock.lease.as_millis())?)
+                .invoke_async::<u32>(&mut node.clone())
+                .await;
+            votes += usize::from(taken.is_ok_and(|taken| taken == 1));
+        }
+        let until = sent + lock.lease.mul_f64(0.98);
+        if votes >= self.needed && lock.host.now() < until {
+            return Ok(Some((token, until)));
+        }
+        let _ = self.release(lock, (token, until)).await;
+        Ok(None)
+    }
+
+    async fn release(&self, lock: &Nodes, (token, _): Self::Grant) -> Result<bool, BoxError> {
+        let mut removed = 0;
+        for node in &lock.nodes {
+            let freed = Script::new(Shape::Prefixed.release(Mistake::None))
+                .key(&lock.key)
+                .arg(&token)
+                .invoke_async::<u32>(&mut node.clone())
+                .await;
+            removed += usize::from(freed.is_ok_and(|freed| freed == 1));
+        }
+        if removed >= 2 {
+            return Ok(true);
+        }
+        Err("it is not known".into())
+    }
+
+    fn deadline(&self, &(_, until): &Self::Grant) -> Option<Duration> {
+        Some(until)
+    }
+}
+
+#[test]
+fn a_redlock_that_needs_all_nodes_is_convicted_and_one_whose_votes_are_split_is_not() {
+    let honesty = |needed| {
+        let plan = Plan {
+            seeds: SEEDS,
+            properties: vec![Property::Honesty],
+            ..Plan::quick(&Double)
+        };
+        let trial = run_trial(
+            &Arc::new(Votes { needed }),
+            Expected::Sound,
+            &Double,
+            &plan,
+            &|_| {},
+        );
+        trial.expect("the double is there").total(Property::Honesty)
+    };
+    assert_eq!(honesty(2).broken, 0);
+    assert!(honesty(3).broken > 0);
+}
