@@ -18,12 +18,14 @@ type Test = Result<(), Box<dyn std::error::Error>>;
 /// The front page may not grow into a manual.
 const README_BYTES_MAX: usize = 10 * 1024;
 /// Pages whose text comes from elsewhere, or without code.
-const WITHOUT_CODE: [&str; 5] = [
+const WITHOUT_CODE: [&str; 7] = [
     "SUMMARY.md",
     "architecture.md",
     "commands.md",
     "differences.md",
+    "parameters.md",
     "suite/adapters.md",
+    "versions.md",
 ];
 
 fn root() -> PathBuf {
@@ -195,9 +197,9 @@ fn the_table_of_commands_is_up_to_date() -> Test {
         "# Commands\n\n\
          The double announces and implements Redis 7.0.15. *Compared* says how the tests compare a reply with that of a \
          real server:\n\
-         generated sequences of commands run on both, and transcripts of each command are played on both. Commands of \
+         generated sequences of commands run on both, and transcripts of each command are played on both. No command of \
          Redis 7.0\n\
-         that are missing are listed [below](#missing-commands).\n\n\
+         is missing. [Versions](versions.md) has the commands of later versions.\n\n\
          | command | since | compared |\n|---|---|---|\n",
     );
     for name in names {
@@ -207,21 +209,24 @@ fn the_table_of_commands_is_up_to_date() -> Test {
         writeln!(text, "| `{shown}` | {version} | {} |", compared(&row))?;
     }
     let missing = redouble::missing_command_names();
-    let (help, others): (Vec<_>, Vec<_>) = missing.iter().partition(|name| name.ends_with(" help"));
-    let list = |names: &[&String]| {
-        let shown = names
-            .iter()
-            .map(|name| format!("`{}`", name.to_ascii_uppercase()));
-        shown.collect::<Vec<_>>().join(", ")
-    };
-    write!(
-        text,
-        "\n## Missing commands\n\nThese commands of Redis 7.0 answer `ERR redouble does not implement ...`:\n\n{}.\n\n\
-         The texts of Redis's help are not copied: {}.\n",
-        list(&others),
-        list(&help)
-    )?;
+    assert!(missing.is_empty(), "{missing:?}");
     generated("commands.md", &text)
+}
+
+#[test]
+fn the_list_of_parameters_is_up_to_date() -> Test {
+    let names = redouble::parameters_without_effect();
+    assert!(names.len() > 50, "{} parameters", names.len());
+    let mut text = String::from(
+        "# Parameters\n\n\
+         CONFIG GET and CONFIG SET know every parameter of Redis 7.0.15, and check values as Redis does. These have no effect, \
+         because\n\
+         they govern what a double does not have:\n\n",
+    );
+    for name in names {
+        writeln!(text, "* `{name}`")?;
+    }
+    generated("parameters.md", &text)
 }
 
 #[test]

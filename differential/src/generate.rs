@@ -3,7 +3,7 @@
 
 use super::{
     coverage::{Coverage, Feature, Tally},
-    known::{NEVER_ACCEPTED, NOT_SENT},
+    known::{NOT_SENT, is_never_accepted},
     mistake::Mistake,
     sequence::{Sequence, Step},
     table::{Argument, Kind, Row, Table},
@@ -92,7 +92,7 @@ impl<'a> Generator<'a> {
         let lack = |feature: &Feature| {
             let name = self.name(*feature);
             let lack = coverage.of(*feature).lack()?;
-            let is_excused = NEVER_ACCEPTED.iter().any(|it| name.starts_with(it.name));
+            let is_excused = is_never_accepted(&name);
             let is_missed = !is_excused || lack.starts_with("never sent");
             is_missed.then(|| format!("{name}: {lack}"))
         };

@@ -156,7 +156,7 @@ pub use deployment::{
 };
 #[cfg(feature = "net")]
 pub use disk::{Loss, Persistence};
-pub use engine::Profile;
+pub use engine::{Profile, parameters_without_effect};
 #[cfg(feature = "net")]
 pub use error::StartError;
 #[cfg(feature = "net")]

@@ -144,11 +144,12 @@ fn bitcount(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             return Err(CommandError::Syntax);
         }
         let (start, end) = (args.integer()?, args.integer()?);
+        // A range that is empty at first sight answers before the unit is read.
+        if start < 0 && end < 0 && start > end {
+            return Ok(Reply::Int(0));
+        }
         let in_bits = args.next().map_or(Ok(false), counts_bits)?;
-        let is_backwards = start < 0 && end < 0 && start > end;
-        (!is_backwards)
-            .then(|| bit_range(bytes.len(), start, end, in_bits))
-            .flatten()
+        bit_range(bytes.len(), start, end, in_bits)
     };
     let count = range.map_or(0, |(from, to)| {
         let ones = |(_, byte): (usize, u8)| u64::from(byte.count_ones());

@@ -9,7 +9,11 @@ use super::{Args, CommandError};
 use crate::engine::{Continuation, ScriptCall};
 use crate::engine::{Ctx, Ttl, Value, serialized_bytes};
 use crate::resp::{Blob, ErrorReply, Protocol, Reply, parse_integer};
+use std::fmt::Write as _;
 use std::time::Duration;
+
+/// `DICT_HT_INITIAL_SIZE`
+const TABLE_PLACES_MIN: usize = 4;
 
 /// Keys, and bytes of values, that one POPULATE makes. Redis has no bound.
 const POPULATED_KEYS_MAX: i64 = 10_000_000;
@@ -19,10 +23,8 @@ const POPULATED_BYTES_MAX: i64 = 1 << 30;
 #[rustfmt::skip]
 const MISSING: &[&str] = &[
     "aof-flush-sleep", "assert", "client-eviction", "clusterlink", "config-rewrite-force-all", "crash-and-recover",
-    "drop-cluster-packet-filter", "help", "htstats", "htstats-key", "leak", "listpack", "mallctl",
-    "mallctl-str", "oom", "panic", "quicklist", "replicate", "replybuffer", "restart",
-    "sdslen", "segfault", "set-skip-checksum-validation", "stringmatch-test",
-    "structsize", "ziplist",
+    "drop-cluster-packet-filter", "leak", "mallctl", "mallctl-str", "oom", "panic", "replicate", "replybuffer",
+    "restart", "sdslen", "segfault", "stringmatch-test", "structsize", "ziplist",
 ];
 
 fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -71,6 +73,17 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             Ok(Reply::Array(digests.collect()))
         }
         (b"populate", 1..=3) => populate(ctx, args),
+        (b"htstats", 1) => table_sizes(ctx, args),
+        (b"htstats-key", 1) => table_size_of(ctx, args),
+        (b"listpack", 1) => is_encoded(ctx, args, "listpack"),
+        (b"quicklist", 1 | 2) => is_encoded(ctx, args, "quicklist"),
+        (b"set-skip-checksum-validation", 1) => {
+            let mut config = ctx.config().clone();
+            config.skips_checksums = parse_integer(args.required()?).unwrap_or(0) != 0;
+            ctx.configure(config);
+            Ok(Reply::Ok)
+        }
+        (b"help", 0) => Ok(help()),
         (name, _) if MISSING.iter().any(|missing| missing.as_bytes() == name) => {
             let name = String::from_utf8_lossy(name).to_ascii_uppercase();
             Err(CommandError::NotImplemented {
@@ -79,6 +92,133 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
         _ => Err(args.subcommand_syntax()),
     }
+}
+
+/// Subcommands with their arguments, and what they do.
+const HELP: &[(&str, &str)] = &[
+    ("CHANGE-REPL-ID", "Gives the node another replication id."),
+    ("DIGEST", "A digest of all data."),
+    (
+        "DIGEST-VALUE <key> [<key> ...]",
+        "Digests of the values of keys.",
+    ),
+    ("ERROR <text>", "Answers with this error."),
+    ("HTSTATS <db>", "Sizes of the hash tables of a database."),
+    ("HTSTATS-KEY <key>", "Size of the hash table of a value."),
+    ("LISTPACK <key>", "Whether a value is a listpack."),
+    ("LOADAOF", "Loads what the append-only file holds."),
+    ("LOG <text>", "Writes a line to the log."),
+    ("OBJECT <key>", "Encoding and sizes of a value."),
+    ("PAUSE-CRON <0|1>", "Stops all timers."),
+    (
+        "POPULATE <count> [<prefix>] [<size>]",
+        "Makes keys with strings.",
+    ),
+    ("PROTOCOL <type>", "A value of a type of the protocol."),
+    ("QUICKLIST <key> [<0|1>]", "Whether a value is a quicklist."),
+    (
+        "QUICKLIST-PACKED-THRESHOLD <size>",
+        "Accepts a size; it has no effect.",
+    ),
+    (
+        "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
+        "Saves all data and loads it again.",
+    ),
+    (
+        "SET-ACTIVE-EXPIRE <0|1>",
+        "Whether expired keys are removed before a command meets them.",
+    ),
+    (
+        "SET-DISABLE-DENY-SCRIPTS <0|1>",
+        "Whether scripts may call every command.",
+    ),
+    (
+        "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+        "Whether RESTORE takes wrong checksums.",
+    ),
+    ("SLEEP <seconds>", "Serves no client for a while."),
+    ("HELP", "Lists the subcommands."),
+];
+
+fn help() -> Reply {
+    let title = "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:".to_owned();
+    let lines = HELP
+        .iter()
+        .flat_map(|(form, text)| [(*form).to_owned(), format!("    {text}")]);
+    let lines = std::iter::once(title).chain(lines);
+    Reply::Array(lines.map(|line| Reply::Status(line.into_bytes())).collect())
+}
+
+/// Size of a hash table as Redis would have it, without the chains, which the double does not have
+/// (`dict.c: _dictGetStatsHt`).
+fn table_stats(elements: usize) -> String {
+    let mut text = "Hash table 0 stats (main hash table):\n".to_owned();
+    if elements == 0 {
+        text.push_str("No stats available for empty dictionaries\n");
+    } else {
+        let places = elements.next_power_of_two().max(TABLE_PLACES_MIN);
+        let _infallible = write!(
+            text,
+            " table size: {places}\n number of elements: {elements}\n"
+        );
+    }
+    text
+}
+
+fn verbatim(text: String) -> Reply {
+    Reply::Verbatim {
+        format: *b"txt",
+        text: text.into_bytes(),
+    }
+}
+
+fn table_sizes(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let db = usize::try_from(args.integer()?).ok();
+    let db = db.and_then(|db| ctx.databases().get(db));
+    let Some(db) = db else {
+        return Err(CommandError::Text("ERR Out of range database".into()));
+    };
+    let (keys, deadlines) = (table_stats(db.len()), table_stats(db.volatile_len()));
+    Ok(verbatim(format!(
+        "[Dictionary HT]\n{keys}[Expires HT]\n{deadlines}"
+    )))
+}
+
+fn table_size_of(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let key = args.required()?;
+    let Some(slot) = ctx.db().find(key) else {
+        return Err(CommandError::Text("ERR no such key".into()));
+    };
+    let elements = match ctx.db().value(slot) {
+        Value::Hash(hash) => hash.len(),
+        Value::Set(set) => set.len(),
+        Value::SortedSet(set) => set.len(),
+        Value::String(_) | Value::List(_) | Value::Stream(_) => 0,
+    };
+    if !["hashtable", "skiplist"].contains(&ctx.encoding(slot)) {
+        let text =
+            "ERR The value stored at the specified key is not represented using an hash table";
+        return Err(CommandError::Text(text.into()));
+    }
+    Ok(verbatim(table_stats(elements)))
+}
+
+/// Redis prints the structure on its standard output; the double has no such structure and logs that it was asked.
+fn is_encoded(ctx: &mut Ctx<'_>, args: &mut Args<'_>, encoding: &str) -> CommandResult {
+    let key = args.required()?;
+    let Some(slot) = ctx.db().find(key) else {
+        return Err(CommandError::Text("ERR no such key".into()));
+    };
+    if ctx.encoding(slot) != encoding {
+        let text = format!("ERR Not a {encoding} encoded object.");
+        return Err(CommandError::Text(text.into()));
+    }
+    tracing::info!(key = %key.escape_ascii(), "DEBUG {encoding}: no structure to print");
+    let mut name = encoding.to_owned();
+    name[..1].make_ascii_uppercase();
+    Ok(Reply::Status(
+        format!("{name} structure printed on stdout").into_bytes(),
+    ))
 }
 
 /// Saves all data and loads it again; without a folder for the file, in memory.

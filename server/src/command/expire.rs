@@ -27,11 +27,11 @@ pub(super) fn absolute_deadline(
 }
 
 #[derive(Default)]
-struct Condition {
-    nx: bool,
-    xx: bool,
-    gt: bool,
-    lt: bool,
+pub(super) struct Condition {
+    pub(super) nx: bool,
+    pub(super) xx: bool,
+    pub(super) gt: bool,
+    pub(super) lt: bool,
 }
 
 impl Condition {
@@ -63,7 +63,7 @@ impl Condition {
     }
 
     /// A key without a deadline counts as one that never expires.
-    fn holds(&self, current: Option<UnixMillis>, next: UnixMillis) -> bool {
+    pub(super) fn holds(&self, current: Option<UnixMillis>, next: UnixMillis) -> bool {
         !(self.nx && current.is_some()
             || self.xx && current.is_none()
             || self.gt && current.is_none_or(|current| next <= current)

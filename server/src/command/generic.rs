@@ -11,7 +11,19 @@ fn count_keys(args: &mut Args<'_>, mut one: impl FnMut(&[u8]) -> bool) -> Comman
 }
 
 fn del(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    let is_lazy = ctx.config().is_on("lazyfree-lazy-user-del");
+    delete(ctx, args, is_lazy)
+}
+
+fn unlink(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    delete(ctx, args, true)
+}
+
+fn delete(ctx: &mut Ctx<'_>, args: &mut Args<'_>, is_lazy: bool) -> CommandResult {
     count_keys(args, |key| {
+        if is_lazy {
+            ctx.count_lazy_removal(key);
+        }
         let is_gone = ctx.delete(key);
         if is_gone {
             ctx.notify(Class::Generic, "del", key);
@@ -269,7 +281,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         .tips(MANY)
         .syntax("key...")
         .summary("Deletes keys."),
-    row("unlink", -2, del)
+    row("unlink", -2, unlink)
         .flags(WRITE_FAST)
         .keys(1, -1, 1, &["RM", "delete"])
         .tips(MANY)

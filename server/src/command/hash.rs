@@ -109,7 +109,7 @@ fn hincrby(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             None => 0,
         };
         let sum = value.checked_add(by).ok_or(CommandError::Overflow)?;
-        hash.set(field, &Blob::from_integer(sum), limits);
+        hash.change(field, &Blob::from_integer(sum), limits);
         Ok(sum)
     })?;
     Ok(Reply::Int(sum))
@@ -130,7 +130,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         };
         let sum = value.add(by).filter(|sum| sum.is_finite());
         let sum = Blob::from(sum.ok_or(CommandError::NanOrInfinity)?.to_string());
-        hash.set(field, &sum, limits);
+        hash.change(field, &sum, limits);
         Ok(sum)
     })?;
     // Computed once: another server might round in another way.

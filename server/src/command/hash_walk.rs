@@ -3,7 +3,7 @@
 use super::scan::{Options, parse_cursor};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError, random};
-use crate::engine::{Ctx, Hash, Text};
+use crate::engine::{Ctx, Hash, Text, feature};
 use crate::resp::Reply;
 
 fn bulk(text: Text<'_>) -> Reply {
@@ -35,14 +35,18 @@ fn hvals(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 fn hscan(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let key = args.required()?;
     let cursor = parse_cursor(args.required()?).ok_or(CommandError::InvalidCursor)?;
+    let may_omit_values = ctx.config().profile.has(feature::HSCAN_NOVALUES);
     let (found, next) = match ctx.read::<Hash>(key)? {
         Some(hash) => {
-            let options = Options::parse(args, false)?;
+            let options = Options::parse_for_hash(args, may_omit_values)?;
             let (found, next) = hash.scan(cursor, options.count);
             let matching = found
                 .into_iter()
                 .filter(|(field, _)| options.matches(field));
-            let replies = matching.flat_map(|(field, value)| [bulk(field), bulk(value)]);
+            let replies = matching.flat_map(|(field, value)| {
+                let value = (!options.omits_values).then(|| bulk(value));
+                std::iter::once(bulk(field)).chain(value)
+            });
             (replies.collect(), next)
         }
         None => (Vec::new(), 0),

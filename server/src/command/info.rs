@@ -5,7 +5,7 @@
 use super::Args;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use crate::engine::STARTUP_BYTES;
-use crate::engine::{Ctx, Space, percentile};
+use crate::engine::{Ctx, Space, feature, percentile};
 use crate::resp::Reply;
 use std::fmt::Write as _;
 
@@ -131,7 +131,10 @@ fn server(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("redouble_version", env!("CARGO_PKG_VERSION"));
     text.field("os", os);
     text.field("arch_bits", usize::BITS);
+    // A figure of a fresh server: the double has other clocks and no atomics to choose between.
+    text.field("monotonic_clock", "POSIX clock_gettime");
     text.field("multiplexing_api", "none");
+    text.field("atomicvar_api", "c11-builtin");
     // What Redis says when another compiler made it.
     text.field("gcc_version", "0.0.0");
     text.field("process_id", std::process::id());
@@ -197,6 +200,14 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
     }
     #[cfg(not(feature = "script"))]
     text.zeros(&["number_of_functions", "number_of_libraries"]);
+    // What a fresh server of 7.0.15 spends on scripts and functions.
+    text.bytes("used_memory_lua", 32_768);
+    text.field("used_memory_vm_eval", 32_768);
+    text.field("used_memory_scripts_eval", 0);
+    text.field("used_memory_vm_functions", 33_792);
+    text.bytes("used_memory_vm_total", 66_560);
+    text.field("used_memory_functions", 200);
+    text.bytes("used_memory_scripts", 200);
     text.bytes("maxmemory", ctx.config().maxmemory as usize);
     let policy = ctx.config().matching(&[b"maxmemory-policy"]);
     for (name, value) in policy {
@@ -208,12 +219,13 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut Text) {
         "mem_replication_backlog",
         "mem_total_replication_buffers",
         "mem_clients_slaves",
-        "mem_cluster_links",
-        "mem_aof_buffer",
-        "active_defrag_running",
-        "lazyfree_pending_objects",
-        "lazyfreed_objects",
     ]);
+    text.field("mem_clients_normal", ctx.clients_bytes());
+    text.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    // Redis says so when it was built with the allocator of the system.
+    text.field("mem_allocator", "libc");
+    text.zeros(&["active_defrag_running", "lazyfree_pending_objects"]);
+    text.field("lazyfreed_objects", ctx.stats().lazily_freed);
 }
 
 /// Files are written while a command runs: none is ever in the making.
@@ -269,8 +281,15 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
     let stats = ctx.stats();
     text.field("total_connections_received", stats.connections);
     text.field("total_commands_processed", stats.commands);
-    text.field("total_net_repl_input_bytes", 0);
+    text.field("instantaneous_ops_per_sec", 0);
+    text.zeros(&[
+        "total_net_input_bytes",
+        "total_net_output_bytes",
+        "total_net_repl_input_bytes",
+    ]);
     text.field("total_net_repl_output_bytes", stats.replicated_bytes);
+    text.field("instantaneous_input_kbps", "0.00");
+    text.field("instantaneous_output_kbps", "0.00");
     text.field("instantaneous_input_repl_kbps", "0.00");
     text.field("instantaneous_output_repl_kbps", "0.00");
     text.field("rejected_connections", stats.rejected_connections);
@@ -278,6 +297,9 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("sync_partial_ok", stats.partial_syncs);
     text.field("sync_partial_err", stats.refused_partial_syncs);
     text.field("expired_keys", stats.expired_keys);
+    if ctx.config().profile.has(feature::HASH_FIELD_EXPIRY) {
+        text.field("expired_subkeys", stats.expired_fields);
+    }
     text.field("expired_stale_perc", "0.00");
     text.zeros(&[
         "expired_time_cap_reached_count",
@@ -314,14 +336,21 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut Text) {
     text.field("total_error_replies", stats.errors);
     text.zeros(&[
         "dump_payload_sanitizations",
+        "total_reads_processed",
+        "total_writes_processed",
         "io_threaded_reads_processed",
         "io_threaded_writes_processed",
+        "reply_buffer_shrinks",
+        "reply_buffer_expands",
     ]);
 }
 
 fn replication(ctx: &mut Ctx<'_>, text: &mut Text) {
     let (now, replication) = (ctx.now, ctx.replication());
-    super::replication::describe(replication, now, |name, value| text.field(name, value));
+    let facts = super::replication::ReplicaFacts::of(ctx.config());
+    super::replication::describe(replication, &facts, now, |name, value| {
+        text.field(name, value)
+    });
     text.field("master_failover_state", ctx.failover_state());
     text.field("master_replid", ctx.replication_id());
     let none = (String::from("0").repeat(40), None);

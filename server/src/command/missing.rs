@@ -9,8 +9,4 @@ pub(super) const COMMANDS: &[&str] = &[
 /// Subcommands of commands that are implemented.
 #[rustfmt::skip]
 pub(super) const SUBCOMMANDS: &[(&str, &[&str])] = &[
-    ("sentinel", &[
-        "config", "debug", "flushconfig", "help", "info-cache", "pending-scripts", "remove", "set",
-        "simulate-failure",
-    ]),
 ];

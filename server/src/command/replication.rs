@@ -5,7 +5,7 @@ use super::client::milliseconds;
 use super::connection::not_in_cluster;
 use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
-use crate::engine::{Address, Ctx, Effect, Replication, UnixMicros};
+use crate::engine::{Address, Config, Ctx, Effect, Replication, UnixMicros};
 use crate::resp::{Reply, parse_integer};
 use std::time::Duration;
 
@@ -115,9 +115,27 @@ fn wait(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     ctx.block_for(timeout, answer)
 }
 
+/// Parameters of a replica that INFO shows.
+pub(super) struct ReplicaFacts {
+    priority: i64,
+    is_read_only: bool,
+    is_announced: bool,
+}
+
+impl ReplicaFacts {
+    pub(super) fn of(config: &Config) -> Self {
+        Self {
+            priority: config.number_of("replica-priority"),
+            is_read_only: config.replica_read_only,
+            is_announced: config.is_on("replica-announced"),
+        }
+    }
+}
+
 /// Lines of INFO.
 pub(super) fn describe(
     replication: &Replication,
+    facts: &ReplicaFacts,
     now: UnixMicros,
     mut field: impl FnMut(&str, String),
 ) {
@@ -138,9 +156,12 @@ pub(super) fn describe(
         if !upstream.is_up {
             field("master_link_down_since_seconds", since.max(0).to_string());
         }
-        field("slave_priority", "100".to_owned());
-        field("slave_read_only", "1".to_owned());
-        field("replica_announced", "1".to_owned());
+        field("slave_priority", facts.priority.to_string());
+        field("slave_read_only", u8::from(facts.is_read_only).to_string());
+        field(
+            "replica_announced",
+            u8::from(facts.is_announced).to_string(),
+        );
     } else {
         field("role", "master".to_owned());
     }

@@ -44,15 +44,34 @@ pub(super) struct Options<'a> {
     pattern: Option<&'a [u8]>,
     pub(super) count: usize,
     wanted_type: Option<&'a [u8]>,
+    /// HSCAN shows names of fields alone.
+    pub(super) omits_values: bool,
 }
 
 impl<'a> Options<'a> {
     /// TYPE is for keys alone.
     pub(super) fn parse(args: &mut Args<'a>, of_keys: bool) -> Result<Self, CommandError> {
+        Self::parse_all(args, of_keys, false)
+    }
+
+    /// The options of HSCAN, with NOVALUES where the version has it.
+    pub(super) fn parse_for_hash(
+        args: &mut Args<'a>,
+        may_omit_values: bool,
+    ) -> Result<Self, CommandError> {
+        Self::parse_all(args, false, may_omit_values)
+    }
+
+    fn parse_all(
+        args: &mut Args<'a>,
+        of_keys: bool,
+        may_omit_values: bool,
+    ) -> Result<Self, CommandError> {
         let mut options = Self {
             pattern: None,
             count: 10,
             wanted_type: None,
+            omits_values: false,
         };
         while !args.is_empty() {
             if args.keyword("COUNT") {
@@ -63,6 +82,8 @@ impl<'a> Options<'a> {
                 options.count = count;
             } else if args.keyword("MATCH") {
                 options.pattern = Some(args.required()?);
+            } else if may_omit_values && args.keyword("NOVALUES") {
+                options.omits_values = true;
             } else if of_keys && args.keyword("TYPE") {
                 options.wanted_type = Some(args.required()?);
             } else {

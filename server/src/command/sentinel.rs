@@ -1,9 +1,13 @@
-//! SENTINEL, and PUBLISH as a sentinel has it. Only the table of a sentinel holds these rows.
+//! SENTINEL, and PUBLISH as a sentinel has it. Only the table of a sentinel holds these rows. What changes a sentinel's
+//! settings is in `settings.rs`.
+
+mod settings;
 
 use super::spec::{CommandResult, CommandSpec, Flags, Group, Handler};
-use super::{Args, CommandError};
-use crate::engine::{Ctx, Seen, Sentinel, Watched};
-use crate::resp::{Reply, parse_integer};
+use super::{Args, CommandError, help};
+use crate::engine::{Ctx, MasterSettings, Seen, Sentinel, Watched, glob_match};
+use crate::resp::Reply;
+use std::sync::LazyLock;
 
 fn text(text: &'static str) -> CommandError {
     CommandError::Text(text.into())
@@ -25,18 +29,25 @@ fn known<'a>(ctx: &'a Ctx<'_>, args: &mut Args<'_>) -> Result<&'a Watched, Comma
     named(ctx, args)?.ok_or_else(|| text("ERR No such master with that name"))
 }
 
+/// The settings of the watched master.
+fn settings<'a>(ctx: &'a Ctx<'_>) -> &'a MasterSettings {
+    static DEFAULT: LazyLock<MasterSettings> = LazyLock::new(MasterSettings::default);
+    ctx.sentinel()
+        .map_or(&*DEFAULT, |sentinel| &sentinel.master)
+}
+
 fn masters(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
-    let masters = watched(ctx).map(describe_master);
+    let masters = watched(ctx).map(|watched| describe_master(watched, settings(ctx)));
     Ok(Reply::Array(masters.into_iter().collect()))
 }
 
 fn master(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    Ok(describe_master(known(ctx, args)?))
+    Ok(describe_master(known(ctx, args)?, settings(ctx)))
 }
 
 fn replicas(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let watched = known(ctx, args)?;
-    let replicas = watched.replicas.iter();
+    let replicas = watched.replicas.iter().filter(|seen| seen.is_announced);
     let replicas = replicas.map(|seen| describe_replica(seen, watched));
     Ok(Reply::Array(replicas.collect()))
 }
@@ -52,6 +63,8 @@ fn sentinels(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             run_id: id.clone(),
             is_down: false,
             offset: 0,
+            priority: 0,
+            is_announced: true,
         };
         let mut fields = seen(id.clone(), "sentinel", &other, down_after);
         fields.extend([
@@ -92,7 +105,9 @@ fn is_master_down_by_addr(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult 
 
 /// SENTINEL RESET: a sentinel stores nothing that it could forget.
 fn reset(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    Ok(Reply::Int(named(ctx, args)?.is_some().into()))
+    let pattern = args.required()?;
+    let is_meant = |watched: &Watched| glob_match(pattern, watched.name.as_bytes());
+    Ok(Reply::Int(watched(ctx).is_some_and(is_meant).into()))
 }
 
 fn ckquorum(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -113,31 +128,15 @@ fn ckquorum(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 
 fn failover(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let watched = known(ctx, args)?;
-    if watched.replicas.iter().all(|replica| replica.is_down) {
+    if watched.is_failing_over {
+        return Err(text("INPROG Failover already in progress"));
+    }
+    let is_good = |replica: &Seen| !replica.is_down && replica.priority > 0;
+    if !watched.replicas.iter().any(is_good) {
         return Err(text("NOGOODSLAVE No suitable replica to promote"));
     }
     ctx.ask_for_failover();
     Ok(Reply::Ok)
-}
-
-/// SENTINEL MONITOR. A sentinel of the double watches one master, which it has from its deployment.
-fn monitor(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let (name, _host) = (args.required()?, args.required()?);
-    let (port, quorum) = (args.required()?, args.required()?);
-    let quorum = parse_integer(quorum).ok_or_else(|| text("ERR Invalid quorum"))?;
-    let port = parse_integer(port).ok_or_else(|| text("ERR Invalid port"))?;
-    if quorum <= 0 {
-        return Err(text("ERR Quorum must be 1 or greater."));
-    }
-    if !(0..=i64::from(u16::MAX)).contains(&port) {
-        return Err(text("ERR Invalid port number"));
-    }
-    if watched(ctx).is_some_and(|watched| watched.name.as_bytes() == name) {
-        return Err(text("ERR Duplicate master name"));
-    }
-    Err(CommandError::NotImplemented {
-        what: "SENTINEL MONITOR of a second master".to_owned(),
-    })
 }
 
 /// PUBLISH: only other sentinels publish to a sentinel.
@@ -179,6 +178,10 @@ fn seen<'a>(name: String, kind: &'a str, seen: &Seen, down_after: u128) -> Vec<(
     ]
 }
 
+/// Places of fields in [`seen`]: the flags, and behind the link.
+const FLAGS: usize = 4;
+const LINK_END: usize = 7;
+
 /// The fields that masters and replicas have besides.
 fn reported(kind: &str) -> [(&str, String); 3] {
     [
@@ -188,9 +191,13 @@ fn reported(kind: &str) -> [(&str, String); 3] {
     ]
 }
 
-fn describe_master(watched: &Watched) -> Reply {
+fn describe_master(watched: &Watched, settings: &MasterSettings) -> Reply {
     let down_after = watched.down_after.as_millis();
     let mut fields = seen(watched.name.clone(), "master", &watched.master, down_after);
+    if watched.is_failing_over {
+        fields[FLAGS].1.push_str(",failover_in_progress");
+        fields.insert(LINK_END, ("failover-state", "wait_promotion".to_owned()));
+    }
     fields.extend(reported("master"));
     fields.extend([
         ("config-epoch", watched.epoch.to_string()),
@@ -200,8 +207,8 @@ fn describe_master(watched: &Watched) -> Reply {
             (watched.sentinels.len() - 1).to_string(),
         ),
         ("quorum", watched.quorum.to_string()),
-        ("failover-timeout", "180000".to_owned()),
-        ("parallel-syncs", "1".to_owned()),
+        ("failover-timeout", settings.failover_timeout.to_string()),
+        ("parallel-syncs", settings.parallel_syncs.to_string()),
     ]);
     map(fields)
 }
@@ -221,9 +228,9 @@ fn describe_replica(of: &Seen, watched: &Watched) -> Reply {
         ("master-link-status", status.to_owned()),
         ("master-host", master.address.host.clone()),
         ("master-port", master.address.port.to_string()),
-        ("slave-priority", "100".to_owned()),
+        ("slave-priority", of.priority.to_string()),
         ("slave-repl-offset", of.offset.to_string()),
-        ("replica-announced", "1".to_owned()),
+        ("replica-announced", u8::from(of.is_announced).to_string()),
     ]);
     map(fields)
 }
@@ -300,12 +307,19 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     row("ckquorum", 3, ckquorum)
         .syntax("master-name")
         .summary("Checks whether enough sentinels are there for a failover."),
-    row("monitor", 6, monitor)
-        .syntax("name ip port:integer quorum:integer")
-        .summary("Refused: a sentinel watches the master of its deployment."),
     row("failover", 3, failover)
         .syntax("master-name")
         .summary("Asks for a failover without the agreement of other sentinels."),
+    settings::CONFIG,
+    settings::DEBUG,
+    settings::FLUSHCONFIG,
+    help::row(Group::Sentinel, "6.2.0").flags(&[Flags::ADMIN]),
+    settings::INFO_CACHE,
+    settings::MONITOR,
+    settings::PENDING_SCRIPTS,
+    settings::REMOVE,
+    settings::SET,
+    settings::SIMULATE_FAILURE,
 ];
 
 /// The rows that only a sentinel has.
@@ -321,7 +335,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .summary("Refused: sentinels publish only their own messages."),
 ];
 
-const fn row(name: &'static str, arity: i32, handler: Handler) -> CommandSpec {
+pub(super) const fn row(name: &'static str, arity: i32, handler: Handler) -> CommandSpec {
     CommandSpec::new(name, arity, Group::Sentinel, handler)
         .flags(&[Flags::ADMIN])
         .since("2.8.4")

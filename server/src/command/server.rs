@@ -10,25 +10,29 @@ fn dbsize(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Int(ctx.db().len() as i64))
 }
 
-/// FLUSHALL and FLUSHDB take SYNC or ASYNC; here both are done at once.
-fn flush_mode(args: &mut Args<'_>) -> Result<(), CommandError> {
-    let _known = args.keyword("SYNC") || args.keyword("ASYNC");
+/// FLUSHALL and FLUSHDB take SYNC or ASYNC; here both are done at once. True if Redis frees the values in another thread.
+fn flush_mode(ctx: &Ctx<'_>, args: &mut Args<'_>) -> Result<bool, CommandError> {
+    let (is_sync, is_async) = (args.keyword("SYNC"), args.keyword("ASYNC"));
     if args.is_empty() {
-        Ok(())
+        Ok(is_async || !is_sync && ctx.config().is_on("lazyfree-lazy-user-flush"))
     } else {
         Err(CommandError::Syntax)
     }
 }
 
 fn flushall(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    flush_mode(args)?;
+    if flush_mode(ctx, args)? {
+        ctx.count_lazy_flush(None);
+    }
     ctx.flush_all();
     ctx.propagate_always();
     Ok(Reply::Ok)
 }
 
 fn flushdb(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    flush_mode(args)?;
+    if flush_mode(ctx, args)? {
+        ctx.count_lazy_flush(Some(ctx.session.db));
+    }
     ctx.flush();
     ctx.propagate_always();
     Ok(Reply::Ok)

@@ -115,6 +115,8 @@ pub struct Config {
     pub(crate) appendonly: bool,
     /// `appendfsync`: when these writes are safe.
     pub(crate) appendfsync: AppendFsync,
+    /// `replica-read-only`: a replica takes no writes of clients.
+    pub replica_read_only: bool,
     /// `replica-ignore-maxmemory`: a replica holds what its master holds.
     pub replica_ignore_maxmemory: bool,
     /// `min-replicas-to-write`: with fewer good replicas a master refuses writes.
@@ -139,6 +141,8 @@ pub struct Config {
     pub storage: Option<Arc<dyn Storage>>,
     /// `dbfilename`: name of the file that SAVE writes.
     pub dbfilename: String,
+    /// DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+    pub(crate) skips_checksums: bool,
     /// The version of Redis that the node imitates.
     pub profile: Profile,
     /// Parameters without an effect, where they were changed.
@@ -195,6 +199,7 @@ impl Default for Config {
             maxmemory_clients: ClientsLimit::default(),
             appendonly: false,
             appendfsync: AppendFsync::default(),
+            replica_read_only: true,
             replica_ignore_maxmemory: true,
             min_replicas_to_write: 0,
             min_replicas_max_lag: 10,
@@ -207,6 +212,7 @@ impl Default for Config {
             tracking_table_max_keys: 1_000_000,
             storage: None,
             dbfilename: "dump.rdb".to_owned(),
+            skips_checksums: false,
             profile: Profile::default(),
             others: Others::default(),
             script_memory_bytes_max: 256 * 1024 * 1024,

@@ -76,6 +76,7 @@ pub(crate) use notify::Class;
 pub use notify::Classes;
 pub(crate) use origin::Origin;
 pub(crate) use parameter::is_secret;
+pub use parameter::parameters_without_effect;
 pub use peers::cluster::ClusterMessage;
 pub(crate) use peers::cluster::{
     BUS_PORT_DISTANCE, Change as ClusterChange, Claim, Cluster, Handshake, Health, SLOTS, slot_of,
@@ -90,7 +91,7 @@ pub use peers::migration::Migration;
 pub(crate) use peers::migration::NO_ANSWER;
 pub use peers::replication::Address;
 pub(crate) use peers::replication::Replication;
-pub(crate) use peers::sentinel::{Seen, Sentinel, Watched};
+pub(crate) use peers::sentinel::{MasterSettings, Seen, Sentinel, SimulatedFailures, Watched};
 pub use persistence::{AppendFsync, Storage};
 pub use profile::Profile;
 pub(crate) use profile::feature;

@@ -93,6 +93,8 @@ struct Parameter {
     place: Place,
     /// The only values with the effect that they have in Redis; all if empty.
     only: &'static [&'static str],
+    /// True if other code asks for its value by name ([`Config::value_of`]), although it has no field.
+    is_read: bool,
     /// Never shown in SLOWLOG.
     is_secret: bool,
     /// Shown only to a client that asks for it by its name.
@@ -109,6 +111,7 @@ const fn parameter(name: &'static str, default: &'static str, kind: Kind) -> Par
         kind,
         place: Place::Others,
         only: &[],
+        is_read: false,
         is_secret: false,
         is_hidden: false,
         since: Since::redis("1.0.0"),
@@ -173,6 +176,11 @@ impl Parameter {
         self
     }
 
+    const fn honoured(mut self) -> Self {
+        self.is_read = true;
+        self
+    }
+
     const fn secret(mut self) -> Self {
         self.is_secret = true;
         self
@@ -186,6 +194,11 @@ impl Parameter {
     const fn hidden(mut self) -> Self {
         self.is_hidden = true;
         self
+    }
+
+    /// False for one that CONFIG SET only keeps.
+    fn has_effect(&self) -> bool {
+        self.is_read || !self.only.is_empty() || !matches!(self.place, Place::Others)
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> {
@@ -266,7 +279,12 @@ impl Parameter {
         match self.place {
             Place::Field(_, write) => Ok(write(config, &given)?),
             Place::Settled(read) if read(config) == printed => Ok(()),
-            Place::Settled(_) => Err("redouble cannot change it while it runs".to_owned()),
+            // No socket is bound while the server runs.
+            Place::Settled(_) => Err(match self.name {
+                "bind" => "Failed to bind to specified addresses.",
+                _ => "Unable to listen on this port. Check server logs.",
+            }
+            .to_owned()),
             Place::Others => {
                 config.others.0.insert(self.name, printed);
                 Ok(())
@@ -297,7 +315,9 @@ fn percentile(value: f64) -> String {
 impl Config {
     /// The value of a parameter, as CONFIG GET prints it; empty if there is none.
     pub(crate) fn value_of(&self, name: &str) -> Vec<u8> {
-        find(name.as_bytes()).map_or_else(Vec::new, |(_, row)| row.value(self))
+        let found = find(name.as_bytes());
+        debug_assert!(found.is_some_and(|(_, row)| row.has_effect()), "{name}");
+        found.map_or_else(Vec::new, |(_, row)| row.value(self))
     }
 
     /// The value of a numeric parameter; 0 if there is none.
@@ -513,7 +533,7 @@ const PARAMETERS: &[Parameter] = &[
     immutable("cluster-enabled", "").read(|config| yes_or_no(config.cluster_enabled)),
     memory("cluster-link-sendbuf-limit", "0", 0),
     integer("cluster-migration-barrier", "1", 0, I32),
-    integer("cluster-node-timeout", "15000", 0, i64::MAX),
+    integer("cluster-node-timeout", "15000", 0, i64::MAX).honoured(),
     immutable("cluster-port", "0"),
     parameter("cluster-preferred-endpoint-type", "ip", Kind::Choice(&["ip", "hostname", "unknown-endpoint"])),
     switch("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover"),
@@ -568,11 +588,11 @@ const PARAMETERS: &[Parameter] = &[
         },
         write_percentiles,
     ),
-    switch("lazyfree-lazy-eviction", "no"),
-    switch("lazyfree-lazy-expire", "no"),
+    switch("lazyfree-lazy-eviction", "no").honoured(),
+    switch("lazyfree-lazy-expire", "no").honoured(),
     switch("lazyfree-lazy-server-del", "no"),
-    switch("lazyfree-lazy-user-del", "no"),
-    switch("lazyfree-lazy-user-flush", "no"),
+    switch("lazyfree-lazy-user-del", "no").honoured(),
+    switch("lazyfree-lazy-user-flush", "no").honoured(),
     integer("lfu-decay-time", "", 0, I32).kept(
         |config| printed(config.lfu_decay_time),
         |config, given| { config.lfu_decay_time = given.number(); Ok(()) },
@@ -656,27 +676,30 @@ const PARAMETERS: &[Parameter] = &[
         |config| yes_or_no(config.rdbcompression),
         |config, given| { config.rdbcompression = given.is_yes(); Ok(()) },
     ),
-    memory("repl-backlog-size", "1048576", 1),
+    memory("repl-backlog-size", "1048576", 1).honoured(),
     integer("repl-backlog-ttl", "3600", 0, i64::MAX),
     switch("repl-disable-tcp-nodelay", "no"),
     parameter("repl-diskless-load", "disabled", Kind::Choice(&["disabled", "on-empty-db", "swapdb"])),
     switch("repl-diskless-sync", "yes"),
     integer("repl-diskless-sync-delay", "5", 0, I32),
     integer("repl-diskless-sync-max-replicas", "0", 0, I32),
-    integer("repl-ping-replica-period", "10", 1, I32).alias("repl-ping-slave-period"),
-    integer("repl-timeout", "60", 1, I32),
+    integer("repl-ping-replica-period", "10", 1, I32).alias("repl-ping-slave-period").honoured(),
+    integer("repl-timeout", "60", 1, I32).honoured(),
     text("replica-announce-ip", "").alias("slave-announce-ip"),
     integer("replica-announce-port", "0", PORT.0, PORT.1).alias("slave-announce-port"),
-    switch("replica-announced", "yes"),
+    switch("replica-announced", "yes").honoured(),
     switch("replica-ignore-disk-write-errors", "no"),
     switch("replica-ignore-maxmemory", "").alias("slave-ignore-maxmemory").kept(
         |config| yes_or_no(config.replica_ignore_maxmemory),
         |config, given| { config.replica_ignore_maxmemory = given.is_yes(); Ok(()) },
     ),
     switch("replica-lazy-flush", "no").alias("slave-lazy-flush"),
-    integer("replica-priority", "100", 0, I32).alias("slave-priority"),
-    switch("replica-read-only", "yes").alias("slave-read-only"),
-    switch("replica-serve-stale-data", "yes").alias("slave-serve-stale-data"),
+    integer("replica-priority", "100", 0, I32).alias("slave-priority").honoured(),
+    switch("replica-read-only", "").alias("slave-read-only").kept(
+        |config| yes_or_no(config.replica_read_only),
+        |config, given| { config.replica_read_only = given.is_yes(); Ok(()) },
+    ),
+    switch("replica-serve-stale-data", "yes").alias("slave-serve-stale-data").honoured(),
     immutable("replicaof", "").alias("slaveof"),
     text("requirepass", "").secret().kept(
         |config| config.requirepass.clone(),
@@ -775,6 +798,19 @@ fn find(name: &[u8]) -> Option<(&'static str, &'static Parameter)> {
         let name = names.find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
         Some((name, row))
     })
+}
+
+/// Names of the parameters that CONFIG SET checks and keeps, and that have no effect: they govern what a double does not
+/// have, such as memory layouts, other processes and files that are written at intervals.
+///
+/// ```
+/// let names = redouble::parameters_without_effect();
+/// assert!(names.contains(&"activerehashing") && !names.contains(&"maxmemory"));
+/// ```
+pub fn parameters_without_effect() -> Vec<&'static str> {
+    let rows = PARAMETERS.iter();
+    let idle = rows.filter(|row| !row.has_effect() && !row.is_hidden);
+    idle.map(|row| row.name).collect()
 }
 
 /// True if the value of this parameter is a secret, which no command shows.

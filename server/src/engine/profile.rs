@@ -129,6 +129,10 @@ pub(crate) mod feature {
     pub(crate) const CLIENT_IO_THREAD: Since = Since::redis("8.0.0");
     /// CLIENT LIST tells what a client can do.
     pub(crate) const CLIENT_CAPABILITIES: Since = Since::redis("").or_valkey("8.0.0");
+    /// HSCAN with NOVALUES.
+    pub(crate) const HSCAN_NOVALUES: Since = Since::redis("7.4.0").or_valkey("8.0.0");
+    /// Fields of hashes with deadlines.
+    pub(crate) const HASH_FIELD_EXPIRY: Since = Since::redis("7.4.0").or_valkey("9.0.0");
     /// SET with IFEQ.
     pub(crate) const SET_IF_EQUAL: Since = Since::redis("8.4.0").or_valkey("8.1.0");
     /// SET with IFNE, IFDEQ and IFDNE.

@@ -35,6 +35,8 @@ pub(super) mod kind {
     pub(crate) const LIST_QUICKLIST_2: u8 = 18;
     pub(crate) const STREAM_LISTPACKS_2: u8 = 19;
     pub(crate) const SET_LISTPACK: u8 = 20;
+    pub(crate) const HASH_METADATA: u8 = 24;
+    pub(crate) const HASH_LISTPACK_EX: u8 = 25;
 }
 
 /// Longer strings are never integers.

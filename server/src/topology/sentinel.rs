@@ -5,13 +5,22 @@
 
 use super::network::{Network, NetworkState, is_running};
 use super::task::Task;
-use super::watch::Watch;
+use super::watch::{ByHand, Stage, Watch};
 use crate::engine::{Address, Seen, UnixMicros, Watched};
 use crate::node_handle::LockedNode;
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// Name of the master for clients.
 const MASTER_NAME: &str = "mymaster";
+
+/// From SENTINEL FAILOVER to the promotion of the replica, and from there to the moment at which the sentinel sees it and
+/// tells the new address. Measured on Redis 7.0.15, whose sentinels look at their nodes once a second.
+const PROMOTION_AFTER: Duration = Duration::from_millis(200);
+const SWITCH_AFTER: Duration = Duration::from_millis(900);
+/// From there to the demotion of the former master, which the sentinel leaves alone for a while
+/// (`sentinel.c: sentinelRefreshInstanceInfo`).
+const DEMOTION_AFTER: Duration = Duration::from_secs(10);
 
 impl NetworkState {
     /// A sentinel that reaches most of the sentinels, if there is one.
@@ -65,17 +74,18 @@ impl NetworkState {
         data.filter(|node| self.is_down(*node, locked)).collect()
     }
 
-    /// The running replica that has received most.
+    /// The running replica of the best priority that has received most (`sentinel.c: sentinelSelectSlave`).
     fn successor(&self, locked: &[LockedNode<'_>]) -> Option<usize> {
         let watch = self.watch.as_ref()?;
         let others = watch.data.iter().filter(|node| **node != watch.master);
         let running = others.filter(|node| !self.is_down(**node, locked));
         // If several have received the same, the first is chosen.
-        running.copied().max_by_key(|node| {
-            let target = self.index_of(*node, locked);
-            let offset = target.map_or(0, |target| locked[target].node.engine.replication_offset());
-            (offset, std::cmp::Reverse(*node))
-        })
+        let facts = running.filter_map(|node| {
+            let engine = &locked[self.index_of(*node, locked)?].node.engine;
+            let (priority, offset) = (engine.replica_priority(), engine.replication_offset());
+            (priority > 0).then_some((Reverse(priority), offset, Reverse(*node)))
+        });
+        facts.max().map(|(.., Reverse(node))| node)
     }
 
     /// The next time at which the sentinels act.
@@ -85,8 +95,128 @@ impl NetworkState {
         if watch.is_stale || self.down(watch, locked) != watch.reported_down {
             return Some(UnixMicros(i64::MIN));
         }
-        let due = watch.down_since?.plus(watch.down_after);
-        self.successor(locked).map(|_| due)
+        let by_hand = watch.by_hand.map(|failover| failover.due);
+        let demotion = watch.demotion.map(|(_, due)| due);
+        let automatic = watch.down_since.and_then(|since| {
+            let due = since.plus(self.down_after(watch, locked)?);
+            self.successor(locked).map(|_| due)
+        });
+        [by_hand, demotion, automatic].into_iter().flatten().min()
+    }
+
+    /// Time for which the master has to be down: until as many sentinels as the quorum asks for see it as down. `None` if
+    /// too few sentinels watch it.
+    fn down_after(&self, watch: &Watch, locked: &[LockedNode<'_>]) -> Option<Duration> {
+        let votes = watch.sentinels.iter().filter_map(|sentinel| {
+            let target = self.index_of(*sentinel, locked)?;
+            locked[target].node.engine.sentinel_vote()
+        });
+        let votes: Vec<(usize, Duration)> = votes.collect();
+        let quorum = votes.iter().map(|(quorum, _)| *quorum).min()?;
+        let mut times: Vec<Duration> = votes.into_iter().map(|(_, time)| time).collect();
+        times.sort_unstable();
+        times.get(quorum.saturating_sub(1)).copied()
+    }
+
+    /// Takes the next step of a failover by hand.
+    fn advance_failover(&mut self, locked: &mut [LockedNode<'_>], now: UnixMicros) {
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        let follow = |node, master| Task::Follow { node, master };
+        if let Some((node, _)) = watch.demotion.filter(|(_, due)| *due <= now) {
+            watch.demotion = None;
+            let master = watch.master;
+            if self.connectivity.is_reachable(node, master) {
+                self.tasks.push_back(follow(node, Some(master)));
+                self.tasks.push_back(Task::EndSessions { node });
+            }
+        }
+        let Some(failover) = watch.by_hand.filter(|failover| failover.due <= now) else {
+            return;
+        };
+        let (by, to, old) = (failover.by, failover.to, watch.master);
+        watch.is_stale = true;
+        watch.by_hand = None;
+        if self.is_down(to, locked) {
+            return;
+        }
+        match failover.stage {
+            Stage::Promotion => {
+                self.tasks.push_back(follow(to, None));
+                self.tasks.push_back(Task::EndSessions { node: to });
+                if self.fails_on_purpose(by, true, locked, now) {
+                    return;
+                }
+                if let Some(watch) = &mut self.watch {
+                    watch.by_hand = Some(ByHand {
+                        stage: Stage::Switch,
+                        due: now.plus(SWITCH_AFTER),
+                        ..failover
+                    });
+                }
+            }
+            Stage::Switch => {
+                let master = self.nodes[old].1.clone();
+                let slave = self.slave_text(to, old);
+                self.tell(
+                    by,
+                    &[
+                        ("+promoted-slave", slave),
+                        ("+failover-state-reconf-slaves", master_text(&master)),
+                    ],
+                    locked,
+                    now,
+                );
+                let links = self.links.iter().filter(|link| link.master == old);
+                let others: Vec<usize> = links.map(|link| link.replica).collect();
+                let others = others.into_iter();
+                for node in others.filter(|node| self.connectivity.is_reachable(*node, to)) {
+                    self.tasks.push_back(follow(node, Some(to)));
+                    self.tasks.push_back(Task::EndSessions { node });
+                }
+                if let Some(watch) = &mut self.watch {
+                    watch.switch(to);
+                    watch.demotion = Some((old, now.plus(DEMOTION_AFTER)));
+                }
+            }
+        }
+    }
+
+    /// Ends a sentinel that SENTINEL SIMULATE-FAILURE has told to fail at this moment.
+    fn fails_on_purpose(
+        &self,
+        sentinel: usize,
+        is_promotion: bool,
+        locked: &mut [LockedNode<'_>],
+        now: UnixMicros,
+    ) -> bool {
+        let mut fails = false;
+        self.change(sentinel, locked, now, |engine, _| {
+            fails = engine.simulates_failure(is_promotion);
+        });
+        fails
+    }
+
+    fn tell(
+        &self,
+        sentinel: usize,
+        events: &[(&str, String)],
+        locked: &mut [LockedNode<'_>],
+        now: UnixMicros,
+    ) {
+        self.change(sentinel, locked, now, |engine, now| {
+            engine.tell_events(events, now);
+        });
+    }
+
+    /// A replica in an event of a sentinel (`sentinel.c: sentinelEvent`).
+    fn slave_text(&self, node: usize, master: usize) -> String {
+        let (at, of) = (&self.nodes[node].1, &self.nodes[master].1);
+        format!(
+            "slave {at} {} {} @ {MASTER_NAME} {} {}",
+            at.host, at.port, of.host, of.port
+        )
     }
 
     /// Updates which nodes are down, starts a failover, updates the view of the sentinels.
@@ -99,6 +229,7 @@ impl NetworkState {
             return;
         };
         let (down, successor) = (self.down(watch, locked), self.successor(locked));
+        self.advance_failover(locked, now);
         let Some(watch) = &mut self.watch else {
             return;
         };
@@ -108,9 +239,14 @@ impl NetworkState {
         } else {
             None
         };
-        if watch
-            .down_since
-            .is_some_and(|since| since.plus(watch.down_after) <= now)
+        let since = watch.down_since;
+        let is_due = |after: Duration| since.is_some_and(|since| since.plus(after) <= now);
+        let watch = self.watch.as_ref();
+        let down_after = watch.and_then(|watch| self.down_after(watch, locked));
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        if down_after.is_some_and(is_due)
             && let Some(to) = successor
         {
             self.tasks.push_back(Task::FailOver { to });
@@ -121,14 +257,51 @@ impl NetworkState {
         }
     }
 
-    /// Runs SENTINEL FAILOVER, if the sentinel that received it belongs to the majority.
-    pub(super) fn fail_over_by_hand(&mut self, by: usize, locked: &[LockedNode<'_>]) {
+    /// Begins SENTINEL FAILOVER, if the sentinel that received it belongs to the majority.
+    pub(super) fn fail_over_by_hand(
+        &mut self,
+        by: usize,
+        locked: &mut [LockedNode<'_>],
+        now: UnixMicros,
+    ) {
         let watch = self.watch.as_ref();
         let observer = watch.and_then(|watch| self.majority_sentinel(watch));
-        if observer.is_some_and(|observer| self.connectivity.is_reachable(observer, by))
-            && let Some(to) = self.successor(locked)
+        let is_heard =
+            observer.is_some_and(|observer| self.connectivity.is_reachable(observer, by));
+        let to = self.successor(locked).filter(|_| is_heard);
+        let (Some(to), Some(watch)) = (to, &mut self.watch) else {
+            return;
+        };
+        watch.is_stale = true;
+        watch.by_hand = Some(ByHand {
+            by,
+            to,
+            stage: Stage::Promotion,
+            due: now.plus(PROMOTION_AFTER),
+        });
+        let (old, epoch) = (watch.master, watch.epoch + 1);
+        let (master, slave) = (master_text(&self.nodes[old].1), self.slave_text(to, old));
+        let at = self.index_of(by, locked);
+        let id = at.map_or_else(String::new, |at| locked[at].node.engine.run_id().to_owned());
+        self.tell(
+            by,
+            &[
+                ("+new-epoch", epoch.to_string()),
+                ("+try-failover", master.clone()),
+                ("+vote-for-leader", format!("{id} {epoch}")),
+                ("+elected-leader", master.clone()),
+                ("+failover-state-select-slave", master),
+                ("+selected-slave", slave.clone()),
+                ("+failover-state-send-slaveof-noone", slave.clone()),
+                ("+failover-state-wait-promotion", slave),
+            ],
+            locked,
+            now,
+        );
+        if self.fails_on_purpose(by, false, locked, now)
+            && let Some(watch) = &mut self.watch
         {
-            self.tasks.push_back(Task::FailOver { to });
+            watch.by_hand = None;
         }
     }
 
@@ -150,6 +323,16 @@ impl NetworkState {
             offset: self
                 .index_of(node, locked)
                 .map_or(0, |target| locked[target].node.engine.replication_offset()),
+            priority: self
+                .index_of(node, locked)
+                .map_or(0, |target| locked[target].node.engine.replica_priority()),
+            is_announced: self.index_of(node, locked).is_none_or(|target| {
+                locked[target]
+                    .node
+                    .engine
+                    .config()
+                    .is_on("replica-announced")
+            }),
         };
         let replicas = watch.data.iter().filter(|node| **node != watch.master);
         let watched = Watched {
@@ -164,7 +347,9 @@ impl NetworkState {
             epoch: watch.epoch,
             quorum: watch.sentinels.len() / 2 + 1,
             down_after: watch.down_after,
+            is_failing_over: false,
         };
+        let runner = watch.by_hand.map(|failover| failover.by);
         let observer = self.majority_sentinel(watch);
         let majority = watch.sentinels.iter().filter(|sentinel| {
             let is_reachable = |observer| self.connectivity.is_reachable(observer, **sentinel);
@@ -172,13 +357,19 @@ impl NetworkState {
         });
         for sentinel in majority {
             if let Some(at) = self.index_of(*sentinel, locked) {
-                let (target, watched) = (&mut locked[at], watched.clone());
+                let (target, mut watched) = (&mut locked[at], watched.clone());
+                watched.is_failing_over = runner == Some(*sentinel);
                 target
                     .node
                     .change(target.shared, now, |engine, now| engine.watch(watched, now));
             }
         }
     }
+}
+
+/// A master in an event of a sentinel.
+fn master_text(at: &Address) -> String {
+    format!("master {MASTER_NAME} {} {}", at.host, at.port)
 }
 
 impl Network {

@@ -27,7 +27,7 @@ impl NetworkState {
                         self.tasks.push_back(Task::Cluster(task));
                     }
                     Outgoing::Migrate(migration) => self.migrate(node, &migration, locked, now),
-                    Outgoing::FailOver(None) => self.fail_over_by_hand(node, locked),
+                    Outgoing::FailOver(None) => self.fail_over_by_hand(node, locked, now),
                     Outgoing::FailOver(Some(to)) => {
                         if let Some(to) = self.nodes.iter().position(|(_, of)| *of == to) {
                             self.handovers.push((node, to));

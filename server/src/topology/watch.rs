@@ -17,6 +17,31 @@ pub(super) struct Watch {
     pub(super) reported_down: Vec<usize>,
     /// The sentinels have to be updated.
     pub(super) is_stale: bool,
+    /// The failover that a client of a sentinel has asked for.
+    pub(super) by_hand: Option<ByHand>,
+    /// A former master that still takes itself for one, and the time at which it follows the new one.
+    pub(super) demotion: Option<(usize, UnixMicros)>,
+}
+
+/// A failover by SENTINEL FAILOVER.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ByHand {
+    /// The sentinel that runs it.
+    pub(super) by: usize,
+    /// The replica that becomes the master.
+    pub(super) to: usize,
+    pub(super) stage: Stage,
+    /// Time of the next stage.
+    pub(super) due: UnixMicros,
+}
+
+/// The next stage of a failover by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The replica becomes a master (`SENTINEL_FAILOVER_STATE_SEND_SLAVEOF_NOONE`).
+    Promotion,
+    /// The sentinel sees that it is one, and the other replicas follow it.
+    Switch,
 }
 
 impl Watch {
@@ -31,6 +56,8 @@ impl Watch {
             down_since: None,
             reported_down: Vec::new(),
             is_stale: true,
+            by_hand: None,
+            demotion: None,
         }
     }
 
@@ -50,5 +77,6 @@ impl Watch {
         self.epoch += 1;
         self.down_since = None;
         self.is_stale = true;
+        (self.by_hand, self.demotion) = (None, None);
     }
 }

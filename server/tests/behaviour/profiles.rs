@@ -370,3 +370,155 @@ fn a_key_is_deleted_on_a_condition() -> Test {
     }
     Ok(())
 }
+
+/// The replies of redis-server 8.0.2.
+#[test]
+fn fields_of_hashes_expire() -> Test {
+    let builder = Server::builder().compat(Profile::REDIS_8_4);
+    let server = builder.clock(redouble::Clock::Manual).start_blocking()?;
+    let misplaced = "ERR Mandatory argument FIELDS is missing or not at the right position";
+    let mismatch = "ERR The `numfields` parameter must match the number of arguments";
+    let positive = "ERR Number of fields must be a positive integer";
+    let wrong_type = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    for (request, expected) in [
+        ("HSET h a 1 b 2 c 3", "3"),
+        ("HEXPIRE h 10 FIELDS 1 a", "[1]"),
+        ("HTTL h FIELDS 3 a b nope", "[10 -1 -2]"),
+        ("HPTTL h FIELDS 1 b", "[-1]"),
+        ("HEXPIRE nokey 10 FIELDS 1 a", "[-2]"),
+        ("HTTL nokey FIELDS 2 a b", "[-2 -2]"),
+        ("HEXPIRE h 10 NX FIELDS 2 a b", "[0 1]"),
+        ("HEXPIRE h 5 GT FIELDS 1 a", "[0]"),
+        ("HEXPIRE h 20 GT FIELDS 2 a c", "[1 0]"),
+        ("HEXPIRE h 5 LT FIELDS 3 a c b", "[1 1 1]"),
+        ("HEXPIRE h 5 XX FIELDS 1 nope", "[-2]"),
+        ("HEXPIRE h 0 FIELDS 1 b", "[2]"),
+        (
+            "HEXPIRE h -1 FIELDS 1 a",
+            "ERR invalid expire time, must be >= 0",
+        ),
+        (
+            "HEXPIRE h x FIELDS 1 a",
+            "ERR value is not an integer or out of range",
+        ),
+        (
+            "HEXPIRE h 10 FIELDS 0 a",
+            "ERR Parameter `numFields` should be greater than 0",
+        ),
+        ("HEXPIRE h 10 FIELDS 2 a", mismatch),
+        ("HEXPIRE h 10 FIELDS 1 a b", mismatch),
+        ("HEXPIRE h 10 FOO 1 a", misplaced),
+        ("HEXPIRE h 10 NX XX FIELDS 1 a", misplaced),
+        ("HEXPIRE h 10 FIELDS 1 a NX", mismatch),
+        (
+            "HEXPIRE h 10",
+            "ERR wrong number of arguments for 'hexpire' command",
+        ),
+        (
+            "HEXPIRE h 9999999999999999 FIELDS 1 a",
+            "ERR invalid expire time in 'hexpire' command",
+        ),
+        ("HEXPIREAT h 1 FIELDS 1 c", "[2]"),
+        ("HGETALL h", "[a 1]"),
+        ("OBJECT ENCODING h", "listpackex"),
+        ("HPERSIST h FIELDS 2 a b", "[1 -2]"),
+        ("HPERSIST h FIELDS 1 a", "[-1]"),
+        ("HPERSIST h FOO 1 a", misplaced),
+        ("HTTL h FIELDS 0 a", positive),
+        ("HTTL h FIELDS 2 a", mismatch),
+        ("SET s 1", "OK"),
+        ("HTTL s FIELDS 1 a", wrong_type),
+        ("HEXPIRE s 1 FIELDS 1 a", wrong_type),
+        ("HSET g a 1 b 2", "2"),
+        ("HGETEX g EX 10 FIELDS 1 a", "[1]"),
+        ("HTTL g FIELDS 1 a", "[10]"),
+        ("HGETEX g FIELDS 2 a nope", "[1 (nil)]"),
+        ("HGETEX g PERSIST FIELDS 1 a", "[1]"),
+        ("HTTL g FIELDS 1 a", "[-1]"),
+        ("HGETEX g EX 10 PX 10 FIELDS 1 a", misplaced),
+        ("HGETEX g PXAT 1 FIELDS 1 a", "[1]"),
+        ("HGETALL g", "[b 2]"),
+        ("HSETEX x EX 10 FIELDS 2 a 1 b 2", "1"),
+        ("HTTL x FIELDS 2 a b", "[10 10]"),
+        ("HSETEX x FNX FIELDS 2 c 1 a 2", "0"),
+        ("HSETEX x FXX FIELDS 1 c 1", "0"),
+        ("HSETEX x FXX FIELDS 1 a 5", "1"),
+        ("HTTL x FIELDS 1 a", "[-1]"),
+        ("HSETEX x KEEPTTL FIELDS 1 b 7", "1"),
+        ("HTTL x FIELDS 1 b", "[10]"),
+        (
+            "HSETEX x FNX FXX FIELDS 1 a 1",
+            "ERR Only one of FXX or FNX arguments can be specified",
+        ),
+        (
+            "HSETEX x FIELDS 2 a 1",
+            "ERR wrong number of arguments for 'hsetex' command",
+        ),
+        ("HSETEX x FIELDS 0 a 1", "ERR invalid number of fields"),
+        (
+            "HSETEX x EX 10 KEEPTTL FIELDS 1 a 1",
+            "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
+        ),
+        ("HSETEX x FOO FIELDS 1 a 1", "ERR unknown argument: FOO"),
+        ("HSETEX x PXAT 1 FIELDS 1 a 1", "1"),
+        ("HGETALL x", "[b 7]"),
+        ("HGETDEL x FIELDS 2 b nope", "[7 (nil)]"),
+        ("EXISTS x", "0"),
+        ("HGETDEL x FIELDS 0 a", positive),
+        ("HSET u a 1 b 2", "2"),
+        ("HEXPIRE u 100 FIELDS 2 a b", "[1 1]"),
+        ("HSET u a 5", "0"),
+        ("HTTL u FIELDS 1 a", "[-1]"),
+        ("HINCRBY u b 1", "3"),
+        ("HTTL u FIELDS 1 b", "[100]"),
+        ("COPY u u2", "1"),
+        ("RENAME u2 u3", "OK"),
+        ("HTTL u3 FIELDS 1 b", "[100]"),
+        ("DEBUG RELOAD", "OK"),
+        ("HTTL u3 FIELDS 1 b", "[100]"),
+        ("HSCAN u 0 NOVALUES", "[0 [a b]]"),
+        ("SWAPDB 0 1", "OK"),
+        ("SWAPDB 0 1", "OK"),
+    ] {
+        assert_eq!(ask(&server, request), expected, "{request}");
+    }
+    server.clock().advance(std::time::Duration::from_secs(101));
+    for (request, expected) in [
+        ("HGETALL u", "[a 5]"),
+        ("HGETALL u3", "[a 5]"),
+        ("HDEL u a", "1"),
+        ("HSET t a 1", "1"),
+        ("HPEXPIRE t 100 FIELDS 1 a", "[1]"),
+    ] {
+        assert_eq!(ask(&server, request), expected, "{request}");
+    }
+    server
+        .clock()
+        .advance(std::time::Duration::from_millis(101));
+    assert_eq!(ask(&server, "EXISTS t"), "0");
+    let of_7_2 = self::server(Profile::REDIS_7_2);
+    assert!(ask(&of_7_2, "HTTL h FIELDS 1 a").starts_with("ERR unknown command"));
+    Ok(())
+}
+
+/// Hashes with deadlines as redis-server 8.0.2 dumps them: a listpack and a table.
+#[test]
+fn dumps_keep_the_deadlines_of_fields() -> Test {
+    let server = server(Profile::REDIS_8_4);
+    for entries in ["128", "0"] {
+        server.command(["CONFIG", "SET", "hash-max-listpack-entries", entries])?;
+        server.command(["HSET", "h", "a", "1", "b", "2"])?;
+        server.command(["HPEXPIREAT", "h", "4102444800000", "FIELDS", "1", "a"])?;
+        let dump = server.command(["DUMP", "h"])?;
+        let redouble::resp::Reply::Bulk(dump) = dump else {
+            return Err("no payload".into());
+        };
+        server.command([&b"RESTORE"[..], b"r", b"0", &dump[..], b"REPLACE"])?;
+        assert_eq!(
+            ask(&server, "HPEXPIRETIME r FIELDS 2 a b"),
+            "[4102444800000 -1]"
+        );
+        server.command(["DEL", "h"])?;
+    }
+    Ok(())
+}

@@ -13,6 +13,16 @@ use crate::engine::time::UnixMillis;
 use crate::resp::{Blob, Request};
 
 impl Ctx<'_> {
+    /// Bytes of all clients but replicas and monitors, as Redis would count them.
+    pub(crate) fn clients_bytes(&self) -> usize {
+        let others = self.state.clients.sessions.iter();
+        let all = others.chain(std::iter::once(&*self.session));
+        let normal = all.filter(|session| !session.is_monitor && !session.reads_stream());
+        normal
+            .map(|session| self.state.client_size(session, None).total)
+            .sum()
+    }
+
     /// All other connections. The caller's session is [`Ctx::session`].
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.state.clients.sessions

@@ -15,6 +15,9 @@ use crate::engine::rng::Rng;
 use crate::engine::time::UnixMillis;
 use crate::engine::value::{Kind, Typed, Value};
 
+/// A value that takes more steps is freed in another thread (`LAZYFREE_THRESHOLD`).
+const LAZY_EFFORT_MIN: usize = 64;
+
 /// Parts of the node that a handler may borrow at the same time; see [`Ctx::parts`].
 pub(crate) struct Parts<'a> {
     pub(crate) db: &'a mut Db,
@@ -268,6 +271,26 @@ impl Ctx<'_> {
         self.db_mut().remove(slot);
         self.touched(key);
         true
+    }
+
+    /// Counts the value of a key that is about to be removed, if Redis frees it in another thread
+    /// (`lazyfree.c: freeObjAsync`).
+    pub(crate) fn count_lazy_removal(&mut self, key: &[u8]) {
+        let Some(slot) = self.find_quietly(key) else {
+            return;
+        };
+        let value = self.db().value(slot).as_type();
+        if value.free_effort(&self.state.config) > LAZY_EFFORT_MIN {
+            self.state.introspection.stats.lazily_freed += 1;
+        }
+    }
+
+    /// The same for all keys of a database, or of all.
+    pub(crate) fn count_lazy_flush(&mut self, db: Option<usize>) {
+        let all = self.state.data.databases().iter().enumerate();
+        let emptied = all.filter(|(index, _)| db.is_none_or(|db| db == *index));
+        let keys: usize = emptied.map(|(_, keys)| keys.len()).sum();
+        self.state.introspection.stats.lazily_freed += keys as u64;
     }
 
     /// Takes the value out of a slot; the caller says [`Ctx::touched`] about its key.

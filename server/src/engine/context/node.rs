@@ -279,6 +279,11 @@ impl Ctx<'_> {
         self.emit(Effect::FailOver { to: None });
     }
 
+    /// The state of the node as a sentinel, to be changed.
+    pub(crate) fn sentinel_mut(&mut self) -> Option<&mut Sentinel> {
+        self.state.peers.sentinel.as_deref_mut()
+    }
+
     /// The node's view of its cluster; `None` outside of a cluster.
     pub(crate) fn cluster(&self) -> Option<&Cluster> {
         self.state.peers.cluster.as_deref()

@@ -17,10 +17,14 @@ pub(super) mod rdb_file;
 mod slab;
 
 use super::config::Config;
+use super::profile::feature;
 use super::rng::Rng;
 use super::time::UnixMillis;
+use super::value::Value;
+use crate::resp::Blob;
 use eviction::MemoryAccounting;
 use keyspace::Db;
+use std::collections::BTreeSet;
 
 /// All databases of a node.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ pub(super) struct Data {
     dbs: Vec<Db>,
     /// Sizes of all keys; absent without `maxmemory`.
     accounting: Option<Box<MemoryAccounting>>,
+    /// Keys of hashes whose fields have deadlines; absent in versions without such hashes.
+    timed_fields: Option<TimedFields>,
     /// Decides whether a use of a key counts (LFU).
     uses: Rng,
     /// Draws the answers of commands such as RANDOMKEY.
@@ -38,7 +44,64 @@ pub(super) struct Data {
     lazy_guards: usize,
 }
 
+/// Keys of hashes, by the earliest deadline of their fields. A key may stand here more than once, and may have
+/// changed since.
+type TimedFields = BTreeSet<(UnixMillis, usize, Blob)>;
+
 impl Data {
+    /// True if sizes or deadlines of fields follow the changes of keys.
+    #[inline]
+    pub(super) fn hears_of_changes(&self) -> bool {
+        self.is_accounted() || self.timed_fields.is_some()
+    }
+
+    /// Notes the earliest deadline of the fields at a key that was changed.
+    pub(super) fn note_fields(&mut self, db: usize, key: &[u8]) {
+        if let Some(timed) = &mut self.timed_fields
+            && let Some(slot) = self.dbs[db].find(key)
+            && let Value::Hash(hash) = self.dbs[db].value(slot)
+            && let Some(deadline) = hash.first_deadline()
+        {
+            timed.insert((deadline, db, Blob::new(key)));
+        }
+    }
+
+    /// Notes the deadlines of all fields anew, after whole databases were exchanged or replaced.
+    pub(super) fn note_all_fields(&mut self) {
+        let Some(timed) = &mut self.timed_fields else {
+            return;
+        };
+        timed.clear();
+        for (index, db) in self.dbs.iter().enumerate() {
+            let mut at = 0;
+            while let Some(slot) = db.next_used(at) {
+                at = slot + 1;
+                if let Value::Hash(hash) = db.value(slot)
+                    && let Some(deadline) = hash.first_deadline()
+                {
+                    timed.insert((deadline, index, db.key(slot).clone()));
+                }
+            }
+        }
+    }
+
+    /// The next deadline of a field.
+    pub(super) fn next_field_to_expire(&self) -> Option<UnixMillis> {
+        let first = self.timed_fields.as_ref()?.first()?;
+        Some(first.0)
+    }
+
+    /// Removes the expired fields of the hash that is noted first; its database, its key, and the names of the fields.
+    pub(super) fn expire_fields(&mut self, now: UnixMillis) -> Option<(usize, Blob, Vec<Vec<u8>>)> {
+        let (_, db, key) = self.timed_fields.as_mut()?.pop_first()?;
+        let slot = self.dbs[db].find(&key)?;
+        let Value::Hash(hash) = self.dbs[db].value_mut(slot) else {
+            return None;
+        };
+        let names = hash.remove_expired(now);
+        self.note_fields(db, &key);
+        Some((db, key, names))
+    }
     pub(super) fn new(config: &Config) -> Self {
         let seed = config.seed;
         let hash_seed = Rng::for_component(seed, "keyspace").next_u64();
@@ -46,6 +109,10 @@ impl Data {
         Self {
             dbs: (0..count).map(|_| Db::new(hash_seed)).collect(),
             accounting: MemoryAccounting::of(config),
+            timed_fields: config
+                .profile
+                .has(feature::HASH_FIELD_EXPIRY)
+                .then(TimedFields::default),
             uses: Rng::for_component(seed, "uses"),
             draws: Rng::for_component(seed, "commands"),
             is_active_expire_on: true,

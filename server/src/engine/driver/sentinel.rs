@@ -3,17 +3,19 @@
 use super::Engine;
 use crate::engine::channel::Space;
 use crate::engine::conn_id::ConnId;
+use crate::engine::effect::Effect;
 use crate::engine::peers::replication::Address;
 use crate::engine::peers::sentinel::{Sentinel, Watched};
 use crate::engine::state::State;
 use crate::engine::time::UnixMicros;
+use std::time::Duration;
 
 impl Engine {
     /// Makes the node a sentinel, which holds no data.
     pub(crate) fn become_sentinel(&mut self) {
         let state = self.state_mut();
         let id = state.introspection.run_id().to_owned();
-        self.set_sentinel(Some(Box::new(Sentinel { id, watched: None })));
+        self.set_sentinel(Some(Box::new(Sentinel::new(id))));
     }
 
     /// Makes the node a sentinel or an ordinary node, with the commands of its role.
@@ -57,6 +59,46 @@ impl Engine {
         self.follow_up(now);
     }
 
+    /// Number of sentinels that have to see the master as down, and the time for which this one has to; `None` if it
+    /// watches no master.
+    pub(crate) fn sentinel_vote(&self) -> Option<(usize, Duration)> {
+        let sentinel = self.state().peers.sentinel.as_ref()?;
+        let watched = sentinel.watched.as_ref()?;
+        Some((watched.quorum, watched.down_after))
+    }
+
+    /// Priority of the node as a successor of its master: the lowest goes first, and 0 is never promoted.
+    pub(crate) fn replica_priority(&self) -> i64 {
+        self.config().number_of("replica-priority")
+    }
+
+    /// Publishes events of a failover that this sentinel runs.
+    pub(crate) fn tell_events(&mut self, events: &[(&str, String)], now: UnixMicros) {
+        let state = self.state_mut();
+        state.unit.begin(now);
+        for (channel, message) in events {
+            state.tell_listeners(channel, message);
+        }
+        self.follow_up(now);
+    }
+
+    /// Ends the sentinel if it is to fail at this moment of a failover. True if it does.
+    pub(crate) fn simulates_failure(&mut self, is_promotion: bool) -> bool {
+        let state = self.state_mut();
+        let ends = state.peers.sentinel.as_ref().map(|sentinel| sentinel.ends);
+        let ends = ends.is_some_and(|ends| {
+            if is_promotion {
+                ends.after_promotion
+            } else {
+                ends.after_election
+            }
+        });
+        if ends {
+            state.unit.outbox.push(Effect::Shutdown);
+        }
+        ends
+    }
+
     /// Updates the sentinel's view, and publishes what has changed.
     pub(crate) fn watch(&mut self, now_is: Watched, now: UnixMicros) {
         let state = self.state_mut();
@@ -64,6 +106,11 @@ impl Engine {
         let Some(sentinel) = &mut state.peers.sentinel else {
             return;
         };
+        sentinel.told = Some(now_is.clone());
+        if sentinel.is_removed {
+            return;
+        }
+        let now_is = sentinel.adjusted(now_is);
         let before = sentinel.watched.replace(now_is.clone());
         let Some(before) = before.filter(|before| *before != now_is) else {
             return;

@@ -37,6 +37,8 @@ enum Due {
     Idle,
     /// A reader of the stream of commands is due a PING, or has been silent for too long.
     Readers,
+    /// A field of a hash expires.
+    Field,
     Expire {
         db: usize,
         slot: u32,
@@ -57,6 +59,7 @@ impl Engine {
             return Outcome::Silent;
         };
         state.unit.begin_for(conn, now);
+        state.expire_due_fields(now.millis());
         session.last_used_at = now;
         let mut is_quiet = session.reply_mode != ReplyMode::On;
         let outcome = match dispatch(state, table, &mut session, request, now, Origin::Client) {
@@ -363,6 +366,7 @@ impl Engine {
                 Due::FailoverEnds => state.failover_times_out(),
                 Due::Idle => state.kick_idle(now),
                 Due::Readers => state.tend_readers(),
+                Due::Field => state.expire_fields(now.millis()),
                 Due::Expire { db, slot } => state.expire(db, slot),
             }
             self.follow_up(now);
@@ -371,6 +375,20 @@ impl Engine {
 }
 
 impl State {
+    /// Removes expired fields before a request sees them, as a command of Redis does with the fields that it meets.
+    #[inline]
+    fn expire_due_fields(&mut self, now: UnixMillis) {
+        while self
+            .data
+            .next_field_to_expire()
+            .is_some_and(|first| now > first)
+            && !self.clients.pause.is_on()
+            && !self.peers.replication.is_replica()
+        {
+            self.expire_fields(now);
+        }
+    }
+
     /// The next deadline, and the action that is due then.
     fn first_due(&self) -> Option<(UnixMillis, Due)> {
         let timeout = self.clients.waiters.first_deadline();
@@ -393,7 +411,9 @@ impl State {
             .filter(|_| !self.are_timers_paused);
         let idle = idle.map(|until| (until, Due::Idle));
         let readers = self.readers_deadline().map(|until| (until, Due::Readers));
-        [timeout, pause, failover, idle, readers, expiry]
+        let field = self.data.next_field_to_expire().filter(|_| expires);
+        let field = field.map(|until| (until, Due::Field));
+        [timeout, pause, failover, idle, readers, field, expiry]
             .into_iter()
             .flatten()
             .min()

@@ -49,6 +49,10 @@ pub(crate) struct Stats {
     pub(crate) evicted_keys: u64,
     /// `evicted_clients`
     pub(crate) evicted_clients: u64,
+    /// Fields of hashes that were past their deadlines.
+    pub(crate) expired_fields: u64,
+    /// Values that Redis would have freed in another thread.
+    pub(crate) lazily_freed: u64,
     pub(crate) keyspace_hits: u64,
     pub(crate) keyspace_misses: u64,
     /// By the number of the command.
@@ -72,6 +76,8 @@ impl Stats {
             expired_keys: 0,
             evicted_keys: 0,
             evicted_clients: 0,
+            lazily_freed: 0,
+            expired_fields: 0,
             keyspace_hits: 0,
             keyspace_misses: 0,
             by_command: vec![Calls::default(); commands],

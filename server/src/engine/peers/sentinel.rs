@@ -2,6 +2,7 @@
 //! decides which nodes are down and which replica takes over; the sentinel reports it.
 
 use crate::engine::peers::replication::Address;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A node in the sentinels' view.
@@ -12,6 +13,10 @@ pub(crate) struct Seen {
     pub(crate) is_down: bool,
     /// Replication offset, bytes.
     pub(crate) offset: u64,
+    /// `replica-priority`; 0 for a replica that is never promoted.
+    pub(crate) priority: i64,
+    /// `replica-announced`; SENTINEL REPLICAS leaves out others.
+    pub(crate) is_announced: bool,
 }
 
 /// A watched master with its replicas and sentinels.
@@ -28,6 +33,8 @@ pub(crate) struct Watched {
     pub(crate) quorum: usize,
     /// `down-after-milliseconds`.
     pub(crate) down_after: Duration,
+    /// This sentinel runs a failover that a client asked for.
+    pub(crate) is_failing_over: bool,
 }
 
 /// The state of a sentinel.
@@ -35,4 +42,89 @@ pub(crate) struct Watched {
 pub(crate) struct Sentinel {
     pub(crate) id: String,
     pub(crate) watched: Option<Watched>,
+    /// What the deployment tells, without the settings of this sentinel.
+    pub(in crate::engine) told: Option<Watched>,
+    /// SENTINEL REMOVE has ended the watch.
+    pub(crate) is_removed: bool,
+    /// Settings of the watched master (SENTINEL SET).
+    pub(crate) master: MasterSettings,
+    /// Settings of the sentinel itself (SENTINEL CONFIG).
+    pub(crate) own: OwnSettings,
+    /// Periods that SENTINEL DEBUG has changed, in milliseconds. They have no effect.
+    pub(crate) periods: BTreeMap<&'static str, i64>,
+    /// Moments at which the sentinel ends (SENTINEL SIMULATE-FAILURE).
+    pub(crate) ends: SimulatedFailures,
+}
+
+/// What SENTINEL SET and SENTINEL MONITOR have changed.
+#[derive(Clone, Debug)]
+pub(crate) struct MasterSettings {
+    pub(crate) name: Option<String>,
+    pub(crate) quorum: Option<usize>,
+    pub(crate) down_after: Option<Duration>,
+    /// Reported, without an effect; and so the next one.
+    pub(crate) failover_timeout: i64,
+    pub(crate) parallel_syncs: i64,
+}
+
+impl Default for MasterSettings {
+    fn default() -> Self {
+        Self {
+            name: None,
+            quorum: None,
+            down_after: None,
+            failover_timeout: 180_000,
+            parallel_syncs: 1,
+        }
+    }
+}
+
+/// What SENTINEL CONFIG SET has changed. It has no effect on a sentinel that talks to no other over a network.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnSettings {
+    pub(crate) resolves_hostnames: bool,
+    pub(crate) announces_hostnames: bool,
+    pub(crate) announce_ip: Vec<u8>,
+    pub(crate) announce_port: u16,
+    pub(crate) user: Vec<u8>,
+    pub(crate) password: Vec<u8>,
+}
+
+/// `SENTINEL_SIMFAILURE_*`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SimulatedFailures {
+    pub(crate) after_election: bool,
+    pub(crate) after_promotion: bool,
+}
+
+impl Sentinel {
+    pub(in crate::engine) fn new(id: String) -> Self {
+        Self {
+            id,
+            watched: None,
+            told: None,
+            is_removed: false,
+            master: MasterSettings::default(),
+            own: OwnSettings::default(),
+            periods: BTreeMap::new(),
+            ends: SimulatedFailures::default(),
+        }
+    }
+
+    /// What the deployment tells, with the settings of this sentinel.
+    pub(in crate::engine) fn adjusted(&self, mut watched: Watched) -> Watched {
+        let settings = &self.master;
+        if let Some(name) = &settings.name {
+            watched.name.clone_from(name);
+        }
+        watched.quorum = settings.quorum.unwrap_or(watched.quorum);
+        watched.down_after = settings.down_after.unwrap_or(watched.down_after);
+        watched
+    }
+
+    /// Takes over changed settings.
+    pub(crate) fn refresh(&mut self) {
+        let told = self.told.clone().filter(|_| !self.is_removed);
+        self.watched = told.map(|told| self.adjusted(told));
+    }
 }

@@ -31,6 +31,34 @@ impl State {
         self.notify(db, Class::Expired, "expired", &key);
     }
 
+    /// Removes the fields of one hash that are past their deadlines, and the hash if it is empty then.
+    pub(in crate::engine) fn expire_fields(&mut self, now: UnixMillis) {
+        let Some((db, key, names)) = self.data.expire_fields(now) else {
+            return;
+        };
+        if names.is_empty() {
+            return;
+        }
+        let head: [&[u8]; 2] = [b"HDEL", &key];
+        let mut command = head.to_vec();
+        command.extend(names.iter().map(Vec::as_slice));
+        if self.peers.stream.is_some() {
+            self.propagate_command(db, &command);
+        }
+        let slot = self.data.db(db).find(&key);
+        let is_empty = |slot: &u32| self.data.db(db).value(*slot).as_type().is_empty();
+        let emptied = slot.filter(is_empty);
+        if let Some(slot) = emptied {
+            self.data.db_mut(db).remove(slot);
+        }
+        self.introspection.stats.expired_fields += names.len() as u64;
+        self.touched_by(false, db, &key);
+        self.notify(db, Class::Hash, "hexpired", &key);
+        if emptied.is_some() {
+            self.notify(db, Class::Generic, "del", &key);
+        }
+    }
+
     /// Removes an awaited key that is past its deadline, before its waiters look at it.
     pub(in crate::engine) fn expire_awaited(&mut self, (db, key): &(usize, Blob), now: UnixMicros) {
         let found = self.data.db(*db).find_live(key, now.millis());
@@ -73,7 +101,7 @@ impl State {
         if !(self.clients.watches.is_empty()
             && self.clients.waiters.is_empty()
             && self.peers.journal.is_none()
-            && !self.data.is_accounted()
+            && !self.data.hears_of_changes()
             && !self.clients.tracking.is_on())
         {
             self.tell_of(is_request, db, key);
@@ -86,6 +114,7 @@ impl State {
             self.invalidate(key, is_request);
         }
         self.data.note_touched(db, key);
+        self.data.note_fields(db, key);
         if let Some(journal) = &mut self.peers.journal {
             journal.touched(db, key);
             self.unit.has_sequel = true;
@@ -256,6 +285,7 @@ impl State {
         }
         self.introspection.count_changes(1);
         self.data.forget_sizes();
+        self.data.note_all_fields();
         self.end_stream();
         if self.peers.journal.is_some() {
             // Fewer databases may have come than the node has; readers get all of them.
@@ -281,6 +311,7 @@ impl State {
         // Keys that were touched before are recorded before.
         self.note(|| Change::Swap { first, second });
         self.data.swap(first, second);
+        self.data.note_all_fields();
         self.data.forget_sizes();
         self.wake_database(first);
         self.wake_database(second);

@@ -33,6 +33,10 @@ impl State {
                 // The bytes of the stream count, as in Redis.
                 unit.offset = self.peers.replication.offset;
             }
+            if self.peers.replication.is_replica() && self.unit.caller.is_some() {
+                // What clients write to a replica is no part of its history (`replica-read-only no`).
+                unit.offset = self.peers.replication.offset;
+            }
             self.peers.replication.offset = unit.offset;
             if let Some(session) = self
                 .unit
@@ -43,6 +47,11 @@ impl State {
             }
             self.unit.outbox.push(Effect::Propagate(Arc::new(unit)));
         }
+    }
+
+    /// True if the node is a replica that takes no writes of clients.
+    pub(in crate::engine) fn refuses_writes(&self) -> bool {
+        self.peers.replication.is_replica() && self.config.replica_read_only
     }
 
     /// Writes something that is no key's into the journal, if there is one.

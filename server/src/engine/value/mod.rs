@@ -67,6 +67,11 @@ pub(crate) trait ValueType {
     /// count their elements.
     fn payload_bytes(&self) -> usize;
 
+    /// Steps that it takes to free the value (`lazyfree.c: lazyfreeGetFreeEffort`).
+    fn free_effort(&self, _: &Config) -> usize {
+        1
+    }
+
     /// Writes the RDB type and the value behind it (`rdb.c: rdbSaveObjectType`, `rdbSaveObject`).
     fn save(&self, writer: &mut Writer, config: &Config);
 

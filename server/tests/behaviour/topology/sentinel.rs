@@ -146,6 +146,10 @@ async fn a_sentinel_answers_as_sentinels_do() -> Test {
         ),
         (
             "SENTINEL monitor a b 1 1",
+            "Invalid IP address or hostname specified",
+        ),
+        (
+            "SENTINEL monitor a 127.0.0.1 1 1",
             "redouble does not implement SENTINEL MONITOR",
         ),
         (
@@ -175,6 +179,7 @@ async fn sentinel_failover_works_by_hand_and_needs_a_replica() -> Test {
         text(&mut sentinel, "SENTINEL failover mymaster").await?,
         "ok"
     );
+    group.clock().advance(Duration::from_secs(12));
     group["replica-2"].connection().await?.set("k", "v").await?;
     group["master"].assert_get("k", "v");
     group["master"].crash(Loss::Everything);
@@ -234,18 +239,218 @@ async fn sentinels_end_the_sessions_of_clients_where_they_change_a_role() -> Tes
         text(&mut client, "PING").await?;
         clients.push(client);
     }
+    let [mut master, mut promoted, mut other] = <[_; 3]>::try_from(clients).map_err(|_| "three")?;
+    let port = |name: &str| group[name].addr().port();
     text(&mut sentinel, "SENTINEL failover mymaster").await?;
-    for mut client in clients {
-        let error = text(&mut client, "PING").await.unwrap_err();
-        assert!(error.is_io_error(), "{error}");
+    let error = text(&mut sentinel, "SENTINEL failover mymaster")
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Some("INPROG"), "{error}");
+    let entry = text(&mut sentinel, "SENTINEL master mymaster").await?;
+    assert!(entry.contains("failover_in_progress"), "{entry}");
+    for client in [&mut master, &mut promoted, &mut other] {
+        text(client, "PING").await?;
     }
-    text(&mut sentinel, "PING").await?;
-    let error = text(&mut sentinel, "SENTINEL monitor mymaster 127.0.0.1 6379 2").await;
+    // The replica is promoted, and the sentinel has not seen it yet.
+    group.clock().advance(Duration::from_millis(200));
+    let error = text(&mut promoted, "PING").await.unwrap_err();
+    assert!(error.is_io_error(), "{error}");
+    text(&mut other, "PING").await?;
+    assert_eq!(master_of(&group, "sentinel-1").await?, port("master"));
+    group.clock().advance(Duration::from_millis(900));
+    let error = text(&mut other, "PING").await.unwrap_err();
+    assert!(error.is_io_error(), "{error}");
+    assert_eq!(master_of(&group, "sentinel-1").await?, port("replica-1"));
+    // The former master takes writes until it is demoted. They are lost.
+    text(&mut master, "SET k lost").await?;
+    group.clock().advance(Duration::from_millis(9_999));
+    text(&mut master, "PING").await?;
+    group.clock().advance(Duration::from_millis(1));
+    let error = text(&mut master, "PING").await.unwrap_err();
+    assert!(error.is_io_error(), "{error}");
+    group["master"].assert_missing("k");
+    text(&mut sentinel, "SENTINEL failover mymaster").await?;
+    Ok(())
+}
+
+/// Requests to a sentinel, and the replies of redis-server 7.0.15 as a sentinel.
+#[tokio::test]
+async fn settings_of_a_sentinel_are_checked_and_told() -> Test {
+    let group = manual().await?;
+    let mut redis = crate::line_client::Plain::to(&group["sentinel-1"]).await?;
+    let master = group["master"].addr().to_string().replace(':', " ");
+    let scripts = "-ERR Reconfiguration of scripts path is denied for security reasons. Check the \
+                   deny-scripts-reconfig configuration directive in your Sentinel configuration";
+    let forms = "-ERR Only SENTINEL CONFIG GET <option> / SET <option> <value> are supported.";
+    let set = "-ERR Unknown option or number of arguments for SENTINEL SET";
+    for (line, expected) in [
+        (
+            "SENTINEL MONITOR mymaster 127.0.0.1 7601 2",
+            "-ERR Duplicate master name.",
+        ),
+        (
+            "SENTINEL MONITOR a foo 1 1",
+            "-ERR Invalid IP address or hostname specified",
+        ),
+        ("SENTINEL MONITOR a 127.0.0.1 x 1", "-ERR Invalid port"),
+        (
+            "SENTINEL MONITOR a 127.0.0.1 1 0",
+            "-ERR Quorum must be 1 or greater.",
+        ),
+        (
+            "SENTINEL MONITOR a 127.0.0.1 70000 1",
+            "-ERR Invalid port number.",
+        ),
+        (
+            "SENTINEL SET nope quorum 1",
+            "-ERR No such master with that name",
+        ),
+        (
+            "SENTINEL SET mymaster quorum",
+            "-ERR wrong number of arguments for 'sentinel|set' command",
+        ),
+        (
+            "SENTINEL SET mymaster quorum 0",
+            "-ERR Invalid argument '0' for SENTINEL SET 'quorum'",
+        ),
+        ("SENTINEL SET mymaster foo 1", &format!("{set} 'foo'")),
+        (
+            "SENTINEL SET mymaster down-after-milliseconds 0",
+            "-ERR Invalid argument '0' for SENTINEL SET 'down-after-milliseconds'",
+        ),
+        (
+            "SENTINEL SET mymaster down-after-milliseconds 5000 x",
+            &format!("{set} 'x'"),
+        ),
+        (
+            "SENTINEL SET mymaster down-after-milliseconds 5000 failover-timeout 60000",
+            "OK",
+        ),
+        ("SENTINEL SET mymaster parallel-syncs 2 quorum 1", "OK"),
+        ("SENTINEL SET mymaster notification-script /nope", scripts),
+        ("SENTINEL SET mymaster rename-command CONFIG foo", "OK"),
+        (
+            "SENTINEL SET mymaster rename-command CONFIG",
+            &format!("{set} 'rename-command'"),
+        ),
+        ("SENTINEL CONFIG GET resolve*", "[resolve-hostnames no]"),
+        ("SENTINEL CONFIG GET", forms),
+        ("SENTINEL CONFIG FOO a", forms),
+        ("SENTINEL CONFIG SET resolve-hostnames yes", "OK"),
+        (
+            "SENTINEL CONFIG SET resolve-hostnames maybe",
+            "-ERR Invalid value 'maybe' to SENTINEL CONFIG SET 'resolve-hostnames'",
+        ),
+        (
+            "SENTINEL CONFIG SET foo bar",
+            "-ERR Invalid argument 'foo' to SENTINEL CONFIG SET",
+        ),
+        (
+            "SENTINEL CONFIG SET announce-port 99999",
+            "-ERR Invalid value '99999' to SENTINEL CONFIG SET 'announce-port'",
+        ),
+        (
+            "SENTINEL CONFIG GET *",
+            "[resolve-hostnames yes announce-hostnames no announce-ip  announce-port 0 sentinel-user  sentinel-pass ]",
+        ),
+        ("SENTINEL PENDING-SCRIPTS", "[]"),
+        ("SENTINEL FLUSHCONFIG", "OK"),
+        ("SENTINEL RESET my*", "1"),
+        ("SENTINEL RESET nope", "0"),
+        (
+            "SENTINEL SIMULATE-FAILURE help",
+            "[crash-after-election crash-after-promotion]",
+        ),
+        (
+            "SENTINEL SIMULATE-FAILURE foo",
+            "-ERR Unknown failure simulation specified",
+        ),
+        ("SENTINEL DEBUG info-period 1000", "OK"),
+        (
+            "SENTINEL DEBUG foo 1",
+            "-ERR Unknown option or number of arguments for SENTINEL DEBUG 'foo'",
+        ),
+        (
+            "SENTINEL DEBUG info-period 0",
+            "-ERR Invalid argument '0' for SENTINEL DEBUG 'info-period'",
+        ),
+        ("SENTINEL INFO-CACHE nope", "[]"),
+        ("SENTINEL REMOVE nope", "-ERR No such master with that name"),
+    ] {
+        assert_eq!(redis.ask(line).await, expected, "{line}");
+    }
+    let entry = redis.ask("SENTINEL MASTER mymaster").await;
+    for part in [
+        "down-after-milliseconds 5000",
+        "quorum 1",
+        "failover-timeout 60000",
+        "parallel-syncs 2",
+    ] {
+        assert!(entry.contains(part), "{part}: {entry}");
+    }
     assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .contains("Duplicate master name")
+        redis
+            .ask("SENTINEL DEBUG")
+            .await
+            .starts_with("[INFO-PERIOD 1000 PING-PERIOD 1000")
+    );
+    // A sentinel that has removed its master watches it again under another name.
+    for (line, expected) in [
+        ("SENTINEL REMOVE mymaster", "OK"),
+        ("SENTINEL MASTERS", "[]"),
+        (&format!("SENTINEL MONITOR other {master} 2"), "OK"),
+        (
+            "SENTINEL GET-MASTER-ADDR-BY-NAME other",
+            &format!("[{master}]"),
+        ),
+    ] {
+        assert_eq!(redis.ask(line).await, expected, "{line}");
+    }
+    let entry = redis.ask("SENTINEL MASTER other").await;
+    assert!(
+        entry.contains("down-after-milliseconds 30000") && entry.contains("quorum 2"),
+        "{entry}"
+    );
+    Ok(())
+}
+
+/// The quorum decides how long a master has to be down: two of three sentinels here.
+#[tokio::test]
+async fn down_after_milliseconds_counts_as_soon_as_a_quorum_has_it() -> Test {
+    let group = manual().await?;
+    let set = "SENTINEL SET mymaster down-after-milliseconds 1000";
+    for (sentinel, is_over) in [("sentinel-1", false), ("sentinel-2", true)] {
+        let mut redis = group[sentinel].connection().await?;
+        text(&mut redis, set).await?;
+        let pause = group["master"].pause();
+        group.clock().advance(Duration::from_secs(2));
+        let port = group["master"].addr().port();
+        assert_eq!(
+            master_of(&group, "sentinel-3").await? != port,
+            is_over,
+            "{sentinel}"
+        );
+        pause.resume();
+        group.clock().advance(Duration::from_secs(1));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn priorities_decide_which_replica_is_promoted() -> Test {
+    let group = manual().await?;
+    let mut first = group["replica-1"].connection().await?;
+    text(&mut first, "CONFIG SET replica-priority 0").await?;
+    assert!(
+        text(&mut first, "INFO replication")
+            .await?
+            .contains("slave_priority:0")
+    );
+    group["master"].crash(Loss::Nothing);
+    group.clock().advance(Duration::from_secs(30));
+    assert_eq!(
+        master_of(&group, "sentinel-1").await?,
+        group["replica-2"].addr().port()
     );
     Ok(())
 }

@@ -181,7 +181,7 @@ fn needs(flags: Flags) -> Needs {
 /// Writes that a replica, or a master with too few replicas, does not take.
 #[cold]
 fn guard(state: &State, writes: bool) -> Result<(), CommandError> {
-    if writes && state.peers.replication.is_replica() {
+    if writes && state.refuses_writes() {
         return Err(CommandError::ReadOnlyReplica);
     }
     let (wanted, lag) = (

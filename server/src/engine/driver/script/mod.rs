@@ -93,7 +93,7 @@ impl Promises {
         if flags.has(ScriptFlags::NO_CLUSTER) && state.peers.cluster.is_some() {
             return Some("ERR Can not run script on cluster, 'no-cluster' flag is set.");
         }
-        if may_write && state.peers.replication.is_replica() {
+        if may_write && state.refuses_writes() {
             return Some("READONLY Can not run script with write flag on readonly replica");
         }
         if may_write && self.reads_only {

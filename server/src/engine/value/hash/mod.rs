@@ -1,13 +1,17 @@
-//! Hashes. Small ones are packed in a run of bytes, as a listpack is; big ones are a table.
+//! Hashes. Small ones are packed in a run of bytes, as a listpack is; big ones are a table. From 7.4 on fields may have
+//! deadlines (`timed.rs`).
 
 mod row;
+mod timed;
 
 pub(super) use row::ROW;
 
 use crate::engine::config::Config;
+use crate::engine::time::UnixMillis;
 use crate::engine::value::element::{Element, Text};
 use crate::engine::value::run::{Packed, Run, packed_bytes};
 use crate::engine::value::table::Table;
+use timed::Timed;
 
 /// How far a hash is a list.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +37,8 @@ impl HashLimits {
 pub(crate) enum Hash {
     Small(Pairs),
     Big(Table<Element>),
+    /// A hash some of whose fields have, or had, a deadline.
+    Timed(Box<Timed>),
 }
 
 /// A small hash: fields and values in turn, in the order in which the fields were added. A clone copies it: the
@@ -74,6 +80,7 @@ impl Hash {
         match self {
             Self::Small(pairs) => pairs.len as usize,
             Self::Big(table) => table.len(),
+            Self::Timed(timed) => timed.hash.len(),
         }
     }
 
@@ -85,11 +92,23 @@ impl Hash {
         match self {
             Self::Small(pairs) => pairs.find(field).map(|(_, value)| Text::Packed(value.text)),
             Self::Big(table) => table.get(field).map(Text::Own),
+            Self::Timed(timed) => timed.hash.get(field),
         }
     }
 
-    /// Sets a field; true when it is new.
+    /// Sets a field, which then has no deadline; true when it is new.
     pub(crate) fn set(&mut self, field: &[u8], value: &[u8], limits: HashLimits) -> bool {
+        if let Self::Timed(timed) = self {
+            timed.set_deadline(field, None);
+        }
+        self.change(field, value, limits)
+    }
+
+    /// Sets a field, whose deadline stays; true when it is new.
+    pub(crate) fn change(&mut self, field: &[u8], value: &[u8], limits: HashLimits) -> bool {
+        if let Self::Timed(timed) = self {
+            return timed.hash.change(field, value, limits);
+        }
         if field.len() > limits.bytes || value.len() > limits.bytes {
             self.grow();
         }
@@ -107,6 +126,52 @@ impl Hash {
                 is_new
             }
             Self::Big(table) => table.insert(field, Element::new(value)).is_none(),
+            Self::Timed(_) => unreachable!("it was changed"),
+        }
+    }
+
+    /// The hash without deadlines.
+    fn plain(&self) -> &Self {
+        match self {
+            Self::Timed(timed) => &timed.hash,
+            Self::Small(_) | Self::Big(_) => self,
+        }
+    }
+
+    /// The deadline of a field, if it has one.
+    pub(crate) fn deadline(&self, field: &[u8]) -> Option<UnixMillis> {
+        match self {
+            Self::Timed(timed) => timed.deadline(field),
+            Self::Small(_) | Self::Big(_) => None,
+        }
+    }
+
+    /// Gives a field that is there a deadline, or takes it away.
+    pub(crate) fn set_deadline(&mut self, field: &[u8], deadline: Option<UnixMillis>) {
+        if !matches!(self, Self::Timed(_)) {
+            if deadline.is_none() {
+                return;
+            }
+            *self = Self::Timed(Box::new(Timed::new(std::mem::take(self))));
+        }
+        if let Self::Timed(timed) = self {
+            timed.set_deadline(field, deadline);
+        }
+    }
+
+    /// The earliest deadline of a field.
+    pub(crate) fn first_deadline(&self) -> Option<UnixMillis> {
+        match self {
+            Self::Timed(timed) => timed.first_deadline(),
+            Self::Small(_) | Self::Big(_) => None,
+        }
+    }
+
+    /// Removes the fields that are past their deadlines; their names, in the order of the deadlines.
+    pub(crate) fn remove_expired(&mut self, now: UnixMillis) -> Vec<Vec<u8>> {
+        match self {
+            Self::Timed(timed) => timed.remove_expired(now),
+            Self::Small(_) | Self::Big(_) => Vec::new(),
         }
     }
 
@@ -144,6 +209,7 @@ impl Hash {
         match self {
             Self::Small(_) => self.iter().nth(position),
             Self::Big(table) => table.at(position).map(own),
+            Self::Timed(timed) => timed.hash.at(position),
         }
     }
 
@@ -161,13 +227,18 @@ impl Hash {
                 is_there
             }
             Self::Big(table) => table.remove(field).is_some(),
+            Self::Timed(timed) => {
+                timed.set_deadline(field, None);
+                timed.hash.remove(field)
+            }
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Text<'_>, Text<'_>)> {
-        let (small, big) = match self {
+        let (small, big) = match self.plain() {
             Self::Small(pairs) => (Some(pairs), None),
             Self::Big(table) => (None, Some(table)),
+            Self::Timed(_) => (None, None),
         };
         let small = small.into_iter().flat_map(Pairs::iter);
         let small =
@@ -178,6 +249,7 @@ impl Hash {
     /// Pairs from a cursor of HSCAN on, and the next cursor. A small hash comes all at once.
     pub(crate) fn scan(&self, cursor: u64, count: usize) -> (Vec<(Text<'_>, Text<'_>)>, u64) {
         match self {
+            Self::Timed(timed) => timed.hash.scan(cursor, count),
             Self::Small(_) => (self.iter().collect(), 0),
             Self::Big(table) => {
                 let (found, next) = table.scan(cursor, count);

@@ -67,6 +67,10 @@ impl ValueType for List {
         OBJECT + QUICKLIST + extrapolated(sizes, samples, count)
     }
 
+    fn free_effort(&self, config: &Config) -> usize {
+        nodes(self, config.list_max_listpack_size).len()
+    }
+
     fn payload_bytes(&self) -> usize {
         self.len()
     }

@@ -48,6 +48,13 @@ impl ValueType for Set {
         }
     }
 
+    fn free_effort(&self, _: &Config) -> usize {
+        match self {
+            Self::Table(table) => table.len(),
+            Self::Integers(_) | Self::Strings(_) => 1,
+        }
+    }
+
     fn payload_bytes(&self) -> usize {
         self.len()
     }

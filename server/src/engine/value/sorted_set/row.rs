@@ -69,6 +69,10 @@ impl ValueType for SortedSet {
         OBJECT + head + extrapolated(sizes, samples, len)
     }
 
+    fn free_effort(&self, _: &Config) -> usize {
+        if self.is_packed() { 1 } else { self.len() }
+    }
+
     fn payload_bytes(&self) -> usize {
         self.len()
     }

@@ -67,6 +67,15 @@ impl ValueType for Stream {
         bytes
     }
 
+    /// Nodes, and the pending entries of the first group for each of the groups.
+    fn free_effort(&self, _: &Config) -> usize {
+        let pending = self
+            .groups()
+            .next()
+            .map_or(0, |(_, group)| group.pending().len());
+        self.radix_nodes() + self.groups().count() * (1 + pending)
+    }
+
     fn payload_bytes(&self) -> usize {
         usize::try_from(self.len()).unwrap_or(usize::MAX)
     }
