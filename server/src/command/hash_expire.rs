@@ -137,6 +137,7 @@ fn expire_fields(
     let Some(hash) = ctx.write::<Hash>(key)? else {
         return Ok(each(names.iter().map(|_| NO_FIELD)));
     };
+    hash.expect_deadlines();
     let mut changes = Changes::default();
     let mut set = |field: &&[u8]| {
         if hash.get(field).is_none() {
@@ -276,15 +277,10 @@ fn given(
         })
 }
 
-/// The values of fields.
-fn values(hash: Option<&Hash>, names: &[&[u8]]) -> Reply {
-    let value = |field: &&[u8]| hash.and_then(|hash| hash.get(field));
-    let values = names.iter().map(value);
-    Reply::Array(
-        values
-            .map(|value| value.map_or(Reply::Nil, |value| Reply::Bulk(value.to_blob())))
-            .collect(),
-    )
+/// The value of a field.
+fn value_of(hash: &Hash, field: &[u8]) -> Reply {
+    let value = hash.get(field);
+    value.map_or(Reply::Nil, |value| Reply::Bulk(value.to_blob()))
 }
 
 fn hgetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -298,12 +294,16 @@ fn hgetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let names = fields(args, NOT_POSITIVE)?;
     let now = ctx.now_millis();
     let Some(hash) = ctx.write::<Hash>(key)? else {
-        return Ok(values(None, &names));
+        return Ok(Reply::Array(vec![Reply::Nil; names.len()]));
     };
-    let reply = values(Some(&*hash), &names);
+    if !matches!(given, Given::None) {
+        hash.expect_deadlines();
+    }
+    let mut replies = Vec::new();
     let mut changes = Changes::default();
     let mut until = None;
     for field in names {
+        replies.push(value_of(hash, field));
         if hash.get(field).is_none() {
             continue;
         }
@@ -328,7 +328,7 @@ fn hgetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let is_empty = hash.is_empty();
     ctx.replies_here();
     changes.conclude(ctx, key, is_empty, until);
-    Ok(reply)
+    Ok(Reply::Array(replies))
 }
 
 fn hsetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
@@ -400,6 +400,9 @@ fn hsetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     let is_new = former.is_none();
     let mut made = Hash::default();
     let hash = former.unwrap_or(&mut made);
+    if matches!(until, Given::At(_)) {
+        hash.expect_deadlines();
+    }
     let mut is_past = false;
     for pair in words.chunks(2) {
         let (field, value) = (pair[0], pair[1]);
@@ -412,6 +415,7 @@ fn hsetex(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             }
             Given::At(deadline) if deadline <= now => {
                 is_past = true;
+                hash.set(field, value, limits);
                 hash.remove(field);
             }
             Given::At(deadline) => {
@@ -456,13 +460,15 @@ fn hgetdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     ctx.write::<Hash>(key)?;
     let names = fields(args, NOT_POSITIVE)?;
     let Some(hash) = ctx.write::<Hash>(key)? else {
-        return Ok(values(None, &names));
+        return Ok(Reply::Array(vec![Reply::Nil; names.len()]));
     };
-    let reply = values(Some(&*hash), &names);
-    let removed: Vec<&[u8]> = names
-        .into_iter()
-        .filter(|field| hash.remove(field))
-        .collect();
+    let (mut replies, mut removed) = (Vec::new(), Vec::new());
+    for field in names {
+        replies.push(value_of(hash, field));
+        if hash.remove(field) {
+            removed.push(field);
+        }
+    }
     let is_empty = hash.is_empty();
     ctx.replies_here();
     let changes = Changes {
@@ -470,7 +476,7 @@ fn hgetdel(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         ..Changes::default()
     };
     changes.conclude(ctx, key, is_empty, None);
-    Ok(reply)
+    Ok(Reply::Array(replies))
 }
 
 const WRITE: &[Flags] = &[Flags::WRITE, Flags::FAST];

@@ -12,7 +12,8 @@ fn dbsize(ctx: &mut Ctx<'_>, _: &mut Args<'_>) -> CommandResult {
 
 /// FLUSHALL and FLUSHDB take SYNC or ASYNC; here both are done at once. True if Redis frees the values in another thread.
 fn flush_mode(ctx: &Ctx<'_>, args: &mut Args<'_>) -> Result<bool, CommandError> {
-    let (is_sync, is_async) = (args.keyword("SYNC"), args.keyword("ASYNC"));
+    let is_sync = args.keyword("SYNC");
+    let is_async = !is_sync && args.keyword("ASYNC");
     if args.is_empty() {
         Ok(is_async || !is_sync && ctx.config().is_on("lazyfree-lazy-user-flush"))
     } else {

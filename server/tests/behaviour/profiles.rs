@@ -476,7 +476,7 @@ fn fields_of_hashes_expire() -> Test {
         ("HTTL u3 FIELDS 1 b", "[100]"),
         ("DEBUG RELOAD", "OK"),
         ("HTTL u3 FIELDS 1 b", "[100]"),
-        ("HSCAN u 0 NOVALUES", "[0 [a b]]"),
+        ("HSCAN u 0 NOVALUES", "[0 [b a]]"),
         ("SWAPDB 0 1", "OK"),
         ("SWAPDB 0 1", "OK"),
     ] {
@@ -520,5 +520,25 @@ fn dumps_keep_the_deadlines_of_fields() -> Test {
         );
         server.command(["DEL", "h"])?;
     }
+    Ok(())
+}
+
+/// The replies of redis-server 8.0.2; before 7.2 the number of arguments is wrong.
+#[test]
+fn ranks_come_with_scores() -> Test {
+    let wrong = "ERR wrong number of arguments for 'zrank' command";
+    let server = server(Profile::REDIS_7_2);
+    server.command(["ZADD", "z", "1", "a", "2.5", "b"])?;
+    for (request, expected) in [
+        ("ZRANK z b WITHSCORE", "[1 2.5]"),
+        ("ZREVRANK z b WITHSCORE", "[0 2.5]"),
+        ("ZRANK z nope WITHSCORE", "(nil)"),
+        ("ZRANK z b FOO", "ERR syntax error"),
+        ("ZRANK z b WITHSCORE x", wrong),
+    ] {
+        assert_eq!(ask(&server, request), expected, "{request}");
+    }
+    let of_7_0 = self::server(Profile::REDIS_7_0);
+    assert_eq!(ask(&of_7_0, "ZRANK z b WITHSCORE"), wrong);
     Ok(())
 }

@@ -134,7 +134,7 @@ fn pop_several(ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> CommandResult {
 fn take(set: &mut Set, count: usize, rng: &mut Rng, limits: SetLimits) -> Vec<Reply> {
     let stay = set.len().saturating_sub(count);
     if stay > 0 && stay.saturating_mul(FEW_STAY) <= count {
-        let mut others = set.for_the_rest(limits);
+        let mut others = set.for_a_part(limits);
         for _ in 0..stay {
             if let Some(member) = set.take_at(random::one(rng, set.len())) {
                 others.insert(&member, limits);

@@ -247,19 +247,41 @@ fn zmscore(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
     Ok(Reply::Array(replies.collect()))
 }
 
-fn zrank(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+/// `t_zset.c: zrankGenericCommand`; WITHSCORE is an option from 7.2 on, where the arity lets it pass.
+fn rank(ctx: &mut Ctx<'_>, args: &mut Args<'_>, name: &str, is_reversed: bool) -> CommandResult {
     let (key, member) = (args.required()?, args.required()?);
-    let rank = ctx.read::<SortedSet>(key)?.and_then(|set| set.rank(member));
-    Ok(rank.map_or(Reply::Nil, |(rank, _)| Reply::Int(rank as i64)))
+    if args.remaining() > 1 {
+        return Err(CommandError::Arity {
+            command: name.to_owned(),
+        });
+    }
+    let with_score = args.keyword("WITHSCORE");
+    if !args.is_empty() {
+        return Err(CommandError::Syntax);
+    }
+    let found = ctx.read::<SortedSet>(key)?.and_then(|set| {
+        let (rank, score) = set.rank(member)?;
+        let rank = if is_reversed {
+            set.len() - 1 - rank
+        } else {
+            rank
+        };
+        Some((Reply::Int(rank as i64), score))
+    });
+    Ok(match (found, with_score) {
+        (None, true) => Reply::NilArray,
+        (None, false) => Reply::Nil,
+        (Some((rank, score)), true) => Reply::Array(vec![rank, Reply::Double(score)]),
+        (Some((rank, _)), false) => rank,
+    })
+}
+
+fn zrank(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    rank(ctx, args, "zrank", false)
 }
 
 fn zrevrank(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
-    let (key, member) = (args.required()?, args.required()?);
-    let rank = ctx.read::<SortedSet>(key)?.and_then(|set| {
-        let (rank, _) = set.rank(member)?;
-        Some(set.len() - 1 - rank)
-    });
-    Ok(rank.map_or(Reply::Nil, |rank| Reply::Int(rank as i64)))
+    rank(ctx, args, "zrevrank", true)
 }
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -306,12 +328,14 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .flags(RO_FAST)
         .keys(1, 1, 1, ACCESS)
         .since("2.0.0")
-        .syntax("key member")
+        .arity_from("7.2.0", -3)
+        .syntax("key member [WITHSCORE]@7.2.0")
         .summary("How many members come before this one, from the lowest score."),
     row("zrevrank", 3, zrevrank)
         .flags(RO_FAST)
         .keys(1, 1, 1, ACCESS)
         .since("2.0.0")
-        .syntax("key member")
+        .arity_from("7.2.0", -3)
+        .syntax("key member [WITHSCORE]@7.2.0")
         .summary("How many members come before this one, from the highest score."),
 ];

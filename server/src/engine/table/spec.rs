@@ -139,6 +139,8 @@ pub(crate) struct CommandSpec {
     pub(crate) name: &'static str,
     /// Exact number of arguments with the name, or the negated minimum.
     pub(crate) arity: i32,
+    /// The arity from a release on, if it has changed.
+    pub(crate) later_arity: Option<(&'static str, i32)>,
     pub(crate) handler: Handler,
     pub(crate) flags: Flags,
     pub(crate) group: Group,
@@ -176,6 +178,7 @@ impl CommandSpec {
         Self {
             name,
             arity,
+            later_arity: None,
             handler,
             flags: NO_FLAGS,
             group,
@@ -278,6 +281,12 @@ impl CommandSpec {
         self
     }
 
+    /// The command has another arity from this release of Redis on.
+    pub(crate) const fn arity_from(mut self, version: &'static str, arity: i32) -> Self {
+        self.later_arity = Some((version, arity));
+        self
+    }
+
     /// True if the server of this profile has the command.
     fn is_in(&self, profile: Profile) -> bool {
         profile.has(Since {
@@ -293,6 +302,12 @@ impl CommandSpec {
             return None;
         }
         let mut row = *self;
+        if let Some((_, arity)) = self
+            .later_arity
+            .filter(|(version, _)| profile.has(Since::redis(version)))
+        {
+            row.arity = arity;
+        }
         let is_known = |sub: &Self| sub.is_in(profile);
         if !self.subcommands.iter().all(is_known) {
             let known = self.subcommands.iter().copied().filter(is_known);

@@ -146,13 +146,17 @@ impl Hash {
         }
     }
 
+    /// Makes room for deadlines, which shows in the encoding (`t_hash.c: hashTypeSetExInit`).
+    pub(crate) fn expect_deadlines(&mut self) {
+        if !matches!(self, Self::Timed(_)) {
+            *self = Self::Timed(Box::new(Timed::new(std::mem::take(self))));
+        }
+    }
+
     /// Gives a field that is there a deadline, or takes it away.
     pub(crate) fn set_deadline(&mut self, field: &[u8], deadline: Option<UnixMillis>) {
-        if !matches!(self, Self::Timed(_)) {
-            if deadline.is_none() {
-                return;
-            }
-            *self = Self::Timed(Box::new(Timed::new(std::mem::take(self))));
+        if deadline.is_some() {
+            self.expect_deadlines();
         }
         if let Self::Timed(timed) = self {
             timed.set_deadline(field, deadline);

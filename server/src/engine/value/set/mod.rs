@@ -236,17 +236,9 @@ impl Set {
         }
     }
 
-    /// An empty set for some members of this one, packed as it is. Before 7.2 it always begins as packed integers.
+    /// An empty set for some members of this one: packed integers for packed integers, else packed strings. Before 7.2 it
+    /// always begins as packed integers (`t_set.c: sinterGenericCommand`, `spopWithCountCommand`).
     pub(crate) fn for_a_part(&self, limits: SetLimits) -> Self {
-        match self {
-            Self::Strings(_) if limits.counts_ahead => Self::Strings(Box::default()),
-            Self::Table(_) if limits.counts_ahead => Self::Table(Table::default()),
-            Self::Integers(_) | Self::Strings(_) | Self::Table(_) => Self::default(),
-        }
-    }
-
-    /// An empty set for the few members of this one that stay (`t_set.c: spopWithCountCommand`).
-    pub(crate) fn for_the_rest(&self, limits: SetLimits) -> Self {
         match self {
             Self::Strings(_) | Self::Table(_) if limits.counts_ahead => {
                 Self::Strings(Box::default())
