@@ -35,9 +35,9 @@ pub(crate) enum Wait {
 /// once, whatever the wait, within the reply timeout: the repetition tells what became of it, and a
 /// connection that had died unnoticed is replaced. Further failures are repeated with pauses.
 ///
-/// *Waiting.* Whoever is refused takes a seat among the waiters of that lock and is woken when it may be
-/// free; how, and why no wake-up is lost, is told in [`hub`](crate::hub). Until messages are sure to arrive,
-/// and where none ever do, it asks with growing pauses.
+/// *Waiting.* A call that waits has a seat among the waiters, and is woken when it may have the lock; how, and why no wake-up
+/// is lost, is told in [`hub`](crate::hub). Until messages are sure to arrive, and where none ever do, it asks with growing
+/// pauses.
 ///
 /// *Leaving.* Every way out goes through [`Custody`]. Giving up settles the claim in the time that
 /// is left, and what is then still open in the background.
@@ -51,12 +51,14 @@ pub(crate) async fn acquire(
     let lease = options.checked()?;
     let mut call = Call::new(env, options, lease, wait);
     let custody = || Custody::new(claim(Token::new(env.random())), Arc::clone(env));
+    let join = |held: &Custody| match wait {
+        Wait::Not | Wait::AtMost(Duration::ZERO) => None,
+        Wait::AtMost(_) | Wait::Forever => held.claim().join(),
+    };
     let mut held = custody();
-    let mut waiter: Option<Waiter> = None;
+    let mut waiter = join(&held);
     loop {
-        if let Some(waiter) = &mut waiter {
-            waiter.asks();
-        }
+        waiter.iter().for_each(Waiter::asks);
         let setback = match held.claim().acquire(lease, call.limit()).await {
             Attempt::Granted { sent } => {
                 let deadline = lease.deadline(sent);
@@ -66,21 +68,20 @@ pub(crate) async fn acquire(
                     return Err(error);
                 }
                 if env.now() < deadline {
-                    if let Some(waiter) = waiter.take() {
-                        waiter.granted();
-                    }
+                    drop(waiter);
                     let env = Arc::clone(env);
                     return Guard::new(held, env, caretaker, options, lease, deadline).await;
                 }
                 // Too late to be worth anything. What follows is a new acquisition with a token of
                 // its own, or the release of this one might hit it.
                 call.settle(held.claim()).await;
-                (held, waiter) = (custody(), None);
+                held = custody();
+                waiter = join(&held);
                 Setback::Late
             }
             Attempt::Refused { holder_ttl } => {
-                if let Some(waiter) = &mut waiter {
-                    waiter.refused();
+                if waiter.as_ref().is_some_and(Waiter::listen) {
+                    held.claim().subscribe();
                 }
                 Setback::Contended { holder_ttl }
             }
@@ -89,17 +90,15 @@ pub(crate) async fn acquire(
                 Setback::Failed(error)
             }
         };
-        let listens = waiter.as_ref().is_some_and(Waiter::is_listening);
+        let listens = waiter.as_ref().is_some_and(Waiter::is_registered);
         match call.next(&setback, listens) {
             Next::AtOnce => {}
             Next::At(instant) => {
                 if held.claim().is_spent() {
                     held = custody();
+                    waiter = join(&held);
                 }
                 let contended = matches!(setback, Setback::Contended { .. });
-                if contended && waiter.is_none() {
-                    waiter = held.claim().listen();
-                }
                 match &waiter {
                     Some(waiter) if contended => {
                         within(&**env, instant, waiter.woken()).await;

@@ -5,20 +5,16 @@ use crate::{
     counter::{Counter, failed, integer},
     error::LockError,
     manager::LockManager,
-    script::Script,
+    script::{Script, script},
     wire::Reply,
 };
 use std::{fmt, sync::LazyLock, time::Duration};
 
-static ENTER: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("script/admission/enter.lua")));
-static ENTER_AS: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("script/admission/enter_as.lua")));
+static ENTER: LazyLock<Script> = script!("admission/enter.lua");
+static ENTER_AS: LazyLock<Script> = script!("admission/enter_as.lua");
 
-static FILL: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("script/admission/fill.lua")));
-static TAKE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("script/admission/take.lua")));
+static FILL: LazyLock<Script> = script!("admission/fill.lua");
+static TAKE: LazyLock<Script> = script!("admission/take.lua");
 
 /// Lets the first so many in.
 ///

@@ -83,7 +83,7 @@ pub trait Connector: Send + Sync + 'static {
 
     /// Opens a connection.
     ///
-    /// The future is dropped when the reply timeout is over, of which connecting is a part.
+    /// The future is dropped when [`connect_timeout`](crate::LockManagerBuilder::connect_timeout) is over.
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>>;
 
     /// Whether [`connect`](Self::connect) opens a new connection each time. If it does not, a

@@ -66,6 +66,11 @@ impl Counter {
         }
     }
 
+    /// Runs a script that may be executed twice without harm, once.
+    pub(crate) async fn ask(&self, script: &Script, args: &[Vec<u8>]) -> Result<Reply, NodeError> {
+        self.run_until(script, args, self.until()).await
+    }
+
     async fn run_until(
         &self,
         script: &Script,

@@ -33,6 +33,11 @@ fn scripted(core: &Core, scheme: Scheme, options: &Options, token: Token) -> Arc
     let node = Arc::clone(&core.node);
     let scheme = around::with_options(scheme, options, &token);
     let claim = Scripted::new(node, Arc::new(scheme), token, options.reply_timeout);
+    let claim = claim.waiting_for(options.patience());
+    let claim = match options.replicas {
+        0 => claim,
+        _ => claim.on_its_own_connection(),
+    };
     Arc::new(claim.holding_at_least(options.hold_at_least))
 }
 

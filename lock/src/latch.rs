@@ -1,22 +1,21 @@
 //! The count-down latch.
 
 use crate::{
-    algorithm::{millis, number},
+    algorithm::{millis, number, waiters},
     counter::{Counter, failed, integer},
     environment::within,
     error::{LockError, NodeError},
-    hub::Waiter,
     manager::LockManager,
     retry,
-    script::Script,
+    script::{Script, script},
     token::Token,
     wire::{Command, Reply},
 };
 use std::{fmt, sync::LazyLock, time::Duration};
 
-static SET: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("script/latch/set.lua")));
-static COUNT_DOWN: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("script/latch/count_down.lua")));
+static SET: LazyLock<Script> = script!("latch/set.lua");
+static COUNT_DOWN: LazyLock<Script> = script!("now.lua", "wake.lua", "latch/count_down.lua");
+static LOOK: LazyLock<Script> = script!("now.lua", "ask.lua", "latch/look.lua");
 
 /// What the script answers where there is nothing to take off.
 const ZERO_BEFORE: i64 = -2;
@@ -69,7 +68,10 @@ impl LockManager {
     pub fn latch(&self, key: impl AsRef<[u8]>) -> Latch {
         let core = self.core();
         Latch {
-            counter: Counter::new(&core.node, vec![key.as_ref().to_vec()]),
+            counter: Counter::new(
+                &core.node,
+                vec![key.as_ref().to_vec(), waiters(key.as_ref())],
+            ),
             keep: Duration::from_secs(24 * 3600),
         }
     }
@@ -171,17 +173,20 @@ impl Latch {
     ///
     /// Cancel safe.
     pub async fn wait(&self, wait: Duration) -> Result<(), LockError> {
-        let env = self.counter.node.env();
+        let node = &self.counter.node;
+        let env = node.env();
         let begun = env.now();
         let end = begun.saturating_add(wait);
-        let mut waiter: Option<Waiter> = None;
+        let name = self.name_of_waiters();
+        let waiter = node.hub.join(name);
         for look in 0.. {
-            let asked = self.counter.node.hub.number();
-            waiter.as_mut().map(Waiter::asks);
-            let error = match self.look().await {
+            waiter.asks();
+            let error = match self.ask(name).await {
                 Ok(Some(reply)) if integer(&reply)? == 0 => return Ok(()),
                 Ok(_) => {
-                    waiter.as_mut().map(Waiter::refused);
+                    if waiter.listen() {
+                        node.subscribe(self.counter.reply_timeout);
+                    }
                     None
                 }
                 Err(error) if !error.is_transient() => return Err(failed(error)),
@@ -192,30 +197,41 @@ impl Latch {
                 let waited = now.saturating_sub(begun);
                 return Err(error.map_or(LockError::TimedOut { waited }, LockError::Redis));
             }
-            if waiter.is_none() && error.is_none() {
-                waiter = self.listen(asked);
-            }
             let random = retry::draw(env.random());
-            let pause = match &waiter {
-                Some(waiter) if waiter.is_listening() => retry::listen(None, None, random),
-                Some(_) | None => retry::back_off(look, POLL, random),
+            let pause = match waiter.is_registered() {
+                true => retry::listen(None, None, random),
+                false => retry::back_off(look, POLL, random),
             };
             let next = now.saturating_add(pause).min(end);
-            match &waiter {
-                Some(waiter) if error.is_none() => {
+            match error {
+                None => {
                     within(&**env, next, waiter.woken()).await;
                 }
-                Some(_) | None => env.sleep_until(next).await,
+                Some(_) => env.sleep_until(next).await,
             }
         }
         Ok(())
     }
 
-    /// Takes a seat among those who are told when it is zero, after the question with that number.
-    fn listen(&self, asked: u64) -> Option<Waiter> {
-        let channel = [self.counter.key(), b":released"].concat();
-        let (node, timeout) = (&self.counter.node, self.counter.reply_timeout);
-        node.wait_for([channel].into_iter(), &self.token(), asked, timeout)
+    /// The token that all waiters of this latch have in common: what it ends is nobody's own.
+    fn name_of_waiters(&self) -> [u8; Token::LEN] {
+        let digest = sha1_smol::Sha1::from(self.counter.key()).digest();
+        let mut random = [0; 16];
+        random.copy_from_slice(&digest.bytes()[..16]);
+        *Token::new(random).digits()
+    }
+
+    /// Reads the count; and leaves the name of the waiters, if messages arrive.
+    async fn ask(&self, name: [u8; Token::LEN]) -> Result<Option<Reply>, NodeError> {
+        let hub = &self.counter.node.hub;
+        if !hub.registers(name) {
+            return self.look().await;
+        }
+        let patience = retry::LONGEST_RECHECK + self.counter.reply_timeout * 2;
+        let name = hub.name(&name, b"");
+        let args = [self.token(), number(0), name, millis(patience)];
+        let reply = self.counter.ask(&LOOK, &args).await?;
+        Ok(Some(reply).filter(|reply| *reply != Reply::Nil))
     }
 }
 

@@ -111,10 +111,10 @@
 //!
 //! # Waiting
 //!
-//! A release is published, and whoever waits is told: over the same connection where that speaks RESP3, over a second one
-//! where it does not ([`from_client`](LockManager::from_client) opens it by itself,
-//! [`with_subscriber`](LockManager::with_subscriber) takes yours). Of the waiters of one process only one is woken. A message that
-//! is lost, and other programs that use the same keys and publish nothing, cost at most
+//! A release wakes one waiter of all processes, or as many as can be served: readers, permits. So its cost does not grow with the
+//! number of waiters. The message comes over the same connection where that speaks RESP3, over a second one where it does not
+//! ([`from_client`](LockManager::from_client) opens it by itself, [`with_subscriber`](LockManager::with_subscriber) takes yours).
+//! A message that is lost, a woken process that dies, and other programs that use the same keys and publish nothing, cost at most
 //! [`foreign_poll`](LockBuilder::foreign_poll). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses:
 //! the messages of a release arrive node by node, and who asked at the first one would find the others still taken.
 //!
@@ -166,8 +166,8 @@
 //!   connect another client library.
 //! * `blocking` (default): [`blocking`], for programs without tokio. It costs nothing but its code.
 //!
-//! Redis 2.6.12 or later, or a server that speaks its protocol and runs its scripts; 3.2 for what counts by the server's
-//! clock (numbered grants, fair and read-write locks, semaphores), 6 for [`watch_key`](LockBuilder::watch_key).
+//! Redis 3.2 or later, or a server that speaks its protocol and runs its scripts; 2.6 for [`Admission`] and [`Stock`], 6 for
+//! [`watch_key`](LockBuilder::watch_key).
 
 /// The example of the README compiles.
 #[cfg(all(doctest, feature = "redis"))]
@@ -233,4 +233,7 @@ pub use operator::Holder;
 pub use options::LockBuilder;
 pub use owner::{FencedReentrantMutex, Owner, ReentrantGuard, ReentrantMutex};
 pub use parts::Parts;
+#[cfg(feature = "redis")]
+#[doc(no_inline)]
+pub use redis;
 pub use token::{FencingToken, Token};

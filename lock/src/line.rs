@@ -10,9 +10,10 @@ use crate::{
 use std::{
     future::{pending, poll_fn},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 use tokio::sync::oneshot;
 
@@ -22,6 +23,10 @@ pub(crate) struct Line {
     wire: Arc<dyn Wire>,
     hearing: Arc<Hearing>,
     has_pushes: bool,
+    /// A reply stayed out, or the connection ended.
+    is_spoilt: AtomicBool,
+    /// When the first request was sent that timed out, if none was answered since.
+    silent_since: Mutex<Option<Duration>>,
     _open: oneshot::Sender<()>,
 }
 
@@ -70,12 +75,40 @@ impl Line {
             wire,
             hearing,
             has_pushes,
+            is_spoilt: AtomicBool::new(false),
+            silent_since: Mutex::default(),
             _open: open,
         }))
     }
 
     pub(crate) fn call(&self, command: Command) -> BoxFuture<'static, Result<Reply, NodeError>> {
         self.wire.call(command)
+    }
+
+    /// Takes in that another connection may do better.
+    pub(crate) fn spoil(&self) {
+        self.is_spoilt.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a request over it can be expected to be answered.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.is_spoilt.load(Ordering::Relaxed) && !self.is_over()
+    }
+
+    /// Takes in that a request timed out that was sent at `sent`. Returns since when the connection is silent.
+    pub(crate) fn silent_since(&self, sent: Duration) -> Duration {
+        *self.silence().get_or_insert(sent)
+    }
+
+    /// Takes in that a request was answered.
+    pub(crate) fn answered(&self) {
+        *self.silence() = None;
+    }
+
+    fn silence(&self) -> MutexGuard<'_, Option<Duration>> {
+        self.silent_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether messages can arrive on this line.

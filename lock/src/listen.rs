@@ -1,13 +1,13 @@
 //! How a node is listened to: over which connection, and for how long.
 //!
-//! Each channel that somebody waits for has a *keeper*, a task that subscribes, again after every
-//! interruption, and unsubscribes when the last waiter has left; then it ends. Waiters only take a seat in the
-//! [`Hub`] and leave it, so cancelling one leaves nothing behind, and requests of one channel stay in order.
+//! The channel of a [`Hub`] has at most one task. It starts with the first waiter that wants messages, subscribes, again after
+//! every interruption, and unsubscribes some time after the last such waiter has left; then it ends. Waiters only take a seat in
+//! the hub and leave it, so cancelling one leaves nothing behind, and requests for the channel stay in order.
 
 use crate::{
     environment::within,
     error::{NodeError, NodeErrorKind},
-    hub::{Hub, Waiter},
+    hub::Hub,
     line::Line,
     node::Node,
     retry,
@@ -17,6 +17,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+
+/// For how long the subscription outlives the last waiter that wants messages.
+const LINGER: Duration = Duration::from_millis(200);
 
 /// How often a server may refuse to end a subscription: for about a minute.
 const REFUSALS_MAX: u32 = 60;
@@ -81,35 +84,25 @@ impl Ear {
 }
 
 impl Node {
-    /// Takes a seat among those who wait on `channels`, after the question with the number `asked` was refused; nothing
-    /// where no message can arrive.
-    pub(crate) fn wait_for(
-        self: &Arc<Self>,
-        channels: impl Iterator<Item = Vec<u8>>,
-        token: &[u8],
-        asked: u64,
-        reply_timeout: Duration,
-    ) -> Option<Waiter> {
-        if self.ear.is_deaf() && !self.current().is_some_and(|line| line.hears()) {
-            return None;
+    /// Starts the task that subscribes, where messages can arrive. The hub has none yet.
+    pub(crate) fn subscribe(self: &Arc<Self>, reply_timeout: Duration) {
+        let subscription = Subscription {
+            node: Arc::clone(self),
+            reply_timeout,
+            is_closed: false,
+        };
+        let is_deaf = self.ear.is_deaf() && !self.current().is_some_and(|line| line.hears());
+        // Dropped, it leaves the waiters to their timers.
+        if !is_deaf {
+            let _ = self.env().spawn(Box::pin(subscription.run()));
         }
-        let mut runs = true;
-        let waiter = Waiter::new(&self.hub, channels, token, asked, |channel| {
-            let keeper = Keeper {
-                node: Arc::clone(self),
-                channel: channel.to_vec(),
-                reply_timeout,
-            };
-            if self.env().spawn(Box::pin(keeper.run())).is_err() {
-                self.hub.abandon(channel);
-                runs = false;
-            }
-        });
-        runs.then_some(waiter)
     }
 
     /// The connection that messages come on; nothing if there is no way to have one.
-    async fn listening_line(&self, until: Duration) -> Result<Option<Arc<Line>>, NodeError> {
+    async fn listening_line(
+        self: &Arc<Self>,
+        until: Duration,
+    ) -> Result<Option<Arc<Line>>, NodeError> {
         let line = self.line(until).await?;
         if line.hears() {
             return Ok(Some(line));
@@ -138,36 +131,48 @@ impl Node {
     }
 }
 
-/// Who subscribes to a channel on behalf of its waiters.
-struct Keeper {
+/// The subscription to the channel of a hub, on behalf of its waiters.
+struct Subscription {
     node: Arc<Node>,
-    channel: Vec<u8>,
     reply_timeout: Duration,
+    /// The hub knows that this has ended: it may have another one.
+    is_closed: bool,
 }
 
-impl Keeper {
-    async fn run(self) {
+impl Drop for Subscription {
+    /// Also if the runtime that it runs on ends.
+    fn drop(&mut self) {
+        if !self.is_closed {
+            self.hub().close();
+        }
+    }
+}
+
+impl Subscription {
+    async fn run(mut self) {
         let mut failures = 0;
-        while !self.hub().close_if_deserted(&self.channel) {
+        while !self.close_if_deserted() {
             match self.listen().await {
                 Ok(true) => failures = 0,
-                Ok(false) => return self.hub().abandon(&self.channel),
+                Ok(false) => return,
                 Err(error) if !error.is_transient() => {
                     tracing::debug!(%error, "cannot subscribe: waiters ask from time to time");
-                    return self.hub().abandon(&self.channel);
+                    return;
                 }
                 Err(_) => {
-                    let env = self.node.env();
-                    let random = retry::draw(env.random());
-                    let pause = retry::back_off(failures, Duration::MAX, random);
+                    self.pause(failures).await;
                     failures = failures.saturating_add(1);
-                    env.sleep_until(env.now().saturating_add(pause)).await;
                 }
             }
         }
     }
 
-    /// Listens until nobody waits or nothing can arrive any more; false if nothing ever can.
+    fn close_if_deserted(&mut self) -> bool {
+        self.is_closed = self.hub().close_if_deserted();
+        self.is_closed
+    }
+
+    /// Listens until no waiter wants messages or nothing can arrive any more; false if nothing ever can.
     async fn listen(&self) -> Result<bool, NodeError> {
         let Some(line) = self.node.listening_line(self.limit()).await? else {
             return Ok(false);
@@ -175,19 +180,34 @@ impl Keeper {
         let interruptions = line.interruptions();
         let before = interruptions.count();
         self.send(&line, "SUBSCRIBE").await?;
-        self.hub().confirm(&self.channel);
-        let deserted = self.hub().desertion(&self.channel);
-        loop {
-            tokio::select! {
-                biased;
-                () = interruptions.after(before) => {
-                    self.hub().interrupt(&self.channel);
-                    return Ok(true);
-                }
-                () = deserted.notified() => {}
+        self.hub().confirm();
+        tokio::select! {
+            biased;
+            () = interruptions.after(before) => {
+                self.hub().interrupt();
+                return Ok(true);
             }
-            if self.hub().interrupt_if_deserted(&self.channel) {
-                return self.unsubscribe(&line).await.map(|()| true);
+            () = self.lingered() => {}
+        }
+        self.unsubscribe(&line).await.map(|()| true)
+    }
+
+    /// Waits until no waiter has wanted messages for some time. From then on they count as missed.
+    async fn lingered(&self) {
+        let env = self.node.env();
+        loop {
+            self.hub().deserted().await;
+            let arrivals = self.hub().arrivals();
+            let end = env.now().saturating_add(LINGER);
+            // Another waiter that comes and leaves begins that time anew.
+            if within(&**env, end, self.hub().deserted_again())
+                .await
+                .is_some()
+            {
+                continue;
+            }
+            if self.hub().interrupt_if_deserted(arrivals) {
+                return;
             }
         }
     }
@@ -198,19 +218,23 @@ impl Keeper {
         loop {
             match self.send(line, "UNSUBSCRIBE").await {
                 Err(error) if is_refusal(&error) && refused < REFUSALS_MAX => {
-                    let env = self.node.env();
-                    let random = retry::draw(env.random());
-                    let pause = retry::back_off(refused, Duration::MAX, random);
+                    self.pause(refused).await;
                     refused += 1;
-                    env.sleep_until(env.now().saturating_add(pause)).await;
                 }
                 outcome => return outcome,
             }
         }
     }
 
+    async fn pause(&self, failures: u32) {
+        let env = self.node.env();
+        let random = retry::draw(env.random());
+        let pause = retry::back_off(failures, Duration::MAX, random);
+        env.sleep_until(env.now().saturating_add(pause)).await;
+    }
+
     async fn send(&self, line: &Arc<Line>, name: &str) -> Result<(), NodeError> {
-        let command = Command::new(name).arg(&self.channel);
+        let command = Command::new(name).arg(self.hub().channel());
         self.node.call(line, command, self.limit()).await.map(drop)
     }
 

@@ -5,7 +5,7 @@ use crate::{
     environment::Environment,
     error::LockError,
     kind::Kind,
-    manager::Core,
+    manager::{Core, LockManager},
     options::{LockBuilder, Options},
     parts::Parts,
 };
@@ -168,6 +168,11 @@ impl<K: Kind> Lock<K> {
         });
         let guard = outcome?;
         Ok(guard.into())
+    }
+
+    /// The manager that the lock is of.
+    pub(crate) fn manager(&self) -> LockManager {
+        LockManager::of(Arc::clone(&self.core))
     }
 
     pub(crate) fn key(&self) -> &[u8] {

@@ -6,12 +6,12 @@ use crate::{
     caretaker::Caretaker,
     environment::{Environment, Tokio},
     kind::{Exclusive, Fenced},
-    node::Node,
+    node::{CONNECT_TIMEOUT, Node},
     observe::{Metrics, Observer},
     options::LockBuilder,
     wire::Endpoint,
 };
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// Makes locks on one Redis node. Cheap to clone; clones share the connection.
 #[derive(Clone)]
@@ -92,7 +92,7 @@ impl LockManager {
     }
 
     /// Lets messages arrive over a second connection, the user's own, so that waiters are woken and need not
-    /// poll. It is subscribed to whatever is waited for; messages that the user subscribed to before get
+    /// poll. It is subscribed to one channel while calls wait; messages that the user subscribed to before get
     /// lost. When it ends, waiters poll again.
     ///
     /// ```no_run
@@ -138,7 +138,12 @@ impl LockManager {
             endpoint: Box::new(endpoint),
             env: Arc::new(Tokio),
             observer: Observer::default(),
+            connect_timeout: CONNECT_TIMEOUT,
         }
+    }
+
+    pub(crate) fn of(core: Arc<Core>) -> Self {
+        Self { core }
     }
 
     pub(crate) fn node(&self) -> &Arc<Node> {
@@ -172,9 +177,19 @@ pub struct LockManagerBuilder {
     endpoint: Box<dyn Endpoint>,
     env: Arc<dyn Environment>,
     observer: Observer,
+    connect_timeout: Duration,
 }
 
 impl LockManagerBuilder {
+    /// Sets how long an attempt to connect may take: name resolution, TCP, TLS, AUTH. Default: 5 s; at least 1 ms.
+    ///
+    /// A call waits for the connection no longer than its [reply timeout](LockBuilder::reply_timeout). The attempt goes on without it,
+    /// for the next call.
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = connect_timeout.max(Duration::from_millis(1));
+        self
+    }
+
     /// Sets where time, tasks and randomness come from. Default: [`Tokio`].
     pub fn environment(mut self, env: impl Environment) -> Self {
         self.env = Arc::new(env);
@@ -191,7 +206,7 @@ impl LockManagerBuilder {
     pub fn build(self) -> LockManager {
         let core = Core {
             caretaker: Caretaker::new(Arc::clone(&self.env)),
-            node: Arc::new(Node::new(self.endpoint, self.env)),
+            node: Arc::new(Node::new(self.endpoint, self.env, self.connect_timeout)),
             observer: self.observer,
         };
         LockManager {

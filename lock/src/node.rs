@@ -1,5 +1,11 @@
 //! One Redis node: its current connection, a time limit on every request, and scripts.
 
+mod dial;
+mod spare;
+
+pub(crate) use dial::CONNECT_TIMEOUT;
+pub(crate) use spare::OwnLine;
+
 use crate::{
     environment::{Environment, within},
     error::{NodeError, NodeErrorKind},
@@ -11,7 +17,10 @@ use crate::{
     wire::{Command, Dialled, Endpoint, Reply},
 };
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,20 +39,30 @@ pub(crate) struct Node {
     pub(crate) endpoint: Box<dyn Endpoint>,
     env: Arc<dyn Environment>,
     current: Mutex<Option<Arc<Line>>>,
-    /// Held while dialling, so that one caller dials and the others wait for its connection.
-    dialling: tokio::sync::Mutex<()>,
+    dialling: dial::Dialling,
+    spare: spare::Spare,
+    connect_timeout: Duration,
+    /// For how long a connection may be silent before it is replaced, in microseconds. If it is 0, a reply that stays out is enough.
+    silence_us: AtomicU64,
     pub(crate) hub: Arc<Hub>,
     pub(crate) ear: Ear,
 }
 
 impl Node {
-    pub(crate) fn new(endpoint: Box<dyn Endpoint>, env: Arc<dyn Environment>) -> Self {
+    pub(crate) fn new(
+        endpoint: Box<dyn Endpoint>,
+        env: Arc<dyn Environment>,
+        connect_timeout: Duration,
+    ) -> Self {
         Self {
             endpoint,
+            hub: Arc::new(Hub::new(env.random())),
             env,
             current: Mutex::new(None),
-            dialling: tokio::sync::Mutex::new(()),
-            hub: Arc::default(),
+            dialling: dial::Dialling::default(),
+            spare: spare::Spare::default(),
+            connect_timeout,
+            silence_us: AtomicU64::default(),
             ear: Ear::default(),
         }
     }
@@ -53,19 +72,18 @@ impl Node {
     }
 
     /// The connection for new requests; opens one if there is none.
-    pub(crate) async fn line(&self, until: Duration) -> Result<Arc<Line>, NodeError> {
-        if let Some(line) = self.live() {
-            return Ok(line);
+    pub(crate) async fn line(self: &Arc<Self>, until: Duration) -> Result<Arc<Line>, NodeError> {
+        match self.live() {
+            Some(line) => Ok(line),
+            None => self.connected(until).await,
         }
-        let dialled = within(&*self.env, until, async {
-            let _turn = self.dialling.lock().await;
-            if let Some(line) = self.live() {
-                return Ok(line);
-            }
-            self.adopt(self.endpoint.dial().await?)
-        });
-        let dialled = dialled.await;
-        dialled.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::Unreachable)))
+    }
+
+    /// Keeps a connection that is silent for less than this: requests are given up sooner than a server may need to reply. Of
+    /// several calls the longest time counts.
+    pub(crate) fn bears_silence(&self, silence: Duration) {
+        let micros = u64::try_from(silence.as_micros()).unwrap_or(u64::MAX);
+        self.silence_us.fetch_max(micros, Ordering::Relaxed);
     }
 
     /// Makes a fresh connection the one for new requests.
@@ -115,8 +133,19 @@ impl Node {
         command: Command,
         until: Duration,
     ) -> Result<Reply, NodeError> {
+        let sent = self.env.now();
         let answer = within(&*self.env, until, line.call(command)).await;
-        let answer = answer.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::TimedOut)));
+        let Some(answer) = answer else {
+            let error = NodeError::new(NodeErrorKind::TimedOut);
+            tracing::debug!(%error, "a request failed");
+            let silence = self.env.now().saturating_sub(line.silent_since(sent));
+            let kept_us = self.silence_us.load(Ordering::Relaxed);
+            if silence >= Duration::from_micros(kept_us) {
+                self.suspect(line);
+            }
+            return Err(error);
+        };
+        line.answered();
         if let Err(error) = &answer {
             tracing::debug!(%error, "a request failed");
             if error.spoils_the_connection() {
@@ -171,6 +200,7 @@ impl Node {
     }
 
     pub(crate) fn suspect(&self, line: &Arc<Line>) {
+        line.spoil();
         line.interrupted(&self.hub);
         self.ear.suspect(line);
         let mut current = self.lock();

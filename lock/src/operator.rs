@@ -1,17 +1,19 @@
 //! What operators ask: who holds a lock, and how to take it away.
 
 use crate::{
-    algorithm::{around, once::run_once, single},
+    algorithm::{around, beside, once::run_once, single, waiters},
     error::{LockError, NodeError, NodeErrorKind},
     manager::LockManager,
     node::Call,
     options::Options,
-    script::Script,
+    script::{Script, script},
     wire::Reply,
 };
 use std::{sync::LazyLock, time::Duration};
 
-static HOLDER: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("script/holder.lua")));
+static HOLDER: LazyLock<Script> = script!("holder.lua");
+
+static QUEUE: LazyLock<Script> = script!("now.lua", "queue.lua");
 
 /// Who holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +54,44 @@ impl LockManager {
         }
     }
 
+    /// Returns true if a client holds the lock `key` at this moment. For locks whose key holds one token: mutexes, with and without
+    /// fencing tokens. The answer may be outdated when it arrives. One round trip.
+    ///
+    /// # Errors
+    ///
+    /// As [`holder`](Self::holder).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
+    /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
+    /// let guard = locks.mutex("order:17").build().try_lock().await?;
+    /// assert!(locks.is_locked("order:17").await?);
+    /// guard.release().await;
+    /// assert!(!locks.is_locked("order:17").await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn is_locked(&self, key: impl AsRef<[u8]>) -> Result<bool, LockError> {
+        Ok(self.holder(key).await?.is_some())
+    }
+
+    /// Returns the number of clients that wait for the lock `key`, of any kind but [`RedlockMutex`](crate::RedlockMutex): those that
+    /// asked not long ago and are woken by a message. Clients that poll are not counted. One round trip.
+    ///
+    /// # Errors
+    ///
+    /// As [`holder`](Self::holder).
+    pub async fn queue_length(&self, key: impl AsRef<[u8]>) -> Result<u64, LockError> {
+        let key = key.as_ref();
+        let keys = [waiters(key), beside(key, ":alive")];
+        match self.run_on(&QUEUE, &keys, Vec::new(), false).await? {
+            Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
+            Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => Err(senseless()),
+        }
+    }
+
     /// Takes the lock `key` away from the grant that `token` names, and from no other one; false if that does not
     /// hold it. For an operator who knows that the holder is gone or must stop.
     ///
@@ -67,7 +107,7 @@ impl LockManager {
         token: impl AsRef<[u8]>,
     ) -> Result<bool, LockError> {
         let (key, token) = (key.as_ref(), token.as_ref().to_vec());
-        let args = vec![token, b"0".to_vec()];
+        let args = vec![token, b"0".to_vec(), Vec::new()];
         match self
             .run(single::scheme(key).release, key, args, true)
             .await?
@@ -84,13 +124,24 @@ impl LockManager {
         args: Vec<Vec<u8>>,
         once: bool,
     ) -> Result<Reply, LockError> {
+        let keys = [key.to_vec(), waiters(key)];
+        self.run_on(script, &keys, args, once).await
+    }
+
+    pub(crate) async fn run_on(
+        &self,
+        script: &'static Script,
+        keys: &[Vec<u8>],
+        args: Vec<Vec<u8>>,
+        once: bool,
+    ) -> Result<Reply, LockError> {
         let node = self.node();
         let until = node
             .env()
             .now()
             .saturating_add(Options::default().reply_timeout);
         let call = Call {
-            keys: &[key.to_vec()],
+            keys,
             args: args.iter().map(Vec::as_slice),
         };
         let reply = match node.line(until).await {
@@ -110,6 +161,6 @@ impl LockManager {
     }
 }
 
-fn senseless() -> LockError {
+pub(crate) fn senseless() -> LockError {
     LockError::Redis(NodeError::new(NodeErrorKind::Protocol))
 }

@@ -240,8 +240,9 @@ impl<K> LockBuilder<K> {
     }
 
     /// Sets how many replicas must have the lock before it counts as granted. Default: none. One more round
-    /// trip, and the wait for the replicas, with `WAIT` on the connection of the grant; others that use that
-    /// connection wait too. For locks on one node.
+    /// trip, and the wait for the replicas, with `WAIT`. The lock is asked for on a connection of its own, of which up to eight are kept,
+    /// since `WAIT` holds up its connection; over a connection of the user's own, everything else on that waits too. For locks on one
+    /// node.
     ///
     /// If fewer confirm within the reply timeout, the lock is given back and the call fails with
     /// [`LockError::NotReplicated`]. A failover then loses the lock less often, but it still can: the replica

@@ -16,3 +16,16 @@ impl Script {
         Self { text, sha }
     }
 }
+
+/// A script that consists of files, each named below `script/`, in this order.
+macro_rules! script {
+    ($($part:literal),+ $(,)?) => {
+        std::sync::LazyLock::new(|| {
+            $crate::script::Script::new(concat!($(
+                include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/script/", $part)),
+            )+))
+        })
+    };
+}
+
+pub(crate) use script;

@@ -32,6 +32,10 @@ impl Token {
         digits.iter().all(is_digit).then_some(Self(digits))
     }
 
+    pub(crate) fn digits(&self) -> &[u8; Self::LEN] {
+        &self.0
+    }
+
     /// Returns the token as it is stored in Redis.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -62,7 +66,16 @@ impl fmt::Debug for Token {
 /// A number that grows from grant to grant of one lock, for the resource to refuse who is outdated.
 ///
 /// The resource keeps the highest one that it has seen, raises it on *any* access, read or write, and
-/// refuses a lower one, or an equal one that comes with another [`Token`].
+/// refuses a lower one, or an equal one that comes with another [`Token`]. It is made from a `u64` and turned into one, to be
+/// stored and sent:
+///
+/// ```
+/// use redouble_lock::FencingToken;
+///
+/// let highest = FencingToken::from(7_u64);
+/// assert!(FencingToken::from(6) < highest);
+/// assert_eq!(u64::from(highest), 7);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 
@@ -75,6 +88,18 @@ impl FencingToken {
     #[must_use]
     pub fn get(self) -> u64 {
         self.0
+    }
+}
+
+impl From<u64> for FencingToken {
+    fn from(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
     }
 }
 

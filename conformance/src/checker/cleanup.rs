@@ -7,6 +7,8 @@
 //! more than a lease after it was sent. But whoever takes the lock next, and was not hindered, clears away what is
 //! over.
 //!
+//! Where a subscription outlives the last waiter for some time, in case that another one comes, it is given that time.
+//!
 //! Where waiters are served in order, who has been dead for more than a lease makes room in the queue for whoever comes
 //! next, and who was granted the lock waits no more.
 
@@ -16,6 +18,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
+
+/// What a client's clock may make of the time for which a subscription lingers, as a part of it.
+const DRIFT: u32 = 50;
 
 /// Judges P15.
 pub struct CleanUp;
@@ -44,7 +49,12 @@ impl Checker for CleanUp {
         let left = looks.iter().find_map(|look| {
             let keys = !look.keys.is_empty() && !is_belated(history, look);
             let left = keys || look.subscriptions + look.tasks > 0;
-            let due = due(history, look.at.at);
+            let mut due = due(history, look.at.at);
+            if !keys && history.terms.linger > Duration::ZERO {
+                // By a client's clock, and then a request ends the subscription.
+                let linger = history.terms.linger + history.terms.linger / DRIFT;
+                due = due.saturating_add(linger + history.terms.round_trips(1));
+            }
             // What keeps others out for some time at least is still there, and so is what its lease sees to.
             let (due, on_time) = match history.terms.longest_hold() {
                 Duration::ZERO => (due, true),
@@ -291,6 +301,25 @@ mod tests {
             CleanUp.check(&history(vec![used()])),
             Finding::Unknown(_)
         ));
+    }
+
+    #[test]
+    fn a_subscription_may_linger_but_not_for_long() {
+        let left_until = |gone_ms, keys: &[&str], linger| {
+            let mut history = history(vec![(1, tries(1, 0)), (9, remains(keys, 1, 1))]);
+            history.push(s(9) + Duration::from_millis(gone_ms), remains(&[], 0, 0));
+            history.push(s(50), What::Crash { host: 0 });
+            (history.lease, history.terms.linger) = (s(12), linger);
+            CleanUp.check(&history) == Finding::Valid
+        };
+        let linger = Duration::from_millis(200);
+        assert!(left_until(204, &[], linger));
+        assert!(!left_until(207, &[], linger));
+        assert!(!left_until(204, &["lock"], linger), "keys may not");
+        assert!(
+            !left_until(204, &[], Duration::ZERO),
+            "without that promise"
+        );
     }
 
     #[test]

@@ -330,8 +330,14 @@ impl Facts<'_> {
             let own = alone && life.owner == Some(host) && it.asked < life.from;
             !own && life.stood_within(it.asked, it.ended)
         };
-        let mut all = self.0.tokens().lives.iter().chain(&self.0.queued().lives);
-        all.any(anothers) || self.0.counts_holders() && self.counted_others(it)
+        // A place in a queue is asked for by its owner. Elsewhere the holder that leaves keeps the lock for the waiter.
+        let queued = |life: &Life<'_>| match self.0.terms.fair || self.0.terms.prefers_writers {
+            true => anothers(life),
+            false => life.stood_within(it.asked, it.ended),
+        };
+        self.0.tokens().lives.iter().any(anothers)
+            || self.0.queued().lives.iter().any(queued)
+            || self.0.counts_holders() && self.counted_others(it)
     }
 
     /// Whether an acquisition of the same process was given up so shortly before that a node may have put its token there and

@@ -17,6 +17,8 @@ pub struct Terms {
     pub answers: bool,
     /// A release tells those who wait, at once.
     pub tells: bool,
+    /// A subscription, and the task behind it, may outlive the last waiter by so much.
+    pub linger: Duration,
     /// A grant that is given back keeps others out until so much time has passed since it was asked for.
     pub hold: Duration,
     /// Whoever asked first is granted first.
@@ -47,6 +49,7 @@ impl Terms {
         wake: None,
         answers: false,
         tells: false,
+        linger: Duration::ZERO,
         hold: Duration::ZERO,
         fair: false,
         prefers_writers: false,

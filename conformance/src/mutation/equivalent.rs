@@ -39,12 +39,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "",
-        "if ttl < tonumber(ARGV[2]) then",
-        "`<=` for `<`",
-        SAME_END,
-    ),
-    same(
-        "",
         "if reply == 1 and redis.call('PTTL', KEYS[#KEYS]) < tonumber(ARGV[2]) then",
         "`<=` for `<`",
         SAME_END,
@@ -57,19 +51,13 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "",
-        "if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then",
+        "if redis.call('GET', KEYS[i]) ~= ARGV[1] or redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then",
         "`<=` for `<`",
         SAME_END,
     ),
     same(
         "",
-        "if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[3]) then",
-        "`<=` for `<`",
-        SAME_END,
-    ),
-    same(
-        "",
-        "elseif redis.call('PTTL', key) < tonumber(ARGV[2]) then",
+        "elseif redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then",
         "`<=` for `<`",
         SAME_END,
     ),
@@ -84,12 +72,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
         "if tonumber(ARGV[2]) > 0 then",
         "`true` for `tonumber(ARGV[2]) > 0`",
         ENDS_NOW,
-    ),
-    same(
-        "Takes a lock that may already be ours, because",
-        "if granted then",
-        "`false` for `granted`",
-        FOUND,
     ),
     same(
         "",
@@ -124,13 +106,19 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "",
-        "return mint(4, tonumber(ARGV[4]), true)",
+        "return mint(4, tonumber(ARGV[5]), true)",
+        "`false` for `true`",
+        HIGHER,
+    ),
+    same(
+        "",
+        "return mint(5, tonumber(ARGV[6]), true)",
         "`false` for `true`",
         HIGHER,
     ),
     same(
         "Takes a lock that may already be ours, or a place",
-        "local dead = alive and alive < now",
+        "dead = alive < now",
         "`<=` for `<`",
         MILLISECOND,
     ),
@@ -155,25 +143,19 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "Takes all of several locks",
-        "wait = math.max(wait or 0, ttl)",
+        "wait = (ttl < 0 or wait == -1) and -1 or math.max(wait or 0, ttl)",
         "`1` for `0`",
         SPREAD,
     ),
     same(
-        "Takes a lock that may already be ours, or a place",
-        "for i = 2, 3 do",
-        "`4` for `3`",
-        "the last number is kept for a day, and it does no harm to keep it for longer",
-    ),
-    same(
         "Gives back a lock that is still ours, or lets",
-        "if held or waited and redis.call('EXISTS', KEYS[1]) == 0 then",
-        "`true` for `held or waited and redis.call('EXISTS', KEYS[1]) == 0`",
+        "if held or waited and not holder then",
+        "`true` for `held or waited and not holder`",
         ONE_MORE_LOOK,
     ),
     same(
         "Gives back a lock that is still ours, or lets",
-        "if held or waited and redis.call('EXISTS', KEYS[1]) == 0 then",
+        "if held or waited and not holder then",
         "`or` for `and`",
         ONE_MORE_LOOK,
     ),
@@ -193,14 +175,14 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same(
         "Takes a write lock",
-        "if tonumber(ARGV[3]) > 0 and (not waits or waits == ARGV[1]) then",
+        "if tonumber(ARGV[5]) > 0 and (not waits or waits == ARGV[1]) then",
         "`1` for `0`",
         "it is 0 or more than a second",
     ),
     same(
         "Gives back a write lock",
-        "if held or waited then",
-        "`true` for `held or waited`",
+        "if held or not holder and (waited or called) then",
+        "`true` for `held or not holder and (waited or called)`",
         IN_VAIN,
     ),
 ];
@@ -212,7 +194,6 @@ const BY_EFFECTS: &str = "since Redis 5 a script is replicated by its effects un
 const SAME_END: &str = "what has just as long to live is given the end that it has";
 const ENDS_NOW: &str = "PEXPIRE with 0 removes the key as DEL does";
 
-const FOUND: &str = "what SET has just put there is found to be ours, with the whole lease, and the answer is the same";
 const LONG_AGO: &str = "the other number is a time since 1970 and greater than both";
 
 const NEGATIVE: &str = "whatever is negative says that the time is not known";

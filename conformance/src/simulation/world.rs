@@ -16,7 +16,7 @@ use crate::{
     backend::{Backend, Servers},
     history::{Actor, Cause, History, Holder, OpId, PROBE_HOST, Terms, What},
     scenario::{Capability, Fault, Op, Scenario, Topology},
-    subject::{Observed, Promises, Suspect},
+    subject::{LINGER, Observed, Promises, Suspect},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -171,6 +171,11 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
         wake: promises.wake_share.map(part),
         answers: promises.answers,
         tells: promises.tells,
+        linger: if promises.lingers {
+            LINGER
+        } else {
+            Duration::ZERO
+        },
         hold: promises.hold_share.map_or(Duration::ZERO, part),
         fair: promises.fair,
         prefers_writers: promises.prefers_writers,

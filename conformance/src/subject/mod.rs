@@ -21,7 +21,7 @@ pub use foreign::{Foreign, ForeignError};
 pub use observed::Observed;
 #[cfg(unix)]
 pub use plain::Plain;
-pub use promises::{Fencing, Promises};
+pub use promises::{Fencing, LINGER, Promises};
 pub use seed::SEEDS;
 pub use specimen::SPECIMENS;
 pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};

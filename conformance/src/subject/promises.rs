@@ -1,6 +1,10 @@
 //! The promises of a lock. Verdicts depend on them: no lock is convicted of a property that it does not promise.
 
 use crate::{history::Kind, scenario::Topology};
+use std::time::Duration;
+
+/// Longest time for which a subscription may outlive the last waiter, where a lock [says](Promises::lingering) that it does.
+pub const LINGER: Duration = Duration::from_millis(200);
 
 /// The promises of a lock: its kind, its servers, and the faults that it survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,8 @@ pub struct Promises {
     /// A release wakes waiters, and waiters know when a lease ends. Without faults a waiter acquires a free lock within a few
     /// round trips.
     pub tells: bool,
+    /// A subscription, and the task behind it, may outlive the last waiter by up to [`LINGER`].
+    pub lingers: bool,
     /// A grant that is released early keeps other clients out until this part of a lease has passed: 12 means a twelfth.
     pub hold_share: Option<u32>,
     /// Waiters are granted the lock in the order in which they asked.
@@ -83,6 +89,7 @@ impl Promises {
             wake_share: None,
             answers: false,
             tells: false,
+            lingers: false,
             hold_share: None,
             fair: false,
             prefers_writers: false,
@@ -191,6 +198,13 @@ impl Promises {
     #[must_use]
     pub const fn telling(mut self) -> Self {
         self.tells = true;
+        self
+    }
+
+    /// Says that a subscription, and the task behind it, may outlive the last waiter by up to [`LINGER`].
+    #[must_use]
+    pub const fn lingering(mut self) -> Self {
+        self.lingers = true;
         self
     }
 

@@ -1,6 +1,6 @@
 //! What options add to the scripts of any kind: a script around them, in the same round trip.
 
-use super::{beside, scripted::Scheme};
+use super::{beside, number, scripted::Scheme};
 use crate::{options::Options, script::Script, token::Token};
 use std::{
     collections::BTreeMap,
@@ -17,6 +17,7 @@ const WATCHED: &str = include_str!("../script/around/watched.lua");
 pub(crate) fn with_options(scheme: Scheme, options: &Options, token: &Token) -> Scheme {
     let mut scheme = scheme;
     if options.watch_key {
+        scheme.args.push(number(scheme.holders as u64));
         scheme = Scheme {
             watched: true,
             begins_with_set: false,

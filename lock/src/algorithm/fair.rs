@@ -1,22 +1,14 @@
-//! The mutex that serves waiters in the order in which they arrived at the server: a sorted set of their tokens by
+//! The mutex that serves waiters in the order in which they arrived at the server: a sorted set of their names by
 //! place, and one by the time until which each of them counts as alive, on the server's clock.
 
 use super::{beside, fenced, millis, scripted::Scheme, single};
-use crate::script::Script;
+use crate::script::{Script, script};
 use std::{sync::LazyLock, time::Duration};
 
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../script/now.lua"),
-        include_str!("../script/mint.lua"),
-        include_str!("../script/fair/acquire.lua"),
-    ))
-});
-static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/fair/release.lua")));
+static ACQUIRE: LazyLock<Script> = script!("now.lua", "mint.lua", "fair/acquire.lua");
+static RELEASE: LazyLock<Script> = script!("now.lua", "wake.lua", "fair/release.lua");
 
-/// `patience`: how long a waiter keeps its place without asking.
-pub(crate) fn scheme(key: &[u8], patience: Duration, fenced: bool) -> Scheme {
+pub(crate) fn scheme(key: &[u8], fenced: bool) -> Scheme {
     let kept = if fenced {
         fenced::LAST_KEPT
     } else {
@@ -29,7 +21,7 @@ pub(crate) fn scheme(key: &[u8], patience: Duration, fenced: bool) -> Scheme {
             beside(key, ":alive"),
             beside(key, ":fence"),
         ],
-        args: vec![millis(patience), millis(kept)],
+        args: vec![millis(kept)],
         begins_with_set: false,
         queues: true,
         acquire: &ACQUIRE,

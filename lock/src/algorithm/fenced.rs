@@ -1,17 +1,11 @@
 //! The mutex on one node with a number that grows from grant to grant, minted by the script that
 //! takes the lock: `max(last + 1, server time in microseconds)`.
 
-use super::{beside, scripted::Scheme, single};
-use crate::script::Script;
+use super::{beside, scripted::Scheme, single, waiters};
+use crate::script::{Script, script};
 use std::{sync::LazyLock, time::Duration};
 
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../script/now.lua"),
-        include_str!("../script/mint.lua"),
-        include_str!("../script/fenced/acquire.lua"),
-    ))
-});
+static ACQUIRE: LazyLock<Script> = script!("now.lua", "ask.lua", "mint.lua", "fenced/acquire.lua");
 
 /// For how long the last number is kept. After that the server's clock alone makes them grow, as it
 /// also does after a loss of data.
@@ -19,7 +13,7 @@ pub(crate) const LAST_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) fn scheme(key: &[u8]) -> Scheme {
     Scheme {
-        keys: vec![key.to_vec(), beside(key, ":fence")],
+        keys: vec![key.to_vec(), waiters(key), beside(key, ":fence")],
         args: vec![LAST_KEPT.as_millis().to_string().into_bytes()],
         begins_with_set: false,
         acquire: &ACQUIRE,

@@ -26,6 +26,11 @@ pub(crate) fn beside(key: &[u8], suffix: &str) -> Vec<u8> {
     }
 }
 
+/// Returns the name of the sorted set of the waiters of the lock `key`.
+pub(crate) fn waiters(key: &[u8]) -> Vec<u8> {
+    beside(key, ":waiters")
+}
+
 /// The part of a name that alone decides on its slot: what stands between the first `{` and the next `}`.
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let begin = key.iter().position(|&byte| byte == b'{')? + 1;

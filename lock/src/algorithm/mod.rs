@@ -13,7 +13,7 @@ pub(crate) mod scripted;
 pub(crate) mod semaphore;
 pub(crate) mod single;
 
-pub(crate) use keys::beside;
+pub(crate) use keys::{beside, waiters};
 
 use crate::{
     environment::BoxFuture,
@@ -81,10 +81,13 @@ pub(crate) trait Claim: Send + Sync + 'static {
     /// Waits until somebody else may have changed what this grant consists of; forever where that is not watched.
     fn changed(&self) -> BoxFuture<'_, ()>;
 
-    /// Takes a seat among those who wait for a message that the lock is free; nothing where none can arrive.
-    fn listen(&self) -> Option<Waiter> {
+    /// Takes a seat for a call that may wait, before it asks; nothing where no message can say that the lock is free.
+    fn join(&self) -> Option<Waiter> {
         None
     }
+
+    /// Starts the task that subscribes on behalf of all waiters.
+    fn subscribe(&self) {}
 
     /// The fencing token of the grant, where the algorithm mints them.
     fn fence(&self) -> Option<FencingToken>;

@@ -5,34 +5,50 @@
 //! common, also one of several keys and one of that key alone, the later one found the number of the earlier
 //! one, or a higher one, at that key, and has a higher one itself. Grants without a common key are not ordered.
 
-use super::{beside, fenced, millis, number, scripted::Scheme};
-use crate::script::Script;
+use super::{beside, fenced, millis, number, scripted::Scheme, waiters};
+use crate::script::{Script, script};
 use std::sync::LazyLock;
 
-static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../script/multi/take.lua"),
-        include_str!("../script/multi/acquire.lua"),
-    ))
-});
-static ACQUIRE_FENCED: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../script/now.lua"),
-        include_str!("../script/multi/take.lua"),
-        include_str!("../script/multi/acquire_fenced.lua"),
-    ))
-});
-static EXTEND: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/multi/extend.lua")));
-static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/multi/release.lua")));
+static ACQUIRE: LazyLock<Script> = script!(
+    "now.lua",
+    "ask.lua",
+    "wake.lua",
+    "single/pass_on.lua",
+    "multi/take.lua",
+    "multi/acquire.lua"
+);
+static ACQUIRE_FENCED: LazyLock<Script> = script!(
+    "now.lua",
+    "ask.lua",
+    "wake.lua",
+    "single/pass_on.lua",
+    "multi/take.lua",
+    "multi/acquire_fenced.lua"
+);
+static EXTEND: LazyLock<Script> = script!(
+    "now.lua",
+    "wake.lua",
+    "single/pass_on.lua",
+    "multi/extend.lua"
+);
+static RELEASE: LazyLock<Script> = script!(
+    "now.lua",
+    "wake.lua",
+    "single/pass_on.lua",
+    "multi/release.lua"
+);
 
 /// There is at least one key, and none twice.
 pub(crate) fn scheme(keys: &[Vec<u8>]) -> Scheme {
     Scheme {
-        keys: keys.to_vec(),
+        keys: [
+            keys,
+            &keys.iter().map(|key| waiters(key)).collect::<Vec<_>>(),
+        ]
+        .concat(),
         args: vec![number(keys.len() as u64)],
-        locks: keys.len(),
+        holders: keys.len(),
+        adds: Vec::new(),
         watched: false,
         begins_with_set: false,
         queues: false,

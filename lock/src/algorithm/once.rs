@@ -13,8 +13,12 @@ use std::{sync::Arc, time::Duration};
 
 const ONCE: &str = include_str!("../script/around/once.lua");
 
-/// For how long a node remembers a request. A connection sends it again within its response timeout.
+/// For how long a node remembers a request at least. A connection sends it again within its response timeout, which may be as long
+/// as the call waits.
 const REMEMBERED: Duration = Duration::from_secs(10);
+
+/// And at most.
+const REMEMBERED_MAX: Duration = Duration::from_secs(3600);
 
 /// Runs a script that replies an integer. If the connection may send the request twice, the request carries a name, by which
 /// the node recognises the second one and answers it as the first.
@@ -31,7 +35,8 @@ pub(crate) async fn run_once<'a>(
     let name = Token::new(node.env().random());
     let request = [&beside(&call.keys[0], ":request:"), name.as_bytes()].concat();
     let keys = [call.keys, &[request]].concat();
-    let remembered = millis(REMEMBERED);
+    let wait = until.saturating_sub(node.env().now());
+    let remembered = millis(wait.saturating_mul(2).clamp(REMEMBERED, REMEMBERED_MAX));
     let mut args: Vec<&[u8]> = call.args.collect();
     args.push(&remembered);
     let call = Call {

@@ -2,46 +2,42 @@
 //! by the deadline of each on the server's clock; a writer that waits may hold a key that keeps new readers
 //! out.
 
-use super::{beside, fenced, millis, number, scripted::Scheme, single};
-use crate::script::Script;
+use super::{beside, fenced, millis, number, scripted::Scheme, single, waiters};
+use crate::script::{Script, script};
 use std::{sync::LazyLock, time::Duration};
 
-macro_rules! read_script {
-    ($name:literal) => {
-        LazyLock::new(|| {
-            Script::new(concat!(
-                include_str!("../script/now.lua"),
-                include_str!("../script/read/readers.lua"),
-                include_str!(concat!("../script/read/", $name)),
-            ))
-        })
-    };
-}
-
-static READ: LazyLock<Script> = read_script!("acquire.lua");
-static EXTEND_READ: LazyLock<Script> = read_script!("extend.lua");
-static RELEASE_READ: LazyLock<Script> = read_script!("release.lua");
-static WRITE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        include_str!("../script/now.lua"),
-        include_str!("../script/mint.lua"),
-        include_str!("../script/read/readers.lua"),
-        include_str!("../script/write/acquire.lua"),
-    ))
-});
+static READ: LazyLock<Script> =
+    script!("now.lua", "ask.lua", "read/readers.lua", "read/acquire.lua");
+static EXTEND_READ: LazyLock<Script> = script!("now.lua", "read/readers.lua", "read/extend.lua");
+static RELEASE_READ: LazyLock<Script> = script!(
+    "now.lua",
+    "wake.lua",
+    "read/call.lua",
+    "read/readers.lua",
+    "read/release.lua"
+);
+static WRITE: LazyLock<Script> = script!(
+    "now.lua",
+    "ask.lua",
+    "mint.lua",
+    "read/readers.lua",
+    "write/acquire.lua"
+);
 static RELEASE_WRITE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/write/release.lua")));
+    script!("now.lua", "wake.lua", "read/call.lua", "write/release.lua");
 
 fn keys(key: &[u8]) -> Vec<Vec<u8>> {
     let readers = beside(key, ":readers");
-    vec![key.to_vec(), readers, beside(key, ":writer-waits")]
+    let first = beside(key, ":writer-waits");
+    vec![key.to_vec(), readers, first, waiters(key)]
 }
 
 pub(crate) fn read(key: &[u8]) -> Scheme {
     Scheme {
         keys: keys(key),
         args: Vec::new(),
-        locks: 1,
+        holders: 2,
+        adds: b"r".to_vec(),
         watched: false,
         begins_with_set: false,
         queues: false,
@@ -62,6 +58,7 @@ pub(crate) fn write(key: &[u8], goes_first: Option<Duration>, fenced: bool) -> S
     };
     Scheme {
         keys,
+        adds: b"w".to_vec(),
         args: vec![goes_first.map_or_else(|| number(0), millis), millis(kept)],
         begins_with_set: false,
         queues: goes_first.is_some(),

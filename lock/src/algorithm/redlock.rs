@@ -15,7 +15,7 @@ use crate::{
     error::{NodeError, NodeErrorKind},
     lease::Lease,
     retry,
-    script::Script,
+    script::{Script, script},
     signal::Signal,
     token::{FencingToken, Token},
 };
@@ -27,8 +27,7 @@ use std::{
     time::Duration,
 };
 
-static RAISE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/redlock/raise.lua")));
+static RAISE: LazyLock<Script> = script!("redlock/raise.lua");
 
 /// One acquisition on several nodes.
 pub(crate) struct Redlock {

@@ -3,20 +3,20 @@
 //! What differs from kind to kind is a [`Scheme`]: keys, scripts, arguments. What is the same is
 //! here: which connections an acquire was sent over without an answer, and how it is undone.
 //!
-//! The first request may be a plain `SET key token NX PX lease`, unless the connection may send it twice. Every later one of the same
+//! The first request may be a plain `SET key token NX PX lease`, unless the connection may send it twice or it registers a waiter. Every later one of the same
 //! acquisition is the script, which takes what already holds the token for a grant: the
 //! request before may have been executed although its answer was lost. It also renews that grant, so
 //! the deadline counts from this request and the holder has the whole lease; and it tells a waiter
 //! how long the holder may stay.
 
-use super::{Attempt, Claim, once::run_once};
+use super::{Attempt, Claim, millis, number, once::run_once};
 use crate::{
     environment::BoxFuture,
     error::{NodeError, NodeErrorKind},
     hub::Waiter,
     lease::Lease,
     line::Line,
-    node::{Call, Node},
+    node::{Call, Node, OwnLine},
     retry,
     script::Script,
     token::{FencingToken, Token},
@@ -24,36 +24,39 @@ use crate::{
     wire::{Command, Reply},
 };
 use std::{
-    future::pending,
+    future::{pending, poll_fn},
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
     time::Duration,
 };
 
 /// What an algorithm asks of a node.
 ///
 /// All scripts get the same keys and `ARGV[1]` = the token. `ARGV[2]` is the lease in ms, or for a
-/// release the time in ms for which the lock shall stay taken; then follow `args`.
+/// release the time in ms for which the lock shall stay taken. `ARGV[3]` is the name under which the caller waits, empty if it
+/// does not; `ARGV[4]` for how many ms a waiter counts as alive. Then follow `args`.
 pub(crate) struct Scheme {
     /// The first one is the name of the lock. In a cluster all of them are in one slot.
     pub(crate) keys: Vec<Vec<u8>>,
-    /// How many of the first keys are locks, whose release is published on a channel of their own.
-    pub(crate) locks: usize,
-    /// Whether `acquire` and `extend` end with a read of all keys, so that changes by others can be told.
+    /// How many of the first keys say who holds the lock.
+    pub(crate) holders: usize,
+    /// What the kind adds to the name of a waiter.
+    pub(crate) adds: Vec<u8>,
+    /// Whether `acquire` and `extend` end with a read of the `holders`, so that changes by others can be told.
     pub(crate) watched: bool,
     /// What all three scripts get besides the token and the lease.
     pub(crate) args: Vec<Vec<u8>>,
     /// Whether the first request is a plain `SET NX PX`; it says what `acquire` says.
     pub(crate) begins_with_set: bool,
-    /// Whether a refusal leaves something behind, such as a place in a queue; `release` removes that too.
+    /// Whether each refusal leaves something behind, such as a place in a queue; `release` removes that too.
     pub(crate) queues: bool,
     /// Replies `OK`, or `[OK, fencing token]`; or for how many ms the holder may stay, -1 if that is not
     /// known.
     pub(crate) acquire: &'static Script,
     /// Replies 1, or 0 if the lock is not ours any more.
     pub(crate) extend: &'static Script,
-    /// Replies 1, or 0 if the lock was not ours any more. If it removed something, it publishes on
-    /// `KEYS[1]:released`. The payload says who is woken: nothing, one waiter of each process; `all`, all of
-    /// them; a token, the waiter that asks with it.
+    /// Replies 1, or 0 if the lock was not ours any more. Ends the wait too, and calls the waiters that can be served now.
     pub(crate) release: &'static Script,
 }
 
@@ -62,8 +65,10 @@ impl Scheme {
         &'a self,
         token: &'a Token,
         number: &'a str,
+        name: &'a [u8],
+        patience_ms: &'a [u8],
     ) -> Call<'a, impl Iterator<Item = &'a [u8]> + Clone> {
-        let args = [token.as_bytes(), number.as_bytes()].into_iter();
+        let args = [token.as_bytes(), number.as_bytes(), name, patience_ms].into_iter();
         Call {
             keys: &self.keys,
             args: args.chain(self.args.iter().map(Vec::as_slice)),
@@ -78,6 +83,10 @@ pub(crate) struct Scripted {
     token: Token,
     reply_timeout: Duration,
     hold_at_least: Duration,
+    /// For how long a waiter counts as alive after it has asked, in ms.
+    patience_ms: Vec<u8>,
+    /// The connection to acquire and to wait for replicas on, if that is asked for.
+    own: Option<OwnLine>,
     /// Taken before anything is asked, so that no change is missed.
     watch: Option<Watch>,
     traces: Mutex<Traces>,
@@ -90,11 +99,11 @@ struct Traces {
     closed: bool,
     /// It was asked for at least once.
     asked: bool,
-    /// The number of the latest question.
-    question: u64,
     /// It was granted, and is not known to be gone.
     stands: bool,
-    /// It was refused, and waits in a queue.
+    /// It may have left its name among the waiters, at some time.
+    named: bool,
+    /// It was refused, and left its name.
     waits: bool,
     /// Connections on which an acquire was sent that is not known to be over: it may have been
     /// executed, and may yet be. The answer to a later acquire, or to a release, on the same line proves that it is over.
@@ -119,7 +128,9 @@ impl Scripted {
             token,
             reply_timeout,
             watch,
+            own: None,
             hold_at_least: Duration::ZERO,
+            patience_ms: number(0),
             traces: Mutex::default(),
         }
     }
@@ -128,6 +139,22 @@ impl Scripted {
     pub(crate) fn holding_at_least(self, hold_at_least: Duration) -> Self {
         Self {
             hold_at_least,
+            ..self
+        }
+    }
+
+    /// Acquires the lock, and waits for replicas, on a connection that nothing else uses meanwhile.
+    pub(crate) fn on_its_own_connection(self) -> Self {
+        Self {
+            own: Some(OwnLine::new(&self.node)),
+            ..self
+        }
+    }
+
+    /// Sets for how long a waiter counts as alive after it has asked.
+    pub(crate) fn waiting_for(self, patience: Duration) -> Self {
+        Self {
+            patience_ms: millis(patience),
             ..self
         }
     }
@@ -160,7 +187,8 @@ impl Scripted {
 
     async fn release_over(&self, line: &Arc<Line>, until: Duration) -> Result<bool, NodeError> {
         let rest_ms = self.rest_ms().to_string();
-        let call = self.scheme.call(&self.token, &rest_ms);
+        let name = self.name(self.traces().named);
+        let call = self.call(&rest_ms, &name);
         let reply = run_once(&self.node, line, self.scheme.release, call, until).await?;
         let removed = flag(reply)?;
         let mut traces = self.traces();
@@ -177,7 +205,7 @@ impl Scripted {
         until: Duration,
     ) -> Result<bool, NodeError> {
         let line = self.node.line(until).await?;
-        flag(self.run(&line, script, number, until).await?)
+        flag(self.run(&line, script, number, false, until).await?)
     }
 
     async fn run(
@@ -185,11 +213,30 @@ impl Scripted {
         line: &Arc<Line>,
         script: &Script,
         number: u64,
+        named: bool,
         until: Duration,
     ) -> Result<Reply, NodeError> {
         let number = number.to_string();
-        let call = self.scheme.call(&self.token, &number);
+        let name = self.name(named);
+        let call = self.call(&number, &name);
         self.node.run(line, script, call, until).await
+    }
+
+    /// The name under which this acquisition waits; empty if it does not.
+    fn name(&self, named: bool) -> Vec<u8> {
+        match named {
+            true => self.node.hub.name(self.token.as_bytes(), &self.scheme.adds),
+            false => Vec::new(),
+        }
+    }
+
+    fn call<'a>(
+        &'a self,
+        number: &'a str,
+        name: &'a [u8],
+    ) -> Call<'a, impl Iterator<Item = &'a [u8]> + Clone> {
+        let scheme = &*self.scheme;
+        scheme.call(&self.token, number, name, &self.patience_ms)
     }
 
     /// The limit for one request among several.
@@ -221,35 +268,54 @@ impl Claim for Scripted {
 
     fn acquire(&self, lease: Lease, until: Duration) -> BoxFuture<'_, Attempt> {
         Box::pin(async move {
-            let line = match self.node.line(until).await {
+            let line = match &self.own {
+                Some(own) => own.line(until).await,
+                None => self.node.line(until).await,
+            };
+            let line = match line {
                 Ok(line) => line,
                 Err(error) => return Attempt::Failed(error),
             };
             if let Err(error) = self.track(&line, until).await {
                 return Attempt::Failed(error);
             }
-            let repeated = {
-                let mut traces = self.traces();
-                if traces.closed {
-                    return Attempt::Failed(NodeError::new(NodeErrorKind::Client));
-                }
-                traces.longest_lease = traces.longest_lease.max(lease.ttl());
-                traces.is_over(&line);
-                traces.unsettled.push(Arc::clone(&line));
-                traces.question = self.node.hub.number();
-                std::mem::replace(&mut traces.asked, true)
-            };
             let scheme = &*self.scheme;
+            // Known before it is sent: what is left behind may need to be undone.
+            let named = scheme.queues || self.node.hub.registers(*self.token.digits());
+            let repeated = self.traces().asked;
             let sent = self.node.env().now();
-            let plain = scheme.begins_with_set && !repeated && !self.node.resends();
-            let reply = if !plain {
-                self.run(&line, scheme.acquire, lease.ttl_ms(), until).await
-            } else {
+            let request = async {
+                let plain = scheme.begins_with_set && !repeated && !named && !self.node.resends();
+                if !plain {
+                    let ttl_ms = lease.ttl_ms();
+                    return self.run(&line, scheme.acquire, ttl_ms, named, until).await;
+                }
                 let ttl_ms = lease.ttl_ms().to_string();
                 let [key, token] = [self.key(), self.token.as_bytes()];
                 let args: [&[u8]; 6] = [b"SET", key, token, b"NX", b"PX", ttl_ms.as_bytes()];
                 let command = Command::from(args);
                 self.node.call(&line, command, until).await
+            };
+            let mut request = pin!(request);
+            let mut is_sent = false;
+            let reply = poll_fn(|cx| {
+                if is_sent {
+                    return request.as_mut().poll(cx).map(Some);
+                }
+                // It is sent under this lock: what gives the lock back either prevents it or is sent after it.
+                let mut traces = self.traces();
+                if traces.closed {
+                    return Poll::Ready(None);
+                }
+                traces.longest_lease = traces.longest_lease.max(lease.ttl());
+                traces.is_over(&line);
+                traces.unsettled.push(Arc::clone(&line));
+                traces.named |= named;
+                (traces.asked, is_sent) = (true, true);
+                request.as_mut().poll(cx).map(Some)
+            });
+            let Some(reply) = reply.await else {
+                return Attempt::Failed(NodeError::new(NodeErrorKind::Client));
             };
             let (attempt, fence) = read(reply, sent);
             if !matches!(&attempt, Attempt::Failed(error) if error.is_unknown()) {
@@ -260,7 +326,7 @@ impl Claim for Scripted {
                         (traces.stands, traces.waits) = (true, false);
                         traces.grant = Some((Arc::clone(&line), sent));
                     }
-                    Attempt::Refused { .. } => traces.waits |= self.scheme.queues,
+                    Attempt::Refused { .. } => traces.waits |= named,
                     Attempt::Failed(_) => {}
                 }
                 traces.fence = fence.or(traces.fence);
@@ -283,7 +349,7 @@ impl Claim for Scripted {
             }
             let (extend, ttl_ms) = (self.scheme.extend, lease.ttl_ms());
             let sent = self.node.env().now();
-            let extended = flag(self.run(&line, extend, ttl_ms, until).await?)?;
+            let extended = flag(self.run(&line, extend, ttl_ms, false, until).await?)?;
             // It proves no acquire to be over: it may have been sent before that.
             self.traces().stands &= extended;
             Ok(extended.then_some(sent))
@@ -354,7 +420,9 @@ impl Claim for Scripted {
             let patience = (left / 4 * 3).as_millis().max(1);
             let command = Command::new("WAIT").arg(replicas.to_string());
             let command = command.arg(patience.to_string());
-            match self.node.call(&line, command, until).await? {
+            let reply = self.node.call(&line, command, until).await;
+            self.own.iter().for_each(OwnLine::give_back);
+            match reply? {
                 Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
                 Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => {
                     Err(NodeError::new(NodeErrorKind::Protocol))
@@ -385,12 +453,12 @@ impl Claim for Scripted {
         })
     }
 
-    fn listen(&self) -> Option<Waiter> {
-        let locks = self.scheme.keys.iter().take(self.scheme.locks);
-        let channels = locks.map(|key| [key, &b":released"[..]].concat());
-        let (token, asked) = (self.token.as_bytes(), self.traces().question);
-        self.node
-            .wait_for(channels, token, asked, self.reply_timeout)
+    fn join(&self) -> Option<Waiter> {
+        Some(self.node.hub.join(*self.token.digits()))
+    }
+
+    fn subscribe(&self) {
+        self.node.subscribe(self.reply_timeout);
     }
 
     fn fence(&self) -> Option<FencingToken> {
@@ -436,6 +504,7 @@ mod tests {
     use crate::{
         algorithm::single,
         environment::Tokio,
+        node::CONNECT_TIMEOUT,
         wire::{Dialled, Endpoint, Wire},
     };
 
@@ -476,7 +545,11 @@ mod tests {
         ];
         for end in ends {
             let asked = Granting::default();
-            let node = Arc::new(Node::new(Box::new(asked.clone()), Arc::new(Tokio)));
+            let node = Arc::new(Node::new(
+                Box::new(asked.clone()),
+                Arc::new(Tokio),
+                CONNECT_TIMEOUT,
+            ));
             let token = Token::new([7; 16]);
             let scheme = Arc::new(single::scheme(b"k"));
             let claim = Scripted::new(node, scheme, token, Duration::from_secs(1));
@@ -486,5 +559,53 @@ mod tests {
             assert!(matches!(late.await, Attempt::Failed(_)));
             assert!(asked.0.lock().unwrap().is_empty());
         }
+    }
+
+    /// An environment that runs something when the clock is read.
+    struct Reads(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+    impl crate::environment::Environment for Reads {
+        fn now(&self) -> Duration {
+            if let Some(run) = self.0.lock().unwrap().take() {
+                run();
+            }
+            Tokio.now()
+        }
+
+        fn sleep_until(&self, deadline: Duration) -> BoxFuture<'static, ()> {
+            Tokio.sleep_until(deadline)
+        }
+
+        fn spawn(&self, task: BoxFuture<'static, ()>) -> Result<(), crate::NoRuntime> {
+            Tokio.spawn(task)
+        }
+
+        fn random(&self) -> [u8; 16] {
+            Tokio.random()
+        }
+    }
+
+    // Another thread gave the lock back between the look whether it may be asked for and the request.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_back_just_before_the_request_is_not_asked_for() {
+        let asked = Granting::default();
+        let env = Arc::new(Reads(Mutex::default()));
+        let node = Node::new(
+            Box::new(asked.clone()),
+            Arc::clone(&env) as _,
+            CONNECT_TIMEOUT,
+        );
+        let scheme = Arc::new(single::scheme(b"k"));
+        let node = Arc::new(node);
+        // A connection, so that the clock is read next for the request.
+        node.line(Duration::MAX).await.unwrap();
+        let claim = Scripted::new(node, scheme, Token::new([7; 16]), Duration::from_secs(1));
+        let claim = Arc::new(claim);
+        let other = Arc::clone(&claim);
+        *env.0.lock().unwrap() = Some(Box::new(move || other.let_go()));
+        let lease = Lease::new(Duration::from_secs(30), 0, Duration::ZERO).unwrap();
+        let attempt = claim.acquire(lease, Duration::MAX).await;
+        assert!(matches!(attempt, Attempt::Failed(_)));
+        assert!(asked.0.lock().unwrap().is_empty());
     }
 }

@@ -1,31 +1,38 @@
 //! A bounded number of permits: a sorted set of their holders, each with a weight, by the deadline of each on the
 //! server's clock.
 
-use super::{number, scripted::Scheme};
-use crate::script::Script;
+use super::{number, scripted::Scheme, waiters};
+use crate::script::{Script, script};
 use std::sync::LazyLock;
 
-macro_rules! script {
-    ($name:literal) => {
-        LazyLock::new(|| {
-            Script::new(concat!(
-                include_str!("../script/now.lua"),
-                include_str!("../script/semaphore/permits.lua"),
-                include_str!(concat!("../script/semaphore/", $name)),
-            ))
-        })
-    };
-}
+static ACQUIRE: LazyLock<Script> = script!(
+    "now.lua",
+    "ask.lua",
+    "semaphore/permits.lua",
+    "semaphore/acquire.lua"
+);
+static EXTEND: LazyLock<Script> =
+    script!("now.lua", "semaphore/permits.lua", "semaphore/extend.lua");
+static RELEASE: LazyLock<Script> = script!(
+    "now.lua",
+    "wake.lua",
+    "semaphore/permits.lua",
+    "semaphore/call.lua",
+    "semaphore/release.lua"
+);
 
-static ACQUIRE: LazyLock<Script> = script!("acquire.lua");
-static EXTEND: LazyLock<Script> = script!("extend.lua");
-static RELEASE: LazyLock<Script> = script!("release.lua");
+pub(crate) static AVAILABLE: LazyLock<Script> = script!(
+    "now.lua",
+    "semaphore/permits.lua",
+    "semaphore/available.lua"
+);
 
 pub(crate) fn scheme(key: &[u8], capacity: u32, permits: u32) -> Scheme {
     Scheme {
-        keys: vec![key.to_vec()],
+        keys: vec![key.to_vec(), waiters(key)],
         args: vec![number(capacity.into()), number(permits.into())],
-        locks: 1,
+        holders: 1,
+        adds: number(permits.into()),
         watched: false,
         begins_with_set: false,
         queues: false,

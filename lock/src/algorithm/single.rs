@@ -1,21 +1,24 @@
-//! The mutex on one Redis node: a key that holds the token of its owner and expires.
+//! The mutex on one Redis node: a key that holds the token of its owner and expires, and a sorted set of its waiters.
 
-use super::scripted::Scheme;
-use crate::script::Script;
+use super::{scripted::Scheme, waiters};
+use crate::script::{Script, script};
 use std::sync::LazyLock;
 
-static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/single/acquire.lua")));
-static EXTEND: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/single/extend.lua")));
-static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("../script/single/release.lua")));
+static ACQUIRE: LazyLock<Script> = script!("now.lua", "ask.lua", "single/acquire.lua");
+static EXTEND: LazyLock<Script> = script!("single/extend.lua");
+static RELEASE: LazyLock<Script> = script!(
+    "now.lua",
+    "wake.lua",
+    "single/pass_on.lua",
+    "single/release.lua"
+);
 
 pub(crate) fn scheme(key: &[u8]) -> Scheme {
     Scheme {
-        keys: vec![key.to_vec()],
+        keys: vec![key.to_vec(), waiters(key)],
         args: Vec::new(),
-        locks: 1,
+        holders: 1,
+        adds: Vec::new(),
         watched: false,
         begins_with_set: true,
         queues: false,

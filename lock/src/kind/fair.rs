@@ -82,7 +82,7 @@ impl Sealed for Fair {
         options: &Options,
         token: Token,
     ) -> Arc<dyn Claim> {
-        let scheme = fair::scheme(key, options.patience(), false);
+        let scheme = fair::scheme(key, false);
         scripted(core, scheme, options, token)
     }
 }
@@ -104,7 +104,7 @@ impl Sealed for FencedFair {
         options: &Options,
         token: Token,
     ) -> Arc<dyn Claim> {
-        let scheme = fair::scheme(key, options.patience(), true);
+        let scheme = fair::scheme(key, true);
         scripted(core, scheme, options, token)
     }
 }

@@ -124,8 +124,11 @@ impl Redlock {
         // Each round has a token of its own; the plain SET would never tell a waiter how long to wait.
         scheme.begins_with_set = false;
         let scheme = Arc::new(around::with_options(scheme, options, &token));
+        // A slow reply is a missing vote, no reason to connect anew.
+        let silence = (options.reply_timeout / 2).min(options.lease / 6);
         let nodes = self.cores.iter().map(|core| {
             let (node, scheme) = (Arc::clone(&core.node), Arc::clone(&scheme));
+            node.bears_silence(silence);
             let claim = Scripted::new(node, scheme, token, node_timeout);
             Arc::new(claim.holding_at_least(options.hold_at_least))
         });

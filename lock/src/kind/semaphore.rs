@@ -2,13 +2,15 @@
 
 use super::{Kind, scripted, sealed::Sealed};
 use crate::{
-    algorithm::{Claim, semaphore},
+    algorithm::{Claim, number, semaphore},
     error::LockError,
     guard::Guard,
     lock::Lock,
     manager::{Core, LockManager},
+    operator::senseless,
     options::{LockBuilder, Options},
     token::Token,
+    wire::Reply,
 };
 use std::sync::Arc;
 
@@ -33,6 +35,7 @@ use std::sync::Arc;
 /// let presses = locks.semaphore("presses", 3).build();
 ///
 /// let two = presses.permits(2)?.try_lock().await?;
+/// assert_eq!(presses.available_permits().await?, 1);
 /// assert!(presses.permits(2)?.try_lock().await.unwrap_err().is_contended());
 /// let one = presses.permits(1)?.try_lock().await?;
 ///
@@ -49,6 +52,31 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
+    /// Returns the number of permits that are free at this moment. The answer may be outdated when it arrives. One round trip.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Redis`] or [`LockError::Unknown`] if Redis did not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn available_permits(&self) -> Result<u32, LockError> {
+        let keys = [self.one.key().to_vec()];
+        // As those of the other scripts.
+        let unused = || number(0);
+        let capacity = number(self.capacity.into());
+        let args = vec![unused(), unused(), unused(), unused(), capacity, unused()];
+        let locks = self.one.manager();
+        match locks
+            .run_on(&semaphore::AVAILABLE, &keys, args, false)
+            .await?
+        {
+            Reply::Integer(free) => Ok(u32::try_from(free).unwrap_or(0)),
+            Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => Err(senseless()),
+        }
+    }
+
     /// Returns the lock that takes `permits` permits, and whose guard gives them back.
     ///
     /// # Errors

@@ -300,3 +300,27 @@ async fn a_waiter_queues_again_after_its_queue_is_evicted() -> Test {
     }
     Ok(())
 }
+
+// The release told the dead one alone: the next waiter found out at its next look, most of a second later.
+#[tokio::test(start_paused = true)]
+async fn a_release_passes_over_a_dead_process() -> Test {
+    let server = server().await;
+    let guard = fair(&server).lock().await?;
+    let waiter = tokio::spawn({
+        let lock = fair(&server);
+        async move { lock.lock().await.map(|guard| (guard, Instant::now())) }
+    });
+    pass(Duration::from_secs(2)).await;
+    let ghost = "0".repeat(48);
+    let _: i64 = ask(&server, &["ZADD", QUEUE, "0", &ghost]).await;
+    let _: i64 = ask(&server, &["ZADD", "{coupon:7}:alive", "1000", &ghost]).await;
+    let freed = Instant::now();
+    assert_eq!(guard.release().await, Release::Released);
+    let (_guard, granted) = waiter.await??;
+    assert!(
+        granted - freed < Duration::from_millis(20),
+        "{:?}",
+        granted - freed
+    );
+    Ok(())
+}

@@ -358,6 +358,31 @@ async fn a_lock_counts_when_enough_replicas_have_it() -> Test {
     Ok(())
 }
 
+// WAIT held up the connection that all locks of the manager shared.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_replicas_holds_up_no_other_lock() -> Test {
+    let server = server().await;
+    let locks = locks(&server);
+    let other = locks.mutex("other").lease(LEASE).build();
+    drop(other.try_lock().await?);
+    let waits = locks.mutex(KEY).lease(LEASE).replicas(1).build();
+    let waits = tokio::spawn(async move { waits.try_lock().await.map(drop) });
+    pass(Duration::from_millis(20)).await;
+    let begun = Instant::now();
+    let guard = other.try_lock().await?;
+    assert_eq!(guard.release().await, Release::Released);
+    assert!(
+        begun.elapsed() < Duration::from_millis(10),
+        "{:?}",
+        begun.elapsed()
+    );
+    let (wanted, confirmed) = (1, 0);
+    let error = LockError::NotReplicated { wanted, confirmed };
+    assert_eq!(waits.await?, Err(error));
+    assert!(!server.exists(KEY));
+    Ok(())
+}
+
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 

@@ -103,3 +103,29 @@ async fn what_a_script_wrote_before_it_failed_is_removed() -> Test {
     assert!(!server.exists("{coupon:7}:readers"), "{}", server.history());
     Ok(())
 }
+
+// The counter stood without a time to live, and so did a latch.
+#[tokio::test(start_paused = true)]
+async fn what_has_no_end_is_not_counted() -> Test {
+    let server = server().await;
+    forbid(&server, "pexpire").await;
+    let locks = locks(&server);
+    let latch = locks.latch(KEY);
+    assert!(latch.set_count(2).await.is_err());
+    assert!(!server.exists(KEY), "{}", server.history());
+    let named = locks.admission("named", 9).expires(LEASE);
+    assert!(named.enter_as("me").await.is_err());
+    assert_ne!(server.get("named").as_deref(), Some(&b"1"[..]));
+    assert!(server.ttl("named").is_some());
+    // This one needs no such right.
+    assert!(
+        locks
+            .admission("plain", 9)
+            .expires(LEASE)
+            .enter()
+            .await
+            .is_ok()
+    );
+    assert!(server.ttl("plain").is_some());
+    Ok(())
+}

@@ -252,7 +252,7 @@ async fn each_round_has_a_token_of_its_own() -> Test {
     let history = servers[2].history();
     let requests = history.entries().filter_map(|it| it.request.as_request());
     let scripts = requests.filter(|it| it.arg(3) == Some(KEY.as_bytes()));
-    let tokens: BTreeSet<_> = scripts.map(|it| it.arg(4).unwrap().to_vec()).collect();
+    let tokens: BTreeSet<_> = scripts.map(|it| it.arg(5).unwrap().to_vec()).collect();
     assert!(tokens.len() > 1, "{history}");
     Ok(())
 }

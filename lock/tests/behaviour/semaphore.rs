@@ -157,3 +157,29 @@ async fn nothing_is_left_after_the_last_holder_is_over() -> Test {
     assert!(keys(&server).await.is_empty(), "{}", server.history());
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn free_permits_and_waiters_are_counted() -> Test {
+    let server = server().await;
+    let locks = locks(&server);
+    let semaphore = locks.semaphore(KEY, 5).lease(LEASE).build();
+    assert_eq!(semaphore.available_permits().await?, 5);
+    std::mem::forget(semaphore.permits(3)?.try_lock().await?); // dies
+    let longer = locks.semaphore(KEY, 5).lease(LEASE * 2).build();
+    let _alive = longer.permits(1)?.try_lock().await?;
+    assert_eq!(semaphore.available_permits().await?, 1);
+    assert_eq!(locks.queue_length(KEY).await?, 0);
+    let wants = semaphore.permits(2)?;
+    let waiter = tokio::spawn(async move { wants.lock().await.map(drop) });
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(locks.queue_length(KEY).await?, 1);
+    waiter.abort();
+    pass(LEASE + Duration::from_millis(2)).await;
+    assert_eq!(locks.queue_length(KEY).await?, 0);
+    assert_eq!(
+        semaphore.available_permits().await?,
+        4,
+        "the dead count as gone"
+    );
+    Ok(())
+}

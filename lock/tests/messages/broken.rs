@@ -515,3 +515,77 @@ async fn nothing_is_left_of_a_waiter_that_is_cancelled() {
         }
     }
 }
+
+// Each call cut off its own attempt: a server that took longer to reach than a call may last was never reached.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_takes_long_is_there_for_the_next_call() {
+    let node = Fake::default();
+    node.set_slow(REPLY_TIMEOUT * 2);
+    let lock = mutex(&node);
+    let begun = Instant::now();
+    let error = lock.try_lock().await.unwrap_err();
+    assert!(matches!(error, LockError::Redis(_)), "{error:?}");
+    assert_eq!(begun.elapsed(), REPLY_TIMEOUT);
+    assert!(lock.lock_timeout(LEASE).await.is_ok());
+    assert!(begun.elapsed() < REPLY_TIMEOUT * 2 + ROUND_TRIP * 20);
+    assert_eq!(node.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_to_connect_ends() {
+    let node = Fake::default();
+    node.set_slow(Duration::from_secs(3600));
+    let locks = LockManager::builder_on(node.clone()).connect_timeout(Duration::from_secs(2));
+    let lock = locks.build().mutex(KEY).lease(LEASE).build();
+    assert!(lock.try_lock().await.is_err());
+    node.set_slow(Duration::ZERO);
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(tasks(), node.tasks());
+    assert!(lock.try_lock().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_connections_is_not_asked_all_the_time() {
+    let node = Fake::default();
+    node.set_down(true);
+    let lock = mutex(&node);
+    for _ in 0..100 {
+        assert!(lock.try_lock().await.is_err());
+        pass(Duration::from_millis(1)).await;
+    }
+    assert!(node.attempts() < 10, "{}", node.attempts());
+    node.set_down(false);
+    pass(Duration::from_millis(100)).await;
+    assert!(lock.try_lock().await.is_ok());
+}
+
+// Every slow reply of one node among several cost its connection.
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_is_late_for_a_majority_costs_no_connection() {
+    let nodes = [(); 3].map(|()| Fake::default());
+    let redlock = Redlock::new(nodes.iter().map(locks)).unwrap();
+    let redlock = redlock.node_timeout(Duration::from_millis(20));
+    let lock = redlock.mutex(KEY).lease(LEASE).build();
+    assert_eq!(
+        lock.try_lock().await.unwrap().release().await,
+        Release::Released
+    );
+    pass(ROUND_TRIP * 10).await;
+    nodes[0].fate(0, Fate::ReplyLate(Duration::from_millis(50)));
+    assert_eq!(
+        lock.try_lock().await.unwrap().release().await,
+        Release::Released
+    );
+    pass(REPLY_TIMEOUT * 2).await;
+    assert_eq!(nodes[0].connections(), 1);
+    // One that is silent for good is replaced.
+    nodes[0].fate(0, Fate::ReplyLost);
+    for _ in 0..3 {
+        assert_eq!(
+            lock.try_lock().await.unwrap().release().await,
+            Release::Released
+        );
+        pass(REPLY_TIMEOUT).await;
+    }
+    assert_eq!(nodes[0].connections(), 2);
+}

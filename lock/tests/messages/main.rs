@@ -14,7 +14,7 @@ mod waiting;
 
 use cancel::cancel_at;
 use fake::{Fake, Fate, LATENCY, Pushing};
-use redouble_lock::{Guard, LockError, LockManager, LossReason, Mutex, Release};
+use redouble_lock::{Guard, LockError, LockManager, LossReason, Mutex, Redlock, Release};
 use std::time::Duration;
 use tokio::{runtime::Handle, time::Instant};
 

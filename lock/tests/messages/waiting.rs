@@ -4,7 +4,8 @@ use super::*;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-const CHANNEL: &str = "coupon:7:released";
+/// For how long a subscription outlives the last waiter.
+const LINGER: Duration = Duration::from_millis(200);
 /// A waiter asks at least this often.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -19,7 +20,8 @@ async fn a_waiter_is_woken_by_the_release_and_asks_for_little_before() {
     let guard = holder.try_lock().await.unwrap();
     let waiter = tokio::spawn(async move { (lock.lock().await.unwrap(), Instant::now()) });
     pass(Duration::from_secs(10)).await;
-    assert_eq!(node.channels(), [CHANNEL]);
+    let channels = node.channels();
+    assert!(matches!(&*channels, [name] if name.starts_with("redouble-lock:")));
     let asked = count(&node, "acquire");
     assert!(
         (10..=22).contains(&asked),
@@ -29,11 +31,13 @@ async fn a_waiter_is_woken_by_the_release_and_asks_for_little_before() {
     assert_eq!(guard.release().await, Release::Released);
     let (guard, granted) = waiter.await.unwrap();
     // The release arrives by its text at first; then the message, then a question and its answer.
+    assert_eq!(node.waiting(), 0);
     assert!(
         granted - freed <= ROUND_TRIP * 3 + LATENCY,
         "{:?}",
         granted - freed
     );
+    pass(LINGER).await;
     pass(ROUND_TRIP * 2).await;
     assert_eq!(node.channels(), [""; 0]);
     assert_eq!(tasks(), node.tasks());
@@ -59,6 +63,7 @@ async fn a_message_wakes_one_of_many() {
         .collect();
     pass(LOOK * 3).await;
     assert_eq!(count(&node, "subscribe"), 1);
+    assert_eq!(node.waiting(), WAITERS);
     let (asked, begun) = (count(&node, "acquire"), Instant::now());
     drop(guard);
     turn.add_permits(WAITERS);
@@ -70,6 +75,7 @@ async fn a_message_wakes_one_of_many() {
     let looks = (begun.elapsed().as_secs_f64() * 2.0 * WAITERS as f64) as usize;
     assert!(asked <= WAITERS + WAITERS / 4 + looks, "{asked} questions");
     assert!(begun.elapsed() < ROUND_TRIP * 8 * u32::try_from(WAITERS).unwrap());
+    pass(LINGER).await;
     pass(ROUND_TRIP * 2).await;
     assert_eq!((node.channels(), tasks()), (Vec::new(), node.tasks()));
 }
@@ -167,6 +173,7 @@ async fn each_message_of_a_waiter_broken_in_each_way() {
             let log = node.log();
             assert_eq!(node.get(KEY), None, "{fate:?} {n}: {log:?}");
             assert_eq!(node.channels(), [""; 0], "{fate:?} {n}: {log:?}");
+            assert_eq!(node.waiting(), 0, "{fate:?} {n}: {log:?}");
             assert_eq!(tasks(), node.tasks(), "{fate:?} {n}: {log:?}");
         }
     }
@@ -182,10 +189,12 @@ async fn nothing_is_left_of_a_waiter_that_is_cancelled() {
         let completed = done.is_some();
         drop(done);
         // What is under way, the subscription, its end.
+        pass(LINGER).await;
         pass(ROUND_TRIP * 6).await;
         let log = node.log();
         assert_eq!(node.channels(), [""; 0], "await {polls}: {log:?}");
         assert_eq!(tasks(), node.tasks(), "await {polls}: {log:?}");
+        assert_eq!(node.waiting(), 0, "await {polls}: {log:?}");
         if completed {
             assert!(log.contains(&"subscribe".to_owned()));
             return;
@@ -236,4 +245,19 @@ async fn who_may_not_subscribe_polls() {
     drop(guard);
     let granted = waiter.await.unwrap().unwrap();
     assert!(granted - freed <= Duration::from_millis(120));
+}
+
+// Each waiter that came and left in the meantime doubled that time.
+#[tokio::test(start_paused = true)]
+async fn a_subscription_lingers_from_the_time_at_which_the_last_waiter_left() {
+    let node = Fake::with_pushes();
+    let lock = mutex(&node);
+    node.set(KEY, "somebody", LEASE);
+    for _ in 0..2 {
+        assert!(lock.lock_timeout(LINGER / 2).await.is_err());
+    }
+    pass(LINGER - ROUND_TRIP * 2).await;
+    assert_eq!(node.channels().len(), 1);
+    pass(ROUND_TRIP * 4).await;
+    assert_eq!((node.channels().len(), count(&node, "subscribe")), (0, 1));
 }

@@ -50,6 +50,7 @@ impl Client {
     fn locks_on(&self, node: u8) -> LockManager {
         let host = self.host.clone();
         LockManager::builder(Dialler { host, node })
+            .connect_timeout(self.reply_timeout())
             .environment(Simulated(self.host.clone()))
             .build()
     }

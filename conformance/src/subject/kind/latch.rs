@@ -31,6 +31,7 @@ impl Subject for OurLatch {
             .with_drift_ppm(DRIFT_PPM)
             .answering()
             .telling()
+            .lingering()
             .to_be_set_up()
     }
 

@@ -62,6 +62,7 @@ const fn promises(kind: Kind) -> Promises {
         .waiting(Some(POLLS_PER_LEASE))
         .answering()
         .telling()
+        .lingering()
         .signalling()
 }
 
@@ -91,7 +92,7 @@ impl<L> Ours<L> {
             promises,
             open,
             stored: stored::at_the_key,
-            queued: |_, _| Vec::new(),
+            queued: stored::kept_for,
         }
     }
 

@@ -85,7 +85,7 @@ pub(in crate::subject) fn multi() -> Box<dyn Suspect> {
             Ok(lock.foreign_poll(poll(client)).build())
         })
     });
-    boxed(lock.storing(tokens))
+    boxed(lock.storing(tokens).queueing(kept_for))
 }
 
 pub(in crate::subject) fn fenced_multi() -> Box<dyn Suspect> {
@@ -96,7 +96,7 @@ pub(in crate::subject) fn fenced_multi() -> Box<dyn Suspect> {
             Ok(lock.foreign_poll(poll(client)).build())
         })
     });
-    boxed(lock.storing(tokens).holding())
+    boxed(lock.storing(tokens).queueing(kept_for).holding())
 }
 
 /// One that clients contend for under its own name, and one more for each task but the first.
@@ -105,12 +105,18 @@ fn keys(key: &str) -> Vec<String> {
     [key.to_owned()].into_iter().chain(others).collect()
 }
 
+/// The waiters that keys are kept for.
+fn kept_for(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+    let keys = keys(key).into_iter();
+    keys.flat_map(|key| stored::kept_for(view, &key)).collect()
+}
+
 /// A token is a reader's if it is at one key, and a writer's if it is at all; what is at some of them is something else,
 /// but keeps others out as well.
 fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {
     let keys = keys(key);
     let mut found: BTreeMap<Vec<u8>, Vec<Option<Duration>>> = BTreeMap::new();
-    for it in keys.iter().filter_map(|key| view.string(key)) {
+    for it in keys.iter().flat_map(|key| stored::at_the_key(view, key)) {
         found.entry(it.token).or_default().push(it.expires);
     }
     let tokens = found.into_iter().map(|(token, ends)| Stored {

@@ -4,9 +4,19 @@ use crate::{backend::View, history::Stored, subject::Observed};
 use redouble::{Data, Deployment};
 use std::sync::LazyLock;
 
-/// The string at the key.
+/// The string at the key, unless the key is kept for a waiter.
 pub(super) fn at_the_key(view: &dyn View, key: &str) -> Vec<Stored> {
-    view.string(key).into_iter().collect()
+    let held = view.string(key);
+    held.filter(|it| !it.token.starts_with(b"?"))
+        .into_iter()
+        .collect()
+}
+
+/// The token of the waiter that the key is kept for.
+pub(super) fn kept_for(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+    let held = view.string(key);
+    let waiter = held.and_then(|it| it.token.strip_prefix(b"?").map(<[u8]>::to_vec));
+    waiter.into_iter().collect()
 }
 
 /// What holders say of themselves.
@@ -81,10 +91,11 @@ pub(super) fn in_order(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     names.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The members of a sorted set, the lowest score first.
+/// The tokens of the waiters in a sorted set, the lowest score first. Their names begin with 16 digits of the process.
 pub(super) fn in_a_queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     let Some((Data::SortedSet(members), _)) = view.data(key) else {
         return Vec::new();
     };
-    members.iter().map(|(member, _)| member.to_vec()).collect()
+    let tokens = members.iter().map(|(name, _)| name.get(16..48));
+    tokens.flatten().map(<[u8]>::to_vec).collect()
 }

@@ -38,7 +38,7 @@ impl Identities {
     }
 
     /// Asks a node for its run id. Without an answer it is asked again by the next call.
-    pub(super) async fn learn(&self, index: usize, node: &Node, until: Duration) {
+    pub(super) async fn learn(&self, index: usize, node: &Arc<Node>, until: Duration) {
         let run_id = match ask(node, Command::new("INFO").arg("server"), until).await {
             Ok(Reply::Bytes(info)) => run_id(&info),
             Ok(_) => None,
@@ -86,7 +86,11 @@ fn run_id(info: &[u8]) -> Option<Vec<u8>> {
 
 /// Whether a script that one node is given is known to the other one. Test doubles with the same seed have the same run
 /// id, so that alone proves nothing.
-async fn share_scripts(one: &Node, other: &Node, until: Duration) -> Result<bool, NodeError> {
+async fn share_scripts(
+    one: &Arc<Node>,
+    other: &Arc<Node>,
+    until: Duration,
+) -> Result<bool, NodeError> {
     let mark = format!("return '{}'", Token::new(one.env().random()));
     let script = |what: &str| Command::new("SCRIPT").arg(what);
     let Reply::Bytes(digest) = ask(one, script("LOAD").arg(mark), until).await? else {
@@ -97,7 +101,7 @@ async fn share_scripts(one: &Node, other: &Node, until: Duration) -> Result<bool
 }
 
 /// Asks beside the lock's own requests; that no answer comes says nothing of the connection.
-async fn ask(node: &Node, command: Command, until: Duration) -> Result<Reply, NodeError> {
+async fn ask(node: &Arc<Node>, command: Command, until: Duration) -> Result<Reply, NodeError> {
     let line = node.line(until).await?;
     let answer = within(&**node.env(), until, line.call(command)).await;
     answer.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::TimedOut)))

@@ -1,9 +1,8 @@
 -- Counts one more in, for good or, if ARGV[1] is not 0, until that many ms after the first one.
 -- KEYS[1] the counter   ARGV[1] its lifetime in ms
 -- Reply: which one it is, from 1.
--- Redis 2.6.0 or later.
-local place = redis.call('INCR', KEYS[1])
-if place == 1 and ARGV[1] ~= '0' then
-  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+-- Redis 2.6.12 or later.
+if ARGV[1] ~= '0' then
+  redis.call('SET', KEYS[1], 0, 'NX', 'PX', ARGV[1])
 end
-return place
+return redis.call('INCR', KEYS[1])

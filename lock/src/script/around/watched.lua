@@ -1,9 +1,19 @@
 -- Around a script that takes or extends a lock: reads its keys at the end, so that a connection with tracking
--- is told of the next change that another one makes. What is written here is not told to it (NOLOOP).
--- KEYS and ARGV: as for the script. Reply: that of the script.
+-- is told of the next change that another one makes. What is written here is not told to it (NOLOOP). It reads them first as well,
+-- so that a user who may not read fails before the script takes the lock.
+-- The last of ARGV: how many of the first KEYS are watched. The script itself gets all but this.
+-- Reply: that of the script.
 -- Redis 6.0 or later.
-local reply = inner(KEYS, ARGV)
-for _, key in ipairs(KEYS) do
-  redis.call('EXISTS', key)
+local function watch()
+  for i = 1, tonumber(ARGV[#ARGV]) do
+    redis.call('EXISTS', KEYS[i])
+  end
 end
+watch()
+local rest = {}
+for i = 1, #ARGV - 1 do
+  rest[i] = ARGV[i]
+end
+local reply = inner(KEYS, rest)
+watch()
 return reply

@@ -1,7 +1,8 @@
--- Takes one off the count of a latch, once per token, and never below zero.
--- KEYS[1] the latch   ARGV[1] the token
+-- Takes one off the count of a latch, once per token, and never below zero; at zero, calls all waiters.
+-- Follows now.lua and wake.lua.
+-- KEYS[1] the latch   KEYS[2] its waiters, of each process one   ARGV[1] the token
 -- Reply: the count that this token has left, -1 if the latch is not set, -2 if the count was zero before.
--- Redis 2.6.0 or later.
+-- Redis 3.2 or later.
 local left = redis.call('HGET', KEYS[1], 'done:' .. ARGV[1])
 if left then
   return tonumber(left)
@@ -16,6 +17,9 @@ end
 left = redis.call('HINCRBY', KEYS[1], 'count', -1)
 redis.call('HSET', KEYS[1], 'done:' .. ARGV[1], left)
 if left == 0 then
-  redis.pcall('PUBLISH', KEYS[1] .. ':released', 'all')
+  for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
+    call(name)
+  end
+  redis.call('DEL', KEYS[2])
 end
 return left

@@ -8,6 +8,8 @@ local set = redis.call('HGET', KEYS[1], 'set')
 if set then
   return set == ARGV[1] and 1 or 0
 end
+-- It changes nothing yet, but fails here if this user may not set a time to live, and nothing is set.
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('HMSET', KEYS[1], 'set', ARGV[1], 'count', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1

@@ -1,9 +1,10 @@
 -- Takes all of several locks or none, and mints one fencing token for all of them. Some or all may already be ours; the
--- fencing token is a new one all the same, since no caller was told the one of then. Follows now.lua and take.lua.
--- KEYS the locks, ARGV[3] of them, and then for each of them its last fencing token
--- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[4] for how many ms the last fencing tokens are kept after a grant
+-- fencing token is a new one all the same, since no caller was told the one of then. Follows now.lua, ask.lua, wake.lua,
+-- pass_on.lua and take.lua.
+-- KEYS as in take.lua, and then for each lock its last fencing token
+-- ARGV as in take.lua   ARGV[6] for how many ms the last fencing tokens are kept after a grant
 -- Reply: [OK, fencing token] if all of them hold the token now, for at least the lease;
---        else the longest remaining TTL in ms of those that others hold, -1 if one has none.
+--        else the longest remaining TTL in ms of those that others hold, -1 if one has none or is kept for a waiter.
 -- The fencing token is above the last one of each key, and becomes the last one of all: so it is above that of every
 -- earlier grant that had one of them. It is at least the server's time in microseconds, so it grows even if those were
 -- lost. It is minted before the locks are taken: whatever can fail leaves no lock behind.
@@ -12,15 +13,14 @@ local wait = obstacle()
 if wait then
   return wait
 end
-local count = tonumber(ARGV[3])
 local highest = 0
-for i = count + 1, 2 * count do
+for i = 2 * count + 1, 3 * count do
   highest = math.max(highest, tonumber(redis.call('GET', KEYS[i]) or 0))
 end
 local time = redis.call('TIME')
 local fence = math.max(highest + 1, time[1] * 1000000 + time[2])
-for i = count + 1, 2 * count do
-  redis.call('SET', KEYS[i], text(fence), 'PX', ARGV[4])
+for i = 2 * count + 1, 3 * count do
+  redis.call('SET', KEYS[i], text(fence), 'PX', ARGV[6])
 end
 take()
 return {redis.status_reply('OK'), fence}

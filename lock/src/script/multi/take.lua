@@ -1,24 +1,37 @@
--- Several locks that are taken all or none. Some or all may already be ours.
--- KEYS the locks, ARGV[3] of them   ARGV[1] the token   ARGV[2] the lease in ms
--- Returns the longest remaining TTL in ms of those that others hold, -1 if one has none; nothing if all can be taken.
+-- Several locks that are taken all or none. Some or all may already be ours, or be kept for us.
+-- Follows now.lua, ask.lua, wake.lua and pass_on.lua.
+-- KEYS the locks, ARGV[5] of them, and then the waiters of each
+-- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
+local count = tonumber(ARGV[5])
+-- Returns the longest remaining TTL in ms of those that others hold, -1 if one has none or is kept for a waiter; nothing if all
+-- can be taken. Where there is an obstacle, waits for it, and passes on what is kept for us.
 local function obstacle()
   local wait
-  for i = 1, tonumber(ARGV[3]) do
+  local kept = {}
+  for i = 1, count do
     local holder = redis.call('GET', KEYS[i])
-    if holder and holder ~= ARGV[1] then
-      local ttl = redis.call('PTTL', KEYS[i])
-      if ttl < 0 then
-        return -1
-      end
-      wait = math.max(wait or 0, ttl)
+    if holder == '?' .. ARGV[1] then
+      kept[#kept + 1] = i
+    elseif holder and holder ~= ARGV[1] then
+      local ttl = string.sub(holder, 1, 1) == '?' and -1 or redis.call('PTTL', KEYS[i])
+      wait = (ttl < 0 or wait == -1) and -1 or math.max(wait or 0, ttl)
+      register(KEYS[count + i])
+    end
+  end
+  if wait then
+    for _, i in ipairs(kept) do
+      pass_on(KEYS[i], KEYS[count + i])
     end
   end
   return wait
 end
 -- Takes all of them, after `obstacle` found none.
 local function take()
-  for i = 1, tonumber(ARGV[3]) do
-    if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
+  for i = 1, count do
+    unregister(KEYS[count + i])
+  end
+  for i = 1, count do
+    if redis.call('GET', KEYS[i]) ~= ARGV[1] or redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
       redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
     end
   end

@@ -1,7 +1,7 @@
 -- The holders of permits: a sorted set, 'weight:token' -> deadline in ms of the server; and in the same key, so that it
 -- is never lost alone, '' -> minus the number of permits that they have. Follows now.lua.
--- KEYS[1] the holders   ARGV[1] the token   ARGV[4] how many permits it wants or has
-local me = ARGV[4] .. ':' .. ARGV[1]
+-- KEYS[1] the holders   ARGV[1] the token   ARGV[6] how many permits it wants or has
+local me = ARGV[6] .. ':' .. ARGV[1]
 -- Removes one holder.
 local function leave(holder)
   redis.call('ZREM', KEYS[1], holder)
@@ -32,7 +32,7 @@ end
 -- Sets the deadline of ARGV[1], which holds its permits from now on. The key lives as long as the last of its holders.
 local function stay(now, deadline)
   if redis.call('ZADD', KEYS[1], text(deadline), me) == 1 then
-    redis.call('ZINCRBY', KEYS[1], '-' .. ARGV[4], '')
+    redis.call('ZINCRBY', KEYS[1], '-' .. ARGV[6], '')
   end
   if redis.call('PTTL', KEYS[1]) < deadline - now then
     redis.call('PEXPIREAT', KEYS[1], text(deadline))

@@ -1,17 +1,20 @@
--- Takes a lock that may already be ours, because an earlier request was executed but not answered.
--- KEYS[1] the lock   ARGV[1] the token   ARGV[2] the lease in ms
+-- Takes a lock that may already be ours, because an earlier request was executed but not answered; or waits for it.
+-- Follows now.lua and ask.lua.
+-- KEYS[1] the lock   KEYS[2] its waiters
+-- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
 -- Reply: OK if the key holds the token now, for at least the lease;
---        else the remaining TTL in ms of whoever holds it, -1 if it has none.
--- Redis 2.6.12 or later.
-local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
-if granted then
-  return granted
+--        else the remaining TTL in ms of its holder, -1 if it has none or is kept for a waiter.
+-- Redis 3.2 or later.
+local holder = redis.call('GET', KEYS[1])
+if holder == ARGV[1] then
+  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  end
+  return redis.status_reply('OK')
 end
-local ttl = redis.call('PTTL', KEYS[1])
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return ttl
+if not holder or holder == '?' .. ARGV[1] then
+  unregister(KEYS[2])
+  return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 end
-if ttl < tonumber(ARGV[2]) then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-return redis.status_reply('OK')
+register(KEYS[2])
+return string.sub(holder, 1, 1) == '?' and -1 or redis.call('PTTL', KEYS[1])

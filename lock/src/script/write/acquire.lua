@@ -1,7 +1,9 @@
--- Takes a write lock that may already be ours. Follows now.lua, mint.lua and readers.lua.
--- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer who waits   KEYS[4] the last fencing token
--- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] for how many ms a writer that waits keeps new readers out,
--- 0 if it does not   ARGV[4] for how many ms KEYS[4] is kept after a grant, 0 for none
+-- Takes a write lock that may already be ours, or waits for it. Follows now.lua, ask.lua, mint.lua and readers.lua.
+-- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer who waits   KEYS[4] the waiters
+-- KEYS[5] the last fencing token
+-- ARGV[1] the token   ARGV[2] the lease in ms   ARGV[3] and ARGV[4] as in ask.lua
+-- ARGV[5] for how many ms a writer that waits keeps new readers out, 0 if it does not
+-- ARGV[6] for how many ms KEYS[5] is kept after a grant, 0 for none
 -- Reply: OK, or [OK, fencing token], if the lock holds the token now, for at least the lease;
 --        else in how many ms those who hold it are gone, -1 if that has no end.
 -- Redis 3.2 or later.
@@ -10,19 +12,21 @@ if holder == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
   end
-  return mint(4, tonumber(ARGV[4]), true)
+  return mint(5, tonumber(ARGV[6]), true)
 end
 local now = now_ms()
 sweep(now)
 local last = last_of_others()
 local waits = redis.call('GET', KEYS[3])
 if holder or last then
-  if tonumber(ARGV[3]) > 0 and (not waits or waits == ARGV[1]) then
-    redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[3])
+  if tonumber(ARGV[5]) > 0 and (not waits or waits == ARGV[1]) then
+    redis.call('SET', KEYS[3], ARGV[1], 'PX', ARGV[5])
   end
+  register(KEYS[4])
   return holder and redis.call('PTTL', KEYS[1]) or last - now
 end
-local reply = mint(4, tonumber(ARGV[4]), false)
+local reply = mint(5, tonumber(ARGV[6]), false)
+unregister(KEYS[4])
 if waits == ARGV[1] then
   redis.call('DEL', KEYS[3])
 end

@@ -1,13 +1,17 @@
--- Gives back a write lock that is still ours, and a place in front of the readers.
--- KEYS[1] the writer   KEYS[3] the writer who waits
--- ARGV[1] the token   ARGV[2] for how many ms the lock shall stay taken
+-- Gives back a write lock that is still ours, or lets it end after some time; or ends the wait for it, and gives back the place
+-- in front of the readers. Follows now.lua, wake.lua and call.lua.
+-- KEYS[1] the writer   KEYS[2] the readers   KEYS[3] the writer who waits   KEYS[4] the waiters
+-- ARGV[1] the token   ARGV[2] for how many ms more it stays taken   ARGV[3] the name of the waiter, empty if it never waited
 -- Reply: 1 if the lock held the token; 0 if it did not.
--- Redis 2.6.0 or later.
-local waited = redis.call('GET', KEYS[3]) == ARGV[1]
+-- Redis 3.2 or later.
+local first = redis.call('GET', KEYS[3])
+local waited = first == ARGV[1]
 if waited then
   redis.call('DEL', KEYS[3])
 end
-local held = redis.call('GET', KEYS[1]) == ARGV[1]
+local called = ARGV[3] ~= '' and redis.call('ZREM', KEYS[4], ARGV[3]) == 0
+local holder = redis.call('GET', KEYS[1])
+local held = holder == ARGV[1]
 if held and tonumber(ARGV[2]) > 0 then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return 1
@@ -15,7 +19,8 @@ end
 if held then
   redis.call('DEL', KEYS[1])
 end
-if held or waited then
-  redis.pcall('PUBLISH', KEYS[1] .. ':released', 'all')
+-- Readers that this writer kept out can enter although other readers are inside.
+if held or not holder and (waited or called) then
+  call_waiters(first and not waited)
 end
 return held and 1 or 0

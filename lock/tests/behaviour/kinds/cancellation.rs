@@ -37,6 +37,9 @@ const AWAITS_MAX: usize = 400;
 /// Long enough for all that is under way in the process.
 const SOON: Duration = Duration::from_millis(5);
 
+/// For how long a subscription outlives the last waiter.
+pub(super) const LINGER: Duration = Duration::from_millis(200);
+
 async fn call(call: Call, subject: &Subject, guard: Option<Guard>) {
     match (call, guard) {
         (Call::Try, _) => drop(subject.take(Take::Try).await),
@@ -91,7 +94,7 @@ async fn dropped(make: Make, what: Call, awaits: usize) -> bool {
     // Long before a lease could have seen to it.
     let next = stranger.take(Take::Try).await.unwrap();
     assert_eq!(next.release().await, Release::Released);
-    pass(SOON).await;
+    pass(SOON + LINGER).await;
     for server in &servers {
         let mut keys = keys(server).await;
         keys.retain(|key| !key.ends_with(":fence"));

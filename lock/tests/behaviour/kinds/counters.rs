@@ -1,5 +1,6 @@
 //! Latch, admission and stock, and the owner that takes a lock again: cancelled, and on a real server.
 
+use super::cancellation::LINGER;
 use crate::cancel::cancel_at;
 use crate::rig::{KEY, LEASE, Test, ask, keys, locks, pass, real::RealServer, server};
 use redouble_lock::{LockManager, Release};
@@ -75,6 +76,7 @@ async fn dropped_everywhere<F: Future>(
         drop(locks);
         pass(SOON).await;
         left(&server).await;
+        pass(LINGER).await;
         let channels: Vec<String> = ask(&server, &["PUBSUB", "CHANNELS"]).await;
         assert!(channels.is_empty(), "{what}, await {awaits}");
         pass(SOON).await;

@@ -1,6 +1,6 @@
 //! A Redis node of a few lines behind the `wire` traits, without the `redis` crate: enough to break
-//! each message of a lock in each way, in virtual time. It knows the three scripts by their first
-//! line and does in Rust what they say; whether they do it too is seen on the double and on Redis.
+//! each message of a lock in each way, in virtual time. It knows the three scripts by what they say
+//! of themselves and does that in Rust; whether they do it too is seen on the double and on Redis.
 
 mod pushes;
 
@@ -55,8 +55,13 @@ struct State {
     open: usize,
     serving: usize,
     down: bool,
+    /// How much longer than others the next connections take.
+    slow: Duration,
     pushes: Pushing,
     connections: usize,
+    attempts: usize,
+    /// The names of the waiters of a lock, in the order in which they asked.
+    waiters: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
     /// Who listens on a channel: connections by number.
     channels: BTreeMap<Vec<u8>, BTreeMap<usize, Outgoing>>,
 }
@@ -155,6 +160,21 @@ impl Fake {
         self.state().down = down;
     }
 
+    /// Makes new connections take so much longer.
+    pub(crate) fn set_slow(&self, slow: Duration) {
+        self.state().slow = slow;
+    }
+
+    /// How often a client has tried to connect.
+    pub(crate) fn attempts(&self) -> usize {
+        self.state().attempts
+    }
+
+    /// How many connections there have been.
+    pub(crate) fn connections(&self) -> usize {
+        self.state().connections
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<Vec<u8>> {
         self.state().get(key.as_bytes())
     }
@@ -163,6 +183,11 @@ impl Fake {
         let mut state = self.state();
         state.get(key.as_bytes())?;
         Some(state.keys[key.as_bytes()].1 - Instant::now())
+    }
+
+    /// How many waiters have left their names.
+    pub(crate) fn waiting(&self) -> usize {
+        self.state().waiting()
     }
 
     pub(crate) fn set(&self, key: &str, value: &str, ttl: Duration) {
@@ -263,14 +288,36 @@ impl State {
         self.keys.get(key).map(|(value, _)| value.clone())
     }
 
-    fn publish(&self, channel: &[u8]) {
+    /// Publishes, and returns how many connections should receive it.
+    fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
         let (arrives, listeners) = (Instant::now() + LATENCY, self.channels.get(channel));
         if self.pushes == Pushing::Always {
             for listener in listeners.into_iter().flat_map(BTreeMap::values) {
-                let (channel, payload) = (channel.to_vec(), Vec::new());
+                let (channel, payload) = (channel.to_vec(), payload.to_vec());
                 let _ = listener.send((arrives, Push::Message { channel, payload }));
             }
         }
+        listeners.map_or(0, BTreeMap::len)
+    }
+
+    /// Keeps a lock for its first waiter that receives a message, or deletes it.
+    fn pass_on(&mut self, key: &[u8]) {
+        self.keys.remove(key);
+        while let Some(waiters) = self.waiters.get_mut(key)
+            && !waiters.is_empty()
+        {
+            let name = waiters.remove(0);
+            let channel = [b"redouble-lock:", &name[..16]].concat();
+            if self.publish(&channel, &name[16..48]) > 0 {
+                self.put(key, &[b"?", &name[16..48]].concat(), b"50");
+                return;
+            }
+        }
+    }
+
+    /// The waiters of all locks.
+    fn waiting(&self) -> usize {
+        self.waiters.values().map(Vec::len).sum()
     }
 
     fn execute(&mut self, command: &Command, peer: &Peer) -> Result<Reply, NodeError> {
@@ -295,11 +342,11 @@ impl State {
                 else {
                     return Err(refused("NOSCRIPT"));
                 };
-                self.run(&script(&text), &args[3], &args[4..])
+                self.run(&script(&text), &args[3], &args[5..])
             }
             "EVAL" => {
                 self.scripts.insert(args[1].clone());
-                self.run(&script(&args[1]), &args[3], &args[4..])
+                self.run(&script(&args[1]), &args[3], &args[5..])
             }
             "SUBSCRIBE" => {
                 self.log.push("subscribe".into());
@@ -315,29 +362,49 @@ impl State {
                 self.channels.retain(|_, listeners| !listeners.is_empty());
                 Ok(Reply::Okay)
             }
+            "INFO" => Err(refused("NOPERM")),
             other => panic!("{other} is not used"),
         }
     }
 
     fn run(&mut self, script: &str, key: &[u8], args: &[Vec<u8>]) -> Result<Reply, NodeError> {
-        let ours = self.get(key).as_ref() == Some(&args[0]);
+        let holder = self.get(key);
+        let ours = holder.as_ref() == Some(&args[0]);
+        let kept = holder.as_deref() == Some(&[b"?", &args[0][..]].concat());
+        let leaves = |state: &mut Self| {
+            let waiters = state.waiters.entry(key.into()).or_default();
+            let before = waiters.len();
+            waiters.retain(|name| *name != args[2]);
+            before != waiters.len()
+        };
         let ttl =
             |ms: &[u8]| Duration::from_millis(std::str::from_utf8(ms).unwrap().parse().unwrap());
         let renew = |state: &mut Self| {
             let (_, until) = state.keys.get_mut(key).unwrap();
             *until = (*until).max(Instant::now() + ttl(&args[1]));
         };
-        Ok(if script.starts_with("-- Takes") {
+        Ok(if script.contains("\n-- Takes a lock") {
             self.log.push("acquire".into());
-            match self.get(key) {
-                None => self.put(key, &args[0], &args[1]),
+            match holder {
                 Some(_) if ours => {
                     renew(self);
                     Reply::Okay
                 }
-                Some(_) => {
+                Some(holder) if !kept => {
+                    leaves(self);
+                    if !args[2].is_empty() {
+                        let waiters = self.waiters.entry(key.into()).or_default();
+                        waiters.push(args[2].clone());
+                    }
+                    if holder[0] == b'?' {
+                        return Ok(Reply::Integer(-1));
+                    }
                     let left = self.keys[key].1 - Instant::now();
                     Reply::Integer(i64::try_from(left.as_millis()).unwrap())
+                }
+                Some(_) | None => {
+                    leaves(self);
+                    self.put(key, &args[0], &args[1])
                 }
             }
         } else if script.starts_with("-- Extends") {
@@ -347,11 +414,11 @@ impl State {
             }
             Reply::Integer(i64::from(ours))
         } else {
-            assert!(script.starts_with("-- Gives back"));
+            assert!(script.contains("\n-- Gives back a lock"));
             self.log.push("release".into());
-            if ours {
-                self.keys.remove(key);
-                self.publish(&[key, b":released"].concat());
+            let called = !ours && !args[2].is_empty() && !leaves(self);
+            if ours || kept || called && holder.is_none() {
+                self.pass_on(key);
             }
             Reply::Integer(i64::from(ours))
         })
@@ -368,7 +435,12 @@ impl State {
 impl Endpoint for Fake {
     fn dial(&self) -> BoxFuture<'_, Result<Dialled, NodeError>> {
         Box::pin(async {
-            tokio::time::sleep(LATENCY).await;
+            let slow = {
+                let mut state = self.state();
+                state.attempts += 1;
+                state.slow
+            };
+            tokio::time::sleep(LATENCY + slow).await;
             if self.state().down {
                 return Err(NodeError::new(NodeErrorKind::Unreachable));
             }

@@ -1,0 +1,18 @@
+-- How a mutex goes from its holder to a waiter. Follows now.lua and wake.lua.
+-- Frees `lock`: keeps it for the first waiter of the set `waiters`, until that has asked or 50 ms are over, or deletes it.
+-- While it is kept, its value is '?' and the token of that waiter.
+local function pass_on(lock, waiters)
+  local token = call_first(waiters)
+  if token then
+    redis.call('SET', lock, '?' .. token, 'PX', 50)
+  else
+    redis.call('DEL', lock)
+  end
+end
+-- Ends the wait of ARGV[3] for `lock`, whose value is `holder`. If the waiter was called already, the next one is called.
+local function leave(lock, waiters, holder)
+  local called = redis.call('ZREM', waiters, ARGV[3]) == 0
+  if holder == '?' .. ARGV[1] or called and not holder then
+    pass_on(lock, waiters)
+  end
+end
