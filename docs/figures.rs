@@ -87,7 +87,7 @@ fn headlines(compare: &Value, scenarios: &Value) -> Result<String, Box<dyn Error
 }
 
 /// Compares the part of a page between its marks with a generated text, or replaces it.
-fn part(path: &Path, mark: &str, text: &str) -> Test {
+pub(super) fn part(path: &Path, mark: &str, text: &str) -> Test {
     let page = fs::read_to_string(path)?;
     let begin = page
         .find(&format!("<!-- {mark}: "))
@@ -99,7 +99,7 @@ fn part(path: &Path, mark: &str, text: &str) -> Test {
     } else {
         assert!(
             &page[begin..end] == text,
-            "the table {mark} of {} differs from docs/figures: UPDATE=1 cargo test -p redouble-book --test pages",
+            "the table {mark} of {} is out of date: UPDATE=1 cargo test -p redouble-book --test pages",
             path.display()
         );
     }

@@ -2,6 +2,7 @@
 //! and generated pages are up to date. `UPDATE=1` writes the generated ones anew.
 
 use redouble::{Clock, Server};
+use redouble_conformance::history::Excuse;
 use redouble_differential::{KNOWN, LENIENT, NOT_SENT};
 use std::{
     collections::BTreeMap,
@@ -242,4 +243,21 @@ fn the_known_differences_are_up_to_date() -> Test {
         writeln!(text, "| {} | {} |", known.name, known.reason)?;
     }
     generated("differences.md", &text)
+}
+
+#[test]
+fn the_table_of_excuses_is_up_to_date() -> Test {
+    let mut text = String::from(
+        "\n| property | what excuses a lock | what convicts it all the same |\n|---|---|---|\n",
+    );
+    for excuse in Excuse::ALL {
+        let (property, explains) = (excuse.property().id(), excuse.explains());
+        writeln!(text, "| {property} | {explains} | {} |", excuse.near_miss())?;
+    }
+    text.push('\n');
+    figures::part(
+        &root().join("docs/src/suite/properties.md"),
+        "excuses",
+        &text,
+    )
 }

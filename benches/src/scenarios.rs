@@ -101,6 +101,7 @@ impl Shape {
             lease_ms: LEASE_MS,
             schedule: Schedule::Random,
             latency_ms: 2,
+            timeout_ms: None,
             topology,
             events: events
                 .map(|(id, (at_ms, happening))| Event {

@@ -6,17 +6,16 @@ use crate::{
     backend::{Backend, Double, WallClock},
     checker::Property,
     report::{Saved, html, shown, terminal},
-    runner::{
-        self, Counterexample, Plan, QUICK, Rehearsed, Trial, Unobserved, judge, rehearse, run_trial,
-    },
+    runner::{self, Counterexample, Plan, QUICK, Rehearsed, Trial, judge, rehearse, run_trial},
     scenario::Scenario,
-    subject::{Expected, Promises, Row, Subject, Suspect, Threads, subjects},
+    subject::{Adapted, Expected, Promises, Row, Subject, Suspect, Threads, subjects},
 };
 use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// The seeds of the quick tier for a lock in its plain form.
@@ -100,6 +99,18 @@ impl Check {
         self.code.push_str(".threads()");
         self.backend = Box::new(WallClock::new(Double, 400));
         self.seeds = 0..THREADS;
+        self
+    }
+
+    /// Plays all scenarios with this lease, all times in proportion, instead of 30 s. Choose the
+    /// form, [`plain`](Self::plain) or [`threads`](Self::threads), first. A saved scenario keeps its own lease.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(1);
+        if self.backend.virtual_time() {
+            self.suspect = Box::new(Adapted::leased(self.suspect, lease_ms));
+        } else {
+            self.backend = Box::new(WallClock::new(Double, lease_ms));
+        }
         self
     }
 
@@ -204,7 +215,7 @@ impl Check {
     /// Plays one scenario: what is wrong, if anything is.
     #[track_caller]
     fn replayed(&self, scenario: &Scenario, unobserved: bool) -> Option<String> {
-        let hidden = Unobserved(&*self.suspect);
+        let hidden = Adapted::unobserved(&*self.suspect);
         let suspect: &dyn Suspect = match unobserved {
             true => &hidden,
             false => &*self.suspect,

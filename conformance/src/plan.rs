@@ -5,6 +5,7 @@ use crate::{
     checker::Property,
     scenario::{Scenario, generate::Generator},
     subject::Promises,
+    verdict::keeps,
 };
 use std::{ops::Range, thread, time::Instant};
 
@@ -86,15 +87,21 @@ pub fn quick_seeds(backend: &dyn Backend) -> u64 {
     }
 }
 
+/// The generator that plans use for locks with these promises, see [`Generator::within`].
+#[must_use]
+pub fn generator(promises: Promises, only: Option<&str>) -> Generator {
+    Generator::within(promises, only, |nemesis| keeps(promises, nemesis))
+}
+
 /// Makes the scenarios of a plan for one subject.
 pub(crate) struct Source(Vec<Generator>);
 
 impl Source {
     pub(crate) fn of(promises: Promises, plan: &Plan) -> Self {
         if plan.faults.is_empty() {
-            return Self(vec![Generator::of(promises, None)]);
+            return Self(vec![generator(promises, None)]);
         }
-        let of_fault = |fault: &String| Generator::of(promises, Some(fault));
+        let of_fault = |fault: &String| generator(promises, Some(fault));
         let generators = plan.faults.iter().map(of_fault);
         Self(generators.filter(|it| !it.is_empty()).collect())
     }

@@ -4,7 +4,7 @@
 mod fixed;
 mod rehearsal;
 
-pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL};
+pub use crate::plan::{CONVICTION, Plan, QUICK, QUICK_REAL, generator};
 use crate::{
     backend::{Backend, Double},
     checker::{CHECKERS, Finding, Property, Witness},
@@ -14,11 +14,11 @@ use crate::{
     precision,
     scenario::{EVENTS_READABLE, Scenario, shrink},
     simulation::{Run, RunError},
-    subject::{Expected, Promises, Suspect},
-    verdict::{Cell, Claim, claim, row_of},
+    subject::{Adapted, Expected, Promises, Suspect},
+    verdict::{Cell, broke_before, claim, row_of, without_outside},
 };
 pub use fixed::{Disagreement, FixedRuns};
-pub(crate) use rehearsal::{Rehearsed, Unobserved, rehearse};
+pub(crate) use rehearsal::{Rehearsed, rehearse};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -262,7 +262,7 @@ pub fn run_trial(
         true => rehearse(suspect, backend).map_or(None, |rehearsed| rehearsed.unobservable),
         false => None,
     };
-    let unobserved = Unobserved(suspect);
+    let unobserved = Adapted::unobserved(suspect);
     let suspect = match unobservable {
         Some(_) => &unobserved,
         None => suspect,
@@ -366,6 +366,7 @@ fn try_seeds(
             let Some(Played {
                 scenario,
                 judged,
+                again,
                 spoiled,
             }) = supported(outcome)?
             else {
@@ -374,10 +375,18 @@ fn try_seeds(
             };
             trial.inconclusive += spoiled;
             let Some(judged) = judged else { continue };
-            for property in record(trial, seed, &scenario, &judged) {
-                let failures = failed.entry(property).or_default();
+            let mut keep = |property, scenario: &Scenario, judged: &Judged| {
+                let failures: &mut Vec<Failure> = failed.entry(property).or_default();
                 if failures.len() < FAILURES_KEPT {
                     failures.push((seed, scenario.clone(), judged.clone()));
+                }
+            };
+            for property in record(trial, seed, &scenario, &judged) {
+                keep(property, &scenario, &judged);
+            }
+            for (without, judged, broken) in again {
+                for property in record_again(trial, &scenario, broken) {
+                    keep(property, &without, &judged);
                 }
             }
         }
@@ -456,7 +465,9 @@ pub(crate) fn accused(
     let generated = seeds.map(|seed| (Scene::Seed(seed), source.scenario(seed)));
     for (scene, scenario) in by_hand.chain(generated) {
         let judged = judge(suspect, backend, &scenario)?;
-        let broken = broken(promises, &scenario, &judged);
+        let mut broken = broken(promises, &scenario, &judged);
+        let again = again(suspect, backend, &scenario, &judged)?;
+        broken.extend(again.into_iter().flat_map(|(.., broken)| broken));
         if let Some(property) = broken.into_iter().find(|it| plan.judges(*it)) {
             return Ok(Some((scene, property)));
         }
@@ -483,14 +494,16 @@ impl fmt::Display for Scene {
 }
 
 /// The promised properties that a run broke.
-pub(crate) fn broken(promises: Promises, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
+#[must_use]
+pub fn broken(promises: Promises, scenario: &Scenario, judged: &Judged) -> Vec<Property> {
     let nemeses = scenario.nemeses();
     let blamed = |&(property, ref finding): &(Property, Finding)| {
-        let claim = claim(promises, &nemeses, property);
         let witness = finding.witness()?;
-        claim
-            .blames(&judged.run.history, property, witness)
-            .then_some(property)
+        let history = &judged.run.history;
+        let claim = claim(promises, &nemeses, property);
+        let blames = claim.blames(history, property, witness)
+            || broke_before(promises, scenario, history, property);
+        blames.then_some(property)
     };
     judged.findings.iter().filter_map(blamed).collect()
 }
@@ -499,8 +512,45 @@ struct Played {
     scenario: Scenario,
     /// `None` if the machine spoiled all repetitions.
     judged: Option<Judged>,
+    /// The same without the faults under which something broke that the lock does not claim, where it broke without them
+    /// as well, with what that convicts it of.
+    again: Vec<(Scenario, Judged, Vec<Property>)>,
     /// How many runs were spoiled.
     spoiled: u64,
+}
+
+/// Plays a scenario again without the faults under which a lock broke what it claims only without them.
+fn again(
+    suspect: &dyn Suspect,
+    backend: &dyn Backend,
+    scenario: &Scenario,
+    judged: &Judged,
+) -> Result<Vec<(Scenario, Judged, Vec<Property>)>, RunError> {
+    let promises = suspect.promises();
+    let convicted = broken(promises, scenario, judged);
+    let mut replays: Vec<(Scenario, Vec<Property>)> = Vec::new();
+    for (property, finding) in &judged.findings {
+        if finding.witness().is_none() || convicted.contains(property) {
+            continue;
+        }
+        let Some(without) = without_outside(promises, scenario, *property) else {
+            continue;
+        };
+        match replays.iter_mut().find(|(known, _)| *known == without) {
+            Some((_, asked)) => asked.push(*property),
+            None => replays.push((without, vec![*property])),
+        }
+    }
+    let mut convicting = Vec::new();
+    for (scenario, asked) in replays {
+        let judged = judge(suspect, backend, &scenario)?;
+        let mut broken = broken(promises, &scenario, &judged);
+        broken.retain(|property| asked.contains(property));
+        if !broken.is_empty() {
+            convicting.push((scenario, judged, broken));
+        }
+    }
+    Ok(convicting)
 }
 
 /// `None` for a scenario that the backend cannot play.
@@ -555,10 +605,12 @@ fn play(
             Some(lease_ms) => scenario.scaled(lease_ms),
             None => scenario,
         };
-        let judged = Some(judge(suspect, backend, &scenario)?);
+        let judged = judge(suspect, backend, &scenario)?;
+        let again = again(suspect, backend, &scenario, &judged)?;
         return Ok(Played {
             scenario,
-            judged,
+            judged: Some(judged),
+            again,
             spoiled: 0,
         });
     };
@@ -604,6 +656,7 @@ fn conclusive(
             return Ok(Played {
                 scenario,
                 judged: Some(judged),
+                again: Vec::new(),
                 spoiled,
             });
         }
@@ -612,6 +665,7 @@ fn conclusive(
     Ok(Played {
         scenario,
         judged: None,
+        again: Vec::new(),
         spoiled,
     })
 }
@@ -641,6 +695,22 @@ fn record(trial: &mut Trial, seed: u64, scenario: &Scenario, judged: &Judged) ->
     broken
 }
 
+/// Counts what a run broke outside of the promise, and again within it, as broken; returns it.
+fn record_again(
+    trial: &mut Trial,
+    scenario: &Scenario,
+    mut broken: Vec<Property>,
+) -> Vec<Property> {
+    broken.retain(|property| trial.plan.judges(*property));
+    let row = row_of(&scenario.nemeses());
+    for &property in &broken {
+        let cell = trial.cells.entry((row, property)).or_default();
+        cell.outside = cell.outside.saturating_sub(1);
+        cell.broken += 1;
+    }
+    broken
+}
+
 /// Makes a failure small where time is virtual; on a real server it stays as it was seen.
 fn minimal(
     suspect: &dyn Suspect,
@@ -661,13 +731,9 @@ fn minimal(
     };
     if backend.virtual_time() {
         let shrunk = shrink(scenario, |candidate| {
-            let claim = claim(suspect.promises(), &candidate.nemeses(), property);
-            let blames = |judged: &Judged| {
-                let witness = judged.witness(property);
-                witness.is_some_and(|it| claim.blames(&judged.run.history, property, it))
-            };
-            claim != Claim::Outside
-                && judge(suspect, backend, candidate).is_ok_and(|judged| blames(&judged))
+            let blames =
+                |judged: &Judged| broken(suspect.promises(), candidate, judged).contains(&property);
+            judge(suspect, backend, candidate).is_ok_and(|judged| blames(&judged))
         });
         example.judged = judge(suspect, backend, &shrunk.scenario)?;
         (example.scenario, example.shrink_runs) = (shrunk.scenario, shrunk.runs);
@@ -722,6 +788,7 @@ fn convict_on_real(
                 scenario: small,
                 judged,
                 spoiled,
+                ..
             } = play(suspect, backend, small)?;
             trial.inconclusive += spoiled;
             let Some(judged) = judged else { continue };

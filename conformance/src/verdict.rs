@@ -6,12 +6,12 @@
 mod quorum;
 
 use crate::{
-    checker::{Property, Witness},
-    history::History,
-    scenario::{Topology, nemesis::DRIFT_PPM_MAX},
+    checker::{CHECKERS, Property, Witness},
+    history::{History, Reading},
+    scenario::{Event, Happening, Scenario, Topology, nemesis::DRIFT_PPM_MAX},
     subject::{Fencing, Promises},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 /// What a lock claims about a property under certain faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,85 @@ impl Claim {
             Self::Outside => false,
         }
     }
+}
+
+/// Whether a lock keeps all of its promises under a nemesis, what its clients do to a resource without fencing tokens left
+/// out.
+#[must_use]
+pub fn keeps(promises: Promises, nemesis: &str) -> bool {
+    let mut judged = Property::ALL.into_iter().filter(|property| {
+        *property != Property::Accesses && claim_of(promises, [], *property) != Claim::Outside
+    });
+    judged.all(|it| claim_of(promises, [nemesis], it) != Claim::Outside)
+}
+
+/// When the first fault strikes under which a lock claims nothing about a property; `None` if none does.
+#[must_use]
+pub fn first_outside(
+    promises: Promises,
+    scenario: &Scenario,
+    property: Property,
+) -> Option<Duration> {
+    let outside = scenario
+        .faults()
+        .filter(|(.., fault)| claim_of(promises, [fault.nemesis()], property) == Claim::Outside);
+    let first = outside.map(|(from, ..)| from).min();
+    first.map(Duration::from_millis)
+}
+
+/// The scenario without the faults that weaken what a lock claims about a property; `None` if there are none. What happens in
+/// it may convict a lock that broke the property under those faults. It clears none.
+#[must_use]
+pub fn without_outside(
+    promises: Promises,
+    scenario: &Scenario,
+    property: Property,
+) -> Option<Scenario> {
+    let stays = |event: &&Event| match event.happening {
+        Happening::Fault { fault, .. } => {
+            claim_of(promises, [fault.nemesis()], property) == Claim::Holds
+        }
+        Happening::Op { .. } => true,
+    };
+    let events: Vec<Event> = scenario.events.iter().filter(stays).cloned().collect();
+    (events.len() < scenario.events.len()).then(|| Scenario {
+        events,
+        ..scenario.clone()
+    })
+}
+
+/// Whether a property was broken before anything happened under which the lock claims nothing about it. Asked of safety
+/// alone: what is to happen in time may yet happen.
+#[must_use]
+pub fn broke_before(
+    promises: Promises,
+    scenario: &Scenario,
+    history: &History,
+    property: Property,
+) -> bool {
+    let Some(at) = first_outside(promises, scenario, property).filter(|_| property.is_safety())
+    else {
+        return false;
+    };
+    let before = history.before(at);
+    let checkers = CHECKERS
+        .iter()
+        .filter(|checker| checker.property() == property);
+    let reading = Reading::of(&before);
+    let mut findings = checkers.map(|checker| checker.judge(&reading));
+    // What else strikes is part of the claim as ever.
+    let others = scenario.faults().map(|(.., fault)| fault.nemesis());
+    let others = others.filter(|it| claim_of(promises, [*it], property) != Claim::Outside);
+    let claim = claim(promises, &others.collect(), property);
+    findings.any(|finding| {
+        // What a judge foresees has not happened.
+        let witness = finding.witness().filter(|witness| witness.at.at < at);
+        witness.is_some_and(|witness| claim.blames(&before, property, witness))
+    })
+}
+
+fn claim_of<const N: usize>(promises: Promises, nemeses: [&str; N], property: Property) -> Claim {
+    claim(promises, &BTreeSet::from(nemeses), property)
 }
 
 /// What a fault takes from the guarantees of a lock.
@@ -80,7 +159,7 @@ fn cost(nemesis: &str) -> Cost {
 /// resource. Clocks that run apart are a matter of what was promised. Against servers that forget
 /// early nothing helps but more of them.
 #[must_use]
-pub fn claim(promises: Promises, nemeses: &BTreeSet<&'static str>, property: Property) -> Claim {
+pub fn claim(promises: Promises, nemeses: &BTreeSet<&str>, property: Property) -> Claim {
     let tidies = matches!(
         property,
         Property::Cancellation | Property::CleanUp | Property::LostReply

@@ -1,18 +1,21 @@
 //! P12, cancellation: when a caller drops an acquisition or a release before its end, or drops a guard,
 //! nothing of it remains at any server: no token, no place in a queue, no renewer that keeps it alive.
 //!
-//! Two round trips are enough where the process ran and was heard, three if several nodes are asked; else one lease after
-//! all was well again. A process that never runs again is left to deadlock freedom, and what keeps others out for some time at
+//! Two round trips are enough where the process ran and was heard, three if several nodes are asked; or as many as it makes
+//! requests one after the other, for instance to dial anew and to load a script again. Else one lease after all was well again. A process that never runs again is left to deadlock freedom, and what keeps others out for some time at
 //! least stays for that time. Where several nodes are asked, what one of them carries out more than a lease later is nobody's
 //! any more: who had asked it has long taken its answer for lost.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, Call, Life, Moment, Operation, Outcome, Reading};
+use crate::history::{Belief, Call, Excuse, Life, Moment, Operation, Outcome, Reading};
 use crate::scenario::Topology;
 use std::time::Duration;
 
 /// Judges P12.
 pub struct Cancellation;
+
+/// So many dials and requests, one after the other, are enough to make a call undone on one server and the next.
+const STEPS: u32 = 16;
 
 struct Facts<'a>(&'a Reading<'a>);
 
@@ -98,35 +101,29 @@ impl Facts<'_> {
         let host = it.actor.host;
         let hold = self.0.terms.longest_hold();
         let since = it.asked.at.saturating_sub(self.0.request_timeout());
-        let idle_since = self.last_end(host, it.asked).min(since);
-        let is_connected = self
-            .0
-            .troubles()
-            .heard_by(node, host, idle_since, it.ended.at);
-        // A connection that broke meanwhile is noticed, and what was restarted knows no scripts.
-        let trips = if is_connected { 2 } else { 4 };
         // One of several may yet have a request under way that the others have answered.
         let several = matches!(self.0.topology, Topology::Nodes(2..));
-        let trips = trips + u32::from(several);
-        let soon = it.ended.at + self.0.terms.round_trips(trips) + hold;
-        if self.0.troubles().heard_by(node, host, since, soon) {
+        let at_least = it.ended.at + self.0.terms.round_trips(2 + u32::from(several));
+        // What is made good by more requests than two takes as long as they do: to dial anew, to load a script again. Of
+        // several servers one may be asked after the other.
+        let asked = Some(node).filter(|_| !several);
+        let patience = self.0.request_timeout();
+        let steps = match self.0.accepts(Excuse::RequestsInARow) {
+            true => STEPS,
+            false => 0,
+        };
+        let busy = self.0.busy_until(host, asked, it.ended.at, patience, steps);
+        let soon = at_least.max(busy + self.0.terms.grain()) + hold;
+        // A process that finds a connection broken tries again when it likes.
+        let found_broken = self.0.is_broken(host, node, it.ended.at);
+        if !found_broken && self.0.troubles().heard_by(node, host, since, soon) {
             return Some(soon);
         }
-        let well = self.0.troubles().last(host, since, soon + self.0.lease)?;
+        let well = self.0.troubles().last(host, since, soon + self.0.lease);
+        let well = well.or_else(|| found_broken.then_some(soon))?;
         let late = soon.max(well).checked_add(self.0.lease)?;
         let late = late.checked_add(self.0.terms.round_trips(2) + hold)?;
         Some(late)
-    }
-
-    /// When an operation of a client process ended last, before a moment.
-    fn last_end(&self, host: u8, before: Moment) -> Duration {
-        let theirs = self
-            .0
-            .operations()
-            .iter()
-            .filter(|it| it.actor.host == host);
-        let ends = theirs.map(|it| it.ended).filter(|&ended| ended < before);
-        ends.max().map_or(Duration::ZERO, |last| last.at)
     }
 
     /// The tokens of a grant, unless the actor holds it by another grant as well, or again by then.
@@ -305,34 +302,36 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_connect_anew_takes_two_round_trips_more() {
-        let freed_at = |at, broke: bool| {
-            let invoke = What::Invoke {
-                op: 2,
-                actor: crate::history::Actor::on(0),
-                call: Call::Drop { grant: 1 },
-            };
-            let cut = What::Cut {
-                host: 0,
-                node: 0,
-                lost: Lost::Request,
-            };
-            let mut entries = vec![
+    fn it_takes_as_long_as_the_requests_that_follow_each_other() {
+        let freed_at = |at, asked: &[(u64, u64)]| {
+            let call = Call::Drop { grant: 1 };
+            let actor = crate::history::Actor::on(0);
+            let mut history = history(vec![
                 (1, tries(1, 0)),
                 (1, stores(0, "a", Some(90))),
                 (2, granted(1, Some(61))),
-                (50, invoke),
+                (50, What::Invoke { op: 2, actor, call }),
                 (50, done(2)),
                 (at, frees(0)),
-            ];
-            entries.extend(broke.then_some((20, cut)));
-            entries.sort_by_key(|&(at, _)| at);
-            passes(entries)
+                (100, What::Crash { host: 9 }),
+            ]);
+            history.lease = s(90);
+            // Two round trips take 4 s.
+            history.terms.latency = s(1);
+            history.dials(0, 0, 1, None);
+            for &(sent, replied) in asked {
+                history.asks(0, sent, Some(sent), Some(replied));
+            }
+            Cancellation.check(&history) == Finding::Valid
         };
-        assert!(freed_at(54, false));
-        assert!(!freed_at(55, false));
-        assert!(freed_at(58, true));
-        assert!(!freed_at(59, true));
+        let reconnects = [(50, 52), (52, 54), (54, 56)];
+        assert!(freed_at(54, &[]));
+        assert!(!freed_at(56, &[]));
+        assert!(freed_at(56, &reconnects));
+        assert!(!freed_at(58, &reconnects));
+        // It waits for a second before it cleans up.
+        assert!(!freed_at(56, &[(51, 52)]));
+        assert!(!freed_at(56, &[(51, 52), (53, 56)]));
     }
 
     #[test]

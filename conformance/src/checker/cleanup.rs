@@ -3,9 +3,10 @@
 //! may stay.
 //!
 //! Where something was wrong for a client shortly before, two request timeouts are given for it to be
-//! made good. What a dead process left behind is its lease's business if it has an end, and so is a request that arrives
-//! more than a lease after it was sent. But whoever takes the lock next, and was not hindered, clears away what is
-//! over.
+//! made good, from when the client could notice it. What a dead process left behind is its lease's business if it has an end,
+//! and so is a request that lands when its connection has ended, or more than a lease after it was sent. A task that leaves
+//! nothing behind may go on for a request timeout, or look for such a request for a lease. But the client that takes the lock next,
+//! and was not hindered, clears away what is over.
 //!
 //! Where a subscription outlives the last waiter for some time, in case that another one comes, it is given that time.
 //!
@@ -13,7 +14,9 @@
 //! next, and who was granted the lock waits no more.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Actor, Cause, History, Holder, Moment, Reading, Trouble, What};
+use crate::history::{
+    Actor, Cause, Excuse, Fate, History, Holder, Life, Moment, Reading, Trouble, What,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -48,8 +51,14 @@ impl Checker for CleanUp {
         }
         let left = looks.iter().find_map(|look| {
             let keys = !look.keys.is_empty() && !is_belated(history, look);
-            let left = keys || look.subscriptions + look.tasks > 0;
+            let more = keys || look.subscriptions > 0;
+            let left = more || look.tasks > 0;
             let mut due = due(history, look.at.at);
+            // A task that leaves nothing behind may end a little later, or look for a request that may land yet.
+            if !more {
+                let ends = look.at.at.saturating_add(history.request_timeout());
+                due = due.max(ends).max(looked_for(history, look.at.at));
+            }
             if !keys && history.terms.linger > Duration::ZERO {
                 // By a client's clock, and then a request ends the subscription.
                 let linger = history.terms.linger + history.terms.linger / DRIFT;
@@ -218,11 +227,49 @@ fn holder_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
     })
 }
 
-/// Whether all that stands may have been put there by requests that were held up for more than a lease.
+/// Whether all that stands was put there by requests that landed when their connection was gone, or may have been put there by
+/// requests that were held up for more than a lease.
 fn is_belated(history: &Reading<'_>, look: &Look<'_>) -> bool {
-    let standing = history.tokens().lives.iter();
-    let mut standing = standing.filter(|it| it.stood(look.at)).peekable();
-    standing.peek().is_some() && standing.all(|life| history.is_belated(life))
+    if !history.accepts(Excuse::LateRequest) {
+        return false;
+    }
+    let all = history.tokens().lives.iter().chain(&history.queued().lives);
+    let mut standing = all.filter(|it| it.stood(look.at)).peekable();
+    standing.peek().is_some()
+        && standing.all(|life| lands_late(history, life) || history.is_belated(life))
+}
+
+/// Whether a token was put there by a request that landed when its connection had ended for its process.
+fn lands_late(history: &Reading<'_>, life: &Life<'_>) -> bool {
+    history.requests.iter().any(|it| {
+        let session = history.session(it);
+        let theirs = life.owner == Some(session.host) && life.node == session.node;
+        theirs && it.executed == Some(life.from.at) && history.fate(it) == Fate::Late
+    })
+}
+
+/// Until when a process may look for requests that had no answer by then: for a lease from when it knew that they would have
+/// none.
+fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
+    if !history.accepts(Excuse::Search) {
+        return at;
+    }
+    let timeout = history.request_timeout();
+    let unanswered = history.requests.iter().filter(|it| {
+        let in_time = it
+            .replied
+            .is_some_and(|replied| replied <= it.sent + timeout);
+        it.sent <= at && !in_time
+    });
+    let known = unanswered.map(|it| {
+        let given_up = it.sent.saturating_add(timeout);
+        let noticed = history.session(it).noticed;
+        noticed.map_or(given_up, |noticed| noticed.min(given_up))
+    });
+    let known = known.max().map_or(at, |known| {
+        known.saturating_add(history.lease + 2 * timeout)
+    });
+    known.max(at)
 }
 
 /// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
@@ -341,6 +388,66 @@ mod tests {
         assert!(arrives(14, true));
         assert!(!arrives(13, true));
         assert!(!arrives(14, false));
+    }
+
+    #[test]
+    fn a_request_that_lands_late_is_left_to_its_lease_and_nothing_else_is() {
+        let cut = What::Cut {
+            host: 0,
+            node: 0,
+            lost: Lost::Late,
+        };
+        let lands = |stored_at, queued: bool| {
+            let mut entries = vec![(1, tries(1, 0)), (3, cut.clone()), (3, unknown(1))];
+            entries.extend(queued.then(|| (2, queue(0, &["a"]))));
+            entries.extend([
+                (stored_at, stores(0, "a", Some(stored_at + 12))),
+                (15, remains(&["lock"], 0, 0)),
+            ]);
+            entries.sort_by_key(|&(at, _)| at);
+            let mut history = history(entries);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, Some(3));
+            history.asks(0, 3, Some(6), None);
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(lands(6, false));
+        assert!(!lands(7, false), "another request put it there");
+        assert!(!lands(6, true), "the place in the queue was on time");
+    }
+
+    #[test]
+    fn a_task_may_end_a_little_later() {
+        let ends = |gone| {
+            passes(vec![
+                (1, tries(1, 0)),
+                (9, remains(&[], 0, 1)),
+                (gone, remains(&[], 0, 0)),
+            ])
+        };
+        assert!(ends(11));
+        assert!(!ends(12));
+    }
+
+    #[test]
+    fn a_task_looks_for_a_request_for_a_lease() {
+        let looks_until = |gone, replied| {
+            let mut history = history(vec![
+                (1, tries(1, 0)),
+                (3, unknown(1)),
+                (4, remains(&[], 0, 1)),
+                (gone, remains(&[], 0, 0)),
+            ]);
+            history.lease = s(12);
+            history.push(s(50), What::Crash { host: 0 });
+            history.dials(0, 0, 0, Some(3));
+            history.asks(0, 2, Some(2), replied);
+            CleanUp.check(&history) == Finding::Valid
+        };
+        assert!(looks_until(19, None));
+        assert!(!looks_until(20, None));
+        assert!(!looks_until(7, Some(3)), "it had its answer");
     }
 
     /// Seed 7136 of `redlock-of-three` under `node-pause`: two pauses in a row are longer than a lease.

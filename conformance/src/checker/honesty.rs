@@ -172,12 +172,21 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether the actor has another grant at this moment, as those who take a lock again have.
+    /// Whether the actor has another grant at this moment, as those who take a lock again have: one that it has not given
+    /// back, whether or not its deadline is over.
     fn is_shared(&self, belief: &Belief, at: Moment) -> bool {
         self.0.reentrant
             && self.0.beliefs().iter().any(|other| {
                 let theirs = other.actor == belief.actor && other.grant != belief.grant;
-                theirs && other.from < at && at < other.to
+                let given_back = || {
+                    let mut operations = self.0.operations().iter();
+                    operations.any(|it| it.call.gives_back() == Some(other.grant) && it.asked < at)
+                };
+                let kept = match other.end {
+                    End::Deadline | End::Lost => !given_back(),
+                    End::Released | End::Crashed | End::Open => at < other.to,
+                };
+                theirs && other.from < at && kept
             })
     }
 
@@ -231,8 +240,9 @@ impl Facts<'_> {
         })
     }
 
-    /// Whether servers counted a holder at some instant of the call that this call alone did not count.
-    fn counted_others(&self, it: &Operation) -> bool {
+    /// Whether servers counted a holder at some instant of the call that this call alone did not count. What a process counts
+    /// may be of another call of it that is `beside` this one.
+    fn counted_others(&self, it: &Operation, beside: bool) -> bool {
         let mut before: BTreeMap<u8, u32> = BTreeMap::new();
         let mut meanwhile = false;
         for (at, what) in self.0.iter().take_while(|&(at, _)| at < it.ended) {
@@ -248,7 +258,7 @@ impl Facts<'_> {
             if at < it.asked {
                 before.insert(node, anonymous);
             } else {
-                meanwhile |= cause != Client(it.actor.host) && anonymous > 0;
+                meanwhile |= (beside || cause != Client(it.actor.host)) && anonymous > 0;
             }
         }
         meanwhile || before.values().any(|&count| count > 0)
@@ -337,7 +347,7 @@ impl Facts<'_> {
         };
         self.0.tokens().lives.iter().any(anothers)
             || self.0.queued().lives.iter().any(queued)
-            || self.0.counts_holders() && self.counted_others(it)
+            || self.0.counts_holders() && self.counted_others(it, beside)
     }
 
     /// Whether an acquisition of the same process was given up so shortly before that a node may have put its token there and

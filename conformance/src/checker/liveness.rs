@@ -6,13 +6,18 @@
 //! may end in an error where nothing is wrong with anything; nor may the extension of what most servers have lost since: they
 //! say so.
 //!
-//! Histories rarely stop making new acquisitions, so each one that is under way meanwhile counts as a
-//! waiter that may come first, and each extension of a grant adds a lease; so does what one of several servers carries out when
-//! the call that asked for it is long over.
+//! Each acquisition that is under way at the beginning counts as a waiter that may come first. Later rivals and extensions do
+//! not: the time counts in which others had the lock, or may have had it where their call had no answer; so does what one of
+//! several servers carries out when the call that asked for it is long over.
+//!
+//! An error is explained by what happened to the requests of its process that were sent or outstanding during the call: a
+//! connection that the call found broken, a reply that was lost, a node that was away, scripts that a server had lost. The
+//! next call meets none of that.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Call, Cause, History, Life, Mode, Moment, Operation, Outcome, Reading, Refusal, Troubles,
+    Belief, Call, End, Excuse, Life, Mode, Moment, OpId, Operation, Outcome, Reading, Refusal,
+    Troubles,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
@@ -35,7 +40,6 @@ impl Checker for Liveness {
     fn judge(&self, history: &Reading<'_>) -> Finding {
         let operations = history.operations();
         let troubles = history.troubles();
-        let prolonged: Vec<_> = extensions(history).chain(late(history)).collect();
         let end = history.entries.last().map_or(Duration::ZERO, |it| it.at);
         let terms = &history.terms;
         let hand_over = terms.wake.unwrap_or(history.lease / TRIES_PER_LEASE)
@@ -54,14 +58,14 @@ impl Checker for Liveness {
                 None => waiter.asked,
             };
             let span = until.checked_sub(from.at)?;
-            let rivals = operations
-                .iter()
-                .filter(|it| acquires_within(it, from, until));
+            let rivals = operations.iter().filter(|it| waits_at(it, from));
             let waiters = u32::try_from(rivals.count()).unwrap_or(u32::MAX).max(1);
-            let prolonged = prolonged.iter().filter(|&&at| from.at <= at && at <= until);
-            let prolonged = u32::try_from(prolonged.count()).unwrap_or(u32::MAX);
-            let bound = (history.lease + hand_over).saturating_mul(waiters)
-                + history.lease.saturating_mul(prolonged);
+            let mut bound = (history.lease + hand_over).saturating_mul(waiters);
+            if span > bound {
+                // Few wait for so long: who had the lock meanwhile is asked for those alone.
+                let (held, turns) = held(&standing(history), waiter, from.at, until);
+                bound += held + hand_over.saturating_mul(turns);
+            }
             patient += u32::from(waiter.outcome == Outcome::Ok || span > bound);
             (span > bound).then_some((waiter, from.at, bound, waiters))
         });
@@ -103,10 +107,9 @@ impl Checker for Liveness {
     }
 }
 
-/// Whether a call gave up with an error although it had time left and nothing was wrong since its
-/// process got its last answer: what was wrong before may have broken connections that nobody used.
+/// Whether a call gave up with an error although it had time left and nothing was wrong that it depended on.
 fn failed(
-    history: &History,
+    history: &Reading<'_>,
     operations: &[Operation],
     troubles: &Troubles,
     it: &Operation,
@@ -136,17 +139,23 @@ fn failed(
     if !error {
         return false;
     }
-    let answered = operations.iter().filter(|other| {
-        // What no server was asked for says nothing.
-        let asked = !matches!(other.call, Call::Drop { .. } | Call::Access { .. });
-        let told = asked && matches!(other.outcome, Outcome::Ok | Outcome::Fail(_));
-        told && other.actor.host == it.actor.host && other.ended < it.asked
-    });
-    let answered = answered.map(|other| other.asked.at).max();
-    let since = answered.map_or(Duration::ZERO, |at| {
-        at.saturating_sub(history.request_timeout())
-    });
     let host = it.actor.host;
+    let since = history.depends_since(host, it.asked.at);
+    // A call that waits needs a majority of the servers, any other call all that have its grant.
+    let missed = history.scripts_missed_at(host, since, it.ended.at).len();
+    let spare = match history.topology {
+        Topology::Nodes(nodes) if waits => usize::from(nodes.saturating_sub(1) / 2),
+        Topology::Nodes(_) | Topology::Replicated { .. } => 0,
+    };
+    let told = missed > spare;
+    let found = finds_broken(history, operations, it);
+    if told && history.accepts(Excuse::LostScript)
+        || found && history.accepts(Excuse::BrokenConnection)
+    {
+        return false;
+    }
+    // A node that is well again may not have been dialled yet.
+    let since = since.saturating_sub(history.request_timeout());
     troubles.calm(host, since, it.ended.at)
         && (waits && early || troubles.calm_everywhere(host, since, it.ended.at))
         // A grant may stand on a bare majority, of which none must have forgotten it.
@@ -161,7 +170,8 @@ fn failed(
 /// one mode says nothing: the lock may not offer it.
 fn unanswered(history: &Reading<'_>) -> Option<Witness> {
     let near = history.terms.round_trips(ROUND_TRIPS) < history.request_timeout();
-    if !near || !history.troubles().is_empty() {
+    let broken = history.sessions.iter().any(|session| session.broken);
+    if !near || broken || !history.troubles().is_empty() {
         return None;
     }
     let is_asked = |it: &&Operation| {
@@ -184,6 +194,45 @@ fn unanswered(history: &Reading<'_>) -> Option<Witness> {
             "each of {} calls ended in an error, though nothing was wrong in the whole run",
             ended.len()
         ),
+    })
+}
+
+/// Whether a call that ended in an error asked a server: an extension did not if the lock does not offer it.
+fn asked_a_server(it: &Operation) -> bool {
+    let extends = matches!(it.call, Call::Renew { .. });
+    !(extends && it.outcome == Outcome::Fail(Refusal::Other))
+}
+
+/// Whether a call may have found a connection broken: one that broke before the call was over, and for which no other call has
+/// ended in an error since, nor has it been dialled anew. A call finds one at most.
+fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation) -> bool {
+    let broken = || {
+        let theirs = history
+            .sessions
+            .iter()
+            .filter(|session| session.broken && session.host == it.actor.host);
+        theirs
+            .filter_map(|session| session.closed)
+            .filter(|&at| at <= it.ended.at)
+    };
+    broken().any(|since| {
+        let errors = operations.iter().filter(|other| {
+            let error = matches!(
+                other.outcome,
+                Outcome::Unknown | Outcome::Fail(Refusal::Other)
+            );
+            let theirs = error && other.op != it.op && other.actor.host == it.actor.host;
+            let theirs = theirs && asked_a_server(other);
+            theirs && since <= other.ended.at && other.ended <= it.asked
+        });
+        // A connection that its process has closed was for one call, and replaced none.
+        let dialled = history.sessions.iter().filter(|session| {
+            let anew = since < session.dialled && session.dialled < it.asked.at;
+            let stays = session.broken || session.closed.is_none_or(|at| it.asked.at <= at);
+            session.host == it.actor.host && anew && stays
+        });
+        let made_good = errors.count().max(dialled.count());
+        made_good < broken().filter(|&at| since <= at).count()
     })
 }
 
@@ -229,16 +278,92 @@ fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
             .heard_everywhere(it.actor.host, since, it.ended.at)
 }
 
-fn acquires_within(it: &Operation, from: Moment, until: Duration) -> bool {
-    it.call.acquires() && it.asked.at <= until && from <= it.ended
+/// Whether an acquisition is under way at a moment.
+fn waits_at(it: &Operation, at: Moment) -> bool {
+    it.call.acquires() && it.asked <= at && at <= it.ended
 }
 
-/// When grants were extended at a server.
-fn extensions<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = Duration> + 'a {
-    let lives = history.tokens().lives.iter();
-    let changes = lives.flat_map(|life| life.expiries.iter().skip(1));
-    let theirs = changes.filter(|(_, cause, _)| matches!(cause, Cause::Client(_)));
-    theirs.map(|(at, ..)| at.at)
+/// A span in which an operation keeps others from the lock.
+struct Standing {
+    op: Option<OpId>,
+    from: Duration,
+    to: Duration,
+}
+
+/// When acquisitions kept others from the lock: as long as their holders believed in it, however often they extended it, and
+/// where nobody saw it given back, for the rest of a lease.
+fn standing(history: &Reading<'_>) -> Vec<Standing> {
+    let lease = history.lease.max(history.terms.longest_hold());
+    let operations = history.operations();
+    // What is not seen to be given back stands for the rest of its lease, as the servers show.
+    let rest = |belief: &Belief| {
+        let last = belief.to.at.saturating_add(lease);
+        let gone = history.tokens().of_grant(belief).map(|life| life.gone.0.at);
+        match history.observed {
+            true => gone
+                .max()
+                .map_or(belief.to.at, |gone| gone.max(belief.to.at).min(last)),
+            false => last,
+        }
+    };
+    let beliefs = history.beliefs().iter().map(|belief| {
+        let end = operations
+            .iter()
+            .find(|it| it.call.gives_back() == Some(belief.grant));
+        let heard = end.filter(|it| {
+            let told = matches!(it.outcome, Outcome::Ok | Outcome::Fail(Refusal::Lost));
+            told && matches!(it.call, Call::Release { .. }) && belief.end == End::Released
+        });
+        let to = match heard {
+            Some(it) => it.ended.at + history.terms.longest_hold(),
+            None => rest(belief),
+        };
+        Standing {
+            op: Some(belief.grant),
+            from: belief.asked.at,
+            to,
+        }
+    });
+    // What an acquisition without an answer took may stand, from the last of its requests on.
+    let unheard = operations.iter().filter(|it| {
+        let unheard = match it.outcome {
+            Outcome::Unknown | Outcome::Cancelled | Outcome::Open => true,
+            Outcome::Fail(why) => why == Refusal::Other,
+            Outcome::Ok => false,
+        };
+        // What has no end by the end of the history waits.
+        it.call.acquires() && unheard && it.ended != Moment::NEVER
+    });
+    let unheard = unheard.map(|it| Standing {
+        op: Some(it.op),
+        from: it.asked.at,
+        to: it.ended.at.saturating_add(lease),
+    });
+    let late = late(history).map(|at| Standing {
+        op: None,
+        from: at,
+        to: at.saturating_add(lease),
+    });
+    beliefs.chain(unheard).chain(late).collect()
+}
+
+/// For how long others than a waiter kept it from the lock in a span, and how many did.
+fn held(
+    standing: &[Standing],
+    waiter: &Operation,
+    from: Duration,
+    to: Duration,
+) -> (Duration, u32) {
+    let others = standing.iter().filter(|it| it.op != Some(waiter.op));
+    let others = others.map(|it| (it.from.max(from), it.to.min(to)));
+    let mut others: Vec<_> = others.filter(|(from, to)| from < to).collect();
+    others.sort_unstable();
+    let (mut held, mut covered) = (Duration::ZERO, from);
+    for &(from, to) in &others {
+        held += to.saturating_sub(from.max(covered));
+        covered = covered.max(to);
+    }
+    (held, u32::try_from(others.len()).unwrap_or(u32::MAX))
 }
 
 /// When one of several servers carried out a request that nobody waited for any more: from then on it stands in the way there.
@@ -262,7 +387,7 @@ mod tests {
     use super::*;
     use crate::{
         checker::hand_made::*,
-        history::What,
+        history::{Cause, What},
         scenario::{Fault, Topology},
     };
 
@@ -418,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rival_and_each_extension_adds_a_turn() {
+    fn a_rival_adds_a_turn_and_an_extension_the_time_that_it_is_used() {
         let rivals = |more: Vec<(u64, What)>| {
             let mut entries = vec![(1, waits(1, 0, 60)), (28, granted(1, Some(39)))];
             entries.extend(more);
@@ -426,9 +551,23 @@ mod tests {
             check(entries)
         };
         assert!(rivals(vec![]).witness().is_some());
-        assert_eq!(rivals(vec![(4, waits(2, 1, 30))]), Finding::Valid);
+        assert_eq!(rivals(vec![(0, waits(2, 1, 30))]), Finding::Valid);
+        let later = rivals(vec![(4, waits(2, 1, 30))]);
+        assert!(later.witness().is_some(), "it came later");
         let extended = vec![(2, stores(1, "b", Some(14))), (6, stores(1, "b", Some(18)))];
-        assert_eq!(rivals(extended), Finding::Valid);
+        assert!(rivals(extended).witness().is_some(), "nobody relied on it");
+        let held = |to| {
+            let deadline = Some(s(to));
+            vec![
+                (0, tries(2, 1)),
+                (0, granted(2, Some(11))),
+                (5, What::Deadline { grant: 2, deadline }),
+                (to, releases(3, 1, 2)),
+                (to, done(3)),
+            ]
+        };
+        assert_eq!(rivals(held(9)), Finding::Valid);
+        assert!(rivals(held(2)).witness().is_some());
     }
 
     #[test]
@@ -473,7 +612,7 @@ mod tests {
                 (1, granted(2, Some(12))),
                 (1, waits(1, 0, 60)),
                 (at, stores_on(2, 1, "b", Some(at + 12))),
-                (29, granted(1, Some(40))),
+                (35, granted(1, Some(46))),
             ];
             entries.sort_by_key(|&(at, _)| at);
             let mut history = history(entries);
@@ -512,32 +651,87 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_broke_meanwhile_is_no_ones_fault() {
-        let crashed_at = |at| {
-            let crash = What::Strikes {
-                fault: Fault::NodeCrash {
-                    node: 0,
-                    keeps: true,
-                },
+    fn a_connection_that_is_found_broken_is_no_ones_fault() {
+        let ends_in_an_error = |broke: &[u64], before: &[u64]| {
+            let error = || "broken pipe".to_owned();
+            let mut entries = Vec::new();
+            for (op, &at) in (10..).zip(before) {
+                let told = What::Info { op, error: error() };
+                entries.extend([(at, tries(op, 0)), (at, told)]);
+            }
+            let told = What::Info {
+                op: 2,
+                error: error(),
             };
-            let back = What::Heals {
-                fault: Fault::NodeCrash {
-                    node: 0,
-                    keeps: true,
-                },
+            entries.extend([(30, waits(2, 0, 10)), (31, told)]);
+            let mut history = history(entries);
+            for &at in broke {
+                let dialled = if at < 30 { 1 } else { 16 };
+                history.dials(0, 0, dialled, Some(at));
+            }
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(ends_in_an_error(&[], &[]));
+        assert!(!ends_in_an_error(&[15], &[]));
+        assert!(!ends_in_an_error(&[15], &[10]), "that was before");
+        assert!(ends_in_an_error(&[15], &[20]), "another call has found it");
+        assert!(
+            !ends_in_an_error(&[15, 15], &[20]),
+            "there were two of them"
+        );
+        assert!(ends_in_an_error(&[15, 15], &[20, 25]));
+        assert!(
+            ends_in_an_error(&[15, 40], &[]),
+            "the second one works until 40"
+        );
+    }
+
+    #[test]
+    fn a_script_that_one_of_three_servers_forgot_is_no_excuse() {
+        let ends_in_an_error = |forgot: &[u8]| {
+            let flush = |&node| {
+                (
+                    3,
+                    What::Strikes {
+                        fault: Fault::FlushScripts { node },
+                    },
+                )
             };
-            let error = "broken pipe".to_owned();
-            let mut entries = vec![
-                (10, tries(1, 0)),
-                (10, refused(1)),
+            let mut entries: Vec<_> = forgot.iter().map(flush).collect();
+            let error = "no script".to_owned();
+            entries.extend([(30, waits(2, 0, 10)), (31, What::Info { op: 2, error })]);
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            for (session, &node) in forgot.iter().enumerate() {
+                history.dials(0, node, 1, None);
+                history.asks(session, 30, Some(30), Some(31));
+                history.requests.last_mut().unwrap().error = Some("NOSCRIPT".to_owned());
+            }
+            Liveness.check(&history).witness().is_some()
+        };
+        assert!(ends_in_an_error(&[1]));
+        assert!(!ends_in_an_error(&[0, 1]), "too few are left");
+    }
+
+    #[test]
+    fn a_script_that_the_server_forgot_is_loaded_once() {
+        let ends_in_an_error = |told: &[u64]| {
+            let fault = Fault::FlushScripts { node: 0 };
+            let error = "no script".to_owned();
+            let mut history = history(vec![
+                (3, What::Strikes { fault }),
                 (30, waits(2, 0, 10)),
                 (31, What::Info { op: 2, error }),
-            ];
-            entries.extend([(at, crash), (at + 1, back)]);
-            entries.sort_by_key(|&(at, _)| at);
-            check(entries).witness().is_some()
+            ]);
+            history.dials(0, 0, 1, None);
+            for &at in told {
+                history.asks(0, at, Some(at), Some(at));
+                history.requests.last_mut().unwrap().error = Some("NOSCRIPT".to_owned());
+            }
+            Liveness.check(&history).witness().is_some()
         };
-        assert!(crashed_at(3));
-        assert!(!crashed_at(15));
+        assert!(!ends_in_an_error(&[31]));
+        assert!(ends_in_an_error(&[20, 31]), "it knew");
+        assert!(ends_in_an_error(&[]));
     }
 }

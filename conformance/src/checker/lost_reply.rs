@@ -8,7 +8,8 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{
-        Call, History, Life, Moment, Operation, Outcome, Reading, Refusal, Tokens, Troubles, What,
+        Call, Excuse, History, Life, Moment, Operation, Outcome, Reading, Refusal, Tokens,
+        Troubles, What,
     },
     scenario::{Lost, Topology},
 };
@@ -31,18 +32,19 @@ impl Checker for LostReply {
         let cuts = history.iter().filter_map(|(at, what)| {
             let What::Cut {
                 host,
+                node,
                 lost: Lost::Reply,
-                ..
             } = *what
             else {
                 return None;
             };
-            Some((at, host))
+            Some((at, host, node))
         });
-        let ghosts = cuts.filter_map(|(at, host)| {
+        let ghosts = cuts.filter_map(|(at, host, node)| {
             let (asker, ghost) = ghost(operations, tokens, host, at)?;
-            // One of several cuts has hit the retry, perhaps, or as many nodes as make a round fail.
-            let alone = breaks(history, host, asker.asked.at, at.at) <= 1;
+            // The second of two cuts has hit the retry, perhaps: the one to the same node.
+            let alone = breaks(history, host, node, asker.asked.at, at.at) <= 1
+                || !history.accepts(Excuse::SecondCut);
             alone.then_some((at, asker, ghost))
         });
         let ghosts: Vec<_> = ghosts.collect();
@@ -139,10 +141,11 @@ fn gives_up(history: &History, troubles: &Troubles, asker: &Operation, cut: Mome
     history.terms.answers && alone && error && in_time && well()
 }
 
-/// How many connections of a process broke in a span.
-fn breaks(history: &History, host: u8, since: Duration, to: Duration) -> usize {
+/// How many connections of a process to a node broke in a span.
+fn breaks(history: &History, host: u8, node: u8, since: Duration, to: Duration) -> usize {
     let all = history.iter().filter(|(when, what)| {
-        let theirs = matches!(what, What::Cut { host: of, .. } if *of == host);
+        let theirs =
+            matches!(what, What::Cut { host: of, node: at, .. } if *of == host && *at == node);
         theirs && since <= when.at && when.at <= to
     });
     all.count()
@@ -271,13 +274,26 @@ mod tests {
 
     #[test]
     fn the_second_of_two_cuts_has_hit_the_retry() {
-        assert!(passes(vec![
-            (1, waits(1, 0, 30)),
-            (2, stores(0, "a", Some(12))),
-            (2, cut()),
-            (3, cut()),
-            (19, granted(1, Some(28))),
-        ]));
+        let passes_with_another = |node| {
+            let lost = Lost::Request;
+            let first = What::Cut {
+                host: 0,
+                node,
+                lost,
+            };
+            passes(vec![
+                (1, waits(1, 0, 30)),
+                (2, stores(0, "a", Some(12))),
+                (2, first),
+                (3, cut()),
+                (19, granted(1, Some(28))),
+            ])
+        };
+        assert!(passes_with_another(0));
+        assert!(
+            !passes_with_another(1),
+            "on another node it hit nothing of this"
+        );
     }
 
     #[test]

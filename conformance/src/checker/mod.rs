@@ -7,6 +7,7 @@ mod cleanup;
 mod conduct;
 mod continuity;
 mod exclusion;
+mod excuse;
 mod fairness;
 mod fencing;
 mod honesty;
@@ -229,6 +230,25 @@ impl Property {
         }
     }
 
+    /// Whether it says that something never happens: once broken it stays broken, whatever comes later.
+    #[must_use]
+    pub const fn is_safety(self) -> bool {
+        matches!(
+            self,
+            Self::Conduct
+                | Self::Exclusion
+                | Self::Accesses
+                | Self::Fencing
+                | Self::Linearizable
+                | Self::Ownership
+                | Self::Honesty
+                | Self::Truth
+                | Self::Continuity
+                | Self::Admission
+                | Self::Latch
+        )
+    }
+
     /// Its place in reports about one lock, the lowest first. A cause comes before its consequences: a lock that does not
     /// check the owner breaks P5, and P1 only because of that.
     #[must_use]
@@ -441,7 +461,9 @@ pub(crate) fn seconds(at: Duration) -> String {
 pub(crate) mod hand_made {
     //! Histories written by hand, in seconds.
 
-    use crate::history::{Actor, Call, Cause, History, Holder, Mode, OpId, Refusal, What};
+    use crate::history::{
+        Actor, Call, Cause, History, Holder, Mode, OpId, Refusal, Request, Session, What,
+    };
     use std::time::Duration;
 
     pub(crate) const fn s(seconds: u64) -> Duration {
@@ -455,6 +477,40 @@ pub(crate) mod hand_made {
             history.push(s(at), what);
         }
         history
+    }
+
+    impl History {
+        /// A connection, dialled then; it broke, and the process saw that at once.
+        pub(crate) fn dials(&mut self, host: u8, node: u8, at: u64, closed: Option<u64>) {
+            self.sessions.push(Session {
+                host,
+                node,
+                dialled: s(at),
+                opened: s(at),
+                closed: closed.map(s),
+                broken: closed.is_some(),
+                noticed: closed.map(s),
+            });
+        }
+
+        /// A request on a connection.
+        pub(crate) fn asks(
+            &mut self,
+            session: usize,
+            sent: u64,
+            executed: Option<u64>,
+            replied: Option<u64>,
+        ) {
+            self.requests.push(Request {
+                session,
+                sent: s(sent),
+                bytes: 1,
+                command: "SET".to_owned(),
+                executed: executed.map(s),
+                replied: replied.map(s),
+                error: None,
+            });
+        }
     }
 
     pub(crate) fn tries(op: OpId, host: u8) -> What {

@@ -1,13 +1,14 @@
 //! P11, renewal.
 //!
-//! * A lock that extends leases in the background loses none while nothing is wrong for its holder.
+//! * A lock that extends leases in the background loses none while nothing is wrong for its holder, nor because of one request
+//!   that failed: a loss is explained by requests that failed until there was no time for another one.
 //! * After a release no request of the holder extends the grant at a server.
 //! * A loss is reported by the deadline: at once if the holder is idle then, else as soon as it is.
 //! * Where that is promised, a loss is reported as soon as others have taken the grant away at the server.
 //! * After a pause past the deadline nothing that the guard says precedes the loss.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, Call, Cause, End, Moment, Reading, Trouble, What};
+use crate::history::{Belief, Call, Cause, End, Excuse, Moment, Reading, Trouble, What};
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -20,6 +21,12 @@ struct Facts<'a>(&'a Reading<'a>);
 /// not know yet.
 const NOTICE: u32 = 3;
 
+/// A holder that extends its grants does so at least this often in a lease.
+const RENEWALS_PER_LEASE: u32 = 3;
+
+/// Round trips until a grant is extended: to dial, to ask, to load a script and to ask again.
+const ROUND_TRIPS_TO_RENEW: u32 = 5;
+
 impl Checker for Renewal {
     fn property(&self) -> Property {
         Property::Renewal
@@ -29,7 +36,7 @@ impl Checker for Renewal {
         let facts = Facts(history);
         let wrongs = facts.0.beliefs().iter().filter_map(|belief| {
             let (at, message) = facts
-                .lost_for_nothing(belief)
+                .lost_for_nothing(&facts.as_kept(belief))
                 .or_else(|| facts.unreported(belief))
                 .or_else(|| facts.unnoticed(belief))
                 .or_else(|| facts.said_before_the_loss(belief))?;
@@ -79,6 +86,10 @@ impl Facts<'_> {
     /// Whether a grant could be kept all the time. A node that was missing is asked again and again: a lease later it is one
     /// of those who have it.
     fn could_be_kept(&self, belief: &Belief, since: Duration) -> bool {
+        let accepts = |excuse| self.0.accepts(excuse);
+        if !accepts(Excuse::RenewalsFailed) || !accepts(Excuse::ScriptLostAtTheEnd) {
+            return true;
+        }
         let (lease, troubles) = (self.0.lease, self.0.troubles());
         let host = belief.actor.host;
         let appeared = self.0.tokens().lives.iter().map(|life| life.from.at);
@@ -96,11 +107,98 @@ impl Facts<'_> {
         })
     }
 
-    /// A loss although nothing was wrong.
+    /// A belief as far as a lock kept it that tells no deadlines: until its token expired at the server.
+    fn as_kept(&self, belief: &Belief) -> Belief {
+        let told = |&(_, what): &(Moment, &What)| matches!(*what, What::Ok { op, deadline: Some(_), .. } if op == belief.grant);
+        if !(self.0.terms.renews && self.0.observed) || self.0.iter().any(|it| told(&it)) {
+            return *belief;
+        }
+        let tokens = self.0.tokens();
+        let lives = tokens.surely_of_grant(belief, self.0.operations());
+        let expired = lives.filter(|life| life.gone.1 == Cause::Server && life.gone.0 < belief.to);
+        let first = expired.map(|life| life.gone.0).min();
+        first.map_or(*belief, |to| Belief {
+            to: to.max(belief.from),
+            end: End::Deadline,
+            ..*belief
+        })
+    }
+
+    /// When the term began that a grant was last extended by, and when that ends. Of a lock that tells no deadlines the
+    /// servers say it.
+    fn last_term(&self, belief: &Belief) -> Option<(Duration, Duration)> {
+        let told = self.0.iter().filter_map(|(at, what)| {
+            let deadline = if let What::Ok { op, deadline, .. } = *what {
+                let call = self.0.calls().get(&op).map(|&(.., call)| call);
+                let extended = call.and_then(Call::of_grant) == Some(belief.grant);
+                deadline.filter(|_| op == belief.grant || extended)
+            } else if let What::Deadline { grant, deadline } = *what {
+                deadline.filter(|_| grant == belief.grant)
+            } else {
+                None
+            };
+            (at <= belief.to).then_some((at.at, deadline?))
+        });
+        let stored = || {
+            let lives = self.0.tokens().surely_of_grant(belief, self.0.operations());
+            let terms = lives.flat_map(|life| &life.expiries);
+            let terms = terms.filter(|(at, ..)| *at <= belief.to);
+            terms
+                .filter_map(|&(at, _, expires)| Some((at.at, expires?)))
+                .last()
+        };
+        told.last().or_else(stored)
+    }
+
+    /// Whether a grant was gone at the server before it ended, by others' doing or because a clock jumped.
+    fn was_taken(&self, belief: &Belief) -> bool {
+        let mut lives = self.0.tokens().of_grant(belief);
+        lives.any(|life| {
+            let (gone, by) = life.gone;
+            gone < belief.to && by != Cause::Client(belief.actor.host)
+        })
+    }
+
+    /// Whether a loss is not explained by the requests of its process. One attempt to extend it may have failed, and a good
+    /// holder makes another one after the same time; if that would have been heard before the end, there was no need to lose it.
+    fn had_another_chance(&self, belief: &Belief) -> bool {
+        let alone = matches!(self.0.topology, Topology::Nodes(0 | 1));
+        let Some((begun, ends)) = self.last_term(belief).filter(|_| alone) else {
+            return false;
+        };
+        let host = belief.actor.host;
+        let ends = ends.min(self.0.entries.last().map_or(ends, |it| it.at));
+        let timeout = self.0.request_timeout();
+        let failed = self.0.requests_of(host).filter_map(|it| {
+            let given_up = it.sent.saturating_add(timeout);
+            let settled = self.0.settled(it).map_or(given_up, |at| at.min(given_up));
+            (self.0.failed(it) && begun <= it.sent && it.sent < ends).then_some((it.sent, settled))
+        });
+        let Some((sent, settled)) = failed.last() else {
+            return false;
+        };
+        let again = (sent - begun).max(self.0.lease / RENEWALS_PER_LEASE);
+        let from = settled + Duration::from_nanos(1);
+        let to = settled + again + self.0.terms.round_trips(ROUND_TRIPS_TO_RENEW);
+        to < ends && self.0.troubles().calm(host, from, to) && !self.was_taken(belief)
+    }
+
+    /// A loss although nothing was wrong, or that one request would have averted.
     fn lost_for_nothing(&self, belief: &Belief) -> Option<(Moment, String)> {
         let lost = matches!(belief.end, End::Lost | End::Deadline);
+        if !(self.0.terms.renews && lost) {
+            return None;
+        }
         let since = belief.asked.at.saturating_sub(self.0.request_timeout());
-        let wrong = self.0.terms.renews && lost && self.could_be_kept(belief, since);
+        if self.had_another_chance(belief) {
+            let at = seconds(belief.to.at);
+            let what = format!(
+                "{} lost the lock at {at}: one request to extend it failed, and there was time for another one",
+                belief.actor
+            );
+            return Some((belief.to, what));
+        }
+        let wrong = self.could_be_kept(belief, since);
         wrong.then(|| {
             let at = seconds(belief.to.at);
             let what = format!(
@@ -394,6 +492,93 @@ mod tests {
         // It was asked for at 2; a request may take 2.
         assert!(!lost_after(1));
         assert!(!lost_after(3));
+    }
+
+    /// It is lost at 28, extended at 2 by 30. One request, sent at 12, fails.
+    fn lost_after_one_failure(at: u64, more: Vec<(u64, What)>, error: Option<&str>) -> bool {
+        let mut entries = vec![
+            (1, tries(1, 0)),
+            (2, stores(0, "a", Some(32))),
+            (2, granted(1, Some(31))),
+        ];
+        entries.extend(more);
+        entries.extend([(at, What::Lost { grant: 1 }), (90, What::Crash { host: 9 })]);
+        entries.sort_by_key(|&(at, _)| at);
+        let mut history = history(entries);
+        history.lease = s(30);
+        history.terms.renews = true;
+        history.dials(0, 0, 0, None);
+        history.asks(0, 12, Some(12), error.map(|_| 12));
+        history.requests[0].error = error.map(str::to_owned);
+        Renewal.check(&history).witness().is_some()
+    }
+
+    #[test]
+    fn a_lock_that_tells_no_deadlines_is_judged_by_the_servers() {
+        let wrong = |kept_until| {
+            let mut entries = vec![
+                (2, tries(1, 0)),
+                (2, stores(0, "a", Some(12))),
+                (3, granted(1, None)),
+                (11, stores(0, "a", Some(kept_until))),
+                (20, releases(2, 0, 1)),
+                (20, frees(0)),
+                (20, done(2)),
+            ];
+            entries.retain(|&(at, _)| at != 11 || kept_until > 12);
+            wrong(true, entries)
+        };
+        assert_eq!(wrong(21), None);
+        assert!(wrong(12).is_some(), "it was not extended");
+    }
+
+    #[test]
+    fn one_failure_explains_no_loss() {
+        let fault = Fault::NodePause { node: 0 };
+        let pause = |from, to| {
+            let (begins, ends) = (What::Strikes { fault }, What::Heals { fault });
+            vec![(from, begins), (to, ends)]
+        };
+        // It noticed at 17 that there is no reply, and would have asked again at 27.
+        assert!(lost_after_one_failure(31, pause(11, 13), None));
+        assert!(
+            !lost_after_one_failure(31, pause(11, 18), None),
+            "it went on for a while"
+        );
+        assert!(!lost_after_one_failure(
+            31,
+            [pause(11, 13), pause(26, 40)].concat(),
+            None
+        ));
+        // A script was lost, and the loss is reported at once.
+        let fault = Fault::FlushScripts { node: 0 };
+        let flush = || vec![(11, What::Strikes { fault })];
+        assert!(lost_after_one_failure(12, flush(), Some("NOSCRIPT")));
+        // Seed 970 of `mutex-watchdog` under `node-clock-forward`.
+        let forward = Fault::NodeClock {
+            node: 0,
+            by_ms: 25_000,
+        };
+        let soon = What::Server {
+            node: 0,
+            cause: Cause::Fault,
+            stored: vec![crate::history::Holder {
+                token: "a".into(),
+                expires: Some(s(7)),
+                ..Default::default()
+            }],
+            anonymous: 0,
+        };
+        let jumps = vec![(3, What::Strikes { fault: forward }), (3, soon)];
+        assert!(
+            !lost_after_one_failure(20, jumps, None),
+            "it was gone by then"
+        );
+        let taken = [flush(), vec![(12, stores(1, "b", Some(90)))]].concat();
+        assert!(
+            !lost_after_one_failure(13, taken, Some("NOSCRIPT")),
+            "another one has it"
+        );
     }
 
     fn told_at(at: u64) -> (u64, What) {

@@ -1,11 +1,14 @@
 //! P13, timeouts are kept: a call that was to wait for so long ends after that, plus one request
 //! timeout. Calls that do not wait have the one request timeout.
 //!
+//! A call may end late only because of a request: one that is outstanding when its wait is over, and those that follow from
+//! it without a pause, or a request that failed shortly before and is perhaps tried again. A call that has nothing under way and ends later than that has slept too long.
+//!
 //! Time in which the caller itself did not run does not count, and where its clock ran at another rate
 //! nothing is said. The first call of a process may spend another request timeout on its connection.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, History, Operation, Outcome, Reading, Refusal, Trouble, What};
+use crate::history::{Call, Excuse, History, Operation, Outcome, Reading, Refusal, Trouble, What};
 use std::time::Duration;
 
 /// Judges P13.
@@ -34,8 +37,13 @@ impl Checker for Timeouts {
             // Few take so long: whether they had to connect is asked of those alone.
             let over = took > allowed
                 && (took > allowed + history.request_timeout()
-                    || connected(history, operations, it));
+                    || connected(history, operations, it))
+                && !keeps_asking(history, it, to);
             over.then_some((it, took, wait))
+        });
+        let late = late.or_else(|| {
+            let slept = |it| Some((it, slept(history, it, ended)?, patience(it.call)?));
+            operations.iter().find_map(slept)
         });
         let Some((operation, took, wait)) = late else {
             let early = operations.iter().find_map(|it| early(history, it));
@@ -95,6 +103,51 @@ fn early(history: &Reading<'_>, it: &Operation) -> Option<Witness> {
             seconds(took),
         ),
     })
+}
+
+/// So many dials and requests, one after the other, may follow from one that was outstanding.
+const STEPS: u32 = 16;
+
+/// Whether a call took so long because one request followed the other, each in its time.
+fn keeps_asking(history: &Reading<'_>, it: &Operation, ended: Duration) -> bool {
+    let over = it.asked.at + patience(it.call).unwrap_or_default();
+    let timeout = history.request_timeout();
+    let busy = history.busy_until(it.actor.host, None, over, timeout, STEPS);
+    ended <= busy + history.terms.round_trips(1)
+}
+
+/// How long a call took that went on after its wait although none of its requests was under way.
+fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Duration> {
+    let Call::Acquire { wait, .. } = it.call else {
+        return None;
+    };
+    if history.requests.is_empty() {
+        return None; // it is not known what it did
+    }
+    let (host, from, to) = (it.actor.host, it.asked.at, it.ended.at.min(ended));
+    let troubles = history.troubles();
+    let over = from + wait;
+    let bent = || troubles.any(&[Trouble::ClientClock], host, from, to);
+    if to <= over + history.terms.round_trips(1) || bent() {
+        return None;
+    }
+    let patience = history.request_timeout();
+    // What failed is perhaps tried again.
+    let failed = history.requests_of(host).any(|request| {
+        let settled = history.settled(request).unwrap_or(to);
+        request.sent <= to && over <= settled + patience && history.failed(request)
+    });
+    if failed {
+        return None;
+    }
+    let steps = match history.accepts(Excuse::RequestOutstanding) {
+        true => STEPS,
+        false => 0,
+    };
+    let busy = history.busy_until(host, None, over, patience, steps);
+    let stopped = troubles.stopped_for(host, from, to);
+    let allowed = busy.max(over) + history.terms.round_trips(1) + stopped;
+    (allowed < to).then(|| (to - from).saturating_sub(stopped))
 }
 
 /// For how long a call is to wait for others.
@@ -212,6 +265,32 @@ mod tests {
         };
         assert!(paused(0));
         assert!(!paused(1));
+    }
+
+    #[test]
+    fn a_call_ends_late_only_because_of_a_request() {
+        let passes = |end, asked: &[(u64, u64)]| {
+            let mut history = history(after_a_first_call(vec![
+                (1, waits(1, 0, 5)),
+                (end, refused(1)),
+            ]));
+            (history.lease, history.terms.waits) = (s(18), true);
+            history.dials(0, 0, 0, None);
+            for &(sent, replied) in asked {
+                history.asks(0, sent, Some(sent), Some(replied));
+            }
+            Timeouts.check(&history) == Finding::Valid
+        };
+        assert!(passes(8, &[(5, 7), (7, 8)]));
+        assert!(!passes(8, &[(5, 6)]), "it slept for a while");
+        assert!(!passes(8, &[(2, 3), (7, 8)]), "it asked after a sleep");
+        assert!(
+            passes(12, &[(5, 7), (7, 9), (9, 12)]),
+            "each one in its time"
+        );
+        assert!(!passes(12, &[(5, 12)]));
+        assert!(passes(6, &[(2, 3)]));
+        assert!(passes(8, &[(1, 6), (7, 8)]), "the first one failed");
     }
 
     #[test]

@@ -13,7 +13,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Call, Cause, History, Life, Moment, Operation, Reading, Tokens, Troubles},
+    history::{Call, Cause, Excuse, History, Life, Moment, Operation, Reading, Tokens, Troubles},
     scenario::Topology,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -204,7 +204,7 @@ fn hastened(
 
 /// From when on a waiter can be expected to know that the lock is free.
 fn woken_by(
-    history: &History,
+    history: &Reading<'_>,
     troubles: &Troubles,
     waiter: &Operation,
     free: &Free,
@@ -213,11 +213,15 @@ fn woken_by(
     let (host, since) = (waiter.actor.host, waiter.asked.at);
     // Who is in front keeps its place for some time after its death.
     let ahead = match history.terms.fair {
-        true => troubles.stopped_beside(host, since, to),
-        false => None,
+        true if history.accepts(Excuse::HeadStopped) => {
+            let others = rivals(history, waiter, to);
+            troubles.stopped_of(&others, since, to)
+        }
+        true | false => None,
     };
     let from = free.from.max(ahead.unwrap_or(Duration::ZERO));
     let last = troubles.last_without_majority(host, since, to);
+    let last = last.filter(|_| history.accepts(Excuse::WakeUpLost));
     last.map_or(from, |last| {
         let well = last.saturating_add(history.request_timeout());
         from.max(free.lease_end).max(well)
@@ -230,14 +234,20 @@ fn turns(history: &Reading<'_>, waiter: &Operation, from: Duration, to: Duration
     if !history.terms.fair {
         return 1;
     }
-    let hosts: BTreeSet<u8> = history
-        .operations()
-        .iter()
-        .map(|it| it.actor.host)
-        .collect();
-    let others = hosts.into_iter().filter(|host| *host != waiter.actor.host);
-    let hindered = others.filter(|host| !history.troubles().heard(*host, from, to));
+    let others = rivals(history, waiter, to);
+    let hindered = others
+        .into_iter()
+        .filter(|host| !history.troubles().heard(*host, from, to));
     u32::try_from(hindered.count()).unwrap_or(u32::MAX).max(1)
+}
+
+/// The processes that ask for the lock as well while a waiter waits.
+fn rivals(history: &Reading<'_>, waiter: &Operation, to: Duration) -> BTreeSet<u8> {
+    let others = history.operations().iter().filter(|it| {
+        let another = it.actor.host != waiter.actor.host && it.call.acquires();
+        another && it.asked.at <= to && waiter.asked.at <= it.ended.at
+    });
+    others.map(|it| it.actor.host).collect()
 }
 
 /// The spans in which no token stands anywhere.
@@ -570,7 +580,8 @@ mod tests {
     #[test]
     fn in_turn_time_counts_from_when_the_last_one_in_front_stopped() {
         let taken = |at, fair| {
-            let mut entries = taken_at(at, vec![(6, What::Pause { host: 2 })]);
+            let mut entries =
+                taken_at(at, vec![(2, waits(2, 2, 50)), (6, What::Pause { host: 2 })]);
             entries.sort_by_key(|&(at, _)| at);
             let mut history = history(entries);
             history.lease = s(12);

@@ -5,10 +5,9 @@ use clap::Args;
 use redouble_conformance::{
     checker::{Finding, Property},
     report::{Saved, html, shown, terminal},
-    runner::{Judged, judge, trial_of},
-    scenario::{Scenario, fixed, generate::Generator},
+    runner::{self, Judged, generator, judge, trial_of},
+    scenario::{Scenario, fixed},
     subject::Suspect,
-    verdict::claim,
 };
 use std::{
     fs,
@@ -98,7 +97,7 @@ fn read(path: &Path) -> Fallible<Saved> {
 
 fn generated(suspect: &dyn Suspect, fault: Option<&String>, seed: u64) -> Fallible<Scenario> {
     let faults = select::faults(fault.map_or(&[], std::slice::from_ref))?;
-    let generator = Generator::of(suspect.promises(), faults.first().map(String::as_str));
+    let generator = generator(suspect.promises(), faults.first().map(String::as_str));
     if generator.is_empty() {
         return Err("this fault cannot strike there".into());
     }
@@ -125,13 +124,13 @@ fn findings(
     out: &mut impl Write,
 ) -> Fallible<bool> {
     let mut held = true;
+    let blamed = runner::broken(suspect.promises(), scenario, judged);
     for (property, finding) in &judged.findings {
         let says = match finding {
             Finding::Valid => "holds".to_owned(),
             Finding::Unknown(why) => format!("not judged: {why}"),
             Finding::Violation(witness) => {
-                let claim = claim(suspect.promises(), &scenario.nemeses(), *property);
-                let blamed = claim.blames(&judged.run.history, *property, witness);
+                let blamed = blamed.contains(property);
                 held &= !blamed;
                 let word = if blamed {
                     "BROKEN"

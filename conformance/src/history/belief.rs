@@ -49,11 +49,19 @@ impl Belief {
 }
 
 impl History {
+    /// Until when a grant is believed in that has no deadline.
+    fn undated(&self, asked: Moment) -> Duration {
+        match self.terms.renews {
+            true => Duration::MAX,
+            false => asked.at + self.lease,
+        }
+    }
+
     /// The belief of every definite grant, in order of grants.
     ///
     /// A belief is `[ok, min(release invoked, loss delivered, crash, deadline on the holder's
     /// clock))`. A pause does not end it. A grant without a deadline claims nothing past its lease,
-    /// counted from the start of the try that won it.
+    /// counted from the start of the try that won it, unless its lock extends leases in the background.
     #[must_use]
     pub fn beliefs(&self) -> Vec<Belief> {
         let mut calls: BTreeMap<OpId, (Moment, Actor, Call)> = BTreeMap::new();
@@ -97,12 +105,12 @@ impl History {
                 } => match calls.get(&op) {
                     Some(&(asked, _, Call::Renew { grant })) => {
                         if let Some((.., until)) = open.iter_mut().find(|(of, ..)| *of == grant) {
-                            *until = deadline.unwrap_or(asked.at + self.lease);
+                            *until = deadline.unwrap_or_else(|| self.undated(asked));
                         }
                     }
                     Some(&(asked, actor, call)) => {
                         let Some(mode) = call.mode() else { continue };
-                        let until = deadline.unwrap_or(asked.at + self.lease);
+                        let until = deadline.unwrap_or_else(|| self.undated(asked));
                         open.push((op, beliefs.len(), until));
                         beliefs.push(Belief {
                             grant: op,

@@ -1,4 +1,4 @@
-//! What went over the links. Reports show it; no judge looks at it.
+//! What went over the links, as chunks of bytes. Reports show it; judges look at the requests instead.
 
 use crate::scenario::Direction;
 use std::time::Duration;

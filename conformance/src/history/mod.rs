@@ -9,9 +9,11 @@
 
 mod belief;
 mod event;
+mod excuse;
 mod message;
 mod operation;
 mod reading;
+mod request;
 mod terms;
 mod tokens;
 mod trouble;
@@ -21,10 +23,12 @@ pub use event::{
     Access, Actor, CANCELLED, Call, Cause, Holder, Mode, OpId, PROBE_HOST, Refusal, Scope, Stored,
     Token, What,
 };
+pub use excuse::Excuse;
 pub(crate) use message::HEAD_MAX;
 pub use message::Message;
 pub use operation::{Operation, Outcome};
 pub use reading::Reading;
+pub use request::{Fate, Request, Session};
 pub use terms::Terms;
 pub use tokens::{Life, Tokens};
 pub use trouble::{Trouble, Troubles};
@@ -104,6 +108,8 @@ pub const REQUESTS_PER_LEASE: u32 = 6;
 pub struct History {
     /// The lease that the lock was opened with.
     pub lease: Duration,
+    /// For how long a request waits for its reply, if that is no fixed share of the lease.
+    pub timeout: Option<Duration>,
     /// Whether the server was observed after each of its steps.
     pub observed: bool,
     /// What kind of lock it is.
@@ -118,6 +124,10 @@ pub struct History {
     pub entries: Vec<Entry>,
     /// What went over the links, in the order of sending.
     pub messages: Vec<Message>,
+    /// The connections of client processes, in the order of dialling.
+    pub sessions: Vec<Session>,
+    /// The requests of client processes, in the order of sending.
+    pub requests: Vec<Request>,
 }
 
 impl History {
@@ -126,6 +136,7 @@ impl History {
     pub const fn new(lease: Duration, observed: bool) -> Self {
         Self {
             lease,
+            timeout: None,
             observed,
             kind: Kind::Mutex,
             reentrant: false,
@@ -133,6 +144,36 @@ impl History {
             terms: Terms::NONE,
             entries: Vec::new(),
             messages: Vec::new(),
+            sessions: Vec::new(),
+            requests: Vec::new(),
+        }
+    }
+
+    /// What was known before a time: what happened from then on is left out.
+    #[must_use]
+    pub fn before(&self, at: Duration) -> Self {
+        let cut = |time: Option<Duration>| time.filter(|&time| time < at);
+        let sessions = self.sessions.iter().map(|session| Session {
+            closed: cut(session.closed),
+            noticed: cut(session.noticed),
+            ..*session
+        });
+        let requests = self
+            .requests
+            .iter()
+            .filter(|it| it.sent < at)
+            .map(|it| Request {
+                executed: cut(it.executed),
+                replied: cut(it.replied),
+                ..it.clone()
+            });
+        let entries = self.entries.iter().filter(|entry| entry.at < at).cloned();
+        Self {
+            entries: entries.collect(),
+            messages: Vec::new(),
+            sessions: sessions.collect(),
+            requests: requests.collect(),
+            ..*self
         }
     }
 
@@ -171,7 +212,7 @@ impl History {
     /// How long a request waits for its reply, see [`REQUESTS_PER_LEASE`].
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
-        self.lease / REQUESTS_PER_LEASE
+        self.timeout.unwrap_or(self.lease / REQUESTS_PER_LEASE)
     }
 
     /// The place of an entry in the total order.

@@ -1,6 +1,8 @@
 //! A history with what is read off it: once, for all judges.
 
-use super::{Actor, Belief, Call, History, Life, Moment, OpId, Operation, Tokens, Troubles, What};
+use super::{
+    Actor, Belief, Call, Excuse, History, Life, Moment, OpId, Operation, Tokens, Troubles, What,
+};
 use std::{collections::BTreeMap, ops::Deref};
 
 /// A history, and what every judge wants to know of it.
@@ -13,12 +15,24 @@ pub struct Reading<'a> {
     tokens: Tokens<'a>,
     queued: Tokens<'a>,
     troubles: Troubles,
+    /// The excuse that does not count.
+    off: Option<Excuse>,
 }
 
 impl<'a> Reading<'a> {
     /// Reads a history.
     #[must_use]
     pub fn of(history: &'a History) -> Self {
+        Self::read(history, None)
+    }
+
+    /// The same for judges that do not accept an excuse: to see whether it is needed.
+    #[must_use]
+    pub fn without(history: &'a History, excuse: Excuse) -> Self {
+        Self::read(history, Some(excuse))
+    }
+
+    fn read(history: &'a History, off: Option<Excuse>) -> Self {
         Self {
             history,
             calls: history.calls(),
@@ -28,7 +42,14 @@ impl<'a> Reading<'a> {
             tokens: history.tokens(),
             queued: history.queued(),
             troubles: history.troubles(),
+            off,
         }
+    }
+
+    /// Whether judges accept an excuse.
+    #[must_use]
+    pub fn accepts(&self, excuse: Excuse) -> bool {
+        self.off != Some(excuse)
     }
 
     /// The history itself.

@@ -1,9 +1,12 @@
 //! When something was wrong, and for whom: read off a history. Properties that hold only where
 //! nothing is wrong ask here.
 
-use super::{History, What};
+use super::{History, Session, What};
 use crate::scenario::{Fault, Lost, Topology};
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// What kind of thing was wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,8 @@ impl History {
     /// What was wrong, and when.
     ///
     /// A fault counts from its beginning until the last message that it can have held up has
-    /// arrived. A request that is late on a dead connection can arrive at any time: that does not end.
+    /// arrived. A connection that broke counts until its process has noticed that, since a process that does not touch it
+    /// cannot make it good; a request that is late on it counts until the server has received it.
     #[must_use]
     pub fn troubles(&self) -> Troubles {
         let nodes = match self.topology {
@@ -54,10 +58,49 @@ impl History {
         };
         for entry in &self.entries {
             diary.note(entry.at, &entry.what);
+            if let What::Cut { host, node, lost } = entry.what {
+                let to = self.cut_lasts(host, node, lost, entry.at);
+                diary.add(Trouble::Messages, Some(host), Some(node), entry.at, to);
+            }
+        }
+        for session in &self.sessions {
+            let (Some(closed), Some(noticed)) = (session.closed, session.noticed) else {
+                continue;
+            };
+            if closed < noticed {
+                let (host, node) = (Some(session.host), Some(session.node));
+                diary.add(Trouble::Messages, host, node, closed, noticed);
+            }
         }
         Troubles {
             spans: diary.close(),
             nodes,
+        }
+    }
+}
+
+impl History {
+    /// Until when a cut is felt: see [`History::troubles`].
+    fn cut_lasts(&self, host: u8, node: u8, lost: Lost, at: Duration) -> Duration {
+        let theirs = |session: &Session| {
+            // Of a master and its replicas a cut names the address, a connection the server.
+            let there = match self.topology {
+                Topology::Nodes(_) => session.node == node,
+                Topology::Replicated { .. } => true,
+            };
+            there && session.host == host && session.closed == Some(at)
+        };
+        let requests = self.requests.iter();
+        let mut late = requests.filter(|it| theirs(self.session(it)) && it.replied.is_none());
+        match lost {
+            Lost::Request | Lost::Reply => at,
+            // Where requests were not recorded it may arrive at any time.
+            Lost::Late => late
+                .try_fold(None, |last: Option<Duration>, it| {
+                    Some(last.max(Some(it.executed?)))
+                })
+                .flatten()
+                .unwrap_or(Duration::MAX),
         }
     }
 }
@@ -115,13 +158,6 @@ impl Diary {
             What::Restart { host } => {
                 self.stop(host, at).dead = false;
                 self.go_on(host, at);
-            }
-            What::Cut { host, node, lost } => {
-                let to = match lost {
-                    Lost::Request | Lost::Reply => at,
-                    Lost::Late => Duration::MAX,
-                };
-                self.add(Trouble::Messages, Some(host), Some(node), at, to);
             }
             What::Strikes { fault } if fault.is_instant() => self.span(fault, at, at),
             What::Strikes { fault } => self.open.push((fault, at)),
@@ -341,12 +377,17 @@ impl Troubles {
             .filter(move |&begun| from <= begun && begun <= to)
     }
 
-    /// When a client process other than one was stopped last in a span.
+    /// When one of some client processes was stopped last in a span.
     #[must_use]
-    pub fn stopped_beside(&self, host: u8, from: Duration, to: Duration) -> Option<Duration> {
+    pub fn stopped_of(
+        &self,
+        hosts: &BTreeSet<u8>,
+        from: Duration,
+        to: Duration,
+    ) -> Option<Duration> {
         let others = self.spans.iter().filter(|span| {
-            let another = span.host.is_some_and(|of| of != host);
-            span.what == Trouble::Stopped && another && from <= span.from && span.from < to
+            let one = span.host.is_some_and(|of| hosts.contains(&of));
+            span.what == Trouble::Stopped && one && from <= span.from && span.from < to
         });
         others.map(|span| span.from).max()
     }
@@ -395,6 +436,47 @@ mod tests {
         ]);
         let last = history.troubles().last(0, s(2), s(3));
         assert!(last.is_some_and(|last| last >= s(9)));
+    }
+
+    #[test]
+    fn a_broken_connection_counts_until_its_process_notices() {
+        let cut = |lost| What::Cut {
+            host: 0,
+            node: 0,
+            lost,
+        };
+        let mut history = history(vec![(5, cut(Lost::Request))]);
+        history.dials(0, 0, 1, Some(5));
+        assert!(history.troubles().calm(0, s(6), s(9)));
+        history.sessions[0].noticed = Some(s(8));
+        assert!(!history.troubles().calm(0, s(6), s(9)));
+        assert!(history.troubles().calm(0, s(9), s(9)));
+        history.sessions[0].noticed = None;
+        assert!(
+            history.troubles().calm(0, s(6), s(9)),
+            "nobody has touched it"
+        );
+    }
+
+    #[test]
+    fn a_late_request_counts_until_it_lands() {
+        let cut = What::Cut {
+            host: 0,
+            node: 0,
+            lost: Lost::Late,
+        };
+        let mut history = history(vec![(5, cut)]);
+        assert!(
+            !history.troubles().calm(0, s(90), s(91)),
+            "nothing is known of it"
+        );
+        history.dials(0, 0, 1, Some(5));
+        history.asks(0, 2, Some(2), Some(3));
+        history.asks(0, 5, Some(20), None);
+        assert!(!history.troubles().calm(0, s(19), s(19)));
+        assert!(history.troubles().calm(0, s(21), s(91)));
+        history.requests[1].executed = None;
+        assert!(!history.troubles().calm(0, s(90), s(91)), "it may land yet");
     }
 
     #[test]

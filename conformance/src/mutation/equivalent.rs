@@ -81,12 +81,6 @@ pub const EQUIVALENTS: &[Equivalent] = &[
     ),
     same("Takes permits", "return -1", "`2` for `1`", NEGATIVE),
     same(
-        "Takes all of several locks",
-        "return -1",
-        "`2` for `1`",
-        NEGATIVE,
-    ),
-    same(
         "",
         "local fence = math.max(tonumber(last or 0) + 1, time[1] * 1000000 + time[2])",
         "`2` for `1`",

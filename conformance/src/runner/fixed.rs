@@ -3,6 +3,7 @@
 
 use super::{
     Counterexample, Judged, PLAYS, Plan, Played, Trial, conclusive, findings, judge, play, record,
+    record_again,
 };
 use crate::{
     backend::{Backend, Blind, Double},
@@ -287,18 +288,26 @@ fn note(trial: &mut Trial, name: &'static str, scenario: &Scenario, compared: Co
             on_real: witness.map(|witness| witness.message.clone()),
         });
     }
-    for property in record(trial, scenario.seed, scenario, &judged) {
-        let known = trial.counterexamples.iter();
-        if !known.map(|it| it.property).any(|it| it == property) {
-            trial.counterexamples.push(Counterexample {
-                property,
-                seed: scenario.seed,
-                fixed: Some(name),
-                events_before: scenario.events.len(),
-                scenario: scenario.clone(),
-                shrink_runs: 0,
-                judged: judged.clone(),
-            });
+    let broken = record(trial, scenario.seed, scenario, &judged);
+    let mut convicting = vec![(scenario.clone(), judged, broken)];
+    for (without, judged, broken) in played.again {
+        let broken = record_again(trial, scenario, broken);
+        convicting.push((without, judged, broken));
+    }
+    for (small, judged, broken) in convicting {
+        for property in broken {
+            let known = trial.counterexamples.iter();
+            if !known.map(|it| it.property).any(|it| it == property) {
+                trial.counterexamples.push(Counterexample {
+                    property,
+                    seed: scenario.seed,
+                    fixed: Some(name),
+                    events_before: scenario.events.len(),
+                    scenario: small.clone(),
+                    shrink_runs: 0,
+                    judged: judged.clone(),
+                });
+            }
         }
     }
 }

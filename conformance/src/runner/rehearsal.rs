@@ -4,13 +4,13 @@
 
 use super::play;
 use crate::{
-    backend::{Backend, Later, View},
+    backend::Backend,
     history::{Actor, History, Holder, Kind, Mode, Moment, OpId, What},
-    scenario::{Capability, Event, Happening, Op, Scenario, Schedule},
+    scenario::{Event, Happening, Op, Scenario, Schedule},
     simulation::{Run, RunError},
-    subject::{AnyLock, BoxError, Host, Observed, Promises, Suspect},
+    subject::{Promises, Suspect},
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 const LEASE_MS: u64 = 10_000;
 const SET_UP: OpId = 1;
@@ -101,6 +101,7 @@ fn scenario(promises: Promises) -> Scenario {
         lease_ms: LEASE_MS,
         schedule: Schedule::Random,
         latency_ms: 1,
+        timeout_ms: None,
         topology: promises.topology,
         events: events.collect(),
     }
@@ -238,57 +239,5 @@ fn unobservable(run: &Run) -> Option<String> {
             })
         }
         _ => None,
-    }
-}
-
-/// A lock whose holders cannot be observed: it is judged as on a server that nobody looks into.
-pub(crate) struct Unobserved<'a>(pub(crate) &'a dyn Suspect);
-
-impl Suspect for Unobserved<'_> {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn promises(&self) -> Promises {
-        self.0.promises()
-    }
-
-    fn open<'a>(
-        &'a self,
-        host: &'a Host,
-        key: &'a str,
-        lease: Duration,
-    ) -> Later<'a, Result<std::sync::Arc<dyn AnyLock>, BoxError>> {
-        self.0.open(host, key, lease)
-    }
-
-    fn observe(&self, view: &dyn View, key: &str) -> Observed {
-        self.0.observe(view, key)
-    }
-
-    fn outlasts(&self, key: &[u8]) -> bool {
-        self.0.outlasts(key)
-    }
-
-    fn ends(&self, key: &[u8]) -> bool {
-        self.0.ends(key)
-    }
-
-    fn fences_reads(&self) -> bool {
-        self.0.fences_reads()
-    }
-
-    fn can(&self, capability: Capability) -> bool {
-        self.0.can(capability)
-    }
-
-    fn lease_ms(&self) -> Option<u64> {
-        self.0.lease_ms()
-    }
-
-    fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
-        let mut run = self.0.play(backend, scenario)?;
-        run.history.forget_servers();
-        Ok(run)
     }
 }

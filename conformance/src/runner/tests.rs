@@ -86,6 +86,7 @@ fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
         lease_ms: 10_000,
         schedule: Schedule::Random,
         latency_ms: 2,
+        timeout_ms: None,
         topology: Topology::ONE,
         events: vec![],
     };

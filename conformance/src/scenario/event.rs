@@ -4,7 +4,7 @@
 //! (see `simulation::chance`) mean that deleting an event shifts nothing else.
 
 use super::{Capability, Fault, Op};
-use crate::history::{Actor, OpId};
+use crate::history::{Actor, OpId, REQUESTS_PER_LEASE};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -21,6 +21,9 @@ pub struct Scenario {
     /// Every message takes 0 to this many milliseconds, drawn per message.
     #[serde(default)]
     pub latency_ms: u64,
+    /// For how long a request waits for its reply, in milliseconds; a sixth of the lease if it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// The servers.
     #[serde(default, skip_serializing_if = "Topology::is_one")]
     pub topology: Topology,
@@ -161,6 +164,13 @@ impl Event {
 }
 
 impl Scenario {
+    /// For how long a request waits for its reply.
+    #[must_use]
+    pub fn request_timeout(&self) -> Duration {
+        let drawn = self.timeout_ms.map(Duration::from_millis);
+        drawn.unwrap_or_else(|| self.lease() / REQUESTS_PER_LEASE)
+    }
+
     /// The lease.
     #[must_use]
     pub const fn lease(&self) -> Duration {
@@ -278,6 +288,7 @@ impl Scenario {
         Self {
             lease_ms,
             latency_ms: map(self.latency_ms),
+            timeout_ms: self.timeout_ms.map(|ms| map(ms).max(1)),
             events: events.collect(),
             ..*self
         }
@@ -327,6 +338,7 @@ mod tests {
             lease_ms: 30_000,
             schedule: Schedule::Random,
             latency_ms: 2,
+            timeout_ms: None,
             topology: Topology::ONE,
             events: vec![
                 op(0, 250, Op::acquire(12_000)),

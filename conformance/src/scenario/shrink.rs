@@ -206,6 +206,10 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
             ..self.best.clone()
         });
         self.offer(Scenario {
+            timeout_ms: None,
+            ..self.best.clone()
+        });
+        self.offer(Scenario {
             schedule: Schedule::Fifo,
             ..self.best.clone()
         });

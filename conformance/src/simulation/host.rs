@@ -8,6 +8,7 @@ use super::{
     scene::Scene,
     scheduler::{Outside, Task, TaskHandle},
 };
+#[cfg(feature = "bench")]
 use crate::history::REQUESTS_PER_LEASE;
 use redis::{
     AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, RedisResult,
@@ -40,7 +41,8 @@ struct Inner {
     id: u8,
     incarnation: u32,
     seed: u64,
-    lease: Duration,
+    /// How long a request waits for its reply.
+    patience: Duration,
     ground: Ground,
     draws: Arc<Mutex<Draws>>,
 }
@@ -81,17 +83,18 @@ struct Draws {
 
 impl Host {
     /// A process of a scenario.
-    pub(super) fn in_scene(id: u8, seed: u64, lease: Duration, scene: Scene) -> Self {
+    pub(super) fn in_scene(id: u8, seed: u64, patience: Duration, scene: Scene) -> Self {
         let incarnation = scene.spawner.incarnation(id);
         let ground = Ground::Scene(scene);
-        Self::new(id, incarnation, seed, lease, ground, Arc::default())
+        Self::new(id, incarnation, seed, patience, ground, Arc::default())
     }
 
     /// A process on the machine that we run on. Its draws hang on the seed.
     #[cfg(feature = "bench")]
     pub(super) fn on_machine(id: u8, seed: u64, lease: Duration, machine: Machine) -> Self {
         let ground = Ground::Machine(machine);
-        Self::new(id, 0, seed, lease, ground, Arc::default())
+        let patience = lease / REQUESTS_PER_LEASE;
+        Self::new(id, 0, seed, patience, ground, Arc::default())
     }
 
     /// The same process on a machine of its own: how code sees it that is led there.
@@ -100,18 +103,18 @@ impl Host {
             id,
             incarnation,
             seed,
-            lease,
+            patience,
             ..
         } = *self.0;
         let (ground, draws) = (Ground::Machine(machine), Arc::clone(&self.0.draws));
-        Self::new(id, incarnation, seed, lease, ground, draws)
+        Self::new(id, incarnation, seed, patience, ground, draws)
     }
 
     fn new(
         id: u8,
         incarnation: u32,
         seed: u64,
-        lease: Duration,
+        patience: Duration,
         ground: Ground,
         draws: Arc<Mutex<Draws>>,
     ) -> Self {
@@ -119,7 +122,7 @@ impl Host {
             id,
             incarnation,
             seed,
-            lease,
+            patience,
             ground,
             draws,
         }))
@@ -294,10 +297,10 @@ impl Host {
         Connection::open(self.clone(), node, patience).await
     }
 
-    /// How long a request of this process waits for its reply: a fraction of the lease.
+    /// How long a request of this process waits for its reply. Some scenarios draw it, in others it is a share of the lease.
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
-        self.0.lease / REQUESTS_PER_LEASE
+        self.0.patience
     }
 
     /// Dials once. The driver must be polled for anything to happen, and the caller keeps the time limits.

@@ -13,6 +13,7 @@ mod host;
 mod listener;
 mod machine;
 mod network;
+mod pairing;
 #[cfg(unix)]
 pub(crate) mod plain;
 mod player;

@@ -63,12 +63,15 @@ impl Network {
         let plan = self.plans.get(&(host, address));
         let plan = plan.ok_or(io::ErrorKind::AddrNotAvailable)?;
         let server = self.leads_to(host, address);
+        let dialled = recorder.now();
         let transport = self.servers.dial(server).await?;
         let touched = Touched {
             servers: Arc::clone(&self.touched),
             server,
         };
-        Ok(Link::new(transport, Arc::clone(plan), recorder, touched))
+        let session = recorder.connected(host, server, dialled);
+        let plan = Arc::clone(plan);
+        Ok(Link::new(transport, plan, recorder, touched, session))
     }
 
     /// The server that a client process reaches at an address.

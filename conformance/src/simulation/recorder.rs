@@ -2,13 +2,15 @@
 
 use super::{
     held,
+    pairing::{Answered, Found},
     true_time::{Sleep, TrueTime},
 };
 use crate::{
-    history::{HEAD_MAX, History, Message, What},
+    history::{HEAD_MAX, History, Message, Request, Session, What},
     scenario::Direction,
 };
 use std::{
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -65,6 +67,86 @@ impl Recorder {
             head: bytes[..bytes.len().min(HEAD_MAX)].to_vec(),
         });
         messages.len() - 1
+    }
+
+    /// Notes that a process began to dial a server at `dialled` and is connected now; the answer names the connection.
+    pub(crate) fn connected(&self, host: u8, node: u8, dialled: Duration) -> usize {
+        let opened = self.now();
+        let sessions = &mut self.history().sessions;
+        sessions.push(Session {
+            host,
+            node,
+            dialled,
+            opened,
+            closed: None,
+            broken: false,
+            noticed: None,
+        });
+        sessions.len() - 1
+    }
+
+    /// Notes that the network or the server has ended a connection.
+    pub(crate) fn closed(&self, session: usize) {
+        let now = self.now();
+        if let Some(session) = self.history().sessions.get_mut(session)
+            && session.closed.is_none()
+        {
+            (session.closed, session.broken) = (Some(now), true);
+        }
+    }
+
+    /// Notes that the process knows that its connection has ended.
+    pub(crate) fn noticed(&self, session: usize) {
+        let now = self.now();
+        if let Some(session) = self.history().sessions.get_mut(session) {
+            session.closed.get_or_insert(now);
+            session.noticed.get_or_insert(now);
+        }
+    }
+
+    /// Notes that a request was sent; the answer names it.
+    pub(super) fn asked(&self, session: usize, found: &Found) -> usize {
+        let sent = self.now();
+        let requests = &mut self.history().requests;
+        requests.push(Request {
+            session,
+            sent,
+            bytes: found.bytes,
+            command: found.command.clone(),
+            executed: None,
+            replied: None,
+            error: None,
+        });
+        requests.len() - 1
+    }
+
+    /// Notes that the server has received requests.
+    pub(crate) fn executed(&self, requests: Range<usize>) {
+        let now = self.now();
+        if let Some(requests) = self.history().requests.get_mut(requests) {
+            requests.iter_mut().for_each(|it| it.executed = Some(now));
+        }
+    }
+
+    /// Notes that the server has answered requests, with an error or not.
+    pub(super) fn answered(&self, answered: &[Answered]) {
+        let mut history = self.history();
+        for (request, error) in answered {
+            if let Some(request) = history.requests.get_mut(*request) {
+                request.error.clone_from(error);
+            }
+        }
+    }
+
+    /// Notes that the replies to these requests have arrived.
+    pub(super) fn replied(&self, answered: &[Answered]) {
+        let now = self.now();
+        let mut history = self.history();
+        for &(request, _) in answered {
+            if let Some(request) = history.requests.get_mut(request) {
+                request.replied = Some(now);
+            }
+        }
     }
 
     /// Notes that it has arrived.

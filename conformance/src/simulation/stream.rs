@@ -1,10 +1,16 @@
 //! The link between a client process and a server: where network faults live.
 //!
 //! A client holds a [`ClientEnd`]; the bytes it writes are carried by a task of the link's own, so
-//! they travel on while the client is paused and after it died. The link knows bytes and times
-//! only, the same on every backend: what was written by one call is a message.
+//! they travel on while the client is paused and after it died. The link carries bytes, the same on
+//! every backend: what was written by one call is a message. It notes which requests and replies they contain.
 
-use super::{chance, gate::Gate, recorder::Recorder, true_time::Sleep};
+use super::{
+    chance,
+    gate::Gate,
+    pairing::{Answered, Pairing},
+    recorder::Recorder,
+    true_time::Sleep,
+};
 use crate::{
     history::{OpId, What},
     scenario::{Direction, Fault, Lost, Scenario},
@@ -13,6 +19,7 @@ use std::{
     collections::VecDeque,
     future::Future,
     io,
+    ops::Range,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -291,7 +298,13 @@ fn reset() -> io::Error {
 }
 
 /// The client's end of a link. Dropping it closes the connection behind the bytes already sent.
-pub(crate) struct ClientEnd(Arc<Mutex<Pipe>>, Arc<LinkPlan>);
+pub(crate) struct ClientEnd {
+    pipe: Arc<Mutex<Pipe>>,
+    plan: Arc<LinkPlan>,
+    recorder: Recorder,
+    /// Its name in the record.
+    session: usize,
+}
 
 impl AsyncRead for ClientEnd {
     fn poll_read(
@@ -299,7 +312,7 @@ impl AsyncRead for ClientEnd {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut pipe = lock(&self.0);
+        let mut pipe = lock(&self.pipe);
         if pipe.read < pipe.arrived.len() {
             let chunk = (pipe.arrived.len() - pipe.read).min(buf.remaining());
             buf.put_slice(&pipe.arrived[pipe.read..pipe.read + chunk]);
@@ -309,6 +322,9 @@ impl AsyncRead for ClientEnd {
                 pipe.read = 0;
             }
             return Poll::Ready(Ok(()));
+        }
+        if pipe.ended.is_some() {
+            self.recorder.noticed(self.session);
         }
         match pipe.ended {
             Some(Ended::Closed) => Poll::Ready(Ok(())),
@@ -327,8 +343,9 @@ impl AsyncWrite for ClientEnd {
         _cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut pipe = lock(&self.0);
+        let mut pipe = lock(&self.pipe);
         if pipe.ended.is_some() {
+            self.recorder.noticed(self.session);
             return Poll::Ready(Err(reset()));
         }
         pipe.sent.push(bytes.to_vec());
@@ -341,7 +358,8 @@ impl AsyncWrite for ClientEnd {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut pipe = lock(&self.0);
+        self.recorder.noticed(self.session);
+        let mut pipe = lock(&self.pipe);
         pipe.client_gone = true;
         pipe.link.ring();
         Poll::Ready(Ok(()))
@@ -350,8 +368,9 @@ impl AsyncWrite for ClientEnd {
 
 impl Drop for ClientEnd {
     fn drop(&mut self) {
-        self.1.ends.fetch_sub(1, Ordering::Relaxed);
-        let mut pipe = lock(&self.0);
+        self.plan.ends.fetch_sub(1, Ordering::Relaxed);
+        self.recorder.noticed(self.session);
+        let mut pipe = lock(&self.pipe);
         pipe.client_gone = true;
         pipe.link.ring();
     }
@@ -364,6 +383,10 @@ struct Message {
     gate: Option<usize>,
     /// Its name in the record.
     name: usize,
+    /// Requests that are complete with it.
+    requests: Range<usize>,
+    /// Requests whose replies are complete with it.
+    answered: Vec<Answered>,
 }
 
 /// Wakes a link that there is something to read. Not while it writes itself: it reads afterwards anyway.
@@ -402,6 +425,9 @@ pub(crate) struct Link {
     recorder: Recorder,
     transport: Box<dyn Transport>,
     touched: Touched,
+    /// Its name in the record.
+    session: usize,
+    pairing: Pairing,
     requests: VecDeque<Message>,
     replies: VecDeque<Message>,
     last_due: [Duration; 2],
@@ -428,9 +454,15 @@ impl Link {
         plan: Arc<LinkPlan>,
         recorder: Recorder,
         touched: Touched,
+        session: usize,
     ) -> (ClientEnd, Self) {
         let pipe = Arc::new(Mutex::new(Pipe::default()));
-        let end = ClientEnd(Arc::clone(&pipe), Arc::clone(&plan));
+        let end = ClientEnd {
+            pipe: Arc::clone(&pipe),
+            plan: Arc::clone(&plan),
+            recorder: recorder.clone(),
+            session,
+        };
         plan.ends.fetch_add(1, Ordering::Relaxed);
         if !plan.gates.is_empty() {
             let mut pipes = plan.pipes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -442,6 +474,8 @@ impl Link {
             recorder,
             transport,
             touched,
+            session,
+            pairing: Pairing::default(),
             requests: VecDeque::new(),
             replies: VecDeque::new(),
             last_due: [Duration::ZERO; 2],
@@ -463,12 +497,44 @@ impl Link {
         });
         self.replies.clear();
         self.hang_up = true;
-        lock(&self.pipe).end(Ended::Reset);
+        self.end(Ended::Reset);
+    }
+
+    /// Ends the connection for the client.
+    fn end(&self, how: Ended) {
+        self.recorder.closed(self.session);
+        lock(&self.pipe).end(how);
+    }
+
+    /// Notes the requests that a client has sent.
+    fn asked(&mut self, bytes: &[u8]) -> Range<usize> {
+        let (recorder, session) = (&self.recorder, self.session);
+        let mut asked = 0..0;
+        self.pairing.asked(bytes, |found| {
+            let request = recorder.asked(session, found);
+            if asked.is_empty() {
+                asked.start = request;
+            }
+            asked.end = request + 1;
+            request
+        });
+        asked
+    }
+
+    /// Notes the replies that the server has sent.
+    fn answered(&mut self, bytes: &[u8]) -> Vec<Answered> {
+        let answered = self.pairing.answered(bytes);
+        self.recorder.answered(&answered);
+        answered
     }
 
     /// A message that is sent now.
     fn message(&mut self, direction: Direction, now: Duration, bytes: Vec<u8>) -> Message {
         let name = self.note(direction, &bytes);
+        let (requests, answered) = match direction {
+            Direction::Requests => (self.asked(&bytes), Vec::new()),
+            Direction::Replies => (0..0, self.answered(&bytes)),
+        };
         let (due, gate) = match self.plan.gate(direction, now) {
             Some((gate, until)) => (until, Some(gate)),
             None => (self.plan.due(direction, now), None),
@@ -480,6 +546,8 @@ impl Link {
             due: *last,
             gate,
             name,
+            requests,
+            answered,
         }
     }
 
@@ -529,16 +597,20 @@ impl Link {
             match self.plan.cut(Direction::Requests, now) {
                 Some((Lost::Late, until)) => {
                     let name = self.note(Direction::Requests, &bytes);
+                    let requests = self.asked(&bytes);
                     self.requests.push_back(Message {
                         bytes,
                         due: until,
                         gate: None,
                         name,
+                        requests,
+                        answered: Vec::new(),
                     });
                     return self.cut(Lost::Late);
                 }
                 Some((lost, _)) => {
                     self.note(Direction::Requests, &bytes);
+                    self.asked(&bytes);
                     return self.cut(lost);
                 }
                 None => {
@@ -573,6 +645,7 @@ impl Link {
             match Pin::new(&mut self.transport).poll_write(cx, &message.bytes)? {
                 Poll::Ready(written) if written == message.bytes.len() => {
                     self.recorder.arrived(message.name);
+                    self.recorder.executed(message.requests.clone());
                     self.requests.pop_front();
                 }
                 Poll::Ready(written) => drop(message.bytes.drain(..written)),
@@ -608,11 +681,13 @@ impl Link {
                 Poll::Ready(()) => {
                     if self.hang_up {
                         self.note(Direction::Replies, buf.filled());
+                        self.answered(buf.filled());
                         continue;
                     }
                     match self.plan.cut(Direction::Replies, now) {
                         Some((lost, _)) => {
                             self.note(Direction::Replies, buf.filled());
+                            self.answered(buf.filled());
                             self.cut(lost);
                         }
                         None => {
@@ -634,6 +709,7 @@ impl Link {
         while let Some(message) = self.replies.front().filter(|message| message.due <= now) {
             pipe.arrived.extend_from_slice(&message.bytes);
             self.recorder.arrived(message.name);
+            self.recorder.replied(&message.answered);
             self.replies.pop_front();
         }
         pipe.reader.ring();
@@ -691,7 +767,7 @@ impl Future for Link {
                 // The server is gone. What it has answered is still on its way.
                 link.requests.clear();
                 if link.replies.is_empty() {
-                    lock(&link.pipe).end(Ended::Closed);
+                    link.end(Ended::Closed);
                     return Poll::Ready(());
                 }
             }

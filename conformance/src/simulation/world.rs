@@ -94,6 +94,7 @@ pub fn run(
             kind: promises.kind,
             reentrant: promises.reentrant,
             topology: scenario.topology,
+            timeout: scenario.timeout_ms.map(Duration::from_millis),
             terms: terms(promises, scenario),
             ..History::new(scenario.lease(), opened.servers.observes())
         };
@@ -420,7 +421,12 @@ impl World {
             recorder: self.recorder.clone(),
             spawner: self.spawner.clone(),
         };
-        Host::in_scene(id, self.scenario.seed, self.scenario.lease(), scene)
+        Host::in_scene(
+            id,
+            self.scenario.seed,
+            self.scenario.request_timeout(),
+            scene,
+        )
     }
 
     /// Starts a client process with what its actors have yet to do.

@@ -6,45 +6,56 @@ use crate::{
     scenario::{Capability, Scenario},
     simulation::{Run, RunError},
 };
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 /// A subject with another lease, or without a view of its servers.
-pub(crate) struct Adapted<S> {
-    suspect: S,
+pub(crate) struct Adapted<'s> {
+    kept: Kept<'s>,
     lease_ms: Option<u64>,
     unobserved: bool,
 }
 
-impl<S> Adapted<S> {
+enum Kept<'s> {
+    Owned(Box<dyn Suspect>),
+    Borrowed(&'s dyn Suspect),
+}
+
+impl Adapted<'static> {
     /// Scenarios are scaled to this lease in virtual time.
-    pub(crate) const fn leased(suspect: S, lease_ms: u64) -> Self {
+    pub(crate) const fn leased(suspect: Box<dyn Suspect>, lease_ms: u64) -> Self {
         Self {
-            suspect,
+            kept: Kept::Owned(suspect),
             lease_ms: Some(lease_ms),
             unobserved: false,
         }
     }
+}
 
+impl<'s> Adapted<'s> {
     /// It is judged as on servers that cannot be looked into.
-    pub(crate) const fn unobserved(suspect: S) -> Self {
+    pub(crate) const fn unobserved(suspect: &'s dyn Suspect) -> Self {
         Self {
-            suspect,
+            kept: Kept::Borrowed(suspect),
             lease_ms: None,
             unobserved: true,
         }
     }
+
+    fn suspect(&self) -> &(dyn Suspect + 's) {
+        match &self.kept {
+            Kept::Owned(suspect) => &**suspect,
+            Kept::Borrowed(suspect) => *suspect,
+        }
+    }
 }
 
-impl<'s, S> Suspect for Adapted<S>
-where
-    S: Deref<Target = dyn Suspect + 's> + Send + Sync,
-{
+impl Suspect for Adapted<'_> {
     fn name(&self) -> &'static str {
-        self.suspect.name()
+        self.suspect().name()
     }
 
     fn promises(&self) -> Promises {
-        self.suspect.promises()
+        self.suspect().promises()
     }
 
     fn open<'a>(
@@ -53,39 +64,39 @@ where
         key: &'a str,
         lease: Duration,
     ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>> {
-        self.suspect.open(host, key, lease)
+        self.suspect().open(host, key, lease)
     }
 
     fn observe(&self, view: &dyn View, key: &str) -> Observed {
-        self.suspect.observe(view, key)
+        self.suspect().observe(view, key)
     }
 
     fn outlasts(&self, key: &[u8]) -> bool {
-        self.suspect.outlasts(key)
+        self.suspect().outlasts(key)
     }
 
     fn ends(&self, key: &[u8]) -> bool {
-        self.suspect.ends(key)
+        self.suspect().ends(key)
     }
 
     fn fences_reads(&self) -> bool {
-        self.suspect.fences_reads()
+        self.suspect().fences_reads()
     }
 
     fn can(&self, capability: Capability) -> bool {
-        self.suspect.can(capability)
+        self.suspect().can(capability)
     }
 
     fn lease_ms(&self) -> Option<u64> {
-        self.lease_ms.or_else(|| self.suspect.lease_ms())
+        self.lease_ms.or_else(|| self.suspect().lease_ms())
     }
 
     fn is_rehearsed(&self) -> bool {
-        self.suspect.is_rehearsed()
+        self.suspect().is_rehearsed()
     }
 
     fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
-        let mut run = self.suspect.play(backend, scenario)?;
+        let mut run = self.suspect().play(backend, scenario)?;
         if self.unobserved {
             run.history.forget_servers();
         }

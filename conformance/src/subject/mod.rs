@@ -1,5 +1,6 @@
 //! The trait that a lock under test implements, and the list of known locks.
 
+mod adapted;
 mod canary;
 mod foreign;
 mod kind;
@@ -16,6 +17,7 @@ mod threads;
 
 pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
+pub(crate) use adapted::Adapted;
 pub use canary::{Canary, CanaryLock};
 pub use foreign::{Foreign, ForeignError};
 pub use observed::Observed;

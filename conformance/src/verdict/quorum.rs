@@ -5,7 +5,7 @@
 use super::{Cost, cost};
 use crate::{
     checker::{Property, Witness},
-    history::{Belief, Cause, History, Holder, Moment, What},
+    history::{Belief, Call, Cause, History, Holder, Moment, What},
     scenario::{Topology, nemesis::DRIFT_PPM_MAX},
 };
 use std::{
@@ -64,7 +64,8 @@ struct Vote {
     stored: Option<Holder>,
     /// Before this its lease cannot end in order.
     due: Duration,
-    forgot: bool,
+    /// When it forgot the grant, if it did.
+    forgot: Option<Duration>,
     /// Its lease has ended in order.
     ended: bool,
 }
@@ -135,7 +136,7 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
                 node: *node,
                 stored: Some(stored.clone()),
                 due: at.at + lasts,
-                forgot: false,
+                forgot: None,
                 ended: false,
             }),
             (None, _) => {}
@@ -144,10 +145,37 @@ fn count(history: &History, belief: &Belief, token: &[u8], until: Moment) -> Vot
     for vote in &mut votes {
         vote.look(until.at);
     }
+    // A node that had forgotten the grant when it was extended did not extend it: that vote is none.
+    let extended = extended(history, belief, until);
+    votes.retain(|vote| {
+        vote.forgot
+            .is_none_or(|at| extended.is_none_or(|since| since <= at))
+    });
     Votes {
         granted: votes.iter().filter(|vote| !vote.ended).count(),
-        forgot: votes.iter().filter(|vote| vote.forgot).count(),
+        forgot: votes.iter().filter(|vote| vote.forgot.is_some()).count(),
     }
+}
+
+/// When the nodes were asked for the extension that a belief rests on at a moment, at the earliest.
+fn extended(history: &History, belief: &Belief, until: Moment) -> Option<Duration> {
+    let calls = history.calls();
+    let asked = history
+        .iter()
+        .take_while(|&(at, _)| at <= until)
+        .filter_map(|(_, what)| {
+            if let What::Ok { op, .. } = *what {
+                let &(asked, _, call) = calls.get(&op)?;
+                let theirs = matches!(call, Call::Renew { grant } if grant == belief.grant);
+                theirs.then_some(asked.at)
+            } else if let What::Deadline { grant, deadline } = *what {
+                let deadline = deadline.filter(|_| grant == belief.grant)?;
+                deadline.checked_sub(history.lease)
+            } else {
+                None
+            }
+        });
+    asked.max()
 }
 
 impl Vote {
@@ -161,9 +189,9 @@ impl Vote {
     ) {
         self.look(now);
         if let (Some(_), Some(due)) = (stands, due) {
-            (self.due, self.forgot) = (due, false);
+            (self.due, self.forgot) = (due, None);
         } else if stands.is_none() && self.stored.is_some() && cause == Cause::Fault {
-            self.forgot = true;
+            self.forgot = Some(now);
         }
         self.stored = stands.cloned();
     }
@@ -172,7 +200,9 @@ impl Vote {
     fn look(&mut self, now: Duration) {
         if let Some(stored) = self.stored.take_if(|stored| !stored.lives(now)) {
             let early = stored.gone_at().is_some_and(|gone| gone < self.due);
-            self.forgot |= early;
+            if early {
+                self.forgot = self.forgot.or_else(|| stored.gone_at());
+            }
             self.ended |= !early;
         }
     }
@@ -249,6 +279,21 @@ mod tests {
         let mut again = forget(0..1);
         again.push((4, stores_on(0, 0, "a", Some(14))));
         assert!(at_eight(&five(3, again), Property::Exclusion));
+    }
+
+    /// Of five nodes three had granted it and one of them forgot it; only two can have extended it.
+    #[test]
+    fn a_node_that_forgot_the_grant_extends_nothing() {
+        let extended = |more: Vec<(u64, What)>| {
+            at_eight(&five(3, [forget(0..1), more].concat()), Property::Truth)
+        };
+        let counts_it = vec![(4, renews(2, 0, 1)), (5, done(2))];
+        let deadline = Some(s(15));
+        let in_background = vec![(5, What::Deadline { grant: 1, deadline })];
+        assert!(!extended(vec![]));
+        assert!(extended(counts_it));
+        assert!(extended(in_background));
+        assert!(!extended(vec![(4, renews(2, 0, 1))]), "it is not told so");
     }
 
     #[test]

@@ -177,6 +177,7 @@ fn reply_lost(calls: &[(u64, Op)], lost_at_ms: u64) -> Scenario {
         lease_ms: 6_000, // redis-py waits for up to two seconds before it connects again
         schedule: Schedule::Random,
         latency_ms: 0,
+        timeout_ms: None,
         topology: Topology::ONE,
         events: calls.chain([fault]).collect(),
     }

@@ -3,10 +3,10 @@
 use redis::{AsyncTypedCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};
 use redouble_conformance::{
     BoxError, Host, Promises, Subject,
-    backend::Double,
+    backend::{Double, View},
     check,
     checker::Property,
-    history::{Actor, What},
+    history::{Actor, Stored, What},
     runner::{Plan, judge, run_trial},
     scenario::{Event, Fault, Happening, Op, Scenario, Schedule, Topology, generate::Generator},
     subject::{Expected, Plain, Refusal, SUBJECTS, Suspect},
@@ -93,6 +93,7 @@ impl Subject for Ours {
             .with_deadline()
             .with_drift_ppm(DRIFT_PPM)
             .waiting(Some(POLLS_PER_LEASE))
+            .lingering()
             .signalling();
         if self.watchdog {
             promises.renewing()
@@ -145,6 +146,18 @@ impl Subject for Ours {
                 Err(format!("{outcome:?}").into())
             }
         }
+    }
+
+    // A mutex is kept for the waiter that its release has called: by `?` and that waiter's token.
+    fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
+        let held = view.string(key).into_iter();
+        held.filter(|it| !it.token.starts_with(b"?")).collect()
+    }
+
+    fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
+        let kept = view.string(key).into_iter();
+        kept.filter_map(|it| it.token.strip_prefix(b"?").map(<[u8]>::to_vec))
+            .collect()
     }
 
     fn deadline(&self, grant: &OurGrant) -> Option<Duration> {
@@ -524,6 +537,7 @@ fn struck(fault: Option<Fault>) -> Scenario {
         lease_ms: 3_000,
         schedule: Schedule::Random,
         latency_ms: 0,
+        timeout_ms: None,
         topology: Topology::ONE,
         events,
     }

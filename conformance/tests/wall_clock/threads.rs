@@ -113,6 +113,7 @@ fn one_try() -> Scenario {
         lease_ms: 300,
         schedule: Schedule::Random,
         latency_ms: 0,
+        timeout_ms: None,
         topology: Topology::ONE,
         events: vec![Event {
             id: 0,

@@ -122,6 +122,7 @@ fn so_it_does_in_real_time() {
         lease_ms: 4_000,
         schedule: Schedule::Random,
         latency_ms: 0,
+        timeout_ms: None,
         topology: Topology::ONE,
         events: events
             .map(|(id, (at_ms, happening))| Event {

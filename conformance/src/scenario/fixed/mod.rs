@@ -111,6 +111,7 @@ impl Fixed {
             lease_ms: LEASE_MS,
             schedule: Schedule::Random,
             latency_ms: LATENCY_MS,
+            timeout_ms: None,
             topology: promises.topology,
             events,
         })

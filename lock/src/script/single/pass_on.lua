@@ -1,10 +1,12 @@
 -- How a mutex goes from its holder to a waiter. Follows now.lua and wake.lua.
--- Frees `lock`: keeps it for the first waiter of the set `waiters`, until that has asked or 50 ms are over, or deletes it.
--- While it is kept, its value is '?' and the token of that waiter.
+-- Frees `lock`: keeps it for the first waiter of the set `waiters`, until that has asked, or deletes it. It is kept for 50 ms at
+-- most, and for a twelfth of the time that it had left: so with a short lease the other waiters find it free in time if
+-- the called one is paused. While it is kept, its value is '?' and the token of that waiter.
 local function pass_on(lock, waiters)
   local token = call_first(waiters)
   if token then
-    redis.call('SET', lock, '?' .. token, 'PX', 50)
+    local left = redis.call('PTTL', lock)
+    redis.call('SET', lock, '?' .. token, 'PX', left < 0 and 50 or math.max(1, math.min(50, math.floor(left / 12))))
   else
     redis.call('DEL', lock)
   end

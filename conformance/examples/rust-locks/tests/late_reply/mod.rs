@@ -41,6 +41,7 @@ fn late_reply() -> Scenario {
         lease_ms: LEASE_MS,
         schedule: Schedule::Random,
         latency_ms: 0,
+        timeout_ms: None,
         topology: Topology::ONE,
         events: events.collect(),
     }

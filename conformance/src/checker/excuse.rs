@@ -1,0 +1,381 @@
+//! What may explain that a lock did not do in time what it promised. Each excuse has a near miss: something that differs in one
+//! thing, and convicts. Tests hold a history for both: with the excuse off the first one convicts, and with it on the second
+//! one does. The book's table of excuses is generated from here.
+
+use super::Property;
+use crate::history::Excuse;
+
+impl Excuse {
+    /// All excuses, in the order of the properties.
+    pub const ALL: [Self; 12] = [
+        Self::BrokenConnection,
+        Self::LostScript,
+        Self::WakeUpLost,
+        Self::HeadStopped,
+        Self::RenewalsFailed,
+        Self::ScriptLostAtTheEnd,
+        Self::RequestsInARow,
+        Self::RequestOutstanding,
+        Self::SecondCut,
+        Self::LateRequest,
+        Self::Search,
+        Self::FewForgot,
+    ];
+
+    /// The property whose judge accepts it.
+    #[must_use]
+    pub const fn property(self) -> Property {
+        match self {
+            Self::BrokenConnection | Self::LostScript => Property::Liveness,
+            Self::WakeUpLost | Self::HeadStopped => Property::WakeUp,
+            Self::RenewalsFailed | Self::ScriptLostAtTheEnd => Property::Renewal,
+            Self::RequestsInARow => Property::Cancellation,
+            Self::RequestOutstanding => Property::Timeouts,
+            Self::SecondCut => Property::LostReply,
+            Self::LateRequest | Self::Search => Property::CleanUp,
+            Self::FewForgot => Property::Truth,
+        }
+    }
+
+    /// What the judge accepts, in a sentence.
+    #[must_use]
+    pub const fn explains(self) -> &'static str {
+        match self {
+            Self::BrokenConnection => {
+                "a call ends in an error because it finds a connection broken that no request has touched since"
+            }
+            Self::LostScript => {
+                "a call ends in an error because the server tells its process for the first time that a script is lost"
+            }
+            Self::WakeUpLost => "the waiter's own connection broke, so its wake-up may be lost",
+            Self::HeadStopped => "a process that waits in front of the waiter does not run",
+            Self::RenewalsFailed => {
+                "requests to extend the grant failed until there was no time for another one"
+            }
+            Self::ScriptLostAtTheEnd => {
+                "the server lost the script when there was no time for another request"
+            }
+            Self::RequestsInARow => {
+                "undoing a call takes several requests, each sent as soon as the one before has its reply: to dial \
+                 anew, to load a script again"
+            }
+            Self::RequestOutstanding => "a request is outstanding when the wait is over",
+            Self::SecondCut => "a second cut of the connection to the same node hits the retry",
+            Self::LateRequest => {
+                "a request lands when its connection has ended, and its token stays for a lease"
+            }
+            Self::Search => "a task looks for a request that had no answer, for a lease",
+            Self::FewForgot => {
+                "more nodes forgot the grant than the majority bears: the lock cannot know"
+            }
+        }
+    }
+
+    /// What differs in one thing and convicts, in a sentence.
+    #[must_use]
+    pub const fn near_miss(self) -> &'static str {
+        match self {
+            Self::BrokenConnection => "the next call of the process ends in an error too",
+            Self::LostScript => "the server has told the process before",
+            Self::WakeUpLost => "the connection of another waiter broke",
+            Self::HeadStopped => "the process in front has left the queue, and no waiter was woken",
+            Self::RenewalsFailed => "one reply is lost, and the lock makes no other attempt",
+            Self::ScriptLostAtTheEnd => {
+                "the script is lost early, and the lock reports the loss of the grant at once"
+            }
+            Self::RequestsInARow => "the lock waits for a second before it cleans up",
+            Self::RequestOutstanding => "the lock sleeps past the end of the wait, and asks then",
+            Self::SecondCut => "the other cut hits the connection to another node",
+            Self::LateRequest => "a place in a queue is left as well, and its request was on time",
+            Self::Search => "the request had its answer",
+            Self::FewForgot => {
+                "the lock extends the grant and counts the nodes that had forgotten it"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        checker::{CHECKERS, Witness, hand_made::*},
+        history::{Actor, CANCELLED, Call, Cause, History, Moment, Reading, What},
+        scenario::{Fault, Lost, Topology},
+        verdict::Claim,
+    };
+
+    /// Whether a history convicts, with an excuse that counts or not.
+    fn convicts(excuse: Excuse, history: &History, counts: bool) -> bool {
+        if excuse == Excuse::FewForgot {
+            let witness = Witness {
+                at: Moment::at(s(8)),
+                until: None,
+                grants: vec![1],
+                message: String::new(),
+            };
+            return !counts || Claim::Quorum.blames(history, excuse.property(), &witness);
+        }
+        let reading = match counts {
+            true => Reading::of(history),
+            false => Reading::without(history, excuse),
+        };
+        let mut judges = CHECKERS
+            .iter()
+            .filter(|it| it.property() == excuse.property());
+        judges.any(|judge| judge.judge(&reading).witness().is_some())
+    }
+
+    #[test]
+    fn each_excuse_is_needed_and_its_near_miss_convicts() {
+        for excuse in Excuse::ALL {
+            let (excused, near_miss) = histories(excuse);
+            assert!(
+                convicts(excuse, &excused, false),
+                "{excuse:?} is not needed"
+            );
+            assert!(
+                !convicts(excuse, &excused, true),
+                "{excuse:?} does not count"
+            );
+            assert!(
+                convicts(excuse, &near_miss, true),
+                "{excuse:?} excuses too much"
+            );
+        }
+    }
+
+    /// A history that needs the excuse, and its near miss.
+    fn histories(excuse: Excuse) -> (History, History) {
+        match excuse {
+            Excuse::BrokenConnection => (found_broken(None), found_broken(Some(20))),
+            Excuse::LostScript => (script_lost(&[31]), script_lost(&[20, 31])),
+            Excuse::WakeUpLost => (cut_while_waiting(1), cut_while_waiting(2)),
+            Excuse::HeadStopped => {
+                let told = What::Info {
+                    op: 2,
+                    error: CANCELLED.to_owned(),
+                };
+                (
+                    behind_another(What::Pause { host: 2 }),
+                    behind_another(told),
+                )
+            }
+            Excuse::RenewalsFailed => (renewal_fails(40), renewal_fails(13)),
+            Excuse::ScriptLostAtTheEnd => (without_script(25), without_script(12)),
+            Excuse::RequestsInARow => (
+                cleans_up(&[(50, 52), (52, 54), (54, 56)]),
+                cleans_up(&[(51, 52), (53, 56)]),
+            ),
+            Excuse::RequestOutstanding => (ends_late(&[(5, 7), (7, 8)]), ends_late(&[(7, 8)])),
+            Excuse::SecondCut => (two_cuts(0), two_cuts(1)),
+            Excuse::LateRequest => (lands_late(None), lands_late(Some("a"))),
+            Excuse::Search => (searches(None), searches(Some(3))),
+            Excuse::FewForgot => {
+                let extended = vec![(4, renews(2, 0, 1)), (5, done(2))];
+                (three_of_five(vec![]), three_of_five(extended))
+            }
+        }
+    }
+
+    fn unknown(op: u32) -> What {
+        What::Info {
+            op,
+            error: "no answer".to_owned(),
+        }
+    }
+
+    fn cut(host: u8, node: u8, lost: Lost) -> What {
+        What::Cut { host, node, lost }
+    }
+
+    fn no_script(history: &mut History, at: u64) {
+        history.asks(0, at, Some(at), Some(at));
+        if let Some(request) = history.requests.last_mut() {
+            request.error = Some("NOSCRIPT".to_owned());
+        }
+    }
+
+    fn found_broken(before: Option<u64>) -> History {
+        let before = before.map(|at| [(at, tries(1, 0)), (at, unknown(1))]);
+        let entries = before.into_iter().flatten();
+        let mut history = history(
+            entries
+                .chain([(30, waits(2, 0, 10)), (31, unknown(2))])
+                .collect(),
+        );
+        history.dials(0, 0, 1, Some(15));
+        history
+    }
+
+    fn script_lost(told: &[u64]) -> History {
+        let fault = Fault::FlushScripts { node: 0 };
+        let mut history = history(vec![
+            (3, What::Strikes { fault }),
+            (30, waits(2, 0, 10)),
+            (31, unknown(2)),
+        ]);
+        history.dials(0, 0, 1, None);
+        told.iter().for_each(|&at| no_script(&mut history, at));
+        history
+    }
+
+    fn cut_while_waiting(host: u8) -> History {
+        let mut history = history(vec![
+            (0, stores(0, "a", Some(12))),
+            (1, waits(1, 1, 50)),
+            (4, cut(host, 0, Lost::Reply)),
+            (5, frees(0)),
+            (13, stores(1, "b", Some(25))),
+            (13, granted(1, Some(22))),
+        ]);
+        (history.lease, history.terms.wake) = (s(12), Some(s(2)));
+        history
+    }
+
+    fn behind_another(what: What) -> History {
+        let mut history = history(vec![
+            (0, stores(0, "a", Some(12))),
+            (0, waits(2, 2, 50)),
+            (1, waits(1, 1, 50)),
+            (5, frees(0)),
+            (6, what),
+            (8, stores(1, "b", Some(20))),
+            (8, granted(1, Some(17))),
+        ]);
+        (history.lease, history.terms.wake) = (s(12), Some(s(2)));
+        history.terms.fair = true;
+        history
+    }
+
+    fn held_until(lost: u64, more: Vec<(u64, What)>) -> History {
+        let mut entries = vec![
+            (1, tries(1, 0)),
+            (2, stores(0, "a", Some(32))),
+            (2, granted(1, Some(31))),
+        ];
+        entries.extend(more);
+        entries.extend([
+            (lost, What::Lost { grant: 1 }),
+            (90, What::Crash { host: 9 }),
+        ]);
+        entries.sort_by_key(|&(at, _)| at);
+        let mut history = history(entries);
+        (history.lease, history.terms.renews) = (s(30), true);
+        history.dials(0, 0, 0, None);
+        history
+    }
+
+    fn renewal_fails(until: u64) -> History {
+        let fault = Fault::NodePause { node: 0 };
+        let (begins, ends) = (What::Strikes { fault }, What::Heals { fault });
+        let mut history = held_until(31, vec![(11, begins), (until, ends)]);
+        history.asks(0, 12, Some(12), None);
+        history
+    }
+
+    fn without_script(at: u64) -> History {
+        let fault = Fault::FlushScripts { node: 0 };
+        let mut history = held_until(at, vec![(at - 1, What::Strikes { fault })]);
+        no_script(&mut history, at);
+        history
+    }
+
+    fn cleans_up(asked: &[(u64, u64)]) -> History {
+        let (call, actor) = (Call::Drop { grant: 1 }, Actor::on(0));
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (1, stores(0, "a", Some(90))),
+            (2, granted(1, Some(61))),
+            (50, What::Invoke { op: 2, actor, call }),
+            (50, done(2)),
+            (56, frees(0)),
+            (100, What::Crash { host: 9 }),
+        ]);
+        // Two round trips take 4 s.
+        (history.lease, history.terms.latency) = (s(90), s(1));
+        history.dials(0, 0, 1, None);
+        for &(sent, replied) in asked {
+            history.asks(0, sent, Some(sent), Some(replied));
+        }
+        history
+    }
+
+    fn ends_late(asked: &[(u64, u64)]) -> History {
+        let mut history = history(vec![(1, waits(1, 0, 5)), (8, refused(1))]);
+        (history.lease, history.terms.waits) = (s(18), true);
+        history.dials(0, 0, 0, None);
+        for &(sent, replied) in asked {
+            history.asks(0, sent, Some(sent), Some(replied));
+        }
+        history
+    }
+
+    fn two_cuts(node: u8) -> History {
+        let mut history = history(vec![
+            (1, waits(1, 0, 30)),
+            (2, stores(0, "a", Some(12))),
+            (2, cut(0, node, Lost::Request)),
+            (3, cut(0, 0, Lost::Reply)),
+            (19, granted(1, Some(28))),
+        ]);
+        history.terms.latency = s(1);
+        history
+    }
+
+    fn remains(keys: &[&str], tasks: usize) -> What {
+        What::Remains {
+            keys: keys.iter().map(|key| key.as_bytes().to_vec()).collect(),
+            endless: vec![],
+            subscriptions: 0,
+            tasks,
+        }
+    }
+
+    fn lands_late(queued: Option<&str>) -> History {
+        let waiting: Vec<_> = queued.iter().map(|it| it.as_bytes().to_vec()).collect();
+        let cause = Cause::Client(0);
+        let queue = What::Queue {
+            node: 0,
+            cause,
+            waiting,
+        };
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (2, queue),
+            (3, cut(0, 0, Lost::Late)),
+            (3, unknown(1)),
+            (6, stores(0, "a", Some(18))),
+            (13, remains(&["lock"], 0)),
+            (50, What::Crash { host: 0 }),
+        ]);
+        history.lease = s(12);
+        history.dials(0, 0, 0, Some(3));
+        history.asks(0, 3, Some(6), None);
+        history
+    }
+
+    fn searches(replied: Option<u64>) -> History {
+        let mut history = history(vec![
+            (1, tries(1, 0)),
+            (3, unknown(1)),
+            (8, remains(&[], 1)),
+            (15, remains(&[], 0)),
+            (50, What::Crash { host: 0 }),
+        ]);
+        history.lease = s(12);
+        history.dials(0, 0, 0, Some(3));
+        history.asks(0, 2, Some(2), replied);
+        history
+    }
+
+    fn three_of_five(more: Vec<(u64, What)>) -> History {
+        let mut entries = vec![(0, tries(1, 0))];
+        entries.extend((0..3).map(|node| (0, stores_on(node, 0, "a", Some(10)))));
+        entries.extend([(1, granted(1, Some(9))), (3, empties(0, Cause::Fault))]);
+        entries.extend(more);
+        let mut history = history(entries);
+        history.topology = Topology::Nodes(5);
+        history
+    }
+}

@@ -1,0 +1,334 @@
+//! Finds the requests and replies in the bytes of one connection and pairs them.
+//!
+//! The link sees chunks of bytes; a chunk may hold a part of a request, or several. Replies come in the
+//! order of the requests. Pushes of RESP3 and messages to a subscriber answer nothing; SUBSCRIBE and its kin have
+//! one confirmation for each argument. It knows no other command.
+
+use std::collections::VecDeque;
+
+/// What a process asks on one connection, and what it has not been told yet.
+#[derive(Default)]
+pub(super) struct Pairing {
+    requests: Frames,
+    replies: Frames,
+    /// Requests without a reply, the oldest first.
+    open: VecDeque<Open>,
+    /// The connection has subscribed: in RESP2 arrays may be messages.
+    subscribed: bool,
+}
+
+/// A request that waits for its reply.
+struct Open {
+    /// Its index in the history.
+    request: usize,
+    /// How many confirmations it waits for, if it is a subscription.
+    confirmations: Option<usize>,
+}
+
+/// A request that was found in the bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The command, in upper case.
+    pub(super) command: String,
+    /// Its size.
+    pub(super) bytes: usize,
+    arguments: usize,
+}
+
+/// A request that has its reply now, and the code of the error, if it is one.
+pub(super) type Answered = (usize, Option<String>);
+
+impl Pairing {
+    /// Takes what a client has written. Each request that is complete with it is given to `note`, which answers its
+    /// index in the history.
+    pub(super) fn asked(&mut self, bytes: &[u8], mut note: impl FnMut(&Found) -> usize) {
+        let (open, subscribed) = (&mut self.open, &mut self.subscribed);
+        self.requests.feed(bytes, request, |frame| {
+            let found = found(frame);
+            let subscribes = is_subscription(&found.command);
+            *subscribed |= subscribes;
+            open.push_back(Open {
+                confirmations: subscribes.then_some(found.arguments.max(1)),
+                request: note(&found),
+            });
+        });
+    }
+
+    /// Takes what the server has written, and answers which requests have their replies with it.
+    pub(super) fn answered(&mut self, bytes: &[u8]) -> Vec<Answered> {
+        let mut answered = Vec::new();
+        let (open, subscribed) = (&mut self.open, self.subscribed);
+        self.replies.feed(bytes, reply, |frame| {
+            let first = first_word(frame).filter(|_| frame[0] == b'>' || subscribed);
+            let confirms = first.as_deref().is_some_and(is_subscription);
+            let is_message = first.as_deref().is_some_and(is_message);
+            if frame[0] == b'>' && !confirms || is_message {
+                return;
+            }
+            let Some(oldest) = open.front_mut() else {
+                return;
+            };
+            if let Some(missing) = oldest.confirmations.as_mut().filter(|_| confirms) {
+                *missing -= 1;
+                if *missing > 0 {
+                    return;
+                }
+            } else if confirms {
+                return; // UNSUBSCRIBE without arguments has any number of them
+            }
+            answered.extend(open.pop_front().map(|it| (it.request, error(frame))));
+        });
+        answered
+    }
+}
+
+const SUBSCRIPTIONS: [&str; 6] = [
+    "SUBSCRIBE",
+    "PSUBSCRIBE",
+    "SSUBSCRIBE",
+    "UNSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "SUNSUBSCRIBE",
+];
+
+fn is_subscription(word: &str) -> bool {
+    SUBSCRIPTIONS.iter().any(|it| it.eq_ignore_ascii_case(word))
+}
+
+fn is_message(word: &str) -> bool {
+    ["message", "pmessage", "smessage"].contains(&word)
+}
+
+/// Bytes that are cut into frames.
+#[derive(Default)]
+struct Frames {
+    /// The beginning of a frame whose end has not been seen.
+    begun: Vec<u8>,
+    /// The bytes are no RESP: nothing is read from here on.
+    lost: bool,
+}
+
+/// The length of the frame at the beginning of some bytes.
+enum Length {
+    Of(usize),
+    /// Its end is not there yet.
+    Open,
+    /// It is no frame.
+    Nonsense,
+}
+
+impl Frames {
+    fn feed(&mut self, bytes: &[u8], length: fn(&[u8]) -> Length, mut each: impl FnMut(&[u8])) {
+        if self.lost {
+            return;
+        }
+        let mut joined = std::mem::take(&mut self.begun);
+        let mut rest = if joined.is_empty() {
+            bytes
+        } else {
+            joined.extend_from_slice(bytes);
+            &joined
+        };
+        while !rest.is_empty() {
+            match length(rest) {
+                Length::Of(end) => {
+                    each(&rest[..end]);
+                    rest = &rest[end..];
+                }
+                Length::Open => break,
+                Length::Nonsense => {
+                    self.lost = true;
+                    return;
+                }
+            }
+        }
+        self.begun = rest.to_vec();
+    }
+}
+
+/// The first line without its end, and where the next one begins.
+fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let end = bytes.iter().position(|&byte| byte == b'\n')?;
+    let line = &bytes[..end];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// A request: an array of bulk strings, or a line of words.
+fn request(bytes: &[u8]) -> Length {
+    match (bytes.first(), line(bytes)) {
+        (_, None) => Length::Open,
+        (Some(b'*'), Some(_)) => reply(bytes),
+        (_, Some((_, end))) => Length::Of(end),
+    }
+}
+
+/// A value of any type.
+fn reply(bytes: &[u8]) -> Length {
+    let mut missing: i64 = 1;
+    let mut at = 0;
+    while missing > 0 {
+        let Some((head, next)) = bytes.get(at..).and_then(line) else {
+            return Length::Open;
+        };
+        let Some((&kind, digits)) = head.split_first() else {
+            return Length::Nonsense;
+        };
+        missing -= 1;
+        at += next;
+        match kind {
+            b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => {}
+            b'$' | b'=' | b'!' => match number(digits) {
+                Some(length) => {
+                    if let Ok(length) = usize::try_from(length) {
+                        at = at.saturating_add(length).saturating_add(2);
+                    }
+                }
+                None => return Length::Nonsense,
+            },
+            b'*' | b'~' | b'>' | b'%' => match number(digits) {
+                Some(count) => {
+                    let each = if kind == b'%' { 2 } else { 1 };
+                    missing = missing.saturating_add(count.max(0).saturating_mul(each));
+                }
+                None => return Length::Nonsense,
+            },
+            _ => return Length::Nonsense,
+        }
+    }
+    if at <= bytes.len() {
+        Length::Of(at)
+    } else {
+        Length::Open
+    }
+}
+
+/// The command of a request, and how many arguments it has.
+fn found(frame: &[u8]) -> Found {
+    let words = line(frame).map_or(&[][..], |(head, _)| head);
+    let (command, arguments) = match words.strip_prefix(b"*") {
+        Some(count) => {
+            let count = number(count).and_then(|count| usize::try_from(count).ok());
+            (first_word(frame), count.unwrap_or(0))
+        }
+        None => {
+            let words = String::from_utf8_lossy(words);
+            let mut words = words.split_ascii_whitespace();
+            (words.next().map(str::to_owned), 1 + words.count())
+        }
+    };
+    Found {
+        command: command.unwrap_or_default().to_ascii_uppercase(),
+        bytes: frame.len(),
+        arguments: arguments.saturating_sub(1),
+    }
+}
+
+/// The first element of an array, if it is a string.
+fn first_word(frame: &[u8]) -> Option<String> {
+    let (head, next) = line(frame)?;
+    if !matches!(head.first(), Some(b'*' | b'>')) {
+        return None;
+    }
+    let (head, then) = line(&frame[next..])?;
+    let length = usize::try_from(number(head.strip_prefix(b"$")?)?).ok()?;
+    let word = frame.get(next + then..next + then + length)?;
+    Some(String::from_utf8_lossy(word).into_owned())
+}
+
+/// The code of an error.
+fn error(frame: &[u8]) -> Option<String> {
+    let text = frame.strip_prefix(b"-")?;
+    let code = text.split(|byte| byte.is_ascii_whitespace()).next()?;
+    Some(String::from_utf8_lossy(code).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands that were found in chunks.
+    fn commands(pairing: &mut Pairing, chunks: &[&[u8]]) -> Vec<String> {
+        let mut commands = Vec::new();
+        for chunk in chunks {
+            pairing.asked(chunk, |found| {
+                commands.push(found.command.clone());
+                commands.len() - 1
+            });
+        }
+        commands
+    }
+
+    const GET: &[u8] = b"*2\r\n$3\r\nget\r\n$1\r\nk\r\n";
+
+    #[test]
+    fn chunks_need_not_be_requests() {
+        let pipeline = [GET, b"PING\r\n", GET].concat();
+        for cut in 0..pipeline.len() {
+            let (one, other) = pipeline.split_at(cut);
+            let mut pairing = Pairing::default();
+            assert_eq!(
+                commands(&mut pairing, &[one, other]),
+                ["GET", "PING", "GET"]
+            );
+        }
+    }
+
+    #[test]
+    fn replies_are_paired_in_order_wherever_they_are_cut() {
+        let replies =
+            b"$1\r\nv\r\n+PONG\r\n*2\r\n:1\r\n*1\r\n$-1\r\n-NOSCRIPT none\r\n%1\r\n+a\r\n:1\r\n";
+        for cut in 0..replies.len() {
+            let (one, other) = replies.split_at(cut);
+            let mut pairing = Pairing::default();
+            commands(&mut pairing, &[&GET.repeat(5)]);
+            let mut answered = pairing.answered(one);
+            answered.extend(pairing.answered(other));
+            let expected = [
+                (0, None),
+                (1, None),
+                (2, None),
+                (3, Some("NOSCRIPT".into())),
+                (4, None),
+            ];
+            assert_eq!(answered, expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn pushes_and_messages_answer_nothing() {
+        let subscribe = b"*3\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n$1\r\nb\r\n";
+        let (confirms, message) = (
+            |mark: char| format!("{mark}3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"),
+            |mark: char| format!("{mark}3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nm\r\n"),
+        );
+        for mark in ['*', '>'] {
+            let mut pairing = Pairing::default();
+            commands(&mut pairing, &[subscribe, GET]);
+            let (confirms, message) = (confirms(mark), message(mark));
+            assert_eq!(pairing.answered(confirms.as_bytes()), []);
+            assert_eq!(pairing.answered(message.as_bytes()), []);
+            assert_eq!(pairing.answered(confirms.as_bytes()), [(0, None)]);
+            assert_eq!(pairing.answered(message.as_bytes()), []);
+            assert_eq!(pairing.answered(b"$-1\r\n"), [(1, None)]);
+        }
+        let mut pairing = Pairing::default();
+        commands(&mut pairing, &[GET]);
+        assert_eq!(
+            pairing.answered(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"),
+            []
+        );
+        assert_eq!(pairing.answered(b"$-1\r\n"), [(0, None)]);
+    }
+
+    #[test]
+    fn what_is_no_resp_is_left_alone() {
+        let mut pairing = Pairing::default();
+        commands(&mut pairing, &[GET]);
+        assert_eq!(pairing.answered(b"HTTP/1.1 400\r\n"), []);
+        assert_eq!(pairing.answered(b"+OK\r\n"), []);
+    }
+}

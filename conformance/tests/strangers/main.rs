@@ -1,0 +1,54 @@
+//! Locks as strangers write them: none is like a lock of this project, and no judge was made for one of them. The suite clears
+//! the sound ones, and convicts each broken one of its own mistake. Each broken lock differs from a sound one in one thing.
+
+#![allow(clippy::unwrap_used, reason = "tests that fail")]
+
+mod simple;
+mod watchdog;
+
+use redouble_conformance::{
+    Subject, check,
+    checker::Property,
+    runner::{CONVICTION, Trial},
+};
+
+fn told(trial: &Trial) -> Vec<String> {
+    let examples = trial.counterexamples.iter().map(|it| {
+        let witness = it.judged.witness(it.property).unwrap();
+        let events = it.scenario.events.iter().map(|event| {
+            format!(
+                "\n    {:.3} s  {}",
+                event.at().as_secs_f64(),
+                event.happening
+            )
+        });
+        let events: String = events.collect();
+        format!(
+            "\n  {} at seed {}: {}{events}",
+            it.property, it.seed, witness.message
+        )
+    });
+    examples.collect()
+}
+
+/// Checks that the suite clears a lock.
+fn is_cleared(subject: impl Subject) {
+    let trial = check(subject).quick().trial();
+    let (name, told) = (trial.name, told(&trial));
+    assert!(
+        trial.broken().is_empty(),
+        "{name} is sound: {}",
+        told.concat()
+    );
+}
+
+/// Checks that the suite convicts a lock of its mistake.
+fn is_convicted(subject: impl Subject, of: Property) {
+    let trial = check(subject).seeds(0..CONVICTION / 2).trial();
+    let (name, told) = (trial.name, told(&trial));
+    assert!(
+        trial.broken().contains(&of),
+        "{name} breaks {of}: {}",
+        told.concat()
+    );
+}
