@@ -225,10 +225,10 @@ fn finds_broken(history: &Reading<'_>, operations: &[Operation], it: &Operation)
             let theirs = theirs && asked_a_server(other);
             theirs && since <= other.ended.at && other.ended <= it.asked
         });
-        // A connection that its process has closed was for one call, and replaced none.
+        // A connection that its process closes before this call is over was for another call, and replaced none.
         let dialled = history.sessions.iter().filter(|session| {
             let anew = since < session.dialled && session.dialled < it.asked.at;
-            let stays = session.broken || session.closed.is_none_or(|at| it.asked.at <= at);
+            let stays = session.broken || session.closed.is_none_or(|at| it.ended.at < at);
             session.host == it.actor.host && anew && stays
         });
         let made_good = errors.count().max(dialled.count());
