@@ -1,5 +1,5 @@
-//! The table of scenarios in the book and the figures of the README, generated from the JSON that the benches write.
-//! `UPDATE=1 cargo test -p redouble-book --test pages` writes them anew.
+//! The tables of benchmarks in the book and the figures of the README, generated from the JSON that the benches write.
+//! `docs/measure.sh` measures and writes them anew; `UPDATE=1 cargo test -p redouble-book --test pages` only writes them.
 
 use serde_json::Value;
 use std::{env, error::Error, fmt::Write as _, fs, path::Path};
@@ -25,8 +25,172 @@ fn times(ratio: f64) -> String {
     }
 }
 
+/// One line about where and when the figures of a file were measured.
+fn machine(of: &Value) -> String {
+    let machine = &of["machine"];
+    let text = |name: &str| machine[name].as_str().unwrap_or("unknown");
+    format!(
+        "Measured on {}: {} cores of {}, Linux {}, load {} before the first measurement.\n\n",
+        text("date"),
+        machine["cores"],
+        text("processor"),
+        text("kernel"),
+        text("load"),
+    )
+}
+
+fn rate(value: f64) -> String {
+    if value >= 1e6 {
+        format!("{:.2} M/s", value / 1e6)
+    } else {
+        format!("{:.1} k/s", value / 1e3)
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    if seconds >= 1e-3 {
+        format!("{:.2} ms", seconds * 1e3)
+    } else if seconds >= 1e-5 {
+        format!("{:.0} us", seconds * 1e6)
+    } else {
+        format!("{:.0} ns", seconds * 1e9)
+    }
+}
+
+/// The middle one of the rounds of a figure.
+fn middle(rounds: &Value) -> Option<f64> {
+    let mut rounds: Vec<f64> = rounds
+        .as_array()?
+        .iter()
+        .filter_map(Value::as_f64)
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    let half = rounds.len() / 2;
+    match rounds.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(rounds[half]),
+        _ => Some(rounds[half - 1].midpoint(rounds[half])),
+    }
+}
+
+fn shown(figure: &Value, server: &str) -> String {
+    let Some(value) = middle(&figure[server]) else {
+        return "-".to_owned();
+    };
+    match figure["unit"].as_str() {
+        Some("1/s") => rate(value),
+        Some("s") => duration(value),
+        _ => format!("{value:.0} B"),
+    }
+}
+
+fn ratio(figure: &Value) -> String {
+    figure["ratio"]
+        .as_f64()
+        .map_or_else(|| "-".to_owned(), times)
+}
+
+const PER_CPU_SECOND: &str = "requests per CPU-second";
+const PER_SECOND: &str = "requests per second";
+const LATENCY: &str = "latency, p99";
+const ABOVE_FLOOR: &str = "CPU time per request above the do-nothing server";
+const FLOOR: &str = "CPU time per request of the do-nothing server";
+
+/// The rows under load: one line for each, from four figures.
+fn under_load(compare: &Value) -> Result<String, Box<dyn Error>> {
+    let figures = list(compare, "figures")?;
+    let mut text = machine(compare);
+    text.push_str(
+        "| requests | Redis, per CPU-second | redouble | ratio | above the do-nothing server | to reach | per second | p99 |\n\
+         |---|--:|--:|--:|--:|---|--:|--:|\n",
+    );
+    for figure in figures.iter().filter(|it| it["measured"] == PER_CPU_SECOND) {
+        let of_row = |measured: &str| {
+            let mut all = figures.iter();
+            all.find(|it| it["row"] == figure["row"] && it["measured"] == measured)
+        };
+        let ratio_of = |measured: &str| of_row(measured).map_or_else(|| "-".to_owned(), ratio);
+        let target = of_row(ABOVE_FLOOR).and_then(|it| it["target"].as_str());
+        writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            figure["row"].as_str().unwrap_or_default(),
+            shown(figure, "redis"),
+            shown(figure, "redouble"),
+            ratio(figure),
+            ratio_of(ABOVE_FLOOR),
+            target.unwrap_or("-"),
+            ratio_of(PER_SECOND),
+            ratio_of(LATENCY),
+        )?;
+    }
+    Ok(text)
+}
+
+/// What is not under load: times of starts, memory, lock cycles of one client.
+fn others(compare: &Value) -> Result<String, Box<dyn Error>> {
+    let mut text = String::from(
+        "| what | measured | Redis | redouble | ratio | to reach |\n|---|---|--:|--:|--:|---|\n",
+    );
+    let of_load = [PER_CPU_SECOND, PER_SECOND, LATENCY, ABOVE_FLOOR, FLOOR];
+    for figure in list(compare, "figures")? {
+        let measured = figure["measured"].as_str().unwrap_or_default();
+        if of_load.contains(&measured) {
+            continue;
+        }
+        writeln!(
+            text,
+            "| {} | {measured} | {} | {} | {} | {} |",
+            figure["row"].as_str().unwrap_or_default(),
+            shown(figure, "redis"),
+            shown(figure, "redouble"),
+            ratio(figure),
+            figure["target"].as_str().unwrap_or("-"),
+        )?;
+    }
+    Ok(text)
+}
+
+/// What a lock costs one client, and how fast it goes from hand to hand.
+fn handover(handover: &Value) -> Result<String, Box<dyn Error>> {
+    let number = |of: &Value, name: &str| of[name].as_f64().unwrap_or(f64::NAN);
+    let mut text = machine(handover);
+    text.push_str(
+        "| server | raw commands | mutex | time over raw commands | mutex with a watchdog | time over without |\n\
+         |---|--:|--:|--:|--:|--:|\n",
+    );
+    for cost in list(handover, "cycles")? {
+        writeln!(
+            text,
+            "| {} | {:.0}/s | {:.0}/s | {:.2}x | {:.0}/s | {:.2}x |",
+            cost["server"].as_str().unwrap_or_default(),
+            number(cost, "raw"),
+            number(cost, "mutex"),
+            number(cost, "over_raw"),
+            number(cost, "with_a_watchdog"),
+            number(cost, "over_without"),
+        )?;
+    }
+    text.push_str("\n| waiters | lock | server | hand-overs | p50 | p99 | fairness |\n|--:|---|---|--:|--:|--:|--:|\n");
+    for contest in list(handover, "contests")? {
+        writeln!(
+            text,
+            "| {} | {} | {} | {:.0}/s | {:.0} us | {:.0} us | {:.2} |",
+            contest["waiters"],
+            contest["lock"].as_str().unwrap_or_default(),
+            contest["server"].as_str().unwrap_or_default(),
+            number(contest, "per_second"),
+            number(contest, "p50_us"),
+            number(contest, "p99_us"),
+            number(contest, "fairness"),
+        )?;
+    }
+    Ok(text)
+}
+
 fn scenarios(scenarios: &Value) -> Result<String, Box<dyn Error>> {
-    let mut text = String::from("| scenarios | per core-second | to reach |\n|---|--:|--:|\n");
+    let mut text = machine(scenarios);
+    text.push_str("| scenarios | per core-second | to reach |\n|---|--:|--:|\n");
     for shape in list(scenarios, "shapes")? {
         let target = shape["target"].as_f64();
         let target = target.map_or_else(|| "-".to_owned(), |target| format!("{target:.0}"));
@@ -109,8 +273,16 @@ pub(super) fn part(path: &Path, mark: &str, text: &str) -> Test {
 #[test]
 fn measured_figures_come_from_json() -> Test {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let (compare, played) = (read(&root, "compare.json")?, read(&root, "scenarios.json")?);
+    let compare = read(&root, "compare.json")?;
+    let played = read(&root, "scenarios.json")?;
     let page = root.join("docs/src/benchmarks.md");
+    part(&page, "under-load", &under_load(&compare)?)?;
+    part(&page, "others", &others(&compare)?)?;
+    part(
+        &page,
+        "handover",
+        &handover(&read(&root, "handover.json")?)?,
+    )?;
     part(&page, "scenarios", &scenarios(&played)?)?;
     part(
         &root.join("README.md"),

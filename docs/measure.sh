@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Measures what the book and the README show: `docs/measure.sh [compare] [handover] [scenarios]`, all three by default.
+# Needs Linux, redis-server on the PATH, and a machine that does nothing else. The programs say what they are measuring.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+(($#)) || set -- compare handover scenarios
+for what; do
+    [[ $what =~ ^(compare|handover|scenarios)$ ]] || { echo "docs/measure.sh: not a measurement: $what" >&2; exit 2; }
+done
+cargo build --profile dist -p redouble -p redouble-benches --features redouble/cli
+for what; do
+    echo "measuring: $what" >&2
+    options=(--json "docs/figures/$what.json")
+    [[ $what == compare ]] && options+=(--floor)
+    "target/dist/redouble-$what" "${options[@]}"
+done
+UPDATE=1 cargo test -p redouble-book --test pages
