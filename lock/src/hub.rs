@@ -1,5 +1,5 @@
-//! Which calls wait for a message, and which message wakes which call. No connection, no clock, no task: what arrives is told to
-//! the [`Hub`], and [`listen`](crate::listen) sees to it that something can arrive.
+//! Which calls wait for a message, and which message wakes which call. There is no connection, clock or task here:
+//! [`listen`](crate::listen) subscribes, and passes each message to the [`Hub`].
 //!
 //! # No wake-up is lost
 //!
@@ -15,7 +15,7 @@
 //! been missed before it: every waiter asks once more, and leaves its name again.
 //!
 //! What is not covered: messages that the network loses, processes that die, clients that publish nothing, and a waiter whose
-//! future nobody polls. So every waiter also asks from time to time, and leaves its name again.
+//! future no task polls. So every waiter also asks from time to time, and leaves its name again.
 
 use crate::{token::Token, watch::Watchers};
 use std::{

@@ -2,9 +2,10 @@
 //! nothing of it remains at any server: no token, no place in a queue, no renewer that keeps it alive.
 //!
 //! Two round trips are enough where the process ran and was heard, three if several nodes are asked; or as many as it makes
-//! requests one after the other, for instance to dial anew and to load a script again. Else one lease after all was well again. A process that never runs again is left to deadlock freedom, and what keeps others out for some time at
-//! least stays for that time. Where several nodes are asked, what one of them carries out more than a lease later is nobody's
-//! any more: who had asked it has long taken its answer for lost.
+//! requests one after the other, for instance to dial anew and to load a script again. Otherwise the bound is one lease after the
+//! last fault. A process that never runs again is left to deadlock freedom, and a lock that stays taken for a minimum time stays
+//! for that time. If several nodes are asked, a request that one of them executes more than a lease later does not count: its
+//! client has long treated the answer as lost.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Belief, Call, Excuse, Life, Moment, Operation, Outcome, Reading};
@@ -14,7 +15,7 @@ use std::time::Duration;
 /// Judges P12.
 pub struct Cancellation;
 
-/// So many dials and requests, one after the other, are enough to make a call undone on one server and the next.
+/// The most dials and requests, one after the other, that a client may need to undo a call on all servers.
 const STEPS: u32 = 16;
 
 struct Facts<'a>(&'a Reading<'a>);

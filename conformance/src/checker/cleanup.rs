@@ -8,7 +8,7 @@
 //! nothing behind may go on for a request timeout, or look for such a request for a lease. But the client that takes the lock next,
 //! and was not hindered, clears away what is over.
 //!
-//! Where a subscription outlives the last waiter for some time, in case that another one comes, it is given that time.
+//! A subscription may outlive the last waiter for as long as the lock promises (`Promises::lingering`).
 //!
 //! Where waiters are served in order, who has been dead for more than a lease makes room in the queue for whoever comes
 //! next, and who was granted the lock waits no more.

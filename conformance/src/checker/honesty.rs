@@ -340,7 +340,8 @@ impl Facts<'_> {
             let own = alone && life.owner == Some(host) && it.asked < life.from;
             !own && life.stood_within(it.asked, it.ended)
         };
-        // A place in a queue is asked for by its owner. Elsewhere the holder that leaves keeps the lock for the waiter.
+        // In a queue each waiter stores its own place. Without a queue it is the releasing holder that keeps the lock for the
+        // waiter that it has called, so a name of the caller itself explains a refusal too.
         let queued = |life: &Life<'_>| match self.0.terms.fair || self.0.terms.prefers_writers {
             true => anothers(life),
             false => life.stood_within(it.asked, it.ended),

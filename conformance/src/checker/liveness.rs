@@ -290,8 +290,8 @@ struct Standing {
     to: Duration,
 }
 
-/// When acquisitions kept others from the lock: as long as their holders believed in it, however often they extended it, and
-/// where nobody saw it given back, for the rest of a lease.
+/// When acquisitions kept other clients from the lock: as long as their holders believed in it, however often they extended it,
+/// and for the rest of a lease if no release was seen.
 fn standing(history: &Reading<'_>) -> Vec<Standing> {
     let lease = history.lease.max(history.terms.longest_hold());
     let operations = history.operations();

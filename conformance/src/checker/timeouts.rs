@@ -105,7 +105,7 @@ fn early(history: &Reading<'_>, it: &Operation) -> Option<Witness> {
     })
 }
 
-/// So many dials and requests, one after the other, may follow from one that was outstanding.
+/// The most dials and requests, one after the other, that may follow a request that was outstanding at the end of the wait.
 const STEPS: u32 = 16;
 
 /// Whether a call took so long because one request followed the other, each in its time.

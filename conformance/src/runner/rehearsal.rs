@@ -1,6 +1,6 @@
 //! Two clients take a lock in turns where nothing is wrong. A lock that is not granted then cannot be judged: its own
 //! error says more than any verdict. A lock whose grants change nothing at the place that its subject describes cannot be
-//! observed: properties that read the servers are not judged, and its author is told why.
+//! observed: the suite does not judge the properties that read the servers, and tells its author why.
 
 use super::play;
 use crate::{
