@@ -6,7 +6,7 @@ use redouble_conformance::{
     history::Actor,
     runner::judge,
     scenario::{Event, Happening, Op, Scenario, Schedule, Topology},
-    subject::{SUBJECTS, Suspect},
+    subject::{DynSubject, SUBJECTS},
 };
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::{Duration, Instant};
@@ -131,7 +131,7 @@ pub struct Pace {
 ///
 /// # Errors
 /// If there is none of this name.
-pub fn subject(name: &str) -> Result<Box<dyn Suspect>> {
+pub fn subject(name: &str) -> Result<Box<dyn DynSubject>> {
     let mut all = SUBJECTS.iter().map(|row| (row.make)());
     all.find(|it| it.name() == name)
         .ok_or_else(|| format!("no lock of ours is called {name:?}").into())
@@ -141,7 +141,7 @@ pub fn subject(name: &str) -> Result<Box<dyn Suspect>> {
 ///
 /// # Errors
 /// If a scenario cannot be played, or a judge accuses the lock.
-pub fn pace(shape: Shape, lock: &dyn Suspect, seeds: &mut u64, time: Duration) -> Result<Pace> {
+pub fn pace(shape: Shape, lock: &dyn DynSubject, seeds: &mut u64, time: Duration) -> Result<Pace> {
     let (began, spent) = (Instant::now(), cpu());
     let (mut scenarios, mut grants, mut steps) = (0, 0, 0);
     while began.elapsed() < time {

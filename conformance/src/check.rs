@@ -8,7 +8,7 @@ use crate::{
     report::{Saved, html, shown, terminal},
     runner::{self, Counterexample, Plan, QUICK, Rehearsed, Trial, judge, rehearse, run_trial},
     scenario::Scenario,
-    subject::{Adapted, Expected, Promises, Row, Subject, Suspect, Threads, subjects},
+    subject::{Adapted, DynSubject, Expected, Promises, Row, Subject, Threads, subjects},
 };
 use std::{
     fmt::Write as _,
@@ -54,7 +54,7 @@ pub fn check_listed(name: &str) -> Check {
 /// A check that is being set up.
 #[must_use = "nothing runs until the check is asserted or asked for its trial"]
 pub struct Check {
-    suspect: Box<dyn Suspect>,
+    subject: Box<dyn DynSubject>,
     backend: Box<dyn Backend>,
     seeds: std::ops::Range<u64>,
     report: Option<PathBuf>,
@@ -64,9 +64,9 @@ pub struct Check {
 }
 
 impl Check {
-    fn of(suspect: Box<dyn Suspect>, code: String) -> Self {
+    fn of(subject: Box<dyn DynSubject>, code: String) -> Self {
         Self {
-            suspect,
+            subject,
             backend: Box::new(Double),
             seeds: 0..QUICK,
             report: None,
@@ -86,7 +86,7 @@ impl Check {
     /// are asked for.
     #[cfg(unix)]
     pub fn plain(mut self) -> Self {
-        self.suspect = Box::new(Plain::from(self.suspect));
+        self.subject = Box::new(Plain::from(self.subject));
         self.code.push_str(".plain()");
         self.seeds = 0..PLAIN;
         self
@@ -95,7 +95,7 @@ impl Check {
     /// Plays code that blocks: on threads of its own, in real time, with leases of 400 ms on the double. See
     /// [`Threads`]. Thirty scenarios are played unless more are asked for.
     pub fn threads(mut self) -> Self {
-        self.suspect = Box::new(Threads::from(self.suspect));
+        self.subject = Box::new(Threads::from(self.subject));
         self.code.push_str(".threads()");
         self.backend = Box::new(WallClock::new(Double, 400));
         self.seeds = 0..THREADS;
@@ -107,7 +107,7 @@ impl Check {
     pub fn lease(mut self, lease: Duration) -> Self {
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX).max(1);
         if self.backend.virtual_time() {
-            self.suspect = Box::new(Adapted::leased(self.suspect, lease_ms));
+            self.subject = Box::new(Adapted::leased(self.subject, lease_ms));
         } else {
             self.backend = Box::new(WallClock::new(Double, lease_ms));
         }
@@ -157,7 +157,7 @@ impl Check {
             ..Plan::quick(&*self.backend)
         };
         let outcome = run_trial(
-            &*self.suspect,
+            &*self.subject,
             Expected::Sound,
             &*self.backend,
             &plan,
@@ -186,8 +186,8 @@ impl Check {
     /// is then the lock's own error.
     #[track_caller]
     pub fn assert_sound(self) {
-        let name = self.suspect.name();
-        let unobservable = match rehearse(&*self.suspect, &*self.backend) {
+        let name = self.subject.name();
+        let unobservable = match rehearse(&*self.subject, &*self.backend) {
             Ok(Rehearsed {
                 refused: Some(why), ..
             }) => panic!(
@@ -215,23 +215,23 @@ impl Check {
     /// Plays one scenario: what is wrong, if anything is.
     #[track_caller]
     fn replayed(&self, scenario: &Scenario, unobserved: bool) -> Option<String> {
-        let hidden = Adapted::unobserved(&*self.suspect);
-        let suspect: &dyn Suspect = match unobserved {
+        let hidden = Adapted::unobserved(&*self.subject);
+        let subject: &dyn DynSubject = match unobserved {
             true => &hidden,
-            false => &*self.suspect,
+            false => &*self.subject,
         };
-        let judged = match judge(suspect, &*self.backend, scenario) {
+        let judged = match judge(subject, &*self.backend, scenario) {
             Ok(judged) => judged,
             Err(error) => panic!("{error}"),
         };
-        let promises = self.suspect.promises();
+        let promises = self.subject.promises();
         let mut broken = runner::broken(promises, scenario, &judged);
         broken.sort_by_key(|property| property.telling());
         let messages = broken.iter().map(|&property| {
             let witness = judged.witness(property);
             (property, witness.map_or("", |witness| &witness.message))
         });
-        let mut text = listing(self.suspect.name(), promises, messages)?;
+        let mut text = listing(self.subject.name(), promises, messages)?;
         let mut drawn = Vec::new();
         let witness = broken.first().and_then(|&first| judged.witness(first));
         // Writing to a vector does not fail.

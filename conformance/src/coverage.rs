@@ -1,6 +1,6 @@
 //! Non-vacuity (P17): what the runs have seen. A suite that never saw contention proves nothing.
 //!
-//! Each sight has a floor: the share of runs that must have seen it, or at least one run. A lock is held
+//! Each probe has a floor: the share of runs that must have seen it, or at least one run. A lock is held
 //! to the floors that its kind and its servers allow.
 
 use crate::{
@@ -24,26 +24,26 @@ pub struct Coverage {
     /// The most readers that asked after a waiting writer and were granted the lock before it; not judged unless the lock
     /// prefers writers.
     pub bypass: u64,
-    seen: [u64; SIGHTS.len()],
+    seen: [u64; PROBES.len()],
 }
 
 /// Something to see.
-struct Sight {
+struct CoverageProbe {
     name: &'static str,
     /// The share of runs that have to see it, in percent; 0 if one run is enough.
     floor: u64,
     /// Whether it can be seen with such a lock.
     possible: fn(&Promises) -> bool,
-    sees: fn(&Eyes<'_>) -> bool,
+    sees: fn(&HistoryView<'_>) -> bool,
 }
 
-const fn sight(
+const fn probe(
     name: &'static str,
     floor: u64,
     possible: fn(&Promises) -> bool,
-    sees: fn(&Eyes<'_>) -> bool,
-) -> Sight {
-    Sight {
+    sees: fn(&HistoryView<'_>) -> bool,
+) -> CoverageProbe {
+    CoverageProbe {
         name,
         floor,
         possible,
@@ -77,42 +77,42 @@ const fn is_told(promises: &Promises) -> bool {
 }
 
 /// What there is to see, in the order of the counters.
-const SIGHTS: [Sight; 14] = [
-    sight("contended", 30, held, |eyes| eyes.contended()),
-    sight("expiry while held", 10, expires, |eyes| {
-        eyes.expiry_while_held()
+const PROBES: [CoverageProbe; 14] = [
+    probe("contended", 30, held, |view| view.contended()),
+    probe("expiry while held", 10, expires, |view| {
+        view.expiry_while_held()
     }),
-    sight("expiry in spite of a watchdog", 2, watched, |eyes| {
-        eyes.expiry_while_held()
+    probe("expiry in spite of a watchdog", 2, watched, |view| {
+        view.expiry_while_held()
     }),
-    sight("acquire unknown, executed", 5, held, |eyes| {
-        eyes.unknown_acquire(true)
+    probe("acquire unknown, executed", 5, held, |view| {
+        view.unknown_acquire(true)
     }),
-    sight("acquire unknown, not executed", 5, held, |eyes| {
-        eyes.unknown_acquire(false)
+    probe("acquire unknown, not executed", 5, held, |view| {
+        view.unknown_acquire(false)
     }),
-    sight("renewal failed", 0, held, |eyes| {
-        eyes.ended_badly(|call| matches!(call, Call::Renew { .. }))
+    probe("renewal failed", 0, held, |view| {
+        view.ended_badly(|call| matches!(call, Call::Renew { .. }))
     }),
-    sight("release unknown", 0, held, |eyes| {
-        eyes.unknown(|call| matches!(call, Call::Release { .. }))
+    probe("release unknown", 0, held, |view| {
+        view.unknown(|call| matches!(call, Call::Release { .. }))
     }),
-    sight("stale release", 0, held, |eyes| eyes.stale_release()),
-    sight("death of a holder", 0, held, |eyes| {
-        eyes.death_of_a_holder()
+    probe("stale release", 0, held, |view| view.stale_release()),
+    probe("death of a holder", 0, held, |view| {
+        view.death_of_a_holder()
     }),
-    sight("pause of a holder", 0, held, |eyes| {
-        eyes.pause_of_a_holder()
+    probe("pause of a holder", 0, held, |view| {
+        view.pause_of_a_holder()
     }),
-    sight("call cancelled", 0, held, |eyes| eyes.cancelled()),
-    sight("loss reported", 0, is_told, |eyes| {
-        eyes.sees(|what| matches!(what, What::Lost { .. }))
+    probe("call cancelled", 0, held, |view| view.cancelled()),
+    probe("loss reported", 0, is_told, |view| {
+        view.sees(|what| matches!(what, What::Lost { .. }))
     }),
-    sight("accesses interleaved, unfenced", 0, unfenced, |eyes| {
-        eyes.interleaved_accesses()
+    probe("accesses interleaved, unfenced", 0, unfenced, |view| {
+        view.interleaved_accesses()
     }),
-    sight("failover", 0, replicated, |eyes| {
-        eyes.sees(|what| matches!(what, What::Promoted { .. }))
+    probe("failover", 0, replicated, |view| {
+        view.sees(|what| matches!(what, What::Promoted { .. }))
     }),
 ];
 
@@ -124,16 +124,16 @@ const fn watched(promises: &Promises) -> bool {
 impl Coverage {
     /// Takes in one run.
     pub fn see(&mut self, history: &History) {
-        let eyes = Eyes {
+        let view = HistoryView {
             history,
             beliefs: history.beliefs(),
             calls: history.calls(),
         };
         self.runs += 1;
-        self.grants += u64::try_from(eyes.beliefs.len()).unwrap_or(0);
-        self.bypass = self.bypass.max(eyes.bypass());
-        for (count, sight) in self.seen.iter_mut().zip(&SIGHTS) {
-            *count += u64::from((sight.sees)(&eyes));
+        self.grants += u64::try_from(view.beliefs.len()).unwrap_or(0);
+        self.bypass = self.bypass.max(view.bypass());
+        for (count, probe) in self.seen.iter_mut().zip(&PROBES) {
+            *count += u64::from((probe.sees)(&view));
         }
     }
 
@@ -148,23 +148,23 @@ impl Coverage {
     }
 
     /// What was seen, and in how many runs.
-    pub fn sights(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        SIGHTS.iter().map(|sight| sight.name).zip(self.seen)
+    pub fn probes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        PROBES.iter().map(|probe| probe.name).zip(self.seen)
     }
 
     /// The floors that were missed, of those that such a lock allows.
     #[must_use]
     pub fn missed(&self, promises: &Promises) -> Vec<Missed> {
-        let sights = SIGHTS.iter().zip(self.seen);
-        let possible = sights.filter(|(sight, _)| (sight.possible)(promises));
-        let missed = possible.filter(|(sight, count)| {
-            *count == 0 || count.saturating_mul(100) < sight.floor.saturating_mul(self.runs)
+        let probes = PROBES.iter().zip(self.seen);
+        let possible = probes.filter(|(probe, _)| (probe.possible)(promises));
+        let missed = possible.filter(|(probe, count)| {
+            *count == 0 || count.saturating_mul(100) < probe.floor.saturating_mul(self.runs)
         });
-        let missed = missed.map(|(sight, seen)| Missed {
-            sight: sight.name,
+        let missed = missed.map(|(probe, seen)| Missed {
+            probe: probe.name,
             seen,
             runs: self.runs,
-            floor: sight.floor,
+            floor: probe.floor,
         });
         missed.collect()
     }
@@ -174,7 +174,7 @@ impl Coverage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {
     /// What.
-    pub sight: &'static str,
+    pub probe: &'static str,
     /// In how many runs it was seen.
     pub seen: u64,
     /// Of how many.
@@ -186,12 +186,12 @@ pub struct Missed {
 impl fmt::Display for Missed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            sight,
+            probe,
             seen,
             runs,
             floor,
         } = self;
-        write!(f, "{sight} in {seen} of {runs} runs")?;
+        write!(f, "{probe} in {seen} of {runs} runs")?;
         if *floor > 0 {
             write!(f, " instead of {floor} %")?;
         }
@@ -199,13 +199,13 @@ impl fmt::Display for Missed {
     }
 }
 
-struct Eyes<'a> {
+struct HistoryView<'a> {
     history: &'a History,
     beliefs: Vec<Belief>,
     calls: BTreeMap<OpId, (Moment, Actor, Call)>,
 }
 
-impl Eyes<'_> {
+impl HistoryView<'_> {
     /// How many readers went past one waiting writer at most.
     fn bypass(&self) -> u64 {
         if self.history.kind != Kind::ReadWrite {
@@ -336,9 +336,9 @@ mod tests {
         coverage
     }
 
-    fn misses(coverage: &Coverage, sight: &str) -> bool {
+    fn misses(coverage: &Coverage, probe: &str) -> bool {
         let missed = coverage.missed(&Promises::mutex_on_one_node());
-        missed.iter().any(|missed| missed.sight == sight)
+        missed.iter().any(|missed| missed.probe == probe)
     }
 
     #[test]
@@ -363,6 +363,6 @@ mod tests {
         assert_eq!(nothing.missed(&latch), []);
         let replicated = Promises::mutex_on_one_node().on(Topology::Replicated { replicas: 1 });
         let missed = nothing.missed(&replicated);
-        assert!(missed.iter().any(|missed| missed.sight == "failover"));
+        assert!(missed.iter().any(|missed| missed.probe == "failover"));
     }
 }

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_lasts_is_doubted_if_it_lasts_for_a_moment() {
-        assert!(!stands(Property::Truth, 9_001, Some(9_100)));
-        assert!(stands(Property::Truth, 9_001, Some(9_600)));
+        assert!(!stands(Property::GroundedBelief, 9_001, Some(9_100)));
+        assert!(stands(Property::GroundedBelief, 9_001, Some(9_600)));
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     precision,
     scenario::{EVENTS_READABLE, Scenario, shrink},
     simulation::{Run, RunError},
-    subject::{Adapted, Expected, Promises, Suspect},
+    subject::{Adapted, DynSubject, Expected, Promises},
     verdict::{Cell, broke_before, claim, row_of, without_outside},
 };
 pub use fixed::{Disagreement, FixedRuns};
@@ -61,11 +61,11 @@ impl Judged {
 /// # Errors
 /// If the backend is out of reach.
 pub fn judge(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     scenario: &Scenario,
 ) -> Result<Judged, RunError> {
-    let run = suspect.play(backend, scenario)?;
+    let run = subject.play(backend, scenario)?;
     let mut findings = findings(&run.history);
     if !backend.virtual_time() {
         precision::doubt(&run.history, &mut findings);
@@ -77,7 +77,7 @@ pub fn judge(
             grants: vec![],
             message,
         };
-        findings[0] = (Property::Conduct, Finding::Violation(witness));
+        findings[0] = (Property::NoPanics, Finding::Violation(witness));
     }
     Ok(Judged { run, findings })
 }
@@ -251,7 +251,7 @@ impl Trial {
 /// # Errors
 /// If the backend is out of reach.
 pub fn run_trial(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     expected: Expected,
     backend: &dyn Backend,
     plan: &Plan,
@@ -259,23 +259,23 @@ pub fn run_trial(
 ) -> Result<Trial, RunError> {
     let began = Instant::now();
     let unobservable = match backend.observes() {
-        true => rehearse(suspect, backend).map_or(None, |rehearsed| rehearsed.unobservable),
+        true => rehearse(subject, backend).map_or(None, |rehearsed| rehearsed.unobservable),
         false => None,
     };
-    let unobserved = Adapted::unobserved(suspect);
-    let suspect = match unobservable {
+    let unobserved = Adapted::unobserved(subject);
+    let subject = match unobservable {
         Some(_) => &unobserved,
-        None => suspect,
+        None => subject,
     };
-    let mut trial = begun(suspect, expected, backend, plan);
+    let mut trial = begun(subject, expected, backend, plan);
     trial.unobservable = unobservable;
     if plan.fixed {
-        fixed::play_all(&mut trial, suspect, backend, plan, progress)?;
+        fixed::play_all(&mut trial, subject, backend, plan, progress)?;
     }
     if let (Expected::Convicted(of), false) = (expected, backend.virtual_time()) {
-        convict_on_real(&mut trial, suspect, backend, of, plan)?;
+        convict_on_real(&mut trial, subject, backend, of, plan)?;
     } else {
-        try_seeds(&mut trial, suspect, backend, plan, progress)?;
+        try_seeds(&mut trial, subject, backend, plan, progress)?;
     }
     trial
         .counterexamples
@@ -287,13 +287,13 @@ pub fn run_trial(
 /// The trial of one run that was played already, with its scenario as it is: for a report about this run alone.
 #[must_use]
 pub fn trial_of(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     scenario: &Scenario,
     judged: &Judged,
 ) -> Trial {
     let plan = Plan::quick(backend);
-    let mut trial = begun(suspect, Expected::Sound, backend, &plan);
+    let mut trial = begun(subject, Expected::Sound, backend, &plan);
     trial.enough = false;
     let mut broken = record(&mut trial, scenario.seed, scenario, judged);
     broken.sort_by_key(|property| property.telling());
@@ -311,12 +311,17 @@ pub fn trial_of(
 }
 
 /// A trial before its first run.
-fn begun(suspect: &dyn Suspect, expected: Expected, backend: &dyn Backend, plan: &Plan) -> Trial {
+fn begun(
+    subject: &dyn DynSubject,
+    expected: Expected,
+    backend: &dyn Backend,
+    plan: &Plan,
+) -> Trial {
     Trial {
         unobservable: None,
-        name: suspect.name(),
+        name: subject.name(),
         code: None,
-        promises: suspect.promises(),
+        promises: subject.promises(),
         expected,
         backend: backend.name(),
         cells: BTreeMap::new(),
@@ -345,13 +350,13 @@ fn can_show(expected: Expected, backend: &dyn Backend, plan: &Plan) -> bool {
 
 fn try_seeds(
     trial: &mut Trial,
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     plan: &Plan,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(), RunError> {
     let mut failed: BTreeMap<Property, Vec<Failure>> = BTreeMap::new();
-    if Source::of(suspect.promises(), plan).is_empty() {
+    if Source::of(subject.promises(), plan).is_empty() {
         return Ok(()); // none of the faults can strike there
     }
     let (mut from, mut block) = (plan.seeds.start, BLOCK_MIN);
@@ -362,7 +367,7 @@ fn try_seeds(
         }
         let to = plan.seeds.end.min(from.saturating_add(block));
         block = BLOCK_MAX.min(2 * block);
-        for (seed, outcome) in play_block(suspect, backend, plan, from..to, progress) {
+        for (seed, outcome) in play_block(subject, backend, plan, from..to, progress) {
             let Some(Played {
                 scenario,
                 judged,
@@ -403,7 +408,7 @@ fn try_seeds(
         }
     }
     for (property, failures) in failed {
-        let example = readable(suspect, backend, property, failures)?;
+        let example = readable(subject, backend, property, failures)?;
         trial.counterexamples.extend(example);
     }
     Ok(())
@@ -417,14 +422,14 @@ const FAILURES_KEPT: usize = 4;
 
 /// The first failure that becomes small enough to be read, or else the smallest.
 fn readable(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     property: Property,
     failures: Vec<Failure>,
 ) -> Result<Option<Counterexample>, RunError> {
     let mut best: Option<Counterexample> = None;
     for (seed, scenario, judged) in failures {
-        let mut example = minimal(suspect, backend, property, seed, &scenario, judged)?;
+        let mut example = minimal(subject, backend, property, seed, &scenario, judged)?;
         if let Some(first) = &best {
             example.seed = first.seed;
         }
@@ -449,27 +454,27 @@ fn readable(
 /// If the backend is out of reach.
 #[cfg(feature = "mutants")]
 pub(crate) fn accused(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     plan: &Plan,
-) -> Result<Option<(Scene, Property)>, RunError> {
-    let promises = suspect.promises();
+) -> Result<Option<(ScenarioSource, Property)>, RunError> {
+    let promises = subject.promises();
     let source = Source::of(promises, plan);
     if source.is_empty() {
         return Ok(None);
     }
     let by_hand = crate::scenario::fixed::all().filter(|_| plan.fixed);
-    let by_hand =
-        by_hand.filter_map(|fixed| Some((Scene::Fixed(fixed.name), fixed.scenario(promises)?)));
+    let by_hand = by_hand
+        .filter_map(|fixed| Some((ScenarioSource::Fixed(fixed.name), fixed.scenario(promises)?)));
     let seeds = plan.seeds.clone();
-    let generated = seeds.map(|seed| (Scene::Seed(seed), source.scenario(seed)));
-    for (scene, scenario) in by_hand.chain(generated) {
-        let judged = judge(suspect, backend, &scenario)?;
+    let generated = seeds.map(|seed| (ScenarioSource::Seed(seed), source.scenario(seed)));
+    for (of, scenario) in by_hand.chain(generated) {
+        let judged = judge(subject, backend, &scenario)?;
         let mut broken = broken(promises, &scenario, &judged);
-        let again = again(suspect, backend, &scenario, &judged)?;
+        let again = again(subject, backend, &scenario, &judged)?;
         broken.extend(again.into_iter().flat_map(|(.., broken)| broken));
         if let Some(property) = broken.into_iter().find(|it| plan.judges(*it)) {
-            return Ok(Some((scene, property)));
+            return Ok(Some((of, property)));
         }
     }
     Ok(None)
@@ -477,14 +482,14 @@ pub(crate) fn accused(
 
 /// Where a scenario comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scene {
+pub enum ScenarioSource {
     /// It is a fixed one of this name.
     Fixed(&'static str),
     /// It is made from this seed.
     Seed(u64),
 }
 
-impl fmt::Display for Scene {
+impl fmt::Display for ScenarioSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(name) => f.write_str(name),
@@ -521,12 +526,12 @@ struct Played {
 
 /// Plays a scenario again without the faults under which a lock broke what it claims only without them.
 fn again(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     scenario: &Scenario,
     judged: &Judged,
 ) -> Result<Vec<(Scenario, Judged, Vec<Property>)>, RunError> {
-    let promises = suspect.promises();
+    let promises = subject.promises();
     let convicted = broken(promises, scenario, judged);
     let mut replays: Vec<(Scenario, Vec<Property>)> = Vec::new();
     for (property, finding) in &judged.findings {
@@ -543,7 +548,7 @@ fn again(
     }
     let mut convicting = Vec::new();
     for (scenario, asked) in replays {
-        let judged = judge(suspect, backend, &scenario)?;
+        let judged = judge(subject, backend, &scenario)?;
         let mut broken = broken(promises, &scenario, &judged);
         broken.retain(|property| asked.contains(property));
         if !broken.is_empty() {
@@ -563,7 +568,7 @@ fn supported(outcome: Result<Played, RunError>) -> Result<Option<Played>, RunErr
 
 /// Plays some seeds on several threads; the answer is in the order of seeds.
 fn play_block(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     plan: &Plan,
     seeds: Range<u64>,
@@ -571,14 +576,14 @@ fn play_block(
 ) -> Vec<(u64, Result<Played, RunError>)> {
     let next = AtomicU64::new(seeds.start);
     let work = || {
-        let source = Source::of(suspect.promises(), plan);
+        let source = Source::of(subject.promises(), plan);
         let mut played = Vec::new();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end || plan.is_over() {
                 return played;
             }
-            played.push((seed, play(suspect, backend, source.scenario(seed))));
+            played.push((seed, play(subject, backend, source.scenario(seed))));
             progress(1);
         }
     };
@@ -596,17 +601,17 @@ fn play_block(
 
 /// Plays one scenario, on a wall clock as often as the machine spoils it.
 fn play(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     scenario: Scenario,
 ) -> Result<Played, RunError> {
     let Some(lease_ms) = backend.lease_ms() else {
-        let scenario = match suspect.lease_ms() {
+        let scenario = match subject.lease_ms() {
             Some(lease_ms) => scenario.scaled(lease_ms),
             None => scenario,
         };
-        let judged = judge(suspect, backend, &scenario)?;
-        let again = again(suspect, backend, &scenario, &judged)?;
+        let judged = judge(subject, backend, &scenario)?;
+        let again = again(subject, backend, &scenario, &judged)?;
         return Ok(Played {
             scenario,
             judged: Some(judged),
@@ -614,30 +619,30 @@ fn play(
             spoiled: 0,
         });
     };
-    certain(suspect, backend, &scenario.snapped().scaled(lease_ms))
+    certain(subject, backend, &scenario.snapped().scaled(lease_ms))
 }
 
 /// Plays a scenario on a wall clock, and again when it breaks only properties that depend on times: the machine
 /// may have been away where no heartbeat noticed, so that stands if no play is without it.
 fn certain(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     scenario: &Scenario,
 ) -> Result<Played, RunError> {
     let is_doubtful = |played: &Played| {
         let broken = match &played.judged {
-            Some(judged) => broken(suspect.promises(), scenario, judged),
+            Some(judged) => broken(subject.promises(), scenario, judged),
             None => vec![],
         };
-        !broken.is_empty() && broken.iter().all(|it| it.hangs_on_times())
+        !broken.is_empty() && broken.iter().all(|it| it.timing_sensitive())
     };
-    let mut played = conclusive(suspect, backend, scenario.clone())?;
+    let mut played = conclusive(subject, backend, scenario.clone())?;
     for _ in 1..PLAYS {
         if !is_doubtful(&played) {
             break;
         }
         let spoiled = played.spoiled + 1;
-        played = conclusive(suspect, backend, scenario.clone())?;
+        played = conclusive(subject, backend, scenario.clone())?;
         played.spoiled += spoiled;
     }
     Ok(played)
@@ -645,13 +650,13 @@ fn certain(
 
 /// Plays a scenario on a wall clock, again if the machine spoils it.
 fn conclusive(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     scenario: Scenario,
 ) -> Result<Played, RunError> {
     let mut spoiled = 0;
     for _ in 0..REPEATS_MAX {
-        let judged = judge(suspect, backend, &scenario)?;
+        let judged = judge(subject, backend, &scenario)?;
         if judged.run.gap <= scenario.lease() / 6 {
             return Ok(Played {
                 scenario,
@@ -713,7 +718,7 @@ fn record_again(
 
 /// Makes a failure small where time is virtual; on a real server it stays as it was seen.
 fn minimal(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     property: Property,
     seed: u64,
@@ -732,10 +737,10 @@ fn minimal(
     if backend.virtual_time() {
         let shrunk = shrink(scenario, |candidate| {
             let blames =
-                |judged: &Judged| broken(suspect.promises(), candidate, judged).contains(&property);
-            judge(suspect, backend, candidate).is_ok_and(|judged| blames(&judged))
+                |judged: &Judged| broken(subject.promises(), candidate, judged).contains(&property);
+            judge(subject, backend, candidate).is_ok_and(|judged| blames(&judged))
         });
-        example.judged = judge(suspect, backend, &shrunk.scenario)?;
+        example.judged = judge(subject, backend, &shrunk.scenario)?;
         (example.scenario, example.shrink_runs) = (shrunk.scenario, shrunk.runs);
     }
     Ok(example)
@@ -748,12 +753,12 @@ const CANDIDATES_MAX: usize = 8;
 /// that a wall clock can keep, and that do not depend on one order of tasks.
 fn convict_on_real(
     trial: &mut Trial,
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     of: &'static [Property],
     plan: &Plan,
 ) -> Result<(), RunError> {
-    let source = Source::of(suspect.promises(), plan);
+    let source = Source::of(subject.promises(), plan);
     if source.is_empty() || plan.seeds.is_empty() {
         return Ok(());
     }
@@ -769,7 +774,7 @@ fn convict_on_real(
                     seed: scenario.seed + more,
                     ..scenario.snapped()
                 };
-                judge(suspect, &Double, &scenario)
+                judge(subject, &Double, &scenario)
                     .is_ok_and(|judged| judged.witness(property).is_some())
             })
         };
@@ -789,7 +794,7 @@ fn convict_on_real(
                 judged,
                 spoiled,
                 ..
-            } = play(suspect, backend, small)?;
+            } = play(subject, backend, small)?;
             trial.inconclusive += spoiled;
             let Some(judged) = judged else { continue };
             if record(trial, seed, &small, &judged).contains(&property) {

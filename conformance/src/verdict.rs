@@ -241,7 +241,7 @@ fn under(promises: Promises, cost: Cost, property: Property) -> Claim {
 const fn believes(property: Property) -> bool {
     matches!(
         property,
-        Property::Exclusion | Property::Linearizable | Property::Truth
+        Property::Exclusion | Property::Linearizable | Property::GroundedBelief
     )
 }
 
@@ -337,7 +337,7 @@ mod tests {
             "suspend",
             "node-freeze",
         ] {
-            for property in [Property::Honesty, Property::Timeouts] {
+            for property in [Property::Truth, Property::Timeouts] {
                 assert_eq!(on(nemesis, property), Claim::Holds, "{nemesis}, {property}");
             }
             // Whose machine was suspended cannot be told in time.
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(on(&["node-amnesia"], Property::Exclusion), Claim::Quorum);
         assert_eq!(on(&["node-slow"], Property::Progress), Claim::Quorum);
         assert_eq!(on(&["suspend"], Property::Exclusion), Claim::Outside);
-        let both = on(&["eviction", "suspend"], Property::Truth);
+        let both = on(&["eviction", "suspend"], Property::GroundedBelief);
         assert_eq!(both, Claim::Outside);
         assert_eq!(on(&["node-amnesia"], Property::Continuity), Claim::Holds);
     }

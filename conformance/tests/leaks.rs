@@ -2,7 +2,7 @@
 
 use redouble_conformance::{
     BoxError, Host, Promises, Subject, backend::Double, scenario::generate::Generator, simulation,
-    subject::Suspect,
+    subject::DynSubject,
 };
 #[cfg(unix)]
 use redouble_conformance::{simulation::RunError, subject::Plain};
@@ -66,7 +66,7 @@ impl Subject for Clinging {
 #[test]
 fn the_world_of_a_run_ends_with_it() {
     let kept = Arc::new(());
-    let subject: Arc<dyn Suspect> = Arc::new(Arc::new(Clinging(Arc::clone(&kept))));
+    let subject: Arc<dyn DynSubject> = Arc::new(Arc::new(Clinging(Arc::clone(&kept))));
     let generator = Generator::of(subject.promises(), None);
     for seed in 0..20 {
         let scenario = generator.scenario(seed);

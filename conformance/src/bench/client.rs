@@ -1,10 +1,10 @@
 //! One client: takes the lock, holds it, gives it back, and notes how that went.
 
 use super::{
+    contended_key::{ContendedKey, Waiting},
     latencies::Latencies,
     load::{Load, Slots},
     measured::Failure,
-    spot::{Spot, Waiting},
 };
 use crate::{
     history::{Mode, Refusal},
@@ -46,7 +46,7 @@ pub(super) struct Client {
     pub(super) host: Host,
     pub(super) lock: Arc<dyn AnyLock>,
     pub(super) mode: Mode,
-    pub(super) spot: Arc<Spot>,
+    pub(super) contended_key: Arc<ContendedKey>,
     pub(super) load: Arc<Load>,
     pub(super) tally: Arc<Mutex<Tally>>,
 }
@@ -106,7 +106,7 @@ impl Client {
             return false;
         };
         held(&self.tally).asked += 1;
-        let waiting = self.spot.wait(self.host.now());
+        let waiting = self.contended_key.wait(self.host.now());
         let Some(grant) = self.granted(intended, waiting).await else {
             return true;
         };
@@ -119,7 +119,8 @@ impl Client {
         match self.acquire().await {
             Ok((grant, lease_end)) => {
                 let now = self.host.now();
-                self.spot.enter(self.nth, waiting, &grant, lease_end, now);
+                self.contended_key
+                    .enter(self.nth, waiting, &grant, lease_end, now);
                 held(&self.tally).acquire.add(now.saturating_sub(intended));
                 Some(grant)
             }
@@ -172,7 +173,7 @@ impl Client {
 
     async fn give_back(&self, grant: Arc<dyn AnyGrant>) {
         // From here on the holder does not believe any more that it holds.
-        self.spot.leave(self.nth, self.host.now());
+        self.contended_key.leave(self.nth, self.host.now());
         let outcome = grant.release().await;
         let mut tally = held(&self.tally);
         match outcome {

@@ -3,17 +3,17 @@
 use super::{
     client::{Client, Pace, Tally},
     commands,
+    contended_key::ContendedKey,
     latencies::Latencies,
     load::Load,
+    lock_backend::{LockBackend, Servers},
     measured::{Failure, Measured, Overlaps},
     metronome::Metronome,
-    place::{Place, Servers},
-    spot::Spot,
 };
 use crate::{
     history::{Kind, Mode, PROBE_HOST, REQUESTS_PER_LEASE},
     simulation::{Connection, Host, Machine, chance, held},
-    subject::Suspect,
+    subject::DynSubject,
 };
 use std::{
     collections::BTreeMap,
@@ -64,13 +64,13 @@ pub enum BenchError {
 /// # Errors
 /// If it cannot be measured there.
 pub fn measure(
-    suspect: &dyn Suspect,
-    place: &Place,
+    subject: &dyn DynSubject,
+    place: &LockBackend,
     load: &Load,
     interrupted: &AtomicBool,
     progress: &dyn Fn(Duration),
 ) -> Result<Measured, BenchError> {
-    let (mode, capacity) = match suspect.promises().kind {
+    let (mode, capacity) = match subject.promises().kind {
         Kind::Mutex | Kind::ReadWrite => (Mode::Exclusive, 1),
         Kind::Semaphore(permits) => (Mode::Permits(1), permits),
         Kind::Admission(_) | Kind::Latch(_) => return Err(BenchError::NotALock),
@@ -78,18 +78,18 @@ pub fn measure(
     if load.keys == 0 || load.keys > load.clients {
         return Err(BenchError::NoClients);
     }
-    let servers = place.open(suspect.promises().topology)?;
+    let servers = place.open(subject.promises().topology)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let outcome = runtime.block_on(async {
-        let mut stage = Stage::set(suspect, &servers, load, mode, capacity).await?;
+        let mut stage = Stage::set(subject, &servers, load, mode, capacity).await?;
         let ran = stage.run(interrupted, progress).await?;
         if place.is_shared() {
             stage.clean_up().await?;
         }
         let name = format!("{}, Redis {}", place.name(), ran.version);
-        Ok(stage.added_up(suspect.name(), name, ran))
+        Ok(stage.added_up(subject.name(), name, ran))
     });
     // Whatever a lock has left running ends here.
     runtime.shutdown_timeout(GRACE);
@@ -103,7 +103,7 @@ struct Stage {
     prefix: String,
     clients: Vec<Client>,
     tallies: Vec<Arc<Mutex<Tally>>>,
-    spots: Vec<Arc<Spot>>,
+    spots: Vec<Arc<ContendedKey>>,
     observers: Vec<Connection>,
 }
 
@@ -118,7 +118,7 @@ struct Ran {
 impl Stage {
     /// Opens all locks, and lets every client take its own once.
     async fn set(
-        suspect: &dyn Suspect,
+        subject: &dyn DynSubject,
         servers: &Servers,
         load: &Load,
         mode: Mode,
@@ -134,7 +134,7 @@ impl Stage {
         for node in 0..observer.nodes() {
             observers.push(observer.connect_to(node).await?);
         }
-        let spots = (0..load.keys).map(|_| Arc::new(Spot::new(capacity)));
+        let spots = (0..load.keys).map(|_| Arc::new(ContendedKey::new(capacity)));
         let mut stage = Self {
             prefix: format!("redouble-bench:{}:{seed}", std::process::id()),
             machine,
@@ -148,14 +148,14 @@ impl Stage {
             // A number may come twice with so many; a seed does not.
             let seed = chance::draw([seed, u64::from(nth)]);
             let host = stage.machine.host(nth, seed, load.lease);
-            stage.enlist(suspect, nth, host, mode).await?;
+            stage.enlist(subject, nth, host, mode).await?;
         }
         Ok(stage)
     }
 
     async fn enlist(
         &mut self,
-        suspect: &dyn Suspect,
+        subject: &dyn DynSubject,
         nth: u8,
         host: Host,
         mode: Mode,
@@ -163,7 +163,7 @@ impl Stage {
         let key = nth % self.load.keys;
         let name = format!("{}:{key}", self.prefix);
         let unusable = |why: String| BenchError::Unusable { client: nth, why };
-        let opened = suspect.open(&host, &name, self.load.lease).await;
+        let opened = subject.open(&host, &name, self.load.lease).await;
         let lock = opened.map_err(|error| unusable(error.to_string()))?;
         let tally = Arc::new(Mutex::new(Tally::default()));
         let client = Client {
@@ -171,7 +171,7 @@ impl Stage {
             host,
             lock: lock.of_task().unwrap_or(lock),
             mode,
-            spot: Arc::clone(&self.spots[usize::from(key)]),
+            contended_key: Arc::clone(&self.spots[usize::from(key)]),
             load: Arc::clone(&self.load),
             tally: Arc::clone(&tally),
         };
@@ -311,7 +311,7 @@ impl Stage {
             let due = self.load.begins(nth).map(|it| it.before(ran.elapsed));
             measured.unserved += due.unwrap_or(0).saturating_sub(tally.asked);
         }
-        for seen in self.spots.iter().map(|spot| spot.seen()) {
+        for seen in self.spots.iter().map(|contended_key| contended_key.seen()) {
             measured.hand_over.merge(&seen.hand_overs);
             measured.overtaken += seen.overtaken;
             measured.overlaps.count += seen.overlaps;

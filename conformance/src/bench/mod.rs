@@ -5,28 +5,28 @@
 //! counts from them, so that a cycle that begins late because the one before took long is counted as late.
 //!
 //! ```text
-//! Place -> servers -> Machine -> Host -> Suspect::open -> client loops -> Spot (its holders), Tally -> Measured
+//! LockBackend -> servers -> Machine -> Host -> DynSubject::open -> client loops -> ContendedKey (its holders), Tally -> Measured
 //! ```
 
 mod chart;
 mod client;
 mod commands;
+mod contended_key;
 mod json;
 mod latencies;
 mod load;
+mod lock_backend;
 mod measure;
 mod measured;
 mod metronome;
 mod page;
-mod place;
-mod spot;
 mod table;
 
 pub use json::text as json;
 pub use latencies::Latencies;
 pub use load::Load;
+pub use lock_backend::LockBackend;
 pub use measure::{BenchError, measure};
 pub use measured::{Failure, Measured, Overlaps};
 pub use page::page;
-pub use place::Place;
 pub use table::table;

@@ -87,7 +87,7 @@ fn asked(history: &Reading<'_>) -> Vec<Asked> {
             Some((_, What::Fail { .. })) => return None,
             _ => (Moment::NEVER, Told::Nothing),
         };
-        let heard = history.troubles().heard(actor.host, from.at, to.at);
+        let heard = history.fault_intervals().heard(actor.host, from.at, to.at);
         Some(Asked {
             op,
             name,

@@ -8,7 +8,7 @@
 //! client has long treated the answer as lost.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, Call, Excuse, Life, Moment, Operation, Outcome, Reading};
+use crate::history::{Belief, Call, Excuse, Moment, Operation, Outcome, Reading, TokenSpan};
 use crate::scenario::Topology;
 use std::time::Duration;
 
@@ -70,11 +70,11 @@ impl Facts<'_> {
         }
         let by = Moment::at(by);
         let several = matches!(self.0.topology, Topology::Nodes(2..));
-        let stands = |life: &&Life<'_>| {
-            let belated = several && self.0.is_belated(life);
-            life.node == node && life.stood(by) && !belated
+        let stands = |span: &&TokenSpan<'_>| {
+            let belated = several && self.0.arrived_after_lease(span);
+            span.node == node && span.stood(by) && !belated
         };
-        let life = match it.call.gives_back() {
+        let span = match it.call.gives_back() {
             Some(grant) => self.of_grant(it, grant, by).into_iter().find(stands),
             None => {
                 let (tokens, queued) = (self.0.tokens(), self.0.queued());
@@ -83,9 +83,9 @@ impl Facts<'_> {
                 put.find(stands)
             }
         };
-        life.map(|life| Witness {
+        span.map(|span| Witness {
             at: by,
-            until: Some(life.gone.0.at),
+            until: Some(span.gone.0.at),
             grants: it.call.gives_back().into_iter().collect(),
             message: format!(
                 "at {} {} dropped what it had begun at {}; at {} it still stands",
@@ -114,13 +114,16 @@ impl Facts<'_> {
             false => 0,
         };
         let busy = self.0.busy_until(host, asked, it.ended.at, patience, steps);
-        let soon = at_least.max(busy + self.0.terms.grain()) + hold;
+        let soon = at_least.max(busy + self.0.terms.timing_tolerance()) + hold;
         // A process that finds a connection broken tries again when it likes.
         let found_broken = self.0.is_broken(host, node, it.ended.at);
-        if !found_broken && self.0.troubles().heard_by(node, host, since, soon) {
+        if !found_broken && self.0.fault_intervals().heard_by(node, host, since, soon) {
             return Some(soon);
         }
-        let well = self.0.troubles().last(host, since, soon + self.0.lease);
+        let well = self
+            .0
+            .fault_intervals()
+            .last(host, since, soon + self.0.lease);
         let well = well.or_else(|| found_broken.then_some(soon))?;
         let late = soon.max(well).checked_add(self.0.lease)?;
         let late = late.checked_add(self.0.terms.round_trips(2) + hold)?;
@@ -128,7 +131,7 @@ impl Facts<'_> {
     }
 
     /// The tokens of a grant, unless the actor holds it by another grant as well, or again by then.
-    fn of_grant(&self, it: &Operation, grant: u32, by: Moment) -> Vec<&Life<'_>> {
+    fn of_grant(&self, it: &Operation, grant: u32, by: Moment) -> Vec<&TokenSpan<'_>> {
         let belief = self.0.beliefs().iter().find(|belief| belief.grant == grant);
         let Some(belief) = belief.filter(|belief| !self.is_shared(belief, it, by)) else {
             return Vec::new();

@@ -15,7 +15,7 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Actor, Cause, Excuse, Fate, History, Holder, Life, Moment, Reading, Trouble, What,
+    Actor, Cause, Excuse, Fate, FaultEffect, History, Holder, Moment, Reading, TokenSpan, What,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,7 +50,7 @@ impl Checker for CleanUp {
             return Finding::Unknown("there was no moment at which nobody used the lock");
         }
         let left = looks.iter().find_map(|look| {
-            let keys = !look.keys.is_empty() && !is_belated(history, look);
+            let keys = !look.keys.is_empty() && !arrived_after_lease(history, look);
             let more = keys || look.subscriptions > 0;
             let left = more || look.tasks > 0;
             let mut due = due(history, look.at.at);
@@ -68,12 +68,13 @@ impl Checker for CleanUp {
             let (due, on_time) = match history.terms.longest_hold() {
                 Duration::ZERO => (due, true),
                 hold => {
-                    let due = due.saturating_add(history.lease.max(hold) + history.terms.grain());
+                    let due = due
+                        .saturating_add(history.lease.max(hold) + history.terms.timing_tolerance());
                     // A server that is slow or down, or was set back since the lease began, lets nothing expire in time.
                     let begun = look.at.at.saturating_sub(history.lease.max(hold));
-                    let wrong = |what, from| history.troubles().any(&[what], 0, from, due);
-                    let clock = wrong(Trouble::ServerClock, begun);
-                    (due, !clock && !wrong(Trouble::Messages, look.at.at))
+                    let wrong = |what, from| history.fault_intervals().any(&[what], 0, from, due);
+                    let clock = wrong(FaultEffect::ServerClock, begun);
+                    (due, !clock && !wrong(FaultEffect::Messages, look.at.at))
                 }
             };
             let until = lasts(history, look.at);
@@ -119,8 +120,8 @@ fn stepped_over(history: &Reading<'_>) -> Option<Witness> {
             return None;
         };
         let is_over = |it: &&Holder| {
-            let over = it.expires.map(|expires| expires.saturating_add(history.terms.grain()));
-            over.is_some_and(|over| over < at.at && history.troubles().calm(host, over, at.at))
+            let over = it.expires.map(|expires| expires.saturating_add(history.terms.timing_tolerance()));
+            over.is_some_and(|over| over < at.at && history.fault_intervals().calm(host, over, at.at))
         };
         let mut taken = stored.iter().filter(|it| !is_over(it));
         taken.find(|it| !known.iter().any(|other| other.token == it.token))?;
@@ -188,7 +189,7 @@ fn in_the_queue(history: &Reading<'_>) -> Option<Witness> {
 
 /// When somebody got a place in a queue in which there was one who had died long before, and who that was.
 fn dead_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
-    let (queued, troubles) = (history.queued(), history.troubles());
+    let (queued, fault_intervals) = (history.queued(), history.fault_intervals());
     // What had been sent when its process died has arrived, and whoever hears of its death knows the time.
     let late = history.lease + history.terms.round_trips(1);
     let died = |host: u8, from: Moment| {
@@ -197,14 +198,14 @@ fn dead_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
         });
         crashed.map(|(at, _)| at.at).next()
     };
-    let wrong = [Trouble::Messages, Trouble::ServerClock];
-    queued.lives.iter().find_map(|dead| {
+    let wrong = [FaultEffect::Messages, FaultEffect::ServerClock];
+    queued.spans.iter().find_map(|dead| {
         let host = dead.owner?;
         let by = died(host, dead.from)?.saturating_add(late);
-        let newcomer = queued.lives.iter().find(|it| {
+        let newcomer = queued.spans.iter().find(|it| {
             let comes = it.owner.is_some_and(|of| of != host) && by < it.from.at;
             let meets = it.node == dead.node && it.from < dead.gone.0;
-            comes && meets && !troubles.any(&wrong, host, dead.from.at, it.from.at)
+            comes && meets && !fault_intervals.any(&wrong, host, dead.from.at, it.from.at)
         })?;
         Some((newcomer.from, host))
     })
@@ -217,7 +218,7 @@ fn holder_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
         // Another task of the process may wait, or have left a request that comes late.
         let mut theirs = tokens.surely_of_grant(belief, history.operations());
         let waits = theirs.any(|held| {
-            let mut places = queued.lives.iter();
+            let mut places = queued.spans.iter();
             places.any(|place| {
                 let same = place.token == held.token && place.node == held.node;
                 same && place.from < belief.from && belief.from < place.gone.0
@@ -229,22 +230,22 @@ fn holder_in_the_queue(history: &Reading<'_>) -> Option<(Moment, u8)> {
 
 /// Whether all that stands was put there by requests that landed when their connection was gone, or may have been put there by
 /// requests that were held up for more than a lease.
-fn is_belated(history: &Reading<'_>, look: &Look<'_>) -> bool {
+fn arrived_after_lease(history: &Reading<'_>, look: &Look<'_>) -> bool {
     if !history.accepts(Excuse::LateRequest) {
         return false;
     }
-    let all = history.tokens().lives.iter().chain(&history.queued().lives);
+    let all = history.tokens().spans.iter().chain(&history.queued().spans);
     let mut standing = all.filter(|it| it.stood(look.at)).peekable();
     standing.peek().is_some()
-        && standing.all(|life| lands_late(history, life) || history.is_belated(life))
+        && standing.all(|span| lands_late(history, span) || history.arrived_after_lease(span))
 }
 
 /// Whether a token was put there by a request that landed when its connection had ended for its process.
-fn lands_late(history: &Reading<'_>, life: &Life<'_>) -> bool {
+fn lands_late(history: &Reading<'_>, span: &TokenSpan<'_>) -> bool {
     history.requests.iter().any(|it| {
         let session = history.session(it);
-        let theirs = life.owner == Some(session.host) && life.node == session.node;
-        theirs && it.executed == Some(life.from.at) && history.fate(it) == Fate::Late
+        let theirs = span.owner == Some(session.host) && span.node == session.node;
+        theirs && it.executed == Some(span.from.at) && history.fate(it) == Fate::Late
     })
 }
 
@@ -275,14 +276,15 @@ fn looked_for(history: &Reading<'_>, at: Duration) -> Duration {
 /// By when nothing may be left that was seen at some time. What goes wrong while it is made good is given
 /// its time as well.
 fn due(history: &Reading<'_>, at: Duration) -> Duration {
-    let troubles = history.troubles();
+    let fault_intervals = history.fault_intervals();
     let grace = 2 * history.request_timeout();
     let calls = history.calls();
     let hosts: BTreeSet<u8> = calls.values().map(|(_, actor, _)| actor.host).collect();
     let mut due = at;
     loop {
         let hosts = hosts.iter().copied();
-        let last = hosts.filter_map(|host| troubles.last(host, at.saturating_sub(grace), due));
+        let last =
+            hosts.filter_map(|host| fault_intervals.last(host, at.saturating_sub(grace), due));
         let later = last.map(|last| last.saturating_add(grace)).max();
         match later {
             Some(later) if later > due => due = later,

@@ -27,7 +27,7 @@ impl Checker for Continuity {
 }
 
 /// What a guard says of its grant.
-struct Life {
+struct GrantState {
     actor: Actor,
     deadline: Option<Duration>,
     /// When the grant ended for its holder, and why.
@@ -36,7 +36,7 @@ struct Life {
     at_work: bool,
 }
 
-impl Life {
+impl GrantState {
     fn named(&mut self, deadline: Option<Duration>) {
         self.deadline = deadline.or(self.deadline);
     }
@@ -66,11 +66,11 @@ impl Life {
 }
 
 #[derive(Default)]
-struct Lives(BTreeMap<OpId, Life>);
+struct GrantStates(BTreeMap<OpId, GrantState>);
 
-impl Lives {
+impl GrantStates {
     /// A grant as it is now.
-    fn of(&mut self, grant: OpId, now: Moment) -> Option<&mut Life> {
+    fn of(&mut self, grant: OpId, now: Moment) -> Option<&mut GrantState> {
         let life = self.0.get_mut(&grant)?;
         life.look(now);
         Some(life)
@@ -84,7 +84,7 @@ impl Lives {
 )]
 fn revived(history: &Reading<'_>) -> Option<Witness> {
     let calls = history.calls();
-    let mut lives = Lives::default();
+    let mut lives = GrantStates::default();
     for (at, what) in history.iter() {
         let found = match *what {
             What::Ok { op, deadline, .. } => match calls.get(&op) {
@@ -93,7 +93,7 @@ fn revived(history: &Reading<'_>) -> Option<Witness> {
                     life.revived(grant, at, "a renewal of it succeeded")
                 }),
                 Some(&(_, actor, call)) if call.acquires() => {
-                    let life = Life {
+                    let life = GrantState {
                         actor,
                         deadline,
                         over: None,

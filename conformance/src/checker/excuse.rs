@@ -33,7 +33,7 @@ impl Excuse {
             Self::RequestOutstanding => Property::Timeouts,
             Self::SecondCut => Property::LostReply,
             Self::LateRequest | Self::Search => Property::CleanUp,
-            Self::FewForgot => Property::Truth,
+            Self::FewForgot => Property::GroundedBelief,
         }
     }
 

@@ -43,7 +43,7 @@ impl Checker for Fairness {
             return Finding::Violation(witness);
         }
         let placed = placed(history, history.operations());
-        let troubles = history.troubles();
+        let fault_intervals = history.fault_intervals();
         if placed.is_empty() {
             return Finding::Unknown("nobody was queued");
         }
@@ -55,7 +55,7 @@ impl Checker for Fairness {
                 let known = winner.it.ended.at + history.terms.round_trips(1);
                 let (host, since) = (first.it.actor.host, first.it.asked.at);
                 let exclusive = [first, winner].iter().any(|it| is_exclusive(it.it));
-                exclusive && known < first.it.ended.at && troubles.heard(host, since, known)
+                exclusive && known < first.it.ended.at && fault_intervals.heard(host, since, known)
             })?;
             Some((first, winner))
         });
@@ -101,7 +101,9 @@ fn passed_by(history: &Reading<'_>) -> Option<Witness> {
             won && makes_way
                 && since + takes_place < it.asked.at
                 && known < first.ended.at
-                && history.troubles().calm(first.actor.host, since, known)
+                && history
+                    .fault_intervals()
+                    .calm(first.actor.host, since, known)
         })?;
         Some((first, winner))
     })?;
@@ -135,19 +137,19 @@ fn is_in_front(history: &Reading<'_>, writer: &Operation, until: Duration) -> bo
 fn placed<'a>(history: &Reading<'_>, operations: &'a [Operation]) -> Vec<Placed<'a>> {
     let queued = history.queued();
     let mut placed: Vec<Placed<'a>> = Vec::new();
-    for life in &queued.lives {
+    for span in &queued.spans {
         let mut askers = operations.iter().filter(|it| {
             it.call.acquires()
-                && Some(it.actor.host) == life.owner
-                && it.asked < life.from
-                && life.from < it.landed()
+                && Some(it.actor.host) == span.owner
+                && it.asked < span.from
+                && span.from < it.landed()
         });
         let only = askers.next().filter(|_| askers.next().is_none());
-        let only = only.filter(|it| life.from < it.ended);
+        let only = only.filter(|it| span.from < it.ended);
         // Its first place counts: it may have had to ask again.
         let Some(it) = only else { continue };
         if !placed.iter().any(|other| other.it.op == it.op) {
-            let since = life.from;
+            let since = span.from;
             placed.push(Placed { since, it });
         }
     }

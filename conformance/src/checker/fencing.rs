@@ -87,7 +87,7 @@ fn out_of_order(history: &Reading<'_>, fenced: &[(&Belief, u64)]) -> Option<Witn
     // A token that an owner puts there once more stands for its grant from then on.
     let stored = |belief: &Belief| {
         let theirs = tokens.surely_of_grant(belief, history.operations());
-        theirs.map(|life| life.from).max()
+        theirs.map(|span| span.from).max()
     };
     let granted = fenced.iter().filter_map(|&(belief, fence)| {
         let exclusive = belief.mode.is_exclusive();

@@ -16,8 +16,8 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{
-    Belief, Call, End, Excuse, Life, Mode, Moment, OpId, Operation, Outcome, Reading, Refusal,
-    Troubles,
+    Belief, Call, End, Excuse, FaultIntervals, Mode, Moment, OpId, Operation, Outcome, Reading,
+    Refusal, TokenSpan,
 };
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
@@ -39,7 +39,7 @@ impl Checker for Liveness {
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
         let operations = history.operations();
-        let troubles = history.troubles();
+        let fault_intervals = history.fault_intervals();
         let end = history.entries.last().map_or(Duration::ZERO, |it| it.at);
         let terms = &history.terms;
         let hand_over = terms.wake.unwrap_or(history.lease / TRIES_PER_LEASE)
@@ -52,7 +52,7 @@ impl Checker for Liveness {
             };
             let (host, asked) = (waiter.actor.host, waiter.asked.at);
             let until = (asked + wait).min(waiter.ended.at).min(end);
-            let from = match troubles.last_without_majority(host, asked, until) {
+            let from = match fault_intervals.last_without_majority(host, asked, until) {
                 Some(last) => Moment::at(last.saturating_add(history.request_timeout())),
                 // Who died at the same instant, but before, is no rival.
                 None => waiter.asked,
@@ -74,7 +74,7 @@ impl Checker for Liveness {
         }
         let failed = operations
             .iter()
-            .find(|it| failed(history, operations, troubles, it) || unsaid(history, it));
+            .find(|it| failed(history, operations, fault_intervals, it) || unsaid(history, it));
         if let Some(it) = failed {
             return Finding::Violation(Witness {
                 at: it.ended,
@@ -111,7 +111,7 @@ impl Checker for Liveness {
 fn failed(
     history: &Reading<'_>,
     operations: &[Operation],
-    troubles: &Troubles,
+    fault_intervals: &FaultIntervals,
     it: &Operation,
 ) -> bool {
     let early = match it.call {
@@ -156,13 +156,13 @@ fn failed(
     }
     // A node that is well again may not have been dialled yet.
     let since = since.saturating_sub(history.request_timeout());
-    troubles.calm(host, since, it.ended.at)
-        && (waits && early || troubles.calm_everywhere(host, since, it.ended.at))
+    fault_intervals.calm(host, since, it.ended.at)
+        && (waits && early || fault_intervals.calm_everywhere(host, since, it.ended.at))
         // A grant may stand on a bare majority, of which none must have forgotten it.
         && it.call.of_grant().is_none_or(|grant| {
             let taken = operations.iter().find(|other| other.op == grant);
             let since = taken.map_or(Duration::ZERO, |it| it.asked.at);
-            troubles.calm_everywhere(host, since, it.ended.at)
+            fault_intervals.calm_everywhere(host, since, it.ended.at)
         })
 }
 
@@ -171,7 +171,7 @@ fn failed(
 fn unanswered(history: &Reading<'_>) -> Option<Witness> {
     let near = history.terms.round_trips(ROUND_TRIPS) < history.request_timeout();
     let broken = history.sessions.iter().any(|session| session.broken);
-    if !near || broken || !history.troubles().is_empty() {
+    if !near || broken || !history.fault_intervals().is_empty() {
         return None;
     }
     let is_asked = |it: &&Operation| {
@@ -258,11 +258,11 @@ fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
     let tokens = history.tokens();
     // What another task of the process may have put there says nothing of this grant.
     let theirs = tokens.surely_of_grant(belief, history.operations());
-    let names: BTreeSet<_> = theirs.map(|life| life.token).collect();
-    let nodes = |stood: &dyn Fn(&Life<'_>) -> bool| {
-        let lives = tokens.lives.iter();
-        let stood = lives.filter(|life| names.contains(life.token) && stood(life));
-        stood.map(|life| life.node).collect::<BTreeSet<u8>>().len()
+    let names: BTreeSet<_> = theirs.map(|span| span.token).collect();
+    let nodes = |stood: &dyn Fn(&TokenSpan<'_>) -> bool| {
+        let spans = tokens.spans.iter();
+        let stood = spans.filter(|span| names.contains(span.token) && stood(span));
+        stood.map(|span| span.node).collect::<BTreeSet<u8>>().len()
     };
     let confirmed = history.operations().iter().filter(|other| {
         let confirms = other.op == grant || other.call == it.call;
@@ -271,10 +271,10 @@ fn unsaid(history: &Reading<'_>, it: &Operation) -> bool {
     let confirmed = confirmed.map(|other| other.ended).max();
     // What was not answered once may count as there for ever.
     let since = belief.asked.at.saturating_sub(history.request_timeout());
-    confirmed.is_some_and(|at| nodes(&|life| life.stood(at)) == servers)
-        && 2 * nodes(&|life| life.stood_within(it.asked, it.ended)) <= servers
+    confirmed.is_some_and(|at| nodes(&|span| span.stood(at)) == servers)
+        && 2 * nodes(&|span| span.stood_within(it.asked, it.ended)) <= servers
         && history
-            .troubles()
+            .fault_intervals()
             .heard_everywhere(it.actor.host, since, it.ended.at)
 }
 
@@ -298,7 +298,7 @@ fn standing(history: &Reading<'_>) -> Vec<Standing> {
     // What is not seen to be given back stands for the rest of its lease, as the servers show.
     let rest = |belief: &Belief| {
         let last = belief.to.at.saturating_add(lease);
-        let gone = history.tokens().of_grant(belief).map(|life| life.gone.0.at);
+        let gone = history.tokens().of_grant(belief).map(|span| span.gone.0.at);
         match history.observed {
             true => gone
                 .max()
@@ -369,17 +369,17 @@ fn held(
 /// When one of several servers carried out a request that nobody waited for any more: from then on it stands in the way there.
 fn late<'a>(history: &'a Reading<'_>) -> impl Iterator<Item = Duration> + 'a {
     let patience = history.request_timeout();
-    let awaited = move |life: &Life<'_>| {
+    let awaited = move |span: &TokenSpan<'_>| {
         history.operations().iter().any(|it| {
-            let theirs = it.call.acquires() && Some(it.actor.host) == life.owner;
+            let theirs = it.call.acquires() && Some(it.actor.host) == span.owner;
             let over = it.ended.at.saturating_add(patience);
-            theirs && it.asked <= life.from && life.from.at <= over
+            theirs && it.asked <= span.from && span.from.at <= over
         })
     };
     let tokens = history.tokens();
-    let lives = tokens.lives.iter().filter(|_| tokens.several);
-    let late = lives.filter(move |life| life.owner.is_some() && !awaited(life));
-    late.map(|life| life.from.at)
+    let spans = tokens.spans.iter().filter(|_| tokens.several);
+    let late = spans.filter(move |span| span.owner.is_some() && !awaited(span));
+    late.map(|span| span.from.at)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
     history::{
-        Call, Excuse, History, Life, Moment, Operation, Outcome, Reading, Refusal, Tokens,
-        Troubles, What,
+        Call, Excuse, FaultIntervals, History, Moment, Operation, Outcome, Reading, Refusal,
+        TokenSpan, Tokens, What,
     },
     scenario::{Lost, Topology},
 };
@@ -27,7 +27,7 @@ impl Checker for LostReply {
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
-        let (tokens, troubles) = (history.tokens(), history.troubles());
+        let (tokens, fault_intervals) = (history.tokens(), history.fault_intervals());
         let operations = history.operations();
         let cuts = history.iter().filter_map(|(at, what)| {
             let What::Cut {
@@ -50,7 +50,7 @@ impl Checker for LostReply {
         let ghosts: Vec<_> = ghosts.collect();
         let failed = ghosts
             .iter()
-            .find(|(at, asker, _)| gives_up(history, troubles, asker, *at));
+            .find(|(at, asker, _)| gives_up(history, fault_intervals, asker, *at));
         if let Some((at, asker, _)) = failed {
             return Finding::Violation(Witness {
                 at: asker.ended,
@@ -73,7 +73,7 @@ impl Checker for LostReply {
                 it.actor == asker.actor && it.call.acquires() && later
             });
             let mut delays = retries.filter_map(|retry| {
-                delayed(history, troubles, ghost, retry, at).map(|by| (retry, by))
+                delayed(history, fault_intervals, ghost, retry, at).map(|by| (retry, by))
             });
             delays.next().map(|(retry, by)| (at, retry, by))
         });
@@ -95,8 +95,8 @@ impl Checker for LostReply {
 }
 
 /// Whether a token was given back to stay for a while, which keeps its own process out as well.
-fn is_kept(history: &History, life: &Life<'_>) -> bool {
-    let mut steps = life.expiries.windows(2);
+fn is_kept(history: &History, span: &TokenSpan<'_>) -> bool {
+    let mut steps = span.expiries.windows(2);
     history.terms.hold > Duration::ZERO && steps.any(|step| step[1].2 < step[0].2)
 }
 
@@ -106,7 +106,7 @@ fn ghost<'a>(
     tokens: &'a Tokens<'a>,
     host: u8,
     at: Moment,
-) -> Option<(&'a Operation, &'a Life<'a>)> {
+) -> Option<(&'a Operation, &'a TokenSpan<'a>)> {
     let mut askers = operations
         .iter()
         .filter(|it| it.actor.host == host && it.call.acquires() && it.asked < at && at < it.ended);
@@ -123,7 +123,12 @@ fn ghost<'a>(
 
 /// Whether a call ended in an error after its reply was lost, although nothing else was wrong and there was time to ask
 /// again. Of a lock on one server that promises an answer.
-fn gives_up(history: &History, troubles: &Troubles, asker: &Operation, cut: Moment) -> bool {
+fn gives_up(
+    history: &History,
+    fault_intervals: &FaultIntervals,
+    asker: &Operation,
+    cut: Moment,
+) -> bool {
     let alone = matches!(history.topology, Topology::Nodes(0 | 1));
     let error = matches!(
         asker.outcome,
@@ -137,7 +142,7 @@ fn gives_up(history: &History, troubles: &Troubles, asker: &Operation, cut: Mome
     let (host, until) = (asker.actor.host, asker.asked.at + wait);
     let in_time = cut.at + trips(history) < until + history.request_timeout();
     let after_the_cut = cut.at + Duration::from_nanos(1);
-    let well = || troubles.calm(host, after_the_cut, asker.ended.at);
+    let well = || fault_intervals.calm(host, after_the_cut, asker.ended.at);
     history.terms.answers && alone && error && in_time && well()
 }
 
@@ -164,8 +169,8 @@ fn trips(history: &History) -> Duration {
 /// By when a retry should have had the lock that its own token kept it from.
 fn delayed(
     history: &History,
-    troubles: &Troubles,
-    ghost: &Life<'_>,
+    fault_intervals: &FaultIntervals,
+    ghost: &TokenSpan<'_>,
     retry: &Operation,
     cut: Moment,
 ) -> Option<Duration> {
@@ -174,7 +179,8 @@ fn delayed(
     let after_the_cut = cut.at + Duration::from_nanos(1);
     let host = retry.actor.host;
     let stands = ghost.stood(Moment::at(by)) && ghost.from.at <= from.at;
-    let waits = stands && by < retry.ended.at && troubles.heard_everywhere(host, after_the_cut, by);
+    let waits =
+        stands && by < retry.ended.at && fault_intervals.heard_everywhere(host, after_the_cut, by);
     // A call that does not wait is refused at once: one that began late enough must not be.
     let late = cut.at + trips(history) <= retry.asked.at;
     let refused = matches!(
@@ -182,7 +188,8 @@ fn delayed(
         Outcome::Fail(Refusal::Contended | Refusal::TimedOut)
     );
     let turned_away = refused && late && ghost.stood(retry.asked) && ghost.stood(retry.ended);
-    let turned_away = turned_away && troubles.heard_everywhere(host, after_the_cut, retry.ended.at);
+    let turned_away =
+        turned_away && fault_intervals.heard_everywhere(host, after_the_cut, retry.ended.at);
     match (waits, turned_away) {
         (true, _) => Some(by),
         (false, true) => Some(retry.ended.at),

@@ -4,17 +4,17 @@ mod access;
 mod admission;
 mod cancellation;
 mod cleanup;
-mod conduct;
 mod continuity;
 mod exclusion;
 mod excuse;
 mod fairness;
 mod fencing;
-mod honesty;
+mod grounded_belief;
 mod latch;
 mod linearizable;
 mod liveness;
 mod lost_reply;
+mod no_panics;
 mod ownership;
 mod progress;
 mod renewal;
@@ -26,17 +26,17 @@ pub use access::Accesses;
 pub use admission::Admission;
 pub use cancellation::Cancellation;
 pub use cleanup::CleanUp;
-pub use conduct::Conduct;
-pub(crate) use conduct::is_nonsense;
 pub use continuity::Continuity;
 pub use exclusion::Exclusion;
 pub use fairness::Fairness;
 pub use fencing::Fencing;
-pub use honesty::Honesty;
+pub use grounded_belief::GroundedBelief;
 pub use latch::Latch;
 pub use linearizable::Linearizable;
 pub use liveness::Liveness;
 pub use lost_reply::LostReply;
+pub use no_panics::NoPanics;
+pub(crate) use no_panics::is_nonsense;
 pub use ownership::Ownership;
 pub use progress::Progress;
 pub use renewal::Renewal;
@@ -56,7 +56,7 @@ use std::{fmt, str::FromStr, time::Duration};
 #[serde(rename_all = "snake_case")]
 pub enum Property {
     /// Nobody panics, and no task escapes the suite's control.
-    Conduct,
+    NoPanics,
     /// Beliefs of different owners never overlap.
     Exclusion,
     /// Accesses of different grants never interleave at the resource.
@@ -86,9 +86,9 @@ pub enum Property {
     /// When all calls have returned nothing is left.
     CleanUp,
     /// A result never claims more than the servers did.
-    Honesty,
-    /// While a holder believes, the server stores its token.
     Truth,
+    /// While a holder believes, the server stores its token.
+    GroundedBelief,
     /// Nothing revives a lost grant.
     Continuity,
     /// A counter lets just the first N in.
@@ -100,7 +100,7 @@ pub enum Property {
 impl Property {
     /// All properties, in order of their ids.
     pub const ALL: [Self; 20] = [
-        Self::Conduct,
+        Self::NoPanics,
         Self::Exclusion,
         Self::Accesses,
         Self::Fencing,
@@ -115,8 +115,8 @@ impl Property {
         Self::Timeouts,
         Self::LostReply,
         Self::CleanUp,
-        Self::Honesty,
         Self::Truth,
+        Self::GroundedBelief,
         Self::Continuity,
         Self::Admission,
         Self::Latch,
@@ -126,7 +126,7 @@ impl Property {
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
-            Self::Conduct => "P0",
+            Self::NoPanics => "P0",
             Self::Exclusion => "P1",
             Self::Accesses => "P2",
             Self::Fencing => "P3",
@@ -141,8 +141,8 @@ impl Property {
             Self::Timeouts => "P13",
             Self::LostReply => "P14",
             Self::CleanUp => "P15",
-            Self::Honesty => "P19",
-            Self::Truth => "P20",
+            Self::Truth => "P19",
+            Self::GroundedBelief => "P20",
             Self::Continuity => "P21",
             Self::Admission => "P22",
             Self::Latch => "P23",
@@ -153,7 +153,7 @@ impl Property {
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
-            Self::Conduct => "conduct",
+            Self::NoPanics => "no panics",
             Self::Exclusion => "lease exclusion",
             Self::Accesses => "access exclusion",
             Self::Fencing => "fencing",
@@ -168,8 +168,8 @@ impl Property {
             Self::Timeouts => "timeouts",
             Self::LostReply => "lost replies",
             Self::CleanUp => "clean-up",
-            Self::Honesty => "truth",
-            Self::Truth => "grounded belief",
+            Self::Truth => "truth",
+            Self::GroundedBelief => "grounded belief",
             Self::Continuity => "continuity",
             Self::Admission => "admission",
             Self::Latch => "latch",
@@ -180,7 +180,7 @@ impl Property {
     #[must_use]
     pub const fn needs_observation(self) -> bool {
         match self {
-            Self::Conduct
+            Self::NoPanics
             | Self::Exclusion
             | Self::Progress
             | Self::Liveness
@@ -198,24 +198,24 @@ impl Property {
             | Self::Cancellation
             | Self::LostReply
             | Self::CleanUp
-            | Self::Honesty
-            | Self::Truth => true,
+            | Self::Truth
+            | Self::GroundedBelief => true,
         }
     }
 
     /// Whether it compares times, so that a machine that was away may break it in a lock's name.
     #[must_use]
-    pub const fn hangs_on_times(self) -> bool {
+    pub const fn timing_sensitive(self) -> bool {
         match self {
-            Self::Conduct
+            Self::NoPanics
             | Self::Exclusion
             | Self::Accesses
             | Self::Fencing
             | Self::Linearizable
             | Self::Ownership
             | Self::LostReply
-            | Self::Honesty
             | Self::Truth
+            | Self::GroundedBelief
             | Self::Admission
             | Self::Latch => false,
             Self::Progress
@@ -235,14 +235,14 @@ impl Property {
     pub const fn is_safety(self) -> bool {
         matches!(
             self,
-            Self::Conduct
+            Self::NoPanics
                 | Self::Exclusion
                 | Self::Accesses
                 | Self::Fencing
                 | Self::Linearizable
                 | Self::Ownership
-                | Self::Honesty
                 | Self::Truth
+                | Self::GroundedBelief
                 | Self::Continuity
                 | Self::Admission
                 | Self::Latch
@@ -254,20 +254,20 @@ impl Property {
     #[must_use]
     pub fn telling(self) -> usize {
         const FIRST: [Property; 15] = [
-            Property::Conduct,
+            Property::NoPanics,
             Property::Ownership,
             Property::Fencing,
             Property::Progress,
             Property::Renewal,
             Property::Continuity,
-            Property::Truth,
+            Property::GroundedBelief,
             Property::LostReply,
             Property::Admission,
             Property::Latch,
             Property::Exclusion,
             Property::Accesses,
             Property::Linearizable,
-            Property::Honesty,
+            Property::Truth,
             Property::Fairness,
         ];
         let place = FIRST.iter().position(|&it| it == self);
@@ -289,7 +289,7 @@ impl Property {
     #[must_use]
     pub const fn statement(self) -> &'static str {
         match self {
-            Self::Conduct => {
+            Self::NoPanics => {
                 "the lock does not panic, starts no tasks outside the suite's control, and sends no script that \
                  fails by itself"
             }
@@ -341,11 +341,11 @@ impl Property {
                 "when all calls have returned and all bytes have arrived, no keys, subscriptions or tasks are \
                  left; an acquisition removes the remains of grants that are over"
             }
-            Self::Honesty => {
+            Self::Truth => {
                 "a result (granted, released, lost, contended) never claims more than the servers did; no TTL is \
                  longer than the lease"
             }
-            Self::Truth => {
+            Self::GroundedBelief => {
                 "while a holder believes that it holds the lock, the server stores its token, unexpired"
             }
             Self::Continuity => {
@@ -430,7 +430,7 @@ pub trait Checker: Sync {
 
 /// All judges.
 pub const CHECKERS: &[&dyn Checker] = &[
-    &Conduct,
+    &NoPanics,
     &Exclusion,
     &Accesses,
     &Fencing,
@@ -445,8 +445,8 @@ pub const CHECKERS: &[&dyn Checker] = &[
     &Timeouts,
     &LostReply,
     &CleanUp,
-    &Honesty,
     &Truth,
+    &GroundedBelief,
     &Continuity,
     &Admission,
     &Latch,

@@ -117,8 +117,8 @@ fn own<'a>(tokens: &Tokens<'a>, belief: &Belief) -> Option<&'a [u8]> {
         return Some(&token.bytes);
     }
     let mut nodes: BTreeMap<&[u8], usize> = BTreeMap::new();
-    for life in tokens.of_grant(belief).filter(|it| it.stood(belief.from)) {
-        *nodes.entry(life.token).or_default() += 1;
+    for span in tokens.of_grant(belief).filter(|it| it.stood(belief.from)) {
+        *nodes.entry(span.token).or_default() += 1;
     }
     let most = nodes.values().copied().max()?;
     let mut first = nodes.iter().filter(|&(_, &count)| count == most);

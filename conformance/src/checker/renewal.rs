@@ -8,7 +8,7 @@
 //! * After a pause past the deadline nothing that the guard says precedes the loss.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Belief, Call, Cause, End, Excuse, Moment, Reading, Trouble, What};
+use crate::history::{Belief, Call, Cause, End, Excuse, FaultEffect, Moment, Reading, What};
 use crate::scenario::Topology;
 use std::{collections::BTreeSet, time::Duration};
 
@@ -66,19 +66,19 @@ impl Facts<'_> {
     /// Whether a grant could be kept from one moment to another: a majority of the nodes could be had, and nobody else stood
     /// there.
     fn has_a_majority(&self, belief: &Belief, from: Moment, to: Moment) -> bool {
-        let (tokens, troubles) = (self.0.tokens(), self.0.troubles());
+        let (tokens, fault_intervals) = (self.0.tokens(), self.0.fault_intervals());
         let Topology::Nodes(nodes @ 2..) = self.0.topology else {
             return true;
         };
-        let own: BTreeSet<_> = tokens.of_grant(belief).map(|life| life.token).collect();
+        let own: BTreeSet<_> = tokens.of_grant(belief).map(|span| span.token).collect();
         let host = belief.actor.host;
         let free = (0..nodes).filter(|&node| {
             let mut others = tokens
-                .lives
+                .spans
                 .iter()
-                .filter(|life| life.node == node && !own.contains(life.token));
-            troubles.heard_by(node, host, from.at, to.at)
-                && !others.any(|life| life.stood_within(from, to))
+                .filter(|span| span.node == node && !own.contains(span.token));
+            fault_intervals.heard_by(node, host, from.at, to.at)
+                && !others.any(|span| span.stood_within(from, to))
         });
         free.count() > usize::from(nodes) / 2
     }
@@ -90,11 +90,11 @@ impl Facts<'_> {
         if !accepts(Excuse::RenewalsFailed) || !accepts(Excuse::ScriptLostAtTheEnd) {
             return true;
         }
-        let (lease, troubles) = (self.0.lease, self.0.troubles());
+        let (lease, fault_intervals) = (self.0.lease, self.0.fault_intervals());
         let host = belief.actor.host;
-        let appeared = self.0.tokens().lives.iter().map(|life| life.from.at);
+        let appeared = self.0.tokens().spans.iter().map(|span| span.from.at);
         let appeared = appeared.filter(|&at| since <= at && at < belief.to.at);
-        let begun = troubles.begun_within(host, since, belief.to.at);
+        let begun = fault_intervals.begun_within(host, since, belief.to.at);
         let mut moments = begun.chain(appeared).chain([since, belief.to.at]);
         moments.all(|to| {
             let from = to.saturating_sub(lease).max(since);
@@ -102,7 +102,7 @@ impl Facts<'_> {
                 Moment::at(from).max(belief.from),
                 Moment::at(to).min(belief.to),
             );
-            troubles.calm(host, from, to)
+            fault_intervals.calm(host, from, to)
                 && (last < first || self.has_a_majority(belief, first, last))
         })
     }
@@ -114,9 +114,9 @@ impl Facts<'_> {
             return *belief;
         }
         let tokens = self.0.tokens();
-        let lives = tokens.surely_of_grant(belief, self.0.operations());
-        let expired = lives.filter(|life| life.gone.1 == Cause::Server && life.gone.0 < belief.to);
-        let first = expired.map(|life| life.gone.0).min();
+        let spans = tokens.surely_of_grant(belief, self.0.operations());
+        let expired = spans.filter(|span| span.gone.1 == Cause::Server && span.gone.0 < belief.to);
+        let first = expired.map(|span| span.gone.0).min();
         first.map_or(*belief, |to| Belief {
             to: to.max(belief.from),
             end: End::Deadline,
@@ -140,8 +140,8 @@ impl Facts<'_> {
             (at <= belief.to).then_some((at.at, deadline?))
         });
         let stored = || {
-            let lives = self.0.tokens().surely_of_grant(belief, self.0.operations());
-            let terms = lives.flat_map(|life| &life.expiries);
+            let spans = self.0.tokens().surely_of_grant(belief, self.0.operations());
+            let terms = spans.flat_map(|span| &span.expiries);
             let terms = terms.filter(|(at, ..)| *at <= belief.to);
             terms
                 .filter_map(|&(at, _, expires)| Some((at.at, expires?)))
@@ -152,9 +152,9 @@ impl Facts<'_> {
 
     /// Whether a grant was gone at the server before it ended, by others' doing or because a clock jumped.
     fn was_taken(&self, belief: &Belief) -> bool {
-        let mut lives = self.0.tokens().of_grant(belief);
-        lives.any(|life| {
-            let (gone, by) = life.gone;
+        let mut spans = self.0.tokens().of_grant(belief);
+        spans.any(|span| {
+            let (gone, by) = span.gone;
             gone < belief.to && by != Cause::Client(belief.actor.host)
         })
     }
@@ -180,7 +180,7 @@ impl Facts<'_> {
         let again = (sent - begun).max(self.0.lease / RENEWALS_PER_LEASE);
         let from = settled + Duration::from_nanos(1);
         let to = settled + again + self.0.terms.round_trips(ROUND_TRIPS_TO_RENEW);
-        to < ends && self.0.troubles().calm(host, from, to) && !self.was_taken(belief)
+        to < ends && self.0.fault_intervals().calm(host, from, to) && !self.was_taken(belief)
     }
 
     /// A loss although nothing was wrong, or that one request would have averted.
@@ -229,12 +229,12 @@ impl Facts<'_> {
         });
         let end = self.0.entries.last().map_or(idle, |it| it.at);
         let told = told.unwrap_or_else(|| Moment::at(end));
-        let stopped = self
-            .0
-            .troubles()
-            .stopped_for(belief.actor.host, belief.to.at, told.at);
+        let stopped =
+            self.0
+                .fault_intervals()
+                .stopped_for(belief.actor.host, belief.to.at, told.at);
         let late = told.at.saturating_sub(idle).saturating_sub(stopped);
-        (late > self.0.terms.grain()).then(|| {
+        (late > self.0.terms.timing_tolerance()).then(|| {
             let what = format!(
                 "{} was not told by {} that its lock was lost at {}",
                 belief.actor,
@@ -255,7 +255,7 @@ impl Facts<'_> {
         let tokens = self.0.tokens();
         let taken = tokens
             .surely_of_grant(belief, self.0.operations())
-            .map(|life| life.gone)
+            .map(|span| span.gone)
             .filter(|&(gone, by)| {
                 let theirs = by == Cause::Fault || matches!(by, Cause::Client(of) if of != host);
                 theirs && belief.from < gone && gone < belief.to
@@ -266,7 +266,8 @@ impl Facts<'_> {
             .asked
             .at
             .min(gone.at.saturating_sub(self.0.request_timeout()));
-        let wrong = known_by < belief.to.at && self.0.troubles().heard(host, since, known_by);
+        let wrong =
+            known_by < belief.to.at && self.0.fault_intervals().heard(host, since, known_by);
         wrong.then(|| {
             let what = format!(
                 "{} was not told by {} that its lock had been taken away at {}",
@@ -287,11 +288,11 @@ impl Facts<'_> {
             .iter()
             .filter(|it| it.actor == belief.actor)
         {
-            let stopped = self
-                .0
-                .troubles()
-                .stopped_for(belief.actor.host, idle, it.asked.at);
-            let at_once = it.asked.at <= idle + stopped + self.0.terms.grain();
+            let stopped =
+                self.0
+                    .fault_intervals()
+                    .stopped_for(belief.actor.host, idle, it.asked.at);
+            let at_once = it.asked.at <= idle + stopped + self.0.terms.timing_tolerance();
             if at_once && from <= it.ended {
                 if it.call.gives_back() == Some(belief.grant) {
                     return None;
@@ -330,7 +331,10 @@ impl Facts<'_> {
         });
         let (at, _) = said?;
         let host = belief.actor.host;
-        let paused = self.0.troubles().stopped_for(host, belief.to.at, at.at);
+        let paused = self
+            .0
+            .fault_intervals()
+            .stopped_for(host, belief.to.at, at.at);
         (paused > Duration::ZERO).then(|| {
             let what = format!(
                 "at {} {} was told that it holds the lock, which it lost at {} in a pause",
@@ -348,26 +352,27 @@ impl Facts<'_> {
         let tokens = self.0.tokens();
         let given_back = self.0.beliefs().iter().filter(|it| it.end == End::Released);
         let extended = |belief: &&Belief| {
-            let mut lives = tokens.of_grant(belief);
-            lives.any(|life| life.expiries.len() > 1)
+            let mut spans = tokens.of_grant(belief);
+            spans.any(|span| span.expiries.len() > 1)
         };
         given_back
             .filter(extended)
             .filter_map(|belief| {
                 let host = belief.actor.host;
-                let sent_by = self.0.terms.latency + self.0.terms.grain();
+                let sent_by = self.0.terms.latency + self.0.terms.timing_tolerance();
                 let hold = self.0.terms.longest_hold();
                 let theirs = tokens.surely_of_grant(belief, self.0.operations());
-                let mut extended = theirs.flat_map(|life| {
-                    let pairs = life.expiries.windows(2);
+                let mut extended = theirs.flat_map(|span| {
+                    let pairs = span.expiries.windows(2);
                     pairs.filter_map(|pair| {
                         let (was, (at, cause, is)) = (pair[0].2, pair[1]);
                         let longer = was.is_some() && is.is_none_or(|is| Some(is) > was);
                         // A release that is sent once more leaves it taken for a while, no longer than it may; what a
                         // server means by that is not seen while its clock is bent.
-                        let bent = [Trouble::ServerClock];
+                        let bent = [FaultEffect::ServerClock];
                         let kept = is.is_some_and(|is| {
-                            is <= at.at + hold || self.0.troubles().any(&bent, host, at.at, at.at)
+                            is <= at.at + hold
+                                || self.0.fault_intervals().any(&bent, host, at.at, at.at)
                         });
                         let kept = kept && hold > Duration::ZERO;
                         let longer = longer && !kept;
@@ -386,7 +391,10 @@ impl Facts<'_> {
                     });
                     sent_from > belief.to.at
                         && !again
-                        && self.0.troubles().heard_everywhere(host, sent_from, at.at)
+                        && self
+                            .0
+                            .fault_intervals()
+                            .heard_everywhere(host, sent_from, at.at)
                 })?;
                 let message = format!(
                     "at {} a request of {} extended the grant that it gave back at {}",

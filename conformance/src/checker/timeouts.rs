@@ -8,7 +8,9 @@
 //! nothing is said. The first call of a process may spend another request timeout on its connection.
 
 use super::{Checker, Finding, Property, Witness, seconds};
-use crate::history::{Call, Excuse, History, Operation, Outcome, Reading, Refusal, Trouble, What};
+use crate::history::{
+    Call, Excuse, FaultEffect, History, Operation, Outcome, Reading, Refusal, What,
+};
 use std::time::Duration;
 
 /// Judges P13.
@@ -23,16 +25,16 @@ impl Checker for Timeouts {
         if !history.terms.waits {
             return Finding::Unknown("the lock does not wait by itself");
         }
-        let troubles = history.troubles();
+        let fault_intervals = history.fault_intervals();
         let operations = history.operations();
         let ended = history.entries.last().map_or(Duration::ZERO, |it| it.at);
         let late = operations.iter().find_map(|it| {
             let wait = patience(it.call)?;
             let (host, from, to) = (it.actor.host, it.asked.at, it.ended.at.min(ended));
-            if troubles.any(&[Trouble::ClientClock], host, from, to) {
+            if fault_intervals.any(&[FaultEffect::ClientClock], host, from, to) {
                 return None;
             }
-            let took = (to - from).saturating_sub(troubles.stopped_for(host, from, to));
+            let took = (to - from).saturating_sub(fault_intervals.stopped_for(host, from, to));
             let allowed = wait + history.request_timeout() + history.terms.round_trips(0);
             // Few take so long: whether they had to connect is asked of those alone.
             let over = took > allowed
@@ -84,14 +86,14 @@ fn early(history: &Reading<'_>, it: &Operation) -> Option<Witness> {
         .terms
         .wake
         .unwrap_or(history.lease / POLLS_PER_LEASE);
-    let spare = poll.max(history.terms.round_trips(2)) + history.terms.grain();
+    let spare = poll.max(history.terms.round_trips(2)) + history.terms.timing_tolerance();
     if !refused || took.saturating_add(spare) >= wait {
         return None;
     }
-    let (host, troubles) = (it.actor.host, history.troubles());
-    let harmed = [Trouble::ClientClock, Trouble::Stopped];
-    let unharmed = troubles.heard_everywhere(host, Duration::ZERO, it.ended.at)
-        && !troubles.any(&harmed, host, it.asked.at, it.ended.at);
+    let (host, fault_intervals) = (it.actor.host, history.fault_intervals());
+    let harmed = [FaultEffect::ClientClock, FaultEffect::Stopped];
+    let unharmed = fault_intervals.heard_everywhere(host, Duration::ZERO, it.ended.at)
+        && !fault_intervals.any(&harmed, host, it.asked.at, it.ended.at);
     unharmed.then(|| Witness {
         at: it.ended,
         until: None,
@@ -125,9 +127,9 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
         return None; // it is not known what it did
     }
     let (host, from, to) = (it.actor.host, it.asked.at, it.ended.at.min(ended));
-    let troubles = history.troubles();
+    let fault_intervals = history.fault_intervals();
     let over = from + wait;
-    let bent = || troubles.any(&[Trouble::ClientClock], host, from, to);
+    let bent = || fault_intervals.any(&[FaultEffect::ClientClock], host, from, to);
     if to <= over + history.terms.round_trips(1) || bent() {
         return None;
     }
@@ -145,7 +147,7 @@ fn slept(history: &Reading<'_>, it: &Operation, ended: Duration) -> Option<Durat
         false => 0,
     };
     let busy = history.busy_until(host, None, over, patience, steps);
-    let stopped = troubles.stopped_for(host, from, to);
+    let stopped = fault_intervals.stopped_for(host, from, to);
     let allowed = busy.max(over) + history.terms.round_trips(1) + stopped;
     (allowed < to).then(|| (to - from).saturating_sub(stopped))
 }

@@ -1,66 +1,30 @@
-//! P20, grounded belief: at every instant of a belief the server stores this grant's token,
-//! unexpired; where there are several servers, a majority of all of them does. It needs the double,
-//! which is observed after each of its steps. One client is enough to break it.
+//! P19, truth: a result never claims more than the servers did.
 //!
-//! Which token is a grant's own? The one that the subject named. If it names none: one that a request of its process put
-//! there between the start of the acquisition and its ok; for a lock that is taken once more, also one of the grants that
-//! the same actor has already. Where several tasks of a process acquire at once there can be more than
-//! one; the grant is grounded if one of them stands throughout. A holder that is stored with another mode than that of the
-//! grant does not count, nor one whose depth is less than the number of grants that its owner believes in.
-//!
-//! Servers that only count holders have to count at least as many as believe that they hold.
+//! * A grant is returned only before its own deadline.
+//! * "Extended" only if the grant stood at some instant of the call; "lost" only if it did not stand all the time, or its
+//!   own deadline was over.
+//! * "Released" only if this call removed the grant; "lost already" only if it was gone before.
+//! * "Contended" only if another grant stood, or others were queued, at some instant of the call. Of several nodes: unless
+//!   one majority answered all the time and stored at most what this call put there.
+//! * The TTL at a server never exceeds the lease, which is the longest that the suite asks for.
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Belief, Cause, End, History, Holder, Mode, Moment, Reading, Scope, Tokens, What},
+    history::{
+        Belief, Call, Cause::Client, End, FaultEffect, Kind, Moment, OpId, Operation, Outcome,
+        Reading, Refusal, TokenSpan, What,
+    },
     scenario::Topology,
 };
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-/// What the clocks of client and server may make of the time for which others are kept out, as a part of it.
-const DRIFT: u32 = 50;
-
-/// Judges P20.
+/// Judges P19.
 pub struct Truth;
 
-/// What is stored from a moment on.
-struct State<'a> {
-    since: Moment,
-    stored: &'a [Holder],
-    cause: Cause,
-    /// Number of holders that are only counted.
-    anonymous: u32,
-}
-
-impl State<'_> {
-    const EMPTY: State<'static> = State {
-        since: Moment {
-            at: Duration::ZERO,
-            place: 0,
-        },
-        stored: &[],
-        cause: Cause::Server,
-        anonymous: 0,
-    };
-}
-
-/// What has to be stored for a belief.
-struct Wanted<'a> {
-    token: &'a [u8],
-    mode: Mode,
-    /// The grants of the same owner, where one token stands for all of them.
-    shared: Vec<&'a Belief>,
-}
-
-/// What the servers stored over time.
-struct Record<'a> {
-    /// By node.
-    nodes: Vec<Vec<State<'a>>>,
-    /// From when on which node was the master, where there are replicas.
-    masters: Vec<(Moment, u8)>,
-    topology: Topology,
-    reentrant: bool,
-}
+struct Facts<'a>(&'a Reading<'a>);
 
 impl Checker for Truth {
     fn property(&self) -> Property {
@@ -68,396 +32,679 @@ impl Checker for Truth {
     }
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
+        if let Some(witness) = dead_on_arrival(history) {
+            return Finding::Violation(witness);
+        }
         if !history.observed {
             return Finding::Unknown("the server was not observed");
         }
-        let record = Record::of(history);
-        let beliefs = history.beliefs();
-        let held = beliefs.iter().map(|belief| held(history, belief));
-        let held: Vec<Belief> = held.collect();
-        let first = if record.counts() {
-            record.uncounted(&held)
-        } else {
-            let witnesses = held
-                .iter()
-                .filter_map(|belief| record.ungrounded(belief, beliefs, history.tokens()));
-            witnesses.min_by_key(|witness| witness.at)
-        };
+        let facts = Facts(history);
+        let lies = facts.0.operations().iter().filter_map(|it| {
+            let (grants, message) = facts.lie(it)?;
+            Some(Witness {
+                at: it.ended,
+                until: None,
+                grants,
+                message,
+            })
+        });
+        let first = lies.chain(facts.too_long()).min_by_key(|lie| lie.at);
         first.map_or(Finding::Valid, Finding::Violation)
     }
 }
 
-/// A belief with the time after it in which its grant keeps others out.
-fn held(history: &History, belief: &Belief) -> Belief {
-    let hold = history.terms.hold;
-    let hold = (hold - hold / DRIFT).saturating_sub(history.terms.grain());
-    let kept = Moment::at(belief.asked.at + hold);
-    let to = match belief.end {
-        End::Released if belief.from < belief.to => belief.to.max(kept),
-        End::Released | End::Lost | End::Crashed | End::Deadline | End::Open => belief.to,
-    };
-    Belief { to, ..*belief }
-}
-
-impl<'a> Record<'a> {
-    fn of(history: &'a History) -> Self {
-        let mut nodes = Vec::new();
-        nodes.resize_with(usize::from(history.topology.servers()), Vec::new);
-        let mut masters = vec![(Moment::at(Duration::ZERO), 0)];
-        for (since, what) in history.iter() {
-            if let What::Server {
-                node,
-                cause,
-                stored,
-                anonymous,
-            } = what
-            {
-                if let Some(states) = nodes.get_mut(usize::from(*node)) {
-                    states.push(State {
-                        since,
-                        stored,
-                        cause: *cause,
-                        anonymous: *anonymous,
-                    });
-                }
-            } else if let What::Promoted { node } = what {
-                masters.push((since, *node));
-            }
-        }
-        Self {
-            nodes,
-            masters,
-            topology: history.topology,
-            reentrant: history.reentrant,
-        }
-    }
-
-    fn ungrounded(
-        &self,
-        belief: &Belief,
-        beliefs: &[Belief],
-        tokens: &Tokens<'_>,
-    ) -> Option<Witness> {
-        if belief.from >= belief.to {
+/// A grant whose deadline was over when it was returned.
+fn dead_on_arrival(history: &Reading<'_>) -> Option<Witness> {
+    let calls = history.calls();
+    history.iter().find_map(|(at, what)| {
+        let &What::Ok {
+            op,
+            deadline: Some(deadline),
+            ..
+        } = what
+        else {
             return None;
-        }
-        let wanted: Vec<Wanted<'_>> = match tokens.named.get(&belief.grant) {
-            Some(named) => {
-                let same = |of: &&Belief| tokens.named.get(&of.grant) == Some(named);
-                let shared = beliefs.iter().filter(same);
-                let shared = shared.filter(|_| named.scope == Scope::Owner);
-                vec![Wanted {
-                    token: &named.bytes,
-                    mode: belief.mode,
-                    shared: shared.collect(),
-                }]
-            }
-            None => {
-                let guessed = self.guessed(belief, beliefs).into_iter();
-                let wanted = guessed.map(|token| Wanted {
-                    token,
-                    mode: belief.mode,
-                    shared: Vec::new(),
-                });
-                wanted.collect()
-            }
         };
-        // The candidate that stands the longest gives the witness.
-        let fell = wanted.iter().map(|wanted| self.falls(belief, wanted));
-        let at = fell
-            .max_by_key(|fell| fell.unwrap_or(Moment::NEVER))
-            .unwrap_or(Some(belief.from))?;
-        let who = match self.topology {
-            Topology::Nodes(0 | 1) => "the server does not store",
-            Topology::Nodes(_) => "no majority of the servers stores",
-            Topology::Replicated { .. } => "the master does not store",
-        };
-        let message = format!(
-            "{} believes that it holds the lock from {} to {}, but from {} on {who} its token",
-            belief.actor,
-            seconds(belief.from.at),
-            seconds(belief.to.at),
-            seconds(at.at),
-        );
-        Some(Witness {
+        let (_, actor, call) = *calls.get(&op)?;
+        (call.acquires() && deadline <= at.at).then(|| Witness {
             at,
-            until: Some(belief.to.at),
-            grants: vec![belief.grant],
-            message,
-        })
-    }
-
-    /// True if holders are only counted.
-    fn counts(&self) -> bool {
-        self.nodes.iter().flatten().any(|state| state.anonymous > 0)
-    }
-
-    /// The first moment at which fewer holders are counted than believe that they hold.
-    fn uncounted(&self, held: &[Belief]) -> Option<Witness> {
-        let believed = |at: Moment| held.iter().filter(move |it| it.from <= at && at < it.to);
-        let begins = held.iter().map(|belief| belief.from);
-        let changes = self.nodes.iter().flatten().map(|state| state.since);
-        let mut moments: Vec<Moment> = begins.chain(changes).collect();
-        moments.sort_unstable();
-        let (at, claimed) = moments.into_iter().find_map(|at| {
-            let weights = believed(at).map(|belief| belief.mode.permits().max(1));
-            let claimed: u32 = weights.sum();
-            let counted = |state: &State<'_>| {
-                let living = state.stored.iter().filter(|it| it.lives(at.at)).count();
-                state
-                    .anonymous
-                    .saturating_add(u32::try_from(living).unwrap_or(u32::MAX))
-            };
-            (!self.agree(at, |state| counted(state) >= claimed)).then_some((at, claimed))
-        })?;
-        let believed: Vec<&Belief> = believed(at).collect();
-        let until = believed.iter().map(|belief| belief.to.at).min();
-        let permits = if claimed == 1 {
-            "permit is"
-        } else {
-            "permits are"
-        };
-        Some(Witness {
-            at,
-            until,
-            grants: believed.iter().map(|belief| belief.grant).collect(),
+            until: None,
+            grants: vec![op],
             message: format!(
-                "at {} {claimed} {permits} believed to be held, and the servers count fewer",
-                seconds(at.at)
+                "{actor} was granted the lock at {}, its deadline being {}",
+                seconds(at.at),
+                seconds(deadline)
             ),
         })
-    }
+    })
+}
 
-    /// The tokens that may belong to a grant whose token the subject does not name.
-    fn guessed(&self, belief: &Belief, beliefs: &[Belief]) -> BTreeSet<&'a [u8]> {
-        let mut tokens = self.tokens(belief);
-        // An owner that takes it again while it gives it back does so under the same name.
-        let older = beliefs.iter().filter(|older| {
-            let stood = belief.asked < older.to || self.reentrant;
-            older.actor == belief.actor && older.from < belief.asked && stood
-        });
-        tokens.extend(older.flat_map(|older| self.tokens(older)));
-        tokens
-    }
+/// On how many nodes.
+fn nodes<'a>(spans: impl Iterator<Item = &'a TokenSpan<'a>>) -> usize {
+    let nodes: BTreeSet<u8> = spans.map(|span| span.node).collect();
+    nodes.len()
+}
 
-    /// The tokens that requests of the holder's process put there while it acquired.
-    fn tokens(&self, belief: &Belief) -> BTreeSet<&'a [u8]> {
-        let written = self.nodes.iter().flatten().filter(|state| {
-            let theirs = state.cause == Cause::Client(belief.actor.host);
-            theirs && belief.asked < state.since && state.since < belief.from
-        });
-        let tokens = written.flat_map(|state| state.stored);
-        tokens.map(|stored| &*stored.token).collect()
-    }
+/// Whether it was removed before its time was over.
+fn cut_short(span: &&TokenSpan<'_>) -> bool {
+    let (gone, _) = span.gone;
+    span.expiry(gone).is_none_or(|ends| gone.at < ends)
+}
 
-    /// The first moment of the belief at which the token does not stand.
-    fn falls(&self, belief: &Belief, wanted: &Wanted<'_>) -> Option<Moment> {
-        let mut moments = vec![belief.from];
-        for states in &self.nodes {
-            let first = states.partition_point(|state| state.since <= belief.from);
-            for state in &states[first.saturating_sub(1)..] {
-                if state.since >= belief.to {
-                    break;
+impl Facts<'_> {
+    fn lie(&self, it: &Operation) -> Option<(Vec<OpId>, String)> {
+        let report =
+            |says: &str| format!("at {} {} was told {says}", seconds(it.ended.at), it.actor);
+        if let (Call::Renew { grant }, Outcome::Ok) = (it.call, it.outcome) {
+            let belief = self
+                .0
+                .beliefs()
+                .iter()
+                .find(|belief| belief.grant == grant)?;
+            let says = "that its lease was extended, but the lock was gone";
+            let lied = self.was_gone(belief, it);
+            return lied.then(|| (vec![grant], report(says)));
+        }
+        if let (Call::Renew { grant }, Outcome::Fail(Refusal::Lost)) = (it.call, it.outcome) {
+            let mut beliefs = self.0.beliefs().iter();
+            let belief = beliefs.find(|belief| belief.grant == grant)?;
+            let says = "that the lock was lost, but it stood all the time";
+            // Whoever was told before, or sees its own deadline pass, does not ask any server.
+            let told = belief.end == End::Lost && belief.to < it.asked;
+            let asked = !told && (belief.end != End::Deadline || it.ended < belief.to);
+            // By a clock of its own that was bent it may have passed.
+            let (bent, host) = ([FaultEffect::ClientClock], it.actor.host);
+            let (from, to) = (belief.asked.at, it.ended.at);
+            let asked = asked && !self.0.fault_intervals().any(&bent, host, from, to);
+            // Of several nodes, one that granted it later than the others cannot vouch for the time before.
+            let since = match self.0.topology {
+                Topology::Nodes(2..) => belief.from,
+                Topology::Nodes(_) | Topology::Replicated { .. } => it.asked,
+            };
+            let lied = asked && self.stood_throughout(belief, since, it.ended);
+            return lied.then(|| (vec![grant], report(says)));
+        }
+        if let Call::Release { grant } = it.call {
+            let belief = self
+                .0
+                .beliefs()
+                .iter()
+                .find(|belief| belief.grant == grant)?;
+            // An inner release removes nothing; but nor does it find the lock lost.
+            let inner = self.is_shared(belief, it.asked);
+            let says = match it.outcome {
+                Outcome::Ok
+                    if !inner
+                        && nodes(self.removed(belief, it)) == 0
+                        && !self.counted_down(it)
+                        && !self.ends_later(belief, it) =>
+                {
+                    "that it released the lock, but its request removed nothing"
                 }
-                let theirs = state.stored.iter().filter(|it| it.token == wanted.token);
-                let ends = theirs.filter_map(|stored| stored.gone_at()).map(Moment::at);
-                moments.extend(ends.chain([state.since]));
-            }
+                Outcome::Fail(Refusal::Lost)
+                    if self.stood_throughout(belief, it.asked, it.ended) =>
+                {
+                    "that the lock was lost already, but it stood all the time"
+                }
+                Outcome::Fail(Refusal::Lost)
+                    if !inner
+                        && self.names(belief).len() == 1
+                        && nodes(self.removed(belief, it).filter(cut_short)) >= self.quorum() =>
+                {
+                    "that the lock was lost already, but its own request had removed it"
+                }
+                Outcome::Ok
+                | Outcome::Fail(_)
+                | Outcome::Unknown
+                | Outcome::Cancelled
+                | Outcome::Open => return None,
+            };
+            return Some((vec![grant], report(says)));
         }
-        moments.extend(self.masters.iter().map(|&(since, _)| since));
-        moments.sort_unstable();
-        let within = moments
-            .into_iter()
-            .filter(|&at| belief.from <= at && at < belief.to);
-        within.into_iter().find(|&at| !self.stands(wanted, at))
+        let refused = matches!(
+            it.outcome,
+            Outcome::Fail(Refusal::Contended | Refusal::TimedOut)
+        );
+        let lied = it.call.acquires() && refused && !self.contended(it);
+        lied.then(|| {
+            let says = "that others hold the lock, but nobody did during the call";
+            (vec![], report(says))
+        })
     }
 
-    /// Whether the token counts as stored at a moment.
-    fn stands(&self, wanted: &Wanted<'_>, at: Moment) -> bool {
-        let shared = wanted.shared.iter();
-        let believed = shared.filter(|it| it.from <= at && at < it.to).count();
-        let stands = |stored: &Holder| {
-            let mode = stored.mode.is_none_or(|mode| mode == wanted.mode);
-            let deep = |depth| usize::try_from(depth).is_ok_and(|depth| depth >= believed);
-            let right = mode && stored.depth.is_none_or(deep);
-            stored.token == wanted.token && stored.lives(at.at) && right
-        };
-        self.agree(at, |state| state.stored.iter().any(stands))
+    /// Whether the actor has another grant at this moment, as those who take a lock again have: one that it has not given
+    /// back, whether or not its deadline is over.
+    fn is_shared(&self, belief: &Belief, at: Moment) -> bool {
+        self.0.reentrant
+            && self.0.beliefs().iter().any(|other| {
+                let theirs = other.actor == belief.actor && other.grant != belief.grant;
+                let given_back = || {
+                    let mut operations = self.0.operations().iter();
+                    operations.any(|it| it.call.gives_back() == Some(other.grant) && it.asked < at)
+                };
+                let kept = match other.end {
+                    End::Deadline | End::Lost => !given_back(),
+                    End::Released | End::Crashed | End::Open => at < other.to,
+                };
+                theirs && other.from < at && kept
+            })
     }
 
-    /// True if the master, or a majority of independent nodes, is in such a state at a moment.
-    fn agree(&self, at: Moment, is: impl Fn(&State<'_>) -> bool) -> bool {
-        let on = |states: &Vec<State<'_>>| {
-            let latest = states.partition_point(|state| state.since <= at);
-            let latest = latest.checked_sub(1).and_then(|latest| states.get(latest));
-            match latest {
-                Some(state) => is(state),
-                None => is(&State::EMPTY),
-            }
-        };
-        match self.topology {
-            Topology::Nodes(_) => {
-                let count = self.nodes.iter().filter(|states| on(states)).count();
-                2 * count > self.nodes.len()
-            }
-            Topology::Replicated { .. } => {
-                let latest = self.masters.partition_point(|&(since, _)| since <= at);
-                let master = latest.checked_sub(1).map(|latest| self.masters[latest].1);
-                let states = master.and_then(|master| self.nodes.get(usize::from(master)));
-                states.is_some_and(on)
+    /// The tokens of a grant: the one that the subject named, else its own, or those of the grants that it was taken on
+    /// top of.
+    fn of_grant(&self, belief: &Belief) -> Vec<&TokenSpan<'_>> {
+        if self.0.tokens().named.contains_key(&belief.grant) {
+            return self.0.tokens().of_grant(belief).collect();
+        }
+        let older = self.0.beliefs().iter().filter(|older| {
+            self.0.reentrant && older.actor == belief.actor && older.from <= belief.from
+        });
+        let older = older.flat_map(|older| self.0.tokens().of_grant(older));
+        self.0.tokens().of_grant(belief).chain(older).collect()
+    }
+
+    /// Their names. If there is more than one, some may be those of other tasks of the process.
+    fn names(&self, belief: &Belief) -> BTreeSet<&[u8]> {
+        let spans = self.of_grant(belief).into_iter();
+        spans.map(|span| span.token).collect()
+    }
+
+    /// What a request of the process removed of the grant during the call.
+    fn removed(&self, belief: &Belief, it: &Operation) -> impl Iterator<Item = &TokenSpan<'_>> {
+        let (host, from, to) = (it.actor.host, it.asked, it.ended);
+        // Also where it was put later: a grant may grow.
+        let names = self.names(belief);
+        let theirs = self.0.tokens().spans.iter();
+        theirs.filter(move |span| {
+            let (gone, by) = span.gone;
+            names.contains(span.token) && by == Client(host) && from < gone && gone < to
+        })
+    }
+
+    /// Whether a request of the process lowered the count of holders during the call.
+    fn counted_down(&self, it: &Operation) -> bool {
+        let mut before: BTreeMap<u8, u32> = BTreeMap::new();
+        self.0.iter().any(|(at, what)| {
+            let &What::Server {
+                node,
+                cause,
+                anonymous,
+                ..
+            } = what
+            else {
+                return false;
+            };
+            let was = before.insert(node, anonymous).unwrap_or(0);
+            let theirs = cause == Client(it.actor.host) && it.asked < at && at < it.ended;
+            theirs && anonymous < was
+        })
+    }
+
+    /// Whether servers counted a holder at some instant of the call that this call alone did not count. What a process counts
+    /// may be of another call of it that is `beside` this one.
+    fn counted_others(&self, it: &Operation, beside: bool) -> bool {
+        let mut before: BTreeMap<u8, u32> = BTreeMap::new();
+        let mut meanwhile = false;
+        for (at, what) in self.0.iter().take_while(|&(at, _)| at < it.ended) {
+            let &What::Server {
+                node,
+                cause,
+                anonymous,
+                ..
+            } = what
+            else {
+                continue;
+            };
+            if at < it.asked {
+                before.insert(node, anonymous);
+            } else {
+                meanwhile |= (beside || cause != Client(it.actor.host)) && anonymous > 0;
             }
         }
+        meanwhile || before.values().any(|&count| count > 0)
+    }
+
+    /// Whether a request of the process gave the grant another end during the call, as the release of one does that keeps
+    /// others out for some time at least; or need not, as it ends soon enough.
+    fn ends_later(&self, belief: &Belief, it: &Operation) -> bool {
+        let host = it.actor.host;
+        let spans = self.of_grant(belief);
+        // A process that does not run sends its request so much later.
+        let stood = (self.0.fault_intervals()).stopped_for(host, it.asked.at, it.ended.at);
+        let soon = it.asked.at + stood + self.0.terms.longest_hold();
+        let ends_soon = spans.iter().any(|span| {
+            let ends = span.expiry(it.asked);
+            span.stood_within(it.asked, it.ended) && ends.is_some_and(|ends| ends <= soon)
+        });
+        let mut changes = spans.into_iter().flat_map(|it| &it.expiries);
+        // What a server means by an end is not seen while its clock is bent.
+        let bent = [FaultEffect::ServerClock];
+        let changed = changes
+            .any(|&(at, by, _)| by == Client(host) && it.asked < at && at < it.ended)
+            || self
+                .0
+                .fault_intervals()
+                .any(&bent, host, it.asked.at, it.ended.at);
+        (changed || ends_soon) && self.0.terms.hold > Duration::ZERO
+    }
+
+    /// Whether no token of the grant stood on as many nodes as it takes, at any instant of the call.
+    fn was_gone(&self, belief: &Belief, it: &Operation) -> bool {
+        let names = self.names(belief);
+        let theirs = self.0.tokens().spans.iter();
+        let stood = theirs
+            .filter(|span| names.contains(span.token) && span.stood_within(it.asked, it.ended));
+        let nodes: BTreeSet<u8> = stood.map(|span| span.node).collect();
+        !names.is_empty() && nodes.len() < self.quorum()
+    }
+
+    /// Whether the one token of the grant stood on as many nodes as it takes, all the time.
+    fn stood_throughout(&self, belief: &Belief, since: Moment, until: Moment) -> bool {
+        let names = self.names(belief);
+        let everywhere = self.0.tokens().spans.iter().filter(|span| {
+            let throughout = span.from <= since && until < span.gone.0;
+            names.contains(span.token) && throughout
+        });
+        let needed = match self.0.topology {
+            Topology::Nodes(_) => self.quorum(),
+            Topology::Replicated { replicas } => 1 + usize::from(replicas),
+        };
+        names.len() == 1 && everywhere.count() >= needed
+    }
+
+    /// How many nodes it takes to hold the lock.
+    fn quorum(&self) -> usize {
+        match self.0.topology {
+            Topology::Nodes(count) => usize::from(count) / 2 + 1,
+            Topology::Replicated { .. } => 1,
+        }
+    }
+
+    /// Whether others held the lock or were queued at some instant of the call.
+    fn contended(&self, it: &Operation) -> bool {
+        if matches!(self.0.kind, Kind::Admission(_) | Kind::Latch(_)) {
+            return true;
+        }
+        let host = it.actor.host;
+        let since = it.asked.at.saturating_sub(self.0.request_timeout());
+        let heard = self
+            .0
+            .fault_intervals()
+            .heard_everywhere(host, since, it.ended.at);
+        // What appears meanwhile is its own only if nobody else of its process can have asked for it.
+        let beside = self.0.operations().iter().any(|other| {
+            other.op != it.op
+                && other.actor.host == host
+                && other.call.acquires()
+                && other.overlaps(it)
+        });
+        if self.quorum() > 1 {
+            return self.hurried(it) || self.stirred(it) || !self.free_majority(it, !beside);
+        }
+        let alone = heard && !beside;
+        let anothers = |span: &TokenSpan<'_>| {
+            let own = alone && span.owner == Some(host) && it.asked < span.from;
+            !own && span.stood_within(it.asked, it.ended)
+        };
+        // In a queue each waiter stores its own place. Without a queue it is the releasing holder that keeps the lock for the
+        // waiter that it has called, so a name of the caller itself explains a refusal too.
+        let queued = |span: &TokenSpan<'_>| match self.0.terms.fair || self.0.terms.prefers_writers
+        {
+            true => anothers(span),
+            false => span.stood_within(it.asked, it.ended),
+        };
+        self.0.tokens().spans.iter().any(anothers)
+            || self.0.queued().spans.iter().any(queued)
+            || self.0.counts_holders() && self.counted_others(it, beside)
+    }
+
+    /// Whether an acquisition of the same process was given up so shortly before that a node may have put its token there and
+    /// have removed it within one step, in which nothing is seen of that.
+    fn stirred(&self, it: &Operation) -> bool {
+        let since = it.asked.at.saturating_sub(self.0.request_timeout());
+        self.0.operations().iter().any(|other| {
+            let given_up = matches!(other.outcome, Outcome::Cancelled | Outcome::Unknown);
+            let theirs = other.actor.host == it.actor.host && other.op != it.op;
+            theirs
+                && given_up
+                && other.call.acquires()
+                && other.ended.at >= since
+                && other.asked < it.ended
+        })
+    }
+
+    /// Whether one majority of the nodes answered all the time and stored nothing but what this call put there, from its
+    /// first request to its last reply. Votes that were split leave no such majority. A node whose connection something was
+    /// wrong with before may be found broken during the call.
+    fn free_majority(&self, it: &Operation, alone: bool) -> bool {
+        let Topology::Nodes(nodes) = self.0.topology else {
+            return true;
+        };
+        let (host, fault_intervals) = (it.actor.host, self.0.fault_intervals());
+        let spans = &self.0.tokens().spans;
+        let is_free = |node: &u8| {
+            let foreign = |span: &TokenSpan<'_>| {
+                let own = alone && span.owner == Some(host) && it.asked < span.from;
+                span.node == *node && !own && span.stood_within(it.asked, it.ended)
+            };
+            fault_intervals.heard_by(*node, host, Duration::ZERO, it.ended.at)
+                && !spans.iter().any(foreign)
+        };
+        (0..nodes).filter(is_free).count() >= self.quorum()
+    }
+
+    /// Whether the caller was not willing to wait for as long as the slowest of several nodes may take
+    /// to answer: to connect, to be told the script, to ask, and to ask once more with what all said; and to have a number
+    /// stored, by a script that it has to be told as well.
+    fn hurried(&self, it: &Operation) -> bool {
+        let trips = self.0.terms.round_trips(6);
+        matches!(it.call, Call::Acquire { wait, .. } if wait < trips)
+    }
+
+    /// A token that lasts longer than any lease that was asked for.
+    fn too_long(&self) -> Option<Witness> {
+        // A clock that was bent and is straight again rounds to other milliseconds.
+        let longest = self.0.lease + self.0.terms.timing_tolerance();
+        self.0.tokens().spans.iter().find_map(|span| {
+            let mut theirs = span.expiries.iter().filter_map(|&(at, cause, expires)| {
+                let (Client(host), true) = (cause, self.exact(span.node, at.at)) else {
+                    return None;
+                };
+                let ttl = expires.map(|expires| expires.saturating_sub(at.at));
+                ttl.is_none_or(|ttl| ttl > longest)
+                    .then_some((at, host, ttl))
+            });
+            let (at, host, ttl) = theirs.next()?;
+            let ttl = ttl.map_or_else(|| "no end".to_owned(), seconds);
+            let (client, lease) = (crate::history::Actor::on(host), seconds(self.0.lease));
+            Some(Witness {
+                at,
+                until: None,
+                grants: vec![],
+                message: format!(
+                    "at {} the lock of {client} was given {ttl}, the lease being {lease}",
+                    seconds(at.at)
+                ),
+            })
+        })
+    }
+
+    /// Whether the clock of a server showed true time.
+    fn exact(&self, node: u8, at: Duration) -> bool {
+        !self
+            .0
+            .fault_intervals()
+            .at_node(FaultEffect::ServerClock, node, at)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checker::hand_made::*;
+    use crate::{
+        checker::hand_made::*,
+        history::{Cause, History},
+    };
 
-    fn verdict(entries: Vec<(u64, What)>) -> Option<(Duration, Option<Duration>)> {
+    fn lie(entries: Vec<(u64, What)>) -> Option<String> {
         let finding = Truth.check(&history(entries));
-        finding
-            .witness()
-            .map(|witness| (witness.at.at, witness.until))
+        finding.witness().map(|witness| witness.message.clone())
     }
 
-    fn granted_until(deadline: u64, more: Vec<(u64, What)>) -> Vec<(u64, What)> {
-        let begin = vec![
+    #[test]
+    fn what_is_gone_cannot_be_extended() {
+        let extended_after = |gone| {
+            lie(vec![
+                (0, tries(1, 0)),
+                (1, stores(0, "a", Some(11))),
+                (2, granted(1, Some(9))),
+                (gone, empties(0, Cause::Fault)),
+                (5, renews(2, 0, 1)),
+                (6, granted(2, Some(14))),
+            ])
+        };
+        assert_eq!(extended_after(6), None);
+        assert_eq!(
+            extended_after(4).as_deref(),
+            Some("at 6.000 s c1 was told that its lease was extended, but the lock was gone")
+        );
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_says_nothing_of_its_own_server_only() {
+        let stopped = |node| {
+            let fault = crate::scenario::Fault::NodeFreeze { node };
+            let frozen = History {
+                topology: Topology::Nodes(3),
+                ..history(vec![
+                    (0, What::Strikes { fault }),
+                    (1, stores(0, "a", None)),
+                ])
+            };
+            Truth.check(&frozen).witness().is_some()
+        };
+        assert!(!stopped(0));
+        assert!(stopped(1), "another server's");
+    }
+
+    fn held_by_c1(more: Vec<(u64, What)>) -> Vec<(u64, What)> {
+        let held = vec![
             (0, tries(1, 0)),
-            (1, stores(0, "a", Some(11))),
-            (2, granted(1, Some(deadline))),
-        ];
-        begin.into_iter().chain(more).collect()
-    }
-
-    #[test]
-    fn belief_within_the_stored_lease_passes() {
-        assert_eq!(verdict(granted_until(10, vec![])), None);
-        assert_eq!(
-            verdict(granted_until(11, vec![])),
-            None,
-            "still there in its last millisecond"
-        );
-        let released = vec![(3, releases(2, 0, 1)), (3, frees(0)), (3, done(2))];
-        assert_eq!(verdict(granted_until(10, released)), None);
-        let expired = vec![(12, empties(0, Cause::Server))];
-        assert_eq!(verdict(granted_until(10, expired)), None);
-    }
-
-    #[test]
-    fn a_deadline_past_the_expiry_is_caught() {
-        let gone = s(11) + Duration::from_millis(1);
-        assert_eq!(
-            verdict(granted_until(12, vec![])),
-            Some((gone, Some(s(12))))
-        );
-        // One that ends with the history as well: nobody needs to contend.
-        assert_eq!(
-            verdict(granted_until(12, vec![(20, tries(2, 1))])),
-            Some((gone, Some(s(12))))
-        );
-    }
-
-    #[test]
-    fn a_token_that_is_removed_or_replaced_is_caught() {
-        assert_eq!(
-            verdict(granted_until(10, vec![(4, frees(1))])).map(|at| at.0),
-            Some(s(4))
-        );
-        let replaced = vec![(5, stores(1, "b", Some(15)))];
-        assert_eq!(
-            verdict(granted_until(10, replaced)).map(|at| at.0),
-            Some(s(5))
-        );
-    }
-
-    #[test]
-    fn a_grant_without_a_token_of_its_own_is_caught() {
-        let of_thin_air = vec![(0, tries(1, 0)), (1, granted(1, Some(9)))];
-        assert_eq!(verdict(of_thin_air).map(|at| at.0), Some(s(1)));
-        let foreign = vec![
-            (0, tries(1, 0)),
-            (1, stores(1, "b", Some(11))),
+            (0, stores(0, "a", Some(10))),
             (1, granted(1, Some(9))),
         ];
-        assert_eq!(verdict(foreign).map(|at| at.0), Some(s(1)));
+        held.into_iter().chain(more).collect()
+    }
+
+    fn lost(op: OpId) -> What {
+        let why = Refusal::Lost;
+        What::Fail { op, why }
     }
 
     #[test]
-    fn what_is_held_at_least_for_some_time_stands_for_so_long() {
-        let given_back = |freed_at| {
-            let released = vec![(3, releases(2, 0, 1)), (freed_at, frees(0)), (9, done(2))];
-            let mut history = history(granted_until(10, released));
-            history.terms.hold = s(5);
-            Truth.check(&history).witness().map(|it| it.at.at)
+    fn a_grant_that_stands_is_not_lost_when_it_is_extended() {
+        let renewed = |at, more: Vec<(u64, What)>| {
+            let renewal = [(at, renews(2, 0, 1)), (at, lost(2))];
+            lie(held_by_c1(more.into_iter().chain(renewal).collect()))
         };
-        assert_eq!(given_back(5), None);
-        assert_eq!(given_back(4), Some(s(4)));
-        // What it lost it need not keep.
-        let mut lost = history(granted_until(
-            10,
-            vec![(3, What::Lost { grant: 1 }), (3, frees(1))],
-        ));
-        lost.terms.hold = s(5);
-        assert_eq!(Truth.check(&lost), Finding::Valid);
-    }
-
-    fn on_three_nodes(deadline: u64, more: Vec<(u64, What)>) -> Option<Duration> {
-        let begin = vec![
-            (0, tries(1, 0)),
-            (1, stores_on(0, 0, "a", Some(11))),
-            (1, stores_on(2, 0, "a", Some(11))),
-            (2, granted(1, Some(deadline))),
+        assert_eq!(
+            renewed(5, vec![]).as_deref(),
+            Some("at 5.000 s c1 was told that the lock was lost, but it stood all the time")
+        );
+        assert_eq!(renewed(9, vec![]), None, "its own deadline was over");
+        // Seed 99 of `seed-A1` under `drift-beyond`.
+        let fault = crate::scenario::Fault::Drift {
+            host: 0,
+            ppm: 200_000,
+        };
+        assert_eq!(renewed(5, vec![(2, What::Strikes { fault })]), None);
+        let told = vec![(3, What::Lost { grant: 1 })];
+        assert_eq!(
+            lie(held_by_c1(
+                told.into_iter()
+                    .chain([(5, renews(2, 0, 1)), (5, lost(2))])
+                    .collect()
+            )),
+            None
+        );
+        let gone = [
+            (5, renews(2, 0, 1)),
+            (6, empties(0, Cause::Fault)),
+            (7, lost(2)),
         ];
-        let history = History {
-            topology: Topology::Nodes(3),
-            ..history(begin.into_iter().chain(more).collect())
-        };
-        let finding = Truth.check(&history);
-        finding.witness().map(|witness| witness.at.at)
+        assert_eq!(lie(held_by_c1(gone.into())), None);
     }
 
+    /// Seed 632 of `redlock-handed-on` under `node-amnesia`, with a lock that does not wait for slower nodes.
     #[test]
-    fn of_several_nodes_a_majority_of_all_must_store_it() {
-        assert_eq!(on_three_nodes(10, vec![]), None);
-        let forgot = (4, empties(2, Cause::Fault));
-        assert_eq!(on_three_nodes(10, vec![forgot.clone()]), Some(s(4)));
-        let third = (3, stores_on(1, 0, "a", Some(13)));
-        assert_eq!(on_three_nodes(10, vec![third, forgot]), None);
-    }
-
-    #[test]
-    fn after_a_failover_the_new_master_counts() {
-        let replicated = |on_replica: u64| {
-            let mut entries = granted_until(10, vec![(5, What::Promoted { node: 1 })]);
-            let copy = (on_replica, stores_on(1, 0, "a", Some(11)));
-            entries.push(copy);
+    fn a_node_that_granted_it_later_vouches_for_nothing() {
+        let lost_with = |late| {
+            let mut entries = vec![
+                (0, tries(1, 0)),
+                (0, stores_on(0, 0, "a", Some(10))),
+                (0, stores_on(1, 0, "a", Some(10))),
+                (late, stores_on(2, 0, "a", Some(10))),
+                (1, granted(1, Some(9))),
+                (3, empties(1, Cause::Fault)),
+                (4, renews(2, 0, 1)),
+                (5, lost(2)),
+            ];
             entries.sort_by_key(|&(at, _)| at);
-            let history = History {
-                topology: Topology::Replicated { replicas: 1 },
-                ..history(entries)
-            };
-            let finding = Truth.check(&history);
-            finding.witness().map(|witness| witness.at.at)
+            let mut history = history(entries);
+            history.topology = Topology::Nodes(3);
+            Truth.check(&history).witness().is_some()
         };
-        assert_eq!(replicated(3), None);
-        assert_eq!(replicated(30), Some(s(5)));
+        assert!(lost_with(0));
+        assert!(!lost_with(2));
     }
 
     #[test]
-    fn an_extended_expiry_carries_a_renewed_deadline() {
-        let renewed = |stored| {
-            verdict(granted_until(
-                10,
-                vec![
-                    (5, renews(2, 0, 1)),
-                    (5, stores(0, "a", Some(stored))),
-                    (5, granted(2, Some(14))),
-                ],
-            ))
+    fn a_grant_must_not_be_dead_on_arrival() {
+        let granted_at = |at| lie(vec![(0, tries(1, 0)), (at, granted(1, Some(9)))]);
+        assert_eq!(granted_at(8), None);
+        assert!(
+            granted_at(9)
+                .unwrap()
+                .contains("its deadline being 9.000 s")
+        );
+    }
+
+    #[test]
+    fn released_means_that_this_call_removed_it() {
+        let release = |entries: Vec<(u64, What)>| {
+            let begin = vec![(3, releases(2, 0, 1))];
+            lie(held_by_c1(begin.into_iter().chain(entries).collect()))
         };
-        assert_eq!(renewed(15), None);
-        assert!(renewed(13).is_some());
+        assert_eq!(release(vec![(3, frees(0)), (4, done(2))]), None);
+        assert!(release(vec![(4, done(2))]).is_some());
+        assert!(
+            release(vec![(3, frees(1)), (4, done(2))]).is_some(),
+            "another removed it"
+        );
+        assert!(
+            release(vec![(12, frees(0)), (12, done(2))]).is_some(),
+            "it had expired"
+        );
+    }
+
+    #[test]
+    fn what_is_held_at_least_for_some_time_is_given_an_end_by_its_release() {
+        let release = |hold, kept: Option<(u64, What)>| {
+            let told = [(3, releases(2, 0, 1))].into_iter().chain(kept);
+            let mut history = history(held_by_c1(told.chain([(7, done(2))]).collect()));
+            history.terms.hold = s(hold);
+            Truth.check(&history) == Finding::Valid
+        };
+        let kept = |host| Some((4, stores(host, "a", Some(6))));
+        assert!(release(6, kept(0)));
+        assert!(!release(0, kept(0)));
+        assert!(!release(6, kept(1)));
+        assert!(!release(6, None));
+        // Seed 810 of `semaphore-holding` under `suspend`: it ends then anyway.
+        assert!(release(7, None));
+    }
+
+    #[test]
+    fn who_does_not_run_gives_it_an_end_later() {
+        // Seed 13407 of `fenced-fair` under `suspend`: when it runs again its lease ends as soon as what it promised.
+        let release = |runs_again| {
+            let pause = [
+                (3, What::Pause { host: 0 }),
+                (runs_again, What::Resume { host: 0 }),
+            ];
+            let told = [(3, releases(2, 0, 1))].into_iter().chain(pause);
+            let mut history = history(held_by_c1(told.chain([(8, done(2))]).collect()));
+            history.terms.hold = s(4);
+            Truth.check(&history) == Finding::Valid
+        };
+        assert!(release(6));
+        assert!(!release(4));
+    }
+
+    #[test]
+    fn lost_already_means_that_it_was_gone() {
+        let release = |at, entries: Vec<(u64, What)>| {
+            let begin = vec![(at, releases(2, 0, 1))];
+            lie(held_by_c1(begin.into_iter().chain(entries).collect()))
+        };
+        assert_eq!(release(12, vec![(13, lost(2))]), None);
+        assert_eq!(release(9, vec![(12, lost(2))]), None, "it went meanwhile");
+        assert!(release(3, vec![(4, lost(2))]).is_some());
+        let own = release(3, vec![(4, frees(0)), (5, lost(2))]);
+        assert!(own.unwrap().contains("its own request had removed it"));
+        // Seed 10603 of `read-write` under `node-drift`: what it clears away had just ended.
+        assert_eq!(release(9, vec![(10, frees(0)), (11, lost(2))]), None);
+        // Seed 15477 of `semaphore` under `overwork`: two tasks of a process ask at once, and one of them releases.
+        let both = |token: &str| stores(0, token, Some(10));
+        let beside = lie(vec![
+            (0, tries(1, 0)),
+            (0, tries(2, 0)),
+            (0, both("a")),
+            (1, both("b")),
+            (1, granted(1, Some(9))),
+            (1, granted(2, Some(9))),
+            (3, releases(3, 0, 1)),
+            (4, frees(0)),
+            (5, lost(3)),
+        ]);
+        assert_eq!(beside, None);
+    }
+
+    #[test]
+    fn an_inner_release_finds_the_lock_standing() {
+        let inner = |told| {
+            let nested = vec![
+                (2, tries(2, 0)),
+                (2, stores(0, "a", Some(12))),
+                (3, granted(2, Some(11))),
+                (4, releases(3, 0, 2)),
+                (5, told),
+            ];
+            let mut history = history(held_by_c1(nested));
+            history.reentrant = true;
+            Truth.check(&history).witness().is_some()
+        };
+        assert!(!inner(done(3)));
+        assert!(inner(lost(3)));
+    }
+
+    #[test]
+    fn contended_means_that_another_grant_stood() {
+        assert_eq!(
+            lie(held_by_c1(vec![(2, tries(2, 1)), (3, refused(2))])),
+            None
+        );
+        assert!(lie(vec![(2, tries(2, 1)), (3, refused(2))]).is_some());
+        let own_token = vec![
+            (2, tries(2, 1)),
+            (2, stores(1, "b", Some(12))),
+            (3, refused(2)),
+        ];
+        assert!(lie(own_token).is_some());
+        let expired = held_by_c1(vec![(11, tries(2, 1)), (12, refused(2))]);
+        assert!(lie(expired).is_some());
+        let just = held_by_c1(vec![(10, tries(2, 1)), (12, refused(2))]);
+        assert_eq!(lie(just), None);
+    }
+
+    /// Seed 8024 of `fenced-redlock`: on slow links the time was over before its number was stored.
+    #[test]
+    fn who_is_in_a_hurry_may_be_refused_by_several_nodes() {
+        let refused_after = |wait, nodes| {
+            let mut history = history(vec![(0, waits(1, 0, wait)), (wait, refused(1))]);
+            // Six round trips take 12 s.
+            (history.terms.latency, history.topology) = (s(1), Topology::Nodes(nodes));
+            Truth.check(&history) == Finding::Valid
+        };
+        assert!(refused_after(12, 3));
+        assert!(!refused_after(13, 3));
+        assert!(!refused_after(12, 1));
+    }
+
+    #[test]
+    fn no_ttl_is_longer_than_the_lease() {
+        assert_eq!(lie(vec![(1, stores(0, "a", Some(11)))]), None);
+        assert!(lie(vec![(1, stores(0, "a", Some(12)))]).is_some());
+        assert!(lie(vec![(1, stores(0, "a", None))]).is_some());
     }
 }

@@ -13,7 +13,9 @@
 
 use super::{Checker, Finding, Property, Witness, seconds};
 use crate::{
-    history::{Call, Cause, Excuse, History, Life, Moment, Operation, Reading, Tokens, Troubles},
+    history::{
+        Call, Cause, Excuse, FaultIntervals, History, Moment, Operation, Reading, TokenSpan, Tokens,
+    },
     scenario::Topology,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -58,10 +60,10 @@ impl Checker for WakeUp {
             );
         }
         let bound = wake + history.terms.round_trips(2);
-        let (free, troubles) = (free(history.tokens()), history.troubles());
+        let (free, fault_intervals) = (free(history.tokens()), history.fault_intervals());
         let operations = history.operations();
         let untold = operations.iter().find_map(|waiter| {
-            let span = untold(history, troubles, operations, waiter, &free)?;
+            let span = untold(history, fault_intervals, operations, waiter, &free)?;
             Some((waiter, span, when_told(history)))
         });
         let slept = || {
@@ -70,7 +72,7 @@ impl Checker for WakeUp {
                 let spans = free.iter().filter(|free| free.from < to && from < free.to);
                 let mut spans = spans.filter_map(|free| {
                     let to = free.to.min(to);
-                    let from = woken_by(history, troubles, waiter, free, to).max(from);
+                    let from = woken_by(history, fault_intervals, waiter, free, to).max(from);
                     // Few sleep for so long: who is in front is asked for those alone.
                     let slept = to.saturating_sub(from);
                     let bound =
@@ -117,7 +119,7 @@ fn when_told(history: &History) -> Duration {
 /// From when to when a lock was free although its waiter should have known of that.
 fn untold(
     history: &Reading<'_>,
-    troubles: &Troubles,
+    fault_intervals: &FaultIntervals,
     operations: &[Operation],
     waiter: &Operation,
     free: &[Free],
@@ -134,7 +136,7 @@ fn untold(
     let since = waiter.asked.at.saturating_sub(grace);
     let well = |by| {
         let mut hosts = operations.iter().map(|it| it.actor.host);
-        hosts.all(|host| troubles.calm(host, since, by))
+        hosts.all(|host| fault_intervals.calm(host, since, by))
     };
     // Few are free for so long: the rest is asked of those alone.
     let long = free.iter().filter(|free| {
@@ -161,22 +163,22 @@ fn shared(
     waiter: &Operation,
     free: &Free,
 ) -> bool {
-    let lives = &history.tokens().lives;
+    let spans = &history.tokens().spans;
     let goes_first = |it: &Operation| {
         let writes = it.call.mode().is_some_and(|mode| mode.is_exclusive());
         it.op == waiter.op || history.terms.fair || history.terms.prefers_writers && writes
     };
     let asks = operations.iter().filter(|it| it.call.acquires());
     let in_front: Vec<_> = asks.filter(|it| goes_first(it)).collect();
-    let mut given_back = lives.iter().filter(|life| {
-        let (gone, by) = life.gone;
+    let mut given_back = spans.iter().filter(|span| {
+        let (gone, by) = span.gone;
         let by_hand = matches!(by, Cause::Client(_)) && gone.at < free.from;
         let mut waiters = in_front.iter();
         by_hand && waiters.any(|it| it.asked < gone && free.from <= it.ended.at)
     });
-    given_back.any(|life| {
-        let mut others = lives.iter().filter(|it| it.token != life.token);
-        others.any(|it| it.stood(life.gone.0))
+    given_back.any(|span| {
+        let mut others = spans.iter().filter(|it| it.token != span.token);
+        others.any(|it| it.stood(span.gone.0))
     })
 }
 
@@ -188,24 +190,24 @@ fn hastened(
     waiter: &Operation,
     free: &Free,
 ) -> bool {
-    let in_a_queue = !history.queued().lives.is_empty();
+    let in_a_queue = !history.queued().spans.is_empty();
     let waits = |at: Moment| {
         let may_count = |it: &Operation| in_a_queue || it.op == waiter.op;
         let mut others = operations.iter().filter(|it| it.call.acquires());
         others.any(|it| may_count(it) && it.asked < at && at < it.ended)
     };
-    let ends = |life: &Life<'_>| {
-        let steps = life.expiries.windows(2);
+    let ends = |span: &TokenSpan<'_>| {
+        let steps = span.expiries.windows(2);
         let mut sooner = steps.filter(|step| step[1].2 < step[0].2);
         sooner.any(|step| step[1].0.at <= free.from && waits(step[1].0))
     };
-    history.tokens().lives.iter().any(ends)
+    history.tokens().spans.iter().any(ends)
 }
 
 /// From when on a waiter can be expected to know that the lock is free.
 fn woken_by(
     history: &Reading<'_>,
-    troubles: &Troubles,
+    fault_intervals: &FaultIntervals,
     waiter: &Operation,
     free: &Free,
     to: Duration,
@@ -215,12 +217,12 @@ fn woken_by(
     let ahead = match history.terms.fair {
         true if history.accepts(Excuse::HeadStopped) => {
             let others = rivals(history, waiter, to);
-            troubles.stopped_of(&others, since, to)
+            fault_intervals.stopped_of(&others, since, to)
         }
         true | false => None,
     };
     let from = free.from.max(ahead.unwrap_or(Duration::ZERO));
-    let last = troubles.last_without_majority(host, since, to);
+    let last = fault_intervals.last_without_majority(host, since, to);
     let last = last.filter(|_| history.accepts(Excuse::WakeUpLost));
     last.map_or(from, |last| {
         let well = last.saturating_add(history.request_timeout());
@@ -237,7 +239,7 @@ fn turns(history: &Reading<'_>, waiter: &Operation, from: Duration, to: Duration
     let others = rivals(history, waiter, to);
     let hindered = others
         .into_iter()
-        .filter(|host| !history.troubles().heard(*host, from, to));
+        .filter(|host| !history.fault_intervals().heard(*host, from, to));
     u32::try_from(hindered.count()).unwrap_or(u32::MAX).max(1)
 }
 
@@ -252,25 +254,25 @@ fn rivals(history: &Reading<'_>, waiter: &Operation, to: Duration) -> BTreeSet<u
 
 /// The spans in which no token stands anywhere.
 fn free(tokens: &Tokens<'_>) -> Vec<Free> {
-    let mut lives: Vec<_> = tokens.lives.iter().collect();
-    lives.sort_by_key(|life| life.from);
+    let mut tokens: Vec<_> = tokens.spans.iter().collect();
+    tokens.sort_by_key(|span| span.from);
     let mut spans = Vec::new();
     let (mut free_from, mut lease_end) = (Moment::at(Duration::ZERO), Duration::ZERO);
     let mut by = Cause::Fault;
-    for life in lives {
-        if free_from < life.from {
+    for span in tokens {
+        if free_from < span.from {
             spans.push(Free {
                 from: free_from.at,
-                to: life.from.at,
+                to: span.from.at,
                 lease_end,
                 by,
             });
         }
-        if free_from <= life.gone.0 {
-            free_from = life.gone.0;
-            by = life.gone.1;
-            let last = life.expiries.last().and_then(|&(.., expires)| expires);
-            lease_end = last.unwrap_or(life.gone.0.at);
+        if free_from <= span.gone.0 {
+            free_from = span.gone.0;
+            by = span.gone.1;
+            let last = span.expiries.last().and_then(|&(.., expires)| expires);
+            lease_end = last.unwrap_or(span.gone.0.at);
         }
     }
     spans.push(Free {

@@ -6,7 +6,9 @@ use super::{
     write_file,
 };
 use clap::Args;
-use redouble_conformance::bench::{BenchError, Load, Measured, Place, json, measure, page, table};
+use redouble_conformance::bench::{
+    BenchError, Load, LockBackend, Measured, json, measure, page, table,
+};
 use std::{
     io::Write,
     path::PathBuf,
@@ -50,8 +52,8 @@ Exit code 0: measured. 1: too many clients held a lock, or it panicked. 2: wrong
 pub(super) struct Bench {
     /// Where to measure: "double" (embedded, over TCP), "spawn" (starts the redis-server from the PATH),
     /// "spawn:PROGRAM", or redis://HOST:PORT (touches only keys of its own prefix).
-    #[arg(long, value_name = "WHERE", default_value = "double", value_parser = Place::parse)]
-    backend: Place,
+    #[arg(long, value_name = "WHERE", default_value = "double", value_parser = LockBackend::parse)]
+    backend: LockBackend,
     /// With --backend spawn: what to start [default: the redis-server from the PATH], for instance
     /// another version, or valkey-server.
     #[arg(long, value_name = "PROGRAM")]
@@ -125,7 +127,7 @@ pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
     };
     let place = match (&args.redis_bin, &args.backend) {
         (None, place) => place.clone(),
-        (Some(program), Place::Spawn(_)) => Place::Spawn(program.clone().into()),
+        (Some(program), LockBackend::Spawn(_)) => LockBackend::Spawn(program.clone().into()),
         (Some(_), _) => return Err("--redis-bin goes with --backend spawn".into()),
     };
     let locks = select::locks(&args.lock)?;
@@ -135,9 +137,9 @@ pub(super) fn run(args: &Bench, out: &mut impl Write) -> Fallible<bool> {
         if interrupted.load(Ordering::Relaxed) {
             break;
         }
-        let (suspect, bar) = ((lock.row.make)(), progress::timer(lock.id, load.time));
+        let (subject, bar) = ((lock.row.make)(), progress::timer(lock.id, load.time));
         let moved = |elapsed: Duration| bar.set_position(progress::steps(elapsed));
-        let measured = measure(&*suspect, &place, &load, &interrupted, &moved);
+        let measured = measure(&*subject, &place, &load, &interrupted, &moved);
         bar.finish_and_clear();
         match measured {
             Ok(measured) => all.push(measured),

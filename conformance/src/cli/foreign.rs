@@ -6,7 +6,7 @@ use redouble_conformance::{
     backend::{Backend, WallClock},
     report::terminal,
     runner::{Outcome, Plan, run_trial},
-    subject::{self, Expected, Suspect},
+    subject::{self, DynSubject, Expected},
 };
 use std::{
     ffi::OsString,

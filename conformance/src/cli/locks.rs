@@ -177,8 +177,8 @@ fn judge_all(
             break;
         }
         let bar = bars.lock(lock.row.name, count);
-        let suspect = (lock.row.make)();
-        let trial = run_trial(&*suspect, lock.row.expected, backend, &plan, &|n| {
+        let subject = (lock.row.make)();
+        let trial = run_trial(&*subject, lock.row.expected, backend, &plan, &|n| {
             bar.inc(n)
         });
         let line = trial.as_ref().map(|trial| terminal::line(trial, width));

@@ -7,7 +7,7 @@ use redouble_conformance::{
     mutation::{Killed, Mutant, Script, hunt, mutants, reason, scripts, stale},
     report::Group,
     runner::{Plan, QUICK},
-    subject::{Expected, Suspect},
+    subject::{DynSubject, Expected},
 };
 use std::io::Write;
 
@@ -104,7 +104,7 @@ pub(super) fn run(args: &Mutants, out: &mut impl Write) -> Fallible<bool> {
     Ok(percent as u64 >= args.floor)
 }
 
-fn chosen(patterns: &[String]) -> Fallible<Vec<Box<dyn Suspect>>> {
+fn chosen(patterns: &[String]) -> Fallible<Vec<Box<dyn DynSubject>>> {
     let mut listed = select::locks(patterns)?;
     if patterns.is_empty() {
         listed.retain(|it| it.group == Group::Ours);
@@ -120,19 +120,19 @@ fn write_script(
     out: &mut impl Write,
     script: &Script,
     mutants: &[(&Mutant, &Option<Killed>)],
-    locks: &[Box<dyn Suspect>],
+    locks: &[Box<dyn DynSubject>],
 ) -> Fallible<()> {
     let killed = mutants.iter().filter(|(_, fate)| fate.is_some()).count();
     let names: Vec<_> = script.locks.iter().map(|&at| locks[at].name()).collect();
     writeln!(out, "\n{} ({})", script.title(), names.join(", "))?;
     let slowest = mutants.iter().filter_map(|(_, fate)| fate.as_ref());
-    let slowest = slowest.max_by_key(|killed| killed.scene);
+    let slowest = slowest.max_by_key(|killed| killed.source);
     let latest = slowest.map_or_else(String::new, |it| {
         format!(
             ", the last one by {} of {} in {}",
             it.property.id(),
             locks[it.lock].name(),
-            it.scene
+            it.source
         )
     });
     writeln!(out, "  {killed} of {} noticed{latest}", mutants.len())?;

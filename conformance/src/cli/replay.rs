@@ -7,7 +7,7 @@ use redouble_conformance::{
     report::{Saved, html, shown, terminal},
     runner::{self, Judged, generator, judge, trial_of},
     scenario::{Scenario, fixed},
-    subject::Suspect,
+    subject::DynSubject,
 };
 use std::{
     fs,
@@ -50,11 +50,11 @@ pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
     let [lock] = &*locks else {
         return Err("one lock is needed".into());
     };
-    let suspect = (lock.row.make)();
+    let subject = (lock.row.make)();
     let (scenario, property) = match (saved, args.seed, &args.fixed) {
         (Some(saved), ..) => (saved.scenario, Some(saved.property)),
-        (None, Some(seed), _) => (generated(&*suspect, args.fault.as_ref(), seed)?, None),
-        (None, None, Some(name)) => (by_name(&*suspect, name)?, None),
+        (None, Some(seed), _) => (generated(&*subject, args.fault.as_ref(), seed)?, None),
+        (None, None, Some(name)) => (by_name(&*subject, name)?, None),
         (None, None, None) => {
             return Err("a file, a seed or a fixed scenario is needed".into());
         }
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
         || scenario.clone(),
         |lease_ms| scenario.snapped().scaled(lease_ms),
     );
-    let judged = judge(&*suspect, &*backend, &scenario)?;
+    let judged = judge(&*subject, &*backend, &scenario)?;
     writeln!(out, "{} on {}\n", shown(lock.id), backend.name())?;
     for event in &scenario.events {
         let at = format!("{:.3} s", event.at().as_secs_f64());
@@ -76,11 +76,11 @@ pub(super) fn run(args: &Replay, out: &mut impl Write) -> Fallible<bool> {
     terminal::lanes(out, &judged.run.history, witness)?;
     writeln!(out)?;
     if let Some(path) = &args.report {
-        let trial = trial_of(&*suspect, &*backend, &scenario, &judged);
+        let trial = trial_of(&*subject, &*backend, &scenario, &judged);
         write_file(path, &html::page(&[trial]))?;
         writeln!(out, "  report: {}\n", path.display())?;
     }
-    findings(&*suspect, &scenario, &judged, out)
+    findings(&*subject, &scenario, &judged, out)
 }
 
 fn read(path: &Path) -> Fallible<Saved> {
@@ -95,19 +95,19 @@ fn read(path: &Path) -> Fallible<Saved> {
     Ok(saved.map_err(|error| format!("{shown} is not a saved scenario: {error}"))?)
 }
 
-fn generated(suspect: &dyn Suspect, fault: Option<&String>, seed: u64) -> Fallible<Scenario> {
+fn generated(subject: &dyn DynSubject, fault: Option<&String>, seed: u64) -> Fallible<Scenario> {
     let faults = select::faults(fault.map_or(&[], std::slice::from_ref))?;
-    let generator = generator(suspect.promises(), faults.first().map(String::as_str));
+    let generator = generator(subject.promises(), faults.first().map(String::as_str));
     if generator.is_empty() {
         return Err("this fault cannot strike there".into());
     }
     Ok(generator.scenario(seed))
 }
 
-fn by_name(suspect: &dyn Suspect, name: &str) -> Fallible<Scenario> {
+fn by_name(subject: &dyn DynSubject, name: &str) -> Fallible<Scenario> {
     let fixed = fixed::all().find(|fixed| fixed.name == name);
     let fixed = fixed.ok_or_else(|| format!("no scenario is called {name:?} (see --list)"))?;
-    let scenario = fixed.scenario(suspect.promises());
+    let scenario = fixed.scenario(subject.promises());
     Ok(scenario.ok_or("this scenario is not written for such a lock")?)
 }
 
@@ -118,13 +118,13 @@ fn broken(judged: &Judged) -> impl Iterator<Item = Property> {
 
 /// Writes the finding of each property; true if every promise held.
 fn findings(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     scenario: &Scenario,
     judged: &Judged,
     out: &mut impl Write,
 ) -> Fallible<bool> {
     let mut held = true;
-    let blamed = runner::broken(suspect.promises(), scenario, judged);
+    let blamed = runner::broken(subject.promises(), scenario, judged);
     for (property, finding) in &judged.findings {
         let says = match finding {
             Finding::Valid => "holds".to_owned(),

@@ -10,13 +10,13 @@
 mod belief;
 mod event;
 mod excuse;
+mod fault_intervals;
 mod message;
 mod operation;
 mod reading;
 mod request;
 mod terms;
 mod tokens;
-mod trouble;
 
 pub use belief::{Belief, End};
 pub use event::{
@@ -24,14 +24,14 @@ pub use event::{
     Token, What,
 };
 pub use excuse::Excuse;
+pub use fault_intervals::{FaultEffect, FaultIntervals};
 pub(crate) use message::HEAD_MAX;
 pub use message::Message;
 pub use operation::{Operation, Outcome};
 pub use reading::Reading;
 pub use request::{Fate, Request, Session};
 pub use terms::Terms;
-pub use tokens::{Life, Tokens};
-pub use trouble::{Trouble, Troubles};
+pub use tokens::{TokenSpan, Tokens};
 
 use crate::scenario::Topology;
 use serde::{Deserialize, Serialize};

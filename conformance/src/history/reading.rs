@@ -1,7 +1,8 @@
 //! A history with what is read off it: once, for all judges.
 
 use super::{
-    Actor, Belief, Call, Excuse, History, Life, Moment, OpId, Operation, Tokens, Troubles, What,
+    Actor, Belief, Call, Excuse, FaultIntervals, History, Moment, OpId, Operation, TokenSpan,
+    Tokens, What,
 };
 use std::{collections::BTreeMap, ops::Deref};
 
@@ -14,7 +15,7 @@ pub struct Reading<'a> {
     beliefs: Vec<Belief>,
     tokens: Tokens<'a>,
     queued: Tokens<'a>,
-    troubles: Troubles,
+    fault_intervals: FaultIntervals,
     /// The excuse that does not count.
     off: Option<Excuse>,
 }
@@ -41,7 +42,7 @@ impl<'a> Reading<'a> {
             beliefs: history.beliefs(),
             tokens: history.tokens(),
             queued: history.queued(),
-            troubles: history.troubles(),
+            fault_intervals: history.fault_intervals(),
             off,
         }
     }
@@ -94,24 +95,24 @@ impl<'a> Reading<'a> {
         &self.queued
     }
 
-    /// As [`History::troubles`].
+    /// As [`History::fault_intervals`].
     #[must_use]
-    pub const fn troubles(&self) -> &Troubles {
-        &self.troubles
+    pub const fn fault_intervals(&self) -> &FaultIntervals {
+        &self.fault_intervals
     }
 
     /// Whether a token may have been put there by a request that was held up for more than a lease.
     #[must_use]
-    pub fn is_belated(&self, life: &Life<'_>) -> bool {
+    pub fn arrived_after_lease(&self, span: &TokenSpan<'_>) -> bool {
         self.operations.iter().any(|it| {
             let host = it.actor.host;
             // Of several nodes one may carry it out when the others have long decided it.
-            let open = self.tokens.several || life.from < it.landed();
-            let theirs = it.call.acquires() && life.owner == Some(host) && open;
-            let sent_by = life.from.at.checked_sub(self.lease);
+            let open = self.tokens.several || span.from < it.landed();
+            let theirs = it.call.acquires() && span.owner == Some(host) && open;
+            let sent_by = span.from.at.checked_sub(self.lease);
             let early = sent_by.is_some_and(|by| it.asked.at < by);
-            let heard = |at| self.troubles.heard_everywhere(host, it.asked.at, at);
-            theirs && early && !heard(life.from.at)
+            let heard = |at| self.fault_intervals.heard_everywhere(host, it.asked.at, at);
+            theirs && early && !heard(span.from.at)
         })
     }
 }

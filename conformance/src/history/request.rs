@@ -204,9 +204,9 @@ impl History {
             });
             dials.chain(requests).collect()
         };
-        let (mut busy, grain) = (from, self.terms.grain());
+        let (mut busy, timing_tolerance) = (from, self.terms.timing_tolerance());
         for _ in 0..count {
-            let at = busy.saturating_add(grain);
+            let at = busy.saturating_add(timing_tolerance);
             let going_on = spans
                 .iter()
                 .filter(|&&(begun, ended)| begun <= at && busy < ended);

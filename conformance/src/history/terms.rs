@@ -38,7 +38,7 @@ pub struct Terms {
 }
 
 /// Timers fire and keys expire in whole milliseconds.
-const GRAIN: Duration = Duration::from_millis(2);
+const TIMING_TOLERANCE: Duration = Duration::from_millis(2);
 
 impl Terms {
     /// Nothing is promised, and messages take no time.
@@ -62,8 +62,8 @@ impl Terms {
 
     /// How late something may be seen that is on time.
     #[must_use]
-    pub fn grain(&self) -> Duration {
-        GRAIN + self.slack
+    pub fn timing_tolerance(&self) -> Duration {
+        TIMING_TOLERANCE + self.slack
     }
 
     /// For how long a release may leave a lock taken, as the clocks of client and server measure it.
@@ -72,12 +72,12 @@ impl Terms {
         if self.hold == Duration::ZERO {
             return Duration::ZERO;
         }
-        self.hold + self.hold / 50 + self.grain()
+        self.hold + self.hold / 50 + self.timing_tolerance()
     }
 
     /// The longest time that so many requests take with their replies, one after the other.
     #[must_use]
     pub fn round_trips(&self, count: u32) -> Duration {
-        self.latency * 2 * count + self.grain()
+        self.latency * 2 * count + self.timing_tolerance()
     }
 }

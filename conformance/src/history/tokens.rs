@@ -1,4 +1,4 @@
-//! The lives of stored tokens: who put each one there, what became of it, and when. Read off what
+//! The spans of stored tokens: who put each one there, what became of it, and when. Read off what
 //! the servers were seen to store.
 
 use super::{Belief, Cause, History, Moment, OpId, Operation, Scope, Token, What};
@@ -10,7 +10,7 @@ use std::{
 
 /// A token on a node, from its first appearance until it is gone.
 #[derive(Clone, Debug)]
-pub struct Life<'a> {
+pub struct TokenSpan<'a> {
     /// The node.
     pub node: u8,
     /// The token.
@@ -25,11 +25,11 @@ pub struct Life<'a> {
     pub gone: (Moment, Cause),
 }
 
-/// All lives, in order of their beginnings.
+/// All spans, in order of their beginnings.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens<'a> {
-    /// The lives.
-    pub lives: Vec<Life<'a>>,
+    /// The spans.
+    pub spans: Vec<TokenSpan<'a>>,
     /// Whether a call asks several nodes, of which some may hear it when it is over.
     pub several: bool,
     /// The tokens that the subject named, by grant.
@@ -39,7 +39,7 @@ pub struct Tokens<'a> {
 /// A token with its expiry.
 type Shown<'a> = (&'a [u8], Option<Duration>);
 
-impl Life<'_> {
+impl TokenSpan<'_> {
     /// Whether it stood at a moment.
     #[must_use]
     pub fn stood(&self, at: Moment) -> bool {
@@ -61,10 +61,10 @@ impl Life<'_> {
 }
 
 impl History {
-    /// The lives of all tokens of holders that were seen.
+    /// The spans of all tokens of holders that were seen.
     #[must_use]
     pub fn tokens(&self) -> Tokens<'_> {
-        let mut seen = Sight::default();
+        let mut seen = SpanReader::default();
         for (at, what) in self.iter() {
             if let What::Server {
                 node,
@@ -77,11 +77,11 @@ impl History {
                 seen.see(*node, at, *cause, &stored.collect::<Vec<_>>());
             }
         }
-        for life in &mut seen.lives {
-            life.expire(Moment::NEVER);
+        for span in &mut seen.spans {
+            span.expire(Moment::NEVER);
         }
         Tokens {
-            lives: seen.lives,
+            spans: seen.spans,
             several: matches!(self.topology, Topology::Nodes(2..)),
             named: self.named(),
         }
@@ -104,10 +104,10 @@ impl History {
         named.collect()
     }
 
-    /// The lives of all tokens of waiters that were seen in queues; they have no expiry.
+    /// The spans of all tokens of waiters that were seen in queues; they have no expiry.
     #[must_use]
     pub fn queued(&self) -> Tokens<'_> {
-        let mut seen = Sight::default();
+        let mut seen = SpanReader::default();
         for (at, what) in self.iter() {
             if let What::Queue {
                 node,
@@ -120,20 +120,20 @@ impl History {
             }
         }
         Tokens {
-            lives: seen.lives,
+            spans: seen.spans,
             several: matches!(self.topology, Topology::Nodes(2..)),
             named: self.named(),
         }
     }
 }
 
-impl<'a> Life<'a> {
+impl<'a> TokenSpan<'a> {
     fn born(node: u8, at: Moment, cause: Cause, (token, expires): Shown<'a>) -> Self {
         let owner = match cause {
             Cause::Client(host) => Some(host),
             Cause::Server | Cause::Fault => None,
         };
-        Life {
+        TokenSpan {
             node,
             token,
             owner,
@@ -174,33 +174,33 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Reads lives off what was seen of the nodes, in order of time.
+/// Reads spans off what was seen of the nodes, in order of time.
 #[derive(Default)]
-struct Sight<'a> {
-    lives: Vec<Life<'a>>,
+struct SpanReader<'a> {
+    spans: Vec<TokenSpan<'a>>,
     /// Those that may go on.
     living: Vec<usize>,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> SpanReader<'a> {
     /// A node was seen to have these tokens and no others.
     fn see(&mut self, node: u8, at: Moment, cause: Cause, shown: &[Shown<'a>]) {
-        let lives = &mut self.lives;
+        let spans = &mut self.spans;
         self.living.retain(|&index| {
-            let life = &mut lives[index];
-            if life.node == node {
-                life.go_on(at, cause, shown);
+            let span = &mut spans[index];
+            if span.node == node {
+                span.go_on(at, cause, shown);
             }
-            life.node != node || at < life.gone.0
+            span.node != node || at < span.gone.0
         });
         for &new in shown {
             let known = |index: &usize| {
-                let life = &lives[*index];
-                life.node == node && life.token == new.0
+                let span = &spans[*index];
+                span.node == node && span.token == new.0
             };
             if !self.living.iter().any(known) {
-                self.living.push(lives.len());
-                lives.push(Life::born(node, at, cause, new));
+                self.living.push(spans.len());
+                spans.push(TokenSpan::born(node, at, cause, new));
             }
         }
     }
@@ -208,9 +208,9 @@ impl<'a> Sight<'a> {
 
 impl<'a> Tokens<'a> {
     /// The tokens that a client process put there within a span.
-    pub fn put(&self, host: u8, from: Moment, to: Moment) -> impl Iterator<Item = &Life<'a>> {
-        let theirs = self.lives.iter();
-        theirs.filter(move |life| life.owner == Some(host) && from < life.from && life.from < to)
+    pub fn put(&self, host: u8, from: Moment, to: Moment) -> impl Iterator<Item = &TokenSpan<'a>> {
+        let theirs = self.spans.iter();
+        theirs.filter(move |span| span.owner == Some(host) && from < span.from && span.from < to)
     }
 
     /// The tokens that nobody can have put there but one acquisition: no other one of its process was
@@ -221,7 +221,7 @@ impl<'a> Tokens<'a> {
         it: &Operation,
         operations: &[Operation],
         by: Moment,
-    ) -> impl Iterator<Item = &Life<'a>> {
+    ) -> impl Iterator<Item = &TokenSpan<'a>> {
         let rivals = operations.iter().filter(|other| {
             other.op != it.op && other.actor.host == it.actor.host && other.call.acquires()
         });
@@ -231,11 +231,11 @@ impl<'a> Tokens<'a> {
                 let late = self.put(it.actor.host, rival.asked.max(it.ended), Moment::NEVER);
                 heard_out.chain(late.filter(|_| self.several))
             })
-            .map(|life| life.token)
+            .map(|span| span.token)
             .collect();
         let put = self.put(it.actor.host, it.asked, by);
-        put.filter(move |life| {
-            !theirs.contains(life.token) && !self.names_another(it.op, life.token)
+        put.filter(move |span| {
+            !theirs.contains(span.token) && !self.names_another(it.op, span.token)
         })
     }
 
@@ -247,19 +247,19 @@ impl<'a> Tokens<'a> {
     }
 
     /// The tokens of a grant: the one that the subject named, else those that its process put there while it acquired.
-    pub fn of_grant(&self, belief: &Belief) -> impl Iterator<Item = &Life<'a>> {
+    pub fn of_grant(&self, belief: &Belief) -> impl Iterator<Item = &TokenSpan<'a>> {
         let named = self.named.get(&belief.grant).copied();
-        let put = move |life: &Life<'_>| {
-            let theirs = life.owner == Some(belief.actor.host);
-            theirs && belief.asked < life.from
+        let put = move |span: &TokenSpan<'_>| {
+            let theirs = span.owner == Some(belief.actor.host);
+            theirs && belief.asked < span.from
         };
         // A named token may have been there before, as that of an owner who acquires its lock again.
-        let stood = move |life: &Life<'_>, token: &Token| {
-            life.token == token.bytes && belief.asked < life.gone.0
+        let stood = move |span: &TokenSpan<'_>, token: &Token| {
+            span.token == token.bytes && belief.asked < span.gone.0
         };
-        self.lives.iter().filter(move |life| {
-            let theirs = named.map_or_else(|| put(life), |token| stood(life, token));
-            theirs && life.from < belief.from
+        self.spans.iter().filter(move |span| {
+            let theirs = named.map_or_else(|| put(span), |token| stood(span, token));
+            theirs && span.from < belief.from
         })
     }
 
@@ -268,7 +268,7 @@ impl<'a> Tokens<'a> {
         &self,
         belief: &Belief,
         operations: &[Operation],
-    ) -> impl Iterator<Item = &Life<'a>> {
+    ) -> impl Iterator<Item = &TokenSpan<'a>> {
         let named = self.named.get(&belief.grant).copied();
         let certain = named.filter(|token| token.scope == Scope::Grant);
         let it = operations.iter().find(|it| it.op == belief.grant);
@@ -279,7 +279,7 @@ impl<'a> Tokens<'a> {
         let guessed = guessed
             .into_iter()
             .flat_map(|it| self.put_by(it, operations, belief.from))
-            .filter(move |life| named.is_none_or(|token| token.bytes == life.token));
+            .filter(move |span| named.is_none_or(|token| token.bytes == span.token));
         let certain = certain.into_iter().flat_map(|_| self.of_grant(belief));
         certain.chain(guessed)
     }
@@ -301,7 +301,7 @@ mod tests {
             (21, stores(0, "c", Some(31))),
         ]);
         let tokens = history.tokens();
-        let [a, b, c] = &tokens.lives[..] else {
+        let [a, b, c] = &tokens.spans[..] else {
             panic!("{tokens:?}")
         };
         assert_eq!(a.gone, (history.moment(2), Cause::Client(0)));
@@ -377,6 +377,6 @@ mod tests {
             (3, frees(0)),
             (4, stores(0, "a", Some(14))),
         ]);
-        assert_eq!(history.tokens().lives.len(), 2);
+        assert_eq!(history.tokens().spans.len(), 2);
     }
 }

@@ -12,9 +12,9 @@ use crate::{
     backend::{Backend, Double},
     checker::Property,
     plan::{Plan, Source},
-    runner::{Scene, accused},
+    runner::{ScenarioSource, accused},
     simulation::RunError,
-    subject::Suspect,
+    subject::DynSubject,
 };
 pub use equivalent::{EQUIVALENTS, Equivalent, reason, stale};
 use intercept::Intercept;
@@ -120,7 +120,7 @@ pub struct Killed {
     /// The place of the lock that was accused.
     pub lock: usize,
     /// The scenario.
-    pub scene: Scene,
+    pub source: ScenarioSource,
     /// What broke.
     pub property: Property,
 }
@@ -129,7 +129,7 @@ pub struct Killed {
 ///
 /// # Errors
 /// If a scenario cannot be played.
-pub fn scripts(locks: &[Box<dyn Suspect>]) -> Result<Vec<Script>, RunError> {
+pub fn scripts(locks: &[Box<dyn DynSubject>]) -> Result<Vec<Script>, RunError> {
     let mut scripts: Vec<Script> = Vec::new();
     for (place, lock) in locks.iter().enumerate() {
         for text in sent_by(&**lock)? {
@@ -145,7 +145,7 @@ pub fn scripts(locks: &[Box<dyn Suspect>]) -> Result<Vec<Script>, RunError> {
     Ok(scripts)
 }
 
-fn sent_by(lock: &dyn Suspect) -> Result<Vec<String>, RunError> {
+fn sent_by(lock: &dyn DynSubject) -> Result<Vec<String>, RunError> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&seen);
     let backend = Intercept::new(Double, move |request| {
@@ -186,7 +186,7 @@ fn body(request: &mut [Vec<u8>]) -> Option<&mut Vec<u8>> {
 /// # Errors
 /// If a scenario cannot be played.
 pub fn hunt(
-    locks: &[Box<dyn Suspect>],
+    locks: &[Box<dyn DynSubject>],
     scripts: &[Script],
     mutants: &[Mutant],
     plan: &Plan,
@@ -217,7 +217,7 @@ pub fn hunt(
 }
 
 fn kill(
-    locks: &[Box<dyn Suspect>],
+    locks: &[Box<dyn DynSubject>],
     scripts: &[Script],
     mutant: &Mutant,
     plan: &Plan,
@@ -231,10 +231,10 @@ fn kill(
     let senders: BTreeSet<usize> = senders.copied().collect();
     for plan in rounds(plan) {
         for &lock in &senders {
-            if let Some((scene, property)) = accused(&*locks[lock], &backend, &plan)? {
+            if let Some((source, property)) = accused(&*locks[lock], &backend, &plan)? {
                 return Ok(Some(Killed {
                     lock,
-                    scene,
+                    source,
                     property,
                 }));
             }
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use crate::subject::subjects;
 
-    fn lock(name: &str) -> Vec<Box<dyn Suspect>> {
+    fn lock(name: &str) -> Vec<Box<dyn DynSubject>> {
         let rows = subjects().map(|row| (row.make)());
         rows.filter(|lock| lock.name() == name).collect()
     }

@@ -120,8 +120,8 @@ fn fixed(runs: &FixedRuns) -> Value {
 }
 
 fn subject(trial: &Trial) -> Value {
-    let sights = trial.coverage.sights();
-    let sights = sights.map(|(name, count)| (name.to_owned(), json!(count)));
+    let probes = trial.coverage.probes();
+    let probes = probes.map(|(name, count)| (name.to_owned(), json!(count)));
     let examples = trial.counterexamples.iter().map(|example| {
         json!({
             "property": example.property.id(),
@@ -165,7 +165,7 @@ fn subject(trial: &Trial) -> Value {
         "inconclusive": trial.inconclusive,
         "fixed": fixed(&trial.fixed),
         "seconds": trial.elapsed.as_secs_f64(),
-        "seen_in_runs": sights.collect::<Map<_, _>>(),
+        "seen_in_runs": probes.collect::<Map<_, _>>(),
         "counterexamples": examples.collect::<Vec<_>>(),
     })
 }

@@ -124,7 +124,7 @@ fn ms(at: Duration) -> f64 {
 
 /// What a lane shows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum LaneOwner {
     Client(Actor),
     /// Between a client process and a server; below the process's last task.
     Link(u8, u8),
@@ -137,7 +137,7 @@ struct Drawing<'a> {
     end: Duration,
     calls: BTreeMap<OpId, (Moment, Actor, Call)>,
     beliefs: Vec<Belief>,
-    places: Vec<Place>,
+    places: Vec<LaneOwner>,
     heads: Vec<Head>,
     spans: Vec<Span>,
     marks: Vec<Mark>,
@@ -161,16 +161,16 @@ impl<'a> Drawing<'a> {
         let mut places = Vec::new();
         for host in hosts.into_iter().filter(|&host| host != PROBE_HOST) {
             let tasks = actors.iter().filter(|actor| actor.host == host);
-            places.extend(tasks.copied().map(Place::Client));
+            places.extend(tasks.copied().map(LaneOwner::Client));
             let links = links.iter().filter(|&&(of, _)| of == host);
-            places.extend(links.map(|&(of, node)| Place::Link(of, node)));
+            places.extend(links.map(|&(of, node)| LaneOwner::Link(of, node)));
         }
-        places.extend((0..history.topology.servers()).map(Place::Node));
+        places.extend((0..history.topology.servers()).map(LaneOwner::Node));
         if history
             .iter()
             .any(|(_, what)| matches!(what, What::Resource { .. }))
         {
-            places.push(Place::Resource);
+            places.push(LaneOwner::Resource);
         }
         Self {
             history,
@@ -185,17 +185,18 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    fn lane(&self, place: Place) -> Option<usize> {
+    fn lane(&self, place: LaneOwner) -> Option<usize> {
         self.places.iter().position(|&other| other == place)
     }
 
     /// The lanes of all tasks of a client process.
     fn host(&self, host: u8) -> Vec<usize> {
-        let theirs = |place: &Place| matches!(place, Place::Client(actor) if actor.host == host);
+        let theirs =
+            |place: &LaneOwner| matches!(place, LaneOwner::Client(actor) if actor.host == host);
         self.lanes(theirs)
     }
 
-    fn lanes(&self, of: impl Fn(&Place) -> bool) -> Vec<usize> {
+    fn lanes(&self, of: impl Fn(&LaneOwner) -> bool) -> Vec<usize> {
         let places = self.places.iter().enumerate();
         places
             .filter(|(_, place)| of(place))
@@ -227,7 +228,7 @@ impl<'a> Drawing<'a> {
         });
     }
 
-    fn mark(&mut self, place: Place, at: Duration, text: impl Into<String>, bad: bool) {
+    fn mark(&mut self, place: LaneOwner, at: Duration, text: impl Into<String>, bad: bool) {
         if let Some(lane) = self.lane(place).filter(|_| at <= self.end) {
             let (at, text) = (ms(at), text.into());
             self.marks.push(Mark {
@@ -243,7 +244,10 @@ impl<'a> Drawing<'a> {
     fn waits(&mut self) {
         let ends = self.history.ends();
         for (op, (asked, actor, call)) in self.calls.clone() {
-            let Some(lane) = self.lane(Place::Client(actor)).filter(|_| call.acquires()) else {
+            let Some(lane) = self
+                .lane(LaneOwner::Client(actor))
+                .filter(|_| call.acquires())
+            else {
                 continue;
             };
             let until = ends.get(&op).map_or(self.end, |(moment, _)| moment.at);
@@ -254,7 +258,7 @@ impl<'a> Drawing<'a> {
 
     fn beliefs(&mut self) {
         for belief in self.beliefs.clone() {
-            let Some(lane) = self.lane(Place::Client(belief.actor)) else {
+            let Some(lane) = self.lane(LaneOwner::Client(belief.actor)) else {
                 continue;
             };
             let (from, to) = (belief.from.at, belief.to.at);
@@ -372,7 +376,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn close(&mut self, node: u8, old: &Standing, now: Duration) {
-        let Some(lane) = self.lane(Place::Node(node)) else {
+        let Some(lane) = self.lane(LaneOwner::Node(node)) else {
             return;
         };
         if old.since > self.end {
@@ -422,15 +426,15 @@ impl<'a> Drawing<'a> {
     /// How a fault is shown, and in which lanes.
     fn struck(&self, fault: Fault) -> (&'static str, Vec<usize>) {
         let links = |host: u8, node: Option<u8>| {
-            let of = |place: &Place| match *place {
-                Place::Link(client, server) => {
+            let of = |place: &LaneOwner| match *place {
+                LaneOwner::Link(client, server) => {
                     client == host && node.is_none_or(|node| node == server)
                 }
                 _ => false,
             };
             self.lanes(of)
         };
-        let node = |node: u8| self.lanes(|&place| place == Place::Node(node));
+        let node = |node: u8| self.lanes(|&place| place == LaneOwner::Node(node));
         match fault {
             Fault::Pause { host } => ("paused", self.host(host)),
             Fault::Crash { host } => ("down", self.host(host)),
@@ -453,7 +457,7 @@ impl<'a> Drawing<'a> {
             | Fault::Evict { node: of } => ("trouble", node(of)),
             Fault::FailOver => (
                 "trouble",
-                self.lanes(|place| matches!(place, Place::Node(_))),
+                self.lanes(|place| matches!(place, LaneOwner::Node(_))),
             ),
         }
     }
@@ -464,7 +468,7 @@ impl<'a> Drawing<'a> {
             match what {
                 What::Invoke { actor, call, .. } => {
                     if let Some(verb) = verb(*call) {
-                        self.mark(Place::Client(*actor), at, verb, false);
+                        self.mark(LaneOwner::Client(*actor), at, verb, false);
                     }
                 }
                 What::Fail { op, .. } => self.outcome(*op, at, "refused", false),
@@ -477,11 +481,13 @@ impl<'a> Drawing<'a> {
                 What::Panic { host, .. } => self.mark_host(*host, at, "✝ panics", true),
                 What::Restart { host } => self.mark_host(*host, at, "restarts", false),
                 What::Cut { host, node, .. } => {
-                    let place = Place::Link(*host, *node);
-                    let place = self.lane(place).map_or(Place::Link(*host, 0), |_| place);
+                    let place = LaneOwner::Link(*host, *node);
+                    let place = self
+                        .lane(place)
+                        .map_or(LaneOwner::Link(*host, 0), |_| place);
                     self.mark(place, at, "✂ cut", true);
                 }
-                What::Promoted { node } => self.mark(Place::Node(*node), at, "master", true),
+                What::Promoted { node } => self.mark(LaneOwner::Node(*node), at, "master", true),
                 What::Resource {
                     access,
                     value,
@@ -494,7 +500,7 @@ impl<'a> Drawing<'a> {
                     };
                     let not = if *refused { " refused" } else { "" };
                     self.mark(
-                        Place::Resource,
+                        LaneOwner::Resource,
                         at,
                         format!("{verb} {value}{not}"),
                         *refused,
@@ -507,7 +513,7 @@ impl<'a> Drawing<'a> {
 
     fn outcome(&mut self, op: OpId, at: Duration, text: &str, bad: bool) {
         if let Some(&(_, actor, _)) = self.calls.get(&op) {
-            self.mark(Place::Client(actor), at, text, bad);
+            self.mark(LaneOwner::Client(actor), at, text, bad);
         }
     }
 
@@ -521,9 +527,9 @@ impl<'a> Drawing<'a> {
         for message in &self.history.messages {
             let (host, node) = (message.host, message.node);
             let places = [
-                self.lane(Place::Link(host, node)),
+                self.lane(LaneOwner::Link(host, node)),
                 self.host(host).first().copied(),
-                self.lane(Place::Node(node)),
+                self.lane(LaneOwner::Node(node)),
             ];
             let [Some(link), Some(client), Some(server)] = places else {
                 continue;
@@ -567,8 +573,8 @@ impl<'a> Drawing<'a> {
     fn steps(&self) -> Vec<Step> {
         let steps = self.told().map(|note| {
             let (lane, who) = match note.lane {
-                Lane::Client(actor) => (self.lane(Place::Client(actor)), actor.to_string()),
-                Lane::Server => (self.lane(Place::Node(0)), "server".to_owned()),
+                Lane::Client(actor) => (self.lane(LaneOwner::Client(actor)), actor.to_string()),
+                Lane::Server => (self.lane(LaneOwner::Node(0)), "server".to_owned()),
             };
             Step {
                 at: ms(note.at.at),
@@ -591,21 +597,21 @@ struct Standing {
     name: String,
 }
 
-fn head(place: Place, history: &History) -> Head {
+fn head(place: LaneOwner, history: &History) -> Head {
     let (kind, name, hue) = match place {
-        Place::Client(actor) => ("client", actor.to_string(), actor.host),
-        Place::Link(host, node) => {
+        LaneOwner::Client(actor) => ("client", actor.to_string(), actor.host),
+        LaneOwner::Link(host, node) => {
             let name = format!("{} – {}", Actor::on(host), Node(node));
             ("link", name, host)
         }
-        Place::Node(node) => {
+        LaneOwner::Node(node) => {
             let name = match history.topology {
                 Topology::Nodes(0 | 1) => "server".to_owned(),
                 Topology::Nodes(_) | Topology::Replicated { .. } => Node(node).to_string(),
             };
             ("node", name, PROBE_HOST)
         }
-        Place::Resource => ("resource", "resource".to_owned(), PROBE_HOST),
+        LaneOwner::Resource => ("resource", "resource".to_owned(), PROBE_HOST),
     };
     Head {
         kind,

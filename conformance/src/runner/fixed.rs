@@ -13,7 +13,7 @@ use crate::{
         fixed::{self, Fixed},
     },
     simulation::RunError,
-    subject::{Expected, Suspect},
+    subject::{DynSubject, Expected},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -102,7 +102,7 @@ struct Compared {
 /// Plays all fixed scenarios that are written for such a lock.
 pub(super) fn play_all(
     trial: &mut Trial,
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
     plan: &Plan,
     progress: &(dyn Fn(u64) + Sync),
@@ -116,7 +116,7 @@ pub(super) fn play_all(
     let theirs: Vec<(&Fixed, Scenario)> = theirs.filter(|(_, it)| wanted(it)).collect();
     trial.fixed.there = theirs.len() as u64;
     let play_one = |(_, scenario): &(&'static Fixed, Scenario)| {
-        let outcome = one(suspect, trial.expected, backend, plan, scenario);
+        let outcome = one(subject, trial.expected, backend, plan, scenario);
         progress(1);
         outcome
     };
@@ -167,26 +167,26 @@ fn side_by_side<T: Sync, U: Send>(
 }
 
 fn one(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     expected: Expected,
     backend: &dyn Backend,
     plan: &Plan,
     scenario: &Scenario,
 ) -> Result<Outcome, RunError> {
     let needs = scenario.needs().into_iter();
-    let can = |need| backend.can(need) && suspect.can(need);
+    let can = |need| backend.can(need) && subject.can(need);
     let lacking: BTreeSet<Capability> = needs.filter(|&need| !can(need)).collect();
     if !lacking.is_empty() {
         return Ok(Outcome::Unsupported(lacking));
     }
     if backend.virtual_time() {
         return Ok(Outcome::Played(Box::new(Compared {
-            played: play(suspect, backend, scenario.clone())?,
+            played: play(subject, backend, scenario.clone())?,
             on_double: Verdicts::new(),
             repeats: 0,
         })));
     }
-    let on_double = foretold(suspect, plan, scenario)?;
+    let on_double = foretold(subject, plan, scenario)?;
     let breaks = |property: &Property| on_double.get(property) == Some(&true);
     if let Expected::Convicted(of) = expected
         && !of.iter().any(breaks)
@@ -195,7 +195,7 @@ fn one(
     }
     let (mut repeats, mut spoiled) = (0, 0);
     loop {
-        let mut played = conclusive(suspect, backend, scenario.clone())?;
+        let mut played = conclusive(subject, backend, scenario.clone())?;
         spoiled += played.spoiled;
         let differs = |judged: &Judged| {
             let said = verdicts(&judged.findings, plan);
@@ -225,21 +225,25 @@ fn differing(said: &Verdicts, foretold: &Verdicts) -> impl Iterator<Item = Prope
 
 /// What the double says of a scenario without looking into its servers, whatever the order of tasks, and
 /// not by a hair's breadth.
-fn foretold(suspect: &dyn Suspect, plan: &Plan, scenario: &Scenario) -> Result<Verdicts, RunError> {
+fn foretold(
+    subject: &dyn DynSubject,
+    plan: &Plan,
+    scenario: &Scenario,
+) -> Result<Verdicts, RunError> {
     let mut common: Option<Verdicts> = None;
     for seed in 0..ORDERS {
         let scenario = Scenario {
             seed,
             ..scenario.clone()
         };
-        let judged = judge(suspect, &Blind(Double), &scenario)?;
+        let judged = judge(subject, &Blind(Double), &scenario)?;
         let mut said = verdicts(&judged.findings, plan);
         let mut lenient = judged.run.history;
         lenient.terms.slack = scenario.lease() / CLOSE;
         let leniently = verdicts(&findings(&lenient), plan);
         // What the history cannot know of stays as it is.
         said.retain(|property, broke| {
-            *property == Property::Conduct || leniently.get(property) == Some(broke)
+            *property == Property::NoPanics || leniently.get(property) == Some(broke)
         });
         if let Some(before) = common {
             said.retain(|property, broke| before.get(property) == Some(broke));

@@ -8,7 +8,7 @@ use crate::{
     history::{Actor, History, Holder, Kind, Mode, Moment, OpId, What},
     scenario::{Event, Happening, Op, Scenario, Schedule},
     simulation::{Run, RunError},
-    subject::{Promises, Suspect},
+    subject::{DynSubject, Promises},
 };
 use std::collections::BTreeMap;
 
@@ -35,14 +35,14 @@ pub(crate) struct Rehearsed {
 /// # Errors
 /// If the backend is out of reach, or cannot play the subject.
 pub(crate) fn rehearse(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     backend: &dyn Backend,
 ) -> Result<Rehearsed, RunError> {
-    if suspect.is_rehearsed() {
+    if subject.is_rehearsed() {
         return Ok(Rehearsed::default());
     }
-    let promises = suspect.promises();
-    let Some(judged) = play(suspect, backend, scenario(promises))?.judged else {
+    let promises = subject.promises();
+    let Some(judged) = play(subject, backend, scenario(promises))?.judged else {
         return Ok(Rehearsed::default());
     };
     let run = &judged.run;

@@ -11,14 +11,14 @@ use crate::{
 };
 use std::sync::{Arc, atomic::AtomicU32};
 
-/// A suspect that is not played: its first runs are all the same, those behind them are without fault.
+/// A subject that is not played: its first runs are all the same, those behind them are without fault.
 struct Recorded {
     entries: Vec<(u64, What)>,
     times: u32,
     plays: AtomicU32,
 }
 
-impl Suspect for Recorded {
+impl DynSubject for Recorded {
     fn name(&self) -> &'static str {
         "recorded"
     }
@@ -76,7 +76,7 @@ impl Suspect for Recorded {
 
 /// What it is accused of, and how many plays were spoiled.
 fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
-    let suspect = Recorded {
+    let subject = Recorded {
         entries: entries.to_vec(),
         times,
         plays: AtomicU32::new(0),
@@ -91,10 +91,10 @@ fn accused_of(entries: &[(u64, What)], times: u32) -> (Vec<Property>, u64) {
         events: vec![],
     };
     let backend = WallClock::new(Double, 10_000);
-    let played = certain(&suspect, &backend, &scenario).unwrap();
+    let played = certain(&subject, &backend, &scenario).unwrap();
     let judged = played.judged.unwrap();
     (
-        broken(suspect.promises(), &scenario, &judged),
+        broken(subject.promises(), &scenario, &judged),
         played.spoiled,
     )
 }

@@ -5,8 +5,8 @@ use super::{
     connection::Connection,
     machine::{Address, Machine},
     port::Port,
-    scene::Scene,
     scheduler::{Outside, Task, TaskHandle},
+    sim_env::SimEnv,
 };
 #[cfg(feature = "bench")]
 use crate::history::REQUESTS_PER_LEASE;
@@ -50,7 +50,7 @@ struct Inner {
 /// What a process stands on.
 enum Ground {
     /// A scenario, which decides on time, tasks and links.
-    Scene(Scene),
+    SimEnv(SimEnv),
     /// The machine that we run on.
     Machine(Machine),
 }
@@ -83,9 +83,9 @@ struct Draws {
 
 impl Host {
     /// A process of a scenario.
-    pub(super) fn in_scene(id: u8, seed: u64, patience: Duration, scene: Scene) -> Self {
-        let incarnation = scene.spawner.incarnation(id);
-        let ground = Ground::Scene(scene);
+    pub(super) fn in_env(id: u8, seed: u64, patience: Duration, env: SimEnv) -> Self {
+        let incarnation = env.spawner.incarnation(id);
+        let ground = Ground::SimEnv(env);
         Self::new(id, incarnation, seed, patience, ground, Arc::default())
     }
 
@@ -138,7 +138,7 @@ impl Host {
     #[must_use]
     pub fn now(&self) -> Duration {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.now(),
+            Ground::SimEnv(env) => env.now(),
             Ground::Machine(machine) => machine.now(),
         }
     }
@@ -151,7 +151,7 @@ impl Host {
     #[must_use]
     pub fn time_of(&self, instant: Instant) -> Duration {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.time_of(instant).expect(
+            Ground::SimEnv(env) => env.time_of(instant).expect(
                 "tokio's clock is not the simulation's: take time from the host, or play the lock in its plain form",
             ),
             Ground::Machine(machine) => machine.time_of(instant),
@@ -161,7 +161,7 @@ impl Host {
     /// Sleeps until the process's clock shows `deadline`.
     pub fn sleep_until(&self, deadline: Duration) -> impl Future<Output = ()> + Send + use<> {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.sleep_until(deadline),
+            Ground::SimEnv(env) => env.sleep_until(deadline),
             Ground::Machine(machine) => machine.sleep_until(deadline),
         }
     }
@@ -223,7 +223,7 @@ impl Host {
     #[must_use]
     pub fn wall_clock(&self) -> Duration {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.wall_clock(),
+            Ground::SimEnv(env) => env.wall_clock(),
             Ground::Machine(machine) => machine.wall_clock(),
         }
     }
@@ -233,7 +233,7 @@ impl Host {
     #[must_use]
     pub fn worker_id(&self) -> u64 {
         match &self.0.ground {
-            Ground::Scene(scene) => 1 + scene.spawner.thread(THREADS),
+            Ground::SimEnv(env) => 1 + env.spawner.thread(THREADS),
             Ground::Machine(machine) => machine.thread(),
         }
     }
@@ -248,7 +248,7 @@ impl Host {
     #[must_use]
     pub fn nodes(&self) -> u8 {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.network.addresses(),
+            Ground::SimEnv(env) => env.network.addresses(),
             Ground::Machine(machine) => machine.addresses(),
         }
     }
@@ -260,7 +260,7 @@ impl Host {
     /// dials by itself is played in its plain form, see [`Plain`](crate::subject::Plain).
     pub fn url(&self, node: u8) -> io::Result<String> {
         match &self.0.ground {
-            Ground::Scene(_) => Err(io::Error::new(
+            Ground::SimEnv(_) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "there are no sockets in this form of a simulation; play the lock in its plain form",
             )),
@@ -328,7 +328,7 @@ impl Host {
 
     pub(super) fn login(&self) -> &RedisConnectionInfo {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.network.servers.login(),
+            Ground::SimEnv(env) => env.network.servers.login(),
             Ground::Machine(machine) => machine.login(),
         }
     }
@@ -340,8 +340,8 @@ impl Host {
         config: AsyncConnectionConfig,
     ) -> RedisResult<(MultiplexedConnection, Task)> {
         match &self.0.ground {
-            Ground::Scene(scene) => {
-                let end = scene.wire(self.0.id, node).await?;
+            Ground::SimEnv(env) => {
+                let end = env.wire(self.0.id, node).await?;
                 let (connection, driver) =
                     MultiplexedConnection::new_with_config(login, end, config).await?;
                 Ok((connection, Box::pin(driver)))
@@ -369,9 +369,9 @@ impl Host {
 
     /// The scenario that it is in, if it stands there.
     #[cfg(unix)]
-    pub(super) fn scene(&self) -> Option<&Scene> {
+    pub(super) fn env(&self) -> Option<&SimEnv> {
         match &self.0.ground {
-            Ground::Scene(scene) => Some(scene),
+            Ground::SimEnv(env) => Some(env),
             Ground::Machine(_) => None,
         }
     }
@@ -380,7 +380,7 @@ impl Host {
     /// of it that runs outside of the simulation.
     pub(crate) async fn port_to(&self, node: u8) -> io::Result<Port> {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.port_to(self.0.id, node).await,
+            Ground::SimEnv(env) => env.port_to(self.0.id, node).await,
             Ground::Machine(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -388,7 +388,7 @@ impl Host {
     /// Says how many tasks it has elsewhere than in the scheduler, less those that it has there for their sake.
     pub(super) fn has_elsewhere(&self, tasks: isize) {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.spawner.has_elsewhere(self.0.id, tasks),
+            Ground::SimEnv(env) => env.spawner.has_elsewhere(self.0.id, tasks),
             Ground::Machine(_) => {}
         }
     }
@@ -396,17 +396,15 @@ impl Host {
     /// What belongs to this process and runs outside of the simulation is paused with it.
     pub(crate) fn attach(&self, outside: Weak<dyn Outside>) {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.spawner.attach(self.0.id, outside),
+            Ground::SimEnv(env) => env.spawner.attach(self.0.id, outside),
             Ground::Machine(_) => {} // never paused
         }
     }
 
     pub(crate) fn spawn_task(&self, task: Task) -> Option<Running> {
         match &self.0.ground {
-            Ground::Scene(scene) => {
-                let task = scene
-                    .spawner
-                    .spawn_in(self.0.id, self.0.incarnation, task)?;
+            Ground::SimEnv(env) => {
+                let task = env.spawner.spawn_in(self.0.id, self.0.incarnation, task)?;
                 Some(Running::Scheduled(task))
             }
             Ground::Machine(machine) => Some(Running::Spawned(machine.spawn(task))),
@@ -424,7 +422,7 @@ impl Host {
     /// The true time at which the process's clock shows `local`.
     pub(crate) fn true_time(&self, local: Duration) -> Duration {
         match &self.0.ground {
-            Ground::Scene(scene) => scene.clock.true_time(local),
+            Ground::SimEnv(env) => env.clock.true_time(local),
             Ground::Machine(machine) => machine.true_time(local),
         }
     }

@@ -14,14 +14,13 @@ mod sockets;
 pub(crate) use panics::listen as listen_for_panics;
 
 use super::{
-    HostClock,
-    elsewhere::{Elsewhere, Order, Things},
-    held,
+    HostClock, held,
     host::Host,
     machine::{Clocks, Machine},
     network::Network,
+    off_scheduler_process::{OffSchedulerProcess, Order, Things},
     recorder::Recorder,
-    scheduler::{Place, Spawner, panic_message},
+    scheduler::{Spawner, TaskOwner, panic_message},
     true_time::Sleep,
 };
 use crate::{backend::Later, child::keep_from_starting};
@@ -117,7 +116,7 @@ impl Process {
     /// Starts the process of a host, and gives the host as its code sees it. Its sockets lie in a folder,
     /// under a name of their own.
     pub(crate) fn start(host: &Host, folder: &Path, name: u32) -> io::Result<(Arc<Self>, Host)> {
-        let scene = host.scene().ok_or(io::ErrorKind::Unsupported)?;
+        let env = host.env().ok_or(io::ErrorKind::Unsupported)?;
         let runtime = Builder::new_current_thread()
             .enable_all()
             .start_paused(true)
@@ -125,14 +124,14 @@ impl Process {
             .build()?;
         let handle = runtime.handle().clone();
         let clocks = Clocks {
-            local: scene.now(),
-            wall: scene.wall_clock(),
+            local: env.now(),
+            wall: env.wall_clock(),
         };
         let born = clocks.local;
         let (sockets, machine) = {
             let _inside = handle.enter();
-            let (sockets, addresses) = Sockets::listen(folder, name, &scene.network)?;
-            let login = scene.network.servers.login().clone();
+            let (sockets, addresses) = Sockets::listen(folder, name, &env.network)?;
+            let login = env.network.servers.login().clone();
             (sockets, Machine::with(clocks, addresses, login))
         };
         let stage = Stage {
@@ -143,10 +142,10 @@ impl Process {
         };
         let process = Arc::new_cyclic(|me| Self {
             host: host.id(),
-            clock: scene.clock.clone(),
-            recorder: scene.recorder.clone(),
-            network: Arc::clone(&scene.network),
-            spawner: scene.spawner.clone(),
+            clock: env.clock.clone(),
+            recorder: env.recorder.clone(),
+            network: Arc::clone(&env.network),
+            spawner: env.spawner.clone(),
             handle,
             things: Arc::default(),
             born,
@@ -201,7 +200,7 @@ impl Process {
     fn connect(&self, node: u8, socket: Arc<Socket>) {
         let (network, recorder) = (Arc::clone(&self.network), self.recorder.clone());
         let (host, spawner, process) = (self.host, self.spawner.clone(), self.me.clone());
-        let place = Place::Link(host);
+        let place = TaskOwner::Link(host);
         let carry = async move {
             let Ok((end, link)) = network.lay(host, node, recorder).await else {
                 // A server that is gone refuses: the client sees its connection end.
@@ -242,7 +241,7 @@ impl Process {
     }
 }
 
-impl Elsewhere for Process {
+impl OffSchedulerProcess for Process {
     fn things(&self) -> &Arc<Mutex<Things>> {
         &self.things
     }

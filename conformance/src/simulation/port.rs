@@ -5,7 +5,7 @@ use super::{
     held,
     network::Network,
     recorder::Recorder,
-    scheduler::{Place, Spawner, TaskHandle},
+    scheduler::{Spawner, TaskHandle, TaskOwner},
     stream::ClientEnd,
 };
 use std::{
@@ -32,7 +32,7 @@ impl Port {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let number = listener.local_addr()?.port();
-        let place = Place::Link(host);
+        let place = TaskOwner::Link(host);
         let connections: Arc<Mutex<Vec<TaskHandle>>> = Arc::default();
         let (theirs, tasks) = (Arc::clone(&connections), spawner.clone());
         let accept = async move {

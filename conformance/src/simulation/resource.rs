@@ -9,7 +9,7 @@ use super::{
     held,
     network::Network,
     recorder::Recorder,
-    scheduler::{Place, Spawner},
+    scheduler::{Spawner, TaskOwner},
 };
 use crate::{
     history::{Access, OpId, What},
@@ -92,7 +92,7 @@ impl Resource {
             resource.travel(host, Direction::Replies).await;
             let _ = answer.send(served);
         };
-        self.spawner.spawn(Place::Link(host), Box::pin(travel));
+        self.spawner.spawn(TaskOwner::Link(host), Box::pin(travel));
         answered
     }
 

@@ -1,7 +1,7 @@
 //! The scheduler: one future that polls all others, one at a time, in an order drawn from the seed.
 //!
 //! In virtual time it runs by itself; on a wall clock it is the root future of a tokio runtime. Every task
-//! belongs to a [`Place`]. Tasks of a paused host are not polled (their timers still fire, so all
+//! belongs to a [`TaskOwner`]. Tasks of a paused host are not polled (their timers still fire, so all
 //! that is due runs together on resume); tasks of a killed host are dropped, and nothing can be
 //! spawned in its name any more. It knows nothing about locks, Redis or scenarios.
 
@@ -33,7 +33,7 @@ pub(crate) trait Outside: Send + Sync {
 
 /// Where a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum TaskOwner {
     /// Within a client process: can be paused and killed.
     Client(u8),
     /// On the link of a client process: carries bytes whatever happens to their sender.
@@ -44,7 +44,7 @@ pub(crate) enum Place {
     Director,
 }
 
-impl Place {
+impl TaskOwner {
     const fn number(self) -> u64 {
         match self {
             Self::Client(host) => host as u64,
@@ -69,7 +69,7 @@ enum Rest {
 /// What the scheduler tells its owner.
 pub(crate) enum Step<'a> {
     /// A task of this place was polled.
-    Polled(Place),
+    Polled(TaskOwner),
     /// A task of this client process panicked.
     Panicked(u8, &'a str),
     /// Nobody can run until a timer fires; so many tasks of client processes there are.
@@ -154,9 +154,17 @@ impl Clients {
 }
 
 enum Order {
-    Start { id: usize, place: Place, task: Task },
-    Abort { id: usize },
-    Kill { host: u8 },
+    Start {
+        id: usize,
+        place: TaskOwner,
+        task: Task,
+    },
+    Abort {
+        id: usize,
+    },
+    Kill {
+        host: u8,
+    },
 }
 
 impl Shared {
@@ -174,7 +182,7 @@ impl Spawner {
     }
 
     /// Spawns a task outside of client processes.
-    pub(crate) fn spawn(&self, place: Place, task: Task) -> TaskHandle {
+    pub(crate) fn spawn(&self, place: TaskOwner, task: Task) -> TaskHandle {
         let id = {
             let mut state = self.0.state();
             let id = state.next_id;
@@ -199,7 +207,7 @@ impl Spawner {
     /// Spawns a task in a client process, unless that incarnation of it is dead.
     pub(crate) fn spawn_in(&self, host: u8, incarnation: u32, task: Task) -> Option<TaskHandle> {
         let alive = self.incarnation(host) == incarnation && !self.0.state().closed;
-        alive.then(|| self.spawn(Place::Client(host), task))
+        alive.then(|| self.spawn(TaskOwner::Client(host), task))
     }
 
     /// The current incarnation of a client process; it grows with every death.
@@ -328,7 +336,7 @@ pub(crate) struct Scheduler {
     queue: Queue,
     /// Empty between turns, kept for its room.
     orders: Vec<Order>,
-    spawned: BTreeMap<Place, u64>,
+    spawned: BTreeMap<TaskOwner, u64>,
     steps: u64,
 }
 
@@ -353,7 +361,7 @@ enum Next {
 }
 
 struct Slot {
-    place: Place,
+    place: TaskOwner,
     /// Stable from run to run: place and number within the place.
     name: u64,
     future: Task,
@@ -371,7 +379,7 @@ struct Slot {
 struct Ready {
     rank: (u64, u64),
     id: usize,
-    place: Place,
+    place: TaskOwner,
 }
 
 impl Scheduler {
@@ -492,7 +500,7 @@ impl Scheduler {
                         self.queue.ready.retain(|ready| ready.id != id);
                         drop(self.tasks.get_mut(id).and_then(Option::take));
                     }
-                    Order::Kill { host } => self.kill(Place::Client(host)),
+                    Order::Kill { host } => self.kill(TaskOwner::Client(host)),
                 }
             }
             self.orders = orders;
@@ -508,7 +516,7 @@ impl Scheduler {
         }
     }
 
-    fn start(&mut self, id: usize, place: Place, task: Task, now: u64) {
+    fn start(&mut self, id: usize, place: TaskOwner, task: Task, now: u64) {
         let nth = self.spawned.entry(place).or_default();
         *nth += 1;
         let name = chance::draw([place.number(), *nth]);
@@ -535,7 +543,7 @@ impl Scheduler {
         self.tasks[id] = Some(slot);
     }
 
-    fn kill(&mut self, place: Place) {
+    fn kill(&mut self, place: TaskOwner) {
         self.queue.ready.retain(|ready| ready.place != place);
         for task in &mut self.tasks {
             if task.as_ref().is_some_and(|slot| slot.place == place) {
@@ -548,7 +556,7 @@ impl Scheduler {
     fn clients(&self) -> usize {
         let places = self.tasks.iter().flatten().map(|slot| slot.place);
         let here = places
-            .filter(|place| matches!(place, Place::Client(_)))
+            .filter(|place| matches!(place, TaskOwner::Client(_)))
             .count();
         let elsewhere: isize = self.spawner.0.state().elsewhere.values().sum();
         here.saturating_add_signed(elsewhere)
@@ -563,15 +571,17 @@ impl Scheduler {
         self.spawner.0.thread.store(slot.drawn, Ordering::Relaxed);
         let mut cx = Context::from_waker(&slot.waker);
         let future = &mut slot.future;
-        PLAYING.set(matches!(place, Place::Client(_)));
+        PLAYING.set(matches!(place, TaskOwner::Client(_)));
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut cx)));
         PLAYING.set(false);
         match polled {
             Ok(Poll::Pending) => {}
             Ok(Poll::Ready(())) => drop(self.tasks[id].take()),
             Err(panic) => match place {
-                Place::Client(host) => self.panicked(host, panic_message(&*panic), on_step),
-                Place::Link(_) | Place::Server(_) | Place::Director => resume_unwind(panic),
+                TaskOwner::Client(host) => self.panicked(host, panic_message(&*panic), on_step),
+                TaskOwner::Link(_) | TaskOwner::Server(_) | TaskOwner::Director => {
+                    resume_unwind(panic)
+                }
             },
         }
         on_step(Step::Polled(place));
@@ -612,9 +622,9 @@ impl Queue {
 
     /// Takes out the next task that can run.
     fn pick(&mut self, clients: &Clients) -> Option<usize> {
-        let can_run = |place: Place| match place {
-            Place::Client(host) => clients.of(host).paused == 0,
-            Place::Link(_) | Place::Server(_) | Place::Director => true,
+        let can_run = |place: TaskOwner| match place {
+            TaskOwner::Client(host) => clients.of(host).paused == 0,
+            TaskOwner::Link(_) | TaskOwner::Server(_) | TaskOwner::Director => true,
         };
         let ready = self.ready.iter().enumerate();
         let ready = ready.filter(|(_, ready)| can_run(ready.place));
@@ -661,7 +671,7 @@ mod tests {
                     log.lock().unwrap().push((host, now));
                 }
             };
-            spawner.spawn(Place::Client(host), Box::pin(task));
+            spawner.spawn(TaskOwner::Client(host), Box::pin(task));
         }
         let (director, clock) = (spawner.clone(), time.clone());
         let direct = async move {
@@ -674,7 +684,7 @@ mod tests {
             clock.sleep_until(MS(75)).await;
             director.stop();
         };
-        spawner.spawn(Place::Director, Box::pin(direct));
+        spawner.spawn(TaskOwner::Director, Box::pin(direct));
         let mut scheduler = Scheduler::new(spawner, seed, schedule, time);
         let ran = scheduler.run_alone(|_| {});
         scheduler.end();
@@ -701,7 +711,7 @@ mod tests {
     #[test]
     fn who_waits_for_what_never_comes_holds_up_nobody() {
         let spawner = Spawner::new();
-        spawner.spawn(Place::Director, Box::pin(std::future::pending()));
+        spawner.spawn(TaskOwner::Director, Box::pin(std::future::pending()));
         let time = TrueTime::start(true);
         let ran = Scheduler::new(spawner, 1, Schedule::Fifo, time).run_alone(|_| {});
         assert_eq!((ran.steps, ran.endless), (1, false));

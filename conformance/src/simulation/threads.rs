@@ -3,10 +3,10 @@
 //! threads still do reaches nobody.
 
 use super::{
-    elsewhere::{Elsewhere, Order, Things},
     held,
     host::Host,
     machine::{Address, Clocks, Machine},
+    off_scheduler_process::{OffSchedulerProcess, Order, Things},
     port::Port,
     scheduler::panic_message,
 };
@@ -78,7 +78,7 @@ impl Crew {
             dead: AtomicBool::new(false),
             ends,
         });
-        let life = Life(Arc::clone(&crew), host.clone());
+        let life = CrewGuard(Arc::clone(&crew), host.clone());
         let living = async move {
             let died_of = ended.recv().await.flatten();
             drop(life);
@@ -115,16 +115,16 @@ impl Crew {
 }
 
 /// The task that stands for a process in the scheduler dies with it.
-struct Life(Arc<Crew>, Host);
+struct CrewGuard(Arc<Crew>, Host);
 
-impl Drop for Life {
+impl Drop for CrewGuard {
     fn drop(&mut self) {
         self.0.die();
         self.1.has_elsewhere(0);
     }
 }
 
-impl Elsewhere for Crew {
+impl OffSchedulerProcess for Crew {
     fn things(&self) -> &Arc<Mutex<Things>> {
         &self.things
     }

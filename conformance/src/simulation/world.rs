@@ -8,15 +8,15 @@ use super::{
     player::Player,
     recorder::Recorder,
     resource::Resource,
-    scene::Scene,
-    scheduler::{Place, Ran, Scheduler, Spawner, Step},
+    scheduler::{Ran, Scheduler, Spawner, Step, TaskOwner},
+    sim_env::SimEnv,
     true_time::TrueTime,
 };
 use crate::{
     backend::{Backend, Servers},
     history::{Actor, Cause, History, Holder, OpId, PROBE_HOST, Terms, What},
     scenario::{Capability, Fault, Op, Scenario, Topology},
-    subject::{LINGER, Observed, Promises, Suspect},
+    subject::{DynSubject, LINGER, Observed, Promises},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -66,7 +66,7 @@ pub const PROBE_OP: OpId = OpId::MAX - 1;
 /// # Errors
 /// If the backend is out of reach, or lacks what the scenario needs.
 pub fn run(
-    subject: Arc<dyn Suspect>,
+    subject: Arc<dyn DynSubject>,
     backend: &dyn Backend,
     scenario: &Scenario,
 ) -> Result<Run, RunError> {
@@ -100,15 +100,18 @@ pub fn run(
         };
         let spawner = Spawner::new();
         for (node, driver) in (0..).zip(opened.drivers) {
-            spawner.spawn(Place::Server(node), driver);
+            spawner.spawn(TaskOwner::Server(node), driver);
         }
         let recorder = Recorder::new(time.clone(), history);
         let world = World::new(subject, scenario, opened.servers, recorder, spawner.clone());
         let world = Arc::new(world);
         let director = Arc::clone(&world).direct();
-        spawner.spawn(Place::Director, Box::pin(director));
+        spawner.spawn(TaskOwner::Director, Box::pin(director));
         if !virtual_time {
-            spawner.spawn(Place::Director, Box::pin(Arc::clone(&world).heartbeat()));
+            spawner.spawn(
+                TaskOwner::Director,
+                Box::pin(Arc::clone(&world).heartbeat()),
+            );
         }
         let scheduler = Scheduler::new(spawner, scenario.seed, scenario.schedule, time);
         Ok::<_, RunError>((world, scheduler))
@@ -199,7 +202,7 @@ pub(super) struct Watch {
 
 /// All that the players, the director and the observer of a run share.
 pub(super) struct World {
-    pub(super) subject: Arc<dyn Suspect>,
+    pub(super) subject: Arc<dyn DynSubject>,
     pub(super) promises: Promises,
     pub(super) scenario: Scenario,
     pub(super) network: Arc<Network>,
@@ -232,7 +235,7 @@ struct Seen {
 
 impl World {
     fn new(
-        subject: Arc<dyn Suspect>,
+        subject: Arc<dyn DynSubject>,
         scenario: &Scenario,
         servers: Arc<dyn Servers>,
         recorder: Recorder,
@@ -266,18 +269,18 @@ impl World {
 
     fn on_step(&self, step: &Step<'_>) {
         match *step {
-            Step::Polled(Place::Client(host)) => self.look_at_deadlines(host),
-            Step::Polled(Place::Link(host)) => {
+            Step::Polled(TaskOwner::Client(host)) => self.look_at_deadlines(host),
+            Step::Polled(TaskOwner::Link(host)) => {
                 for node in self.network.take_touched() {
                     self.look_at(node, Cause::Client(host));
                     self.look_at_replicas(node);
                 }
             }
-            Step::Polled(Place::Server(node)) => {
+            Step::Polled(TaskOwner::Server(node)) => {
                 self.look_at(node, Cause::Server);
                 self.look_at_replicas(node);
             }
-            Step::Polled(Place::Director) => {}
+            Step::Polled(TaskOwner::Director) => {}
             Step::Still(clients) => self.look_at_remains(clients),
             Step::Panicked(host, message) => {
                 held(&self.alive).remove(&host);
@@ -414,19 +417,14 @@ impl World {
 
     fn host(&self, id: u8) -> Host {
         let (clock, wall) = self.clocks[&id].clone();
-        let scene = Scene {
+        let env = SimEnv {
             clock,
             wall,
             network: Arc::clone(&self.network),
             recorder: self.recorder.clone(),
             spawner: self.spawner.clone(),
         };
-        Host::in_scene(
-            id,
-            self.scenario.seed,
-            self.scenario.request_timeout(),
-            scene,
-        )
+        Host::in_env(id, self.scenario.seed, self.scenario.request_timeout(), env)
     }
 
     /// Starts a client process with what its actors have yet to do.

@@ -1,6 +1,6 @@
 //! A subject that is played otherwise than it asks for.
 
-use super::{AnyLock, BoxError, Host, Observed, Promises, Suspect};
+use super::{AnyLock, BoxError, DynSubject, Host, Observed, Promises};
 use crate::{
     backend::{Backend, Later, View},
     scenario::{Capability, Scenario},
@@ -16,15 +16,15 @@ pub(crate) struct Adapted<'s> {
 }
 
 enum Kept<'s> {
-    Owned(Box<dyn Suspect>),
-    Borrowed(&'s dyn Suspect),
+    Owned(Box<dyn DynSubject>),
+    Borrowed(&'s dyn DynSubject),
 }
 
 impl Adapted<'static> {
     /// Scenarios are scaled to this lease in virtual time.
-    pub(crate) const fn leased(suspect: Box<dyn Suspect>, lease_ms: u64) -> Self {
+    pub(crate) const fn leased(subject: Box<dyn DynSubject>, lease_ms: u64) -> Self {
         Self {
-            kept: Kept::Owned(suspect),
+            kept: Kept::Owned(subject),
             lease_ms: Some(lease_ms),
             unobserved: false,
         }
@@ -33,29 +33,29 @@ impl Adapted<'static> {
 
 impl<'s> Adapted<'s> {
     /// It is judged as on servers that cannot be looked into.
-    pub(crate) const fn unobserved(suspect: &'s dyn Suspect) -> Self {
+    pub(crate) const fn unobserved(subject: &'s dyn DynSubject) -> Self {
         Self {
-            kept: Kept::Borrowed(suspect),
+            kept: Kept::Borrowed(subject),
             lease_ms: None,
             unobserved: true,
         }
     }
 
-    fn suspect(&self) -> &(dyn Suspect + 's) {
+    fn subject(&self) -> &(dyn DynSubject + 's) {
         match &self.kept {
-            Kept::Owned(suspect) => &**suspect,
-            Kept::Borrowed(suspect) => *suspect,
+            Kept::Owned(subject) => &**subject,
+            Kept::Borrowed(subject) => *subject,
         }
     }
 }
 
-impl Suspect for Adapted<'_> {
+impl DynSubject for Adapted<'_> {
     fn name(&self) -> &'static str {
-        self.suspect().name()
+        self.subject().name()
     }
 
     fn promises(&self) -> Promises {
-        self.suspect().promises()
+        self.subject().promises()
     }
 
     fn open<'a>(
@@ -64,39 +64,39 @@ impl Suspect for Adapted<'_> {
         key: &'a str,
         lease: Duration,
     ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>> {
-        self.suspect().open(host, key, lease)
+        self.subject().open(host, key, lease)
     }
 
     fn observe(&self, view: &dyn View, key: &str) -> Observed {
-        self.suspect().observe(view, key)
+        self.subject().observe(view, key)
     }
 
     fn outlasts(&self, key: &[u8]) -> bool {
-        self.suspect().outlasts(key)
+        self.subject().outlasts(key)
     }
 
     fn ends(&self, key: &[u8]) -> bool {
-        self.suspect().ends(key)
+        self.subject().ends(key)
     }
 
     fn fences_reads(&self) -> bool {
-        self.suspect().fences_reads()
+        self.subject().fences_reads()
     }
 
     fn can(&self, capability: Capability) -> bool {
-        self.suspect().can(capability)
+        self.subject().can(capability)
     }
 
     fn lease_ms(&self) -> Option<u64> {
-        self.lease_ms.or_else(|| self.suspect().lease_ms())
+        self.lease_ms.or_else(|| self.subject().lease_ms())
     }
 
     fn is_rehearsed(&self) -> bool {
-        self.suspect().is_rehearsed()
+        self.subject().is_rehearsed()
     }
 
     fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
-        let mut run = self.suspect().play(backend, scenario)?;
+        let mut run = self.subject().play(backend, scenario)?;
         if self.unobserved {
             run.history.forget_servers();
         }

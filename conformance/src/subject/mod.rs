@@ -2,6 +2,7 @@
 
 mod adapted;
 mod canary;
+mod dyn_subject;
 mod foreign;
 mod kind;
 mod met;
@@ -12,13 +13,13 @@ mod promises;
 mod proxy;
 mod seed;
 mod specimen;
-mod suspect;
 mod threads;
 
 pub use crate::history::Refusal;
 pub use crate::simulation::{Connection, Host};
 pub(crate) use adapted::Adapted;
 pub use canary::{Canary, CanaryLock};
+pub use dyn_subject::{AnyGrant, AnyLock, DynSubject, Granted};
 pub use foreign::{Foreign, ForeignError};
 pub use observed::Observed;
 #[cfg(unix)]
@@ -26,7 +27,6 @@ pub use plain::Plain;
 pub use promises::{Fencing, LINGER, Promises};
 pub use seed::SEEDS;
 pub use specimen::SPECIMENS;
-pub use suspect::{AnyGrant, AnyLock, Granted, Suspect};
 pub use threads::Threads;
 
 use crate::{
@@ -289,7 +289,7 @@ pub struct Row {
     /// Its speaking name, such as `get-then-del`. Its id is [`Subject::name`].
     pub name: &'static str,
     /// Makes the subject.
-    pub make: fn() -> Box<dyn Suspect>,
+    pub make: fn() -> Box<dyn DynSubject>,
     /// The verdict to reach.
     pub expected: Expected,
     /// What it is, in a few words.
@@ -312,7 +312,7 @@ impl Row {
     }
 }
 
-fn boxed(subject: impl Subject) -> Box<dyn Suspect> {
+fn boxed(subject: impl Subject) -> Box<dyn DynSubject> {
     Box::new(Arc::new(subject))
 }
 

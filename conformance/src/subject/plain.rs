@@ -1,7 +1,7 @@
 //! Locks whose code is played as it is: it dials URLs, sleeps with `tokio::time` and starts tasks with
 //! `tokio::spawn`.
 
-use super::{AnyLock, BoxError, Host, Observed, Promises, Subject, Suspect, proxy};
+use super::{AnyLock, BoxError, DynSubject, Host, Observed, Promises, Subject, proxy};
 use crate::{
     backend::{Backend, Later, View},
     scenario::{Capability, Scenario},
@@ -84,7 +84,7 @@ use tempfile::TempDir;
 /// ```
 #[derive(Clone)]
 pub struct Plain {
-    suspect: Arc<dyn Suspect>,
+    subject: Arc<dyn DynSubject>,
     lease_ms: u64,
     /// Where the sockets of a run lie.
     site: Option<Arc<Site>>,
@@ -114,9 +114,9 @@ impl Plain {
         self
     }
 
-    fn of(suspect: Arc<dyn Suspect>) -> Self {
+    fn of(subject: Arc<dyn DynSubject>) -> Self {
         Self {
-            suspect,
+            subject,
             lease_ms: LEASE_MS,
             site: None,
         }
@@ -124,19 +124,19 @@ impl Plain {
 }
 
 /// Any subject has a plain form: its host then is tokio's clock and tasks, and connections over sockets.
-impl From<Box<dyn Suspect>> for Plain {
-    fn from(suspect: Box<dyn Suspect>) -> Self {
-        Self::of(Arc::from(suspect))
+impl From<Box<dyn DynSubject>> for Plain {
+    fn from(subject: Box<dyn DynSubject>) -> Self {
+        Self::of(Arc::from(subject))
     }
 }
 
-impl Suspect for Plain {
+impl DynSubject for Plain {
     fn name(&self) -> &'static str {
-        self.suspect.name()
+        self.subject.name()
     }
 
     fn promises(&self) -> Promises {
-        self.suspect.promises()
+        self.subject.promises()
     }
 
     fn open<'a>(
@@ -154,28 +154,28 @@ impl Suspect for Plain {
                 held(&site.failure).get_or_insert(error);
                 told
             })?;
-            proxy::open(process, Arc::clone(&self.suspect), inside, key, lease).await
+            proxy::open(process, Arc::clone(&self.subject), inside, key, lease).await
         })
     }
 
     fn observe(&self, view: &dyn View, key: &str) -> Observed {
-        self.suspect.observe(view, key)
+        self.subject.observe(view, key)
     }
 
     fn outlasts(&self, key: &[u8]) -> bool {
-        self.suspect.outlasts(key)
+        self.subject.outlasts(key)
     }
 
     fn ends(&self, key: &[u8]) -> bool {
-        self.suspect.ends(key)
+        self.subject.ends(key)
     }
 
     fn fences_reads(&self) -> bool {
-        self.suspect.fences_reads()
+        self.subject.fences_reads()
     }
 
     fn can(&self, capability: Capability) -> bool {
-        capability != Capability::ClientWallClock && self.suspect.can(capability)
+        capability != Capability::ClientWallClock && self.subject.can(capability)
     }
 
     fn lease_ms(&self) -> Option<u64> {

@@ -4,10 +4,10 @@ use crate::{
     backend::Later,
     history::{Mode, OpId, Token},
     simulation::{
-        elsewhere::{Elsewhere, Order, Told},
         held,
+        off_scheduler_process::{OffSchedulerProcess, Order, Told},
     },
-    subject::{AnyGrant, AnyLock, BoxError, Counted, Granted, Host, Suspect},
+    subject::{AnyGrant, AnyLock, BoxError, Counted, DynSubject, Granted, Host},
 };
 use std::{
     future::Future,
@@ -19,8 +19,8 @@ use std::{
 
 /// Opens the lock in its process. One that does not get that far ends.
 pub(super) async fn open(
-    process: Arc<dyn Elsewhere>,
-    suspect: Arc<dyn Suspect>,
+    process: Arc<dyn OffSchedulerProcess>,
+    subject: Arc<dyn DynSubject>,
     host: Host,
     key: &str,
     lease: Duration,
@@ -28,7 +28,7 @@ pub(super) async fn open(
     let mut opening = Opening(Some(Arc::clone(&process)));
     let (key, things) = (key.to_owned(), Arc::clone(process.things()));
     let opened = Answer::to(&process, async move {
-        let lock = suspect.open(&host, &key, lease).await?;
+        let lock = subject.open(&host, &key, lease).await?;
         Ok::<_, BoxError>(held(&things).keep_lock(lock))
     });
     let id = opened.await?;
@@ -38,7 +38,7 @@ pub(super) async fn open(
 }
 
 /// A process without a lock as yet.
-struct Opening(Option<Arc<dyn Elsewhere>>);
+struct Opening(Option<Arc<dyn OffSchedulerProcess>>);
 
 impl Drop for Opening {
     fn drop(&mut self) {
@@ -50,7 +50,7 @@ impl Drop for Opening {
 
 /// Something that is kept in a process. It is dropped there, when this is dropped.
 struct Named {
-    process: Arc<dyn Elsewhere>,
+    process: Arc<dyn OffSchedulerProcess>,
     id: u64,
 }
 
@@ -198,7 +198,7 @@ impl AnyGrant for Grant {
 /// The answer to a call that is made in a process. The call begins with the first poll and is dropped
 /// with this, over there and at the same instant.
 struct Answer<T> {
-    process: Arc<dyn Elsewhere>,
+    process: Arc<dyn OffSchedulerProcess>,
     id: u32,
     state: State,
     slot: Arc<Mutex<Slot<T>>>,
@@ -245,7 +245,10 @@ impl<F: Future> Future for Call<F> {
 }
 
 impl<T: Send + 'static> Answer<T> {
-    fn to(process: &Arc<dyn Elsewhere>, call: impl Future<Output = T> + Send + 'static) -> Self {
+    fn to(
+        process: &Arc<dyn OffSchedulerProcess>,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
         let slot = Slot {
             value: None,
             asker: None,

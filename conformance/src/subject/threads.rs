@@ -1,7 +1,7 @@
 //! Locks whose code blocks: they are played in real time, on threads of their own.
 
 use super::{
-    AnyLock, BoxError, Host, Observed, Promises, Subject, Suspect,
+    AnyLock, BoxError, DynSubject, Host, Observed, Promises, Subject,
     foreign::{REACTION, playable},
     proxy,
 };
@@ -24,7 +24,7 @@ use std::{io, sync::Arc, time::Duration};
 /// gets no others, and what its threads still do reaches nobody. Cancelled calls and dropped guards are
 /// played as whole calls and releases. A panic of a call is a finding; that of another thread is not seen.
 #[derive(Clone)]
-pub struct Threads(Arc<dyn Suspect>);
+pub struct Threads(Arc<dyn DynSubject>);
 
 impl Threads {
     /// The lock on threads of its own.
@@ -34,13 +34,13 @@ impl Threads {
     }
 }
 
-impl From<Box<dyn Suspect>> for Threads {
-    fn from(suspect: Box<dyn Suspect>) -> Self {
-        Self(Arc::from(suspect))
+impl From<Box<dyn DynSubject>> for Threads {
+    fn from(subject: Box<dyn DynSubject>) -> Self {
+        Self(Arc::from(subject))
     }
 }
 
-impl Suspect for Threads {
+impl DynSubject for Threads {
     fn name(&self) -> &'static str {
         self.0.name()
     }

@@ -285,7 +285,10 @@ mod tests {
     #[test]
     fn a_node_that_forgot_the_grant_extends_nothing() {
         let extended = |more: Vec<(u64, What)>| {
-            at_eight(&five(3, [forget(0..1), more].concat()), Property::Truth)
+            at_eight(
+                &five(3, [forget(0..1), more].concat()),
+                Property::GroundedBelief,
+            )
         };
         let counts_it = vec![(4, renews(2, 0, 1)), (5, done(2))];
         let deadline = Some(s(15));

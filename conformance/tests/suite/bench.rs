@@ -2,7 +2,7 @@
 
 use super::browser::{self, Browser};
 use redouble_conformance::{
-    bench::{self, Load, Place, measure},
+    bench::{self, Load, LockBackend, measure},
     subject::SUBJECTS,
 };
 use std::{collections::BTreeSet, fs, path::PathBuf, sync::atomic::AtomicBool, time::Duration};
@@ -32,7 +32,7 @@ fn the_page_works_with_the_keyboard_alone_in_light_and_dark_and_in_a_small_windo
         .map(|lock| {
             measure(
                 &*lock,
-                &Place::Double,
+                &LockBackend::Double,
                 &load,
                 &AtomicBool::new(false),
                 &|_| {},

@@ -5,19 +5,19 @@ use redouble_conformance::{backend::Double, scenario::generate::Generator, subje
 #[test]
 fn each_seed_gives_the_same_run_twice() {
     for row in SUBJECTS {
-        let suspect = (row.make)();
-        let generator = Generator::of(suspect.promises(), None);
+        let subject = (row.make)();
+        let generator = Generator::of(subject.promises(), None);
         for seed in 0..100 {
             let scenario = generator.scenario(seed);
-            let first = suspect.play(&Double, &scenario).unwrap();
-            let second = suspect.play(&Double, &scenario).unwrap();
+            let first = subject.play(&Double, &scenario).unwrap();
+            let second = subject.play(&Double, &scenario).unwrap();
             assert_eq!(
                 first.history,
                 second.history,
                 "{}, seed {seed}",
-                suspect.name()
+                subject.name()
             );
-            assert_eq!(first, second, "{}, seed {seed}", suspect.name());
+            assert_eq!(first, second, "{}, seed {seed}", subject.name());
         }
     }
 }
@@ -25,7 +25,7 @@ fn each_seed_gives_the_same_run_twice() {
 #[test]
 fn different_seeds_give_different_runs() {
     let generator = Generator::default();
-    let suspect = (SUBJECTS[0].make)();
+    let subject = (SUBJECTS[0].make)();
     let scenario = generator.scenario(7);
     let histories: std::collections::BTreeSet<String> = (0..50)
         .map(|seed| {
@@ -33,7 +33,7 @@ fn different_seeds_give_different_runs() {
                 seed,
                 ..scenario.clone()
             };
-            format!("{:?}", suspect.play(&Double, &scenario).unwrap().history)
+            format!("{:?}", subject.play(&Double, &scenario).unwrap().history)
         })
         .collect();
     assert!(

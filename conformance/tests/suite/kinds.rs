@@ -32,11 +32,11 @@ fn each_kind_says_yes_and_no_to_all_that_it_offers() {
         if row.expected != Expected::Sound {
             continue;
         }
-        let suspect = (row.make)();
-        let generator = Generator::of(suspect.promises(), None);
+        let subject = (row.make)();
+        let generator = Generator::of(subject.promises(), None);
         let mut told: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
         for seed in 0..400 {
-            let run = suspect.play(&Double, &generator.scenario(seed));
+            let run = subject.play(&Double, &generator.scenario(seed));
             let history = run.expect("the double is there").history;
             let calls = history.calls();
             for entry in &history.entries {
@@ -51,9 +51,9 @@ fn each_kind_says_yes_and_no_to_all_that_it_offers() {
                 }
             }
         }
-        let name = suspect.name();
+        let name = subject.name();
         let asked: Vec<&str> = told.keys().copied().collect();
-        let promises = suspect.promises();
+        let promises = subject.promises();
         let offered: &[&str] = match promises.kind {
             Kind::Admission(_) if promises.set_up => &["admit", "set up"],
             Kind::Admission(_) if promises.named => &["admit", "admit again"],

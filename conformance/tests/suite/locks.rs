@@ -15,8 +15,8 @@ use redouble_conformance::{
 use std::time::Duration;
 
 fn run(row: &Row, backend: &dyn Backend, plan: &Plan) -> Trial {
-    let suspect = (row.make)();
-    run_trial(&*suspect, row.expected, backend, plan, &|_| {}).expect("the backend is there")
+    let subject = (row.make)();
+    run_trial(&*subject, row.expected, backend, plan, &|_| {}).expect("the backend is there")
 }
 
 #[test]
@@ -219,9 +219,9 @@ impl Subject for Faulty {
 fn each_fault_is_convicted_of_what_it_breaks() {
     for (fault, property) in [
         (Fault::NoExpiry, Property::Progress),
-        (Fault::DeadlineFromReply, Property::Truth),
-        (Fault::Spawns, Property::Conduct),
-        (Fault::Panics, Property::Conduct),
+        (Fault::DeadlineFromReply, Property::GroundedBelief),
+        (Fault::Spawns, Property::NoPanics),
+        (Fault::Panics, Property::NoPanics),
         (Fault::GetThenDel, Property::Ownership),
     ] {
         let trial = check(Faulty(fault)).seeds(0..2_048).trial();

@@ -48,9 +48,9 @@ fn struck() -> Trial {
         .iter()
         .find(|row| (row.make)().name() == "mutex")
         .unwrap();
-    let suspect = (row.make)();
+    let subject = (row.make)();
     let mut trial = trial("mutex", 2);
-    let generator = Generator::of(suspect.promises(), None);
+    let generator = Generator::of(subject.promises(), None);
     let mut missing = BTreeSet::from(STRIKES.map(|(nemesis, _)| nemesis));
     for (seed, property) in (0..2_000).zip(Property::ALL.into_iter().cycle()) {
         let scenario = generator.scenario(seed);
@@ -58,7 +58,7 @@ fn struck() -> Trial {
         if missing.is_disjoint(&nemeses) || trial.counterexamples.len() == Property::ALL.len() {
             continue;
         }
-        let judged = judge(&*suspect, &Double, &scenario).unwrap();
+        let judged = judge(&*subject, &Double, &scenario).unwrap();
         // A cut strikes only what is on its way.
         let lost = judged
             .run

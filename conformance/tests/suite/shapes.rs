@@ -8,7 +8,7 @@ use redouble_conformance::{
     history::{Access, Call, Kind, Mode, Refusal, What},
     runner::{Plan, run_trial},
     scenario::{Capability, Scenario, Topology, generate::Generator},
-    subject::{Expected, Suspect},
+    subject::{DynSubject, Expected},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -158,11 +158,11 @@ fn any(histories: &[redouble_conformance::history::History], of: fn(&What) -> bo
 fn is_kept_by_a_simple_lock(property: &Property) -> bool {
     matches!(
         property,
-        Property::Conduct
+        Property::NoPanics
             | Property::Exclusion
             | Property::Ownership
             | Property::Progress
-            | Property::Truth
+            | Property::GroundedBelief
     )
 }
 

@@ -7,7 +7,7 @@ use redouble_conformance::{
     history::Kind,
     runner::{CONVICTION, Counterexample, Plan, judge, run_trial},
     scenario::Topology,
-    subject::{Expected, Promises, Row, SEEDS, Suspect, subjects},
+    subject::{DynSubject, Expected, Promises, Row, SEEDS, subjects},
     verdict::claim,
 };
 use std::{
@@ -27,7 +27,7 @@ fn wanted(name: &str) -> bool {
 }
 
 /// The sound system that a specimen comes closest to.
-fn twin(promises: Promises) -> Box<dyn Suspect> {
+fn twin(promises: Promises) -> Box<dyn DynSubject> {
     let name = match (promises.kind, promises.topology) {
         (Kind::ReadWrite, _) => "read-write",
         (Kind::Semaphore(_), Topology::Nodes(1)) => "semaphore",
@@ -60,7 +60,7 @@ const SHARED_MAX: u32 = 8;
 
 /// A counterexample of the specimen's own, beyond one that its twin shares.
 fn own_example(
-    suspect: &dyn Suspect,
+    subject: &dyn DynSubject,
     expected: Expected,
     shared: &Counterexample,
 ) -> Option<Counterexample> {
@@ -73,12 +73,12 @@ fn own_example(
             ..Plan::quick(&Double)
         };
         let trial =
-            run_trial(suspect, expected, &Double, &plan, &|_| {}).expect("the double is there");
+            run_trial(subject, expected, &Double, &plan, &|_| {}).expect("the double is there");
         let found = trial
             .counterexamples
             .into_iter()
             .find(|it| it.property == property)?;
-        if !proves_nothing(&found, suspect.promises()) {
+        if !proves_nothing(&found, subject.promises()) {
             return Some(found);
         }
         from = found.seed + 1;
@@ -88,19 +88,19 @@ fn own_example(
 
 /// Tries one, says of what it was convicted, and returns what it was not convicted of.
 fn missed(row: &Row, of: &'static [Property], plan: &Plan) -> Vec<Property> {
-    let suspect = (row.make)();
+    let subject = (row.make)();
     let mut trial =
-        run_trial(&*suspect, row.expected, &Double, plan, &|_| {}).expect("the double is there");
+        run_trial(&*subject, row.expected, &Double, plan, &|_| {}).expect("the double is there");
     for it in &mut trial.counterexamples {
-        if of.contains(&it.property) && proves_nothing(it, suspect.promises()) {
-            let own = own_example(&*suspect, row.expected, it);
+        if of.contains(&it.property) && proves_nothing(it, subject.promises()) {
+            let own = own_example(&*subject, row.expected, it);
             *it = own.unwrap_or_else(|| it.clone());
         }
     }
     let (mut told, mut proven) = (Vec::new(), Vec::new());
     for it in &trial.counterexamples {
         let (id, seed, steps) = (it.property.id(), it.seed, it.scenario.events.len());
-        if proves_nothing(it, suspect.promises()) {
+        if proves_nothing(it, subject.promises()) {
             told.push(format!(
                 "{id} seed {seed} in {steps} events (so does its twin)"
             ));
@@ -167,11 +167,11 @@ fn the_sound_systems_are_cleared() {
     let mut accused = Vec::new();
     let sound = |row: &&Row| row.expected == Expected::Sound;
     for row in SEEDS.iter().copied().flatten().filter(sound) {
-        let suspect = (row.make)();
-        if !wanted(suspect.name()) {
+        let subject = (row.make)();
+        if !wanted(subject.name()) {
             continue;
         }
-        let trial = run_trial(&*suspect, row.expected, &Double, &plan, &|_| {})
+        let trial = run_trial(&*subject, row.expected, &Double, &plan, &|_| {})
             .expect("the double is there");
         for it in &trial.counterexamples {
             let witness = it.judged.witness(it.property);

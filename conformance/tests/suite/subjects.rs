@@ -304,7 +304,7 @@ fn a_lock_that_keeps_its_holders_elsewhere_is_not_judged_by_what_is_not_there() 
             "nothing appeared where the subject looks"
         };
         assert!(why.contains(place), "{}: {why:?}", trial.name);
-        let seen = trial.total(Property::Truth);
+        let seen = trial.total(Property::GroundedBelief);
         assert_eq!(seen.held + seen.broken, 0, "{}", trial.name);
     }
 }
@@ -316,7 +316,11 @@ fn a_lock_that_tells_where_its_holders_are_is_judged_by_them() {
             let trial = tried(Unseen(shape, tells, Mistake::None), SEEDS);
             assert_eq!(told(&trial), [""; 0], "{}", trial.name);
             assert_eq!(trial.unobservable, None, "{}", trial.name);
-            assert!(trial.total(Property::Truth).held > 0, "{}", trial.name);
+            assert!(
+                trial.total(Property::GroundedBelief).held > 0,
+                "{}",
+                trial.name
+            );
         }
     }
 }
@@ -325,9 +329,9 @@ fn a_lock_that_tells_where_its_holders_are_is_judged_by_them() {
 fn mistakes_of_any_shape_are_found() {
     for shape in SHAPES {
         for (mistake, property) in [
-            (Mistake::ReleasesAll, Property::Truth),
-            (Mistake::ExpiresEarly, Property::Truth),
-            (Mistake::ReleaseLies, Property::Honesty),
+            (Mistake::ReleasesAll, Property::GroundedBelief),
+            (Mistake::ExpiresEarly, Property::GroundedBelief),
+            (Mistake::ReleaseLies, Property::Truth),
         ] {
             let trial = tried(Unseen(shape, Tells::Tokens, mistake), 0..600);
             let broken = trial.broken();
@@ -678,7 +682,7 @@ fn a_redlock_that_needs_all_nodes_is_convicted_and_one_whose_votes_are_split_is_
     let honesty = |needed| {
         let plan = Plan {
             seeds: SEEDS,
-            properties: vec![Property::Honesty],
+            properties: vec![Property::Truth],
             ..Plan::quick(&Double)
         };
         let trial = run_trial(
@@ -688,7 +692,7 @@ fn a_redlock_that_needs_all_nodes_is_convicted_and_one_whose_votes_are_split_is_
             &plan,
             &|_| {},
         );
-        trial.expect("the double is there").total(Property::Honesty)
+        trial.expect("the double is there").total(Property::Truth)
     };
     assert_eq!(honesty(2).broken, 0);
     assert!(honesty(3).broken > 0);
@@ -755,7 +759,7 @@ fn a_lease_in_whole_seconds_is_convicted_and_a_deadline_that_is_rounded_with_it_
     let grounded = |rounds_deadline| {
         let lock = check(WholeSeconds { rounds_deadline }).seeds(0..100);
         let trial = lock.lease(Duration::from_millis(7_999)).trial();
-        trial.total(Property::Truth)
+        trial.total(Property::GroundedBelief)
     };
     assert!(grounded(false).broken > 0);
     assert_eq!(grounded(true).broken, 0);
@@ -770,11 +774,11 @@ fn a_lease_that_is_asked_for_is_that_of_all_scenarios() {
         .seeds(SEEDS)
     };
     let whole = lock().lease(Duration::from_secs(7)).trial();
-    assert_eq!(whole.total(Property::Truth).broken, 0);
+    assert_eq!(whole.total(Property::GroundedBelief).broken, 0);
     let odd = lock().lease(Duration::from_millis(7_999)).trial();
     let example = odd
         .counterexamples
         .iter()
-        .find(|it| it.property == Property::Truth);
+        .find(|it| it.property == Property::GroundedBelief);
     assert_eq!(example.map(|it| it.scenario.lease_ms), Some(7_999));
 }

@@ -8,7 +8,7 @@ use redouble_conformance::{
     report::terminal,
     runner::{self, Counterexample, Plan, Trial, run_trial},
     scenario::{Event, Fault, Happening, Lost, Op, Scenario, Schedule, Topology},
-    subject::{Expected, Foreign, ForeignError, Suspect},
+    subject::{DynSubject, Expected, Foreign, ForeignError},
 };
 use std::{
     ffi::OsString,
@@ -117,7 +117,7 @@ fn plan(seeds: u64) -> Plan {
 
 /// Whether the runs have shown anything: locks that were contended, and faults that struck.
 fn shows_enough(trial: &Trial) {
-    let seen: Vec<_> = trial.coverage.sights().collect();
+    let seen: Vec<_> = trial.coverage.probes().collect();
     let of = |name: &str| seen.iter().find(|it| it.0 == name).map_or(0, |it| it.1);
     let runs = trial.coverage.runs;
     assert!(runs * 2 >= trial.plan.seeds.end, "{runs} runs: {trial:?}");
@@ -128,13 +128,13 @@ fn shows_enough(trial: &Trial) {
 /// What no lock may break that is worth its name: holders are kept apart, and nobody is locked out for
 /// longer than a lease.
 const SAFETY: [Property; 7] = [
-    Property::Conduct,
+    Property::NoPanics,
     Property::Exclusion,
     Property::Accesses,
     Property::Linearizable,
     Property::Ownership,
     Property::Progress,
-    Property::Truth,
+    Property::GroundedBelief,
 ];
 
 /// What breaks in real time has to break again: the machine may have been busy with something else.
@@ -206,7 +206,7 @@ fn calls_lost_what_it_gave_back(lock: &Foreign) {
         (1_400, Op::Release),
     ];
     let release = reply_lost(&calls, 900);
-    let told = breaks(lock, Property::Honesty, &release);
+    let told = breaks(lock, Property::Truth, &release);
     let lie = "that the lock was lost already, but its own request had removed it";
     assert!(told.contains(lie), "{told}");
 }

@@ -9,7 +9,7 @@ use redouble_conformance::{
     history::{Actor, Stored, What},
     runner::{Plan, judge, run_trial},
     scenario::{Event, Fault, Happening, Op, Scenario, Schedule, Topology, generate::Generator},
-    subject::{Expected, Plain, Refusal, SUBJECTS, Suspect},
+    subject::{DynSubject, Expected, Plain, Refusal, SUBJECTS},
 };
 use redouble_lock::{BoxFuture, Environment, Guard, LockManager, NoRuntime, Release, Tokio};
 use std::{
@@ -407,16 +407,16 @@ fn a_renewer_that_stays_extends_the_locks_of_others() {
 
 #[test]
 fn a_deadline_that_counts_from_the_reply_is_too_late() {
-    let (events, told) = convicted(Mistake::DeadlineFromReply, Property::Truth);
+    let (events, told) = convicted(Mistake::DeadlineFromReply, Property::GroundedBelief);
     assert!(events <= 4, "{events} events: {told}");
     eprintln!("{told}");
 }
 
 #[test]
 fn a_panic_is_a_finding() {
-    let (_, told) = convicted(Mistake::TaskPanics, Property::Conduct);
+    let (_, told) = convicted(Mistake::TaskPanics, Property::NoPanics);
     assert!(told.contains("no task waits for this one"), "{told}");
-    let (_, told) = convicted(Mistake::CallPanics, Property::Conduct);
+    let (_, told) = convicted(Mistake::CallPanics, Property::NoPanics);
     assert!(told.contains("it was granted"), "{told}");
 }
 
@@ -491,10 +491,10 @@ impl Subject for Sleeping {
 
 #[test]
 fn what_is_to_be_played_in_its_plain_form_is_told_so_elsewhere() {
-    let said = |subject: &dyn Suspect| {
+    let said = |subject: &dyn DynSubject| {
         let judged = judge(subject, &Double, &struck(None)).expect("the double is there");
         let (property, finding) = &judged.findings[0];
-        assert_eq!(*property, Property::Conduct);
+        assert_eq!(*property, Property::NoPanics);
         finding.witness().expect("it is accused").message.clone()
     };
     let strays = said(&Arc::new(Ticking::default()));

@@ -10,7 +10,7 @@ use redouble_conformance::{
     runner::{Outcome, Plan, Trial, run_trial},
     scenario::fixed,
     simulation::Run,
-    subject::{Expected, Row, SUBJECTS, Suspect, subjects},
+    subject::{DynSubject, Expected, Row, SUBJECTS, subjects},
 };
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -40,8 +40,8 @@ fn tried(row: &Row, backend: &dyn Backend, jobs: usize) -> Trial {
         jobs,
         ..Plan::quick(backend)
     };
-    let suspect = (row.make)();
-    run_trial(&*suspect, row.expected, backend, &plan, &|_| {}).expect("the backend is there")
+    let subject = (row.make)();
+    run_trial(&*subject, row.expected, backend, &plan, &|_| {}).expect("the backend is there")
 }
 
 #[test]
@@ -153,10 +153,10 @@ const REPEATS_MAX: usize = 10;
 const ATTEMPTS_MAX: usize = 5;
 
 /// Plays a fixed scenario, without a gap that says nothing of the server.
-fn played(real: &Real, suspect: &dyn Suspect, name: &str) -> Run {
+fn played(real: &Real, subject: &dyn DynSubject, name: &str) -> Run {
     let fixed = fixed::all().find(|fixed| fixed.name == name).unwrap();
-    let scenario = fixed.scenario(suspect.promises()).unwrap();
-    let mut runs = (0..REPEATS_MAX).map(|_| suspect.play(real, &scenario).unwrap());
+    let scenario = fixed.scenario(subject.promises()).unwrap();
+    let mut runs = (0..REPEATS_MAX).map(|_| subject.play(real, &scenario).unwrap());
     let run = runs.find(|run| run.gap <= scenario.lease() / 6);
     run.unwrap_or_else(|| panic!("{name}: the machine is too busy"))
 }
@@ -183,7 +183,7 @@ fn what_is_done_to_real_servers_happens() {
     let Some(real) = real() else { return };
     let (mutex, replicated) = ((row("mutex").make)(), (row("B33a").make)());
     // Whether another client gets the lock while its holder believes in it.
-    for (suspect, scenario, other, gets_it) in [
+    for (subject, scenario, other, gets_it) in [
         (&mutex, "server-restarts-with-its-data", 1, false),
         (&mutex, "server-forgets", 1, true),
         (&mutex, "key-evicted", 1, true),
@@ -191,7 +191,7 @@ fn what_is_done_to_real_servers_happens() {
         (&replicated, "failover-to-a-late-replica", 2, true),
     ] {
         let outcome = || {
-            let history = played(&real, &**suspect, scenario).history;
+            let history = played(&real, &**subject, scenario).history;
             ended(&history, first_try(&history, other)).clone()
         };
         // A busy machine may keep a replica from hearing in time what it should.

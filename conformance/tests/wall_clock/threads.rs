@@ -8,7 +8,7 @@ use redouble_conformance::{
     history::Actor,
     runner::judge,
     scenario::{Event, Happening, Op, Scenario, Schedule, Topology},
-    subject::{Plain, Suspect, Threads},
+    subject::{DynSubject, Plain, Threads},
 };
 use std::time::Duration;
 
@@ -95,11 +95,11 @@ fn code_that_blocks_is_played_on_threads() {
         .seeds(0..24)
         .trial();
     assert_eq!(trial.broken(), [], "{:?}", trial.counterexamples);
-    let sights: Vec<_> = trial.coverage.sights().collect();
-    let seen = |what| sights.iter().find(|it| it.0 == what).map_or(0, |it| it.1);
+    let probes: Vec<_> = trial.coverage.probes().collect();
+    let seen = |what| probes.iter().find(|it| it.0 == what).map_or(0, |it| it.1);
     assert!(
         seen("contended") > 5 && seen("death of a holder") > 0,
-        "{sights:?}"
+        "{probes:?}"
     );
     assert!(trial.unsupported > 0, "pauses and clocks");
 }
@@ -127,7 +127,7 @@ fn one_try() -> Scenario {
 fn a_panic_on_a_thread_is_a_finding() {
     let panicking = Threads::new(Blocking { panics: true });
     let judged = judge(&panicking, &WallClock::new(Double, 300), &one_try()).unwrap();
-    let witness = judged.witness(Property::Conduct).map(|it| &*it.message);
+    let witness = judged.witness(Property::NoPanics).map(|it| &*it.message);
     assert!(
         witness.is_some_and(|it| it.contains("does not like")),
         "{witness:?}"

@@ -31,11 +31,11 @@ fn broken(trial: &Trial) -> BTreeSet<Property> {
         eprintln!("{}: {property}, {steps} steps: {message}", trial.name);
     }
     let runs = trial.coverage.runs;
-    let sights: Vec<_> = trial.coverage.sights().collect();
-    let seen = |what| sights.iter().find(|it| it.0 == what).map_or(0, |it| it.1);
+    let probes: Vec<_> = trial.coverage.probes().collect();
+    let seen = |what| probes.iter().find(|it| it.0 == what).map_or(0, |it| it.1);
     assert!(
         seen("contended") * 2 >= runs && seen("expiry while held") > 0,
-        "{sights:?}"
+        "{probes:?}"
     );
     trial.broken().into_iter().collect()
 }
@@ -56,7 +56,7 @@ fn rslock_keeps_holders_apart_who_do_not_extend() {
     for nodes in [1, 3] {
         let broken = rslock(nodes, false, 100);
         assert!(
-            broken.is_subset(&BTreeSet::from([Property::Honesty])),
+            broken.is_subset(&BTreeSet::from([Property::Truth])),
             "{broken:?}"
         );
     }
@@ -71,13 +71,17 @@ fn rslock_gives_a_lock_away_that_it_cannot_extend_before_its_holder_knows() {
     for property in [
         Property::Exclusion,
         Property::Ownership,
-        Property::Truth,
+        Property::GroundedBelief,
         Property::Continuity,
     ] {
         assert!(broken.contains(&property), "{property}: {broken:?}");
     }
     let broken = rslock(3, true, 48);
-    for property in [Property::Ownership, Property::Truth, Property::Continuity] {
+    for property in [
+        Property::Ownership,
+        Property::GroundedBelief,
+        Property::Continuity,
+    ] {
         assert!(broken.contains(&property), "{property}: {broken:?}");
     }
 }
@@ -160,7 +164,7 @@ fn redlock_keeps_holders_apart_while_replies_are_in_time() {
     let _alone = ONE_AT_A_TIME.lock();
     let broken = broken(&check(Redlock { nodes: 3 }).threads().trial());
     let safety = [
-        Property::Conduct,
+        Property::NoPanics,
         Property::Exclusion,
         Property::Ownership,
         Property::Progress,

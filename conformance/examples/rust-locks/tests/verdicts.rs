@@ -35,20 +35,20 @@ fn tried(lock: &Foreign) -> Trial {
         let message = witness.map_or("", |it| &*it.message);
         eprintln!("{}: {}: {message}", trial.name, example.property);
     }
-    let (runs, sights) = (trial.coverage.runs, trial.coverage.sights());
-    let contended = sights.into_iter().find(|it| it.0 == "contended");
+    let (runs, probes) = (trial.coverage.runs, trial.coverage.probes());
+    let contended = probes.into_iter().find(|it| it.0 == "contended");
     assert!(runs >= 15 && contended.is_some_and(|it| it.1 * 2 >= runs));
     trial
 }
 
 /// What no lock may break that is worth its name.
 const SAFETY: [Property; 6] = [
-    Property::Conduct,
+    Property::NoPanics,
     Property::Exclusion,
     Property::Linearizable,
     Property::Ownership,
     Property::Progress,
-    Property::Truth,
+    Property::GroundedBelief,
 ];
 
 #[test]

@@ -5,7 +5,7 @@
 use super::{Asked, Told, Witness, forgotten, witness};
 use crate::{
     checker::seconds,
-    history::{Call, Moment, Reading, Trouble},
+    history::{Call, FaultEffect, Moment, Reading},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -13,14 +13,17 @@ use std::{collections::BTreeSet, time::Duration};
 /// is said.
 pub(super) fn judge(history: &Reading<'_>, asked: &[Asked], places: usize) -> Option<Witness> {
     let over = history.entries.last().map_or(Duration::ZERO, |it| it.at);
-    let clock = [Trouble::ServerClock]; // everybody's
-    if history.troubles().any(&clock, 0, Duration::ZERO, over) {
+    let clock = [FaultEffect::ServerClock]; // everybody's
+    if history
+        .fault_intervals()
+        .any(&clock, 0, Duration::ZERO, over)
+    {
         return None;
     }
     let rounds = Rounds {
         asked,
         life: history.lease,
-        leeway: history.lease / 50 + history.terms.grain(),
+        leeway: history.lease / 50 + history.terms.timing_tolerance(),
     };
     let fresh = |it: &&Asked| {
         let calls = history.calls();

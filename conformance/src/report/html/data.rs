@@ -21,8 +21,8 @@ pub(super) fn of(trials: &[Trial]) -> Value {
     let faults = rows().map(|name| json!({ "name": name, "summary": summary(name) }));
     let groups = Group::ALL.map(Group::title);
     let introductions = Group::ALL.map(Group::introduction);
-    let sights = trials.first().map(|trial| trial.coverage.sights());
-    let sights = sights.into_iter().flatten().map(|(name, _)| name);
+    let probes = trials.first().map(|trial| trial.coverage.probes());
+    let probes = probes.into_iter().flatten().map(|(name, _)| name);
     json!({
         "good": trials.iter().all(|trial| trial.outcome() != Outcome::Differs),
         "backend": trials.first().map(|trial| &trial.backend),
@@ -31,7 +31,7 @@ pub(super) fn of(trials: &[Trial]) -> Value {
         "faults": faults.collect::<Vec<_>>(),
         "groups": groups.as_slice(),
         "introductions": introductions.as_slice(),
-        "sights": sights.collect::<Vec<_>>(),
+        "probes": probes.collect::<Vec<_>>(),
         "subjects": trials.iter().map(subject).collect::<Vec<_>>(),
     })
 }
@@ -71,7 +71,7 @@ fn subject(trial: &Trial) -> Value {
         "unsupported": trial.unsupported,
         "inconclusive": trial.inconclusive,
         "fixed": terminal::fixed(trial),
-        "sights": trial.coverage.sights().map(|(_, count)| count).collect::<Vec<_>>(),
+        "probes": trial.coverage.probes().map(|(_, count)| count).collect::<Vec<_>>(),
         "cells": cells(trial),
         "examples": examples.map(|example| self::example(trial, example)).collect::<Vec<_>>(),
     })

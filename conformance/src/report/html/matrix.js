@@ -126,8 +126,8 @@ function drawLegends() {
   const properties = data.properties.map((it) => [`${it.id} ${it.title}`, it.statement]);
   const faults = data.faults.map((it) => [it.name, it.summary]);
   const runs = data.subjects.reduce((sum, subject) => sum + subject.runs, 0);
-  const seen = data.sights.map((name, place) => {
-    const count = data.subjects.reduce((sum, subject) => sum + (subject.sights[place] || 0), 0);
+  const seen = data.probes.map((name, place) => {
+    const count = data.subjects.reduce((sum, subject) => sum + (subject.probes[place] || 0), 0);
     return [name, `in ${number(count)} runs, ${((100 * count) / Math.max(runs, 1)).toFixed(1)} %`];
   });
   const legend = (title, pairs) => el("details", { class: "card" }, el("summary", {}, title), list(pairs));

@@ -239,11 +239,11 @@ pub fn coverage(out: &mut impl Write, trials: &[Trial]) -> io::Result<()> {
     let mut total = Coverage::default();
     trials.iter().for_each(|trial| total.add(&trial.coverage));
     let percent = |count: u64| 100.0 * count as f64 / total.runs.max(1) as f64;
-    let sights: Vec<String> = total
-        .sights()
+    let probes: Vec<String> = total
+        .probes()
         .map(|(name, count)| format!("{name} {:.0} %", percent(count)))
         .collect();
-    writeln!(out, "  seen in {} runs: {}", total.runs, sights.join(", "))?;
+    writeln!(out, "  seen in {} runs: {}", total.runs, probes.join(", "))?;
     if total.bypass > 0 {
         let readers = counted(total.bypass, "reader");
         writeln!(

@@ -12,7 +12,7 @@ mod rehearsal;
 mod system;
 
 use super::{
-    AnyGrant, AnyLock, BoxError, Counted, Granted, Host, NotOffered, Observed, Promises, Suspect,
+    AnyGrant, AnyLock, BoxError, Counted, DynSubject, Granted, Host, NotOffered, Observed, Promises,
 };
 use crate::{
     backend::{Backend, Later, View},
@@ -171,7 +171,7 @@ fn whole(op: Step) -> Step {
     }
 }
 
-impl Suspect for Foreign {
+impl DynSubject for Foreign {
     fn name(&self) -> &'static str {
         self.name
     }

@@ -1,6 +1,6 @@
 //! The lines that the suite and an adapter exchange: one JSON object each. ADAPTER.md describes them.
 
-use super::recipe::{Place, Recipe};
+use super::recipe::{Recipe, StoredAt};
 use crate::{
     history::{Kind, Scope},
     scenario::Topology,
@@ -105,10 +105,10 @@ pub(super) struct Hello {
     token_scope: Scope,
     /// Where the servers store its holders.
     #[serde(default)]
-    holders: Vec<Place>,
+    holders: Vec<StoredAt>,
     /// Where the servers store its waiters.
     #[serde(default)]
-    waiters: Vec<Place>,
+    waiters: Vec<StoredAt>,
     /// Keys that may stay while no client uses the lock.
     #[serde(default)]
     keeps: Vec<String>,

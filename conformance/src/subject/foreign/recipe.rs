@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// One place, as an adapter declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Place {
+pub(super) struct StoredAt {
     /// The key, in which `{key}` stands for that of the lock.
     #[serde(default = "the_key")]
     key: String,
@@ -75,8 +75,8 @@ pub(super) struct Recipe {
     /// What the tokens of its grants tell apart.
     pub(super) scope: Scope,
     /// By default the string at the key.
-    holders: Vec<Place>,
-    waiters: Vec<Place>,
+    holders: Vec<StoredAt>,
+    waiters: Vec<StoredAt>,
     keeps: Vec<String>,
 }
 
@@ -84,8 +84,8 @@ impl Recipe {
     /// Puts a recipe together; the error says what in it has no meaning.
     pub(super) fn of(
         scope: Scope,
-        holders: &[Place],
-        waiters: &[Place],
+        holders: &[StoredAt],
+        waiters: &[StoredAt],
         keeps: &[String],
     ) -> Result<Self, String> {
         for place in holders {
@@ -139,7 +139,7 @@ fn tokens(observed: Observed) -> Vec<Vec<u8>> {
     holders.map(|holder| holder.token).collect()
 }
 
-impl Place {
+impl StoredAt {
     fn at(&self, key: &str) -> String {
         self.key.replace(KEY, key)
     }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     backend::View,
     history::{Kind, OpId, Stored},
-    subject::{BoxError, Counted, Host, NotOffered, Promises, Subject, Suspect, boxed},
+    subject::{BoxError, Counted, DynSubject, Host, NotOffered, Promises, Subject, boxed},
 };
 use redouble_lock::{Admission, Stock};
 use std::time::Duration;
@@ -46,23 +46,23 @@ impl Form {
 /// An admission counter under test.
 struct OurAdmission(Form);
 
-pub(in crate::subject) fn admission() -> Box<dyn Suspect> {
+pub(in crate::subject) fn admission() -> Box<dyn DynSubject> {
     boxed(OurAdmission(Form::Counter))
 }
 
-pub(in crate::subject) fn admission_that_expires() -> Box<dyn Suspect> {
+pub(in crate::subject) fn admission_that_expires() -> Box<dyn DynSubject> {
     boxed(OurAdmission(Form::Expiring))
 }
 
-pub(in crate::subject) fn admission_by_name() -> Box<dyn Suspect> {
+pub(in crate::subject) fn admission_by_name() -> Box<dyn DynSubject> {
     boxed(OurAdmission(Form::Named))
 }
 
-pub(in crate::subject) fn admission_by_name_that_expires() -> Box<dyn Suspect> {
+pub(in crate::subject) fn admission_by_name_that_expires() -> Box<dyn DynSubject> {
     boxed(OurAdmission(Form::NamedExpiring))
 }
 
-pub(in crate::subject) fn stock() -> Box<dyn Suspect> {
+pub(in crate::subject) fn stock() -> Box<dyn DynSubject> {
     boxed(OurAdmission(Form::Stock))
 }
 

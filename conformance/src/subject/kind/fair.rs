@@ -5,7 +5,7 @@ use super::{Ours, SKIPS_PER_LEASE, fenced_promises, promises, stored};
 use crate::{
     backend::View,
     history::Kind,
-    subject::{Promises, Suspect, boxed},
+    subject::{DynSubject, Promises, boxed},
 };
 
 const fn served_in_order(promises: Promises) -> Promises {
@@ -16,7 +16,7 @@ fn queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     stored::in_a_queue(view, &stored::beside(key, ":queue"))
 }
 
-pub(in crate::subject) fn fair() -> Box<dyn Suspect> {
+pub(in crate::subject) fn fair() -> Box<dyn DynSubject> {
     let promises = served_in_order(promises(Kind::Mutex));
     let lock = Ours::new("fair", promises, |client, key| {
         Ok(client.options(client.locks().fair_mutex(key)).build())
@@ -24,7 +24,7 @@ pub(in crate::subject) fn fair() -> Box<dyn Suspect> {
     boxed(lock.queueing(queue))
 }
 
-pub(in crate::subject) fn fenced_fair() -> Box<dyn Suspect> {
+pub(in crate::subject) fn fenced_fair() -> Box<dyn DynSubject> {
     let promises = served_in_order(fenced_promises());
     let lock = Ours::new("fenced-fair", promises, |client, key| {
         let lock = client.locks().fenced_fair_mutex(key);

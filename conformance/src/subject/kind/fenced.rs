@@ -1,9 +1,9 @@
 //! The mutex whose grants are numbered.
 
 use super::{Ours, fenced_promises};
-use crate::subject::{Suspect, boxed};
+use crate::subject::{DynSubject, boxed};
 
-pub(in crate::subject) fn fenced() -> Box<dyn Suspect> {
+pub(in crate::subject) fn fenced() -> Box<dyn DynSubject> {
     boxed(Ours::new("fenced", fenced_promises(), |client, key| {
         Ok(client.options(client.locks().fenced_mutex(key)).build())
     }))

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     history::{Kind, Mode},
     scenario::Topology,
-    subject::{Fencing, Host, NotOffered, Promises, Suspect, boxed},
+    subject::{DynSubject, Fencing, Host, NotOffered, Promises, boxed},
 };
 use redouble_lock::{Guard, Kind as LockKind, Lock, LockError, LossReason, Parts};
 use std::time::Duration;
@@ -83,7 +83,7 @@ const fn promises() -> Promises {
         .untidy()
 }
 
-pub(in crate::subject) fn fenced_handed_on() -> Box<dyn Suspect> {
+pub(in crate::subject) fn fenced_handed_on() -> Box<dyn DynSubject> {
     let lock = Ours::new("fenced-handed-on", promises(), |client, key| {
         let lock = || {
             let lock = client.options(client.locks().fenced_mutex(key));
@@ -94,7 +94,7 @@ pub(in crate::subject) fn fenced_handed_on() -> Box<dyn Suspect> {
     boxed(lock.storing(stored::with_metadata))
 }
 
-pub(in crate::subject) fn redlock_handed_on() -> Box<dyn Suspect> {
+pub(in crate::subject) fn redlock_handed_on() -> Box<dyn DynSubject> {
     let promises = promises().on(Topology::Nodes(3));
     boxed(Ours::new("redlock-handed-on", promises, |client, key| {
         let lock = || -> Result<_, LockError> {

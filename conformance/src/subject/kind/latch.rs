@@ -4,7 +4,7 @@ use super::{DRIFT_PPM, client::Client, grant::refused};
 use crate::{
     backend::View,
     history::{Kind, Stored},
-    subject::{BoxError, Counted, Host, NotOffered, Promises, Refusal, Subject, Suspect, boxed},
+    subject::{BoxError, Counted, DynSubject, Host, NotOffered, Promises, Refusal, Subject, boxed},
 };
 use redouble_lock::{Latch, LockError};
 use std::time::Duration;
@@ -14,7 +14,7 @@ const COUNT: u32 = 3;
 /// The latch under test.
 struct OurLatch;
 
-pub(in crate::subject) fn latch() -> Box<dyn Suspect> {
+pub(in crate::subject) fn latch() -> Box<dyn DynSubject> {
     boxed(OurLatch)
 }
 

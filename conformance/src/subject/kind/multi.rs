@@ -11,7 +11,7 @@ use super::{
 use crate::{
     backend::View,
     history::{Kind, Mode, Stored},
-    subject::{Fencing, NotOffered, Promises, Suspect, boxed},
+    subject::{DynSubject, Fencing, NotOffered, Promises, boxed},
 };
 use redouble_lock::{Kind as LockKind, Lock, LockError};
 use std::{collections::BTreeMap, time::Duration};
@@ -77,7 +77,7 @@ fn poll(client: &Client) -> Duration {
     client.part_of_lease(LOOKS_PER_LEASE)
 }
 
-pub(in crate::subject) fn multi() -> Box<dyn Suspect> {
+pub(in crate::subject) fn multi() -> Box<dyn DynSubject> {
     let lock = Ours::new("multi", striped(), |client, key| {
         Striped::new(client, key, |keys| {
             let lock = client.options(client.locks().multi(keys)?);
@@ -88,7 +88,7 @@ pub(in crate::subject) fn multi() -> Box<dyn Suspect> {
     boxed(lock.storing(tokens).queueing(kept_for))
 }
 
-pub(in crate::subject) fn fenced_multi() -> Box<dyn Suspect> {
+pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
     let promises = striped().with_fencing(Fencing::Lasting);
     let lock = Ours::new("fenced-multi", promises, |client, key| {
         Striped::new(client, key, |keys| {

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     backend::View,
     history::{Kind, Mode, Stored},
-    subject::{NotOffered, Suspect, boxed},
+    subject::{DynSubject, NotOffered, boxed},
 };
 use redouble_lock::{FencedGuard, Guard, ReadWriteLock, Release};
 use std::time::Duration;
@@ -70,14 +70,14 @@ impl Takes for Numbered {
     }
 }
 
-pub(in crate::subject) fn read_write() -> Box<dyn Suspect> {
+pub(in crate::subject) fn read_write() -> Box<dyn DynSubject> {
     let lock = Ours::new("read-write", promises(Kind::ReadWrite), |client, key| {
         Ok(client.options(client.locks().read_write(key)).build())
     });
     boxed(lock.storing(tokens))
 }
 
-pub(in crate::subject) fn read_write_preferring() -> Box<dyn Suspect> {
+pub(in crate::subject) fn read_write_preferring() -> Box<dyn DynSubject> {
     let promises = promises(Kind::ReadWrite).waiting(Some(SKIPS_PER_LEASE));
     let promises = promises.preferring_writers();
     let lock = Ours::new("read-write-preferring", promises, |client, key| {

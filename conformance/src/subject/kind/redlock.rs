@@ -4,7 +4,7 @@ use super::{Ours, client::Client, fenced_promises, promises};
 use crate::{
     history::Kind,
     scenario::Topology,
-    subject::{Promises, Suspect, boxed},
+    subject::{DynSubject, Promises, boxed},
 };
 use redouble_lock::{LockError, Redlock, RedlockMutex};
 
@@ -22,15 +22,15 @@ fn open(client: &Client, key: &str) -> Result<RedlockMutex, LockError> {
     Ok(client.options(nodes(client)?.mutex(key)).build())
 }
 
-pub(in crate::subject) fn redlock() -> Box<dyn Suspect> {
+pub(in crate::subject) fn redlock() -> Box<dyn DynSubject> {
     boxed(Ours::new("redlock", on(5), open))
 }
 
-pub(in crate::subject) fn redlock_of_three() -> Box<dyn Suspect> {
+pub(in crate::subject) fn redlock_of_three() -> Box<dyn DynSubject> {
     boxed(Ours::new("redlock-of-three", on(3), open))
 }
 
-pub(in crate::subject) fn redlock_with_watchdog() -> Box<dyn Suspect> {
+pub(in crate::subject) fn redlock_with_watchdog() -> Box<dyn DynSubject> {
     boxed(Ours::new(
         "redlock-watchdog",
         on(3).renewing(),
@@ -41,7 +41,7 @@ pub(in crate::subject) fn redlock_with_watchdog() -> Box<dyn Suspect> {
     ))
 }
 
-pub(in crate::subject) fn fenced_redlock() -> Box<dyn Suspect> {
+pub(in crate::subject) fn fenced_redlock() -> Box<dyn DynSubject> {
     let promises = fenced_promises().on(Topology::Nodes(3));
     boxed(Ours::new("fenced-redlock", promises, |client, key| {
         Ok(client.options(nodes(client)?.fenced_mutex(key)).build())

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     history::{Kind, Mode},
-    subject::{NotOffered, Suspect, boxed},
+    subject::{DynSubject, NotOffered, boxed},
 };
 use redouble_lock::{Kind as LockKind, Lock, Owner, ReentrantGuard};
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl<K: LockKind<Guard: Grant>> Takes for Entered<K> {
     }
 }
 
-pub(in crate::subject) fn reentrant() -> Box<dyn Suspect> {
+pub(in crate::subject) fn reentrant() -> Box<dyn DynSubject> {
     let promises = promises(Kind::Mutex).reentrant();
     boxed(Ours::new("reentrant", promises, |client, key| {
         let lock = client.options(client.locks().mutex(key)).build();
@@ -49,7 +49,7 @@ pub(in crate::subject) fn reentrant() -> Box<dyn Suspect> {
     }))
 }
 
-pub(in crate::subject) fn fenced_reentrant() -> Box<dyn Suspect> {
+pub(in crate::subject) fn fenced_reentrant() -> Box<dyn DynSubject> {
     let promises = fenced_promises().reentrant();
     boxed(Ours::new("fenced-reentrant", promises, |client, key| {
         let lock = client.options(client.locks().fenced_mutex(key)).build();

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     backend::View,
     history::{Kind, Mode, Stored},
-    subject::{NotOffered, Suspect, boxed},
+    subject::{DynSubject, NotOffered, boxed},
 };
 use redouble_lock::{Guard, Semaphore};
 use std::time::Duration;
@@ -49,10 +49,10 @@ fn permits(view: &dyn View, key: &str) -> Vec<Stored> {
     tokens.collect()
 }
 
-pub(in crate::subject) fn semaphore() -> Box<dyn Suspect> {
+pub(in crate::subject) fn semaphore() -> Box<dyn DynSubject> {
     boxed(named("semaphore"))
 }
 
-pub(in crate::subject) fn semaphore_that_holds() -> Box<dyn Suspect> {
+pub(in crate::subject) fn semaphore_that_holds() -> Box<dyn DynSubject> {
     boxed(named("semaphore-holding").holding())
 }

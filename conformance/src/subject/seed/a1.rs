@@ -1,7 +1,7 @@
 //! A1: `SET NX PX` with a token of its own, released by a script that compares and deletes.
 
 use crate::{
-    checker::Property::{Exclusion, Honesty, LostReply, Ownership},
+    checker::Property::{Exclusion, LostReply, Ownership, Truth},
     subject::{
         Expected::{Convicted, Sound},
         Promises, Row,
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "set-nx-px-release-ok-when-gone",
         make: || exhibit(ReleaseLies::OkWhenGone("seed-A1a")),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "set-nx-px whose release returns 1 for a lock that is gone",
     },
     Row {

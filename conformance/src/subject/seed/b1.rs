@@ -7,7 +7,7 @@ use crate::{
         BoxError,
         Expected::{Convicted, Sound},
         Promises, Refusal, Row,
-        specimen::{Held, Place, Site, Specimen, Sweep, exhibit, watchdog},
+        specimen::{Held, Site, SoundLock, Specimen, Sweep, exhibit, watchdog},
     },
 };
 

@@ -1,7 +1,7 @@
 //! B2: as B1, with a hash that counts how often its owner has taken it.
 
 use crate::{
-    checker::Property::{Exclusion, Honesty},
+    checker::Property::{Exclusion, Truth},
     subject::{
         Expected::Convicted,
         Row,
@@ -14,19 +14,19 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "reentrant-hash-watchdog",
         make: || exhibit(Counts::Told("seed-B2")),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "a hash that counts how often its owner took the lock, and a watchdog",
     },
     Row {
         name: "reentrant-hash-release-ok-when-gone",
         make: || exhibit(Counts::OkWhenGone("seed-B2a")),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "reentrant-hash-watchdog whose release returns 1 for a lock that is gone",
     },
     Row {
         name: "reentrant-hash-release-0-when-nested",
         make: || exhibit(Counts::Ambiguous("seed-B2b")),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "reentrant-hash-watchdog whose release returns 0 while a level is left",
     },
     Row {

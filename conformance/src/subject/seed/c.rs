@@ -2,7 +2,7 @@
 
 use crate::{
     backend::View,
-    checker::Property::{Exclusion, Fencing, Truth},
+    checker::Property::{Exclusion, Fencing, GroundedBelief},
     history::Stored,
     scenario::Topology,
     subject::{
@@ -26,13 +26,13 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "master-replica-failover",
         make: || exhibit::<Site>(Right("seed-C2", replicated())),
-        expected: Convicted(&[Exclusion, Truth]),
+        expected: Convicted(&[Exclusion, GroundedBelief]),
         summary: "a lock on a master with a replica, claimed to survive a failover",
     },
     Row {
         name: "cluster-reentrant-as-redlock",
         make: || exhibit(Clustered),
-        expected: Convicted(&[Exclusion, Truth]),
+        expected: Convicted(&[Exclusion, GroundedBelief]),
         summary: "a reentrant lock with a watchdog on a master with a replica, claimed to be Redlock",
     },
     Row {

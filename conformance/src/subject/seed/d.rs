@@ -1,7 +1,7 @@
 //! D: one order per person, in the steps by which such a lock is usually reached.
 
 use crate::{
-    checker::Property::{Exclusion, Honesty, Ownership, Progress},
+    checker::Property::{Exclusion, Ownership, Progress, Truth},
     subject::{
         BoxError,
         Expected::{Convicted, Sound},
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "flash-sale-token-is-process-and-thread",
         make: || exhibit(OtherThread("seed-D7")),
-        expected: Convicted(&[Exclusion, Honesty, Ownership]),
+        expected: Convicted(&[Exclusion, Truth, Ownership]),
         summary: "the token is the process and the thread, which several tasks share",
     },
 ];

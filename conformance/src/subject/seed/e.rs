@@ -3,7 +3,7 @@
 
 use crate::{
     backend::View,
-    checker::Property::{Exclusion, Honesty, Ownership},
+    checker::Property::{Exclusion, Ownership, Truth},
     history::Stored,
     subject::{
         BoxError,
@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "release-ok-when-missing",
         make: || exhibit(ReleaseLies::OkWhenGone("seed-E2")),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "SET NX PX whose release reports success for a missing key",
     },
 ];

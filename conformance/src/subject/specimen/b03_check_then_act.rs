@@ -1,7 +1,7 @@
 //! B03: whose lock it is, is checked by one command and acted upon by the next. In between it may
 //! have become another's.
 
-use super::{Held, Place, Site, Specimen, exhibit};
+use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
     checker::Property::{Exclusion, Ownership},
     subject::{BoxError, Expected::Convicted, Row},

@@ -4,7 +4,7 @@
 use super::{Held, Site, Specimen, exhibit, hash};
 use crate::{
     backend::View,
-    checker::Property::{Exclusion, Honesty},
+    checker::Property::{Exclusion, Truth},
     history::Stored,
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "owner-is-calling-thread",
         make: || exhibit(OtherThread("B08c")),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "the token is the calling thread: another thread cannot release",
     },
 ];

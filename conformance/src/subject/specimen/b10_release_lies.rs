@@ -1,8 +1,8 @@
 //! B10: what a release says is not what it did.
 
-use super::{Held, Place, Site, Specimen, exhibit};
+use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
-    checker::Property::Honesty,
+    checker::Property::Truth,
     subject::{BoxError, Expected::Convicted, Row},
 };
 
@@ -20,19 +20,19 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "release-ok-when-gone",
         make: || exhibit(ReleaseLies::OkWhenGone("B10a")),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "reports a release of a lock that was gone",
     },
     Row {
         name: "release-ok-whatever-reply",
         make: || exhibit(ReleaseLies::OkAlways),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "reports a release whatever the server replied",
     },
     Row {
         name: "resent-release-not-held",
         make: || exhibit(ReleaseLies::NotHeldAfterRetry),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "resends a release and reports that the lock was not held",
     },
 ];

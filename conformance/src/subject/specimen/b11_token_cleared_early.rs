@@ -1,7 +1,7 @@
 //! B11: the object forgets its token before the release is through. If that fails, nobody knows any
 //! more what to release.
 
-use super::{Held, Place, Site, Specimen, exhibit};
+use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
     checker::Property::{CleanUp, Progress},
     subject::{BoxError, Expected::Convicted, Row},

@@ -1,6 +1,6 @@
 //! B12: a future or a guard is dropped, and what it had at the server stays there for a lease.
 
-use super::{Held, Place, Site, Specimen, exhibit};
+use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
     checker::Property::Cancellation,
     subject::{BoxError, Expected::Convicted, Row},

@@ -1,6 +1,6 @@
 //! B14: the task that extends a lease ends at the first thing that goes wrong, and nobody is told.
 
-use super::{Held, Place, Site, Specimen, exhibit, watchdog};
+use super::{Held, Site, SoundLock, Specimen, exhibit, watchdog};
 use crate::{
     checker::Property::Renewal,
     subject::{BoxError, Expected::Convicted, Promises, Row},

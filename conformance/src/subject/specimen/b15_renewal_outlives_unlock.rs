@@ -1,7 +1,7 @@
 //! B15: the release does not end the task that extends the lease. It goes on with whatever grant the
 //! owner has next.
 
-use super::{Held, Place, Site, Specimen, counted, exhibit, hash, watchdog};
+use super::{Held, Site, SoundLock, Specimen, counted, exhibit, hash, watchdog};
 use crate::{
     backend::View,
     checker::Property::CleanUp,

@@ -1,7 +1,7 @@
 //! B16: the tasks that extend leases are kept by the name of the lock, not by the grant. The late
 //! release of one grant ends the watchdog of the next.
 
-use super::{Held, Place, Site, Specimen, exhibit, watchdog};
+use super::{Held, Site, SoundLock, Specimen, exhibit, watchdog};
 use crate::{
     checker::Property::Renewal,
     subject::{BoxError, Expected::Convicted, Promises, Row},

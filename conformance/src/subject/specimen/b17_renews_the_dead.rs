@@ -10,7 +10,7 @@ use crate::{
         BoxError,
         Expected::Convicted,
         Host, NotOffered, Promises, Row, Subject, boxed,
-        specimen::{Place, Site, hash, readers},
+        specimen::{Site, SoundLock, hash, readers},
     },
 };
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Subject for RenewsTheDead {
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
-        <Site as Place>::open(host, key, lease, host.request_timeout()).await
+        <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await
     }
 
     async fn try_lock(&self, site: &Site) -> Result<Option<Guard>, BoxError> {

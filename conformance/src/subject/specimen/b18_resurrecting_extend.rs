@@ -1,7 +1,7 @@
 //! B18: an extension brings back what was lost. Others may have held the lock meanwhile, and its
 //! holder sees no gap.
 
-use super::{Held, Place, Site, Specimen, exhibit};
+use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
     checker::Property::Continuity,
     subject::{BoxError, Expected::Convicted, Promises, Row},

@@ -1,8 +1,8 @@
 //! B19: an extension that failed is no news. The holder goes on as if it had the lock.
 
-use super::{Held, Place, Site, Specimen, exhibit};
+use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Exclusion, GroundedBelief},
     subject::{
         BoxError,
         Expected::{self, Convicted},
@@ -19,7 +19,7 @@ enum SilentLoss {
     AfterAllRetries,
 }
 
-const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
+const BREAKS: Expected = Convicted(&[Exclusion, GroundedBelief]);
 
 /// How often an extension is tried before it counts as failed.
 const ATTEMPTS: u32 = 10;

@@ -1,10 +1,10 @@
 //! B20: most nodes said yes, but when the last of them did the lease was over; nobody looks. So it is
 //! with a waiter whose own entry ran out while it waited.
 
-use super::{Held, Place, Quorum, Site, Specimen, Sweep, Vote, exhibit, hash, quorum::count};
+use super::{Held, Quorum, Site, SoundLock, Specimen, Sweep, Vote, exhibit, hash, quorum::count};
 use crate::{
     backend::View,
-    checker::Property::{Continuity, Exclusion, Honesty, Truth},
+    checker::Property::{Continuity, Exclusion, GroundedBelief, Truth},
     history::Stored,
     scenario::Topology,
     subject::{BoxError, Expected::Convicted, Host, Promises, Row, Subject, boxed},
@@ -17,7 +17,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "redlock-ignores-elapsed-time",
         make: || exhibit::<Quorum>(NoStepThree),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "Redlock that does not compare the elapsed time with the lease",
     },
     Row {
@@ -29,7 +29,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "waiter-ignores-own-expiry",
         make: || boxed(DiesInQueue),
-        expected: Convicted(&[Exclusion, Truth]),
+        expected: Convicted(&[Exclusion, GroundedBelief]),
         summary: "a waiter does not check whether its own place in the queue has expired",
     },
 ];
@@ -148,7 +148,7 @@ impl Subject for DiesInQueue {
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
-        <Site as Place>::open(host, key, lease, host.request_timeout()).await
+        <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await
     }
 
     async fn try_lock(&self, site: &Site) -> Result<Option<Held>, BoxError> {

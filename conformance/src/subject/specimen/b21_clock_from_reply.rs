@@ -1,9 +1,9 @@
 //! B21: the lease is counted from when the reply came. It began when the request arrived, and nobody
 //! knows how much earlier that was.
 
-use super::{Held, Place, Site, Specimen, exhibit};
+use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Exclusion, GroundedBelief},
     subject::{
         BoxError,
         Expected::{self, Convicted},
@@ -18,7 +18,7 @@ enum FromReply {
     Extension,
 }
 
-const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
+const BREAKS: Expected = Convicted(&[Exclusion, GroundedBelief]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {

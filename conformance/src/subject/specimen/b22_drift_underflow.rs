@@ -3,7 +3,7 @@
 
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
-    checker::Property::{Conduct, Exclusion, Truth},
+    checker::Property::{Exclusion, GroundedBelief, NoPanics},
     subject::{BoxError, Expected::Convicted, Host, Promises, Row},
 };
 use std::time::Duration;
@@ -26,19 +26,19 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "no-clock-drift-allowance",
         make: || exhibit(Left::WithoutDrift),
-        expected: Convicted(&[Truth]),
+        expected: Convicted(&[GroundedBelief]),
         summary: "subtracts no clock drift, and claims to",
     },
     Row {
         name: "remaining-lease-wraps",
         make: || exhibit(Left::Wrapping),
-        expected: Convicted(&[Exclusion, Truth]),
+        expected: Convicted(&[Exclusion, GroundedBelief]),
         summary: "the rest of its lease wraps to a huge number",
     },
     Row {
         name: "remaining-lease-panics",
         make: || exhibit(Left::Panicking),
-        expected: Convicted(&[Conduct]),
+        expected: Convicted(&[NoPanics]),
         summary: "panics when nothing of its lease is left",
     },
 ];

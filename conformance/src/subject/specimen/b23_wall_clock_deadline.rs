@@ -2,7 +2,7 @@
 
 use super::{Held, Site, Specimen, exhibit, wall_clock_queue::WallClockQueue};
 use crate::{
-    checker::Property::{Exclusion, Fairness, Honesty, Truth},
+    checker::Property::{Exclusion, Fairness, GroundedBelief, Truth},
     subject::{BoxError, Expected::Convicted, Promises, Row, boxed},
 };
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "wall-clock-deadline",
         make: || exhibit(WallClock::Deadline),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "the holder's deadline is a time of the wall clock",
     },
     Row {
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "wall-clock-pxat",
         make: || exhibit(WallClock::Expiry),
-        expected: Convicted(&[Exclusion, Truth]),
+        expected: Convicted(&[Exclusion, GroundedBelief]),
         summary: "sends the server a time of the client's wall clock (PXAT)",
     },
 ];

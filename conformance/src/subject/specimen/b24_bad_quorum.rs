@@ -5,7 +5,7 @@ use super::{
     quorum::{count, who},
 };
 use crate::{
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Exclusion, GroundedBelief},
     scenario::Topology,
     subject::{
         BoxError,
@@ -25,7 +25,7 @@ enum BadQuorum {
     OfAcquired,
 }
 
-const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
+const BREAKS: Expected = Convicted(&[Exclusion, GroundedBelief]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "quorum-of-acquired-nodes",
         make: || exhibit(BadQuorum::OfAcquired),
-        expected: Convicted(&[Truth]),
+        expected: Convicted(&[GroundedBelief]),
         summary: "Redlock that extends by a majority of the nodes that it had",
     },
 ];

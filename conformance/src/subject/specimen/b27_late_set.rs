@@ -1,7 +1,7 @@
 //! B27: requests are still under way when the lock is released, on other connections. They arrive
 //! after the release and stay for a lease.
 
-use super::{Held, Place, Quorum, Specimen, Sweep, exhibit, quorum::redlock_of_three};
+use super::{Held, Quorum, SoundLock, Specimen, Sweep, exhibit, quorum::redlock_of_three};
 use crate::{
     checker::Property::{Cancellation, CleanUp},
     subject::{BoxError, Expected::Convicted, Promises, Row},

@@ -3,7 +3,7 @@
 
 use super::{Held, Quorum, Specimen, Vote, exhibit, quorum::count, quorum::redlock_of_three};
 use crate::{
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Exclusion, GroundedBelief},
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
 
@@ -12,7 +12,7 @@ struct Forfeits;
 pub(super) const ROWS: &[Row] = &[Row {
     name: "failed-extend-forfeits",
     make: || exhibit::<Quorum>(Forfeits),
-    expected: Convicted(&[Exclusion, Truth]),
+    expected: Convicted(&[Exclusion, GroundedBelief]),
     summary: "Redlock whose failed extension unlocks a lease that the holder still trusts",
 }];
 

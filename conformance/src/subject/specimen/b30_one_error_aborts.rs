@@ -70,7 +70,7 @@ impl Specimen<Quorum> for OneError {
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Quorum, BoxError> {
         let patience = host.request_timeout();
-        let nodes = <Quorum as super::Place>::open(host, key, lease, patience).await?;
+        let nodes = <Quorum as super::SoundLock>::open(host, key, lease, patience).await?;
         if *self == Self::NoScript {
             let load = |site: &Site| {
                 let site = site.clone();

@@ -3,7 +3,7 @@
 
 use super::{Quorum, Right, exhibit, quorum::redlock_of_three};
 use crate::{
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Exclusion, GroundedBelief},
     subject::{Expected::Convicted, Row},
 };
 
@@ -13,6 +13,6 @@ pub(super) const ROWS: &[Row] = &[Row {
         let promises = redlock_of_three().surviving_amnesia(); // the mistake
         exhibit::<Quorum>(Right("B31", promises))
     },
-    expected: Convicted(&[Exclusion, Truth]),
+    expected: Convicted(&[Exclusion, GroundedBelief]),
     summary: "Redlock on three nodes, claimed to survive nodes that lose their data",
 }];

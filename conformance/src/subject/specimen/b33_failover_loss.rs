@@ -1,10 +1,10 @@
 //! B33: a replica that has not heard of the lock becomes the master. WAIT tells how many replicas have
 //! heard of it, to those who look, and undoes nothing.
 
-use super::{Held, Place, Right, Site, Specimen, Sweep, counted, exhibit, hash};
+use super::{Held, Right, Site, SoundLock, Specimen, Sweep, counted, exhibit, hash};
 use crate::{
     backend::View,
-    checker::Property::{CleanUp, Exclusion, Truth},
+    checker::Property::{CleanUp, Exclusion, GroundedBelief},
     history::Stored,
     scenario::Topology,
     subject::{BoxError, Expected::Convicted, Promises, Row},
@@ -14,13 +14,13 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "failover-loses-lock",
         make: || exhibit::<Site>(Right("B33a", replicated())),
-        expected: Convicted(&[Exclusion, Truth]),
+        expected: Convicted(&[Exclusion, GroundedBelief]),
         summary: "a lock on a master with a replica, claimed to survive a failover",
     },
     Row {
         name: "wait-count-ignored",
         make: || exhibit(CountIgnored),
-        expected: Convicted(&[Exclusion, Truth]),
+        expected: Convicted(&[Exclusion, GroundedBelief]),
         summary: "the same with WAIT, whose count is ignored",
     },
     Row {

@@ -1,6 +1,6 @@
 //! B34: fencing tokens that do not rise from grant to grant.
 
-use super::{Held, Place, Site, Specimen, counted, exhibit, hash, numbered};
+use super::{Held, Site, SoundLock, Specimen, counted, exhibit, hash, numbered};
 use crate::{
     backend::View,
     checker::Property::Fencing,

@@ -1,7 +1,7 @@
 //! B35: a waiter looks, then subscribes, then sleeps. What was released in between, or was told on a
 //! connection that is broken, it never hears of.
 
-use super::{Held, Place, Site, Specimen, ear::Ear, ear::RELEASE_ALOUD, exhibit};
+use super::{Held, Site, SoundLock, Specimen, ear::Ear, ear::RELEASE_ALOUD, exhibit};
 use crate::{
     checker::Property::WakeUp,
     subject::{BoxError, Expected::Convicted, Host, Promises, Row},
@@ -53,7 +53,7 @@ impl Specimen for Asleep {
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
-        let site = <Site as Place>::open(host, key, lease, host.request_timeout()).await?;
+        let site = <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await?;
         Ok(site.releasing_by(RELEASE_ALOUD))
     }
 

@@ -1,7 +1,7 @@
 //! B36: a release is told by something that a waiter takes from a list. It goes to the wrong one, or
 //! nobody takes it, or it never comes; or each time begins a new wait.
 
-use super::{Held, Place, Site, Specimen, exhibit};
+use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
     checker::Property::{Timeouts, WakeUp},
     subject::{
@@ -108,7 +108,7 @@ impl Specimen for Signals {
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
-        let site = <Site as Place>::open(host, key, lease, host.request_timeout()).await?;
+        let site = <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await?;
         Ok(site.releasing_by(match self {
             Self::One => TELL_ONE, // the mistake
             Self::Fleeting => TELL_FLEETINGLY,

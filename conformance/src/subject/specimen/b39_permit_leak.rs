@@ -1,6 +1,6 @@
 //! B39: permits that are lost, or that there are too many of; several keys that are taken one by one.
 
-use super::{Held, Place, Quorum, Site, Specimen, Sweep, Vote, exhibit, quorum::count};
+use super::{Held, Quorum, Site, SoundLock, Specimen, Sweep, Vote, exhibit, quorum::count};
 use crate::{
     backend::View,
     checker::Property::{Exclusion, Progress},
@@ -205,7 +205,7 @@ impl Specimen for OneByOne {
         key: &str,
         lease: std::time::Duration,
     ) -> Result<Site, BoxError> {
-        let site = <Site as Place>::open(host, key, lease, host.request_timeout()).await?;
+        let site = <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await?;
         Ok(site.releasing_by(RELEASE_BOTH))
     }
 

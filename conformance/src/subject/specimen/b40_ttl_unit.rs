@@ -1,8 +1,8 @@
 //! B40: the lease in the wrong unit.
 
-use super::{Held, Place, Site, Specimen, Sweep, exhibit, watchdog};
+use super::{Held, Site, SoundLock, Specimen, Sweep, exhibit, watchdog};
 use crate::{
-    checker::Property::{Honesty, Renewal, Truth},
+    checker::Property::{GroundedBelief, Renewal, Truth},
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
 
@@ -23,19 +23,19 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "milliseconds-as-seconds",
         make: || exhibit(Unit::MillisAsSeconds),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "sends milliseconds as seconds",
     },
     Row {
         name: "sub-millisecond-extension",
         make: || exhibit(Unit::LessThanOne),
-        expected: Convicted(&[Truth]),
+        expected: Convicted(&[GroundedBelief]),
         summary: "extends by less than a millisecond, which is sent as 0 and deletes the key",
     },
     Row {
         name: "repeated-unit-conversion",
         make: || exhibit(Unit::Repeated),
-        expected: Convicted(&[Honesty]),
+        expected: Convicted(&[Truth]),
         summary: "converts seconds to milliseconds again at each attempt",
     },
     Row {

@@ -1,10 +1,10 @@
 //! B41: a plain PEXPIRE sets a shorter lease where a longer one was granted, whose holder goes on to
 //! believe in it.
 
-use super::{Held, Place, Site, Specimen, counted, exhibit, hash, watchdog};
+use super::{Held, Site, SoundLock, Specimen, counted, exhibit, hash, watchdog};
 use crate::{
     backend::View,
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Exclusion, GroundedBelief},
     history::Stored,
     subject::{
         BoxError,
@@ -16,7 +16,7 @@ use crate::{
 /// What part of a lease the short ones have.
 const SHORT: u32 = 6;
 
-const BREAKS: Expected = Convicted(&[Exclusion, Truth]);
+const BREAKS: Expected = Convicted(&[Exclusion, GroundedBelief]);
 
 pub(super) const ROWS: &[Row] = &[
     Row {

@@ -3,7 +3,7 @@
 
 use super::{Held, Site, Specimen, Sweep, exhibit};
 use crate::{
-    checker::Property::{Exclusion, Truth},
+    checker::Property::{Exclusion, GroundedBelief},
     subject::{BoxError, Expected::Convicted, Promises, Refusal, Row},
 };
 
@@ -12,7 +12,7 @@ struct NilMeansYes;
 pub(super) const ROWS: &[Row] = &[Row {
     name: "nil-means-acquired",
     make: || exhibit(NilMeansYes),
-    expected: Convicted(&[Exclusion, Truth]),
+    expected: Convicted(&[Exclusion, GroundedBelief]),
     summary: "treats every error as nil, and nil as acquired",
 }];
 

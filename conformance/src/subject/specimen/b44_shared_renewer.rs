@@ -1,7 +1,7 @@
 //! B44: two threads extend all leases of a process, one request after the other and without a time
 //! limit. A node that hangs keeps both of them, and what they owe to the others waits.
 
-use super::{Held, Place, Quorum, Site, Specimen, exhibit, quorum::redlock_of_three};
+use super::{Held, Quorum, Site, SoundLock, Specimen, exhibit, quorum::redlock_of_three};
 use crate::{
     checker::Property::Renewal,
     subject::{BoxError, Expected::Convicted, Host, Promises, Row},
@@ -82,15 +82,15 @@ impl Renewing {
     }
 }
 
-impl Place for Renewing {
+impl SoundLock for Renewing {
     async fn open(
         host: &Host,
         key: &str,
         lease: Duration,
         patience: Duration,
     ) -> Result<Self, BoxError> {
-        let nodes = <Quorum as Place>::open(host, key, lease, patience).await?;
-        let patient = <Quorum as Place>::open(host, key, lease, 4 * lease).await?;
+        let nodes = <Quorum as SoundLock>::open(host, key, lease, patience).await?;
+        let patient = <Quorum as SoundLock>::open(host, key, lease, 4 * lease).await?;
         Ok(Self {
             nodes,
             patient,

@@ -9,7 +9,7 @@ use crate::{
         BoxError,
         Expected::{self, Convicted},
         Host, NotOffered, Promises, Row, Subject, boxed,
-        specimen::{Place, Site},
+        specimen::{Site, SoundLock},
     },
 };
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl Subject for Counter {
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
-        let site = <Site as Place>::open(host, key, lease, host.request_timeout()).await?;
+        let site = <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await?;
         if let Self::Down(_) = self {
             let expiry = (20 * lease).as_millis().to_string();
             site.eval::<()>(PRESET, &[&PLACES.to_string(), &expiry])

@@ -1,6 +1,6 @@
 //! B48: every client sets the counter of fencing tokens to 0 when it starts.
 
-use super::{Held, Place, Site, Specimen, exhibit, numbered};
+use super::{Held, Site, SoundLock, Specimen, exhibit, numbered};
 use crate::{
     checker::Property::Fencing,
     subject::{BoxError, Expected::Convicted, Fencing as Good, Host, Promises, Row},
@@ -29,7 +29,7 @@ impl Specimen for ResetOnStart {
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
-        let site = <Site as Place>::open(host, key, lease, host.request_timeout()).await?;
+        let site = <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await?;
         let reset = ["SET", &numbered::counter(&site), "0"];
         site.ask::<()>(&reset).await?; // the mistake: others have counted
         Ok(site)

@@ -4,7 +4,7 @@
 use super::{Held, Site, Specimen, counted, exhibit, hash, watchdog};
 use crate::{
     backend::View,
-    checker::Property::Honesty,
+    checker::Property::Truth,
     history::Stored,
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
@@ -22,7 +22,7 @@ pub(in crate::subject) enum Counts {
 pub(super) const ROWS: &[Row] = &[Row {
     name: "release-not-held-when-nested",
     make: || exhibit(Counts::Ambiguous("B49")),
-    expected: Convicted(&[Honesty]),
+    expected: Convicted(&[Truth]),
     summary: "reentrant: its release reports \"not held\" while a level is left",
 }];
 

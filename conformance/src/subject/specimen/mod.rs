@@ -2,7 +2,7 @@
 //! them of what it breaks.
 //!
 //! One file per kind of mistake, with a row per variant. What is right about them comes from a
-//! [`Place`], so that a specimen shows its mistake and little else.
+//! [`SoundLock`], so that a specimen shows its mistake and little else.
 
 mod b01_no_ttl_gap;
 mod b02_blind_del;
@@ -84,7 +84,7 @@ pub(super) use quorum::{Quorum, Vote};
 pub(super) use site::Site;
 pub(super) use sweep::Sweep;
 
-use super::{BoxError, Host, NotOffered, Observed, Promises, Row, Subject, Suspect, boxed};
+use super::{BoxError, DynSubject, Host, NotOffered, Observed, Promises, Row, Subject, boxed};
 use crate::{
     backend::View,
     history::{Mode, Stored},
@@ -145,7 +145,7 @@ pub const SPECIMENS: &[&[Row]] = &[
 ];
 
 /// A way of keeping a lock that does what is right: the lock object of a client process.
-pub(super) trait Place: Clone + Send + Sync + 'static {
+pub(super) trait SoundLock: Clone + Send + Sync + 'static {
     /// Makes the lock object; `patience` is how long a reply is waited for.
     fn open(
         host: &Host,
@@ -173,7 +173,7 @@ pub(super) trait Place: Clone + Send + Sync + 'static {
 }
 
 /// A lock that is right but for what it does itself.
-pub(super) trait Specimen<P: Place = Site>: Send + Sync + 'static {
+pub(super) trait Specimen<P: SoundLock = Site>: Send + Sync + 'static {
     /// The name under which it is listed.
     fn id(&self) -> &'static str;
 
@@ -291,14 +291,14 @@ pub(super) trait Specimen<P: Place = Site>: Send + Sync + 'static {
 }
 
 /// Puts a specimen on the list.
-pub(super) fn exhibit<P: Place>(specimen: impl Specimen<P>) -> Box<dyn Suspect> {
+pub(super) fn exhibit<P: SoundLock>(specimen: impl Specimen<P>) -> Box<dyn DynSubject> {
     boxed(Exhibit(Arc::new(specimen), PhantomData))
 }
 
 /// One that does everything right, under a name and with what it claims.
 pub(super) struct Right(pub(super) &'static str, pub(super) Promises);
 
-impl<P: Place> Specimen<P> for Right {
+impl<P: SoundLock> Specimen<P> for Right {
     fn id(&self) -> &'static str {
         self.0
     }
@@ -312,14 +312,14 @@ impl<P: Place> Specimen<P> for Right {
 struct Exhibit<S, P>(Arc<S>, PhantomData<fn() -> P>);
 
 /// A grant of a specimen.
-struct Guard<S: Specimen<P>, P: Place> {
+struct Guard<S: Specimen<P>, P: SoundLock> {
     specimen: Arc<S>,
     place: P,
     held: Held,
     released: bool,
 }
 
-impl<S: Specimen<P>, P: Place> Drop for Guard<S, P> {
+impl<S: Specimen<P>, P: SoundLock> Drop for Guard<S, P> {
     fn drop(&mut self) {
         if !self.released {
             self.specimen.dropped(&self.place, &self.held);
@@ -327,7 +327,7 @@ impl<S: Specimen<P>, P: Place> Drop for Guard<S, P> {
     }
 }
 
-impl<S: Specimen<P>, P: Place> Exhibit<S, P> {
+impl<S: Specimen<P>, P: SoundLock> Exhibit<S, P> {
     fn guard(&self, place: &P, held: Held) -> Guard<S, P> {
         Guard {
             specimen: Arc::clone(&self.0),
@@ -338,7 +338,7 @@ impl<S: Specimen<P>, P: Place> Exhibit<S, P> {
     }
 }
 
-impl<S: Specimen<P>, P: Place> Subject for Exhibit<S, P> {
+impl<S: Specimen<P>, P: SoundLock> Subject for Exhibit<S, P> {
     type Lock = P;
     type Grant = Guard<S, P>;
 

@@ -1,6 +1,6 @@
 //! Redlock as it should be: the same token on most of several nodes that know nothing of each other.
 
-use super::{Held, Place, Site, Sweep};
+use super::{Held, Site, SoundLock, Sweep};
 use crate::{
     scenario::Topology,
     subject::{BoxError, Host, Promises},
@@ -165,7 +165,7 @@ impl Quorum {
     }
 }
 
-impl Place for Quorum {
+impl SoundLock for Quorum {
     async fn open(
         host: &Host,
         key: &str,

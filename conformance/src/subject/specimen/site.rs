@@ -1,6 +1,6 @@
 //! Where a specimen works: a host, a node, a key, and the commands that are right.
 
-use super::{Held, Place, Sweep};
+use super::{Held, SoundLock, Sweep};
 use crate::subject::{BoxError, Connection, Host, Refusal};
 use redis::FromRedisValue;
 use std::{
@@ -186,7 +186,7 @@ impl Site {
     }
 }
 
-impl Place for Site {
+impl SoundLock for Site {
     async fn open(
         host: &Host,
         key: &str,

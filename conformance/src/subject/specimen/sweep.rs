@@ -1,15 +1,15 @@
 //! What becomes of a token when nobody waits for an answer about it any more.
 
-use super::Place;
+use super::SoundLock;
 
 /// Removes a token in the background when it is dropped, unless all went well.
-pub(in crate::subject) struct Sweep<P: Place> {
+pub(in crate::subject) struct Sweep<P: SoundLock> {
     place: P,
     token: String,
     armed: bool,
 }
 
-impl<P: Place> Sweep<P> {
+impl<P: SoundLock> Sweep<P> {
     /// Watches over a token.
     pub(in crate::subject) fn over(place: &P, token: &str) -> Self {
         Self {
@@ -25,7 +25,7 @@ impl<P: Place> Sweep<P> {
     }
 }
 
-impl<P: Place> Drop for Sweep<P> {
+impl<P: SoundLock> Drop for Sweep<P> {
     fn drop(&mut self) {
         if self.armed {
             self.place.sweep(std::mem::take(&mut self.token));

@@ -1,6 +1,6 @@
 //! B23b: waiters are served in the order of the times at which they came, each by its own wall clock.
 
-use super::{Held, Place, Site};
+use super::{Held, Site, SoundLock};
 use crate::{
     backend::View,
     subject::{BoxError, Host, Promises, Subject},
@@ -45,7 +45,7 @@ impl Subject for WallClockQueue {
     }
 
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
-        <Site as Place>::open(host, key, lease, host.request_timeout()).await
+        <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await
     }
 
     async fn try_lock(&self, site: &Site) -> Result<Option<Held>, BoxError> {

@@ -1,6 +1,6 @@
 //! The task that extends a grant in the background, as it should be.
 
-use super::{Held, Place, Site};
+use super::{Held, Site, SoundLock};
 use crate::subject::BoxError;
 use std::{future::Future, time::Duration};
 

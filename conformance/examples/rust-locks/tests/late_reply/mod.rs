@@ -8,7 +8,7 @@ use redouble_conformance::{
     report::terminal,
     runner::judge,
     scenario::{Direction, Event, Fault, Happening, Op, Scenario, Schedule, Topology},
-    subject::Suspect,
+    subject::DynSubject,
 };
 
 pub(crate) const LEASE_MS: u64 = 400;
@@ -48,7 +48,7 @@ fn late_reply() -> Scenario {
 }
 
 /// How the first two are said to hold the lock at the same time, if they are.
-pub(crate) fn overlap(lock: &dyn Suspect) -> Option<String> {
+pub(crate) fn overlap(lock: &dyn DynSubject) -> Option<String> {
     let backend = WallClock::new(Double, LEASE_MS);
     let judged = judge(lock, &backend, &late_reply()).expect("the double is there");
     let mut lanes = Vec::new();

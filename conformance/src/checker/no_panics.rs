@@ -5,11 +5,11 @@ use super::{Checker, Finding, Property, Witness, seconds};
 use crate::history::{Actor, Reading, What};
 
 /// Judges P0.
-pub struct Conduct;
+pub struct NoPanics;
 
-impl Checker for Conduct {
+impl Checker for NoPanics {
     fn property(&self) -> Property {
-        Property::Conduct
+        Property::NoPanics
     }
 
     fn judge(&self, history: &Reading<'_>) -> Finding {
@@ -78,7 +78,7 @@ mod tests {
                 op: 1,
                 error: error.into(),
             };
-            let finding = Conduct.check(&history(vec![(0, tries(1, 0)), (1, info)]));
+            let finding = NoPanics.check(&history(vec![(0, tries(1, 0)), (1, info)]));
             finding.witness().is_some()
         };
         assert!(told(
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_panic_is_a_finding() {
         let quiet = history(vec![(0, tries(1, 0)), (0, granted(1, Some(9)))]);
-        assert_eq!(Conduct.check(&quiet), Finding::Valid);
+        assert_eq!(NoPanics.check(&quiet), Finding::Valid);
         let loud = history(vec![(
             3,
             What::Panic {
@@ -104,7 +104,7 @@ mod tests {
                 message: "overflow".into(),
             },
         )]);
-        let Finding::Violation(witness) = Conduct.check(&loud) else {
+        let Finding::Violation(witness) = NoPanics.check(&loud) else {
             panic!()
         };
         assert_eq!(witness.message, "c2 panicked at 3.000 s: overflow");

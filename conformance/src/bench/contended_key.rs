@@ -8,7 +8,7 @@ use std::{
 };
 
 /// A key. The clock is that of all clients.
-pub(super) struct Spot {
+pub(super) struct ContendedKey {
     /// How many may be inside at once.
     capacity: usize,
     state: Mutex<State>,
@@ -53,17 +53,17 @@ impl Inside {
 
 /// A waiting client; dropping this ends its wait.
 pub(super) struct Waiting<'a> {
-    spot: &'a Spot,
+    contended_key: &'a ContendedKey,
     since: Duration,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        held(&self.spot.state).waiting -= 1;
+        held(&self.contended_key.state).waiting -= 1;
     }
 }
 
-impl Spot {
+impl ContendedKey {
     pub(super) fn new(capacity: u32) -> Self {
         Self {
             capacity: usize::try_from(capacity).unwrap_or(usize::MAX),
@@ -75,7 +75,7 @@ impl Spot {
     pub(super) fn wait(&self, now: Duration) -> Waiting<'_> {
         held(&self.state).waiting += 1;
         Waiting {
-            spot: self,
+            contended_key: self,
             since: now,
         }
     }
@@ -171,10 +171,10 @@ mod tests {
 
     #[test]
     fn two_inside_are_one_too_many_unless_the_first_is_over() {
-        let spot = Spot::new(1);
-        spot.enter(0, spot.wait(MS(0)), &grant(Some(50)), MS(0), MS(1));
-        spot.enter(1, spot.wait(MS(0)), &grant(None), MS(90), MS(20));
-        let seen = spot.seen();
+        let contended_key = ContendedKey::new(1);
+        contended_key.enter(0, contended_key.wait(MS(0)), &grant(Some(50)), MS(0), MS(1));
+        contended_key.enter(1, contended_key.wait(MS(0)), &grant(None), MS(90), MS(20));
+        let seen = contended_key.seen();
         assert_eq!(seen.overlaps, 1);
         let first = seen.first.unwrap();
         assert!(
@@ -183,20 +183,20 @@ mod tests {
                 && first.contains("19.000 ms"),
             "{first}"
         );
-        spot.leave(1, MS(30));
-        spot.enter(2, spot.wait(MS(40)), &grant(None), MS(90), MS(60));
+        contended_key.leave(1, MS(30));
+        contended_key.enter(2, contended_key.wait(MS(40)), &grant(None), MS(90), MS(60));
         assert_eq!(
-            spot.seen().overlaps,
+            contended_key.seen().overlaps,
             1,
             "the deadline of the first has passed"
         );
-        spot.enter(3, spot.wait(MS(60)), &grant(None), MS(200), MS(89));
+        contended_key.enter(3, contended_key.wait(MS(60)), &grant(None), MS(200), MS(89));
         assert_eq!(
-            spot.seen().overlaps,
+            contended_key.seen().overlaps,
             2,
             "a lease without a deadline counts as well"
         );
-        let permits = Spot::new(2);
+        let permits = ContendedKey::new(2);
         permits.enter(0, permits.wait(MS(0)), &grant(None), MS(90), MS(1));
         permits.enter(1, permits.wait(MS(0)), &grant(None), MS(90), MS(1));
         assert_eq!(permits.seen().overlaps, 0);
@@ -206,22 +206,30 @@ mod tests {
 
     #[test]
     fn a_hand_over_goes_to_one_who_waited() {
-        let spot = Spot::new(1);
-        spot.enter(0, spot.wait(MS(0)), &grant(None), MS(900), MS(1));
-        let second = spot.wait(MS(5));
-        spot.leave(0, MS(10));
-        spot.enter(1, second, &grant(None), MS(900), MS(12));
-        let seen = spot.seen();
+        let contended_key = ContendedKey::new(1);
+        contended_key.enter(0, contended_key.wait(MS(0)), &grant(None), MS(900), MS(1));
+        let second = contended_key.wait(MS(5));
+        contended_key.leave(0, MS(10));
+        contended_key.enter(1, second, &grant(None), MS(900), MS(12));
+        let seen = contended_key.seen();
         assert_eq!((seen.hand_overs.count(), seen.overtaken), (1, 0));
         assert_eq!(seen.hand_overs.longest(), Some(MS(2)));
 
-        let third = spot.wait(MS(13));
-        spot.leave(1, MS(14));
-        spot.enter(0, spot.wait(MS(15)), &grant(None), MS(900), MS(16));
-        assert_eq!(spot.seen().overtaken, 1, "the later client was first");
+        let third = contended_key.wait(MS(13));
+        contended_key.leave(1, MS(14));
+        contended_key.enter(0, contended_key.wait(MS(15)), &grant(None), MS(900), MS(16));
+        assert_eq!(
+            contended_key.seen().overtaken,
+            1,
+            "the later client was first"
+        );
         drop(third);
-        spot.leave(0, MS(20));
-        spot.enter(0, spot.wait(MS(21)), &grant(None), MS(900), MS(22));
-        assert_eq!(spot.seen().hand_overs.count(), 1, "no client waited");
+        contended_key.leave(0, MS(20));
+        contended_key.enter(0, contended_key.wait(MS(21)), &grant(None), MS(900), MS(22));
+        assert_eq!(
+            contended_key.seen().hand_overs.count(),
+            1,
+            "no client waited"
+        );
     }
 }

@@ -5,7 +5,7 @@ use super::{
     network::Network,
     port::Port,
     recorder::Recorder,
-    scheduler::{Place, Spawner},
+    scheduler::{Spawner, TaskOwner},
     stream::ClientEnd,
     true_time::Sleep,
 };
@@ -13,7 +13,7 @@ use std::{io, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// What a scenario offers to one of its client processes.
-pub(super) struct Scene {
+pub(super) struct SimEnv {
     pub(super) clock: HostClock,
     pub(super) wall: WallClock,
     pub(super) network: Arc<Network>,
@@ -21,7 +21,7 @@ pub(super) struct Scene {
     pub(super) spawner: Spawner,
 }
 
-impl Scene {
+impl SimEnv {
     pub(super) fn now(&self) -> Duration {
         self.clock.local(self.recorder.now())
     }
@@ -45,7 +45,7 @@ impl Scene {
     pub(super) async fn wire(&self, host: u8, node: u8) -> io::Result<ClientEnd> {
         let recorder = self.recorder.clone();
         let (end, link) = self.network.lay(host, node, recorder).await?;
-        self.spawner.spawn(Place::Link(host), Box::pin(link));
+        self.spawner.spawn(TaskOwner::Link(host), Box::pin(link));
         Ok(end)
     }
 

@@ -13,7 +13,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 /// A [`Subject`] behind a pointer, so that different ones fit into a list.
-pub trait Suspect: Send + Sync {
+pub trait DynSubject: Send + Sync {
     /// The name under which it is listed.
     fn name(&self) -> &'static str;
 
@@ -67,7 +67,7 @@ pub trait Suspect: Send + Sync {
 /// A grant, or the news that there is none.
 pub type Granted = Result<Option<Arc<dyn AnyGrant>>, BoxError>;
 
-/// The lock object of a [`Suspect`]: see [`Subject`] for what the methods do.
+/// The lock object of a [`DynSubject`]: see [`Subject`] for what the methods do.
 pub trait AnyLock: Send + Sync {
     /// [`Subject::of_task`].
     fn of_task(&self) -> Option<Arc<dyn AnyLock>>;
@@ -85,7 +85,7 @@ pub trait AnyLock: Send + Sync {
     fn await_zero(&self, wait: Duration) -> Later<'_, Result<bool, BoxError>>;
 }
 
-/// A grant of a [`Suspect`]: see [`Subject`] for what the methods do.
+/// A grant of a [`DynSubject`]: see [`Subject`] for what the methods do.
 pub trait AnyGrant: Send + Sync {
     /// [`Subject::extend`].
     fn extend(&self) -> Later<'_, Result<bool, BoxError>>;
@@ -112,7 +112,7 @@ struct Grant<S: Subject> {
     grant: S::Grant,
 }
 
-impl<S: Subject> Suspect for Arc<S> {
+impl<S: Subject> DynSubject for Arc<S> {
     fn name(&self) -> &'static str {
         Subject::name(&**self)
     }

@@ -26,7 +26,7 @@ pub(crate) enum Order {
 }
 
 /// A client process that takes orders.
-pub(crate) trait Elsewhere: Send + Sync {
+pub(crate) trait OffSchedulerProcess: Send + Sync {
     /// What it keeps.
     fn things(&self) -> &Arc<Mutex<Things>>;
 

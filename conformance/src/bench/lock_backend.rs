@@ -6,7 +6,7 @@ use std::{ffi::OsString, io, path::Path};
 
 /// Where locks are measured.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum LockBackend {
     /// Doubles of this process, over TCP.
     Double,
     /// Servers that are started for the purpose, by this program.
@@ -30,7 +30,7 @@ pub(super) struct Servers {
 
 const LOOPBACK: &str = "127.0.0.1";
 
-impl Place {
+impl LockBackend {
     /// Reads `double`, `spawn`, `spawn:PROGRAM` or `redis://HOST:PORT`.
     ///
     /// # Errors
@@ -127,19 +127,19 @@ mod tests {
             ("spawn:/opt/valkey-server", "/opt/valkey-server"),
             ("redis://example:7000/3", "redis://example:7000"),
         ] {
-            assert_eq!(Place::parse(text).unwrap().name(), name);
+            assert_eq!(LockBackend::parse(text).unwrap().name(), name);
         }
         for wrong in ["", "cloud", "redis", "rediss://example", "unix:/tmp/x"] {
-            assert!(Place::parse(wrong).is_err(), "{wrong}");
+            assert!(LockBackend::parse(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn one_server_is_not_made_several() {
-        let place = Place::parse("redis://127.0.0.1:1").unwrap();
+        let place = LockBackend::parse("redis://127.0.0.1:1").unwrap();
         assert!(place.open(Topology::Nodes(5)).is_err());
         assert_eq!(place.open(Topology::ONE).unwrap().addresses.len(), 1);
-        let doubles = Place::Double.open(Topology::Nodes(2)).unwrap();
+        let doubles = LockBackend::Double.open(Topology::Nodes(2)).unwrap();
         assert_ne!(doubles.addresses[0], doubles.addresses[1]);
     }
 }

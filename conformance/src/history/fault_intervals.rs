@@ -10,7 +10,7 @@ use std::{
 
 /// What kind of thing was wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum FaultEffect {
     /// A client process did not run.
     Stopped,
     /// Messages were lost, late or refused.
@@ -22,7 +22,7 @@ pub enum Trouble {
 }
 
 struct Span {
-    what: Trouble,
+    what: FaultEffect,
     /// Whose; everybody's if not said.
     host: Option<u8>,
     /// Of which node; of all if not said.
@@ -32,7 +32,7 @@ struct Span {
 }
 
 /// Everything that was wrong in a run.
-pub struct Troubles {
+pub struct FaultIntervals {
     spans: Vec<Span>,
     nodes: u8,
 }
@@ -44,14 +44,14 @@ impl History {
     /// arrived. A connection that broke counts until its process has noticed that, since a process that does not touch it
     /// cannot make it good; a request that is late on it counts until the server has received it.
     #[must_use]
-    pub fn troubles(&self) -> Troubles {
+    pub fn fault_intervals(&self) -> FaultIntervals {
         let nodes = match self.topology {
             Topology::Nodes(count) => count.max(1),
             Topology::Replicated { .. } => 1,
         };
         let mut diary = Diary {
             several: nodes > 1,
-            after: self.terms.latency + self.terms.grain(),
+            after: self.terms.latency + self.terms.timing_tolerance(),
             open: Vec::new(),
             stopped: BTreeMap::new(),
             spans: Vec::new(),
@@ -60,7 +60,7 @@ impl History {
             diary.note(entry.at, &entry.what);
             if let What::Cut { host, node, lost } = entry.what {
                 let to = self.cut_lasts(host, node, lost, entry.at);
-                diary.add(Trouble::Messages, Some(host), Some(node), entry.at, to);
+                diary.add(FaultEffect::Messages, Some(host), Some(node), entry.at, to);
             }
         }
         for session in &self.sessions {
@@ -69,10 +69,10 @@ impl History {
             };
             if closed < noticed {
                 let (host, node) = (Some(session.host), Some(session.node));
-                diary.add(Trouble::Messages, host, node, closed, noticed);
+                diary.add(FaultEffect::Messages, host, node, closed, noticed);
             }
         }
-        Troubles {
+        FaultIntervals {
             spans: diary.close(),
             nodes,
         }
@@ -80,7 +80,7 @@ impl History {
 }
 
 impl History {
-    /// Until when a cut is felt: see [`History::troubles`].
+    /// Until when a cut is felt: see [`History::fault_intervals`].
     fn cut_lasts(&self, host: u8, node: u8, lost: Lost, at: Duration) -> Duration {
         let theirs = |session: &Session| {
             // Of a master and its replicas a cut names the address, a connection the server.
@@ -138,7 +138,7 @@ impl Diary {
         if over.is_some_and(|stop| stop.pauses == 0 && !stop.dead)
             && let Some(stop) = self.stopped.remove(&host)
         {
-            self.add(Trouble::Stopped, Some(host), None, stop.since, at);
+            self.add(FaultEffect::Stopped, Some(host), None, stop.since, at);
         }
     }
 
@@ -179,28 +179,28 @@ impl Diary {
         match fault {
             Fault::Delay { by_ms, .. } => {
                 let arrived = arrived.saturating_add(Duration::from_millis(by_ms));
-                self.add(Trouble::Messages, host, node, from, arrived);
+                self.add(FaultEffect::Messages, host, node, from, arrived);
             }
             Fault::Hold { .. }
             | Fault::Partition { .. }
             | Fault::NodePause { .. }
             | Fault::AnswerError { .. }
             | Fault::FlushScripts { .. }
-            | Fault::FailOver => self.add(Trouble::Messages, host, node, from, arrived),
-            Fault::SplitBrain { .. } => self.add(Trouble::Messages, None, None, from, arrived),
+            | Fault::FailOver => self.add(FaultEffect::Messages, host, node, from, arrived),
+            Fault::SplitBrain { .. } => self.add(FaultEffect::Messages, None, None, from, arrived),
             Fault::NodeCrash { keeps, .. } => {
-                self.add(Trouble::Messages, host, node, from, arrived);
+                self.add(FaultEffect::Messages, host, node, from, arrived);
                 if !keeps {
-                    self.add(Trouble::ServerClock, host, node, from, arrived);
+                    self.add(FaultEffect::ServerClock, host, node, from, arrived);
                 }
             }
             Fault::Suspend { .. } | Fault::Drift { .. } => {
-                self.add(Trouble::ClientClock, host, node, from, to);
+                self.add(FaultEffect::ClientClock, host, node, from, to);
             }
             Fault::NodeClock { .. }
             | Fault::NodeDrift { .. }
             | Fault::NodeFreeze { .. }
-            | Fault::Evict { .. } => self.add(Trouble::ServerClock, host, node, from, to),
+            | Fault::Evict { .. } => self.add(FaultEffect::ServerClock, host, node, from, to),
             // The wall clock is nothing that a lock may rely on; the others have entries of their own.
             Fault::WallClock { .. }
             | Fault::Pause { .. }
@@ -211,7 +211,7 @@ impl Diary {
 
     fn add(
         &mut self,
-        what: Trouble,
+        what: FaultEffect,
         host: Option<u8>,
         node: Option<u8>,
         from: Duration,
@@ -232,7 +232,7 @@ impl Diary {
             self.span(fault, from, Duration::MAX);
         }
         for (host, stop) in std::mem::take(&mut self.stopped) {
-            let (what, from) = (Trouble::Stopped, stop.since);
+            let (what, from) = (FaultEffect::Stopped, stop.since);
             self.add(what, Some(host), None, from, Duration::MAX);
         }
         self.spans
@@ -249,7 +249,7 @@ impl Span {
     }
 }
 
-impl Troubles {
+impl FaultIntervals {
     /// True if nothing was wrong in the whole run.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -259,13 +259,13 @@ impl Troubles {
     /// Whether any of these things was wrong for a client process in a span: with itself, or with
     /// so many nodes that no majority is left.
     #[must_use]
-    pub fn any(&self, of: &[Trouble], host: u8, from: Duration, to: Duration) -> bool {
+    pub fn any(&self, of: &[FaultEffect], host: u8, from: Duration, to: Duration) -> bool {
         let struck = self.struck(of, host, from, to);
         2 * struck >= u32::from(self.nodes) && struck != 0
     }
 
     /// How many nodes these things were wrong with; all of them if something was with the process itself.
-    fn struck(&self, of: &[Trouble], host: u8, from: Duration, to: Duration) -> u32 {
+    fn struck(&self, of: &[FaultEffect], host: u8, from: Duration, to: Duration) -> u32 {
         let mut struck = 0_u64;
         for span in &self.spans {
             if of.contains(&span.what) && span.concerns(host) && span.overlaps(from, to) {
@@ -280,7 +280,7 @@ impl Troubles {
 
     /// Whether this was wrong with one node at some time, however many others were well.
     #[must_use]
-    pub fn at_node(&self, what: Trouble, node: u8, at: Duration) -> bool {
+    pub fn at_node(&self, what: FaultEffect, node: u8, at: Duration) -> bool {
         self.spans.iter().any(|span| {
             span.what == what && span.overlaps(at, at) && span.node.is_none_or(|of| of == node)
         })
@@ -289,23 +289,33 @@ impl Troubles {
     /// Whether a client process ran throughout, and its messages went to and fro as they should.
     #[must_use]
     pub fn heard(&self, host: u8, from: Duration, to: Duration) -> bool {
-        !self.any(&[Trouble::Stopped, Trouble::Messages], host, from, to)
+        !self.any(
+            &[FaultEffect::Stopped, FaultEffect::Messages],
+            host,
+            from,
+            to,
+        )
     }
 
     /// The same for each node, and not just for most of them.
     #[must_use]
     pub fn heard_everywhere(&self, host: u8, from: Duration, to: Duration) -> bool {
-        self.struck(&[Trouble::Stopped, Trouble::Messages], host, from, to) == 0
+        self.struck(
+            &[FaultEffect::Stopped, FaultEffect::Messages],
+            host,
+            from,
+            to,
+        ) == 0
     }
 
     /// Whether nothing at all was wrong for a client process, nor with any node.
     #[must_use]
     pub fn calm_everywhere(&self, host: u8, from: Duration, to: Duration) -> bool {
         let anything = [
-            Trouble::Stopped,
-            Trouble::Messages,
-            Trouble::ClientClock,
-            Trouble::ServerClock,
+            FaultEffect::Stopped,
+            FaultEffect::Messages,
+            FaultEffect::ClientClock,
+            FaultEffect::ServerClock,
         ];
         self.struck(&anything, host, from, to) == 0
     }
@@ -314,7 +324,7 @@ impl Troubles {
     #[must_use]
     pub fn heard_by(&self, node: u8, host: u8, from: Duration, to: Duration) -> bool {
         !self.spans.iter().any(|span| {
-            let of = matches!(span.what, Trouble::Stopped | Trouble::Messages);
+            let of = matches!(span.what, FaultEffect::Stopped | FaultEffect::Messages);
             let there = span.node.is_none_or(|of| of == node);
             of && there && span.concerns(host) && span.overlaps(from, to)
         })
@@ -325,7 +335,7 @@ impl Troubles {
     pub fn calm(&self, host: u8, from: Duration, to: Duration) -> bool {
         self.heard(host, from, to)
             && !self.any(
-                &[Trouble::ClientClock, Trouble::ServerClock],
+                &[FaultEffect::ClientClock, FaultEffect::ServerClock],
                 host,
                 from,
                 to,
@@ -351,10 +361,10 @@ impl Troubles {
         to: Duration,
     ) -> Option<Duration> {
         let anything = [
-            Trouble::Stopped,
-            Trouble::Messages,
-            Trouble::ClientClock,
-            Trouble::ServerClock,
+            FaultEffect::Stopped,
+            FaultEffect::Messages,
+            FaultEffect::ClientClock,
+            FaultEffect::ServerClock,
         ];
         // Such a time ends when something ends that is part of it.
         let theirs = self.spans.iter();
@@ -387,7 +397,7 @@ impl Troubles {
     ) -> Option<Duration> {
         let others = self.spans.iter().filter(|span| {
             let one = span.host.is_some_and(|of| hosts.contains(&of));
-            span.what == Trouble::Stopped && one && from <= span.from && span.from < to
+            span.what == FaultEffect::Stopped && one && from <= span.from && span.from < to
         });
         others.map(|span| span.from).max()
     }
@@ -396,7 +406,7 @@ impl Troubles {
     #[must_use]
     pub fn stopped_for(&self, host: u8, from: Duration, to: Duration) -> Duration {
         let pauses = self.spans.iter().filter(|span| {
-            span.what == Trouble::Stopped && span.concerns(host) && span.overlaps(from, to)
+            span.what == FaultEffect::Stopped && span.concerns(host) && span.overlaps(from, to)
         });
         let lengths = pauses.map(|span| span.to.min(to).saturating_sub(span.from.max(from)));
         lengths.sum()
@@ -417,11 +427,14 @@ mod tests {
             (5, What::Resume { host: 0 }),
             (8, What::Crash { host: 1 }),
         ]);
-        let troubles = history.troubles();
-        assert_eq!(troubles.stopped_for(0, s(0), s(4)), s(3));
-        assert!(troubles.calm(0, s(6), s(9)));
-        assert!(!troubles.heard(1, s(20), s(30)), "the dead stay dead");
-        assert_eq!(troubles.last(0, s(2), s(3)), Some(s(5)));
+        let fault_intervals = history.fault_intervals();
+        assert_eq!(fault_intervals.stopped_for(0, s(0), s(4)), s(3));
+        assert!(fault_intervals.calm(0, s(6), s(9)));
+        assert!(
+            !fault_intervals.heard(1, s(20), s(30)),
+            "the dead stay dead"
+        );
+        assert_eq!(fault_intervals.last(0, s(2), s(3)), Some(s(5)));
     }
 
     /// Seed 10449 of `reentrant` under `node-pause`: a second pause of the same node within the first.
@@ -434,7 +447,7 @@ mod tests {
             (6, What::Heals { fault }),
             (9, What::Heals { fault }),
         ]);
-        let last = history.troubles().last(0, s(2), s(3));
+        let last = history.fault_intervals().last(0, s(2), s(3));
         assert!(last.is_some_and(|last| last >= s(9)));
     }
 
@@ -447,13 +460,13 @@ mod tests {
         };
         let mut history = history(vec![(5, cut(Lost::Request))]);
         history.dials(0, 0, 1, Some(5));
-        assert!(history.troubles().calm(0, s(6), s(9)));
+        assert!(history.fault_intervals().calm(0, s(6), s(9)));
         history.sessions[0].noticed = Some(s(8));
-        assert!(!history.troubles().calm(0, s(6), s(9)));
-        assert!(history.troubles().calm(0, s(9), s(9)));
+        assert!(!history.fault_intervals().calm(0, s(6), s(9)));
+        assert!(history.fault_intervals().calm(0, s(9), s(9)));
         history.sessions[0].noticed = None;
         assert!(
-            history.troubles().calm(0, s(6), s(9)),
+            history.fault_intervals().calm(0, s(6), s(9)),
             "nobody has touched it"
         );
     }
@@ -467,16 +480,19 @@ mod tests {
         };
         let mut history = history(vec![(5, cut)]);
         assert!(
-            !history.troubles().calm(0, s(90), s(91)),
+            !history.fault_intervals().calm(0, s(90), s(91)),
             "nothing is known of it"
         );
         history.dials(0, 0, 1, Some(5));
         history.asks(0, 2, Some(2), Some(3));
         history.asks(0, 5, Some(20), None);
-        assert!(!history.troubles().calm(0, s(19), s(19)));
-        assert!(history.troubles().calm(0, s(21), s(91)));
+        assert!(!history.fault_intervals().calm(0, s(19), s(19)));
+        assert!(history.fault_intervals().calm(0, s(21), s(91)));
         history.requests[1].executed = None;
-        assert!(!history.troubles().calm(0, s(90), s(91)), "it may land yet");
+        assert!(
+            !history.fault_intervals().calm(0, s(90), s(91)),
+            "it may land yet"
+        );
     }
 
     #[test]
@@ -485,14 +501,14 @@ mod tests {
             fault: Fault::NodeCrash { node, keeps: true },
         };
         let mut history = history(vec![(1, crash(0))]);
-        assert!(!history.troubles().heard(0, s(0), s(2)));
+        assert!(!history.fault_intervals().heard(0, s(0), s(2)));
         history.topology = Topology::Nodes(3);
-        assert!(history.troubles().heard(0, s(0), s(2)));
-        assert!(!history.troubles().heard_everywhere(0, s(0), s(2)));
-        assert!(!history.troubles().heard_by(0, 0, s(0), s(2)));
-        assert!(history.troubles().heard_by(1, 0, s(0), s(2)));
+        assert!(history.fault_intervals().heard(0, s(0), s(2)));
+        assert!(!history.fault_intervals().heard_everywhere(0, s(0), s(2)));
+        assert!(!history.fault_intervals().heard_by(0, 0, s(0), s(2)));
+        assert!(history.fault_intervals().heard_by(1, 0, s(0), s(2)));
         history.push(s(1), crash(2));
-        assert!(!history.troubles().heard(0, s(0), s(2)));
+        assert!(!history.fault_intervals().heard(0, s(0), s(2)));
     }
 
     #[test]
@@ -507,15 +523,21 @@ mod tests {
             entries.sort_by_key(|&(at, _)| at);
             let mut history = history(entries);
             history.topology = Topology::Nodes(3);
-            let last = history.troubles().last_without_majority(0, s(0), s(9));
+            let last = history
+                .fault_intervals()
+                .last_without_majority(0, s(0), s(9));
             last.map(|last| last.as_secs())
         };
         assert_eq!(last([paused(0, 1, 3), paused(1, 4, 8)]), None);
         assert_eq!(last([paused(0, 1, 5), paused(1, 4, 8)]), Some(5));
         assert_eq!(last([paused(0, 1, 7), paused(1, 4, 5)]), Some(5));
-        let begun = |troubles: Troubles| troubles.begun_within(0, s(2), s(9)).collect::<Vec<_>>();
+        let begun = |fault_intervals: FaultIntervals| {
+            fault_intervals
+                .begun_within(0, s(2), s(9))
+                .collect::<Vec<_>>()
+        };
         let history = history(paused(0, 1, 3).into_iter().chain(paused(1, 4, 8)).collect());
-        assert_eq!(begun(history.troubles()), [s(4)]);
+        assert_eq!(begun(history.fault_intervals()), [s(4)]);
     }
 
     #[test]
@@ -536,10 +558,10 @@ mod tests {
             (2, What::Heals { fault: delay }),
             (2, cut),
         ]);
-        let troubles = history.troubles();
-        assert!(!troubles.heard(0, s(4), s(4)));
-        assert!(troubles.heard(0, s(6), s(9)));
-        assert!(!troubles.heard(1, s(90), s(99)));
-        assert!(troubles.heard(2, s(0), s(99)));
+        let fault_intervals = history.fault_intervals();
+        assert!(!fault_intervals.heard(0, s(4), s(4)));
+        assert!(fault_intervals.heard(0, s(6), s(9)));
+        assert!(!fault_intervals.heard(1, s(90), s(99)));
+        assert!(fault_intervals.heard(2, s(0), s(99)));
     }
 }

@@ -1,0 +1,463 @@
+//! P20, grounded belief: at every instant of a belief the server stores this grant's token,
+//! unexpired; where there are several servers, a majority of all of them does. It needs the double,
+//! which is observed after each of its steps. One client is enough to break it.
+//!
+//! Which token is a grant's own? The one that the subject named. If it names none: one that a request of its process put
+//! there between the start of the acquisition and its ok; for a lock that is taken once more, also one of the grants that
+//! the same actor has already. Where several tasks of a process acquire at once there can be more than
+//! one; the grant is grounded if one of them stands throughout. A holder that is stored with another mode than that of the
+//! grant does not count, nor one whose depth is less than the number of grants that its owner believes in.
+//!
+//! Servers that only count holders have to count at least as many as believe that they hold.
+
+use super::{Checker, Finding, Property, Witness, seconds};
+use crate::{
+    history::{Belief, Cause, End, History, Holder, Mode, Moment, Reading, Scope, Tokens, What},
+    scenario::Topology,
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// What the clocks of client and server may make of the time for which others are kept out, as a part of it.
+const DRIFT: u32 = 50;
+
+/// Judges P20.
+pub struct GroundedBelief;
+
+/// What is stored from a moment on.
+struct State<'a> {
+    since: Moment,
+    stored: &'a [Holder],
+    cause: Cause,
+    /// Number of holders that are only counted.
+    anonymous: u32,
+}
+
+impl State<'_> {
+    const EMPTY: State<'static> = State {
+        since: Moment {
+            at: Duration::ZERO,
+            place: 0,
+        },
+        stored: &[],
+        cause: Cause::Server,
+        anonymous: 0,
+    };
+}
+
+/// What has to be stored for a belief.
+struct Wanted<'a> {
+    token: &'a [u8],
+    mode: Mode,
+    /// The grants of the same owner, where one token stands for all of them.
+    shared: Vec<&'a Belief>,
+}
+
+/// What the servers stored over time.
+struct Record<'a> {
+    /// By node.
+    nodes: Vec<Vec<State<'a>>>,
+    /// From when on which node was the master, where there are replicas.
+    masters: Vec<(Moment, u8)>,
+    topology: Topology,
+    reentrant: bool,
+}
+
+impl Checker for GroundedBelief {
+    fn property(&self) -> Property {
+        Property::GroundedBelief
+    }
+
+    fn judge(&self, history: &Reading<'_>) -> Finding {
+        if !history.observed {
+            return Finding::Unknown("the server was not observed");
+        }
+        let record = Record::of(history);
+        let beliefs = history.beliefs();
+        let held = beliefs.iter().map(|belief| held(history, belief));
+        let held: Vec<Belief> = held.collect();
+        let first = if record.counts() {
+            record.uncounted(&held)
+        } else {
+            let witnesses = held
+                .iter()
+                .filter_map(|belief| record.ungrounded(belief, beliefs, history.tokens()));
+            witnesses.min_by_key(|witness| witness.at)
+        };
+        first.map_or(Finding::Valid, Finding::Violation)
+    }
+}
+
+/// A belief with the time after it in which its grant keeps others out.
+fn held(history: &History, belief: &Belief) -> Belief {
+    let hold = history.terms.hold;
+    let hold = (hold - hold / DRIFT).saturating_sub(history.terms.timing_tolerance());
+    let kept = Moment::at(belief.asked.at + hold);
+    let to = match belief.end {
+        End::Released if belief.from < belief.to => belief.to.max(kept),
+        End::Released | End::Lost | End::Crashed | End::Deadline | End::Open => belief.to,
+    };
+    Belief { to, ..*belief }
+}
+
+impl<'a> Record<'a> {
+    fn of(history: &'a History) -> Self {
+        let mut nodes = Vec::new();
+        nodes.resize_with(usize::from(history.topology.servers()), Vec::new);
+        let mut masters = vec![(Moment::at(Duration::ZERO), 0)];
+        for (since, what) in history.iter() {
+            if let What::Server {
+                node,
+                cause,
+                stored,
+                anonymous,
+            } = what
+            {
+                if let Some(states) = nodes.get_mut(usize::from(*node)) {
+                    states.push(State {
+                        since,
+                        stored,
+                        cause: *cause,
+                        anonymous: *anonymous,
+                    });
+                }
+            } else if let What::Promoted { node } = what {
+                masters.push((since, *node));
+            }
+        }
+        Self {
+            nodes,
+            masters,
+            topology: history.topology,
+            reentrant: history.reentrant,
+        }
+    }
+
+    fn ungrounded(
+        &self,
+        belief: &Belief,
+        beliefs: &[Belief],
+        tokens: &Tokens<'_>,
+    ) -> Option<Witness> {
+        if belief.from >= belief.to {
+            return None;
+        }
+        let wanted: Vec<Wanted<'_>> = match tokens.named.get(&belief.grant) {
+            Some(named) => {
+                let same = |of: &&Belief| tokens.named.get(&of.grant) == Some(named);
+                let shared = beliefs.iter().filter(same);
+                let shared = shared.filter(|_| named.scope == Scope::Owner);
+                vec![Wanted {
+                    token: &named.bytes,
+                    mode: belief.mode,
+                    shared: shared.collect(),
+                }]
+            }
+            None => {
+                let guessed = self.guessed(belief, beliefs).into_iter();
+                let wanted = guessed.map(|token| Wanted {
+                    token,
+                    mode: belief.mode,
+                    shared: Vec::new(),
+                });
+                wanted.collect()
+            }
+        };
+        // The candidate that stands the longest gives the witness.
+        let fell = wanted.iter().map(|wanted| self.falls(belief, wanted));
+        let at = fell
+            .max_by_key(|fell| fell.unwrap_or(Moment::NEVER))
+            .unwrap_or(Some(belief.from))?;
+        let who = match self.topology {
+            Topology::Nodes(0 | 1) => "the server does not store",
+            Topology::Nodes(_) => "no majority of the servers stores",
+            Topology::Replicated { .. } => "the master does not store",
+        };
+        let message = format!(
+            "{} believes that it holds the lock from {} to {}, but from {} on {who} its token",
+            belief.actor,
+            seconds(belief.from.at),
+            seconds(belief.to.at),
+            seconds(at.at),
+        );
+        Some(Witness {
+            at,
+            until: Some(belief.to.at),
+            grants: vec![belief.grant],
+            message,
+        })
+    }
+
+    /// True if holders are only counted.
+    fn counts(&self) -> bool {
+        self.nodes.iter().flatten().any(|state| state.anonymous > 0)
+    }
+
+    /// The first moment at which fewer holders are counted than believe that they hold.
+    fn uncounted(&self, held: &[Belief]) -> Option<Witness> {
+        let believed = |at: Moment| held.iter().filter(move |it| it.from <= at && at < it.to);
+        let begins = held.iter().map(|belief| belief.from);
+        let changes = self.nodes.iter().flatten().map(|state| state.since);
+        let mut moments: Vec<Moment> = begins.chain(changes).collect();
+        moments.sort_unstable();
+        let (at, claimed) = moments.into_iter().find_map(|at| {
+            let weights = believed(at).map(|belief| belief.mode.permits().max(1));
+            let claimed: u32 = weights.sum();
+            let counted = |state: &State<'_>| {
+                let living = state.stored.iter().filter(|it| it.lives(at.at)).count();
+                state
+                    .anonymous
+                    .saturating_add(u32::try_from(living).unwrap_or(u32::MAX))
+            };
+            (!self.agree(at, |state| counted(state) >= claimed)).then_some((at, claimed))
+        })?;
+        let believed: Vec<&Belief> = believed(at).collect();
+        let until = believed.iter().map(|belief| belief.to.at).min();
+        let permits = if claimed == 1 {
+            "permit is"
+        } else {
+            "permits are"
+        };
+        Some(Witness {
+            at,
+            until,
+            grants: believed.iter().map(|belief| belief.grant).collect(),
+            message: format!(
+                "at {} {claimed} {permits} believed to be held, and the servers count fewer",
+                seconds(at.at)
+            ),
+        })
+    }
+
+    /// The tokens that may belong to a grant whose token the subject does not name.
+    fn guessed(&self, belief: &Belief, beliefs: &[Belief]) -> BTreeSet<&'a [u8]> {
+        let mut tokens = self.tokens(belief);
+        // An owner that takes it again while it gives it back does so under the same name.
+        let older = beliefs.iter().filter(|older| {
+            let stood = belief.asked < older.to || self.reentrant;
+            older.actor == belief.actor && older.from < belief.asked && stood
+        });
+        tokens.extend(older.flat_map(|older| self.tokens(older)));
+        tokens
+    }
+
+    /// The tokens that requests of the holder's process put there while it acquired.
+    fn tokens(&self, belief: &Belief) -> BTreeSet<&'a [u8]> {
+        let written = self.nodes.iter().flatten().filter(|state| {
+            let theirs = state.cause == Cause::Client(belief.actor.host);
+            theirs && belief.asked < state.since && state.since < belief.from
+        });
+        let tokens = written.flat_map(|state| state.stored);
+        tokens.map(|stored| &*stored.token).collect()
+    }
+
+    /// The first moment of the belief at which the token does not stand.
+    fn falls(&self, belief: &Belief, wanted: &Wanted<'_>) -> Option<Moment> {
+        let mut moments = vec![belief.from];
+        for states in &self.nodes {
+            let first = states.partition_point(|state| state.since <= belief.from);
+            for state in &states[first.saturating_sub(1)..] {
+                if state.since >= belief.to {
+                    break;
+                }
+                let theirs = state.stored.iter().filter(|it| it.token == wanted.token);
+                let ends = theirs.filter_map(|stored| stored.gone_at()).map(Moment::at);
+                moments.extend(ends.chain([state.since]));
+            }
+        }
+        moments.extend(self.masters.iter().map(|&(since, _)| since));
+        moments.sort_unstable();
+        let within = moments
+            .into_iter()
+            .filter(|&at| belief.from <= at && at < belief.to);
+        within.into_iter().find(|&at| !self.stands(wanted, at))
+    }
+
+    /// Whether the token counts as stored at a moment.
+    fn stands(&self, wanted: &Wanted<'_>, at: Moment) -> bool {
+        let shared = wanted.shared.iter();
+        let believed = shared.filter(|it| it.from <= at && at < it.to).count();
+        let stands = |stored: &Holder| {
+            let mode = stored.mode.is_none_or(|mode| mode == wanted.mode);
+            let deep = |depth| usize::try_from(depth).is_ok_and(|depth| depth >= believed);
+            let right = mode && stored.depth.is_none_or(deep);
+            stored.token == wanted.token && stored.lives(at.at) && right
+        };
+        self.agree(at, |state| state.stored.iter().any(stands))
+    }
+
+    /// True if the master, or a majority of independent nodes, is in such a state at a moment.
+    fn agree(&self, at: Moment, is: impl Fn(&State<'_>) -> bool) -> bool {
+        let on = |states: &Vec<State<'_>>| {
+            let latest = states.partition_point(|state| state.since <= at);
+            let latest = latest.checked_sub(1).and_then(|latest| states.get(latest));
+            match latest {
+                Some(state) => is(state),
+                None => is(&State::EMPTY),
+            }
+        };
+        match self.topology {
+            Topology::Nodes(_) => {
+                let count = self.nodes.iter().filter(|states| on(states)).count();
+                2 * count > self.nodes.len()
+            }
+            Topology::Replicated { .. } => {
+                let latest = self.masters.partition_point(|&(since, _)| since <= at);
+                let master = latest.checked_sub(1).map(|latest| self.masters[latest].1);
+                let states = master.and_then(|master| self.nodes.get(usize::from(master)));
+                states.is_some_and(on)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checker::hand_made::*;
+
+    fn verdict(entries: Vec<(u64, What)>) -> Option<(Duration, Option<Duration>)> {
+        let finding = GroundedBelief.check(&history(entries));
+        finding
+            .witness()
+            .map(|witness| (witness.at.at, witness.until))
+    }
+
+    fn granted_until(deadline: u64, more: Vec<(u64, What)>) -> Vec<(u64, What)> {
+        let begin = vec![
+            (0, tries(1, 0)),
+            (1, stores(0, "a", Some(11))),
+            (2, granted(1, Some(deadline))),
+        ];
+        begin.into_iter().chain(more).collect()
+    }
+
+    #[test]
+    fn belief_within_the_stored_lease_passes() {
+        assert_eq!(verdict(granted_until(10, vec![])), None);
+        assert_eq!(
+            verdict(granted_until(11, vec![])),
+            None,
+            "still there in its last millisecond"
+        );
+        let released = vec![(3, releases(2, 0, 1)), (3, frees(0)), (3, done(2))];
+        assert_eq!(verdict(granted_until(10, released)), None);
+        let expired = vec![(12, empties(0, Cause::Server))];
+        assert_eq!(verdict(granted_until(10, expired)), None);
+    }
+
+    #[test]
+    fn a_deadline_past_the_expiry_is_caught() {
+        let gone = s(11) + Duration::from_millis(1);
+        assert_eq!(
+            verdict(granted_until(12, vec![])),
+            Some((gone, Some(s(12))))
+        );
+        // One that ends with the history as well: nobody needs to contend.
+        assert_eq!(
+            verdict(granted_until(12, vec![(20, tries(2, 1))])),
+            Some((gone, Some(s(12))))
+        );
+    }
+
+    #[test]
+    fn a_token_that_is_removed_or_replaced_is_caught() {
+        assert_eq!(
+            verdict(granted_until(10, vec![(4, frees(1))])).map(|at| at.0),
+            Some(s(4))
+        );
+        let replaced = vec![(5, stores(1, "b", Some(15)))];
+        assert_eq!(
+            verdict(granted_until(10, replaced)).map(|at| at.0),
+            Some(s(5))
+        );
+    }
+
+    #[test]
+    fn a_grant_without_a_token_of_its_own_is_caught() {
+        let of_thin_air = vec![(0, tries(1, 0)), (1, granted(1, Some(9)))];
+        assert_eq!(verdict(of_thin_air).map(|at| at.0), Some(s(1)));
+        let foreign = vec![
+            (0, tries(1, 0)),
+            (1, stores(1, "b", Some(11))),
+            (1, granted(1, Some(9))),
+        ];
+        assert_eq!(verdict(foreign).map(|at| at.0), Some(s(1)));
+    }
+
+    #[test]
+    fn what_is_held_at_least_for_some_time_stands_for_so_long() {
+        let given_back = |freed_at| {
+            let released = vec![(3, releases(2, 0, 1)), (freed_at, frees(0)), (9, done(2))];
+            let mut history = history(granted_until(10, released));
+            history.terms.hold = s(5);
+            GroundedBelief.check(&history).witness().map(|it| it.at.at)
+        };
+        assert_eq!(given_back(5), None);
+        assert_eq!(given_back(4), Some(s(4)));
+        // What it lost it need not keep.
+        let mut lost = history(granted_until(
+            10,
+            vec![(3, What::Lost { grant: 1 }), (3, frees(1))],
+        ));
+        lost.terms.hold = s(5);
+        assert_eq!(GroundedBelief.check(&lost), Finding::Valid);
+    }
+
+    fn on_three_nodes(deadline: u64, more: Vec<(u64, What)>) -> Option<Duration> {
+        let begin = vec![
+            (0, tries(1, 0)),
+            (1, stores_on(0, 0, "a", Some(11))),
+            (1, stores_on(2, 0, "a", Some(11))),
+            (2, granted(1, Some(deadline))),
+        ];
+        let history = History {
+            topology: Topology::Nodes(3),
+            ..history(begin.into_iter().chain(more).collect())
+        };
+        let finding = GroundedBelief.check(&history);
+        finding.witness().map(|witness| witness.at.at)
+    }
+
+    #[test]
+    fn of_several_nodes_a_majority_of_all_must_store_it() {
+        assert_eq!(on_three_nodes(10, vec![]), None);
+        let forgot = (4, empties(2, Cause::Fault));
+        assert_eq!(on_three_nodes(10, vec![forgot.clone()]), Some(s(4)));
+        let third = (3, stores_on(1, 0, "a", Some(13)));
+        assert_eq!(on_three_nodes(10, vec![third, forgot]), None);
+    }
+
+    #[test]
+    fn after_a_failover_the_new_master_counts() {
+        let replicated = |on_replica: u64| {
+            let mut entries = granted_until(10, vec![(5, What::Promoted { node: 1 })]);
+            let copy = (on_replica, stores_on(1, 0, "a", Some(11)));
+            entries.push(copy);
+            entries.sort_by_key(|&(at, _)| at);
+            let history = History {
+                topology: Topology::Replicated { replicas: 1 },
+                ..history(entries)
+            };
+            let finding = GroundedBelief.check(&history);
+            finding.witness().map(|witness| witness.at.at)
+        };
+        assert_eq!(replicated(3), None);
+        assert_eq!(replicated(30), Some(s(5)));
+    }
+
+    #[test]
+    fn an_extended_expiry_carries_a_renewed_deadline() {
+        let renewed = |stored| {
+            verdict(granted_until(
+                10,
+                vec![
+                    (5, renews(2, 0, 1)),
+                    (5, stores(0, "a", Some(stored))),
+                    (5, granted(2, Some(14))),
+                ],
+            ))
+        };
+        assert_eq!(renewed(15), None);
+        assert!(renewed(13).is_some());
+    }
+}
