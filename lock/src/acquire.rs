@@ -1,18 +1,18 @@
 //! How a call asks for a lock until it has it or gives up. The same for all algorithms.
 
 use crate::{
-    algorithm::{Attempt, Claim},
+    algorithm::{Acquisition, Attempt},
     caretaker::Caretaker,
-    custody::Custody,
+    cleanup::Cleanup,
+    detached::DetachedLock,
     environment::{Environment, within},
     error::{LockError, LossReason, NodeError},
     guard::Guard,
-    hub::Waiter,
     lease::Lease,
     options::Options,
-    parts::Parts,
     retry,
     token::Token,
+    waiters::Waiter,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -36,35 +36,35 @@ pub(crate) enum Wait {
 /// connection that had died unnoticed is replaced. Further failures are repeated with pauses.
 ///
 /// *Waiting.* A call that waits has a seat among the waiters, and is woken when it may have the lock; how, and why no wake-up
-/// is lost, is told in [`hub`](crate::hub). Until messages are sure to arrive, and where none ever do, it asks with growing
+/// is lost, is told in [`waiters`](crate::waiters). Until messages are sure to arrive, and where none ever do, it asks with growing
 /// pauses.
 ///
-/// *Leaving.* Every way out goes through [`Custody`]. Giving up settles the claim in the time that
+/// *Leaving.* Every way out goes through [`Cleanup`]. Giving up settles the acquisition in the time that
 /// is left, and what is then still open in the background.
 pub(crate) async fn acquire(
     env: &Arc<dyn Environment>,
     caretaker: &Arc<Caretaker>,
     options: &Options,
     wait: Wait,
-    claim: impl Fn(Token) -> Arc<dyn Claim>,
+    acquisition: impl Fn(Token) -> Arc<dyn Acquisition>,
 ) -> Result<Guard, LockError> {
     let lease = options.checked()?;
     let mut call = Call::new(env, options, lease, wait);
-    let custody = || Custody::new(claim(Token::new(env.random())), Arc::clone(env));
-    let join = |held: &Custody| match wait {
+    let cleanup = || Cleanup::new(acquisition(Token::new(env.random())), Arc::clone(env));
+    let join = |held: &Cleanup| match wait {
         Wait::Not | Wait::AtMost(Duration::ZERO) => None,
-        Wait::AtMost(_) | Wait::Forever => held.claim().join(),
+        Wait::AtMost(_) | Wait::Forever => held.acquisition().join(),
     };
-    let mut held = custody();
+    let mut held = cleanup();
     let mut waiter = join(&held);
     loop {
         waiter.iter().for_each(Waiter::asks);
-        let setback = match held.claim().acquire(lease, call.limit()).await {
+        let setback = match held.acquisition().acquire(lease, call.limit()).await {
             Attempt::Granted { sent } => {
                 let deadline = lease.deadline(sent);
-                if let Err(error) = call.replicate(held.claim()).await {
+                if let Err(error) = call.replicate(held.acquisition()).await {
                     drop(waiter);
-                    call.settle(held.claim()).await;
+                    call.settle(held.acquisition()).await;
                     return Err(error);
                 }
                 if env.now() < deadline {
@@ -74,19 +74,19 @@ pub(crate) async fn acquire(
                 }
                 // Too late to be worth anything. What follows is a new acquisition with a token of
                 // its own, or the release of this one might hit it.
-                call.settle(held.claim()).await;
-                held = custody();
+                call.settle(held.acquisition()).await;
+                held = cleanup();
                 waiter = join(&held);
                 Setback::Late
             }
             Attempt::Refused { holder_ttl } => {
                 if waiter.as_ref().is_some_and(Waiter::listen) {
-                    held.claim().subscribe();
+                    held.acquisition().subscribe();
                 }
                 Setback::Contended { holder_ttl }
             }
             Attempt::Failed(error) => {
-                options.observer.failed(held.claim().key(), &error);
+                options.observer.failed(held.acquisition().key(), &error);
                 Setback::Failed(error)
             }
         };
@@ -94,8 +94,8 @@ pub(crate) async fn acquire(
         match call.next(&setback, listens) {
             Next::AtOnce => {}
             Next::At(instant) => {
-                if held.claim().is_spent() {
-                    held = custody();
+                if held.acquisition().is_spent() {
+                    held = cleanup();
                     waiter = join(&held);
                 }
                 let contended = matches!(setback, Setback::Contended { .. });
@@ -108,7 +108,7 @@ pub(crate) async fn acquire(
             }
             Next::GiveUp => {
                 drop(waiter);
-                let settled = call.settle(held.claim()).await;
+                let settled = call.settle(held.acquisition()).await;
                 return Err(call.error(setback, settled));
             }
         }
@@ -122,15 +122,15 @@ pub(crate) async fn adopt(
     env: &Arc<dyn Environment>,
     caretaker: &Arc<Caretaker>,
     options: &Options,
-    parts: &Parts,
-    claim: Arc<dyn Claim>,
+    detached: &DetachedLock,
+    acquisition: Arc<dyn Acquisition>,
 ) -> Result<Guard, LockError> {
     let lease = options.checked()?;
     let until = env.now().saturating_add(options.reply_timeout);
-    claim.adopt(parts.fence);
+    acquisition.adopt(detached.fence);
     let mut failures = 0;
     let sent = loop {
-        let error = match claim.extend(lease, until).await {
+        let error = match acquisition.extend(lease, until).await {
             Ok(Some(sent)) => break sent,
             Ok(None) => return Err(LockError::Lost(LossReason::Gone)),
             Err(error) if error.is_unknown() => error,
@@ -148,11 +148,11 @@ pub(crate) async fn adopt(
         }
         env.sleep_until(next).await;
     };
-    let custody = Custody::new(claim, Arc::clone(env));
+    let cleanup = Cleanup::new(acquisition, Arc::clone(env));
     let deadline = lease.deadline(sent);
     if env.now() < deadline {
         let env = Arc::clone(env);
-        Guard::new(custody, env, caretaker, options, lease, deadline).await
+        Guard::new(cleanup, env, caretaker, options, lease, deadline).await
     } else {
         Err(LockError::Lost(LossReason::Expired))
     }
@@ -225,7 +225,7 @@ impl<'a> Call<'a> {
         let pause = match setback {
             Setback::Contended { holder_ttl } => {
                 let pause = if listens {
-                    retry::listen(*holder_ttl, self.options.foreign_poll, random)
+                    retry::listen(*holder_ttl, self.options.max_poll_interval, random)
                 } else {
                     retry::recheck(self.looks, *holder_ttl, self.options.polling(), random)
                 };
@@ -269,12 +269,12 @@ impl<'a> Call<'a> {
     }
 
     /// Waits for as many replicas as are asked for.
-    async fn replicate(&self, claim: &Arc<dyn Claim>) -> Result<(), LockError> {
+    async fn replicate(&self, acquisition: &Arc<dyn Acquisition>) -> Result<(), LockError> {
         let wanted = self.options.replicas;
         if wanted == 0 {
             return Ok(());
         }
-        match claim.replicate(wanted, self.limit()).await {
+        match acquisition.replicate(wanted, self.limit()).await {
             Ok(confirmed) if confirmed >= u64::from(wanted) => Ok(()),
             Ok(confirmed) => Err(LockError::NotReplicated { wanted, confirmed }),
             Err(error) if error.is_unknown() => Err(LockError::Unknown(error)),
@@ -282,12 +282,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Settles a claim in the time that is left, which may be none.
-    async fn settle(&self, claim: &Arc<dyn Claim>) -> bool {
+    /// Settles an acquisition in the time that is left, which may be none.
+    async fn settle(&self, acquisition: &Arc<dyn Acquisition>) -> bool {
         let until = self.limit();
-        claim.is_settled()
+        acquisition.is_settled()
             || (self.env.now() < until
-                && within(self.env, until, claim.settle(until)).await == Some(true))
+                && within(self.env, until, acquisition.settle(until)).await == Some(true))
     }
 
     fn error(&self, setback: Setback, settled: bool) -> LockError {

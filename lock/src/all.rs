@@ -22,12 +22,12 @@ use std::{
 /// The locks may be on different nodes. They are taken in the order of their keys, whatever the order of `locks`, so that
 /// calls that want the same ones do not wait for each other in a circle; a lock that is there twice is taken
 /// once. That is so among programs that agree on keys; different locks should have different keys.
-/// For several keys of one node a [`MultiLock`](crate::MultiLock) does it in one round trip.
+/// For several keys of one node a [`MultiKeyMutex`](crate::MultiKeyMutex) does it in one round trip.
 ///
 /// **Numbers.** There is no one number for all of them: locks are taken at different times, and nodes that share nothing have
 /// no common order. With locks whose grants are numbered, each guard has its own ([`AllGuards::guards`]), and a resource is
 /// sent that of the one lock that all who access it take. For several keys of one node a
-/// [`FencedMultiLock`](crate::FencedMultiLock) has one number.
+/// [`FencedMultiKeyMutex`](crate::FencedMultiKeyMutex) has one number.
 ///
 /// The leases run from the time at which each lock was taken, so those of the first ones grow old while it waits for the others: let
 /// them be longer than `wait`, or use a [`watchdog`](crate::LockBuilder::watchdog).

@@ -28,8 +28,8 @@
 //! Every call that asks Redis panics inside a tokio runtime, where it would block the other tasks: use the asynchronous locks there.
 
 use crate::{
-    BoxFuture, Environment, Kind, LockError, LockManagerBuilder, LossReason, NoRuntime, Parts,
-    Release, Tokio, environment::within,
+    BoxFuture, DetachedLock, Environment, Kind, LockError, LockManagerBuilder, LossReason,
+    NoRuntime, Release, Tokio, environment::within,
 };
 use std::{fmt, ops::Deref, sync::Arc, thread, time::Duration};
 use tokio::{
@@ -186,8 +186,8 @@ impl<K: Kind> Lock<K> {
     /// # Errors
     ///
     /// As there.
-    pub fn adopt(&self, parts: &Parts) -> Result<Guard<K>, LockError> {
-        self.wait(self.inner.adopt(parts))
+    pub fn adopt(&self, detached: &DetachedLock) -> Result<Guard<K>, LockError> {
+        self.wait(self.inner.adopt(detached))
     }
 
     fn wait(
@@ -242,14 +242,14 @@ impl<K: Kind> Guard<K> {
         self.engine.handle.block_on(lost)
     }
 
-    /// Takes the guard apart; as [`Guard::into_parts`](crate::Guard::into_parts).
+    /// Takes the guard apart; as [`Guard::detach`](crate::Guard::detach).
     ///
     /// # Errors
     ///
     /// As there.
-    pub fn into_parts(self) -> Result<Parts, LockError> {
+    pub fn detach(self) -> Result<DetachedLock, LockError> {
         let guard: crate::Guard = self.inner.into();
-        guard.into_parts()
+        guard.detach()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Work that ends with its lock.
 
-use crate::{guard::Held, lease::Belief};
+use crate::{guard::Held, lease::LeaseState};
 use std::{fmt, sync::Arc};
 
 /// Tells tasks that a lock is not held any more: made by
@@ -21,7 +21,7 @@ impl CancellationToken {
     /// Returns true if the lock is not held any more. Once true, it stays true.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        !matches!(self.held.belief(), Belief::HeldUntil(_))
+        !matches!(self.held.state(), LeaseState::HeldUntil(_))
     }
 
     /// Waits until the lock is not held any more.

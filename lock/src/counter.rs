@@ -37,8 +37,8 @@ impl Counter {
     /// Sends a command that only reads.
     pub(crate) async fn look(&self, command: Command) -> Result<Reply, NodeError> {
         let until = self.until();
-        let line = self.node.line(until).await?;
-        self.node.call(&line, command, until).await
+        let connection = self.node.connection(until).await?;
+        self.node.call(&connection, command, until).await
     }
 
     /// Has `script` executed at most once. Where no request is sent twice anyway, and the script without arguments
@@ -50,18 +50,18 @@ impl Counter {
         plain: Option<&str>,
     ) -> Result<Reply, NodeError> {
         let until = self.until();
-        let line = self.node.line(until).await?;
+        let connection = self.node.connection(until).await?;
         match plain {
             Some(name) if !self.node.resends() => {
                 let command = Command::new(name).arg(self.key());
-                self.node.call(&line, command, until).await
+                self.node.call(&connection, command, until).await
             }
             Some(_) | None => {
                 let call = Call {
                     keys: &self.keys,
                     args: args.iter().map(Vec::as_slice),
                 };
-                run_once(&self.node, &line, script, call, until).await
+                run_once(&self.node, &connection, script, call, until).await
             }
         }
     }
@@ -77,12 +77,12 @@ impl Counter {
         args: &[Vec<u8>],
         until: Duration,
     ) -> Result<Reply, NodeError> {
-        let line = self.node.line(until).await?;
+        let connection = self.node.connection(until).await?;
         let call = Call {
             keys: &self.keys,
             args: args.iter().map(Vec::as_slice),
         };
-        self.node.run(&line, script, call, until).await
+        self.node.run(&connection, script, call, until).await
     }
 
     /// Runs a script that may be executed twice without harm, and repeats it once if its outcome is not known. If it was

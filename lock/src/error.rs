@@ -43,7 +43,7 @@ pub enum LockError {
     Redis(#[source] NodeError),
 
     /// The lease is too short or too long: after rounding down to milliseconds and taking off drift
-    /// and margin at least 1 ms must be left, and it must be at most ten years.
+    /// and safety margin at least 1 ms must be left, and it must be at most ten years.
     #[error("a lease of {lease:?} cannot be kept")]
     InvalidLease {
         /// The lease that was asked for.
@@ -182,10 +182,10 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// Reports that a text is no [`Parts`](crate::Parts) of a lock.
+/// The text is not a [`DetachedLock`](crate::DetachedLock).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not the parts of a lock")]
-pub struct PartsError;
+#[error("the text is not a detached lock")]
+pub struct DetachedLockError;
 
 /// A failure of one request to one Redis node.
 #[derive(Debug, Clone)]

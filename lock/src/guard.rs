@@ -1,17 +1,17 @@
 //! The held lock: what its holder believes, how it is extended, lost and given back.
 
 use crate::{
-    algorithm::Claim,
+    algorithm::Acquisition,
     cancellation::CancellationToken,
     caretaker::{Caretaker, Place},
-    custody::Custody,
+    cleanup::Cleanup,
+    detached::DetachedLock,
     environment::Environment,
     error::{LockError, LossReason, NodeError},
-    lease::{Belief, Lease},
+    lease::{Lease, LeaseState},
     options::Options,
-    parts::Parts,
     token::{FencingToken, Token},
-    watch,
+    tracking,
 };
 use std::{
     fmt,
@@ -42,13 +42,13 @@ use tokio::sync::Notify;
 #[must_use = "a guard that is dropped releases its lock"]
 pub struct Guard {
     held: Arc<Held>,
-    custody: Custody,
+    cleanup: Cleanup,
 }
 
 impl Guard {
     /// Takes over a grant, and has the caretaker look after it if there is to be a watchdog.
     pub(crate) async fn new(
-        custody: Custody,
+        cleanup: Cleanup,
         env: Arc<dyn Environment>,
         caretaker: &Arc<Caretaker>,
         options: &Options,
@@ -57,24 +57,24 @@ impl Guard {
     ) -> Result<Self, LockError> {
         let granted = deadline.saturating_sub(lease.validity());
         let held = Arc::new(Held {
-            claim: Arc::clone(custody.claim()),
+            acquisition: Arc::clone(cleanup.acquisition()),
             env,
             options: options.clone(),
             lease,
             granted,
-            belief: Mutex::new(Belief::HeldUntil(deadline)),
+            state: Mutex::new(LeaseState::HeldUntil(deadline)),
             hard_end: AtomicBool::new(false),
-            span: tracing::debug_span!("lock.hold", key = %custody.claim().key().escape_ascii()),
+            span: tracing::debug_span!("lock.hold", key = %cleanup.acquisition().key().escape_ascii()),
             ended: Notify::new(),
             place: options.watchdog.then(|| caretaker.place()),
         });
-        let guard = Self { held, custody };
+        let guard = Self { held, cleanup };
         let held = &guard.held;
         let place = held.place.as_ref();
         let first = lease.renew_at(deadline);
         let extended = place.is_none_or(|place| place.take(held, first).is_ok());
-        let watch = || Box::pin(watch::watch(Arc::clone(held)));
-        let watched = !options.watch_key || held.env.spawn(watch()).is_ok();
+        let watch = || Box::pin(tracking::watch(Arc::clone(held)));
+        let watched = !options.track_key || held.env.spawn(watch()).is_ok();
         if !extended || !watched {
             let _ = guard.release().await;
             return Err(LockError::NoRuntime);
@@ -86,15 +86,15 @@ impl Guard {
     /// it stays false.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        matches!(self.held.belief(), Belief::HeldUntil(_))
+        matches!(self.held.state(), LeaseState::HeldUntil(_))
     }
 
     /// Returns how long the lock is held unless it is extended; zero once it is lost.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.held.belief() {
-            Belief::HeldUntil(deadline) => deadline.saturating_sub(self.held.env.now()),
-            Belief::Lost(_) | Belief::Released => Duration::ZERO,
+        match self.held.state() {
+            LeaseState::HeldUntil(deadline) => deadline.saturating_sub(self.held.env.now()),
+            LeaseState::Lost(_) | LeaseState::Released => Duration::ZERO,
         }
     }
 
@@ -102,26 +102,26 @@ impl Guard {
     /// [`Environment::now`](crate::Environment::now); nothing once it is lost.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        match self.held.belief() {
-            Belief::HeldUntil(deadline) => Some(deadline),
-            Belief::Lost(_) | Belief::Released => None,
+        match self.held.state() {
+            LeaseState::HeldUntil(deadline) => Some(deadline),
+            LeaseState::Lost(_) | LeaseState::Released => None,
         }
     }
 
     /// Returns the key of the lock.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        self.held.claim.key()
+        self.held.acquisition.key()
     }
 
     /// Returns the random value that Redis knows this acquisition by.
     #[must_use]
     pub fn token(&self) -> &Token {
-        self.held.claim.token()
+        self.held.acquisition.token()
     }
 
     pub(crate) fn fence(&self) -> Option<FencingToken> {
-        self.held.claim.fence()
+        self.held.acquisition.fence()
     }
 
     /// Extends the lock: it then lasts for at least `lease` from now on. A lease that reaches
@@ -175,15 +175,15 @@ impl Guard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lock is lost already.
-    pub fn into_parts(mut self) -> Result<Parts, LockError> {
-        let remaining = match self.held.belief() {
-            Belief::HeldUntil(deadline) => deadline.saturating_sub(self.held.env.now()),
-            Belief::Lost(reason) => return Err(LockError::Lost(reason)),
-            Belief::Released => Duration::ZERO,
+    pub fn detach(mut self) -> Result<DetachedLock, LockError> {
+        let remaining = match self.held.state() {
+            LeaseState::HeldUntil(deadline) => deadline.saturating_sub(self.held.env.now()),
+            LeaseState::Lost(reason) => return Err(LockError::Lost(reason)),
+            LeaseState::Released => Duration::ZERO,
         };
-        self.held.end(Belief::Released);
-        self.custody.hand_over();
-        Ok(Parts {
+        self.held.end(LeaseState::Released);
+        self.cleanup.hand_over();
+        Ok(DetachedLock {
             key: self.key().to_vec(),
             token: *self.token(),
             fence: self.fence(),
@@ -228,15 +228,15 @@ impl Guard {
     /// As [`Guard::release`], of a grant that other guards may share; nobody is told of it.
     pub(crate) async fn give_back(&self) -> Release {
         let held = &self.held;
-        held.end(Belief::Released);
-        let claim = self.custody.claim();
-        if !claim.may_stand() {
+        held.end(LeaseState::Released);
+        let acquisition = self.cleanup.acquisition();
+        if !acquisition.may_stand() {
             return Release::AlreadyLost;
         }
         let until = held.env.now().saturating_add(held.options.reply_timeout);
         let mut unknown = None;
         loop {
-            match claim.release(until).await {
+            match acquisition.release(until).await {
                 Ok(true) => return Release::Released,
                 // After an attempt that may have been executed nobody can tell who removed it.
                 Ok(false) => return unknown.map_or(Release::AlreadyLost, Release::Unknown),
@@ -281,9 +281,9 @@ impl Guard {
     /// ```
     pub async fn lost(&self) -> LossReason {
         match self.held.ended().await {
-            Belief::Lost(reason) => reason,
+            LeaseState::Lost(reason) => reason,
             // Whoever can ask has a guard, and so it was not released.
-            Belief::Released | Belief::HeldUntil(_) => pending().await,
+            LeaseState::Released | LeaseState::HeldUntil(_) => pending().await,
         }
     }
 
@@ -350,9 +350,9 @@ impl Guard {
         tokio::select! {
             biased;
             reason = &mut lost => Err(LockError::Lost(reason)),
-            output = &mut work => match self.held.belief() {
-                Belief::Lost(reason) => Err(LockError::Lost(reason)),
-                Belief::HeldUntil(_) | Belief::Released => Ok(output),
+            output = &mut work => match self.held.state() {
+                LeaseState::Lost(reason) => Err(LockError::Lost(reason)),
+                LeaseState::HeldUntil(_) | LeaseState::Released => Ok(output),
             },
         }
     }
@@ -360,13 +360,13 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // The watchdog first; then the custody, a field, is dropped and sees to the release.
-        if matches!(self.held.belief(), Belief::HeldUntil(_)) {
+        // The watchdog first; then the cleanup, a field, is dropped and sees to the release.
+        if matches!(self.held.state(), LeaseState::HeldUntil(_)) {
             let (held, key) = (self.held.held_for(), self.key());
             let observer = &self.held.options.observer;
             observer.tell(|metrics| metrics.dropped(key, held));
         }
-        self.held.end(Belief::Released);
+        self.held.end(LeaseState::Released);
     }
 }
 
@@ -401,13 +401,13 @@ pub enum Release {
 
 /// The state that a guard shares with its watchdog.
 pub(crate) struct Held {
-    pub(crate) claim: Arc<dyn Claim>,
+    pub(crate) acquisition: Arc<dyn Acquisition>,
     pub(crate) env: Arc<dyn Environment>,
     pub(crate) options: Options,
     pub(crate) lease: Lease,
     /// The moment before the lock was asked for.
     pub(crate) granted: Duration,
-    belief: Mutex<Belief>,
+    state: Mutex<LeaseState>,
     /// The lease is not extended any more, as it was held for long enough.
     hard_end: AtomicBool,
     pub(crate) span: tracing::Span,
@@ -418,47 +418,47 @@ pub(crate) struct Held {
 
 impl Held {
     /// What the holder may believe now.
-    pub(crate) fn belief(&self) -> Belief {
-        self.update(Belief::at)
+    pub(crate) fn state(&self) -> LeaseState {
+        self.update(LeaseState::at)
     }
 
     /// Sends one extension and takes in its answer.
     pub(crate) async fn extend(&self, lease: Lease, until: Duration) -> Result<(), LockError> {
-        if let Belief::Lost(reason) = self.belief() {
+        if let LeaseState::Lost(reason) = self.state() {
             return Err(LockError::Lost(reason));
         }
-        let belief = match self.claim.extend(lease, until).await {
-            Ok(Some(sent)) => self.update(|belief, now| belief.extend(now, lease.deadline(sent))),
-            Ok(None) => self.end(Belief::Lost(LossReason::Gone)),
+        let state = match self.acquisition.extend(lease, until).await {
+            Ok(Some(sent)) => self.update(|state, now| state.extend(now, lease.deadline(sent))),
+            Ok(None) => self.end(LeaseState::Lost(LossReason::Gone)),
             Err(error) => {
                 let known = !error.is_unknown();
                 return Err(LockError::of_node(error, known));
             }
         };
-        match belief {
-            Belief::Lost(reason) => Err(LockError::Lost(reason)),
-            Belief::HeldUntil(_) | Belief::Released => Ok(()),
+        match state {
+            LeaseState::Lost(reason) => Err(LockError::Lost(reason)),
+            LeaseState::HeldUntil(_) | LeaseState::Released => Ok(()),
         }
     }
 
-    /// Ends the belief, if it has not ended before, and wakes whoever waits for that.
-    pub(crate) fn end(&self, end: Belief) -> Belief {
-        let belief = self.update(|belief, now| belief.end(now, end));
+    /// Ends the lease, if it has not ended before, and wakes whoever waits for that.
+    pub(crate) fn end(&self, end: LeaseState) -> LeaseState {
+        let state = self.update(|state, now| state.end(now, end));
         self.ended.notify_waiters();
         if let Some(place) = &self.place {
             place.leave();
         }
-        belief
+        state
     }
 
-    /// Waits for the end of the belief, at the latest until its deadline.
-    pub(crate) async fn ended(&self) -> Belief {
+    /// Waits until the holder does not hold the lock any more, at the latest until the deadline.
+    pub(crate) async fn ended(&self) -> LeaseState {
         loop {
             // Made before the look, so that an end between the two is not missed.
             let mut ended = pin!(self.ended.notified());
-            let deadline = match self.belief() {
-                Belief::HeldUntil(deadline) => deadline,
-                ended @ (Belief::Lost(_) | Belief::Released) => return ended,
+            let deadline = match self.state() {
+                LeaseState::HeldUntil(deadline) => deadline,
+                ended @ (LeaseState::Lost(_) | LeaseState::Released) => return ended,
             };
             // The deadline may have moved on by then; it never moves back.
             let mut expired = self.env.sleep_until(deadline);
@@ -470,20 +470,20 @@ impl Held {
         }
     }
 
-    fn update(&self, change: impl FnOnce(&mut Belief, Duration) -> Belief) -> Belief {
-        let mut belief = self.belief.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read under the lock, so that the belief sees time in order.
-        let (now, before) = (self.env.now(), *belief);
-        let seen = change(&mut belief, now);
-        if !matches!(before, Belief::HeldUntil(_)) {
+    fn update(&self, change: impl FnOnce(&mut LeaseState, Duration) -> LeaseState) -> LeaseState {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock, so that the state sees time in order.
+        let (now, before) = (self.env.now(), *state);
+        let seen = change(&mut state, now);
+        if !matches!(before, LeaseState::HeldUntil(_)) {
             return seen;
         }
-        if seen == Belief::Lost(LossReason::Expired) && self.is_held_no_longer() {
-            *belief = Belief::Lost(LossReason::MaxHold);
+        if seen == LeaseState::Lost(LossReason::Expired) && self.is_held_no_longer() {
+            *state = LeaseState::Lost(LossReason::MaxHold);
         }
-        let after = *belief;
-        drop(belief);
-        if let Belief::Lost(reason) = after {
+        let after = *state;
+        drop(state);
+        if let LeaseState::Lost(reason) = after {
             self.tell_loss(now, reason);
         }
         after
@@ -491,7 +491,7 @@ impl Held {
 
     /// Called once for each grant that is lost.
     fn tell_loss(&self, now: Duration, reason: LossReason) {
-        let key = self.claim.key();
+        let key = self.acquisition.key();
         tracing::warn!(parent: &self.span, key = %key.escape_ascii(), %reason, "lost a lock");
         let held = now.saturating_sub(self.granted);
         let observer = &self.options.observer;

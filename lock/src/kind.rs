@@ -10,16 +10,16 @@ mod semaphore;
 
 pub use fair::{Fair, FairMutex, FencedFair, FencedFairMutex};
 pub use fenced::{Fenced, FencedGuard, FencedMutex};
-pub use multi::{FencedMulti, FencedMultiLock, Multi, MultiLock};
+pub use multi::{FencedMultiKey, FencedMultiKeyMutex, MultiKey, MultiKeyMutex};
 pub use mutex::{Exclusive, Mutex};
-pub use read_write::{FencedWrite, Read, ReadWrite, ReadWriteLock, Write};
+pub use read_write::{FencedWrite, Read, ReadWrite, RwLock, Write};
 pub use redlock::{FencedQuorum, FencedRedlockMutex, Quorum, Redlock, RedlockMutex};
 pub use semaphore::{Capacity, Permits, Semaphore};
 
 use crate::{
     algorithm::{
-        Claim, around,
-        scripted::{Scheme, Scripted},
+        Acquisition, around,
+        scripted::{ScriptSet, Scripted},
     },
     guard::Guard,
     manager::Core,
@@ -29,16 +29,21 @@ use crate::{
 use std::{fmt, sync::Arc};
 
 /// One acquisition on the manager's node.
-fn scripted(core: &Core, scheme: Scheme, options: &Options, token: Token) -> Arc<dyn Claim> {
+fn scripted(
+    core: &Core,
+    scripts: ScriptSet,
+    options: &Options,
+    token: Token,
+) -> Arc<dyn Acquisition> {
     let node = Arc::clone(&core.node);
-    let scheme = around::with_options(scheme, options, &token);
-    let claim = Scripted::new(node, Arc::new(scheme), token, options.reply_timeout);
-    let claim = claim.waiting_for(options.patience());
-    let claim = match options.replicas {
-        0 => claim,
-        _ => claim.on_its_own_connection(),
+    let scripts = around::with_options(scripts, options, &token);
+    let acquisition = Scripted::new(node, Arc::new(scripts), token, options.reply_timeout);
+    let acquisition = acquisition.waiting_for(options.patience());
+    let acquisition = match options.replicas {
+        0 => acquisition,
+        _ => acquisition.on_its_own_connection(),
     };
-    Arc::new(claim.holding_at_least(options.hold_at_least))
+    Arc::new(acquisition.holding_at_least(options.hold_at_least))
 }
 
 /// A kind of lock.
@@ -57,12 +62,12 @@ pub(crate) mod sealed {
     pub trait Sealed {
         /// One acquisition of the lock `key`, known by `token`.
         #[expect(private_interfaces, reason = "sealed")]
-        fn claim(
+        fn acquisition(
             &self,
             core: &Arc<Core>,
             key: &[u8],
             options: &Options,
             token: Token,
-        ) -> Arc<dyn Claim>;
+        ) -> Arc<dyn Acquisition>;
     }
 }

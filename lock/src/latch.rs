@@ -1,7 +1,7 @@
 //! The count-down latch.
 
 use crate::{
-    algorithm::{millis, number, waiters},
+    algorithm::{millis, number, waiters_key},
     counter::{Counter, failed, integer},
     environment::within,
     error::{LockError, NodeError},
@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// A gate that opens when a number of things are done, and stays open.
 ///
-/// Made by [`LockManager::latch`]. Cheap to clone.
+/// Made by [`LockManager::count_down_latch`]. Cheap to clone.
 ///
 /// **Guarantee.** The count is set once; it falls by one with each [`count_down`](Self::count_down), also if the request had to
 /// be repeated; it never rises, and never falls below zero. Waiters go on when it is zero, and not before: a
@@ -44,7 +44,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
 /// use std::time::Duration;
 ///
-/// let imports = locks.latch("imports:2024-01");
+/// let imports = locks.count_down_latch("imports:2024-01");
 /// assert!(imports.set_count(2).await?);
 /// assert!(!imports.set_count(5).await?); // another one was first
 ///
@@ -57,7 +57,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Latch {
+pub struct CountDownLatch {
     counter: Counter,
     keep: Duration,
 }
@@ -65,19 +65,19 @@ pub struct Latch {
 impl LockManager {
     /// Makes a latch on `key`. Nothing is sent to Redis.
     #[must_use]
-    pub fn latch(&self, key: impl AsRef<[u8]>) -> Latch {
+    pub fn count_down_latch(&self, key: impl AsRef<[u8]>) -> CountDownLatch {
         let core = self.core();
-        Latch {
+        CountDownLatch {
             counter: Counter::new(
                 &core.node,
-                vec![key.as_ref().to_vec(), waiters(key.as_ref())],
+                vec![key.as_ref().to_vec(), waiters_key(key.as_ref())],
             ),
             keep: Duration::from_secs(24 * 3600),
         }
     }
 }
 
-impl Latch {
+impl CountDownLatch {
     /// Sets for how long the latch is kept after it was set. Default: a day; at least 1 ms.
     #[must_use]
     pub fn keep(mut self, keep: Duration) -> Self {
@@ -178,7 +178,7 @@ impl Latch {
         let begun = env.now();
         let end = begun.saturating_add(wait);
         let name = self.name_of_waiters();
-        let waiter = node.hub.join(name);
+        let waiter = node.waiters.join(name);
         for look in 0.. {
             waiter.asks();
             let error = match self.ask(name).await {
@@ -223,21 +223,21 @@ impl Latch {
 
     /// Reads the count; and leaves the name of the waiters, if messages arrive.
     async fn ask(&self, name: [u8; Token::LEN]) -> Result<Option<Reply>, NodeError> {
-        let hub = &self.counter.node.hub;
-        if !hub.registers(name) {
+        let waiters = &self.counter.node.waiters;
+        if !waiters.registers(name) {
             return self.look().await;
         }
         let patience = retry::LONGEST_RECHECK + self.counter.reply_timeout * 2;
-        let name = hub.name(&name, b"");
+        let name = waiters.name(&name, b"");
         let args = [self.token(), number(0), name, millis(patience)];
         let reply = self.counter.ask(&LOOK, &args).await?;
         Ok(Some(reply).filter(|reply| *reply != Reply::Nil))
     }
 }
 
-impl fmt::Debug for Latch {
+impl fmt::Debug for CountDownLatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Latch")
+        f.debug_struct("CountDownLatch")
             .field("key", &String::from_utf8_lossy(self.counter.key()))
             .field("keep", &self.keep)
             .finish_non_exhaustive()

@@ -4,12 +4,12 @@
 //! A grant that was asked for at `sent` with a lease of `ttl` is trusted until
 //!
 //! ```text
-//! sent + ttl x (1 - drift) - margin
+//! sent + ttl x (1 - drift) - safety margin
 //! ```
 //!
 //! `sent` is read *before* the request leaves: Redis starts the TTL later than that, so its key
-//! outlives the holder's belief by whatever the request took. `drift` covers clocks that run at
-//! different rates, `margin` what does not grow with the lease (timer granularity, a replica whose
+//! outlives what the holder believes by whatever the request took. `drift` covers clocks that run at
+//! different rates, `safety_margin` what does not grow with the lease (timer granularity, a replica whose
 //! clock leads). The time of the reply plays no part, except that it must be before the deadline.
 
 use crate::error::{LockError, LossReason};
@@ -37,7 +37,7 @@ impl Lease {
     pub(crate) fn new(
         lease: Duration,
         drift_ppm: u32,
-        margin: Duration,
+        safety_margin: Duration,
     ) -> Result<Self, LockError> {
         let invalid = LockError::InvalidLease { lease };
         if lease > MAX_LEASE {
@@ -48,7 +48,7 @@ impl Lease {
         };
         let trusted_ppm = 1_000_000_u32.saturating_sub(drift_ppm);
         let validity = (Duration::from_millis(ttl_ms) / 1_000_000 * trusted_ppm)
-            .checked_sub(margin)
+            .checked_sub(safety_margin)
             .filter(|validity| *validity >= Duration::from_millis(1));
         match validity {
             Some(validity) => Ok(Self { ttl_ms, validity }),
@@ -92,7 +92,7 @@ impl Lease {
 
 /// What the holder of a grant believes. Its end is final: nothing makes it valid again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Belief {
+pub(crate) enum LeaseState {
     /// The lock is held until this instant, unless that is moved on before it comes.
     HeldUntil(Duration),
     /// The lease was lost.
@@ -101,8 +101,8 @@ pub(crate) enum Belief {
     Released,
 }
 
-impl Belief {
-    /// What is believed at `now`: a deadline that was reached ends the belief.
+impl LeaseState {
+    /// What is believed at `now`: a deadline that was reached ends the lease for its holder.
     pub(crate) fn at(&mut self, now: Duration) -> Self {
         if matches!(self, Self::HeldUntil(deadline) if *deadline <= now) {
             *self = Self::Lost(LossReason::Expired);
@@ -120,7 +120,7 @@ impl Belief {
         *self
     }
 
-    /// Ends the belief, if it has not ended before.
+    /// Ends the lease, if it has not ended before.
     pub(crate) fn end(&mut self, now: Duration, end: Self) -> Self {
         if matches!(self.at(now), Self::HeldUntil(_)) {
             *self = end;
@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn a_lease_that_could_not_be_trusted_is_refused() {
-        let refused = |lease, drift_ppm, margin| Lease::new(lease, drift_ppm, margin).is_err();
+        let refused =
+            |lease, drift_ppm, safety_margin| Lease::new(lease, drift_ppm, safety_margin).is_err();
         assert!(refused(Duration::ZERO, 0, ms(0)));
         assert!(refused(Duration::from_micros(999), 0, ms(0)));
         assert!(refused(ms(2), 10_000, ms(2)), "nothing is left of it");
@@ -175,13 +176,16 @@ mod tests {
 
     #[test]
     fn belief_ends_at_its_deadline_for_good() {
-        let mut belief = Belief::HeldUntil(ms(100));
-        assert_eq!(belief.at(ms(99)), Belief::HeldUntil(ms(100)));
-        assert_eq!(belief.extend(ms(99), ms(50)), Belief::HeldUntil(ms(100)));
-        assert_eq!(belief.extend(ms(99), ms(200)), Belief::HeldUntil(ms(200)));
-        let lost = Belief::Lost(LossReason::Expired);
-        assert_eq!(belief.extend(ms(200), ms(300)), lost);
-        assert_eq!(belief.extend(ms(201), ms(300)), lost);
-        assert_eq!(belief.end(ms(201), Belief::Released), lost);
+        let mut state = LeaseState::HeldUntil(ms(100));
+        assert_eq!(state.at(ms(99)), LeaseState::HeldUntil(ms(100)));
+        assert_eq!(state.extend(ms(99), ms(50)), LeaseState::HeldUntil(ms(100)));
+        assert_eq!(
+            state.extend(ms(99), ms(200)),
+            LeaseState::HeldUntil(ms(200))
+        );
+        let lost = LeaseState::Lost(LossReason::Expired);
+        assert_eq!(state.extend(ms(200), ms(300)), lost);
+        assert_eq!(state.extend(ms(201), ms(300)), lost);
+        assert_eq!(state.end(ms(201), LeaseState::Released), lost);
     }
 }

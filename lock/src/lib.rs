@@ -32,14 +32,14 @@
 //! | [`FencedMutex`] | the same, and a number that grows from grant to grant | 1 + 1 | 1 |
 //! | [`ReentrantMutex`] | the same among *owners*; an owner may take it again | 1 + 1; 1 for each inner level | 1 |
 //! | [`FairMutex`] | the same, in order of arrival | 1 + 1 | 1 |
-//! | [`ReadWriteLock`] | one writer, or any number of readers | 1 + 1 | 1 |
+//! | [`RwLock`] | one writer, or any number of readers | 1 + 1 | 1 |
 //! | [`Semaphore`] | no more permits out than there are | 1 + 1 | 1 |
-//! | [`MultiLock`] | a mutex on several keys, all or none | 1 + 1 | 1 |
-//! | [`FencedMultiLock`] | the same, and one number for all keys | 1 + 1 | 1 |
+//! | [`MultiKeyMutex`] | a mutex on several keys, all or none | 1 + 1 | 1 |
+//! | [`FencedMultiKeyMutex`] | the same, and one number for all keys | 1 + 1 | 1 |
 //! | [`lock_all`] | several locks, of any kinds and nodes | 1 + 1 for each | any |
 //! | [`RedlockMutex`] | a mutex on a majority of independent nodes | 1 + 1, to all at once | N |
 //! | [`Admission`], [`Stock`] | no more than so many are let in; not a lock | 1 | 1 |
-//! | [`Latch`] | opens when a number of things are done; not a lock | 1 | 1 |
+//! | [`CountDownLatch`] | opens when a number of things are done; not a lock | 1 | 1 |
 //!
 //! The cost is in round trips, to take it and to give it back, and one more for each third of the lease with a
 //! watchdog. Numbered grants ([`FencedGuard`]) exist of all that have one holder at a time; [`lock_all`] has a number for each
@@ -91,7 +91,7 @@
 //! it for a little less, until its *deadline*:
 //!
 //! ```text
-//! local monotonic clock before the request is sent + lease x (1 - drift) - margin
+//! local monotonic clock before the request is sent + lease x (1 - drift) - safety margin
 //! ```
 //!
 //! Nothing that Redis answers makes it later, and an answer that arrives after it is no grant. The
@@ -115,7 +115,7 @@
 //! number of waiters. The message comes over the same connection where that speaks RESP3, over a second one where it does not
 //! ([`from_client`](LockManager::from_client) opens it by itself, [`with_subscriber`](LockManager::with_subscriber) takes yours).
 //! A message that is lost, a woken process that dies, and other programs that use the same keys and publish nothing, cost at most
-//! [`foreign_poll`](LockBuilder::foreign_poll). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses:
+//! [`max_poll_interval`](LockBuilder::max_poll_interval). Who waits for a [`RedlockMutex`] is told nothing, and asks again after pauses:
 //! the messages of a release arrive node by node, and who asked at the first one would find the others still taken.
 //!
 //! How long to wait, and how to pause where nothing wakes a waiter and after failures, is for the builder to say:
@@ -167,7 +167,7 @@
 //! * `blocking` (default): [`blocking`], for programs without tokio. It costs nothing but its code.
 //!
 //! Redis 3.2 or later, or a server that speaks its protocol and runs its scripts; 2.6 for [`Admission`] and [`Stock`], 6 for
-//! [`watch_key`](LockBuilder::watch_key).
+//! [`track_key`](LockBuilder::track_key).
 
 /// The example of the README compiles.
 #[cfg(all(doctest, feature = "redis"))]
@@ -182,19 +182,18 @@ mod all;
 pub mod blocking;
 mod cancellation;
 mod caretaker;
+mod cleanup;
+mod connection;
 #[cfg(feature = "redis")]
 mod connector;
 mod counter;
-mod custody;
+mod detached;
 mod environment;
 mod error;
 mod guard;
-mod hub;
 mod kind;
 mod latch;
 mod lease;
-mod line;
-mod listen;
 mod lock;
 mod manager;
 mod node;
@@ -202,12 +201,13 @@ mod observe;
 mod operator;
 mod options;
 mod owner;
-mod parts;
 mod retry;
 mod script;
 mod signal;
+mod subscription;
 mod token;
-mod watch;
+mod tracking;
+mod waiters;
 mod watchdog;
 pub mod wire;
 
@@ -216,23 +216,23 @@ pub use all::{AllGuards, lock_all};
 pub use cancellation::CancellationToken;
 #[cfg(feature = "redis")]
 pub use connector::{ByConnection, ByConnector, Connected, ConnectionSource, Connector, Fixed};
+pub use detached::DetachedLock;
 pub use environment::{BoxFuture, Environment, NoRuntime, Spawner, Tokio};
-pub use error::{LockError, LossReason, NodeError, NodeErrorKind, PartsError};
+pub use error::{DetachedLockError, LockError, LossReason, NodeError, NodeErrorKind};
 pub use guard::{Guard, Release};
 pub use kind::{
     Capacity, Exclusive, Fair, FairMutex, Fenced, FencedFair, FencedFairMutex, FencedGuard,
-    FencedMulti, FencedMultiLock, FencedMutex, FencedQuorum, FencedRedlockMutex, FencedWrite, Kind,
-    Multi, MultiLock, Mutex, Permits, Quorum, Read, ReadWrite, ReadWriteLock, Redlock,
-    RedlockMutex, Semaphore, Write,
+    FencedMultiKey, FencedMultiKeyMutex, FencedMutex, FencedQuorum, FencedRedlockMutex,
+    FencedWrite, Kind, MultiKey, MultiKeyMutex, Mutex, Permits, Quorum, Read, ReadWrite, Redlock,
+    RedlockMutex, RwLock, Semaphore, Write,
 };
-pub use latch::Latch;
+pub use latch::CountDownLatch;
 pub use lock::Lock;
 pub use manager::{LockManager, LockManagerBuilder};
 pub use observe::Metrics;
 pub use operator::Holder;
 pub use options::LockBuilder;
 pub use owner::{FencedReentrantMutex, Owner, ReentrantGuard, ReentrantMutex};
-pub use parts::Parts;
 #[cfg(feature = "redis")]
 #[doc(no_inline)]
 pub use redis;

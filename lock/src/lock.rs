@@ -2,12 +2,12 @@
 
 use crate::{
     acquire::{Wait, acquire, adopt},
+    detached::DetachedLock,
     environment::Environment,
     error::LockError,
     kind::Kind,
     manager::{Core, LockManager},
     options::{LockBuilder, Options},
-    parts::Parts,
 };
 use std::{fmt, sync::Arc, time::Duration};
 use tracing::Instrument as _;
@@ -109,15 +109,15 @@ impl<K: Kind> Lock<K> {
         self.acquire(Wait::AtMost(wait)).await
     }
 
-    /// Goes on with a grant that another process took apart by [`Guard::into_parts`](crate::Guard::into_parts). It
+    /// Goes on with a grant that another process took apart by [`Guard::detach`](crate::Guard::detach). It
     /// is extended first, by one round trip, and from then on held as any other: with this lock's lease and watchdog, on this
     /// process's clock.
     ///
-    /// Of several who adopt the same parts all succeed, so they must be given to one only.
+    /// Of several processes that adopt the same detached lock all succeed, so give it to one process only.
     ///
     /// # Errors
     ///
-    /// * [`LockError::OtherLock`] if the parts are of another key.
+    /// * [`LockError::OtherLock`] if the detached lock has another key.
     /// * [`LockError::Lost`] if the lock is not that grant's any more.
     /// * [`LockError::Unknown`] or [`LockError::Redis`] if Redis failed; the grant stays as it is, and this can be
     ///   tried again until its lease is over.
@@ -131,35 +131,38 @@ impl<K: Kind> Lock<K> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
     /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
-    /// use redouble_lock::{Parts, Release};
+    /// use redouble_lock::{DetachedLock, Release};
     ///
     /// let lock = locks.mutex("order:17").build();
-    /// let text = lock.try_lock().await?.into_parts()?.to_string();
+    /// let text = lock.try_lock().await?.detach()?.to_string();
     ///
     /// // In another process:
-    /// let guard = lock.adopt(&text.parse::<Parts>()?).await?;
+    /// let guard = lock.adopt(&text.parse::<DetachedLock>()?).await?;
     /// assert_eq!(guard.release().await, Release::Released);
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn adopt(&self, parts: &Parts) -> Result<K::Guard, LockError> {
-        if parts.key != *self.key {
+    pub async fn adopt(&self, detached: &DetachedLock) -> Result<K::Guard, LockError> {
+        if detached.key != *self.key {
             return Err(LockError::OtherLock);
         }
-        let claim = self
-            .kind
-            .claim(&self.core, &self.key, &self.options, parts.token);
+        let acquisition =
+            self.kind
+                .acquisition(&self.core, &self.key, &self.options, detached.token);
         let (env, caretaker) = (self.core.node.env(), &self.core.caretaker);
-        let guard = adopt(env, caretaker, &self.options, parts, claim).await?;
+        let guard = adopt(env, caretaker, &self.options, detached, acquisition).await?;
         Ok(guard.into())
     }
 
     pub(crate) async fn acquire(&self, wait: Wait) -> Result<K::Guard, LockError> {
-        let claim = |token| self.kind.claim(&self.core, &self.key, &self.options, token);
+        let acquisition = |token| {
+            self.kind
+                .acquisition(&self.core, &self.key, &self.options, token)
+        };
         let span = tracing::debug_span!("lock.wait", key = %self.key.escape_ascii());
         let (env, options) = (self.core.node.env(), &self.options);
         let begun = env.now();
-        let granted = acquire(env, &self.core.caretaker, options, wait, claim);
+        let granted = acquire(env, &self.core.caretaker, options, wait, acquisition);
         let outcome = granted.instrument(span).await;
         let waited = env.now().saturating_sub(begun);
         options.observer.tell(|metrics| match &outcome {

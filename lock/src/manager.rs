@@ -107,7 +107,10 @@ impl LockManager {
     #[cfg(feature = "redis")]
     #[must_use]
     pub fn with_subscriber(self, pubsub: redis::aio::PubSub) -> Self {
-        self.core.node.ear.give(connector::subscriber(pubsub));
+        self.core
+            .node
+            .subscription
+            .give(connector::subscriber(pubsub));
         self
     }
 

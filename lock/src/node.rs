@@ -4,16 +4,16 @@ mod dial;
 mod spare;
 
 pub(crate) use dial::CONNECT_TIMEOUT;
-pub(crate) use spare::OwnLine;
+pub(crate) use spare::OwnConnection;
 
 use crate::{
+    connection::Connection,
     environment::{Environment, within},
     error::{NodeError, NodeErrorKind},
-    hub::Hub,
-    line::Line,
-    listen::Ear,
     retry,
     script::Script,
+    subscription::ReleaseSubscription,
+    waiters::Waiters,
     wire::{Command, Dialled, Endpoint, Reply},
 };
 use std::{
@@ -34,18 +34,18 @@ const REDIRECT_PAUSE_MAX: Duration = Duration::from_millis(50);
 ///
 /// A connection on which an answer stayed out is *suspect*: RESP has no request numbers, so a later
 /// answer would wait behind the missing one. New requests go to a fresh connection (if the endpoint
-/// can make one), while whoever has something unsettled on the old one keeps its [`Line`].
+/// can make one), while whoever has something unsettled on the old one keeps its [`Connection`].
 pub(crate) struct Node {
     pub(crate) endpoint: Box<dyn Endpoint>,
     env: Arc<dyn Environment>,
-    current: Mutex<Option<Arc<Line>>>,
+    current: Mutex<Option<Arc<Connection>>>,
     dialling: dial::Dialling,
     spare: spare::Spare,
     connect_timeout: Duration,
     /// For how long a connection may be silent before it is replaced, in microseconds. If it is 0, a reply that stays out is enough.
     silence_us: AtomicU64,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) ear: Ear,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) subscription: ReleaseSubscription,
 }
 
 impl Node {
@@ -56,14 +56,14 @@ impl Node {
     ) -> Self {
         Self {
             endpoint,
-            hub: Arc::new(Hub::new(env.random())),
+            waiters: Arc::new(Waiters::new(env.random())),
             env,
             current: Mutex::new(None),
             dialling: dial::Dialling::default(),
             spare: spare::Spare::default(),
             connect_timeout,
             silence_us: AtomicU64::default(),
-            ear: Ear::default(),
+            subscription: ReleaseSubscription::default(),
         }
     }
 
@@ -72,9 +72,12 @@ impl Node {
     }
 
     /// The connection for new requests; opens one if there is none.
-    pub(crate) async fn line(self: &Arc<Self>, until: Duration) -> Result<Arc<Line>, NodeError> {
+    pub(crate) async fn connection(
+        self: &Arc<Self>,
+        until: Duration,
+    ) -> Result<Arc<Connection>, NodeError> {
         match self.live() {
-            Some(line) => Ok(line),
+            Some(connection) => Ok(connection),
             None => self.connected(until).await,
         }
     }
@@ -87,10 +90,10 @@ impl Node {
     }
 
     /// Makes a fresh connection the one for new requests.
-    pub(crate) fn adopt(&self, dialled: Dialled) -> Result<Arc<Line>, NodeError> {
-        let line = Line::new(dialled, &*self.env, &self.hub)?;
-        *self.lock() = Some(Arc::clone(&line));
-        Ok(line)
+    pub(crate) fn adopt(&self, dialled: Dialled) -> Result<Arc<Connection>, NodeError> {
+        let connection = Connection::new(dialled, &*self.env, &self.waiters)?;
+        *self.lock() = Some(Arc::clone(&connection));
+        Ok(connection)
     }
 
     /// Whether a request may be executed twice without anybody being told.
@@ -98,21 +101,21 @@ impl Node {
         self.endpoint.resends()
     }
 
-    /// Sends a command over `line` and waits for the answer, at most until `until`.
+    /// Sends a command over `connection` and waits for the answer, at most until `until`.
     ///
     /// A connection that resends follows redirects by the same means. Where its user has turned that off, a
     /// redirect arrives here. It means that nothing was executed, so the command is sent again.
     pub(crate) async fn call(
         &self,
-        line: &Arc<Line>,
+        connection: &Arc<Connection>,
         command: Command,
         until: Duration,
     ) -> Result<Reply, NodeError> {
         if !self.resends() {
-            return self.send(line, command, until).await;
+            return self.send(connection, command, until).await;
         }
         for redirect in 0.. {
-            let answer = self.send(line, command.clone(), until).await;
+            let answer = self.send(connection, command.clone(), until).await;
             if !answer.as_ref().is_err_and(NodeError::is_redirect) {
                 return answer;
             }
@@ -129,36 +132,36 @@ impl Node {
 
     async fn send(
         &self,
-        line: &Arc<Line>,
+        connection: &Arc<Connection>,
         command: Command,
         until: Duration,
     ) -> Result<Reply, NodeError> {
         let sent = self.env.now();
-        let answer = within(&*self.env, until, line.call(command)).await;
+        let answer = within(&*self.env, until, connection.call(command)).await;
         let Some(answer) = answer else {
             let error = NodeError::new(NodeErrorKind::TimedOut);
             tracing::debug!(%error, "a request failed");
-            let silence = self.env.now().saturating_sub(line.silent_since(sent));
+            let silence = self.env.now().saturating_sub(connection.silent_since(sent));
             let kept_us = self.silence_us.load(Ordering::Relaxed);
             if silence >= Duration::from_micros(kept_us) {
-                self.suspect(line);
+                self.suspect(connection);
             }
             return Err(error);
         };
-        line.answered();
+        connection.answered();
         if let Err(error) = &answer {
             tracing::debug!(%error, "a request failed");
             if error.spoils_the_connection() {
-                self.suspect(line);
+                self.suspect(connection);
             }
         }
         answer
     }
 
-    /// Runs a script over `line`, by its digest, and by its text where the node does not know it.
+    /// Runs a script over `connection`, by its digest, and by its text where the node does not know it.
     pub(crate) async fn run<'a>(
         &self,
-        line: &Arc<Line>,
+        connection: &Arc<Connection>,
         script: &Script,
         call: Call<'a, impl Iterator<Item = &'a [u8]> + Clone>,
         until: Duration,
@@ -173,53 +176,61 @@ impl Node {
             args().fold(command, Command::arg)
         };
         let by_digest = command("EVALSHA", &script.sha);
-        match self.call(line, by_digest, until).await {
+        match self.call(connection, by_digest, until).await {
             Err(error) if is_noscript(&error) => {
                 let by_text = command("EVAL", script.text);
-                self.call(line, by_text, until).await
+                self.call(connection, by_text, until).await
             }
             answer => answer,
         }
         .map_err(NodeError::of_script)
     }
 
-    /// Sees to it that changes of what is read over `line` are pushed. Once per connection; sent twice it does
+    /// Sees to it that changes of what is read over `connection` are pushed. Once per connection; sent twice it does
     /// no harm.
-    pub(crate) async fn track(&self, line: &Arc<Line>, until: Duration) -> Result<(), NodeError> {
-        if line.tracks() {
+    pub(crate) async fn track(
+        &self,
+        connection: &Arc<Connection>,
+        until: Duration,
+    ) -> Result<(), NodeError> {
+        if connection.tracks() {
             return Ok(());
         }
-        if !line.hears() {
+        if !connection.hears() {
             let cannot = NodeError::new(NodeErrorKind::Client);
             return Err(cannot.with_source(NoPushes));
         }
         let command = Command::new("CLIENT").arg("TRACKING").arg("ON");
-        self.call(line, command.arg("NOLOOP"), until).await?;
-        line.set_tracks();
+        self.call(connection, command.arg("NOLOOP"), until).await?;
+        connection.set_tracks();
         Ok(())
     }
 
-    pub(crate) fn suspect(&self, line: &Arc<Line>) {
-        line.spoil();
-        line.interrupted(&self.hub);
-        self.ear.suspect(line);
+    pub(crate) fn suspect(&self, connection: &Arc<Connection>) {
+        connection.spoil();
+        connection.interrupted(&self.waiters);
+        self.subscription.suspect(connection);
         let mut current = self.lock();
-        if self.endpoint.redials() && current.as_ref().is_some_and(|now| Arc::ptr_eq(now, line)) {
+        if self.endpoint.redials()
+            && current
+                .as_ref()
+                .is_some_and(|now| Arc::ptr_eq(now, connection))
+        {
             *current = None;
         }
     }
 
     /// The current connection, unless it is known to be over and there can be another one.
-    fn live(&self) -> Option<Arc<Line>> {
+    fn live(&self) -> Option<Arc<Connection>> {
         let current = self.current();
-        current.filter(|line| !(self.endpoint.redials() && line.is_over()))
+        current.filter(|connection| !(self.endpoint.redials() && connection.is_over()))
     }
 
-    pub(crate) fn current(&self) -> Option<Arc<Line>> {
+    pub(crate) fn current(&self) -> Option<Arc<Connection>> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Line>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Arc<Connection>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

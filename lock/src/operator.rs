@@ -1,7 +1,7 @@
 //! What operators ask: who holds a lock, and how to take it away.
 
 use crate::{
-    algorithm::{around, beside, once::run_once, single, waiters},
+    algorithm::{around, beside, once::run_once, single, waiters_key},
     error::{LockError, NodeError, NodeErrorKind},
     manager::LockManager,
     node::Call,
@@ -85,7 +85,7 @@ impl LockManager {
     /// As [`holder`](Self::holder).
     pub async fn queue_length(&self, key: impl AsRef<[u8]>) -> Result<u64, LockError> {
         let key = key.as_ref();
-        let keys = [waiters(key), beside(key, ":alive")];
+        let keys = [waiters_key(key), beside(key, ":alive")];
         match self.run_on(&QUEUE, &keys, Vec::new(), false).await? {
             Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
             Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => Err(senseless()),
@@ -95,7 +95,7 @@ impl LockManager {
     /// Takes the lock `key` away from the grant that `token` names, and from no other one; false if that does not
     /// hold it. For an operator who knows that the holder is gone or must stop.
     ///
-    /// The holder is told at its next extension, at once with [`watch_key`](crate::LockBuilder::watch_key); until
+    /// The holder is told at its next extension, at once with [`track_key`](crate::LockBuilder::track_key); until
     /// then it believes to hold the lock, so what it protects needs fencing or care.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl LockManager {
         let (key, token) = (key.as_ref(), token.as_ref().to_vec());
         let args = vec![token, b"0".to_vec(), Vec::new()];
         match self
-            .run(single::scheme(key).release, key, args, true)
+            .run(single::scripts(key).release, key, args, true)
             .await?
         {
             Reply::Integer(removed) => Ok(removed == 1),
@@ -124,7 +124,7 @@ impl LockManager {
         args: Vec<Vec<u8>>,
         once: bool,
     ) -> Result<Reply, LockError> {
-        let keys = [key.to_vec(), waiters(key)];
+        let keys = [key.to_vec(), waiters_key(key)];
         self.run_on(script, &keys, args, once).await
     }
 
@@ -144,9 +144,9 @@ impl LockManager {
             keys,
             args: args.iter().map(Vec::as_slice),
         };
-        let reply = match node.line(until).await {
-            Ok(line) if !once => node.run(&line, script, call, until).await,
-            Ok(line) => run_once(node, &line, script, call, until).await,
+        let reply = match node.connection(until).await {
+            Ok(connection) if !once => node.run(&connection, script, call, until).await,
+            Ok(connection) => run_once(node, &connection, script, call, until).await,
             Err(error) => Err(error),
         };
         reply.map_err(|error| {

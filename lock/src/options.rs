@@ -20,17 +20,17 @@ pub(crate) struct Options {
     pub(crate) lease: Duration,
     pub(crate) watchdog: bool,
     pub(crate) drift_ppm: u32,
-    pub(crate) margin: Duration,
+    pub(crate) safety_margin: Duration,
     pub(crate) reply_timeout: Duration,
     pub(crate) wait: Option<Duration>,
-    pub(crate) foreign_poll: Option<Duration>,
+    pub(crate) max_poll_interval: Option<Duration>,
     pub(crate) poll: Option<Pauses>,
     pub(crate) retry: Pauses,
     pub(crate) replicas: u32,
     pub(crate) hold_at_least: Duration,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) metadata: Option<Arc<[u8]>>,
-    pub(crate) watch_key: bool,
+    pub(crate) track_key: bool,
     pub(crate) observer: Observer,
 }
 
@@ -40,17 +40,17 @@ impl Default for Options {
             lease: Duration::from_secs(30),
             watchdog: false,
             drift_ppm: 10_000,
-            margin: Duration::from_millis(2),
+            safety_margin: Duration::from_millis(2),
             reply_timeout: Duration::from_millis(500),
             wait: None,
-            foreign_poll: None,
+            max_poll_interval: None,
             poll: None,
             retry: Pauses::RETRY,
             replicas: 0,
             hold_at_least: Duration::ZERO,
             max_hold: None,
             metadata: None,
-            watch_key: false,
+            track_key: false,
             observer: Observer::default(),
         }
     }
@@ -61,7 +61,7 @@ impl Options {
     /// timeouts, since the request may be repeated once. The lease plays no part: the waiter sleeps while another
     /// holder's lease runs.
     pub(crate) fn patience(&self) -> Duration {
-        let look = retry::longest_pause(self.foreign_poll).max(self.polling().longest);
+        let look = retry::longest_pause(self.max_poll_interval).max(self.polling().longest);
         let pause = match self.retry.longest > Pauses::RETRY.longest {
             true => self.retry.longest,
             false => look,
@@ -76,7 +76,7 @@ impl Options {
 
     /// The pauses of a waiter that nothing wakes.
     pub(crate) fn polling(&self) -> Pauses {
-        let by_default = || Pauses::of_a_poll(self.foreign_poll);
+        let by_default = || Pauses::of_a_poll(self.max_poll_interval);
         self.poll.unwrap_or_else(by_default)
     }
 
@@ -95,9 +95,9 @@ impl Options {
         self.lease(self.lease)
     }
 
-    /// Checks a lease against the drift and the margin.
+    /// Checks a lease against the drift and the safety margin.
     pub(crate) fn lease(&self, lease: Duration) -> Result<Lease, LockError> {
-        Lease::new(lease, self.drift_ppm, self.margin)
+        Lease::new(lease, self.drift_ppm, self.safety_margin)
     }
 }
 
@@ -148,7 +148,7 @@ impl<K> LockBuilder<K> {
 
     /// Sets for how long a grant lasts unless it is extended. Default: 30 s.
     ///
-    /// A fraction of a millisecond is cut off. What is left after drift and margin must be at least
+    /// A fraction of a millisecond is cut off. What is left after drift and safety margin must be at least
     /// 1 ms, and the lease at most ten years; otherwise each attempt to lock fails with
     /// [`LockError::InvalidLease`], without asking Redis.
     pub fn lease(mut self, lease: Duration) -> Self {
@@ -182,8 +182,8 @@ impl<K> LockBuilder<K> {
     ///
     /// It covers what does not grow with the lease: the granularity of timers, and after a failover
     /// the lead of the new master's clock over the old one's.
-    pub fn margin(mut self, margin: Duration) -> Self {
-        self.options.margin = margin;
+    pub fn safety_margin(mut self, safety_margin: Duration) -> Self {
+        self.options.safety_margin = safety_margin;
         self
     }
 
@@ -207,7 +207,7 @@ impl<K> LockBuilder<K> {
     }
 
     /// Sets the pauses of a waiter that no message wakes: the `first` one, from which they double up to the
-    /// `longest`. Default: 5 ms, and [`foreign_poll`](Self::foreign_poll) or 100 ms.
+    /// `longest`. Default: 5 ms, and [`max_poll_interval`](Self::max_poll_interval) or 100 ms.
     ///
     /// For connections without messages, for [`RedlockMutex`](crate::RedlockMutex), and for the time until a subscription is
     /// confirmed. Each pause is drawn from its upper half, by the randomness of the [`Environment`](crate::Environment), and
@@ -234,8 +234,8 @@ impl<K> LockBuilder<K> {
     ///
     /// A waiter looks again when the holder's TTL ends, at the latest after this time. Where no messages
     /// arrive it begins with short pauses, which grow. Pauses are partly random.
-    pub fn foreign_poll(mut self, foreign_poll: Duration) -> Self {
-        self.options.foreign_poll = Some(foreign_poll);
+    pub fn max_poll_interval(mut self, max_poll_interval: Duration) -> Self {
+        self.options.max_poll_interval = Some(max_poll_interval);
         self
     }
 
@@ -278,8 +278,8 @@ impl<K> LockBuilder<K> {
     /// [`LockManager::with_pushes`](crate::LockManager::with_pushes). Without, attempts to lock fail. It costs one round trip per
     /// connection and none per lock; a key that several share, such as that of a semaphore, one request for
     /// each change. What the same connection does is not told, nor are changes in a cluster.
-    pub fn watch_key(mut self, watch_key: bool) -> Self {
-        self.options.watch_key = watch_key;
+    pub fn track_key(mut self, track_key: bool) -> Self {
+        self.options.track_key = track_key;
         self
     }
 

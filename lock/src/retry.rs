@@ -27,10 +27,10 @@ impl Pauses {
     };
 
     /// Of a waiter that nothing wakes, unless told otherwise.
-    pub(crate) fn of_a_poll(foreign_poll: Option<Duration>) -> Self {
+    pub(crate) fn of_a_poll(max_poll_interval: Option<Duration>) -> Self {
         Self {
             first: Duration::from_millis(5),
-            longest: foreign_poll.unwrap_or(POLL).min(LONGEST_RECHECK),
+            longest: max_poll_interval.unwrap_or(POLL).min(LONGEST_RECHECK),
         }
     }
 
@@ -66,19 +66,21 @@ pub(crate) fn recheck(
 /// The pause of a waiter that a message will wake, in case that none comes.
 pub(crate) fn listen(
     holder_ttl: Option<Duration>,
-    foreign_poll: Option<Duration>,
+    max_poll_interval: Option<Duration>,
     random: u64,
 ) -> Duration {
     not_far_past(
         holder_ttl,
-        jittered(longest_pause(foreign_poll), random),
+        jittered(longest_pause(max_poll_interval), random),
         random,
     )
 }
 
 /// The longest pause of a waiter that a message will wake.
-pub(crate) fn longest_pause(foreign_poll: Option<Duration>) -> Duration {
-    foreign_poll.unwrap_or(LONGEST_RECHECK).min(LONGEST_RECHECK)
+pub(crate) fn longest_pause(max_poll_interval: Option<Duration>) -> Duration {
+    max_poll_interval
+        .unwrap_or(LONGEST_RECHECK)
+        .min(LONGEST_RECHECK)
 }
 
 fn not_far_past(holder_ttl: Option<Duration>, pause: Duration, random: u64) -> Duration {
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn no_option_makes_a_waiter_spin_or_stall() {
         let none = Some(Duration::ZERO);
-        let poll = |foreign_poll| Pauses::of_a_poll(foreign_poll);
+        let poll = |max_poll_interval| Pauses::of_a_poll(max_poll_interval);
         assert!(recheck(3, none, poll(none), 0) >= Duration::from_millis(1));
         assert!(listen(none, none, 0) >= Duration::from_millis(1));
         assert!(recheck(99, None, poll(Some(Duration::MAX)), u64::MAX) <= LONGEST_RECHECK);

@@ -5,7 +5,7 @@
 use crate::{
     error::LockError,
     guard::Held,
-    lease::{Belief, Lease},
+    lease::{Lease, LeaseState},
     retry,
 };
 use std::{sync::Arc, time::Duration};
@@ -26,7 +26,7 @@ pub(crate) struct Record {
 pub(crate) async fn see_to(held: Arc<Held>, mut record: Record) -> Option<(Duration, Record)> {
     let validity = held.lease.validity();
     let patience = held.options.reply_timeout.min(validity / 6);
-    while let Belief::HeldUntil(deadline) = held.belief() {
+    while let LeaseState::HeldUntil(deadline) = held.state() {
         if held.is_held_no_longer() {
             return Some((deadline, record));
         }
@@ -45,14 +45,14 @@ pub(crate) async fn see_to(held: Arc<Held>, mut record: Record) -> Option<(Durat
         match or_end(&held, renewal.instrument(span)).await {
             Some(Ok(())) if lease != held.lease => held.hold_no_longer(),
             Some(Ok(())) => {
-                held.options.observer.renewed(held.claim.key());
+                held.options.observer.renewed(held.acquisition.key());
                 record.failures = 0;
             }
             Some(Err(
                 LockError::Unknown(error) | LockError::NoQuorum(error) | LockError::Redis(error),
             )) => {
                 tracing::debug!(%error, "could not extend a lease");
-                held.options.observer.failed(held.claim.key(), &error);
+                held.options.observer.failed(held.acquisition.key(), &error);
                 let random = retry::draw(held.env.random());
                 if record.failures > 0 {
                     let pauses = held.options.retry.at_most(validity / 12);

@@ -1,6 +1,6 @@
 //! What options add to the scripts of any kind: a script around them, in the same round trip.
 
-use super::{beside, number, scripted::Scheme};
+use super::{beside, number, scripted::ScriptSet};
 use crate::{options::Options, script::Script, token::Token};
 use std::{
     collections::BTreeMap,
@@ -13,31 +13,31 @@ const METADATA_RELEASE: &str = include_str!("../script/around/metadata_release.l
 
 const WATCHED: &str = include_str!("../script/around/watched.lua");
 
-/// The scheme with what the options ask for besides.
-pub(crate) fn with_options(scheme: Scheme, options: &Options, token: &Token) -> Scheme {
-    let mut scheme = scheme;
-    if options.watch_key {
-        scheme.args.push(number(scheme.holders as u64));
-        scheme = Scheme {
+/// The scripts with what the options ask for besides.
+pub(crate) fn with_options(scripts: ScriptSet, options: &Options, token: &Token) -> ScriptSet {
+    let mut scripts = scripts;
+    if options.track_key {
+        scripts.args.push(number(scripts.holders as u64));
+        scripts = ScriptSet {
             watched: true,
             begins_with_set: false,
-            acquire: around(WATCHED, scheme.acquire),
-            extend: around(WATCHED, scheme.extend),
-            ..scheme
+            acquire: around(WATCHED, scripts.acquire),
+            extend: around(WATCHED, scripts.extend),
+            ..scripts
         };
     }
     let Some(metadata) = &options.metadata else {
-        return scheme;
+        return scripts;
     };
-    let place = metadata_place(&scheme.keys[0]);
-    scheme.keys.push([&place, token.as_bytes()].concat());
-    scheme.args.push(metadata.to_vec());
-    Scheme {
+    let place = metadata_place(&scripts.keys[0]);
+    scripts.keys.push([&place, token.as_bytes()].concat());
+    scripts.args.push(metadata.to_vec());
+    ScriptSet {
         begins_with_set: false,
-        acquire: around(METADATA_ACQUIRE, scheme.acquire),
-        extend: around(METADATA_EXTEND, scheme.extend),
-        release: around(METADATA_RELEASE, scheme.release),
-        ..scheme
+        acquire: around(METADATA_ACQUIRE, scripts.acquire),
+        extend: around(METADATA_EXTEND, scripts.extend),
+        release: around(METADATA_RELEASE, scripts.release),
+        ..scripts
     }
 }
 

@@ -1,20 +1,20 @@
 //! The mutex that serves waiters in the order in which they arrived at the server: a sorted set of their names by
 //! place, and one by the time until which each of them counts as alive, on the server's clock.
 
-use super::{beside, fenced, millis, scripted::Scheme, single};
+use super::{beside, fenced, millis, scripted::ScriptSet, single};
 use crate::script::{Script, script};
 use std::{sync::LazyLock, time::Duration};
 
 static ACQUIRE: LazyLock<Script> = script!("now.lua", "mint.lua", "fair/acquire.lua");
 static RELEASE: LazyLock<Script> = script!("now.lua", "wake.lua", "fair/release.lua");
 
-pub(crate) fn scheme(key: &[u8], fenced: bool) -> Scheme {
+pub(crate) fn scripts(key: &[u8], fenced: bool) -> ScriptSet {
     let kept = if fenced {
         fenced::LAST_KEPT
     } else {
         Duration::ZERO
     };
-    Scheme {
+    ScriptSet {
         keys: vec![
             key.to_vec(),
             beside(key, ":queue"),
@@ -26,6 +26,6 @@ pub(crate) fn scheme(key: &[u8], fenced: bool) -> Scheme {
         queues: true,
         acquire: &ACQUIRE,
         release: &RELEASE,
-        ..single::scheme(key)
+        ..single::scripts(key)
     }
 }

@@ -1,7 +1,7 @@
 //! The mutex on one node with a number that grows from grant to grant, minted by the script that
 //! takes the lock: `max(last + 1, server time in microseconds)`.
 
-use super::{beside, scripted::Scheme, single, waiters};
+use super::{beside, scripted::ScriptSet, single, waiters_key};
 use crate::script::{Script, script};
 use std::{sync::LazyLock, time::Duration};
 
@@ -11,12 +11,12 @@ static ACQUIRE: LazyLock<Script> = script!("now.lua", "ask.lua", "mint.lua", "fe
 /// also does after a loss of data.
 pub(crate) const LAST_KEPT: Duration = Duration::from_secs(24 * 3600);
 
-pub(crate) fn scheme(key: &[u8]) -> Scheme {
-    Scheme {
-        keys: vec![key.to_vec(), waiters(key), beside(key, ":fence")],
+pub(crate) fn scripts(key: &[u8]) -> ScriptSet {
+    ScriptSet {
+        keys: vec![key.to_vec(), waiters_key(key), beside(key, ":fence")],
         args: vec![LAST_KEPT.as_millis().to_string().into_bytes()],
         begins_with_set: false,
         acquire: &ACQUIRE,
-        ..single::scheme(key)
+        ..single::scripts(key)
     }
 }

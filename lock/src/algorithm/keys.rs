@@ -27,7 +27,7 @@ pub(crate) fn beside(key: &[u8], suffix: &str) -> Vec<u8> {
 }
 
 /// Returns the name of the sorted set of the waiters of the lock `key`.
-pub(crate) fn waiters(key: &[u8]) -> Vec<u8> {
+pub(crate) fn waiters_key(key: &[u8]) -> Vec<u8> {
     beside(key, ":waiters")
 }
 

@@ -1,5 +1,5 @@
 //! The algorithms, one file each. An algorithm says what is asked of Redis for one acquisition; it
-//! is a [`Claim`]. Waiting, guards and watchdogs work on claims and are the same for all of them.
+//! is an [`Acquisition`]. Waiting, guards and watchdogs work on acquisitions and are the same for all of them.
 
 pub(crate) mod around;
 pub(crate) mod fair;
@@ -13,23 +13,23 @@ pub(crate) mod scripted;
 pub(crate) mod semaphore;
 pub(crate) mod single;
 
-pub(crate) use keys::{beside, waiters};
+pub(crate) use keys::{beside, waiters_key};
 
 use crate::{
     environment::BoxFuture,
     error::NodeError,
-    hub::Waiter,
     lease::Lease,
     token::{FencingToken, Token},
+    waiters::Waiter,
 };
 use std::time::Duration;
 
 /// One acquisition, from its first request until nothing of it is left in Redis.
 ///
-/// A claim remembers what it may have left behind: dropping any of its futures at any point is
+/// An acquisition remembers what it may have left behind: dropping any of its futures at any point is
 /// fine, [`is_settled`](Self::is_settled) then tells whether there is something to
 /// [`settle`](Self::settle). All instants are times of the environment's clock.
-pub(crate) trait Claim: Send + Sync + 'static {
+pub(crate) trait Acquisition: Send + Sync + 'static {
     /// The name of the lock, for logs.
     fn key(&self) -> &[u8];
 
@@ -70,7 +70,7 @@ pub(crate) trait Claim: Send + Sync + 'static {
     /// Whether the lock was granted and is not known to be gone.
     fn may_stand(&self) -> bool;
 
-    /// Whether it must not be asked again: whoever still wants the lock makes a new claim and drops this one.
+    /// Whether it must not be asked again: whoever still wants the lock makes a new acquisition and drops this one.
     fn is_spent(&self) -> bool {
         false
     }

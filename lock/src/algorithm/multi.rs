@@ -5,7 +5,7 @@
 //! common, also one of several keys and one of that key alone, the later one found the number of the earlier
 //! one, or a higher one, at that key, and has a higher one itself. Grants without a common key are not ordered.
 
-use super::{beside, fenced, millis, number, scripted::Scheme, waiters};
+use super::{beside, fenced, millis, number, scripted::ScriptSet, waiters_key};
 use crate::script::{Script, script};
 use std::sync::LazyLock;
 
@@ -39,11 +39,11 @@ static RELEASE: LazyLock<Script> = script!(
 );
 
 /// There is at least one key, and none twice.
-pub(crate) fn scheme(keys: &[Vec<u8>]) -> Scheme {
-    Scheme {
+pub(crate) fn scripts(keys: &[Vec<u8>]) -> ScriptSet {
+    ScriptSet {
         keys: [
             keys,
-            &keys.iter().map(|key| waiters(key)).collect::<Vec<_>>(),
+            &keys.iter().map(|key| waiters_key(key)).collect::<Vec<_>>(),
         ]
         .concat(),
         args: vec![number(keys.len() as u64)],
@@ -59,14 +59,14 @@ pub(crate) fn scheme(keys: &[Vec<u8>]) -> Scheme {
 }
 
 /// The same with numbers.
-pub(crate) fn fenced_scheme(keys: &[Vec<u8>]) -> Scheme {
-    let mut scheme = scheme(keys);
-    scheme
+pub(crate) fn fenced_scripts(keys: &[Vec<u8>]) -> ScriptSet {
+    let mut scripts = scripts(keys);
+    scripts
         .keys
         .extend(keys.iter().map(|key| beside(key, ":fence")));
-    scheme.args.push(millis(fenced::LAST_KEPT));
-    Scheme {
+    scripts.args.push(millis(fenced::LAST_KEPT));
+    ScriptSet {
         acquire: &ACQUIRE_FENCED,
-        ..scheme
+        ..scripts
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{around::around, beside, millis};
 use crate::{
+    connection::Connection,
     error::NodeError,
-    line::Line,
     node::{Call, Node},
     script::Script,
     token::Token,
@@ -24,13 +24,13 @@ const REMEMBERED_MAX: Duration = Duration::from_secs(3600);
 /// the node recognises the second one and answers it as the first.
 pub(crate) async fn run_once<'a>(
     node: &Node,
-    line: &Arc<Line>,
+    connection: &Arc<Connection>,
     script: &'static Script,
     call: Call<'a, impl Iterator<Item = &'a [u8]> + Clone>,
     until: Duration,
 ) -> Result<Reply, NodeError> {
     if !node.resends() {
-        return node.run(line, script, call, until).await;
+        return node.run(connection, script, call, until).await;
     }
     let name = Token::new(node.env().random());
     let request = [&beside(&call.keys[0], ":request:"), name.as_bytes()].concat();
@@ -43,5 +43,6 @@ pub(crate) async fn run_once<'a>(
         keys: &keys,
         args: args.iter().copied(),
     };
-    node.run(line, around(ONCE, script), call, until).await
+    node.run(connection, around(ONCE, script), call, until)
+        .await
 }

@@ -2,7 +2,7 @@
 //! by the deadline of each on the server's clock; a writer that waits may hold a key that keeps new readers
 //! out.
 
-use super::{beside, fenced, millis, number, scripted::Scheme, single, waiters};
+use super::{beside, fenced, millis, number, scripted::ScriptSet, single, waiters_key};
 use crate::script::{Script, script};
 use std::{sync::LazyLock, time::Duration};
 
@@ -29,11 +29,11 @@ static RELEASE_WRITE: LazyLock<Script> =
 fn keys(key: &[u8]) -> Vec<Vec<u8>> {
     let readers = beside(key, ":readers");
     let first = beside(key, ":writer-waits");
-    vec![key.to_vec(), readers, first, waiters(key)]
+    vec![key.to_vec(), readers, first, waiters_key(key)]
 }
 
-pub(crate) fn read(key: &[u8]) -> Scheme {
-    Scheme {
+pub(crate) fn read(key: &[u8]) -> ScriptSet {
+    ScriptSet {
         keys: keys(key),
         args: Vec::new(),
         holders: 2,
@@ -48,7 +48,7 @@ pub(crate) fn read(key: &[u8]) -> Scheme {
 }
 
 /// `goes_first` is for how long readers make way for a writer that has asked.
-pub(crate) fn write(key: &[u8], goes_first: Option<Duration>, fenced: bool) -> Scheme {
+pub(crate) fn write(key: &[u8], goes_first: Option<Duration>, fenced: bool) -> ScriptSet {
     let mut keys = keys(key);
     keys.push(beside(key, ":fence"));
     let kept = if fenced {
@@ -56,7 +56,7 @@ pub(crate) fn write(key: &[u8], goes_first: Option<Duration>, fenced: bool) -> S
     } else {
         Duration::ZERO
     };
-    Scheme {
+    ScriptSet {
         keys,
         adds: b"w".to_vec(),
         args: vec![goes_first.map_or_else(|| number(0), millis), millis(kept)],
@@ -64,6 +64,6 @@ pub(crate) fn write(key: &[u8], goes_first: Option<Duration>, fenced: bool) -> S
         queues: goes_first.is_some(),
         acquire: &WRITE,
         release: &RELEASE_WRITE,
-        ..single::scheme(key)
+        ..single::scripts(key)
     }
 }

@@ -1,6 +1,6 @@
 //! One acquisition on several independent nodes: granted when more than half of all of them granted it.
 //!
-//! Every node has its own [`Scripted`] claim with the same token, which remembers what it may have left there. A
+//! Every node has its own [`Scripted`] acquisition with the same token, which remembers what it may have left there. A
 //! round that found no quorum is the last one of its token: it is released everywhere, also where no
 //! answer came, and who asks again does so under a new token, which a late release cannot hit.
 
@@ -9,7 +9,7 @@ mod identity;
 
 pub(crate) use identity::Identities;
 
-use super::{Attempt, Claim, scripted::Scripted};
+use super::{Acquisition, Attempt, scripted::Scripted};
 use crate::{
     environment::{BoxFuture, Environment, within},
     error::{NodeError, NodeErrorKind},
@@ -34,7 +34,7 @@ pub(crate) struct Redlock {
     shared: Arc<Shared>,
 }
 
-/// What the claim shares with the task that asks the missing nodes.
+/// What the acquisition shares with the task that asks the missing nodes.
 struct Shared {
     env: Arc<dyn Environment>,
     /// The same token on each of them.
@@ -313,7 +313,7 @@ struct Tally {
     error: Option<NodeError>,
 }
 
-impl Claim for Redlock {
+impl Acquisition for Redlock {
     fn key(&self) -> &[u8] {
         self.shared.nodes[0].key()
     }

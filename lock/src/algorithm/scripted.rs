@@ -1,6 +1,6 @@
 //! One acquisition on one Redis node, for every algorithm that consists of three scripts.
 //!
-//! What differs from kind to kind is a [`Scheme`]: keys, scripts, arguments. What is the same is
+//! What differs from kind to kind is a [`ScriptSet`]: keys, scripts, arguments. What is the same is
 //! here: which connections an acquire was sent over without an answer, and how it is undone.
 //!
 //! The first request may be a plain `SET key token NX PX lease`, unless the connection may send it twice or it registers a waiter. Every later one of the same
@@ -9,18 +9,18 @@
 //! the deadline counts from this request and the holder has the whole lease; and it tells a waiter
 //! how long the holder may stay.
 
-use super::{Attempt, Claim, millis, number, once::run_once};
+use super::{Acquisition, Attempt, millis, number, once::run_once};
 use crate::{
+    connection::Connection,
     environment::BoxFuture,
     error::{NodeError, NodeErrorKind},
-    hub::Waiter,
     lease::Lease,
-    line::Line,
-    node::{Call, Node, OwnLine},
+    node::{Call, Node, OwnConnection},
     retry,
     script::Script,
     token::{FencingToken, Token},
-    watch::Watch,
+    tracking::Watch,
+    waiters::Waiter,
     wire::{Command, Reply},
 };
 use std::{
@@ -36,7 +36,7 @@ use std::{
 /// All scripts get the same keys and `ARGV[1]` = the token. `ARGV[2]` is the lease in ms, or for a
 /// release the time in ms for which the lock shall stay taken. `ARGV[3]` is the name under which the caller waits, empty if it
 /// does not; `ARGV[4]` for how many ms a waiter counts as alive. Then follow `args`.
-pub(crate) struct Scheme {
+pub(crate) struct ScriptSet {
     /// The first one is the name of the lock. In a cluster all of them are in one slot.
     pub(crate) keys: Vec<Vec<u8>>,
     /// How many of the first keys say who holds the lock.
@@ -60,7 +60,7 @@ pub(crate) struct Scheme {
     pub(crate) release: &'static Script,
 }
 
-impl Scheme {
+impl ScriptSet {
     fn call<'a>(
         &'a self,
         token: &'a Token,
@@ -79,14 +79,14 @@ impl Scheme {
 /// One acquisition on one node.
 pub(crate) struct Scripted {
     node: Arc<Node>,
-    scheme: Arc<Scheme>,
+    scripts: Arc<ScriptSet>,
     token: Token,
     reply_timeout: Duration,
     hold_at_least: Duration,
     /// For how long a waiter counts as alive after it has asked, in ms.
     patience_ms: Vec<u8>,
     /// The connection to acquire and to wait for replicas on, if that is asked for.
-    own: Option<OwnLine>,
+    own: Option<OwnConnection>,
     /// Taken before anything is asked, so that no change is missed.
     watch: Option<Watch>,
     traces: Mutex<Traces>,
@@ -106,25 +106,27 @@ struct Traces {
     /// It was refused, and left its name.
     waits: bool,
     /// Connections on which an acquire was sent that is not known to be over: it may have been
-    /// executed, and may yet be. The answer to a later acquire, or to a release, on the same line proves that it is over.
-    unsettled: Vec<Arc<Line>>,
+    /// executed, and may yet be. The answer to a later acquire, or to a release, on the same connection proves that it is over.
+    unsettled: Vec<Arc<Connection>>,
     longest_lease: Duration,
     fence: Option<FencingToken>,
     /// The connection that the grant came over, and the moment before it was asked for.
-    grant: Option<(Arc<Line>, Duration)>,
+    grant: Option<(Arc<Connection>, Duration)>,
 }
 
 impl Scripted {
     pub(crate) fn new(
         node: Arc<Node>,
-        scheme: Arc<Scheme>,
+        scripts: Arc<ScriptSet>,
         token: Token,
         reply_timeout: Duration,
     ) -> Self {
-        let watch = scheme.watched.then(|| Watch::new(&node.hub, &scheme.keys));
+        let watch = scripts
+            .watched
+            .then(|| Watch::new(&node.waiters, &scripts.keys));
         Self {
             node,
-            scheme,
+            scripts,
             token,
             reply_timeout,
             watch,
@@ -146,7 +148,7 @@ impl Scripted {
     /// Acquires the lock, and waits for replicas, on a connection that nothing else uses meanwhile.
     pub(crate) fn on_its_own_connection(self) -> Self {
         Self {
-            own: Some(OwnLine::new(&self.node)),
+            own: Some(OwnConnection::new(&self.node)),
             ..self
         }
     }
@@ -163,9 +165,9 @@ impl Scripted {
         &self.node
     }
 
-    async fn track(&self, line: &Arc<Line>, until: Duration) -> Result<(), NodeError> {
+    async fn track(&self, connection: &Arc<Connection>, until: Duration) -> Result<(), NodeError> {
         match self.watch {
-            Some(_) => self.node.track(line, until).await,
+            Some(_) => self.node.track(connection, until).await,
             None => Ok(()),
         }
     }
@@ -185,15 +187,19 @@ impl Scripted {
         self.traces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn release_over(&self, line: &Arc<Line>, until: Duration) -> Result<bool, NodeError> {
+    async fn release_over(
+        &self,
+        connection: &Arc<Connection>,
+        until: Duration,
+    ) -> Result<bool, NodeError> {
         let rest_ms = self.rest_ms().to_string();
         let name = self.name(self.traces().named);
         let call = self.call(&rest_ms, &name);
-        let reply = run_once(&self.node, line, self.scheme.release, call, until).await?;
+        let reply = run_once(&self.node, connection, self.scripts.release, call, until).await?;
         let removed = flag(reply)?;
         let mut traces = self.traces();
         (traces.stands, traces.waits) = (false, false);
-        traces.is_over(line);
+        traces.is_over(connection);
         Ok(removed)
     }
 
@@ -204,13 +210,13 @@ impl Scripted {
         number: u64,
         until: Duration,
     ) -> Result<bool, NodeError> {
-        let line = self.node.line(until).await?;
-        flag(self.run(&line, script, number, false, until).await?)
+        let connection = self.node.connection(until).await?;
+        flag(self.run(&connection, script, number, false, until).await?)
     }
 
     async fn run(
         &self,
-        line: &Arc<Line>,
+        connection: &Arc<Connection>,
         script: &Script,
         number: u64,
         named: bool,
@@ -219,13 +225,16 @@ impl Scripted {
         let number = number.to_string();
         let name = self.name(named);
         let call = self.call(&number, &name);
-        self.node.run(line, script, call, until).await
+        self.node.run(connection, script, call, until).await
     }
 
     /// The name under which this acquisition waits; empty if it does not.
     fn name(&self, named: bool) -> Vec<u8> {
         match named {
-            true => self.node.hub.name(self.token.as_bytes(), &self.scheme.adds),
+            true => self
+                .node
+                .waiters
+                .name(self.token.as_bytes(), &self.scripts.adds),
             false => Vec::new(),
         }
     }
@@ -235,8 +244,8 @@ impl Scripted {
         number: &'a str,
         name: &'a [u8],
     ) -> Call<'a, impl Iterator<Item = &'a [u8]> + Clone> {
-        let scheme = &*self.scheme;
-        scheme.call(&self.token, number, name, &self.patience_ms)
+        let scripts = &*self.scripts;
+        scripts.call(&self.token, number, name, &self.patience_ms)
     }
 
     /// The limit for one request among several.
@@ -252,14 +261,15 @@ impl Traces {
         self.stands || self.waits
     }
 
-    fn is_over(&mut self, line: &Arc<Line>) {
-        self.unsettled.retain(|other| !Arc::ptr_eq(other, line));
+    fn is_over(&mut self, connection: &Arc<Connection>) {
+        self.unsettled
+            .retain(|other| !Arc::ptr_eq(other, connection));
     }
 }
 
-impl Claim for Scripted {
+impl Acquisition for Scripted {
     fn key(&self) -> &[u8] {
-        &self.scheme.keys[0]
+        &self.scripts.keys[0]
     }
 
     fn token(&self) -> &Token {
@@ -268,33 +278,35 @@ impl Claim for Scripted {
 
     fn acquire(&self, lease: Lease, until: Duration) -> BoxFuture<'_, Attempt> {
         Box::pin(async move {
-            let line = match &self.own {
-                Some(own) => own.line(until).await,
-                None => self.node.line(until).await,
+            let connection = match &self.own {
+                Some(own) => own.connection(until).await,
+                None => self.node.connection(until).await,
             };
-            let line = match line {
-                Ok(line) => line,
+            let connection = match connection {
+                Ok(connection) => connection,
                 Err(error) => return Attempt::Failed(error),
             };
-            if let Err(error) = self.track(&line, until).await {
+            if let Err(error) = self.track(&connection, until).await {
                 return Attempt::Failed(error);
             }
-            let scheme = &*self.scheme;
+            let scripts = &*self.scripts;
             // Known before it is sent: what is left behind may need to be undone.
-            let named = scheme.queues || self.node.hub.registers(*self.token.digits());
+            let named = scripts.queues || self.node.waiters.registers(*self.token.digits());
             let repeated = self.traces().asked;
             let sent = self.node.env().now();
             let request = async {
-                let plain = scheme.begins_with_set && !repeated && !named && !self.node.resends();
+                let plain = scripts.begins_with_set && !repeated && !named && !self.node.resends();
                 if !plain {
                     let ttl_ms = lease.ttl_ms();
-                    return self.run(&line, scheme.acquire, ttl_ms, named, until).await;
+                    return self
+                        .run(&connection, scripts.acquire, ttl_ms, named, until)
+                        .await;
                 }
                 let ttl_ms = lease.ttl_ms().to_string();
                 let [key, token] = [self.key(), self.token.as_bytes()];
                 let args: [&[u8]; 6] = [b"SET", key, token, b"NX", b"PX", ttl_ms.as_bytes()];
                 let command = Command::from(args);
-                self.node.call(&line, command, until).await
+                self.node.call(&connection, command, until).await
             };
             let mut request = pin!(request);
             let mut is_sent = false;
@@ -308,8 +320,8 @@ impl Claim for Scripted {
                     return Poll::Ready(None);
                 }
                 traces.longest_lease = traces.longest_lease.max(lease.ttl());
-                traces.is_over(&line);
-                traces.unsettled.push(Arc::clone(&line));
+                traces.is_over(&connection);
+                traces.unsettled.push(Arc::clone(&connection));
                 traces.named |= named;
                 (traces.asked, is_sent) = (true, true);
                 request.as_mut().poll(cx).map(Some)
@@ -320,11 +332,11 @@ impl Claim for Scripted {
             let (attempt, fence) = read(reply, sent);
             if !matches!(&attempt, Attempt::Failed(error) if error.is_unknown()) {
                 let mut traces = self.traces();
-                traces.is_over(&line);
+                traces.is_over(&connection);
                 match attempt {
                     Attempt::Granted { .. } => {
                         (traces.stands, traces.waits) = (true, false);
-                        traces.grant = Some((Arc::clone(&line), sent));
+                        traces.grant = Some((Arc::clone(&connection), sent));
                     }
                     Attempt::Refused { .. } => traces.waits |= named,
                     Attempt::Failed(_) => {}
@@ -341,15 +353,15 @@ impl Claim for Scripted {
         until: Duration,
     ) -> BoxFuture<'_, Result<Option<Duration>, NodeError>> {
         Box::pin(async move {
-            let line = self.node.line(until).await?;
-            self.track(&line, until).await?;
+            let connection = self.node.connection(until).await?;
+            self.track(&connection, until).await?;
             {
                 let mut traces = self.traces();
                 traces.longest_lease = traces.longest_lease.max(lease.ttl());
             }
-            let (extend, ttl_ms) = (self.scheme.extend, lease.ttl_ms());
+            let (extend, ttl_ms) = (self.scripts.extend, lease.ttl_ms());
             let sent = self.node.env().now();
-            let extended = flag(self.run(&line, extend, ttl_ms, false, until).await?)?;
+            let extended = flag(self.run(&connection, extend, ttl_ms, false, until).await?)?;
             // It proves no acquire to be over: it may have been sent before that.
             self.traces().stands &= extended;
             Ok(extended.then_some(sent))
@@ -359,8 +371,8 @@ impl Claim for Scripted {
     fn release(&self, until: Duration) -> BoxFuture<'_, Result<bool, NodeError>> {
         self.let_go();
         Box::pin(async move {
-            let line = self.node.line(until).await?;
-            self.release_over(&line, until).await
+            let connection = self.node.connection(until).await?;
+            self.release_over(&connection, until).await
         })
     }
 
@@ -370,9 +382,12 @@ impl Claim for Scripted {
             // First over the connections that an acquire was sent on: it is executed before the
             // release or not at all, as long as they live.
             let mut silent = false;
-            let lines = self.traces().unsettled.clone();
-            for line in &lines {
-                silent |= self.release_over(line, self.limit(until)).await.is_err();
+            let connections = self.traces().unsettled.clone();
+            for connection in &connections {
+                silent |= self
+                    .release_over(connection, self.limit(until))
+                    .await
+                    .is_err();
             }
             // Where they do not answer, the acquire may have been executed: once more over a
             // connection that does. What is still on its way over a dead one is out of reach.
@@ -412,7 +427,7 @@ impl Claim for Scripted {
     fn replicate(&self, replicas: u32, until: Duration) -> BoxFuture<'_, Result<u64, NodeError>> {
         Box::pin(async move {
             // On the connection of the grant: WAIT is about what that one has written.
-            let Some((line, _)) = self.traces().grant.clone() else {
+            let Some((connection, _)) = self.traces().grant.clone() else {
                 return Err(NodeError::new(NodeErrorKind::Client));
             };
             let left = self.limit(until).saturating_sub(self.node.env().now());
@@ -420,8 +435,8 @@ impl Claim for Scripted {
             let patience = (left / 4 * 3).as_millis().max(1);
             let command = Command::new("WAIT").arg(replicas.to_string());
             let command = command.arg(patience.to_string());
-            let reply = self.node.call(&line, command, until).await;
-            self.own.iter().for_each(OwnLine::give_back);
+            let reply = self.node.call(&connection, command, until).await;
+            self.own.iter().for_each(OwnConnection::give_back);
             match reply? {
                 Reply::Integer(count) => Ok(u64::try_from(count).unwrap_or(0)),
                 Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => {
@@ -454,7 +469,7 @@ impl Claim for Scripted {
     }
 
     fn join(&self) -> Option<Waiter> {
-        Some(self.node.hub.join(*self.token.digits()))
+        Some(self.node.waiters.join(*self.token.digits()))
     }
 
     fn subscribe(&self) {
@@ -539,9 +554,9 @@ mod tests {
             Duration::MAX,
         );
         let ends: [fn(&Scripted); 3] = [
-            |claim| claim.let_go(),
-            |claim| drop(claim.settle(Duration::MAX)),
-            |claim| drop(claim.release(Duration::MAX)),
+            |acquisition| acquisition.let_go(),
+            |acquisition| drop(acquisition.settle(Duration::MAX)),
+            |acquisition| drop(acquisition.release(Duration::MAX)),
         ];
         for end in ends {
             let asked = Granting::default();
@@ -551,11 +566,11 @@ mod tests {
                 CONNECT_TIMEOUT,
             ));
             let token = Token::new([7; 16]);
-            let scheme = Arc::new(single::scheme(b"k"));
-            let claim = Scripted::new(node, scheme, token, Duration::from_secs(1));
+            let scripts = Arc::new(single::scripts(b"k"));
+            let acquisition = Scripted::new(node, scripts, token, Duration::from_secs(1));
             // On its way to ask when another thread gives it back.
-            let late = claim.acquire(lease, until);
-            end(&claim);
+            let late = acquisition.acquire(lease, until);
+            end(&acquisition);
             assert!(matches!(late.await, Attempt::Failed(_)));
             assert!(asked.0.lock().unwrap().is_empty());
         }
@@ -595,16 +610,16 @@ mod tests {
             Arc::clone(&env) as _,
             CONNECT_TIMEOUT,
         );
-        let scheme = Arc::new(single::scheme(b"k"));
+        let scripts = Arc::new(single::scripts(b"k"));
         let node = Arc::new(node);
         // A connection, so that the clock is read next for the request.
-        node.line(Duration::MAX).await.unwrap();
-        let claim = Scripted::new(node, scheme, Token::new([7; 16]), Duration::from_secs(1));
-        let claim = Arc::new(claim);
-        let other = Arc::clone(&claim);
+        node.connection(Duration::MAX).await.unwrap();
+        let acquisition = Scripted::new(node, scripts, Token::new([7; 16]), Duration::from_secs(1));
+        let acquisition = Arc::new(acquisition);
+        let other = Arc::clone(&acquisition);
         *env.0.lock().unwrap() = Some(Box::new(move || other.let_go()));
         let lease = Lease::new(Duration::from_secs(30), 0, Duration::ZERO).unwrap();
-        let attempt = claim.acquire(lease, Duration::MAX).await;
+        let attempt = acquisition.acquire(lease, Duration::MAX).await;
         assert!(matches!(attempt, Attempt::Failed(_)));
         assert!(asked.0.lock().unwrap().is_empty());
     }

@@ -1,7 +1,7 @@
 //! A bounded number of permits: a sorted set of their holders, each with a weight, by the deadline of each on the
 //! server's clock.
 
-use super::{number, scripted::Scheme, waiters};
+use super::{number, scripted::ScriptSet, waiters_key};
 use crate::script::{Script, script};
 use std::sync::LazyLock;
 
@@ -27,9 +27,9 @@ pub(crate) static AVAILABLE: LazyLock<Script> = script!(
     "semaphore/available.lua"
 );
 
-pub(crate) fn scheme(key: &[u8], capacity: u32, permits: u32) -> Scheme {
-    Scheme {
-        keys: vec![key.to_vec(), waiters(key)],
+pub(crate) fn scripts(key: &[u8], capacity: u32, permits: u32) -> ScriptSet {
+    ScriptSet {
+        keys: vec![key.to_vec(), waiters_key(key)],
         args: vec![number(capacity.into()), number(permits.into())],
         holders: 1,
         adds: number(permits.into()),

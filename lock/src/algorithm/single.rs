@@ -1,6 +1,6 @@
 //! The mutex on one Redis node: a key that holds the token of its owner and expires, and a sorted set of its waiters.
 
-use super::{scripted::Scheme, waiters};
+use super::{scripted::ScriptSet, waiters_key};
 use crate::script::{Script, script};
 use std::sync::LazyLock;
 
@@ -13,9 +13,9 @@ static RELEASE: LazyLock<Script> = script!(
     "single/release.lua"
 );
 
-pub(crate) fn scheme(key: &[u8]) -> Scheme {
-    Scheme {
-        keys: vec![key.to_vec(), waiters(key)],
+pub(crate) fn scripts(key: &[u8]) -> ScriptSet {
+    ScriptSet {
+        keys: vec![key.to_vec(), waiters_key(key)],
         args: Vec::new(),
         holders: 1,
         adds: Vec::new(),

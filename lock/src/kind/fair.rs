@@ -2,7 +2,7 @@
 
 use super::{FencedGuard, Kind, scripted, sealed::Sealed};
 use crate::{
-    algorithm::{Claim, fair},
+    algorithm::{Acquisition, fair},
     guard::Guard,
     lock::Lock,
     manager::{Core, LockManager},
@@ -75,15 +75,15 @@ impl Kind for Fair {
 
 impl Sealed for Fair {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
-        let scheme = fair::scheme(key, false);
-        scripted(core, scheme, options, token)
+    ) -> Arc<dyn Acquisition> {
+        let scripts = fair::scripts(key, false);
+        scripted(core, scripts, options, token)
     }
 }
 
@@ -97,14 +97,14 @@ impl Kind for FencedFair {
 
 impl Sealed for FencedFair {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
-        let scheme = fair::scheme(key, true);
-        scripted(core, scheme, options, token)
+    ) -> Arc<dyn Acquisition> {
+        let scripts = fair::scripts(key, true);
+        scripted(core, scripts, options, token)
     }
 }

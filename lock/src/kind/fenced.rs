@@ -2,7 +2,7 @@
 
 use super::{Kind, scripted, sealed::Sealed};
 use crate::{
-    algorithm::{Claim, fenced},
+    algorithm::{Acquisition, fenced},
     guard::{Guard, Release},
     lock::Lock,
     manager::Core,
@@ -45,14 +45,14 @@ impl Kind for Fenced {
 
 impl Sealed for Fenced {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
-        scripted(core, fenced::scheme(key), options, token)
+    ) -> Arc<dyn Acquisition> {
+        scripted(core, fenced::scripts(key), options, token)
     }
 }
 

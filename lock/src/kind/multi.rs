@@ -2,7 +2,7 @@
 
 use super::{FencedGuard, Kind, scripted, sealed::Sealed};
 use crate::{
-    algorithm::{Claim, multi},
+    algorithm::{Acquisition, multi},
     error::LockError,
     guard::Guard,
     lock::Lock,
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// A lock on several keys of one Redis node, which are taken all or none.
 ///
-/// Made by [`LockManager::multi`]. For locks of several nodes, or of other kinds, see [`lock_all`](crate::lock_all).
+/// Made by [`LockManager::multi_key_mutex`]. For locks of several nodes, or of other kinds, see [`lock_all`](crate::lock_all).
 ///
 /// **Guarantee.** A valid guard excludes every other guard of each of its keys, also those of a [`Mutex`](crate::Mutex):
 /// holds and is lost as with a mutex. The keys have one token, and one deadline. Where one of them turns out to be
@@ -30,21 +30,21 @@ use std::sync::Arc;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
 /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
-/// let transfer = locks.multi(["account:1", "account:2"])?.build();
+/// let transfer = locks.multi_key_mutex(["account:1", "account:2"])?.build();
 /// let guard = transfer.try_lock().await?;
 /// assert!(locks.mutex("account:2").build().try_lock().await.unwrap_err().is_contended());
 ///
-/// let other = locks.multi(["account:2", "account:3"])?.build();
+/// let other = locks.multi_key_mutex(["account:2", "account:3"])?.build();
 /// assert!(other.try_lock().await.is_err());
 /// assert!(locks.mutex("account:3").build().try_lock().await.is_ok()); // nothing was taken
 /// # Ok(())
 /// # }
 /// ```
-pub type MultiLock = Lock<Multi>;
+pub type MultiKeyMutex = Lock<MultiKey>;
 
-/// A [`MultiLock`] whose grants are numbered: one number for all keys.
+/// A [`MultiKeyMutex`] whose grants are numbered: one number for all keys.
 ///
-/// Made by [`LockManager::fenced_multi`]. What it guarantees about guards is what a [`MultiLock`] guarantees; with a
+/// Made by [`LockManager::fenced_multi_key_mutex`]. What it guarantees about guards is what a [`MultiKeyMutex`] guarantees; with a
 /// resource that follows the rule of [`FencingToken`](crate::FencingToken), *accesses* exclude each other too.
 ///
 /// **The number grows** from grant to grant among all that have a key in common, be it the only key of a
@@ -59,27 +59,27 @@ pub type MultiLock = Lock<Multi>;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
 /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
-/// let guard = locks.fenced_multi(["account:1", "account:2"])?.build().try_lock().await?;
+/// let guard = locks.fenced_multi_key_mutex(["account:1", "account:2"])?.build().try_lock().await?;
 /// let number = guard.fencing_token();
 /// let _ = guard.release().await;
 ///
-/// let guard = locks.fenced_multi(["account:2", "account:3"])?.build().try_lock().await?;
+/// let guard = locks.fenced_multi_key_mutex(["account:2", "account:3"])?.build().try_lock().await?;
 /// assert!(guard.fencing_token() > number);
 /// assert!(locks.fenced_mutex("account:1").build().try_lock().await?.fencing_token() > number);
 /// # Ok(())
 /// # }
 /// ```
-pub type FencedMultiLock = Lock<FencedMulti>;
+pub type FencedMultiKeyMutex = Lock<FencedMultiKey>;
 
-/// The kind of a [`MultiLock`].
+/// The kind of a [`MultiKeyMutex`].
 #[derive(Clone, Debug)]
-pub struct Multi {
+pub struct MultiKey {
     keys: Arc<[Vec<u8>]>,
 }
 
-/// The kind of a [`FencedMultiLock`].
+/// The kind of a [`FencedMultiKeyMutex`].
 #[derive(Clone, Debug)]
-pub struct FencedMulti {
+pub struct FencedMultiKey {
     keys: Arc<[Vec<u8>]>,
 }
 
@@ -89,13 +89,13 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::NothingToLock`] if there are no keys.
-    pub fn multi<K: AsRef<[u8]>>(
+    pub fn multi_key_mutex<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
-    ) -> Result<LockBuilder<Multi>, LockError> {
+    ) -> Result<LockBuilder<MultiKey>, LockError> {
         let keys = in_order(keys)?;
         let first = Arc::clone(&keys);
-        Ok(LockBuilder::new(self.core(), &first[0], Multi { keys }))
+        Ok(LockBuilder::new(self.core(), &first[0], MultiKey { keys }))
     }
 
     /// Starts to build a lock on several keys whose grants are numbered. Keys that are there twice count once.
@@ -103,16 +103,16 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::NothingToLock`] if there are no keys.
-    pub fn fenced_multi<K: AsRef<[u8]>>(
+    pub fn fenced_multi_key_mutex<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
-    ) -> Result<LockBuilder<FencedMulti>, LockError> {
+    ) -> Result<LockBuilder<FencedMultiKey>, LockError> {
         let keys = in_order(keys)?;
         let first = Arc::clone(&keys);
         Ok(LockBuilder::new(
             self.core(),
             &first[0],
-            FencedMulti { keys },
+            FencedMultiKey { keys },
         ))
     }
 }
@@ -130,36 +130,36 @@ fn in_order<K: AsRef<[u8]>>(
     Ok(keys.into())
 }
 
-impl Kind for Multi {
+impl Kind for MultiKey {
     type Guard = Guard;
 }
 
-impl Sealed for Multi {
+impl Sealed for MultiKey {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         _first_key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
-        scripted(core, multi::scheme(&self.keys), options, token)
+    ) -> Arc<dyn Acquisition> {
+        scripted(core, multi::scripts(&self.keys), options, token)
     }
 }
 
-impl Kind for FencedMulti {
+impl Kind for FencedMultiKey {
     type Guard = FencedGuard;
 }
 
-impl Sealed for FencedMulti {
+impl Sealed for FencedMultiKey {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         _first_key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
-        scripted(core, multi::fenced_scheme(&self.keys), options, token)
+    ) -> Arc<dyn Acquisition> {
+        scripted(core, multi::fenced_scripts(&self.keys), options, token)
     }
 }

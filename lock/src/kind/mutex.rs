@@ -2,7 +2,7 @@
 
 use super::{Kind, scripted, sealed::Sealed};
 use crate::{
-    algorithm::{Claim, single},
+    algorithm::{Acquisition, single},
     guard::Guard,
     lock::Lock,
     manager::Core,
@@ -57,13 +57,13 @@ impl AsRef<Self> for Guard {
 
 impl Sealed for Exclusive {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
-        scripted(core, single::scheme(key), options, token)
+    ) -> Arc<dyn Acquisition> {
+        scripted(core, single::scripts(key), options, token)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{FencedGuard, Kind, scripted, sealed::Sealed};
 use crate::{
-    algorithm::{Claim, read_write},
+    algorithm::{Acquisition, read_write},
     guard::Guard,
     lock::Lock,
     manager::{Core, LockManager},
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A lock that many readers share, or one writer has for itself.
 ///
-/// Made by [`LockManager::read_write`]. Its two sides are locks like any other.
+/// Made by [`LockManager::rw_lock`]. Its two sides are locks like any other.
 ///
 /// **Guarantee.** While a writer's guard is valid, no other guard of this key is, neither a reader's nor a writer's: holds
 /// and is lost as with a [`Mutex`](crate::Mutex). Each reader has its own place and its own lease: one that
@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = redouble::Server::builder().clock(redouble::Clock::Tokio).start().await?;
 /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
-/// let prices = locks.read_write("prices").prefer_writers(true).build();
+/// let prices = locks.rw_lock("prices").prefer_writers(true).build();
 ///
 /// let readers = (prices.read().try_lock().await?, prices.read().try_lock().await?);
 /// assert!(prices.write().try_lock().await.unwrap_err().is_contended());
@@ -44,13 +44,13 @@ use std::sync::Arc;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct ReadWriteLock {
+pub struct RwLock {
     read: Lock<Read>,
     write: Lock<Write>,
     fenced_write: Lock<FencedWrite>,
 }
 
-impl ReadWriteLock {
+impl RwLock {
     /// Returns the readers' side.
     #[must_use]
     pub fn read(&self) -> &Lock<Read> {
@@ -70,7 +70,7 @@ impl ReadWriteLock {
     }
 }
 
-/// What a [`ReadWriteLock`] is built with; not a kind of lock by itself.
+/// What a [`RwLock`] is built with; not a kind of lock by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadWrite {
     prefer_writers: bool,
@@ -78,7 +78,7 @@ pub struct ReadWrite {
 
 impl LockManager {
     /// Starts to build a lock on `key` for many readers or one writer.
-    pub fn read_write(&self, key: impl AsRef<[u8]>) -> LockBuilder<ReadWrite> {
+    pub fn rw_lock(&self, key: impl AsRef<[u8]>) -> LockBuilder<ReadWrite> {
         LockBuilder::new(self.core(), key.as_ref(), ReadWrite::default())
     }
 }
@@ -94,10 +94,10 @@ impl LockBuilder<ReadWrite> {
     }
 
     /// Makes the lock. Nothing is sent to Redis.
-    pub fn build(self) -> ReadWriteLock {
+    pub fn build(self) -> RwLock {
         let goes_first = self.kind.prefer_writers;
         let write = self.of_kind(Write { goes_first }).build();
-        ReadWriteLock {
+        RwLock {
             read: write.of_kind(Read),
             fenced_write: write.of_kind(FencedWrite { goes_first }),
             write,
@@ -105,7 +105,7 @@ impl LockBuilder<ReadWrite> {
     }
 }
 
-/// The kind of the readers' side of a [`ReadWriteLock`].
+/// The kind of the readers' side of a [`RwLock`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Read;
 
@@ -115,18 +115,18 @@ impl Kind for Read {
 
 impl Sealed for Read {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
+    ) -> Arc<dyn Acquisition> {
         scripted(core, read_write::read(key), options, token)
     }
 }
 
-/// The kind of the writers' side of a [`ReadWriteLock`].
+/// The kind of the writers' side of a [`RwLock`].
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
     goes_first: bool,
@@ -138,20 +138,20 @@ impl Kind for Write {
 
 impl Sealed for Write {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
+    ) -> Arc<dyn Acquisition> {
         let goes_first = self.goes_first.then(|| options.patience());
-        let scheme = read_write::write(key, goes_first, false);
-        scripted(core, scheme, options, token)
+        let scripts = read_write::write(key, goes_first, false);
+        scripted(core, scripts, options, token)
     }
 }
 
-/// The kind of the writers' side of a [`ReadWriteLock`] with numbered grants.
+/// The kind of the writers' side of a [`RwLock`] with numbered grants.
 #[derive(Clone, Copy, Debug)]
 pub struct FencedWrite {
     goes_first: bool,
@@ -163,15 +163,15 @@ impl Kind for FencedWrite {
 
 impl Sealed for FencedWrite {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
+    ) -> Arc<dyn Acquisition> {
         let goes_first = self.goes_first.then(|| options.patience());
-        let scheme = read_write::write(key, goes_first, true);
-        scripted(core, scheme, options, token)
+        let scripts = read_write::write(key, goes_first, true);
+        scripted(core, scripts, options, token)
     }
 }

@@ -2,7 +2,9 @@
 
 use super::{FencedGuard, Kind, sealed::Sealed};
 use crate::{
-    algorithm::{self, Claim, around, fenced, redlock::Identities, scripted::Scripted, single},
+    algorithm::{
+        self, Acquisition, around, fenced, redlock::Identities, scripted::Scripted, single,
+    },
     error::LockError,
     guard::Guard,
     lock::Lock,
@@ -113,29 +115,36 @@ impl Redlock {
         LockBuilder::new(Arc::clone(&self.cores[0]), key.as_ref(), kind)
     }
 
-    fn claim(&self, key: &[u8], options: &Options, token: Token, fenced: bool) -> Arc<dyn Claim> {
+    fn acquisition(
+        &self,
+        key: &[u8],
+        options: &Options,
+        token: Token,
+        fenced: bool,
+    ) -> Arc<dyn Acquisition> {
         let by_default = (options.lease / 200).max(Duration::from_millis(5));
         let node_timeout = self.node_timeout.unwrap_or(by_default);
         let node_timeout = node_timeout.min(options.reply_timeout);
-        let mut scheme = match fenced {
-            true => fenced::scheme(key),
-            false => single::scheme(key),
+        let mut scripts = match fenced {
+            true => fenced::scripts(key),
+            false => single::scripts(key),
         };
         // Each round has a token of its own; the plain SET would never tell a waiter how long to wait.
-        scheme.begins_with_set = false;
-        let scheme = Arc::new(around::with_options(scheme, options, &token));
+        scripts.begins_with_set = false;
+        let scripts = Arc::new(around::with_options(scripts, options, &token));
         // A slow reply is a missing vote, no reason to connect anew.
         let silence = (options.reply_timeout / 2).min(options.lease / 6);
         let nodes = self.cores.iter().map(|core| {
-            let (node, scheme) = (Arc::clone(&core.node), Arc::clone(&scheme));
+            let (node, scripts) = (Arc::clone(&core.node), Arc::clone(&scripts));
             node.bears_silence(silence);
-            let claim = Scripted::new(node, scheme, token, node_timeout);
-            Arc::new(claim.holding_at_least(options.hold_at_least))
+            let acquisition = Scripted::new(node, scripts, token, node_timeout);
+            Arc::new(acquisition.holding_at_least(options.hold_at_least))
         });
         let env = Arc::clone(self.cores[0].node.env());
         let (nodes, identities) = (nodes.collect(), Arc::clone(&self.identities));
-        let claim = algorithm::redlock::Redlock::new(env, nodes, fenced, node_timeout, identities);
-        Arc::new(claim)
+        let acquisition =
+            algorithm::redlock::Redlock::new(env, nodes, fenced, node_timeout, identities);
+        Arc::new(acquisition)
     }
 }
 
@@ -158,14 +167,14 @@ impl Kind for Quorum {
 
 impl Sealed for Quorum {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         _core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
-        self.0.claim(key, options, token, false)
+    ) -> Arc<dyn Acquisition> {
+        self.0.acquisition(key, options, token, false)
     }
 }
 
@@ -179,13 +188,13 @@ impl Kind for FencedQuorum {
 
 impl Sealed for FencedQuorum {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         _core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
-        self.0.claim(key, options, token, true)
+    ) -> Arc<dyn Acquisition> {
+        self.0.acquisition(key, options, token, true)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Kind, scripted, sealed::Sealed};
 use crate::{
-    algorithm::{Claim, number, semaphore},
+    algorithm::{Acquisition, number, semaphore},
     error::LockError,
     guard::Guard,
     lock::Lock,
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// A number of permits that several holders share.
 ///
-/// Made by [`LockManager::semaphore`]. The lock that [`permits`](Self::permits) gives takes a number of them at
-/// once or waits; its guard gives them back.
+/// Made by [`LockManager::semaphore`]. [`acquire_many`](Self::acquire_many) takes a number of permits at once or waits for them. Its guard
+/// gives them back. [`permits`](Self::permits) makes a lock of them, with a time limit for the wait and all else that a lock has.
 ///
 /// **Guarantee.** The permits of all valid guards of one key are never more than there are: holds and is lost as with a
 /// [`Mutex`](crate::Mutex), as long as all programs say the same number. Each holder has its own lease, so the permits
@@ -34,14 +34,14 @@ use std::sync::Arc;
 /// # let locks = redouble_lock::LockManager::new(server.connection().await?);
 /// let presses = locks.semaphore("presses", 3).build();
 ///
-/// let two = presses.permits(2)?.try_lock().await?;
+/// let two = presses.try_acquire_many(2).await?;
 /// assert_eq!(presses.available_permits().await?, 1);
-/// assert!(presses.permits(2)?.try_lock().await.unwrap_err().is_contended());
-/// let one = presses.permits(1)?.try_lock().await?;
+/// assert!(presses.try_acquire_many(2).await.unwrap_err().is_contended());
+/// let one = presses.acquire().await?;
 ///
 /// drop(two);
-/// assert!(presses.permits(2)?.lock().await.is_ok());
-/// assert!(presses.permits(4).is_err());
+/// assert!(presses.acquire_many(2).await.is_ok());
+/// assert!(presses.acquire_many(4).await.is_err());
 /// # Ok(())
 /// # }
 /// ```
@@ -75,6 +75,47 @@ impl Semaphore {
             Reply::Integer(free) => Ok(u32::try_from(free).unwrap_or(0)),
             Reply::Okay | Reply::Nil | Reply::Bytes(_) | Reply::Array(_) => Err(senseless()),
         }
+    }
+
+    /// Takes one permit, and waits for it; as [`Lock::lock`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Lock::lock`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Lock::lock`].
+    pub async fn acquire(&self) -> Result<Guard, LockError> {
+        self.one.lock().await
+    }
+
+    /// Takes `permits` permits at once, and waits for them; as [`Lock::lock`].
+    ///
+    /// # Errors
+    ///
+    /// * [`LockError::InvalidPermits`] if `permits` is zero or more than the capacity.
+    /// * The errors of [`Lock::lock`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Lock::lock`].
+    pub async fn acquire_many(&self, permits: u32) -> Result<Guard, LockError> {
+        self.permits(permits)?.lock().await
+    }
+
+    /// Takes `permits` permits at once if they are free; as [`Lock::try_lock`].
+    ///
+    /// # Errors
+    ///
+    /// * [`LockError::InvalidPermits`] if `permits` is zero or more than the capacity.
+    /// * The errors of [`Lock::try_lock`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Lock::try_lock`].
+    pub async fn try_acquire_many(&self, permits: u32) -> Result<Guard, LockError> {
+        self.permits(permits)?.try_lock().await
     }
 
     /// Returns the lock that takes `permits` permits, and whose guard gives them back.
@@ -125,14 +166,14 @@ impl Kind for Permits {
 
 impl Sealed for Permits {
     #[expect(private_interfaces, reason = "sealed")]
-    fn claim(
+    fn acquisition(
         &self,
         core: &Arc<Core>,
         key: &[u8],
         options: &Options,
         token: Token,
-    ) -> Arc<dyn Claim> {
-        let scheme = semaphore::scheme(key, self.capacity, self.permits);
-        scripted(core, scheme, options, token)
+    ) -> Arc<dyn Acquisition> {
+        let scripts = semaphore::scripts(key, self.capacity, self.permits);
+        scripted(core, scripts, options, token)
     }
 }

@@ -3,9 +3,9 @@
 
 use super::Node;
 use crate::{
+    connection::Connection,
     environment::within,
     error::{NodeError, NodeErrorKind},
-    line::Line,
     retry,
     signal::Signal,
 };
@@ -20,7 +20,7 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest pause after an attempt that failed.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
-type Outcome = Result<Arc<Line>, NodeError>;
+type Outcome = Result<Arc<Connection>, NodeError>;
 
 /// The attempts of a node to connect.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl Node {
     async fn given(self: &Arc<Self>) -> Outcome {
         let _turn = self.dialling.turn.lock().await;
         match self.live() {
-            Some(line) => Ok(line),
+            Some(connection) => Ok(connection),
             None => self.adopt(self.endpoint.dial().await?),
         }
     }

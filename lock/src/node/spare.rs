@@ -3,9 +3,9 @@
 
 use super::Node;
 use crate::{
+    connection::Connection,
     environment::within,
     error::{NodeError, NodeErrorKind},
-    line::Line,
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,39 +17,39 @@ const KEPT_MAX: usize = 8;
 
 /// Connections that no call has at the moment.
 #[derive(Default)]
-pub(super) struct Spare(Mutex<Vec<Arc<Line>>>);
+pub(super) struct Spare(Mutex<Vec<Arc<Connection>>>);
 
 impl Spare {
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A connection for one acquisition. Dropping it gives the connection back.
-pub(crate) struct OwnLine {
+pub(crate) struct OwnConnection {
     node: Arc<Node>,
-    line: Mutex<Option<Arc<Line>>>,
+    connection: Mutex<Option<Arc<Connection>>>,
 }
 
-impl OwnLine {
+impl OwnConnection {
     pub(crate) fn new(node: &Arc<Node>) -> Self {
         Self {
             node: Arc::clone(node),
-            line: Mutex::default(),
+            connection: Mutex::default(),
         }
     }
 
     /// The connection; a new one if a reply stayed out on the last one. The user's own connection is the only one that there is.
-    pub(crate) async fn line(&self, until: Duration) -> Result<Arc<Line>, NodeError> {
+    pub(crate) async fn connection(&self, until: Duration) -> Result<Arc<Connection>, NodeError> {
         if !self.node.endpoint.redials() {
-            return self.node.line(until).await;
+            return self.node.connection(until).await;
         }
         let mut kept = self.lock().take();
         loop {
             match kept {
-                Some(line) if line.is_sound() => {
-                    *self.lock() = Some(Arc::clone(&line));
-                    return Ok(line);
+                Some(connection) if connection.is_sound() => {
+                    *self.lock() = Some(Arc::clone(&connection));
+                    return Ok(connection);
                 }
                 Some(_) | None => {}
             }
@@ -60,28 +60,34 @@ impl OwnLine {
         }
         let dialled = within(&**self.node.env(), until, self.node.endpoint.dial()).await;
         let dialled = dialled.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::Unreachable)))?;
-        let line = Line::new(dialled, &**self.node.env(), &self.node.hub)?;
-        *self.lock() = Some(Arc::clone(&line));
-        Ok(line)
+        let connection = Connection::new(dialled, &**self.node.env(), &self.node.waiters)?;
+        *self.lock() = Some(Arc::clone(&connection));
+        Ok(connection)
     }
 
     /// Gives the connection back for other calls.
     pub(crate) fn give_back(&self) {
-        let Some(line) = self.lock().take().filter(|line| line.is_sound()) else {
+        let Some(connection) = self
+            .lock()
+            .take()
+            .filter(|connection| connection.is_sound())
+        else {
             return;
         };
         let mut spare = self.node.spare.lock();
         if spare.len() < KEPT_MAX {
-            spare.push(line);
+            spare.push(connection);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Line>>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for OwnLine {
+impl Drop for OwnConnection {
     fn drop(&mut self) {
         self.give_back();
     }

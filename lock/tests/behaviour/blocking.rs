@@ -1,7 +1,7 @@
 //! Locks for programs without tokio, over a socket, in real time.
 
 use redouble::Server;
-use redouble_lock::{LockError, LossReason, Parts, Release, blocking::LockManager};
+use redouble_lock::{DetachedLock, LockError, LossReason, Release, blocking::LockManager};
 use std::{
     sync::{
         Mutex, PoisonError,
@@ -63,8 +63,8 @@ fn a_lock_from_beginning_to_end_and_no_thread_after_it() {
     assert!(guard.remaining() > Duration::from_secs(50));
     assert_eq!(guard.release(), Release::Released);
 
-    let text = lock.try_lock().unwrap().into_parts().unwrap().to_string();
-    let adopted = lock.adopt(&text.parse::<Parts>().unwrap()).unwrap();
+    let text = lock.try_lock().unwrap().detach().unwrap().to_string();
+    let adopted = lock.adopt(&text.parse::<DetachedLock>().unwrap()).unwrap();
     drop((locks, lock));
     assert!(adopted.is_valid() && server.exists(KEY));
     // Its release is the last thing that the thread does.

@@ -93,12 +93,12 @@ async fn a_thousand_seeds_with_lost_replies() -> Test {
             0 | 1 => goes_round(&patient(locks.mutex(&key)).build(), seed).await,
             2 => goes_round(&patient(locks.fenced_mutex(&key)).build(), seed).await,
             3 => goes_round(&patient(locks.fenced_fair_mutex(&key)).build(), seed).await,
-            4 => goes_round(patient(locks.read_write(&key)).build().read(), seed).await,
-            5 => goes_round(patient(locks.read_write(&key)).build().fenced_write(), seed).await,
+            4 => goes_round(patient(locks.rw_lock(&key)).build().read(), seed).await,
+            5 => goes_round(patient(locks.rw_lock(&key)).build().fenced_write(), seed).await,
             6 => goes_round(&patient(locks.semaphore(&key, 2)).build().permits(2)?, seed).await,
             7 => {
                 let keys = [&key, &format!("{key}:b")];
-                goes_round(&patient(locks.fenced_multi(keys)?).build(), seed).await;
+                goes_round(&patient(locks.fenced_multi_key_mutex(keys)?).build(), seed).await;
             }
             _ => {
                 let told = patient(locks.mutex(&key)).metadata("worker 1").build();

@@ -5,12 +5,12 @@ use redouble::{
     Server,
     fault::{Disconnect, Gate, Hold},
 };
-use redouble_lock::{Latch, LockError};
+use redouble_lock::{CountDownLatch, LockError};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-fn latch(server: &Arc<Server>) -> Latch {
-    locks(server).latch(KEY)
+fn latch(server: &Arc<Server>) -> CountDownLatch {
+    locks(server).count_down_latch(KEY)
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,7 +112,7 @@ async fn the_last_count_counts_though_it_was_repeated() -> Test {
 #[tokio::test(start_paused = true)]
 async fn just_one_is_told_that_it_was_the_last() -> Test {
     let server = server().await;
-    let (mine, another) = (latch(&server), locks(&server).latch(KEY));
+    let (mine, another) = (latch(&server), locks(&server).count_down_latch(KEY));
     assert!(mine.set_count(3).await?);
     assert_eq!(mine.count_down().await?, Some(2)); // the script is known from here on
     let gate = Gate::new();

@@ -28,5 +28,5 @@ mod redlock;
 mod rig;
 mod scripts;
 mod semaphore;
-mod watch;
+mod tracking;
 mod wire;

@@ -3,13 +3,17 @@
 use super::rig::{LEASE, Test, ask, keys, locks, pass, server};
 use redouble::{Server, fault::Disconnect};
 use redouble_lock::{
-    FencedGuard, FencedMultiLock, FencingToken, Kind, Lock, LockError, LossReason, MultiLock,
-    Release,
+    FencedGuard, FencedMultiKeyMutex, FencingToken, Kind, Lock, LockError, LossReason,
+    MultiKeyMutex, Release,
 };
 use std::{sync::Arc, time::Duration};
 
-fn multi(server: &Arc<Server>, keys: &[&str]) -> MultiLock {
-    locks(server).multi(keys).unwrap().lease(LEASE).build()
+fn multi(server: &Arc<Server>, keys: &[&str]) -> MultiKeyMutex {
+    locks(server)
+        .multi_key_mutex(keys)
+        .unwrap()
+        .lease(LEASE)
+        .build()
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,7 +40,7 @@ async fn all_or_nothing() -> Test {
     assert_eq!(plain.release().await, Release::Released);
     assert_eq!(other.try_lock().await?.release().await, Release::Released);
     assert_eq!(
-        locks(&server).multi([""; 0]).unwrap_err(),
+        locks(&server).multi_key_mutex([""; 0]).unwrap_err(),
         LockError::NothingToLock
     );
     Ok(())
@@ -106,8 +110,8 @@ async fn extension_and_repetition() -> Test {
     Ok(())
 }
 
-fn fenced(server: &Arc<Server>, keys: &[&str]) -> FencedMultiLock {
-    let lock = locks(server).fenced_multi(keys).unwrap();
+fn fenced(server: &Arc<Server>, keys: &[&str]) -> FencedMultiKeyMutex {
+    let lock = locks(server).fenced_multi_key_mutex(keys).unwrap();
     lock.lease(LEASE).build()
 }
 
@@ -143,7 +147,7 @@ async fn numbers_are_in_order_where_keys_are_shared() -> Test {
     let last = number(&alone("c")).await;
     assert!(number(&fenced(&server, &["z", "c"])).await > last);
     assert!(number(&alone("y")).await < far, "it has met none of them");
-    let nothing = locks(&server).fenced_multi([""; 0]).unwrap_err();
+    let nothing = locks(&server).fenced_multi_key_mutex([""; 0]).unwrap_err();
     assert_eq!(nothing, LockError::NothingToLock);
     Ok(())
 }

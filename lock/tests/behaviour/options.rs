@@ -48,7 +48,7 @@ async fn permits_and_readers_are_held_for_longer_than_their_lease() -> Test {
     let locks = locks(&server);
     let permits = locks.semaphore("permits", 1).lease(lease);
     let permits = permits.hold_at_least(hold).build().permits(1)?;
-    let prices = locks.read_write("prices").lease(lease);
+    let prices = locks.rw_lock("prices").lease(lease);
     let prices = prices.hold_at_least(hold).build();
     let begun = Instant::now();
     let permit = permits.try_lock().await?;
@@ -199,7 +199,10 @@ async fn metadata_goes_with_locks_of_all_kinds() -> Test {
     };
     let room = locks.semaphore("seats", 3).metadata("one").build();
     let fair = locks.fair_mutex("fair").metadata("fair").build();
-    let multi = locks.multi(["a{x}", "b{x}"])?.metadata("multi").build();
+    let multi = locks
+        .multi_key_mutex(["a{x}", "b{x}"])?
+        .metadata("multi")
+        .build();
     let mutex = locks.mutex("mutex").metadata("mutex").build();
     let guards = [
         mutex.try_lock().await?,
@@ -262,7 +265,7 @@ async fn a_grant_goes_from_one_process_to_another() -> Test {
     let number = guard.fencing_token();
     pass(LEASE * 3).await;
     let token = guard.cancellation_token();
-    let parts = Guard::from(guard).into_parts()?;
+    let parts = Guard::from(guard).detach()?;
     assert!(token.is_cancelled(), "the giver does not hold it any more");
     assert!(parts.remaining() <= LEASE);
     let parts = parts.to_string().parse()?;
@@ -294,14 +297,14 @@ async fn a_grant_goes_from_one_process_to_another() -> Test {
 async fn an_adoption_that_is_cancelled_or_fails_leaves_the_grant() -> Test {
     let server = server().await;
     let lock = locks(&server).mutex(KEY).lease(LEASE).build();
-    let parts = lock.try_lock().await?.into_parts()?;
+    let parts = lock.try_lock().await?.detach()?;
     assert_eq!(parts.fencing_token(), None);
     for polls in 0.. {
         let lock = locks(&server).mutex(KEY).lease(LEASE).build();
         let done = cancel_at(polls, lock.adopt(&parts)).await;
         let completed = done.is_some();
         if let Some(guard) = done {
-            let _ = guard?.into_parts()?;
+            let _ = guard?.detach()?;
         }
         pass(Duration::from_millis(5)).await;
         assert!(server.exists(KEY), "await {polls}");
@@ -319,7 +322,7 @@ async fn an_adoption_that_is_cancelled_or_fails_leaves_the_grant() -> Test {
 async fn an_adoption_pauses_between_its_attempts() -> Test {
     let server = server().await;
     let lock = locks(&server).mutex(KEY).lease(LEASE).build();
-    let parts = lock.try_lock().await?.into_parts()?;
+    let parts = lock.try_lock().await?.detach()?;
     let lost = server.inject(Disconnect::after_execution().key(KEY).first(1_000));
     let error = lock.adopt(&parts).await.unwrap_err();
     assert!(matches!(error, LockError::Unknown(_)), "{error}");

@@ -191,7 +191,7 @@ async fn an_owner_has_one_grant_also_of_a_lock_that_many_may_hold() -> Test {
     let connector = redouble_lock::Fixed(server.connection().await?);
     let locks = LockManager::builder(connector).metrics(TwoAtOnce::default());
     let locks = locks.build();
-    let readers = locks.read_write(KEY).build();
+    let readers = locks.rw_lock(KEY).build();
     let owner = readers.read().owner();
     let reader = || {
         let owner = owner.clone();

@@ -46,14 +46,14 @@ async fn a_user_without_a_clock_gets_an_error_and_leaves_no_lock() -> Test {
             .await
             .map(drop),
         locks
-            .fenced_multi([KEY, "b"])?
+            .fenced_multi_key_mutex([KEY, "b"])?
             .lease(LEASE)
             .build()
             .lock_timeout(wait)
             .await
             .map(drop),
         locks
-            .read_write(KEY)
+            .rw_lock(KEY)
             .lease(LEASE)
             .build()
             .fenced_write()
@@ -61,7 +61,7 @@ async fn a_user_without_a_clock_gets_an_error_and_leaves_no_lock() -> Test {
             .await
             .map(drop),
         locks
-            .read_write(KEY)
+            .rw_lock(KEY)
             .lease(LEASE)
             .build()
             .read()
@@ -96,7 +96,7 @@ async fn a_user_without_a_clock_gets_an_error_and_leaves_no_lock() -> Test {
 async fn what_a_script_wrote_before_it_failed_is_removed() -> Test {
     let server = server().await;
     forbid(&server, "pexpireat").await;
-    let lock = locks(&server).read_write(KEY).lease(LEASE).build();
+    let lock = locks(&server).rw_lock(KEY).lease(LEASE).build();
     let error = lock.read().try_lock().await.unwrap_err();
     assert!(is_raised(&error), "{error:?}");
     pass(Duration::from_millis(1)).await;
@@ -110,7 +110,7 @@ async fn what_has_no_end_is_not_counted() -> Test {
     let server = server().await;
     forbid(&server, "pexpire").await;
     let locks = locks(&server);
-    let latch = locks.latch(KEY);
+    let latch = locks.count_down_latch(KEY);
     assert!(latch.set_count(2).await.is_err());
     assert!(!server.exists(KEY), "{}", server.history());
     let named = locks.admission("named", 9).expires(LEASE);

@@ -3,14 +3,14 @@
 use super::cancel::cancel_at;
 use super::rig::{KEY, LEASE, Test, ask, keys, locks, pass, server};
 use redouble::{Server, fault::Disconnect};
-use redouble_lock::{LockError, LossReason, ReadWriteLock, Release};
+use redouble_lock::{LockError, LossReason, Release, RwLock};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 const READERS: &str = "{coupon:7}:readers";
 
-fn lock(server: &Arc<Server>, prefer_writers: bool) -> ReadWriteLock {
-    let builder = locks(server).read_write(KEY).lease(LEASE);
+fn lock(server: &Arc<Server>, prefer_writers: bool) -> RwLock {
+    let builder = locks(server).rw_lock(KEY).lease(LEASE);
     builder.prefer_writers(prefer_writers).build()
 }
 

@@ -152,7 +152,7 @@ async fn nobody_is_asked_for_a_grant_that_was_handed_over() -> Test {
     let servers = servers(3).await;
     let lock = mutex(&servers);
     let rule = servers[2].inject(AnswerError::loading());
-    let parts = lock.try_lock().await?.into_parts()?;
+    let parts = lock.try_lock().await?.detach()?;
     let guard = mutex(&servers).adopt(&parts).await?;
     assert_eq!(guard.release().await, Release::Released);
     drop(rule);
@@ -334,7 +334,7 @@ async fn a_grant_on_several_nodes_goes_to_another_process() -> Test {
     let lock = redlock(&servers).fenced_mutex(KEY).lease(LEASE).build();
     let guard = lock.try_lock().await?;
     let number = guard.fencing_token();
-    let parts = Guard::from(guard).into_parts()?;
+    let parts = Guard::from(guard).detach()?;
     let other = redlock(&servers).fenced_mutex(KEY).lease(LEASE).build();
     let adopted = other.adopt(&parts).await?;
     assert_eq!(adopted.fencing_token(), number);

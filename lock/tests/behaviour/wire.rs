@@ -78,8 +78,11 @@ async fn theirs_keeps_ours_out() -> Test {
         let lock = mutex(&server);
         let fair = locks(&server).fair_mutex(KEY).lease(LEASE).build();
         let fenced = locks(&server).fenced_mutex(KEY).lease(LEASE).build();
-        let both = locks(&server).multi([KEY, "other"])?.lease(LEASE).build();
-        let writer = locks(&server).read_write(KEY).lease(LEASE).build();
+        let both = locks(&server)
+            .multi_key_mutex([KEY, "other"])?
+            .lease(LEASE)
+            .build();
+        let writer = locks(&server).rw_lock(KEY).lease(LEASE).build();
         assert_eq!(
             ask::<Value>(&server, foreign.acquire).await,
             foreign.granted,

@@ -69,7 +69,7 @@ impl Client {
     pub(super) fn options<K>(&self, lock: LockBuilder<K>) -> LockBuilder<K> {
         lock.lease(self.lease)
             .reply_timeout(self.reply_timeout())
-            .foreign_poll(self.lease / POLLS_PER_LEASE)
+            .max_poll_interval(self.lease / POLLS_PER_LEASE)
             .hold_at_least(self.hold)
     }
 }

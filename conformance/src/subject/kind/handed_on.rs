@@ -13,7 +13,7 @@ use crate::{
     scenario::Topology,
     subject::{DynSubject, Fencing, Host, NotOffered, Promises, boxed},
 };
-use redouble_lock::{Guard, Kind as LockKind, Lock, LockError, LossReason, Parts};
+use redouble_lock::{DetachedLock, Guard, Kind as LockKind, Lock, LockError, LossReason};
 use std::time::Duration;
 
 /// How often a handing over is tried in a lease.
@@ -42,11 +42,11 @@ impl<K: LockKind> HandedOn<K> {
 impl<K: LockKind<Guard: Grant + Into<Guard>>> HandedOn<K> {
     /// Tries for as long as the grant may be there.
     async fn hand_over(&self, guard: K::Guard) -> Result<K::Guard, LockError> {
-        let text = guard.into().into_parts()?.to_string();
-        let parts: Parts = text.parse().map_err(|_| LockError::OtherLock)?;
-        let end = self.host.now() + parts.remaining();
+        let text = guard.into().detach()?.to_string();
+        let detached: DetachedLock = text.parse().map_err(|_| LockError::OtherLock)?;
+        let end = self.host.now() + detached.remaining();
         loop {
-            match self.to.adopt(&parts).await {
+            match self.to.adopt(&detached).await {
                 Err(error) if error.is_lost() => return Err(error),
                 Err(_) if self.host.now() < end => {
                     self.host.sleep_until(self.host.now() + self.pause).await;

@@ -6,7 +6,7 @@ use crate::{
     history::{Kind, Stored},
     subject::{BoxError, Counted, DynSubject, Host, NotOffered, Promises, Refusal, Subject, boxed},
 };
-use redouble_lock::{Latch, LockError};
+use redouble_lock::{CountDownLatch, LockError};
 use std::time::Duration;
 
 const COUNT: u32 = 3;
@@ -19,7 +19,7 @@ pub(in crate::subject) fn latch() -> Box<dyn DynSubject> {
 }
 
 impl Subject for OurLatch {
-    type Lock = Latch;
+    type Lock = CountDownLatch;
     type Grant = ();
 
     fn name(&self) -> &'static str {
@@ -35,25 +35,30 @@ impl Subject for OurLatch {
             .to_be_set_up()
     }
 
-    async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Latch, BoxError> {
+    async fn open(
+        &self,
+        host: &Host,
+        key: &str,
+        lease: Duration,
+    ) -> Result<CountDownLatch, BoxError> {
         let client = Client::new(host, lease);
-        let latch = client.locks().latch(key);
+        let latch = client.locks().count_down_latch(key);
         Ok(latch.reply_timeout(client.reply_timeout()))
     }
 
-    async fn try_lock(&self, _: &Latch) -> Result<Option<()>, BoxError> {
+    async fn try_lock(&self, _: &CountDownLatch) -> Result<Option<()>, BoxError> {
         Err(NotOffered.into())
     }
 
-    async fn release(&self, _: &Latch, (): ()) -> Result<bool, BoxError> {
+    async fn release(&self, _: &CountDownLatch, (): ()) -> Result<bool, BoxError> {
         Err(NotOffered.into())
     }
 
-    async fn set_up(&self, latch: &Latch) -> Result<bool, BoxError> {
+    async fn set_up(&self, latch: &CountDownLatch) -> Result<bool, BoxError> {
         latch.set_count(COUNT).await.map_err(refused)
     }
 
-    async fn count_one(&self, latch: &Latch) -> Result<Counted, BoxError> {
+    async fn count_one(&self, latch: &CountDownLatch) -> Result<Counted, BoxError> {
         match latch.count_down().await {
             Ok(Some(left)) => Ok(Counted::As(COUNT.saturating_sub(left))),
             Ok(None) => Ok(Counted::Not),
@@ -62,7 +67,7 @@ impl Subject for OurLatch {
         }
     }
 
-    async fn await_zero(&self, latch: &Latch, wait: Duration) -> Result<bool, BoxError> {
+    async fn await_zero(&self, latch: &CountDownLatch, wait: Duration) -> Result<bool, BoxError> {
         match latch.wait(wait).await {
             Ok(()) => Ok(true),
             Err(error) if error.is_timed_out() => Ok(false),

@@ -80,9 +80,9 @@ fn poll(client: &Client) -> Duration {
 pub(in crate::subject) fn multi() -> Box<dyn DynSubject> {
     let lock = Ours::new("multi", striped(), |client, key| {
         Striped::new(client, key, |keys| {
-            let lock = client.options(client.locks().multi(keys)?);
+            let lock = client.options(client.locks().multi_key_mutex(keys)?);
             let lock = lock.metadata(stored::METADATA);
-            Ok(lock.foreign_poll(poll(client)).build())
+            Ok(lock.max_poll_interval(poll(client)).build())
         })
     });
     boxed(lock.storing(tokens).queueing(kept_for))
@@ -92,8 +92,8 @@ pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
     let promises = striped().with_fencing(Fencing::Lasting);
     let lock = Ours::new("fenced-multi", promises, |client, key| {
         Striped::new(client, key, |keys| {
-            let lock = client.options(client.locks().fenced_multi(keys)?);
-            Ok(lock.foreign_poll(poll(client)).build())
+            let lock = client.options(client.locks().fenced_multi_key_mutex(keys)?);
+            Ok(lock.max_poll_interval(poll(client)).build())
         })
     });
     boxed(lock.storing(tokens).queueing(kept_for).holding())

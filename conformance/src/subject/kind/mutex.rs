@@ -36,7 +36,7 @@ pub(in crate::subject) fn mutex_that_watches() -> Box<dyn DynSubject> {
     let promises = promises(Kind::Mutex).noticing();
     boxed(Ours::new("mutex-watching", promises, |client, key| {
         let lock = client.options(client.locks().mutex(key));
-        Ok(lock.watch_key(true).build())
+        Ok(lock.track_key(true).build())
     }))
 }
 

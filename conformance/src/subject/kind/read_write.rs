@@ -11,10 +11,10 @@ use crate::{
     history::{Kind, Mode, Stored},
     subject::{DynSubject, NotOffered, boxed},
 };
-use redouble_lock::{FencedGuard, Guard, ReadWriteLock, Release};
+use redouble_lock::{FencedGuard, Guard, Release, RwLock};
 use std::time::Duration;
 
-impl Takes for ReadWriteLock {
+impl Takes for RwLock {
     type Grant = Guard;
 
     async fn take(&self, mode: Mode, wait: Option<Duration>) -> Taken<Guard> {
@@ -27,7 +27,7 @@ impl Takes for ReadWriteLock {
 }
 
 /// The lock whose writers get numbers. Readers have none to send, so nothing is promised for the resource.
-struct Numbered(ReadWriteLock);
+struct Numbered(RwLock);
 
 /// A grant of it.
 enum Entry {
@@ -72,7 +72,7 @@ impl Takes for Numbered {
 
 pub(in crate::subject) fn read_write() -> Box<dyn DynSubject> {
     let lock = Ours::new("read-write", promises(Kind::ReadWrite), |client, key| {
-        Ok(client.options(client.locks().read_write(key)).build())
+        Ok(client.options(client.locks().rw_lock(key)).build())
     });
     boxed(lock.storing(tokens))
 }
@@ -81,7 +81,7 @@ pub(in crate::subject) fn read_write_preferring() -> Box<dyn DynSubject> {
     let promises = promises(Kind::ReadWrite).waiting(Some(SKIPS_PER_LEASE));
     let promises = promises.preferring_writers();
     let lock = Ours::new("read-write-preferring", promises, |client, key| {
-        let lock = client.options(client.locks().read_write(key));
+        let lock = client.options(client.locks().rw_lock(key));
         Ok(Numbered(lock.prefer_writers(true).build()))
     });
     boxed(lock.storing(tokens).queueing(writer_who_waits).holding())

@@ -79,8 +79,8 @@ impl Identities {
 }
 
 fn run_id(info: &[u8]) -> Option<Vec<u8>> {
-    let mut lines = info.split(|&byte| byte == b'\n');
-    let id = lines.find_map(|line| line.strip_prefix(b"run_id:"))?;
+    let mut rows = info.split(|&byte| byte == b'\n');
+    let id = rows.find_map(|row| row.strip_prefix(b"run_id:"))?;
     Some(id.trim_ascii().to_vec())
 }
 
@@ -102,8 +102,8 @@ async fn share_scripts(
 
 /// Asks beside the lock's own requests; that no answer comes says nothing of the connection.
 async fn ask(node: &Arc<Node>, command: Command, until: Duration) -> Result<Reply, NodeError> {
-    let line = node.line(until).await?;
-    let answer = within(&**node.env(), until, line.call(command)).await;
+    let connection = node.connection(until).await?;
+    let answer = within(&**node.env(), until, connection.call(command)).await;
     answer.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::TimedOut)))
 }
 

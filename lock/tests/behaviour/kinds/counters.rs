@@ -11,7 +11,7 @@ const SOON: Duration = Duration::from_millis(5);
 
 /// What all of them do on every server.
 async fn each_counts(locks: &LockManager) {
-    let latch = locks.latch("latch");
+    let latch = locks.count_down_latch("latch");
     assert!(latch.set_count(2).await.unwrap());
     assert!(!latch.set_count(5).await.unwrap(), "it is set already");
     assert_eq!(latch.count_down().await.unwrap(), Some(1));
@@ -103,16 +103,16 @@ async fn a_call_that_is_dropped_counts_once_or_not_at_all() -> Test {
     };
     let enters = async |locks: LockManager| locks.admission(KEY, 9).enter().await.unwrap();
     dropped_everywhere("enter", enters, at_most(1)).await;
-    let sets = async |locks: LockManager| locks.latch(KEY).set_count(3).await.unwrap();
+    let sets = async |locks: LockManager| locks.count_down_latch(KEY).set_count(3).await.unwrap();
     dropped_everywhere("set_count", sets, at_most(3)).await;
     let counts_down = async |locks: LockManager| {
-        let latch = locks.latch(KEY);
+        let latch = locks.count_down_latch(KEY);
         latch.set_count(2).await.unwrap();
         latch.count_down().await.unwrap()
     };
     dropped_everywhere("count_down", counts_down, at_most(2)).await;
     let waits = async |locks: LockManager| {
-        let latch = locks.latch(KEY);
+        let latch = locks.count_down_latch(KEY);
         latch.set_count(1).await.unwrap();
         latch.wait(Duration::from_secs(1)).await.unwrap_err()
     };

@@ -67,12 +67,12 @@ pub(crate) const KINDS: [(&str, Make); 12] = [
         build(nodes[0].fenced_fair_mutex(key), built)
     }),
     ("write lock", |nodes, key, built| {
-        let builder = nodes[0].read_write(key).prefer_writers(true);
+        let builder = nodes[0].rw_lock(key).prefer_writers(true);
         let both = builder.lease(built.lease).watchdog(built.watchdog).build();
         Subject::of(both.write().clone())
     }),
     ("fenced write lock", |nodes, key, built| {
-        let builder = nodes[0].read_write(key);
+        let builder = nodes[0].rw_lock(key);
         let both = builder.lease(built.lease).watchdog(built.watchdog).build();
         Subject::of(both.fenced_write().clone())
     }),
@@ -88,11 +88,11 @@ pub(crate) const KINDS: [(&str, Make); 12] = [
     }),
     ("several keys", |nodes, key, built| {
         let keys = [format!("{{{key}}}:a"), format!("{{{key}}}:b")];
-        build(nodes[0].multi(keys).unwrap(), built)
+        build(nodes[0].multi_key_mutex(keys).unwrap(), built)
     }),
     ("several keys with one number", |nodes, key, built| {
         let keys = [format!("{{{key}}}:a"), format!("{{{key}}}:b")];
-        build(nodes[0].fenced_multi(keys).unwrap(), built)
+        build(nodes[0].fenced_multi_key_mutex(keys).unwrap(), built)
     }),
     ("Redlock", |nodes, key, built| {
         let redlock = Redlock::new(nodes.iter().cloned()).unwrap();

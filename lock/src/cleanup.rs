@@ -1,26 +1,26 @@
 //! The duty to give back what was asked for, whichever way a call or a guard ends.
 
 use crate::{
-    algorithm::Claim,
+    algorithm::Acquisition,
     environment::{BoxFuture, Environment, Spawner},
 };
 use std::sync::Arc;
 
-/// Owns a claim on behalf of a running call or of a guard. When it is dropped before the claim is
+/// Owns an acquisition on behalf of a running call or of a guard. When it is dropped before the acquisition is
 /// settled (cancelled, given up, panicked, forgotten to release), it leaves that to a background
 /// task, which tries for as long as the longest lease: after that nothing can be left.
-pub(crate) struct Custody {
-    claim: Arc<dyn Claim>,
+pub(crate) struct Cleanup {
+    acquisition: Arc<dyn Acquisition>,
     env: Arc<dyn Environment>,
     /// Where to release it if the thread that drops it belongs to no runtime.
     home: Option<Spawner>,
     handed_over: bool,
 }
 
-impl Custody {
-    pub(crate) fn new(claim: Arc<dyn Claim>, env: Arc<dyn Environment>) -> Self {
+impl Cleanup {
+    pub(crate) fn new(acquisition: Arc<dyn Acquisition>, env: Arc<dyn Environment>) -> Self {
         Self {
-            claim,
+            acquisition,
             home: env.spawner(),
             env,
             handed_over: false,
@@ -30,29 +30,29 @@ impl Custody {
     /// Ends the duty: somebody else has it now.
     pub(crate) fn hand_over(&mut self) {
         self.handed_over = true;
-        self.claim.let_go();
+        self.acquisition.let_go();
     }
 
     /// The task that sees to what is left.
     fn release(&self) -> BoxFuture<'static, ()> {
-        let claim = Arc::clone(&self.claim);
-        let until = self.env.now().saturating_add(claim.longest_lease());
+        let acquisition = Arc::clone(&self.acquisition);
+        let until = self.env.now().saturating_add(acquisition.longest_lease());
         Box::pin(async move {
-            if !claim.settle(until).await {
-                let key = claim.key().escape_ascii();
+            if !acquisition.settle(until).await {
+                let key = acquisition.key().escape_ascii();
                 tracing::debug!(%key, "left a lock to the end of its lease");
             }
         })
     }
 
-    pub(crate) fn claim(&self) -> &Arc<dyn Claim> {
-        &self.claim
+    pub(crate) fn acquisition(&self) -> &Arc<dyn Acquisition> {
+        &self.acquisition
     }
 }
 
-impl Drop for Custody {
+impl Drop for Cleanup {
     fn drop(&mut self) {
-        if self.handed_over || self.claim.is_settled() {
+        if self.handed_over || self.acquisition.is_settled() {
             return;
         }
         if self.env.spawn(self.release()).is_ok() {
@@ -62,7 +62,7 @@ impl Drop for Custody {
             home(self.release());
         } else {
             tracing::warn!(
-                key = %self.claim.key().escape_ascii(),
+                key = %self.acquisition.key().escape_ascii(),
                 "no runtime to release a lock on: it stands until its lease is over"
             );
         }

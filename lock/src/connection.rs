@@ -3,8 +3,8 @@
 use crate::{
     environment::{BoxFuture, Environment},
     error::{NodeError, NodeErrorKind},
-    hub::Hub,
     signal::Signal,
+    waiters::Waiters,
     wire::{Command, Dialled, Push, Pushes, Reply, Wire},
 };
 use std::{
@@ -17,9 +17,9 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// A connection. Requests that are sent over the same line are executed in that order. It closes
+/// A connection. Requests that are sent over the same connection are executed in that order. It closes
 /// with its last owner, also when its driver still waits for an answer that never comes.
-pub(crate) struct Line {
+pub(crate) struct Connection {
     wire: Arc<dyn Wire>,
     hearing: Arc<Hearing>,
     has_pushes: bool,
@@ -30,20 +30,20 @@ pub(crate) struct Line {
     _open: oneshot::Sender<()>,
 }
 
-/// Whether a line brings messages.
+/// Whether a connection brings messages.
 struct Hearing {
     hears: AtomicBool,
     /// Whether the node was told to push changes of what is read here.
     tracks: AtomicBool,
-    /// Raised when the node may have forgotten the subscriptions of this line.
+    /// Raised when the node may have forgotten the subscriptions of this connection.
     interruptions: Signal,
 }
 
-impl Line {
+impl Connection {
     pub(crate) fn new(
         dialled: Dialled,
         env: &dyn Environment,
-        hub: &Arc<Hub>,
+        waiters: &Arc<Waiters>,
     ) -> Result<Arc<Self>, NodeError> {
         let Dialled {
             wire,
@@ -58,15 +58,15 @@ impl Line {
         });
         let (open, closed) = oneshot::channel();
         if driver.is_some() || has_pushes {
-            let (hearing, hub) = (Arc::clone(&hearing), Arc::clone(hub));
+            let (hearing, waiters) = (Arc::clone(&hearing), Arc::clone(waiters));
             let task = async move {
                 tokio::select! {
                     biased;
                     () = drive(driver) => {}
-                    () = hear(pushes, &hub, &hearing) => {}
+                    () = hear(pushes, &waiters, &hearing) => {}
                     _ = closed => {}
                 }
-                hearing.ends(&hub);
+                hearing.ends(&waiters);
             };
             env.spawn(Box::pin(task))
                 .map_err(|error| NodeError::new(NodeErrorKind::Unreachable).with_source(error))?;
@@ -111,12 +111,12 @@ impl Line {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether messages can arrive on this line.
+    /// Whether messages can arrive on this connection.
     pub(crate) fn hears(&self) -> bool {
         self.hearing.hears.load(Ordering::Acquire)
     }
 
-    /// Whether messages arrived on this line and do not any more: it has ended.
+    /// Whether messages arrived on this connection and do not any more: it has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.has_pushes && !self.hears()
     }
@@ -129,9 +129,9 @@ impl Line {
         self.hearing.tracks.store(true, Ordering::Release);
     }
 
-    /// Tells who listens on this line that nothing may arrive any more.
-    pub(crate) fn interrupted(&self, hub: &Hub) {
-        self.hearing.interrupt(hub);
+    /// Tells who listens on this connection that nothing may arrive any more.
+    pub(crate) fn interrupted(&self, waiters: &Waiters) {
+        self.hearing.interrupt(waiters);
     }
 
     /// Raised with each interruption.
@@ -142,15 +142,15 @@ impl Line {
 
 impl Hearing {
     /// What is missed from here on is not known.
-    fn interrupt(&self, hub: &Hub) {
+    fn interrupt(&self, waiters: &Waiters) {
         self.tracks.store(false, Ordering::Release);
         self.interruptions.raise();
-        hub.changed(None);
+        waiters.changed(None);
     }
 
-    fn ends(&self, hub: &Hub) {
+    fn ends(&self, waiters: &Waiters) {
         self.hears.store(false, Ordering::Release);
-        self.interrupt(hub);
+        self.interrupt(waiters);
     }
 }
 
@@ -162,16 +162,16 @@ async fn drive(driver: Option<BoxFuture<'static, ()>>) {
 }
 
 /// Hands on what arrives. After the last of it the driver still has to move the replies.
-async fn hear(pushes: Option<Box<dyn Pushes>>, hub: &Hub, hearing: &Hearing) {
+async fn hear(pushes: Option<Box<dyn Pushes>>, waiters: &Waiters, hearing: &Hearing) {
     if let Some(mut pushes) = pushes {
         while let Some(push) = poll_fn(|cx| pushes.poll_next(cx)).await {
             match push {
-                Push::Message { channel, payload } => hub.message(&channel, &payload),
-                Push::Changed { keys } => hub.changed(keys.as_deref()),
-                Push::Disconnected => hearing.interrupt(hub),
+                Push::Message { channel, payload } => waiters.message(&channel, &payload),
+                Push::Changed { keys } => waiters.changed(keys.as_deref()),
+                Push::Disconnected => hearing.interrupt(waiters),
             }
         }
-        hearing.ends(hub);
+        hearing.ends(waiters);
     }
     pending().await
 }

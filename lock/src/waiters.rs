@@ -1,14 +1,14 @@
 //! Which calls wait for a message, and which message wakes which call. There is no connection, clock or task here:
-//! [`listen`](crate::listen) subscribes, and passes each message to the [`Hub`].
+//! [`subscription`](crate::subscription) subscribes, and passes each message to [`Waiters`].
 //!
 //! # No wake-up is lost
 //!
-//! A hub has one channel, which no other hub has. A waiter that asks for a lock leaves its name there: the hub's channel and the
-//! token of the waiter. A release takes the name of one waiter and publishes its token on that channel. From then on:
+//! Each [`Waiters`] has a channel of its own. A waiter that asks for a lock registers its name at the node: the channel and the
+//! token of the waiter. A release removes the name of one waiter and publishes its token on that channel. From then on:
 //!
 //! * the waiter asks, and the wake-up ends with the answer to a question that was asked after the message came. What comes
 //!   while a question is under way makes the waiter ask once more;
-//! * or the waiter leaves without asking (cancelled, timed out, Redis failed). Its claim then tells the node, whose script
+//! * or the waiter leaves without asking (cancelled, timed out, Redis failed). Its acquisition then tells the node, whose script
 //!   finds the name gone and calls the next waiter. That is so whether the message has arrived or not.
 //!
 //! A name is left only while messages are known to arrive. Each confirmed subscription stands for the messages that may have
@@ -17,7 +17,7 @@
 //! What is not covered: messages that the network loses, processes that die, clients that publish nothing, and a waiter whose
 //! future no task polls. So every waiter also asks from time to time, and leaves its name again.
 
-use crate::{token::Token, watch::Watchers};
+use crate::{token::Token, tracking::Watchers};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -34,8 +34,8 @@ const PROCESS_LEN: usize = 16;
 const CHANNEL: &[u8] = b"redouble-lock:";
 
 /// All calls of one process that wait for locks of one node.
-pub(crate) struct Hub {
-    /// Hexadecimal digits that no other hub has.
+pub(crate) struct Waiters {
+    /// Hexadecimal digits that no other registry has.
     process: [u8; PROCESS_LEN],
     state: Mutex<State>,
     /// Rung when the last waiter leaves that wants messages.
@@ -69,8 +69,8 @@ struct Seat {
     bell: Arc<Notify>,
 }
 
-impl Hub {
-    /// A hub whose channel is named after these random bytes.
+impl Waiters {
+    /// A registry whose channel is named after these random bytes.
     pub(crate) fn new(random: [u8; 16]) -> Self {
         let mut process = [0; PROCESS_LEN];
         process.copy_from_slice(&Token::new(random).as_bytes()[..PROCESS_LEN]);
@@ -83,7 +83,7 @@ impl Hub {
         }
     }
 
-    /// The channel of this hub.
+    /// The channel of this registry.
     pub(crate) fn channel(&self) -> Vec<u8> {
         [CHANNEL, &self.process].concat()
     }
@@ -98,7 +98,7 @@ impl Hub {
         let place = (token, self.number());
         self.lock().seats.insert(place, Seat::default());
         Waiter {
-            hub: Arc::clone(self),
+            waiters: Arc::clone(self),
             place,
         }
     }
@@ -239,7 +239,7 @@ impl Seat {
 
 /// One call that may wait. Dropping it gives up its seat.
 pub(crate) struct Waiter {
-    hub: Arc<Hub>,
+    waiters: Arc<Waiters>,
     place: ([u8; Token::LEN], u64),
 }
 
@@ -247,7 +247,7 @@ impl Waiter {
     /// Notes that the call was refused, and wants messages from now on. Returns true if no task subscribes yet: the caller then
     /// has to start one.
     pub(crate) fn listen(&self) -> bool {
-        let mut state = self.hub.lock();
+        let mut state = self.waiters.lock();
         let state = &mut *state;
         let Some(seat) = state.seats.get_mut(&self.place) else {
             return false;
@@ -266,14 +266,14 @@ impl Waiter {
 
     /// Whether its latest question left its name, and messages arrive.
     pub(crate) fn is_registered(&self) -> bool {
-        let seats = &self.hub.lock().seats;
+        let seats = &self.waiters.lock().seats;
         seats.get(&self.place).is_some_and(|seat| seat.registered)
     }
 
     /// Waits until this waiter shall ask.
     pub(crate) async fn woken(&self) {
         loop {
-            let bell = match self.hub.lock().seats.get(&self.place) {
+            let bell = match self.waiters.lock().seats.get(&self.place) {
                 Some(seat) if seat.woken => return,
                 Some(seat) => Arc::clone(&seat.bell),
                 None => return,
@@ -284,7 +284,7 @@ impl Waiter {
 
     /// Notes that a question is about to be sent. It leaves the waiter's name if messages arrive.
     pub(crate) fn asks(&self) {
-        let mut state = self.hub.lock();
+        let mut state = self.waiters.lock();
         let is_confirmed = state.is_confirmed;
         if let Some(seat) = state.seats.get_mut(&self.place) {
             (seat.registered, seat.woken) = (is_confirmed, false);
@@ -294,7 +294,7 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        let mut state = self.hub.lock();
+        let mut state = self.waiters.lock();
         if state
             .seats
             .remove(&self.place)
@@ -302,7 +302,7 @@ impl Drop for Waiter {
         {
             state.listening -= 1;
             if state.is_deserted() {
-                self.hub.deserted.notify_one();
+                self.waiters.deserted.notify_one();
             }
         }
     }
@@ -312,8 +312,8 @@ impl Drop for Waiter {
 mod tests {
     use super::*;
 
-    fn hub() -> Arc<Hub> {
-        Arc::new(Hub::new([7; 16]))
+    fn waiters() -> Arc<Waiters> {
+        Arc::new(Waiters::new([7; 16]))
     }
 
     fn token(name: u8) -> [u8; Token::LEN] {
@@ -321,79 +321,79 @@ mod tests {
     }
 
     /// A waiter that was refused.
-    fn join(hub: &Arc<Hub>, name: u8) -> Waiter {
-        let waiter = hub.join(token(name));
+    fn join(waiters: &Arc<Waiters>, name: u8) -> Waiter {
+        let waiter = waiters.join(token(name));
         waiter.asks();
         waiter.listen();
         waiter
     }
 
     fn is_woken(waiter: &Waiter) -> bool {
-        waiter.hub.lock().seats[&waiter.place].woken
+        waiter.waiters.lock().seats[&waiter.place].woken
     }
 
-    fn call(hub: &Hub, names: &[u8]) {
+    fn call(waiters: &Waiters, names: &[u8]) {
         let payload: Vec<u8> = names.iter().flat_map(|&name| token(name)).collect();
-        hub.message(&hub.channel(), &payload);
+        waiters.message(&waiters.channel(), &payload);
     }
 
     #[test]
     fn names_begin_with_the_process() {
-        let hub = hub();
-        assert_eq!(hub.channel(), b"redouble-lock:0707070707070707");
-        assert_eq!(hub.name(b"token", b"2"), b"0707070707070707token2");
+        let waiters = waiters();
+        assert_eq!(waiters.channel(), b"redouble-lock:0707070707070707");
+        assert_eq!(waiters.name(b"token", b"2"), b"0707070707070707token2");
     }
 
     #[test]
     fn a_message_wakes_the_waiters_that_it_names() {
-        let hub = hub();
-        let waiters = [b'a', b'b', b'c'].map(|name| join(&hub, name));
-        call(&hub, b"bxc");
-        assert_eq!(waiters.each_ref().map(is_woken), [false, true, true]);
-        hub.message(b"redouble-lock:other", &token(b'a'));
-        hub.message(&hub.channel(), b"a");
-        assert!(!is_woken(&waiters[0]));
+        let waiters = waiters();
+        let joined = [b'a', b'b', b'c'].map(|name| join(&waiters, name));
+        call(&waiters, b"bxc");
+        assert_eq!(joined.each_ref().map(is_woken), [false, true, true]);
+        waiters.message(b"redouble-lock:other", &token(b'a'));
+        waiters.message(&waiters.channel(), b"a");
+        assert!(!is_woken(&joined[0]));
     }
 
     #[test]
     fn a_wake_up_ends_with_a_later_question_only() {
-        let hub = hub();
-        let waiter = join(&hub, b'a');
-        call(&hub, b"a");
+        let waiters = waiters();
+        let waiter = join(&waiters, b'a');
+        call(&waiters, b"a");
         waiter.asks();
         assert!(!is_woken(&waiter));
-        call(&hub, b"a");
+        call(&waiters, b"a");
         assert!(is_woken(&waiter), "during the question");
     }
 
     #[test]
     fn a_name_is_left_only_while_messages_arrive() {
-        let hub = hub();
-        let waiter = join(&hub, b'a');
-        assert!(!hub.registers(token(b'a')));
-        hub.confirm();
-        assert!(is_woken(&waiter) && !hub.registers(token(b'a')));
+        let waiters = waiters();
+        let waiter = join(&waiters, b'a');
+        assert!(!waiters.registers(token(b'a')));
+        waiters.confirm();
+        assert!(is_woken(&waiter) && !waiters.registers(token(b'a')));
         waiter.asks();
-        assert!(hub.registers(token(b'a')) && waiter.is_registered());
-        assert!(!hub.registers(token(b'b')));
-        hub.interrupt();
-        assert!(!hub.registers(token(b'a')));
+        assert!(waiters.registers(token(b'a')) && waiter.is_registered());
+        assert!(!waiters.registers(token(b'b')));
+        waiters.interrupt();
+        assert!(!waiters.registers(token(b'a')));
         waiter.asks();
-        assert!(!hub.registers(token(b'a')));
-        hub.confirm();
+        assert!(!waiters.registers(token(b'a')));
+        waiters.confirm();
         assert!(is_woken(&waiter), "a message may have been missed");
     }
 
     #[test]
     fn a_confirmation_during_the_first_question_is_not_missed() {
-        let hub = hub();
-        let waiter = hub.join(token(b'a'));
+        let waiters = waiters();
+        let waiter = waiters.join(token(b'a'));
         waiter.asks();
-        hub.confirm();
+        waiters.confirm();
         assert!(!is_woken(&waiter), "it may be granted");
         waiter.listen();
         assert!(is_woken(&waiter));
-        let registered = hub.join(token(b'b'));
+        let registered = waiters.join(token(b'b'));
         registered.asks();
         registered.listen();
         assert!(!is_woken(&registered));
@@ -401,27 +401,30 @@ mod tests {
 
     #[test]
     fn one_task_serves_all_waiters_until_the_last_one_has_left() {
-        let hub = hub();
-        let (first, second) = (hub.join(token(b'a')), hub.join(token(b'b')));
-        assert!(hub.lock().is_deserted());
+        let waiters = waiters();
+        let (first, second) = (waiters.join(token(b'a')), waiters.join(token(b'b')));
+        assert!(waiters.lock().is_deserted());
         assert!(first.listen() && !first.listen() && !second.listen());
-        hub.confirm();
+        waiters.confirm();
         drop(first);
-        assert!(!hub.interrupt_if_deserted(2) && !hub.close_if_deserted());
+        assert!(!waiters.interrupt_if_deserted(2) && !waiters.close_if_deserted());
         drop(second);
-        assert!(!hub.interrupt_if_deserted(1), "another one came meanwhile");
-        assert!(hub.lock().is_confirmed);
-        assert!(hub.interrupt_if_deserted(2) && !hub.lock().is_confirmed);
-        assert!(hub.close_if_deserted());
-        assert!(hub.join(token(b'c')).listen(), "a new task");
+        assert!(
+            !waiters.interrupt_if_deserted(1),
+            "another one came meanwhile"
+        );
+        assert!(waiters.lock().is_confirmed);
+        assert!(waiters.interrupt_if_deserted(2) && !waiters.lock().is_confirmed);
+        assert!(waiters.close_if_deserted());
+        assert!(waiters.join(token(b'c')).listen(), "a new task");
     }
 
     #[test]
     fn waiters_with_one_token_are_woken_together() {
-        let hub = hub();
-        let waiters = [join(&hub, b'a'), join(&hub, b'a')];
-        drop(join(&hub, b'a'));
-        call(&hub, b"a");
-        assert!(waiters.iter().all(is_woken));
+        let waiters = waiters();
+        let joined = [join(&waiters, b'a'), join(&waiters, b'a')];
+        drop(join(&waiters, b'a'));
+        call(&waiters, b"a");
+        assert!(joined.iter().all(is_woken));
     }
 }

@@ -5,14 +5,14 @@
 //! lock end with a read, which registers the key anew after their own write. `OPTIN` would need `CLIENT
 //! CACHING YES` before each of them, and with `BCAST` prefixes cannot be taken back one by one, and must not overlap.
 //!
-//! A push says that a key was changed, not that the lock is lost. So the claim is asked whether it stands,
+//! A push says that a key was changed, not that the lock is lost. So the acquisition is asked whether it stands,
 //! by an extension that is too short to extend anything and registers the key again.
 
 use crate::{
     guard::Held,
-    hub::Hub,
-    lease::{Belief, Lease},
+    lease::{Lease, LeaseState},
     retry,
+    waiters::Waiters,
 };
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::Notify;
@@ -22,23 +22,23 @@ pub(crate) type Watchers = BTreeMap<Vec<u8>, BTreeMap<u64, Arc<Notify>>>;
 
 /// A place among those who are told of changes of some keys. Dropping it leaves.
 pub(crate) struct Watch {
-    hub: Arc<Hub>,
+    waiters: Arc<Waiters>,
     keys: Vec<Vec<u8>>,
     number: u64,
     bell: Arc<Notify>,
 }
 
 impl Watch {
-    pub(crate) fn new(hub: &Arc<Hub>, keys: &[Vec<u8>]) -> Self {
-        let (bell, number) = (Arc::new(Notify::new()), hub.number());
-        let mut watchers = hub.watchers();
+    pub(crate) fn new(waiters: &Arc<Waiters>, keys: &[Vec<u8>]) -> Self {
+        let (bell, number) = (Arc::new(Notify::new()), waiters.number());
+        let mut watchers = waiters.watchers();
         for key in keys {
             let watchers = watchers.entry(key.clone()).or_default();
             watchers.insert(number, Arc::clone(&bell));
         }
         drop(watchers);
         Self {
-            hub: Arc::clone(hub),
+            waiters: Arc::clone(waiters),
             keys: keys.to_vec(),
             number,
             bell,
@@ -53,7 +53,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut all = self.hub.watchers();
+        let mut all = self.waiters.watchers();
         for key in &self.keys {
             if let Some(watchers) = all.get_mut(key) {
                 watchers.remove(&self.number);
@@ -65,10 +65,10 @@ impl Drop for Watch {
     }
 }
 
-/// Ends the belief of a guard as soon as its lock is found gone.
+/// Ends the state of a guard as soon as its lock is found gone.
 pub(crate) async fn watch(held: Arc<Held>) {
     let mut failures = 0;
-    while let Belief::HeldUntil(_) = held.belief() {
+    while let LeaseState::HeldUntil(_) = held.state() {
         tokio::select! {
             biased;
             _ = held.ended() => return,
@@ -86,7 +86,7 @@ pub(crate) async fn watch(held: Arc<Held>) {
 /// Waits for a change; after a failure, for the time to ask again.
 async fn due(held: &Held, failures: u32) {
     let Some(before) = failures.checked_sub(1) else {
-        return held.claim.changed().await;
+        return held.acquisition.changed().await;
     };
     let random = retry::draw(held.env.random());
     let pause = held.options.retry.before(before, random);

@@ -1,26 +1,26 @@
 //! A grant on its way from one process to another.
 
 use crate::{
-    error::PartsError,
+    error::DetachedLockError,
     token::{FencingToken, Token},
 };
 use std::{fmt, str::FromStr, time::Duration};
 
-/// What another process needs to go on holding a lock: made by [`Guard::into_parts`](crate::Guard::into_parts),
+/// What another process needs to go on holding a lock: made by [`Guard::detach`](crate::Guard::detach),
 /// taken by [`Lock::adopt`](crate::Lock::adopt).
 ///
 /// It can be sent as text: `Display` writes what `FromStr` reads. Whoever has it can take over the lock, so it is
 /// a secret as the token is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the lock stands until its lease is over"]
-pub struct Parts {
+pub struct DetachedLock {
     pub(crate) key: Vec<u8>,
     pub(crate) token: Token,
     pub(crate) fence: Option<FencingToken>,
     pub(crate) remaining: Duration,
 }
 
-impl Parts {
+impl DetachedLock {
     /// Returns the key of the lock.
     #[must_use]
     pub fn key(&self) -> &[u8] {
@@ -48,7 +48,7 @@ impl Parts {
 }
 
 /// `token:fence:milliseconds:key`, the key in hexadecimal digits.
-impl fmt::Display for Parts {
+impl fmt::Display for DetachedLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.token)?;
         if let Some(fence) = self.fence {
@@ -59,23 +59,27 @@ impl fmt::Display for Parts {
     }
 }
 
-impl FromStr for Parts {
-    type Err = PartsError;
+impl FromStr for DetachedLock {
+    type Err = DetachedLockError;
 
-    fn from_str(text: &str) -> Result<Self, PartsError> {
+    fn from_str(text: &str) -> Result<Self, DetachedLockError> {
         let mut fields = text.split(':');
-        let mut next = || fields.next().ok_or(PartsError);
-        let token = Token::parse(next()?).ok_or(PartsError)?;
+        let mut next = || fields.next().ok_or(DetachedLockError);
+        let token = Token::parse(next()?).ok_or(DetachedLockError)?;
         let fence = match next()? {
             "" => None,
-            number => Some(FencingToken::new(number.parse().map_err(|_| PartsError)?)),
+            number => Some(FencingToken::new(
+                number.parse().map_err(|_| DetachedLockError)?,
+            )),
         };
-        let remaining = next()?.parse().map_err(|_| PartsError)?;
+        let remaining = next()?.parse().map_err(|_| DetachedLockError)?;
         let digits = next()?.as_bytes();
         let pairs = digits.chunks(2).map(byte);
-        let key = pairs.collect::<Option<Vec<u8>>>().ok_or(PartsError)?;
+        let key = pairs
+            .collect::<Option<Vec<u8>>>()
+            .ok_or(DetachedLockError)?;
         if fields.next().is_some() {
-            return Err(PartsError);
+            return Err(DetachedLockError);
         }
         Ok(Self {
             key,
@@ -98,13 +102,13 @@ mod tests {
     #[test]
     fn parts_survive_as_text() {
         for fence in [None, Some(FencingToken::new(17))] {
-            let parts = Parts {
+            let detached = DetachedLock {
                 key: b"order:17\xff".to_vec(),
                 token: Token::new([7; 16]),
                 fence,
                 remaining: Duration::from_millis(29_998),
             };
-            assert_eq!(parts.to_string().parse(), Ok(parts));
+            assert_eq!(detached.to_string().parse(), Ok(detached));
         }
     }
 
@@ -122,7 +126,11 @@ mod tests {
             format!("{}:1:1:6b", "A".repeat(32)),
             format!("{}:1:1:6b", "a".repeat(31)),
         ] {
-            assert_eq!(text.parse::<Parts>(), Err(PartsError), "{text}");
+            assert_eq!(
+                text.parse::<DetachedLock>(),
+                Err(DetachedLockError),
+                "{text}"
+            );
         }
     }
 }

@@ -1,16 +1,16 @@
 //! How a node is listened to: over which connection, and for how long.
 //!
-//! The channel of a [`Hub`] has at most one task. It starts with the first waiter that wants messages, subscribes, again after
+//! The channel of [`Waiters`] has at most one task. It starts with the first waiter that wants messages, subscribes, again after
 //! every interruption, and unsubscribes some time after the last such waiter has left; then it ends. Waiters only take a seat in
-//! the hub and leave it, so cancelling one leaves nothing behind, and requests for the channel stay in order.
+//! the waiters and leave it, so cancelling one leaves nothing behind, and requests for the channel stay in order.
 
 use crate::{
+    connection::Connection,
     environment::within,
     error::{NodeError, NodeErrorKind},
-    hub::Hub,
-    line::Line,
     node::Node,
     retry,
+    waiters::Waiters,
     wire::{Command, Dialled},
 };
 use std::{
@@ -30,21 +30,21 @@ fn is_refusal(error: &NodeError) -> bool {
 
 /// The connection that messages come on, where it is not the one for requests.
 #[derive(Default)]
-pub(crate) struct Ear {
+pub(crate) struct ReleaseSubscription {
     state: Mutex<State>,
     dialling: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
-    open: Option<Arc<Line>>,
+    open: Option<Arc<Connection>>,
     /// The user's own, not used yet.
     given: Option<Dialled>,
     /// There is no way to open one.
     deaf: bool,
 }
 
-impl Ear {
+impl ReleaseSubscription {
     /// Uses this connection from now on, and no other.
     #[cfg(feature = "redis")]
     pub(crate) fn give(&self, dialled: Dialled) {
@@ -56,26 +56,31 @@ impl Ear {
     }
 
     /// Leaves a connection on which an answer stayed out, if there can be another one.
-    pub(crate) fn suspect(&self, line: &Arc<Line>) {
+    pub(crate) fn suspect(&self, connection: &Arc<Connection>) {
         let mut state = self.lock();
         if !state.deaf
             && state
                 .open
                 .as_ref()
-                .is_some_and(|open| Arc::ptr_eq(open, line))
+                .is_some_and(|open| Arc::ptr_eq(open, connection))
         {
             state.open = None;
         }
     }
 
-    fn open(&self) -> Option<Arc<Line>> {
+    fn open(&self) -> Option<Arc<Connection>> {
         let open = self.lock().open.clone();
-        open.filter(|line| line.hears())
+        open.filter(|connection| connection.hears())
     }
 
     fn is_deaf(&self) -> bool {
         let state = self.lock();
-        state.deaf && state.given.is_none() && !state.open.as_ref().is_some_and(|line| line.hears())
+        state.deaf
+            && state.given.is_none()
+            && !state
+                .open
+                .as_ref()
+                .is_some_and(|connection| connection.hears())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -84,71 +89,72 @@ impl Ear {
 }
 
 impl Node {
-    /// Starts the task that subscribes, where messages can arrive. The hub has none yet.
+    /// Starts the task that subscribes, where messages can arrive. There is none yet.
     pub(crate) fn subscribe(self: &Arc<Self>, reply_timeout: Duration) {
-        let subscription = Subscription {
+        let task = SubscriptionTask {
             node: Arc::clone(self),
             reply_timeout,
             is_closed: false,
         };
-        let is_deaf = self.ear.is_deaf() && !self.current().is_some_and(|line| line.hears());
+        let is_deaf = self.subscription.is_deaf()
+            && !self.current().is_some_and(|connection| connection.hears());
         // Dropped, it leaves the waiters to their timers.
         if !is_deaf {
-            let _ = self.env().spawn(Box::pin(subscription.run()));
+            let _ = self.env().spawn(Box::pin(task.run()));
         }
     }
 
     /// The connection that messages come on; nothing if there is no way to have one.
-    async fn listening_line(
+    async fn listening_connection(
         self: &Arc<Self>,
         until: Duration,
-    ) -> Result<Option<Arc<Line>>, NodeError> {
-        let line = self.line(until).await?;
-        if line.hears() {
-            return Ok(Some(line));
+    ) -> Result<Option<Arc<Connection>>, NodeError> {
+        let connection = self.connection(until).await?;
+        if connection.hears() {
+            return Ok(Some(connection));
         }
         let dialled = within(&**self.env(), until, async {
-            let _turn = self.ear.dialling.lock().await;
-            if let Some(open) = self.ear.open() {
+            let _turn = self.subscription.dialling.lock().await;
+            if let Some(open) = self.subscription.open() {
                 return Ok(Some(open));
             }
-            let given = self.ear.lock().given.take();
+            let given = self.subscription.lock().given.take();
             let dialled = match given {
                 Some(given) => Some(given),
-                None if self.ear.is_deaf() => None,
+                None if self.subscription.is_deaf() => None,
                 None => self.endpoint.dial_subscriber().await?,
             };
             let Some(dialled) = dialled else {
-                self.ear.lock().deaf = true;
+                self.subscription.lock().deaf = true;
                 return Ok(None);
             };
-            let line = Line::new(dialled, &**self.env(), &self.hub)?;
-            self.ear.lock().open = Some(Arc::clone(&line));
-            Ok(Some(line))
+            let connection = Connection::new(dialled, &**self.env(), &self.waiters)?;
+            self.subscription.lock().open = Some(Arc::clone(&connection));
+            Ok(Some(connection))
         });
         let dialled = dialled.await;
         dialled.unwrap_or_else(|| Err(NodeError::new(NodeErrorKind::Unreachable)))
     }
 }
 
-/// The subscription to the channel of a hub, on behalf of its waiters.
-struct Subscription {
+/// The task that keeps the subscription to the channel of [`Waiters`].
+struct SubscriptionTask {
     node: Arc<Node>,
     reply_timeout: Duration,
-    /// The hub knows that this has ended: it may have another one.
+    /// [`Waiters`] knows that this has ended: there may be another task.
     is_closed: bool,
 }
 
-impl Drop for Subscription {
+impl Drop for SubscriptionTask {
     /// Also if the runtime that it runs on ends.
     fn drop(&mut self) {
         if !self.is_closed {
-            self.hub().close();
+            self.waiters().close();
         }
     }
 }
 
-impl Subscription {
+impl SubscriptionTask {
     async fn run(mut self) {
         let mut failures = 0;
         while !self.close_if_deserted() {
@@ -168,55 +174,55 @@ impl Subscription {
     }
 
     fn close_if_deserted(&mut self) -> bool {
-        self.is_closed = self.hub().close_if_deserted();
+        self.is_closed = self.waiters().close_if_deserted();
         self.is_closed
     }
 
     /// Listens until no waiter wants messages or nothing can arrive any more; false if nothing ever can.
     async fn listen(&self) -> Result<bool, NodeError> {
-        let Some(line) = self.node.listening_line(self.limit()).await? else {
+        let Some(connection) = self.node.listening_connection(self.limit()).await? else {
             return Ok(false);
         };
-        let interruptions = line.interruptions();
+        let interruptions = connection.interruptions();
         let before = interruptions.count();
-        self.send(&line, "SUBSCRIBE").await?;
-        self.hub().confirm();
+        self.send(&connection, "SUBSCRIBE").await?;
+        self.waiters().confirm();
         tokio::select! {
             biased;
             () = interruptions.after(before) => {
-                self.hub().interrupt();
+                self.waiters().interrupt();
                 return Ok(true);
             }
             () = self.lingered() => {}
         }
-        self.unsubscribe(&line).await.map(|()| true)
+        self.unsubscribe(&connection).await.map(|()| true)
     }
 
     /// Waits until no waiter has wanted messages for some time. From then on they count as missed.
     async fn lingered(&self) {
         let env = self.node.env();
         loop {
-            self.hub().deserted().await;
-            let arrivals = self.hub().arrivals();
+            self.waiters().deserted().await;
+            let arrivals = self.waiters().arrivals();
             let end = env.now().saturating_add(LINGER);
             // Another waiter that comes and leaves begins that time anew.
-            if within(&**env, end, self.hub().deserted_again())
+            if within(&**env, end, self.waiters().deserted_again())
                 .await
                 .is_some()
             {
                 continue;
             }
-            if self.hub().interrupt_if_deserted(arrivals) {
+            if self.waiters().interrupt_if_deserted(arrivals) {
                 return;
             }
         }
     }
 
     /// A server that refuses, because it is busy or loading, goes on sending messages: it is asked again.
-    async fn unsubscribe(&self, line: &Arc<Line>) -> Result<(), NodeError> {
+    async fn unsubscribe(&self, connection: &Arc<Connection>) -> Result<(), NodeError> {
         let mut refused = 0;
         loop {
-            match self.send(line, "UNSUBSCRIBE").await {
+            match self.send(connection, "UNSUBSCRIBE").await {
                 Err(error) if is_refusal(&error) && refused < REFUSALS_MAX => {
                     self.pause(refused).await;
                     refused += 1;
@@ -233,9 +239,12 @@ impl Subscription {
         env.sleep_until(env.now().saturating_add(pause)).await;
     }
 
-    async fn send(&self, line: &Arc<Line>, name: &str) -> Result<(), NodeError> {
-        let command = Command::new(name).arg(self.hub().channel());
-        self.node.call(line, command, self.limit()).await.map(drop)
+    async fn send(&self, connection: &Arc<Connection>, name: &str) -> Result<(), NodeError> {
+        let command = Command::new(name).arg(self.waiters().channel());
+        self.node
+            .call(connection, command, self.limit())
+            .await
+            .map(drop)
     }
 
     fn limit(&self) -> Duration {
@@ -243,7 +252,7 @@ impl Subscription {
         now.saturating_add(self.reply_timeout)
     }
 
-    fn hub(&self) -> &Hub {
-        &self.node.hub
+    fn waiters(&self) -> &Waiters {
+        &self.node.waiters
     }
 }
