@@ -131,7 +131,7 @@ mod tests {
             (Server::builder().user("alice (+get"), "is not closed"),
             (
                 Server::builder().user("alice").user("alice"),
-                "defined twice",
+                "Duplicate user 'alice'",
             ),
             (
                 Server::builder().acl_file("/nonexistent/users.acl"),

@@ -349,6 +349,7 @@ impl ServerBuilder {
             None => Arc::new(TrueTime::new(crate::net::source(self.clock, self.epoch)?)),
         };
         let clock = time.source.kind();
+        self.config.stopwatch = time.source.stopwatch();
         // Virtual time outruns every request on a real socket, so most such servers need no socket.
         let is_lazy = matches!(clock, ClockKind::Tokio | ClockKind::External);
         let listening = self.listen.bind(is_lazy, &mut self.config)?;

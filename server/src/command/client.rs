@@ -85,6 +85,7 @@ fn verbatim(text: &[u8]) -> Reply {
 }
 
 fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    ctx.settle_buffers();
     let mut text = Vec::new();
     ctx.push_client_line(ctx.session, args.request(), &mut text);
     text.push(b'\n');
@@ -92,6 +93,7 @@ fn info(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
 }
 
 fn list(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    ctx.settle_buffers();
     let request = args.request();
     let all = all_sessions(ctx);
     let mut chosen: Vec<&Session> = Vec::new();

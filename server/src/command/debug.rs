@@ -7,7 +7,7 @@ use super::spec::{CommandResult, CommandSpec, Flags, Group};
 use super::{Args, CommandError};
 #[cfg(feature = "script")]
 use crate::engine::{Continuation, ScriptCall};
-use crate::engine::{Ctx, Ttl, Value, serialized_bytes};
+use crate::engine::{Ctx, ReplyBufferSettings, Ttl, Value, serialized_bytes};
 use crate::resp::{Blob, ErrorReply, Protocol, Reply, parse_integer};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const POPULATED_BYTES_MAX: i64 = 1 << 30;
 #[rustfmt::skip]
 const MISSING: &[&str] = &[
     "aof-flush-sleep", "assert", "client-eviction", "clusterlink", "config-rewrite-force-all", "crash-and-recover",
-    "drop-cluster-packet-filter", "leak", "mallctl", "mallctl-str", "oom", "panic", "replicate", "replybuffer",
+    "drop-cluster-packet-filter", "leak", "mallctl", "mallctl-str", "oom", "panic", "replicate",
     "restart", "sdslen", "segfault", "stringmatch-test", "structsize", "ziplist",
 ];
 
@@ -83,6 +83,7 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
             ctx.configure(config);
             Ok(Reply::Ok)
         }
+        (b"replybuffer", 2) => reply_buffer(ctx, args),
         (b"help", 0) => Ok(help()),
         (name, _) if MISSING.iter().any(|missing| missing.as_bytes() == name) => {
             let name = String::from_utf8_lossy(name).to_ascii_uppercase();
@@ -92,6 +93,28 @@ fn debug(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
         }
         _ => Err(args.subcommand_syntax()),
     }
+}
+
+/// DEBUG REPLYBUFFER: how the reply buffers of clients are resized.
+fn reply_buffer(ctx: &mut Ctx<'_>, args: &mut Args<'_>) -> CommandResult {
+    if args.keyword("RESIZING") {
+        let is_resized = parse_integer(args.required()?).unwrap_or(0) != 0;
+        ctx.set_reply_buffers(|settings| settings.is_resized = is_resized);
+        return Ok(Reply::Ok);
+    }
+    if !args.keyword("PEAK-RESET-TIME") {
+        return Err(args.subcommand_syntax());
+    }
+    let peak_lasts = match &args.required()?.to_ascii_lowercase()[..] {
+        b"never" => None,
+        b"reset" => ReplyBufferSettings::default().peak_lasts,
+        millis => {
+            let millis = u64::try_from(super::integer_of(millis)?);
+            millis.ok().map(Duration::from_millis)
+        }
+    };
+    ctx.set_reply_buffers(|settings| settings.peak_lasts = peak_lasts);
+    Ok(Reply::Ok)
 }
 
 /// Subcommands with their arguments, and what they do.
@@ -123,6 +146,14 @@ const HELP: &[(&str, &str)] = &[
     (
         "RELOAD [MERGE] [NOFLUSH] [NOSAVE]",
         "Saves all data and loads it again.",
+    ),
+    (
+        "REPLYBUFFER PEAK-RESET-TIME <NEVER|RESET|milliseconds>",
+        "Time after which the need of a reply buffer is measured anew.",
+    ),
+    (
+        "REPLYBUFFER RESIZING <0|1>",
+        "Whether reply buffers are resized.",
     ),
     (
         "SET-ACTIVE-EXPIRE <0|1>",

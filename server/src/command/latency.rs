@@ -1,5 +1,5 @@
-//! LATENCY: the events that took long, and how long commands take. Durations are those of the node's clock, so only
-//! commands that sleep have any.
+//! LATENCY: the events that took long, and how long commands take. Durations of commands are those of the node's clock, so
+//! only commands that sleep have any. On the system clock events are measured in real time too (`state/measure.rs`).
 
 use super::sparkline::{Point, sparkline};
 use super::spec::{CommandResult, CommandSpec, Flags, Group};

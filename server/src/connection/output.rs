@@ -279,7 +279,9 @@ impl Output {
     /// Counts the unread bytes again, after a change.
     #[inline]
     fn measure(&mut self) {
-        let counted = OutputMeter::counted(self.unread_bytes());
+        let unread = self.unread_bytes();
+        self.meter.note(unread);
+        let counted = OutputMeter::counted(unread);
         if counted != self.counted {
             self.report(counted);
         }

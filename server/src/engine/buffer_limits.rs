@@ -17,7 +17,13 @@ const FIXED_BUFFER_BYTES: usize = 16 * 1024;
 /// count; of more, all counts. (In Redis the first 16 KiB of many replies do not count either.) Clones measure the
 /// same client.
 #[derive(Clone, Debug, Default)]
-pub struct OutputMeter(Arc<AtomicUsize>);
+pub struct OutputMeter(Arc<Measured>);
+
+#[derive(Debug, Default)]
+struct Measured {
+    counted: AtomicUsize,
+    peak: AtomicUsize,
+}
 
 impl OutputMeter {
     /// The number of bytes that count if so many are unread.
@@ -31,12 +37,25 @@ impl OutputMeter {
 
     /// Sets the number of bytes that count.
     pub(crate) fn set(&self, counted: usize) {
-        self.0.store(counted, Ordering::Relaxed);
+        self.0.counted.store(counted, Ordering::Relaxed);
+    }
+
+    /// Notes the number of bytes that are unread.
+    #[inline]
+    pub(crate) fn note(&self, unread: usize) {
+        if unread > self.0.peak.load(Ordering::Relaxed) {
+            self.0.peak.store(unread, Ordering::Relaxed);
+        }
+    }
+
+    /// The largest number of bytes that were unread since the last call.
+    pub(crate) fn take_peak(&self) -> usize {
+        self.0.peak.swap(0, Ordering::Relaxed)
     }
 
     /// Number of bytes that count (`omem`).
     pub(crate) fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.counted.load(Ordering::Relaxed)
     }
 
     /// Number of buffers that Redis needs for them (`oll`).

@@ -137,6 +137,8 @@ pub struct Config {
     pub client_output_buffer_limit: BufferLimits,
     /// `tracking-table-max-keys`: keys that are remembered for client-side caching; 0 for any number.
     pub tracking_table_max_keys: usize,
+    /// Reads a clock in microseconds, for LATENCY; `None` if the node's time does not pass while a request runs.
+    pub(crate) stopwatch: Option<fn() -> u64>,
     /// Where SAVE writes and DEBUG RELOAD reads; without a storage no file is written.
     pub storage: Option<Arc<dyn Storage>>,
     /// `dbfilename`: name of the file that SAVE writes.
@@ -210,6 +212,7 @@ impl Default for Config {
             latency_tracking_info_percentiles: vec![50.0, 99.0, 99.9],
             client_output_buffer_limit: BufferLimits::default(),
             tracking_table_max_keys: 1_000_000,
+            stopwatch: None,
             storage: None,
             dbfilename: "dump.rdb".to_owned(),
             skips_checksums: false,

@@ -51,6 +51,7 @@ pub(crate) use args::{Args, integer_of};
 pub use buffer_limits::{BufferLimits, OutputLimits, OutputMeter};
 pub(crate) use channel::Space;
 pub use clients::blocking::Waiting;
+pub(crate) use clients::buffers::ReplyBufferSettings;
 pub(crate) use clients::pause::Paused;
 pub(crate) use clients::session::{Asking, RdbFilter, ReplicaSide, ReplyMode, Session};
 pub(crate) use clients::tracking::{Choice as TrackingChoice, Mode as TrackingMode};

@@ -5,9 +5,9 @@ use crate::engine::{UnixMicros, UnixMillis};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The clock that a server follows: [`ServerBuilder::clock`](crate::ServerBuilder::clock).
 ///
@@ -82,7 +82,7 @@ impl std::fmt::Display for ClockKind {
 /// use redouble::{Clock, Server, TimeSource};
 /// use std::future::{Future, pending};
 /// use std::pin::Pin;
-/// use std::sync::Arc;
+/// use std::sync::{Arc, OnceLock};
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// use std::time::Duration;
 ///
@@ -177,6 +177,11 @@ impl Source {
         }
     }
 
+    /// Reads microseconds, for measurements within one request; `None` if no time passes within a request.
+    pub(crate) fn stopwatch(&self) -> Option<fn() -> u64> {
+        matches!(self, Self::System).then_some(elapsed_micros)
+    }
+
     pub(crate) fn kind(&self) -> ClockKind {
         match self {
             Self::System => ClockKind::System,
@@ -195,4 +200,15 @@ impl Source {
             Self::System | Self::Followed { .. } => false,
         }
     }
+}
+
+/// Microseconds since the first call, on a clock that never goes back.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a wall clock may go back within a measurement"
+)]
+fn elapsed_micros() -> u64 {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    let elapsed = ORIGIN.get_or_init(Instant::now).elapsed();
+    u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,8 @@
 //! `maxmemory-clients`: the node disconnects the clients that take most memory.
 
 use crate::line_client::Plain;
-use redouble::Server;
+use redouble::{Clock, Server};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 type Test = Result<(), Box<dyn std::error::Error>>;
@@ -63,5 +64,104 @@ async fn the_largest_client_goes_and_the_others_stay() -> Test {
     assert!(large.ask("EXEC").await.starts_with('-'));
     assert_eq!(small.ask("EXEC").await, "[OK]");
     assert_eq!(evicted(&mut operator).await, "evicted_clients:1");
+    Ok(())
+}
+
+/// A field of the line that describes a client.
+async fn field(client: &mut Plain, name: &str, of: &str) -> usize {
+    let list = client.ask("CLIENT LIST").await;
+    let named = format!(" name={of} ");
+    let line = list.lines().find(|line| line.contains(&named));
+    let words = line.unwrap_or_default().split(' ');
+    let mut values = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    values
+        .next()
+        .and_then(|value| value.parse().ok())
+        .expect(name)
+}
+
+/// `server.c: clientsCronResizeOutputBuffer`
+#[tokio::test]
+async fn reply_buffers_follow_what_clients_need() -> Test {
+    let server = Server::builder().clock(Clock::Manual).start().await?;
+    let mut operator = Plain::to(&server).await?;
+    let mut client = Plain::to(&server).await?;
+    client.ask("CLIENT SETNAME one").await;
+    assert_eq!(field(&mut operator, "rbs", "one").await, 16_384);
+    server.clock().advance(Duration::from_secs(6));
+    assert_eq!(field(&mut operator, "rbs", "one").await, 1_024);
+    let total = field(&mut operator, "tot-mem", "one").await;
+    server.set("large", vec![b'x'; 32 * 1024]);
+    for expected in [2_048, 4_096, 8_192, 16_384, 16_384] {
+        client.ask("GET large").await;
+        server.clock().advance(Duration::from_millis(100));
+        assert_eq!(field(&mut operator, "rbs", "one").await, expected);
+    }
+    assert_eq!(field(&mut operator, "rbp", "one").await, 16_384);
+    let grown = field(&mut operator, "tot-mem", "one").await - total;
+    // The query buffer of the idle client had been freed.
+    assert_eq!(grown, 16_384 - 1_024 + 20_480 - 8);
+    for (request, reply) in [
+        ("DEBUG REPLYBUFFER PEAK-RESET-TIME 100", "OK"),
+        ("DEBUG REPLYBUFFER RESIZING 0", "OK"),
+        (
+            "DEBUG REPLYBUFFER PEAK-RESET-TIME x",
+            "-ERR value is not an integer or out of range",
+        ),
+    ] {
+        assert_eq!(operator.ask(request).await, reply);
+    }
+    server.clock().advance(Duration::from_secs(6));
+    assert_eq!(field(&mut operator, "rbs", "one").await, 16_384);
+    operator.ask("DEBUG REPLYBUFFER RESIZING 1").await;
+    server.clock().advance(Duration::from_millis(300));
+    assert_eq!(field(&mut operator, "rbs", "one").await, 1_024);
+    Ok(())
+}
+
+/// `server.c: clientsCronResizeQueryBuffer`
+#[tokio::test]
+async fn query_buffers_grow_with_large_requests_and_are_freed_when_idle() -> Test {
+    let server = Server::builder().clock(Clock::Manual).start().await?;
+    let mut operator = Plain::to(&server).await?;
+    let mut client = Plain::to(&server).await?;
+    client.ask("CLIENT SETNAME one").await;
+    assert_eq!(field(&mut operator, "qbuf-free", "one").await, 20_474);
+    let mut large = server.connect();
+    large
+        .write_all(b"CLIENT SETNAME two\r\n*2\r\n$4\r\nECHO\r\n$300000\r\n")
+        .await?;
+    large.write_all(&[b'x'; 250_000]).await?;
+    assert!(field(&mut operator, "qbuf", "two").await >= 250_000);
+    large.write_all(&[b'x'; 50_000]).await?;
+    large.write_all(b"\r\n").await?;
+    assert_eq!(field(&mut operator, "qbuf", "two").await, 0);
+    assert!(field(&mut operator, "qbuf-free", "two").await >= 250_000);
+    server.clock().advance(Duration::from_millis(200));
+    assert_eq!(field(&mut operator, "qbuf-free", "two").await, 20_474);
+    server.clock().advance(Duration::from_secs(3));
+    for name in ["one", "two"] {
+        assert_eq!(field(&mut operator, "qbuf-free", name).await, 0);
+    }
+    Ok(())
+}
+
+/// `evict.c: getMaxmemoryState`: what clients have waiting counts against `maxmemory`.
+#[tokio::test]
+async fn keys_are_evicted_for_replies_that_a_client_does_not_read() -> Test {
+    let server = Server::start().await?;
+    server.set("large", vec![b'x'; 100_000]);
+    server.set("other", vec![b'x'; 100_000]);
+    let mut operator = Plain::to(&server).await?;
+    operator
+        .ask("CONFIG SET maxmemory 2000000 maxmemory-policy allkeys-lru")
+        .await;
+    let mut slow = server.connect();
+    for _ in 0..20 {
+        slow.write_all(b"GET large\r\n").await?;
+    }
+    assert!(operator.ask("DBSIZE").await == "0");
+    drop(slow);
+    assert_eq!(operator.ask("SET k v").await, "OK");
     Ok(())
 }

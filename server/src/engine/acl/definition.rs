@@ -50,7 +50,10 @@ impl Acl {
             return Err("the definition of a user needs a name".to_owned());
         };
         if self.id(name).is_some_and(|id| id != UserId::DEFAULT) {
-            return Err(format!("the user '{}' is defined twice", shown(name)));
+            return Err(format!(
+                "Duplicate user '{}': a user can be defined only once",
+                shown(name)
+            ));
         }
         let rules: Vec<&[u8]> = words.collect();
         let rules = merge_selectors(&rules)

@@ -7,6 +7,7 @@
 //! Keys and values are unknown here; nothing is sent from here.
 
 pub(super) mod blocking;
+pub(super) mod buffers;
 pub(super) mod pause;
 pub(super) mod pubsub;
 pub(super) mod session;
@@ -16,6 +17,7 @@ pub(super) mod transaction;
 use super::conn_id::ConnId;
 use super::time::UnixMillis;
 use blocking::Waiters;
+use buffers::ReplyBufferSettings;
 use pause::Pause;
 use pubsub::PubSub;
 use session::Sessions;
@@ -31,6 +33,7 @@ pub(super) struct Clients {
     pub(super) pubsub: PubSub,
     pub(super) tracking: Tracking,
     pub(super) pause: Pause,
+    pub(super) reply_buffers: ReplyBufferSettings,
     /// Connections that are sent every command.
     monitors: Vec<ConnId>,
     /// The queue of an earlier transaction, for reuse.
@@ -48,6 +51,7 @@ impl Clients {
             pubsub: PubSub::default(),
             tracking: Tracking::new(seed),
             pause: Pause::default(),
+            reply_buffers: ReplyBufferSettings::default(),
             monitors: Vec::new(),
             spare_queue: None,
             idle_check: None,

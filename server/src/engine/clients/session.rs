@@ -1,5 +1,6 @@
 //! Per-connection state, and the table of all connections.
 
+use super::buffers::ClientBuffers;
 use super::transaction::Queue;
 use crate::engine::acl::UserId;
 use crate::engine::buffer_limits::OutputMeter;
@@ -94,6 +95,8 @@ pub(crate) struct Session {
     pub(crate) laddr: Box<str>,
     /// Output that the client has not read.
     pub(crate) output: OutputMeter,
+    /// Sizes of its buffers, as Redis would have them.
+    pub(crate) buffers: ClientBuffers,
     /// Bytes of requests that are not complete, if they are many.
     pub(crate) unread_input: usize,
     /// CLIENT NO-EVICT.
@@ -214,6 +217,7 @@ impl Sessions {
             addr: addr.into(),
             laddr: addr.into(),
             output: OutputMeter::default(),
+            buffers: ClientBuffers::new(now),
             unread_input: 0,
             is_spared: false,
             leaves_no_traces: false,
@@ -263,6 +267,11 @@ impl Sessions {
     }
 
     /// All connections except the one that runs, in no order.
+    pub(crate) fn iter_unordered(&self) -> impl Iterator<Item = &Session> {
+        self.slots.iter().flatten().map(|session| &**session)
+    }
+
+    /// The same, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
         self.slots
             .iter_mut()

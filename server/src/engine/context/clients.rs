@@ -3,6 +3,7 @@
 use super::Ctx;
 use crate::engine::channel::Space;
 use crate::engine::clients::blocking::Waiters;
+use crate::engine::clients::buffers::ReplyBufferSettings;
 use crate::engine::clients::pause::{Pause, Paused};
 use crate::engine::clients::pubsub::PubSub;
 use crate::engine::clients::session::{Session, Sessions};
@@ -19,7 +20,7 @@ impl Ctx<'_> {
         let all = others.chain(std::iter::once(&*self.session));
         let normal = all.filter(|session| !session.is_monitor && !session.reads_stream());
         normal
-            .map(|session| self.state.client_size(session, None).total)
+            .map(|session| self.state.client_size(session, None, self.now).total)
             .sum()
     }
 
@@ -46,6 +47,17 @@ impl Ctx<'_> {
     /// CLIENT PAUSE.
     pub(crate) fn pause(&self) -> &Pause {
         &self.state.clients.pause
+    }
+
+    /// Fits the buffers of all clients to what they needed until now. Without it CLIENT LIST shows old sizes.
+    pub(crate) fn settle_buffers(&mut self) {
+        self.state.settle_buffers(self.session, self.now);
+    }
+
+    /// How reply buffers are resized from now on.
+    pub(crate) fn set_reply_buffers(&mut self, change: impl FnOnce(&mut ReplyBufferSettings)) {
+        self.settle_buffers();
+        change(&mut self.state.clients.reply_buffers);
     }
 
     /// Appends the line of CLIENT LIST that describes a client. `request` is what the caller runs.

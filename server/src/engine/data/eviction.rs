@@ -2,7 +2,7 @@
 //!
 //! *Policy* (`evict.c: performEvictions`): before each command of a client, as long as the data takes
 //! more than it may, the key that the policy finds first is removed. If none can be, commands that may
-//! need memory are refused (OOM). Nothing of this happens on a replica or while clients are paused. Sizes
+//! need memory are refused (OOM). Requests and replies that clients have waiting count too, those of replicas do not. Nothing of this happens on a replica or while clients are paused. Sizes
 //! are those of MEMORY USAGE and count from what an empty server takes. Redis looks at a few keys and takes
 //! the best of them; here all are looked at, or of very many a sample that the seed draws.
 
@@ -92,9 +92,15 @@ impl MemoryAccounting {
         STARTUP_BYTES + self.total + tables
     }
 
-    /// Compares the data with `maxmemory`.
-    pub(super) fn excess(&mut self, dbs: &[Db], config: &Config, now: UnixMillis) -> Excess {
-        if self.weigh(dbs, config) as u64 <= config.maxmemory {
+    /// Compares the data and `others` bytes with `maxmemory`.
+    pub(super) fn excess(
+        &mut self,
+        dbs: &[Db],
+        others: usize,
+        config: &Config,
+        now: UnixMillis,
+    ) -> Excess {
+        if (self.weigh(dbs, config) + others) as u64 <= config.maxmemory {
             return Excess::None;
         }
         match self.victim(dbs, config, now) {

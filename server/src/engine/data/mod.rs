@@ -219,10 +219,10 @@ impl Data {
         self.forget_sizes();
     }
 
-    /// The key that has to go, by database and slot, as long as the data takes more than `maxmemory`.
-    pub(super) fn excess(&mut self, config: &Config, now: UnixMillis) -> Excess {
+    /// The key that has to go, by database and slot, as long as the data and `others` bytes take more than `maxmemory`.
+    pub(super) fn excess(&mut self, others: usize, config: &Config, now: UnixMillis) -> Excess {
         match &mut self.accounting {
-            Some(accounting) => accounting.excess(&self.dbs, config, now),
+            Some(accounting) => accounting.excess(&self.dbs, others, config, now),
             None => Excess::None,
         }
     }

@@ -21,6 +21,8 @@ use crate::engine::effect::Effect;
 use crate::engine::origin::Origin;
 use crate::engine::scripting::Transaction;
 use crate::engine::state::State;
+use crate::engine::state::measure::Watch;
+use crate::engine::table::Flags;
 use crate::engine::time::{UnixMicros, UnixMillis};
 use crate::engine::{Engine, Outcome};
 use crate::resp::{Blob, OwnedRequest, Reply, Request};
@@ -53,6 +55,28 @@ impl Engine {
         request: Request<'_>,
         now: UnixMicros,
     ) -> Outcome {
+        let watch = self.state().start_watch();
+        let outcome = self.run_unit(conn, request, now);
+        if let Some(watch) = watch {
+            self.note_duration(conn, &watch);
+        }
+        outcome
+    }
+
+    /// Notes for LATENCY how long a request took.
+    #[cold]
+    fn note_duration(&mut self, conn: ConnId, watch: &Watch) {
+        let session = self.state().clients.sessions.get(conn);
+        let Some(number) = session.and_then(|session| session.last_command) else {
+            return;
+        };
+        let is_fast = self.table.entry(number).spec.flags.has(Flags::FAST);
+        let event = if is_fast { "fast-command" } else { "command" };
+        self.state_mut().stop_watch(watch, event);
+    }
+
+    #[inline(always)]
+    fn run_unit(&mut self, conn: ConnId, request: Request<'_>, now: UnixMicros) -> Outcome {
         let table = self.table;
         let state = self.state_mut();
         let Some(mut session) = state.clients.sessions.take(conn) else {
@@ -349,6 +373,8 @@ impl Engine {
     /// Handles deadlines in their order: answers requests that waited for too long,
     /// ends a pause, removes expired keys.
     pub fn handle_timeout(&mut self, now: UnixMicros) {
+        let watch = self.state().start_watch();
+        let mut has_expired = false;
         while let Some((_, due)) = self
             .state()
             .first_due()
@@ -356,6 +382,7 @@ impl Engine {
         {
             let state = self.state_mut();
             state.unit.begin(now);
+            has_expired |= matches!(due, Due::Field | Due::Expire { .. });
             match due {
                 Due::Timeout(conn) => {
                     if let Some(waiter) = state.clients.waiters.remove(conn) {
@@ -370,6 +397,9 @@ impl Engine {
                 Due::Expire { db, slot } => state.expire(db, slot),
             }
             self.follow_up(now);
+        }
+        if let Some(watch) = watch.filter(|_| has_expired) {
+            self.state_mut().stop_watch(&watch, "expire-cycle");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! LATENCY: the slow events of a node, and how long commands take, as Redis groups it.
 //!
-//! Sources: `latency.c`, `hdr_histogram.c`. What takes time here is a command that sleeps.
+//! Sources: `latency.c`, `hdr_histogram.c`. A command that sleeps takes time; other events do on the system clock.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -7,15 +7,11 @@ use crate::engine::time::UnixMicros;
 use crate::resp::{OwnedRequest, Request};
 use std::fmt::Write as _;
 
-/// Bytes that a connection of 7.0.15 takes: before its first request, and with the buffer that it
-/// then has.
-const FRESH_BYTES: usize = 17_160;
-const USED_BYTES: usize = 37_632;
-/// The buffer for requests, as long as they are small, and its free part before the first.
-const QUERY_BUFFER_BYTES: usize = 20_474;
-const FRESH_BUFFER_BYTES: usize = 4;
-/// The buffer for replies, before it is fitted to what is needed.
-const REPLY_BUFFER_BYTES: usize = 16_384;
+/// Bytes that a connection of 7.0.15 takes, without its buffers.
+const CONNECTION_BYTES: usize = 768;
+/// What a query buffer takes beside its content: in front and behind, and at least.
+const QUERY_HEADER_BYTES: usize = 6;
+const QUERY_BYTES_MIN: usize = 8;
 /// Bytes that Redis spends on an argument, a queued command, a watched key, a table's place and entry, and
 /// the node of a list.
 const ARGUMENT_BYTES: usize = 8;
@@ -65,6 +61,7 @@ impl State {
         &self,
         session: &Session,
         running: Option<Request<'_>>,
+        now: UnixMicros,
     ) -> ClientSize {
         let (conn, clients) = (session.conn, &self.clients);
         let waiting = clients.waiters.get(conn).map(|waiter| &waiter.request);
@@ -76,14 +73,14 @@ impl State {
             .tracker(conn)
             .map_or(0, |tracker| tracker.prefix_bytes());
         let queue = session.queue.as_ref();
-        let base = match (running, session.last_command) {
-            (None, None) => FRESH_BYTES,
-            (Some(_), _) | (None, Some(_)) => USED_BYTES,
+        let used_at = match (running, session.last_command) {
+            (None, None) => None,
+            (Some(_), _) | (None, Some(_)) => Some(session.last_used_at),
         };
-        let buffer = match base {
-            FRESH_BYTES => FRESH_BUFFER_BYTES,
-            _ => QUERY_BUFFER_BYTES,
-        };
+        let buffer = session.buffers.query_bytes(used_at, now);
+        let base = CONNECTION_BYTES
+            + session.buffers.reply_bytes()
+            + QUERY_BYTES_MIN.max(buffer + QUERY_HEADER_BYTES);
         // The arguments of a complete request count as such, and not as input.
         let (read, pending) = match running {
             Some(request) => (wire_bytes(request), 0),
@@ -116,9 +113,21 @@ impl State {
         }
     }
 
+    /// Fits the reply buffers of all clients, and of the caller, to what they needed until now.
+    pub(in crate::engine) fn settle_buffers(&mut self, caller: &mut Session, now: UnixMicros) {
+        let settings = self.clients.reply_buffers;
+        let others = self.clients.sessions.iter_mut();
+        for session in others.chain(std::iter::once(caller)) {
+            let needed = session.output.take_peak();
+            session
+                .buffers
+                .settle(needed, session.last_used_at, now, settings);
+        }
+    }
+
     /// Appends the line of a client (`networking.c: catClientInfoString`). `running` is the request that it runs. There are no descriptors and no
-    /// buffers of Redis's here: `fd` is that of a first connection, `rbs`, `rbp` and `obl` are those
-    /// of a fresh one, and the other sizes are what Redis's would come to.
+    /// buffers of Redis's here: `fd` is that of a first connection, `obl` that of a client that has read everything, and
+    /// the sizes are what Redis's would come to.
     pub(in crate::engine) fn push_client_line(
         &self,
         session: &Session,
@@ -162,7 +171,7 @@ impl State {
             free,
             queued,
             total,
-        } = self.client_size(session, running);
+        } = self.client_size(session, running, now);
         let (unread, buffers) = (session.output.get(), session.output.buffers());
         let watched = if self.config.profile.has(feature::CLIENT_WATCH_COUNT) {
             format!(" watch={}", clients.watches.count(conn))
@@ -178,7 +187,7 @@ impl State {
         let _infallible = write!(
             tail,
             " age={} idle={} flags={flags}{capabilities} db={} sub={} psub={} ssub={} multi={}{watched} qbuf={read} qbuf-free={free} \
-         argv-mem={arguments} multi-mem={queued} rbs={REPLY_BUFFER_BYTES} rbp={REPLY_BUFFER_BYTES} obl=0 oll={buffers} \
+         argv-mem={arguments} multi-mem={queued} rbs={} rbp={} obl=0 oll={buffers} \
          omem={unread} tot-mem={total} events=r cmd={}",
             seconds(session.connected_at),
             seconds(session.last_used_at),
@@ -187,6 +196,8 @@ impl State {
             counts.patterns,
             counts.shards,
             queued_len.map_or(-1, |len| len as i64),
+            session.buffers.reply_bytes(),
+            session.buffers.reply_peak(),
             session
                 .last_command
                 .map_or("NULL", |number| self.acl.command_name(number)),

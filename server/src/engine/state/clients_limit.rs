@@ -10,6 +10,9 @@ use crate::engine::conn_id::ConnId;
 use crate::engine::effect::Effect;
 use crate::resp::Request;
 
+/// Requests above this size need a larger query buffer than others.
+const LARGE_REQUEST_BYTES: usize = 16 * 1024;
+
 impl State {
     /// The limit of all clients, bytes; `None` for no limit.
     pub(in crate::engine) fn clients_limit(&self) -> Option<u64> {
@@ -19,8 +22,11 @@ impl State {
 
     /// Notes how many bytes of requests that are not complete a client has sent.
     pub(in crate::engine) fn input_buffered(&mut self, conn: ConnId, bytes: usize) {
+        let now = self.unit.now();
         if let Some(session) = self.clients.sessions.get_mut(conn) {
             session.unread_input = bytes;
+            let is_large = bytes > LARGE_REQUEST_BYTES;
+            session.buffers.hold_request(is_large.then_some(bytes), now);
         }
         self.evict_clients(None);
     }
@@ -43,7 +49,12 @@ impl State {
         let mut sizes: Vec<(usize, ConnId)> = others
             .chain(caller)
             .filter(|(session, _)| is_counted(session))
-            .map(|(session, request)| (self.client_size(session, request).total, session.conn))
+            .map(|(session, request)| {
+                (
+                    self.client_size(session, request, self.unit.now()).total,
+                    session.conn,
+                )
+            })
             .collect();
         let mut total: u64 = sizes.iter().map(|(size, _)| *size as u64).sum();
         if total <= limit {

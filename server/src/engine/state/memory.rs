@@ -19,18 +19,40 @@ impl State {
         {
             return true;
         }
+        let cycle = self.start_watch();
+        let buffered = self.buffered_bytes();
+        let now = self.unit.now().millis();
         let fits = loop {
-            match self.data.excess(&self.config, self.unit.now().millis()) {
+            match self.data.excess(buffered, &self.config, now) {
                 Excess::None => break true,
                 Excess::Stays => break false,
                 Excess::Evict { db, slot } => {
                     let key = self.data.db(db).key(slot).clone();
+                    let watch = self.start_watch();
                     self.evict(db, &key);
+                    if let Some(watch) = watch {
+                        self.stop_watch(&watch, "eviction-del");
+                    }
                 }
             }
         };
+        if let Some(cycle) = cycle {
+            self.stop_watch(&cycle, "eviction-cycle");
+        }
         self.end_plain_stream_unit();
         fits
+    }
+
+    /// Bytes of large requests and replies that clients have waiting (`evict.c: getMaxmemoryState`).
+    fn buffered_bytes(&self) -> usize {
+        if self.config.maxmemory == 0 {
+            return 0;
+        }
+        let sessions = self.clients.sessions.iter_unordered();
+        let sessions = sessions.filter(|session| !session.reads_stream());
+        sessions
+            .map(|session| session.output.get() + session.unread_input)
+            .sum()
     }
 
     /// Estimated memory of an empty server and all data, bytes.

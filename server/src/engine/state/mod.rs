@@ -26,7 +26,7 @@ mod failover;
 mod idle;
 mod invalidation;
 mod libraries;
-mod measure;
+pub(in crate::engine) mod measure;
 mod memory;
 mod output;
 pub(super) mod persistence;
