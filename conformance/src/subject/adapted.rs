@@ -1,4 +1,4 @@
-//! A subject that is played otherwise than it asks for.
+//! A subject with a different lease, or without observation of its servers.
 
 use super::{AnyLock, BoxError, DynSubject, Host, Observed, Promises};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// A subject with another lease, or without a view of its servers.
+/// A wrapper that changes a subject's lease or hides the servers' state.
 pub(crate) struct Adapted<'s> {
     kept: Kept<'s>,
     lease_ms: Option<u64>,
@@ -21,7 +21,7 @@ enum Kept<'s> {
 }
 
 impl Adapted<'static> {
-    /// Scenarios are scaled to this lease in virtual time.
+    /// Scales scenarios to this lease in virtual time.
     pub(crate) const fn leased(subject: Box<dyn DynSubject>, lease_ms: u64) -> Self {
         Self {
             kept: Kept::Owned(subject),
@@ -32,7 +32,7 @@ impl Adapted<'static> {
 }
 
 impl<'s> Adapted<'s> {
-    /// It is judged as on servers that cannot be looked into.
+    /// Judges the subject as on servers whose data the suite cannot read.
     pub(crate) const fn unobserved(subject: &'s dyn DynSubject) -> Self {
         Self {
             kept: Kept::Borrowed(subject),

@@ -1,10 +1,10 @@
-//! The canary: a lock whose release is a blind DEL. If the suite lets it pass, the suite is dead.
+//! The canary: a lock that releases by a bare DEL. If the suite does not convict it, the suite is broken.
 
 use super::{BoxError, Connection, Host, Promises, Subject};
 use redis::{AsyncCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};
 use std::time::Duration;
 
-/// `SET NX PX` to acquire, `DEL` to release, without asking whose lock it is by now.
+/// Acquires by `SET NX PX` and releases by `DEL`, without checking that the key still holds its token.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Canary;
 

@@ -1,7 +1,7 @@
-//! A subject whose types are forgotten: what scenarios are played with.
+//! A subject with erased types, as the simulation uses it.
 //!
-//! The world that plays scenarios is compiled once, for boxes; each subject costs the few
-//! functions below.
+//! The simulation is compiled once, for boxed subjects; each further subject adds only the few functions
+//! below.
 
 use super::{BoxError, Counted, Host, Observed, Promises, Subject};
 use crate::{
@@ -12,12 +12,12 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// A [`Subject`] behind a pointer, so that different ones fit into a list.
+/// A [`Subject`] as a trait object, so that subjects of different types fit into one list.
 pub trait DynSubject: Send + Sync {
-    /// The name under which it is listed.
+    /// Name in lists and reports.
     fn name(&self) -> &'static str;
 
-    /// What it claims.
+    /// Promises of the lock.
     fn promises(&self) -> Promises;
 
     /// Makes the lock object of a client process.
@@ -28,43 +28,45 @@ pub trait DynSubject: Send + Sync {
         lease: Duration,
     ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>>;
 
-    /// What a node stores for the lock.
+    /// Returns the lock's state on a node.
     fn observe(&self, view: &dyn View, key: &str) -> Observed;
 
-    /// Whether a key may stay when nobody uses the lock.
+    /// True if a key may stay while no client uses the lock.
     fn outlasts(&self, key: &[u8]) -> bool;
 
-    /// Whether a key that may stay has to have an end.
+    /// True if a key that may stay must have a time to live.
     fn ends(&self, key: &[u8]) -> bool;
 
-    /// Whether the reads of its holders carry the fencing token, and not their writes alone.
+    /// True if reads carry the fencing token too, not only writes.
     fn fences_reads(&self) -> bool;
 
-    /// Whether it can be put through what a scenario needs; what is missing is counted as unsupported.
+    /// True if the subject supports a capability that a scenario needs. Scenarios with unsupported
+    /// capabilities are counted as unsupported.
     fn can(&self, capability: Capability) -> bool {
         let _ = capability;
         true
     }
 
-    /// The lease, in milliseconds, to which scenarios are scaled in virtual time; `None` to leave them
-    /// alone.
+    /// The lease, in milliseconds, to which scenarios are scaled in virtual time; `None` leaves their times
+    /// unchanged.
     fn lease_ms(&self) -> Option<u64> {
         None
     }
 
-    /// True if it was rehearsed when it was made, and forgets by itself what cannot be observed.
+    /// True if the subject was rehearsed when it was created, and drops unobservable state from histories by
+    /// itself.
     fn is_rehearsed(&self) -> bool {
         false
     }
 
-    /// Plays a scenario with it.
+    /// Plays a scenario with this subject.
     ///
     /// # Errors
-    /// If the backend is out of reach, or lacks what the scenario needs.
+    /// If the backend cannot be reached, or lacks a capability that the scenario needs.
     fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError>;
 }
 
-/// A grant, or the news that there is none.
+/// A grant; `None` if the lock was not granted.
 pub type Granted = Result<Option<Arc<dyn AnyGrant>>, BoxError>;
 
 /// The lock object of a [`DynSubject`]: see [`Subject`] for what the methods do.
@@ -89,7 +91,7 @@ pub trait AnyLock: Send + Sync {
 pub trait AnyGrant: Send + Sync {
     /// [`Subject::extend`].
     fn extend(&self) -> Later<'_, Result<bool, BoxError>>;
-    /// [`Subject::release`]; nobody else may have the grant any more.
+    /// [`Subject::release`]; the caller must hold the only reference to the grant.
     fn release(self: Arc<Self>) -> Later<'static, Result<bool, BoxError>>;
     /// [`Subject::deadline`].
     fn deadline(&self) -> Option<Duration>;
@@ -213,7 +215,7 @@ impl<S: Subject> AnyGrant for Grant<S> {
                 grant,
             }) = Arc::into_inner(self)
             else {
-                return Err("somebody still has the grant".into());
+                return Err("another reference to the grant exists".into());
             };
             subject.release(&lock, grant).await
         })

@@ -1,6 +1,6 @@
-//! Where code like that of a listed lock is met, by the id of the lock without the letter of a variant.
+//! Kinds of code in which the mistakes of the listed locks occur, by id without the letter of the variant.
 
-/// An id, and where such code is met.
+/// Pairs of an id and a description of such code.
 pub(super) const MET: &[(&str, &str)] = &[
     (
         "seed-A1",

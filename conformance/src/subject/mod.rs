@@ -150,18 +150,19 @@ pub trait Subject: Send + Sync + 'static {
         None
     }
 
-    /// True if users send the fencing token with reads too, as they should.
+    /// Returns true if users send the fencing token with reads too, as they should.
     fn fences_reads(&self) -> bool {
         true
     }
 
-    /// Sets a latch or a stock up; true if it was not set up before.
+    /// Sets up a latch or a stock; true if this call set it up.
     fn set_up(&self, lock: &Self::Lock) -> impl Future<Output = Result<bool, BoxError>> + Send {
         let _ = lock;
         async { Err(NotOffered.into()) }
     }
 
-    /// Asks to be among the first N under a name, which counts once if the counter keeps names; the suite calls this.
+    /// Asks for a place among the first N, under a name. A counter that keeps names counts each name once.
+    /// The suite calls this method.
     fn admit_as(
         &self,
         lock: &Self::Lock,
@@ -171,7 +172,7 @@ pub trait Subject: Send + Sync + 'static {
         async { Ok(self.admit(lock).await?.into()) }
     }
 
-    /// Asks to be among the first N; true if it was admitted.
+    /// Asks for a place among the first N; true if this call got one.
     fn admit(&self, lock: &Self::Lock) -> impl Future<Output = Result<bool, BoxError>> + Send {
         let _ = lock;
         async { Err(NotOffered.into()) }
@@ -192,7 +193,7 @@ pub trait Subject: Send + Sync + 'static {
         async { Err(NotOffered.into()) }
     }
 
-    /// Waits until a latch is at 0; false if it was not in time.
+    /// Waits until a latch is at 0; false if the wait ended before.
     fn await_zero(
         &self,
         lock: &Self::Lock,
@@ -209,8 +210,9 @@ pub trait Subject: Send + Sync + 'static {
         None
     }
 
-    /// What a node stores for the lock. By default [`stored`](Self::stored) and [`queued`](Self::queued). Properties that
-    /// need it are not judged if nothing that is observed changes when the lock is granted.
+    /// Returns the lock's state on a node. By default [`stored`](Self::stored) and [`queued`](Self::queued).
+    /// If granting the lock changes nothing that this method returns, the suite skips the properties that
+    /// need it.
     fn observe(&self, view: &dyn View, key: &str) -> Observed {
         Observed::from(self.stored(view, key)).waiting(self.queued(view, key))
     }
@@ -263,7 +265,7 @@ impl From<bool> for Counted {
     }
 }
 
-/// The error of an optional method that a subject does not have.
+/// Error of an optional method that the subject does not implement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotOffered;
 
@@ -275,35 +277,36 @@ impl fmt::Display for NotOffered {
 
 impl std::error::Error for NotOffered {}
 
-/// The verdict that the suite has to reach about a listed subject.
+/// Verdict that the suite has to reach about a listed subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Everything it promises holds.
+    /// All promises hold.
     Sound,
-    /// At least these properties are seen to fail.
+    /// At least these properties fail.
     Convicted(&'static [Property]),
 }
 
 /// A row of the list of subjects.
 pub struct Row {
-    /// Its speaking name, such as `get-then-del`. Its id is [`Subject::name`].
+    /// Descriptive name, such as `get-then-del`. The id is [`Subject::name`].
     pub name: &'static str,
     /// Makes the subject.
     pub make: fn() -> Box<dyn DynSubject>,
     /// The verdict to reach.
     pub expected: Expected,
-    /// What it is, in a few words.
+    /// Short description of the lock.
     pub summary: &'static str,
 }
 
 impl Row {
-    /// Its id, such as `B03a`; the same as its name for our own locks.
+    /// Returns the id, such as `B03a`; for our own locks it equals the name.
     #[must_use]
     pub fn id(&self) -> &'static str {
         (self.make)().name()
     }
 
-    /// Where such code is met, for locks of the lists [`SEEDS`] and [`SPECIMENS`].
+    /// Returns the kind of code in which this mistake occurs; `None` for locks outside of [`SEEDS`] and
+    /// [`SPECIMENS`].
     #[must_use]
     pub fn met(&self) -> Option<&'static str> {
         let id = crate::report::without_variant(self.id());
@@ -472,7 +475,7 @@ pub const SUBJECTS: &[Row] = &[
         name: "admission-expiring",
         make: kind::admission_that_expires,
         expected: Expected::Sound,
-        summary: "redouble-lock's counter that admits two clients, and begins anew after a lease",
+        summary: "redouble-lock's counter that admits two clients, and starts again at zero after a lease",
     },
     Row {
         name: "admission-named",
@@ -484,7 +487,7 @@ pub const SUBJECTS: &[Row] = &[
         name: "admission-named-expiring",
         make: kind::admission_by_name_that_expires,
         expected: Expected::Sound,
-        summary: "redouble-lock's counter that admits two names, and begins anew after a lease",
+        summary: "redouble-lock's counter that admits two names, and starts again at zero after a lease",
     },
     Row {
         name: "stock",

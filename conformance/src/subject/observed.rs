@@ -1,4 +1,4 @@
-//! What a server stores for a lock: read by the subject, with helpers for the usual places.
+//! The state of a lock on a server: the subject reads it, with helpers for the usual data structures.
 
 use crate::{
     backend::View,
@@ -7,10 +7,10 @@ use crate::{
 use redouble::Data;
 use std::time::Duration;
 
-/// What a server stores for a lock; the answer of [`Subject::observe`](super::Subject::observe).
+/// The state of a lock on a server, as returned by [`Subject::observe`](super::Subject::observe).
 ///
-/// A lock whose place is not described has properties that cannot be judged. A permit per member of a sorted set, whose
-/// score is the deadline, with the waiters in a list beside it:
+/// Properties that need this state are skipped for a lock whose keys are not described. The example describes
+/// a semaphore. Its permits are members of a sorted set, scored by deadline; its waiters are in a list:
 ///
 /// ```
 /// use redouble_conformance::{backend::View, subject::Observed};
@@ -26,18 +26,18 @@ pub struct Observed {
     pub holders: Vec<Holder>,
     /// Tokens of the waiters in a queue, the next waiter first.
     pub waiters: Vec<Vec<u8>>,
-    /// Number of holders that are only counted.
+    /// Number of holders without a token, for locks that store only a count.
     pub anonymous: u32,
 }
 
 impl Observed {
-    /// A string, whose value is the token of the holder.
+    /// Reads a string, whose value is the token of the holder.
     #[must_use]
     pub fn string(view: &dyn View, key: &str) -> Self {
         Self::of(view.string(key).into_iter().map(Holder::from))
     }
 
-    /// A hash with a field for each holder: the field is the token. A value that is a number is the depth.
+    /// Reads a hash with a field per holder: the field is the token. A numeric value is the reentrancy depth.
     #[must_use]
     pub fn hash(view: &dyn View, key: &str) -> Self {
         let (fields, expires) = hash(view, key);
@@ -49,7 +49,7 @@ impl Observed {
         }))
     }
 
-    /// A hash with a field for each holder, whose value is the token.
+    /// Reads a hash with a field per holder, whose value is the token.
     #[must_use]
     pub fn hash_values(view: &dyn View, key: &str) -> Self {
         let (fields, expires) = hash(view, key);
@@ -60,7 +60,8 @@ impl Observed {
         }))
     }
 
-    /// A hash for one holder: the value of one field is the token, that of another, if there is one, the depth.
+    /// Reads a hash for one holder: the field `token` holds the token, the field `depth`, if given, the
+    /// reentrancy depth.
     #[must_use]
     pub fn hash_field(view: &dyn View, key: &str, token: &str, depth: Option<&str>) -> Self {
         let (fields, expires) = hash(view, key);
@@ -77,8 +78,8 @@ impl Observed {
         Self::of(holder)
     }
 
-    /// A sorted set with a member for each holder: the member is the token, its score the deadline in milliseconds since
-    /// 1970 on the clock of the server.
+    /// Reads a sorted set with a member per holder: the member is the token, the score is the deadline in
+    /// milliseconds since 1970 on the server's clock.
     #[must_use]
     pub fn sorted_set(view: &dyn View, key: &str) -> Self {
         let Some((Data::SortedSet(members), _)) = view.data(key) else {
@@ -91,7 +92,8 @@ impl Observed {
         }))
     }
 
-    /// A set, a sorted set or a list with an element for each holder, which is the token. Holders end with the key.
+    /// Reads a set, a sorted set or a list with an element per holder: the element is the token. Holders
+    /// expire with the key.
     #[must_use]
     pub fn set(view: &dyn View, key: &str) -> Self {
         let (tokens, expires) = elements(view, key);
@@ -102,7 +104,7 @@ impl Observed {
         }))
     }
 
-    /// A string, whose value is the number of holders.
+    /// Reads a string, whose value is the number of holders.
     #[must_use]
     pub fn counter(view: &dyn View, key: &str) -> Self {
         let count = view.string(key).and_then(|it| number(&it.token));
@@ -112,7 +114,7 @@ impl Observed {
         }
     }
 
-    /// The tokens in a list, the head first; in a sorted set, the lowest score first; or in a set.
+    /// Returns the tokens in a list from head to tail, in a sorted set by rising score, or in a set.
     #[must_use]
     pub fn queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         elements(view, key).0
@@ -134,7 +136,7 @@ impl Observed {
         self
     }
 
-    /// Adds what another place has.
+    /// Merges the state of another key into this one.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.holders.extend(other.holders);
@@ -190,7 +192,8 @@ fn number(value: &[u8]) -> Option<u32> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// When a deadline of the server's clock expires, as keys do: a millisecond before it is gone.
+/// Returns the last instant at which a deadline of the server's clock still stands. As with keys, the holder
+/// is gone one millisecond later.
 pub(super) fn expiry(view: &dyn View, deadline_ms: i64) -> Option<Duration> {
     let gone = view.true_time(deadline_ms.saturating_add(1))?;
     Some(gone.saturating_sub(Duration::from_millis(1)))

@@ -1,4 +1,4 @@
-//! Locks whose code is played as it is: it dials URLs, sleeps with `tokio::time` and starts tasks with
+//! Unmodified locks: their code connects to URLs, sleeps with `tokio::time` and starts tasks with
 //! `tokio::spawn`.
 
 use super::{AnyLock, BoxError, DynSubject, Host, Observed, Promises, Subject, proxy};
@@ -17,30 +17,29 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// A lock whose code is played as it is.
+/// A lock whose code runs unmodified.
 ///
-/// The [`Subject`] asks its [`Host`] for nothing but the [`url`](Host::url) of each server. What it calls runs
-/// on a tokio runtime that each client process of a scenario has for itself, with a paused clock that the
-/// scenario moves, millisecond by millisecond, at the pace of the process's clock. So all of this is
-/// in the scenario's hands, in virtual time:
+/// The [`Subject`] uses its [`Host`] only for the [`url`](Host::url) of each server. Each client process of a
+/// scenario has a tokio runtime of its own, with a paused clock. The scenario moves this clock, millisecond
+/// by millisecond, at the rate of the process's clock. So the scenario controls, in virtual time:
 /// * `tokio::time`: sleeps, timeouts, intervals, [`tokio::time::Instant`];
-/// * `tokio::spawn`: tasks stand still when the process is paused and die with it;
-/// * what goes over the sockets of `redis` or another client, which dials a Unix socket.
+/// * `tokio::spawn`: tasks stop while the process is paused and end with it;
+/// * the traffic of `redis` or another client that connects to a Unix socket.
 ///
-/// Not steered is what code takes from elsewhere:
-/// * `std::time::Instant` and `SystemTime` stand practically still during a scenario, so a scenario that
-///   sets a client's wall clock is [unsupported](Capability::ClientWallClock);
-/// * whatever waits on a thread of its own (`futures_timer`, `spawn_blocking`, `std::thread`) does so in real
-///   time, while the scenario goes on. Code that blocks cannot be played like this at all;
-/// * random numbers of the operating system, and the order in which `select!` looks unless it is
-///   `biased`. A run then is not the same twice; take tokens from [`Host::random_token`] if it should be.
+/// The scenario does not control:
+/// * `std::time::Instant` and `SystemTime`. They hardly move during a scenario, so a scenario that sets a
+///   client's wall clock is [unsupported](Capability::ClientWallClock).
+/// * Threads (`futures_timer`, `spawn_blocking`, `std::thread`). They run in real time while the scenario
+///   goes on. Blocking code cannot be played in this form at all.
+/// * Randomness of the operating system, and the branch order of a `select!` without `biased`. Such a run is
+///   not reproducible. For reproducible tokens call [`Host::random_token`].
 ///
-/// A panic is a finding, also that of a task. Tasks that are left behind are not counted (P15), since nobody knows
-/// how many a client library needs; what they do is judged. A call that is to be cancelled at its k-th poll is dropped
-/// when it has stood still k times.
+/// A panic is a finding, in a task too. Tasks that outlive the lock are not counted (P15), because the suite
+/// does not know how many tasks a client library needs; their requests are judged. A call that the scenario
+/// cancels at its k-th poll is dropped when it has been pending k times.
 ///
-/// Leases are of three seconds unless said otherwise: the time limits that clients bring along are made for
-/// something like that, and each millisecond costs.
+/// Leases take three seconds by default: the timeouts of client libraries suit leases of this length, and
+/// each millisecond of a scenario costs time.
 ///
 /// ```
 /// use redis::{AsyncTypedCommands, ExistenceCheck::NX, SetExpiry::PX, SetOptions};
@@ -48,7 +47,7 @@ use tempfile::TempDir;
 /// use std::time::Duration;
 /// use tokio::time::Instant;
 ///
-/// /// As a program has it: a client that dials by itself, tokio's clock.
+/// /// As in a program: a client that connects by itself, and tokio's clock.
 /// struct PlainLock { client: redis::Client, host: Host, key: String, lease: Duration }
 /// struct Grant { host: Host, token: String, until: Instant }
 ///
@@ -86,14 +85,14 @@ use tempfile::TempDir;
 pub struct Plain {
     subject: Arc<dyn DynSubject>,
     lease_ms: u64,
-    /// Where the sockets of a run lie.
+    /// Sockets of the run that is being played.
     site: Option<Arc<Site>>,
 }
 
 /// The lease in milliseconds to which scenarios are scaled.
 const LEASE_MS: u64 = 3_000;
 
-/// Where the sockets of a run lie, and why they could not be made.
+/// Folder of a run's sockets, and the first error when creating them.
 struct Site {
     folder: TempDir,
     names: AtomicU32,
@@ -101,13 +100,13 @@ struct Site {
 }
 
 impl Plain {
-    /// The plain form of a lock.
+    /// Makes the plain form of a lock.
     #[must_use]
     pub fn new(subject: impl Subject) -> Self {
         Self::of(Arc::new(Arc::new(subject)))
     }
 
-    /// Plays scenarios with leases of so many milliseconds.
+    /// Scales scenarios to leases of this many milliseconds.
     #[must_use]
     pub fn with_lease_ms(mut self, lease_ms: u64) -> Self {
         self.lease_ms = lease_ms;
@@ -123,7 +122,7 @@ impl Plain {
     }
 }
 
-/// Any subject has a plain form: its host then is tokio's clock and tasks, and connections over sockets.
+/// Every subject has a plain form: its host then uses tokio's clock and tasks, and connects over sockets.
 impl From<Box<dyn DynSubject>> for Plain {
     fn from(subject: Box<dyn DynSubject>) -> Self {
         Self::of(Arc::from(subject))
@@ -146,7 +145,10 @@ impl DynSubject for Plain {
         lease: Duration,
     ) -> Later<'a, Result<Arc<dyn AnyLock>, BoxError>> {
         Box::pin(async move {
-            let site = self.site.as_deref().ok_or("it is played by nobody")?;
+            let site = self
+                .site
+                .as_deref()
+                .ok_or("bug: the lock was opened outside of a run")?;
             let name = site.names.fetch_add(1, Ordering::Relaxed);
             let started = plain::Process::start(host, site.folder.path(), name);
             let (process, inside) = started.map_err(|error| {
@@ -184,7 +186,7 @@ impl DynSubject for Plain {
 
     fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
         if !backend.virtual_time() {
-            let text = "the plain form of a lock is played in virtual time";
+            let text = "the plain form of a lock needs virtual time";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text).into());
         }
         plain::listen_for_panics();

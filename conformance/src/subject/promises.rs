@@ -3,7 +3,8 @@
 use crate::{history::Kind, scenario::Topology};
 use std::time::Duration;
 
-/// Longest time for which a subscription may outlive the last waiter, where a lock [says](Promises::lingering) that it does.
+/// Longest time for which a subscription may outlive the last waiter of a lock that
+/// [lingers](Promises::lingering).
 pub const LINGER: Duration = Duration::from_millis(200);
 
 /// The promises of a lock: its kind, its servers, and the faults that it survives.
@@ -13,7 +14,7 @@ pub struct Promises {
     pub kind: Kind,
     /// Servers that the lock runs on.
     pub topology: Topology,
-    /// True if a holder may acquire it again, and then releases it as often.
+    /// True if a holder may acquire the lock again. The lock is free after as many releases as acquisitions.
     pub reentrant: bool,
     /// Grants carry a deadline or are renewed, so the lock promises exclusion past the lease too.
     pub deadline: bool,
@@ -21,14 +22,14 @@ pub struct Promises {
     pub drift_ppm: u32,
     /// Guarantee of its fencing tokens.
     pub fencing: Fencing,
-    /// The lock waits by itself, and no longer than the caller asked.
+    /// The lock waits by itself, and no longer than the caller asks.
     pub waits: bool,
     /// A reachable waiter acquires a free lock within this part of a lease: 12 means a twelfth.
     pub wake_share: Option<u32>,
     /// Without faults every call returns an answer and no error.
     pub answers: bool,
-    /// A release wakes waiters, and waiters know when a lease ends. Without faults a waiter acquires a free lock within a few
-    /// round trips.
+    /// A release wakes waiters, and waiters know when a lease ends. Without faults a waiter acquires a free
+    /// lock within a few round trips.
     pub tells: bool,
     /// A subscription, and the task behind it, may outlive the last waiter by up to [`LINGER`].
     pub lingers: bool,
@@ -52,11 +53,11 @@ pub struct Promises {
     pub survives_amnesia: bool,
     /// Accesses of the resource are claimed never to interleave, also without fencing tokens.
     pub guards_resource: bool,
-    /// A client has to set it up before its first use: a latch, a stock.
+    /// A client has to set the lock up before its first use, as with a latch or a stock.
     pub set_up: bool,
     /// Clients ask a counter under a name, and each name counts once.
     pub named: bool,
-    /// A counter begins anew a lease after its first admission.
+    /// A counter starts again at zero one lease after its first admission.
     pub anew: bool,
 }
 
@@ -179,8 +180,8 @@ impl Promises {
         self
     }
 
-    /// Promises to wait no longer than the caller asked and, if a part of a lease is given, that a waiter acquires a free lock
-    /// within it.
+    /// Promises that a waiter waits no longer than the caller asks. With a `wake_share` it also acquires a
+    /// free lock within this part of a lease.
     #[must_use]
     pub const fn waiting(mut self, wake_share: Option<u32>) -> Self {
         (self.waits, self.wake_share) = (true, wake_share);
@@ -201,7 +202,7 @@ impl Promises {
         self
     }
 
-    /// Says that a subscription, and the task behind it, may outlive the last waiter by up to [`LINGER`].
+    /// Declares that a subscription, and the task behind it, may outlive the last waiter by up to [`LINGER`].
     #[must_use]
     pub const fn lingering(mut self) -> Self {
         self.lingers = true;
@@ -229,28 +230,28 @@ impl Promises {
         self
     }
 
-    /// Leases are extended in the background.
+    /// Promises that leases are extended in the background.
     #[must_use]
     pub const fn renewing(mut self) -> Self {
         self.renews = true;
         self
     }
 
-    /// Says that a client has to set it up before its first use.
+    /// Declares that a client has to set the lock up before its first use.
     #[must_use]
     pub const fn to_be_set_up(mut self) -> Self {
         self.set_up = true;
         self
     }
 
-    /// Says that clients ask a counter under a name, which counts once.
+    /// Declares that clients ask a counter under a name, and that each name counts once.
     #[must_use]
     pub const fn naming(mut self) -> Self {
         self.named = true;
         self
     }
 
-    /// Says that a counter begins anew a lease after its first admission.
+    /// Declares that a counter starts again at zero one lease after its first admission.
     #[must_use]
     pub const fn beginning_anew(mut self) -> Self {
         self.anew = true;

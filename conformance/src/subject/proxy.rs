@@ -1,4 +1,4 @@
-//! What a scenario has of a lock that lives elsewhere: the calls are made there, by number.
+//! Proxies for a lock that lives in another process: the proxy sends each call there, addressed by number.
 
 use crate::{
     backend::Later,
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-/// Opens the lock in its process. One that does not get that far ends.
+/// Opens the lock in its process. If opening fails, the process quits.
 pub(super) async fn open(
     process: Arc<dyn OffSchedulerProcess>,
     subject: Arc<dyn DynSubject>,
@@ -37,7 +37,7 @@ pub(super) async fn open(
     Ok(Arc::new(Lock(named)))
 }
 
-/// A process without a lock as yet.
+/// A process whose lock is not open yet.
 struct Opening(Option<Arc<dyn OffSchedulerProcess>>);
 
 impl Drop for Opening {
@@ -48,7 +48,7 @@ impl Drop for Opening {
     }
 }
 
-/// Something that is kept in a process. It is dropped there, when this is dropped.
+/// A lock or grant that its process keeps. The process drops it when this value is dropped.
 struct Named {
     process: Arc<dyn OffSchedulerProcess>,
     id: u64,
@@ -80,7 +80,7 @@ impl Lock {
         answer.await
     }
 
-    /// Calls the lock, and keeps what it grants where it was made.
+    /// Calls the lock. A grant stays in the process that made it.
     async fn take<F>(&self, call: impl FnOnce(Arc<dyn AnyLock>) -> F + Send + 'static) -> Granted
     where
         F: Future<Output = Granted> + Send,
@@ -105,8 +105,8 @@ impl Lock {
     }
 }
 
-/// Nobody asks for what was given back.
-const GONE: &str = "it is not there any more";
+/// Error of a call on a lock or grant that was already released.
+const GONE: &str = "the lock or grant was already released";
 
 impl AnyLock for Lock {
     fn of_task(&self) -> Option<Arc<dyn AnyLock>> {
@@ -195,8 +195,8 @@ impl AnyGrant for Grant {
     }
 }
 
-/// The answer to a call that is made in a process. The call begins with the first poll and is dropped
-/// with this, over there and at the same instant.
+/// The pending result of a call in a process. The call starts at the first poll. Dropping this value drops
+/// the call in its process at the same instant.
 struct Answer<T> {
     process: Arc<dyn OffSchedulerProcess>,
     id: u32,
@@ -215,7 +215,7 @@ struct Slot<T> {
     asker: Option<Waker>,
 }
 
-/// The call as its process polls it.
+/// The future that the process polls for a call.
 struct Call<F: Future> {
     call: Pin<Box<F>>,
     slot: Arc<Mutex<Slot<F::Output>>>,
@@ -234,7 +234,7 @@ impl<F: Future> Future for Call<F> {
             }
             Poll::Pending => Poll::Pending,
         };
-        // Also if it is pending: whoever asks counts how often it stood still.
+        // Wake the caller even if the call is pending: the caller counts how often it was pending.
         let asker = slot.asker.take();
         drop(slot);
         if let Some(asker) = asker {

@@ -1,4 +1,4 @@
-//! Locks whose code blocks: they are played in real time, on threads of their own.
+//! Blocking locks: they are played in real time, on threads.
 
 use super::{
     AnyLock, BoxError, DynSubject, Host, Observed, Promises, Subject,
@@ -12,22 +12,23 @@ use crate::{
 };
 use std::{io, sync::Arc, time::Duration};
 
-/// A lock whose code blocks: it has sockets, sleeps and clocks of the standard library.
+/// A lock whose code blocks, on sockets, sleeps and clocks of the standard library.
 ///
-/// The [`Subject`] asks its [`Host`] for the [`url`](Host::url) of each server, which leads over the links of the
-/// scenario; so delays, cuts and partitions strike it as they strike everybody. Its methods may block: each call is
-/// made on a thread of its own. Time is the machine's, so this is played on [`WallClock`](crate::backend::WallClock),
-/// with short leases.
+/// The [`Subject`] asks its [`Host`] for the [`url`](Host::url) of each server. The URL leads over the links
+/// of the scenario, so delays, cuts and partitions affect it. The methods may block: each call runs on a
+/// thread of its own. Time is real time, so these locks need [`WallClock`](crate::backend::WallClock) and
+/// short leases.
 ///
-/// A thread can be neither paused nor given another clock: such scenarios are
-/// [unsupported](Capability::ClientPause). Nor can it be ended: a process that dies loses its connections and
-/// gets no others, and what its threads still do reaches nobody. Cancelled calls and dropped guards are
-/// played as whole calls and releases. A panic of a call is a finding; that of another thread is not seen.
+/// Threads cannot be paused and share the machine's clock, so such scenarios are
+/// [unsupported](Capability::ClientPause). Threads cannot be killed either: a crashed process loses its
+/// connections and gets no new ones, so nothing that its threads still send reaches a server. Cancelled calls
+/// and dropped guards are played as complete calls and releases. A panic in a call is a finding; a panic in
+/// another thread is not seen.
 #[derive(Clone)]
 pub struct Threads(Arc<dyn DynSubject>);
 
 impl Threads {
-    /// The lock on threads of its own.
+    /// Makes the form of a lock that runs on threads.
     #[must_use]
     pub fn new(subject: impl Subject) -> Self {
         Self(Arc::new(Arc::new(subject)))
@@ -87,12 +88,13 @@ impl DynSubject for Threads {
 
     fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
         if backend.virtual_time() {
-            let text = "code that blocks cannot run in virtual time";
+            let text = "blocking code needs real time";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text).into());
         }
         let scenario = playable(scenario);
         let mut played = simulation::run(Arc::new(self.clone()), backend, &scenario)?;
-        // The machine has to let the threads run as well, and nobody measures for how long it does not.
+        // The threads also compete for the machine's processors, and nothing measures how long they wait for
+        // one.
         played.history.terms.slack += scenario.lease() / REACTION;
         Ok(played)
     }

@@ -293,7 +293,7 @@ fn refused(body: &str) -> String {
 }
 
 #[test]
-fn an_adapter_that_does_not_do_its_part_is_told_so() {
+fn an_error_says_what_an_adapter_does_wrong() {
     if there("python3", run(Command::new("python3").arg("--version"))).is_none() {
         return;
     }
@@ -302,7 +302,7 @@ fn an_adapter_that_does_not_do_its_part_is_told_so() {
     let wrong_clock = "say(name='late', deadline=True)\n\
                        for line in sys.stdin: say(id=json.loads(line)['id'], answer='ok', deadline_ns=1)";
     for (body, told) in [
-        ("", "did not say who it is: it has closed its output"),
+        ("", "first line is invalid: it has closed its output"),
         ("print('hello')", "it wrote \"hello\""),
         ("say(name='x', fenced=True)", "unknown field `fenced`"),
         ("say(name='x')", "the adapter is gone"),
@@ -315,7 +315,7 @@ fn an_adapter_that_does_not_do_its_part_is_told_so() {
 }
 
 #[test]
-fn what_cannot_be_started_is_named() {
+fn an_error_names_a_command_that_cannot_start() {
     let error = Foreign::start(["/nowhere/adapter"]).err();
     let error = error.map(|error| error.to_string());
     assert_eq!(error.as_deref(), Some("cannot start /nowhere/adapter"));
@@ -324,7 +324,7 @@ fn what_cannot_be_started_is_named() {
 }
 
 #[test]
-fn the_program_says_what_is_wrong_with_an_adapter() {
+fn the_program_reports_a_failed_rehearsal() {
     let output = Command::new(env!("CARGO_BIN_EXE_redouble-check"))
         .args(["foreign", "--", "echo", r#"{"name": "echo"}"#])
         .output()

@@ -1,9 +1,9 @@
-//! Locks of other languages: child processes that are spoken to in lines of JSON.
+//! Locks of other languages: child processes that exchange lines of JSON with the suite.
 //!
-//! A client process of a scenario is a process of the machine here. It is stopped when the scenario
-//! pauses it and killed when it dies; it reaches the servers through ports that lead over its own
-//! links, so that delays, cuts and partitions strike it as they strike everybody. What it cannot be
-//! given is a clock of its own. ADAPTER.md says what an adapter has to do.
+//! Each client process of a scenario is a process of the operating system. It is stopped while the scenario
+//! pauses it and killed when it crashes. It reaches the servers through ports of the suite, which lead over
+//! the scenario's links, so delays, cuts and partitions affect it. Only its clock is outside of the
+//! scenario's control. ADAPTER.md describes how to write an adapter.
 
 mod program;
 mod protocol;
@@ -34,28 +34,28 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Why an adapter cannot be used.
+/// Reason why an adapter cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForeignError {
-    /// There is nothing to start.
-    #[error("no command was given that starts an adapter")]
+    /// No command was given.
+    #[error("no command that starts an adapter was given")]
     NoCommand,
-    /// This system lacks signals or a common clock.
-    #[error("adapters need a Unix system: processes are stopped by signals")]
+    /// The system lacks signals or a clock that processes share.
+    #[error("adapters need a Unix system, because signals pause them")]
     NoSignals,
     /// The command cannot be started.
     #[error("cannot start {program}")]
     Start {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// Why not.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The first line does not say which lock it is.
-    #[error("the adapter did not say who it is: {0}")]
+    /// The adapter's first line is missing or invalid.
+    #[error("the adapter's first line is invalid: {0}")]
     NoHello(String),
-    /// It does not do what an adapter has to do, where nothing is wrong.
+    /// The adapter gave a wrong answer in the rehearsal, which has no faults.
     #[error("the adapter failed its rehearsal: {0}")]
     Rehearsal(String),
 }
@@ -66,19 +66,19 @@ pub struct Foreign {
     command: Arc<[OsString]>,
     name: &'static str,
     promises: Promises,
-    /// Where it keeps its holders.
+    /// Keys where the lock stores its holders.
     recipe: Arc<Recipe>,
-    /// Why the servers cannot be watched for its holders, if they cannot.
+    /// Reason why the suite cannot observe the holders on the servers; `None` if it can.
     unobservable: Option<Arc<str>>,
-    /// Programs that were started and not used yet.
+    /// Adapters that are running and belong to no client process yet.
     spares: Arc<Mutex<Vec<Arc<Program>>>>,
 }
 
 impl Foreign {
-    /// Starts an adapter, asks it what it is, and rehearses every operation where nothing is wrong.
+    /// Starts an adapter, reads its first line, and rehearses every operation without faults.
     ///
     /// # Errors
-    /// If it cannot be started, does not say who it is, or gets the rehearsal wrong.
+    /// If the adapter cannot be started, its first line is invalid, or it fails the rehearsal.
     pub fn start(
         command: impl IntoIterator<Item = impl Into<OsString>>,
     ) -> Result<Self, ForeignError> {
@@ -94,7 +94,7 @@ impl Foreign {
             .map_err(ForeignError::Rehearsal)?;
         Ok(Self {
             command,
-            // Names live as long as reports do: to the end.
+            // A name has to live as long as the reports: until the program ends.
             name: Box::leak(hello.name.into_boxed_str()),
             promises,
             recipe: Arc::new(recipe),
@@ -103,20 +103,21 @@ impl Foreign {
         })
     }
 
-    /// Whether the servers can be watched for its tokens. If not, properties that need it cannot be
-    /// judged.
+    /// True if the suite can observe the holders' tokens on the servers. Otherwise the properties that need
+    /// them are skipped.
     #[must_use]
     pub const fn is_observed(&self) -> bool {
         self.unobservable.is_none()
     }
 
-    /// Why the servers cannot be watched for its holders, if they cannot.
+    /// Reason why the suite cannot observe the holders on the servers; `None` if it can.
     #[must_use]
     pub fn unobservable(&self) -> Option<&str> {
         self.unobservable.as_deref()
     }
 
-    /// As many started programs as a run needs: an interpreter takes longer than a lease.
+    /// Returns as many running adapters as a run needs. They start before the run, because an interpreter can
+    /// take longer to start than a lease lasts.
     fn cast(&self, count: usize) -> Result<Vec<Arc<Program>>, ForeignError> {
         let mut cast = {
             let mut spares = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,12 +141,12 @@ impl Foreign {
     }
 }
 
-/// What part of a lease an adapter may take between an answer from a server and its own.
+/// Part of a lease that an adapter may take between a server's reply and its own answer: 12 means a twelfth.
 pub(super) const REACTION: u32 = 12;
 
-/// The scenario as a lock in another process can play it: its calls cannot be cancelled at a poll, and
-/// it has no guards that could be dropped. Faults keep off the grid on which the calls lie: a lease that
-/// ends in the same millisecond as a pause says nothing about the lock.
+/// Changes a scenario to what a lock in another process supports: calls cannot be cancelled at a poll, and
+/// there are no guards to drop. Faults move off the time grid of the calls, because a lease that ends in the
+/// same millisecond as a pause says nothing about the lock.
 pub(super) fn playable(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     let aside = scenario.lease_ms / 18;
@@ -161,7 +162,10 @@ pub(super) fn playable(scenario: &Scenario) -> Scenario {
     scenario
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "all others are whole")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other steps stay as they are"
+)]
 fn whole(op: Step) -> Step {
     match op {
         Step::Cancelled { mode, wait_ms, .. } => Step::Acquire { mode, wait_ms },
@@ -189,7 +193,7 @@ impl DynSubject for Foreign {
         Box::pin(async move {
             let program = self
                 .take_spare()
-                .ok_or("no adapter is left for this process")?;
+                .ok_or("bug: no adapter is left for this process")?;
             let outside: Weak<Program> = Arc::downgrade(&program);
             host.attach(outside);
             let mut ports = Vec::new();
@@ -220,7 +224,7 @@ impl DynSubject for Foreign {
     }
 
     fn ends(&self, _: &[u8]) -> bool {
-        false // nothing is known of what it leaves behind
+        false // the suite does not know which keys the lock leaves
     }
 
     fn fences_reads(&self) -> bool {
@@ -233,14 +237,14 @@ impl DynSubject for Foreign {
 
     fn play(&self, backend: &dyn Backend, scenario: &Scenario) -> Result<Run, RunError> {
         if backend.virtual_time() {
-            let text = "a process of its own cannot run in virtual time";
+            let text = "a lock in a process of its own needs real time";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text).into());
         }
         let scenario = playable(scenario);
         let restarts = scenario
             .faults()
             .filter(|(.., fault)| matches!(fault, Fault::Crash { .. }));
-        // One of them is the probe's.
+        // The probe uses one of the adapters.
         let count = 1 + scenario.hosts().len() + restarts.count();
         let cast = self.cast(count).map_err(io::Error::other)?;
         let run = Self {
@@ -252,7 +256,8 @@ impl DynSubject for Foreign {
         if self.unobservable.is_some() {
             played.history.forget_servers();
         }
-        // The machine has to let the adapters run as well, and nobody measures for how long it does not.
+        // The adapters also compete for the machine's processors, and nothing measures how long they wait for
+        // one.
         played.history.terms.slack += scenario.lease() / REACTION;
         let mut left = spares.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = self.spares.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,7 +270,7 @@ impl DynSubject for Foreign {
 struct Process {
     program: Arc<Program>,
     host: Host,
-    /// Where its servers are, as it sees them.
+    /// Servers as this process reaches them.
     ports: Vec<Port>,
     tasks: AtomicU32,
     waits: bool,
@@ -273,7 +278,7 @@ struct Process {
     scope: Scope,
 }
 
-/// The lock as a task of a process uses it.
+/// The lock as one task of a process uses it.
 struct Task {
     process: Arc<Process>,
     number: u32,
@@ -283,7 +288,7 @@ struct Grant {
     process: Arc<Process>,
     task: u32,
     id: u64,
-    /// On the clock of the host.
+    /// Time on the clock of the host.
     deadline: Mutex<Option<Duration>>,
     fence: Option<u64>,
     token: Option<Token>,
@@ -320,8 +325,8 @@ impl Process {
         self.program.ask(task, op)?.reply(wait).await
     }
 
-    /// A deadline on the machine's clock as one on the clock of the host. One that nobody promised and
-    /// that is over says nothing: the lock did not look at the time.
+    /// Converts a deadline on the machine's clock to the clock of the host. An expired deadline that the lock
+    /// does not promise is ignored: the lock did not check the time.
     fn deadline(&self, reply: &Reply) -> Option<Duration> {
         let now = self.host.now();
         let (until, here) = (reply.deadline_ns?, system::monotonic_ns()?);
@@ -418,7 +423,7 @@ impl AnyGrant for Grant {
                     Ok(true)
                 }
                 Answer::Refused => {
-                    // Whoever is told so does not go on as if nothing had happened.
+                    // The refusal tells the holder that its grant is lost.
                     self.process.program.lose(self.id);
                     Ok(false)
                 }
@@ -445,7 +450,7 @@ impl AnyGrant for Grant {
     fn lost(&self) -> Later<'_, ()> {
         let mut lost = self.lost.clone();
         Box::pin(async move {
-            // Without an adapter nobody is told anything.
+            // If the adapter has ended, no report of a loss arrives.
             if lost.wait_for(|lost| *lost).await.is_err() {
                 std::future::pending().await
             }

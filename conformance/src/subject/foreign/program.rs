@@ -1,4 +1,4 @@
-//! One running adapter: lines go in and out, and it shares the fate of its client process.
+//! A running adapter: the suite exchanges lines with it, and stops and kills it with its client process.
 
 use super::{
     ForeignError,
@@ -21,14 +21,14 @@ use std::{
 };
 use tokio::sync::{oneshot, watch};
 
-/// How long an interpreter may take to start.
+/// Longest time until the first line, which includes the start of an interpreter.
 const START_MAX: Duration = Duration::from_secs(60);
-/// How long an answer may take, waits of its own left aside.
+/// Longest time for an answer, in addition to the wait that the request asks for.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
-/// The longest line.
+/// Longest line, in bytes.
 const LINE_MAX: u64 = 64 * 1024;
 
-/// A running adapter; killed with this value.
+/// A running adapter. Dropping this value kills it.
 pub(super) struct Program {
     child: Mutex<Child>,
     input: Mutex<ChildStdin>,
@@ -36,16 +36,16 @@ pub(super) struct Program {
     next_id: AtomicU64,
 }
 
-/// What the reader of its output has to know.
+/// State that the reader of the adapter's output shares with the callers.
 #[derive(Default)]
 struct Waiting {
     replies: BTreeMap<u64, oneshot::Sender<Reply>>,
     grants: BTreeMap<u64, watch::Sender<bool>>,
-    /// Why there will be no more lines.
+    /// Reason why no more lines come.
     ended: Option<String>,
 }
 
-/// What came of a request.
+/// Answer to a request.
 #[derive(Clone, Debug)]
 pub(super) struct Reply {
     pub(super) answer: Answer,
@@ -55,7 +55,7 @@ pub(super) struct Reply {
     pub(super) error: Option<String>,
 }
 
-/// A request whose answer is not there yet.
+/// A request without an answer yet.
 pub(super) struct Asked {
     pub(super) id: u64,
     reply: oneshot::Receiver<Reply>,
@@ -66,20 +66,20 @@ fn held(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An adapter that was started and has not said yet who it is.
+/// An adapter that has not written its first line yet.
 pub(super) struct Starting {
     program: Program,
     hello: mpsc::Receiver<Result<Hello, String>>,
 }
 
 impl Starting {
-    /// Waits for its first line.
+    /// Waits for the first line.
     pub(super) fn hello(self) -> Result<(Program, Hello), ForeignError> {
         match self.hello.recv_timeout(START_MAX) {
             Ok(Ok(hello)) => Ok((self.program, hello)),
             Ok(Err(why)) => Err(ForeignError::NoHello(why)),
             Err(_) => Err(ForeignError::NoHello(format!(
-                "nothing within {} s",
+                "no line within {} s",
                 START_MAX.as_secs()
             ))),
         }
@@ -87,7 +87,7 @@ impl Starting {
 }
 
 impl Program {
-    /// Starts a command; it is in a group of its own, so that those it starts share its pauses and end.
+    /// Starts a command in a process group of its own, so that pausing and killing it includes its children.
     pub(super) fn start(command: &[OsString]) -> Result<Starting, ForeignError> {
         let (name, args) = command.split_first().ok_or(ForeignError::NoCommand)?;
         let cannot = |source| ForeignError::Start {
@@ -138,14 +138,14 @@ impl Program {
         input.flush()
     }
 
-    /// Tells when the adapter says that a grant is lost.
+    /// Returns a receiver that becomes true when the adapter reports the loss of a grant.
     pub(super) fn watch(&self, grant: u64) -> watch::Receiver<bool> {
         let mut waiting = held(&self.waiting);
         let sender = waiting.grants.entry(grant).or_default();
         sender.subscribe()
     }
 
-    /// The holder of a grant knows that it is lost.
+    /// Records that a grant is lost, and tells its holder.
     pub(super) fn lose(&self, grant: u64) {
         held(&self.waiting)
             .grants
@@ -154,7 +154,7 @@ impl Program {
             .send_replace(true);
     }
 
-    /// Nobody asks for the grant any more.
+    /// Drops the state of a grant that no caller uses any more.
     pub(super) fn forget(&self, grant: u64) {
         held(&self.waiting).grants.remove(&grant);
     }
@@ -177,7 +177,7 @@ impl Outside for Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // For what runs elsewhere, behind a wrapper that no signal passes.
+        // This request reaches an adapter behind a wrapper that does not forward signals.
         let (id, task) = (self.next_id.fetch_add(1, Ordering::Relaxed), 0);
         let _ = self.send(&Request {
             id,
@@ -192,7 +192,7 @@ impl Drop for Program {
 }
 
 impl Asked {
-    /// Waits for the answer, for so long beyond the usual.
+    /// Waits for the answer, for at most `wait` longer than [`ANSWER_MAX`].
     pub(super) async fn any_reply(mut self, wait: Duration) -> Result<Reply, BoxError> {
         let limit = wait + ANSWER_MAX;
         match tokio::time::timeout(limit, &mut self.reply).await {
@@ -208,7 +208,7 @@ impl Asked {
         }
     }
 
-    /// The same, where an unknown outcome is an error.
+    /// Waits like [`any_reply`](Self::any_reply); an unknown outcome is an error.
     pub(super) async fn reply(self, wait: Duration) -> Result<Reply, BoxError> {
         let reply = self.any_reply(wait).await?;
         match reply.answer {
@@ -227,7 +227,7 @@ impl Drop for Asked {
     }
 }
 
-/// Reads what the adapter says until it says no more, or something that it must not.
+/// Reads the adapter's output until it ends, or until a line is invalid.
 fn listen(
     output: ChildStdout,
     hello: &mpsc::Sender<Result<Hello, String>>,
@@ -236,19 +236,19 @@ fn listen(
     let mut output = BufReader::new(output);
     let first = next_line(&mut output).and_then(|line| parse::<Hello>(&line));
     let introduced = first.is_ok();
-    // Who does not wait for it any more has given it up.
+    // An error means that the caller no longer waits for the first line.
     let _ = hello.send(first);
     let why = if introduced {
         pass_all_on(&mut output, waiting)
     } else {
-        "it did not say who it is".to_owned()
+        "its first line was invalid".to_owned()
     };
     let mut waiting = held(waiting);
     waiting.ended = Some(why);
     waiting.replies.clear();
 }
 
-/// Passes all lines on; the answer is why there are no more.
+/// Handles all lines; returns the reason why no more lines come.
 fn pass_all_on(output: &mut BufReader<ChildStdout>, waiting: &Mutex<Waiting>) -> String {
     loop {
         match next_line(output).and_then(|line| parse::<Line>(&line)) {
@@ -264,7 +264,10 @@ fn next_line(output: &mut BufReader<ChildStdout>) -> Result<String, String> {
     match read {
         Ok(0) => Err("it has closed its output".to_owned()),
         Ok(_) if line.ends_with('\n') => Ok(line),
-        Ok(_) => Err(format!("its last line has no end: {}", line.escape_debug())),
+        Ok(_) => Err(format!(
+            "its last line has no line break: {}",
+            line.escape_debug()
+        )),
         Err(error) => Err(format!("its output cannot be read: {error}")),
     }
 }
@@ -285,7 +288,7 @@ fn pass_on(line: Line, waiting: &mut Waiting) {
             error,
         } => {
             if let Some(sender) = waiting.replies.remove(&id) {
-                // Whoever gave the call up does not listen.
+                // An error means that the caller has dropped its call.
                 let _ = sender.send(Reply {
                     answer,
                     deadline_ns,

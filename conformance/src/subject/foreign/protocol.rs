@@ -8,12 +8,12 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What the suite asks.
+/// A request from the suite.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Request<'a> {
-    /// Names the request; the reply carries it.
+    /// Number of the request; the reply carries it too.
     pub(super) id: u64,
-    /// The task of the process that asks; the requests of a task come one after the other.
+    /// Task of the process that sends the request. A task sends its requests one after another.
     pub(super) task: u32,
     #[serde(flatten)]
     pub(super) op: Op<'a>,
@@ -22,54 +22,54 @@ pub(super) struct Request<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(super) enum Op<'a> {
-    /// Make the lock object.
+    /// Makes the lock object.
     Open {
         nodes: &'a [String],
         key: &'a str,
         lease_ms: u64,
     },
-    /// Take the lock if it is free.
+    /// Acquires the lock if it is free.
     Try,
-    /// Take the lock, waiting for it.
+    /// Acquires the lock, waiting for it.
     Acquire { wait_ms: u64 },
-    /// Extend a grant, named by the request that won it, by the lease.
+    /// Extends a grant by the lease. The grant is named by the id of the request that acquired it.
     Renew { grant: u64 },
-    /// Give a grant back.
+    /// Releases a grant.
     Release { grant: u64 },
-    /// Say whether a grant still stands, as far as the lock knows.
+    /// Asks whether the lock still considers a grant held.
     Holds { grant: u64 },
-    /// Die at once.
+    /// Ends the process at once.
     Crash,
 }
 
-/// What an adapter says.
+/// A line from an adapter.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub(super) enum Line {
-    /// What came of a request.
+    /// Answer to a request.
     Reply {
         id: u64,
         answer: Answer,
-        /// On CLOCK_MONOTONIC, in nanoseconds.
+        /// Deadline on CLOCK_MONOTONIC, in nanoseconds.
         deadline_ns: Option<u64>,
         fence: Option<u64>,
         /// The token that stands for the grant at the servers.
         token: Option<String>,
         error: Option<String>,
     },
-    /// The holder of a grant is told that it is lost.
+    /// Tells the holder that its grant is lost.
     Lost { lost: u64 },
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
-    /// It happened.
+    /// The operation happened.
     Ok,
-    /// It did not happen and will not.
+    /// The operation did not happen and will not happen.
     Refused,
-    /// It may have happened, or may yet.
+    /// The operation may have happened, or may happen later.
     Unknown,
     /// The lock has no such operation.
     Unsupported,
@@ -80,27 +80,27 @@ pub(super) enum Answer {
 #[serde(deny_unknown_fields)]
 pub(super) struct Hello {
     pub(super) name: String,
-    /// How many independent servers it wants.
+    /// Number of independent servers that it needs.
     #[serde(default = "one")]
     nodes: u8,
-    /// Its grants carry a deadline until which the holder may rely on them.
+    /// Grants carry a deadline until which the holder may rely on them.
     #[serde(default)]
     deadline: bool,
     #[serde(default)]
     drift_ppm: u32,
-    /// What its fencing tokens are good for, where there are some.
+    /// Guarantee of its fencing tokens, if it has any.
     #[serde(default)]
     fencing: Tokens,
-    /// It waits by itself; if not, the suite repeats its tries.
+    /// The lock waits by itself; otherwise the suite repeats `try`.
     #[serde(default)]
     pub(super) waits: bool,
     /// Leases are extended in the background.
     #[serde(default)]
     renews: bool,
-    /// A holder is told of the loss of its grant by its deadline.
+    /// The lock reports the loss of a grant to its holder by the deadline.
     #[serde(default)]
     signals: bool,
-    /// What the tokens of its grants tell apart.
+    /// Scope within which its tokens are unique.
     #[serde(default)]
     token_scope: Scope,
     /// Where the servers store its holders.
@@ -128,12 +128,12 @@ const fn one() -> u8 {
 }
 
 impl Hello {
-    /// Where the lock keeps its holders and waiters.
+    /// Returns the keys of the lock's holders and waiters.
     pub(super) fn recipe(&self) -> Result<Recipe, String> {
         Recipe::of(self.token_scope, &self.holders, &self.waiters, &self.keeps)
     }
 
-    /// What the lock claims.
+    /// Returns the promises of the lock.
     pub(super) fn promises(&self) -> Promises {
         let mut promises =
             Promises::of(Kind::Mutex).on(Topology::Nodes(self.nodes.clamp(1, NODES_MAX)));
@@ -151,7 +151,7 @@ impl Hello {
     }
 }
 
-/// The most servers that a run has.
+/// Largest number of servers of a run.
 const NODES_MAX: u8 = 64;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Where the servers store the holders and waiters of a foreign lock: its adapter declares it in its first line, because a
-//! paused process cannot be asked.
+//! Keys and values in which a foreign lock stores its holders and waiters. The adapter declares them in its
+//! first line, because a paused process cannot answer questions.
 
 use crate::{
     backend::View,
@@ -8,18 +8,18 @@ use crate::{
 };
 use serde::Deserialize;
 
-/// One place, as an adapter declares it.
+/// One key or value, as an adapter declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StoredAt {
-    /// The key, in which `{key}` stands for that of the lock.
+    /// The key; `{key}` in it stands for the key of the lock.
     #[serde(default = "the_key")]
     key: String,
     #[serde(rename = "type")]
     kind: Type,
-    /// Which part is the token.
+    /// Part that is the token.
     token: Option<Part>,
-    /// Which part is the number of acquisitions.
+    /// Part that is the reentrancy depth.
     depth: Option<Part>,
     expires: Option<Expires>,
 }
@@ -28,7 +28,7 @@ fn the_key() -> String {
     KEY.to_owned()
 }
 
-/// Stands for the key of the lock.
+/// Placeholder for the key of the lock.
 const KEY: &str = "{key}";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -57,11 +57,11 @@ enum Part {
     ValueOf(String),
 }
 
-/// When a holder ends.
+/// Time at which a holder expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Expires {
-    /// With its key.
+    /// When its key expires.
     Ttl,
     /// At its score, in milliseconds since 1970.
     ScoreMs,
@@ -69,10 +69,10 @@ enum Expires {
     ValueMs,
 }
 
-/// Where a lock keeps its holders and waiters.
+/// Keys and values in which a lock stores its holders and waiters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Recipe {
-    /// What the tokens of its grants tell apart.
+    /// Scope within which its tokens are unique.
     pub(super) scope: Scope,
     /// By default the string at the key.
     holders: Vec<StoredAt>,
@@ -81,7 +81,7 @@ pub(super) struct Recipe {
 }
 
 impl Recipe {
-    /// Puts a recipe together; the error says what in it has no meaning.
+    /// Checks the declarations; the error names the one that is invalid.
     pub(super) fn of(
         scope: Scope,
         holders: &[StoredAt],
@@ -99,7 +99,7 @@ impl Recipe {
         })
     }
 
-    /// True if the adapter declared where its holders are.
+    /// True if the adapter declared where the lock stores its holders.
     pub(super) fn is_declared(&self) -> bool {
         !self.holders.is_empty()
     }
@@ -121,7 +121,7 @@ impl Recipe {
         holders.waiting(queues.collect())
     }
 
-    /// True if a key may stay while no client uses the lock. The key of the lock stands for any text.
+    /// True if a key may stay while no client uses the lock. `{key}` matches any text.
     pub(super) fn keeps(&self, key: &[u8]) -> bool {
         let matches = |pattern: &String| match pattern.split_once(KEY) {
             Some((before, after)) => {
@@ -144,7 +144,7 @@ impl StoredAt {
         self.key.replace(KEY, key)
     }
 
-    /// What in it has no meaning.
+    /// Checks that the parts fit the type of the value.
     fn checked(&self) -> Result<(), String> {
         let token = match (self.kind, &self.token) {
             (_, None)
@@ -169,7 +169,7 @@ impl StoredAt {
         let wrong = [(token, "token"), (depth, "depth"), (expires, "expires")];
         match wrong.into_iter().find(|(right, _)| !right) {
             Some((_, field)) => Err(format!(
-                "the `{field}` of the holders at {:?} does not go with the type",
+                "the `{field}` of the holders at {:?} does not fit the type",
                 self.key
             )),
             None => Ok(()),

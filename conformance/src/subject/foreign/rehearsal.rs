@@ -1,5 +1,5 @@
-//! Every operation once, on a server with which nothing is wrong: an adapter that is wired wrongly
-//! is told so, and not its lock accused.
+//! Rehearsal of an adapter: every operation once, on a server without faults. A mistake in the adapter is
+//! reported as such, instead of as a defect of its lock.
 
 use super::{
     program::{Program, Reply},
@@ -20,10 +20,11 @@ use std::{
 
 const KEY: &str = "lock";
 const LEASE: Duration = Duration::from_secs(20);
-/// For how long a waiter waits in vain.
+/// Time for which a waiter waits for a lock that stays held.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// Two processes take the lock in turns. The answer is why their holders cannot be observed, if they cannot.
+/// Lets two processes acquire the lock in turns. Returns the reason why their holders cannot be observed, if
+/// there is one.
 pub(super) fn rehearse(
     first: &Program,
     second: &Program,
@@ -58,7 +59,7 @@ struct Play<'a> {
     servers: Vec<Server>,
 }
 
-/// A server that keeps the machine's time, as the suite looks into it.
+/// The suite's view of a server that runs on the machine's time.
 struct Seen<'a>(&'a Server);
 
 impl View for Seen<'_> {
@@ -88,14 +89,14 @@ impl View for Seen<'_> {
     }
 }
 
-/// What a majority of the servers has to show while a grant stands.
+/// Holders that a majority of the servers stores while a grant stands.
 struct Shown {
     tokens: BTreeSet<Vec<u8>>,
     anonymous: u32,
 }
 
 impl Play<'_> {
-    /// What a majority of the servers shows; expired holders left out.
+    /// Reads the holders that a majority of the servers stores, without expired ones.
     fn shown(&self) -> Shown {
         let mut nodes: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let mut counts = Vec::new();
@@ -123,24 +124,25 @@ impl Play<'_> {
         }
     }
 
-    /// Why a grant cannot be observed, if it cannot.
+    /// Returns the reason why a grant cannot be observed, if there is one.
     fn unobservable(&self, reply: &Reply) -> Option<String> {
         let has_others = |server: &Server| server.keys("*") != [KEY.as_bytes()];
         if !self.recipe.is_declared() && self.servers.iter().any(has_others) {
             return Some(
-                "it stores more than a string at the key, and its first line does not say where its `holders` are".into(),
+                "it stores more than a string at the key, and its first line does not declare its `holders`".into(),
             );
         }
         let shown = self.shown();
         if shown.tokens.is_empty() && shown.anonymous == 0 {
             return Some(
-                "nothing appeared at the place of its `holders` when it was granted".into(),
+                "no server stored a holder at the declared `holders` when the lock was granted"
+                    .into(),
             );
         }
         let named = reply.token.as_ref()?;
         let names = shown.tokens.contains(named.as_bytes());
         (!names).then(|| {
-            format!("its answer names the token {named:?}, which is not stored at the place of its `holders`")
+            format!("its answer names the token {named:?}, which is not stored at the declared `holders`")
         })
     }
 
@@ -166,9 +168,7 @@ impl Play<'_> {
         self.check_deadline(&reply, before)?;
         let used = |server: &Server| !server.keys("*").is_empty();
         if self.servers.iter().filter(|it| used(it)).count() * 2 <= self.servers.len() {
-            return Err(
-                "the lock was granted, and the servers that it was given store nothing".into(),
-            );
+            return Err("the lock was granted, but its servers store nothing".into());
         }
         let mut unobservable = self.unobservable(&reply);
         let before = self.shown();
@@ -191,13 +191,13 @@ impl Play<'_> {
             .await?;
         let stands = before.tokens.is_subset(&self.shown().tokens);
         if !stands && unobservable.is_none() {
-            let why = "what it stores for a grant changes while the grant stands: that is no token";
+            let why = "the stored token of a grant changes while the grant stands";
             unobservable = Some(why.into());
         }
         self.release(self.first, grant).await?;
         self.may(
             Op::Holds { grant },
-            "holds of what was released",
+            "holds of a released grant",
             Answer::Refused,
         )
         .await?;
@@ -208,7 +208,7 @@ impl Play<'_> {
         Ok(unobservable)
     }
 
-    /// Some locks do not say what came of a release; the next try shows it.
+    /// Releases a grant. Some locks do not report the outcome of a release; the next `try` shows it.
     async fn release(&self, program: &Program, grant: u64) -> Result<(), BoxError> {
         let reply = program
             .ask(0, Op::Release { grant })?
@@ -247,7 +247,7 @@ impl Play<'_> {
         Ok((id, reply))
     }
 
-    /// The same of the first process, for what a lock need not have.
+    /// Asks the first process for an optional operation.
     async fn may(&self, op: Op<'_>, what: &str, wanted: Answer) -> Result<(), BoxError> {
         let reply = self.first.ask(0, op)?.reply(WAIT).await;
         let reply = reply.map_err(|error| format!("{what}: {error}"))?;
@@ -258,7 +258,7 @@ impl Play<'_> {
         Err(format!("{what}: {wanted} was expected, the answer is {found}").into())
     }
 
-    /// A deadline lies between the request and a lease after it.
+    /// Checks that a promised deadline lies between the request and one lease later.
     fn check_deadline(&self, reply: &Reply, before: u64) -> Result<(), BoxError> {
         let Some(deadline) = reply.deadline_ns else {
             return if self.promises.deadline {

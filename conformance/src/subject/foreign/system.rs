@@ -1,9 +1,8 @@
-//! What the operating system has to do with adapters: signals to them, and the clock that they share
-//! with the suite.
+//! The parts of the operating system that adapters need: signals, and the clock that processes share.
 
 use std::process::{Child, Command};
 
-/// What is done to an adapter.
+/// Signal to an adapter.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Signal {
     Stop,
@@ -11,7 +10,7 @@ pub(super) enum Signal {
     Kill,
 }
 
-/// Makes a command the head of a process group.
+/// Makes a command the leader of a process group.
 #[cfg(unix)]
 pub(super) fn in_own_group(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
@@ -21,7 +20,7 @@ pub(super) fn in_own_group(command: &mut Command) {
 #[cfg(not(unix))]
 pub(super) fn in_own_group(_: &mut Command) {}
 
-/// Sends a signal to a child that heads a group, and to all that it started.
+/// Sends a signal to a process group, given its leader.
 #[cfg(unix)]
 pub(super) fn signal_group(child: &Child, signal: Signal) {
     use rustix::process::{Pid, Signal as Number, kill_process_group};
@@ -30,7 +29,7 @@ pub(super) fn signal_group(child: &Child, signal: Signal) {
         Signal::Continue => Number::CONT,
         Signal::Kill => Number::KILL,
     };
-    // One that has ended by itself needs no signal.
+    // A process that has ended needs no signal.
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, signal);
     }

@@ -1,4 +1,4 @@
-//! What lets the first few in: the counter in its forms, and the stock.
+//! Counters that admit the first N clients, in all forms, and the stock.
 
 use super::{
     DRIFT_PPM,
@@ -16,19 +16,19 @@ use std::time::Duration;
 
 const PLACES: u32 = 2;
 
-/// How many leases a stock is kept: longer than any scenario.
+/// Time to live of a stock, in leases: longer than any scenario.
 const KEPT_LEASES: u32 = 100;
 
-/// How places are asked for.
+/// Forms of the counter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// A counter that stays.
+    /// A counter without expiry.
     Counter,
     /// A counter that expires.
     Expiring,
-    /// A counter that knows the names of who is in, and stays.
+    /// A counter without expiry that keeps the names of the admitted clients.
     Named,
-    /// A counter that knows the names of who is in, and expires.
+    /// A counter that expires and keeps the names of the admitted clients.
     NamedExpiring,
     /// A stock.
     Stock,
@@ -66,7 +66,7 @@ pub(in crate::subject) fn stock() -> Box<dyn DynSubject> {
     boxed(OurAdmission(Form::Stock))
 }
 
-/// What a client process asks.
+/// The lock object of a client process.
 enum Door {
     Anonymous(Admission),
     ByName(Admission),
@@ -144,17 +144,18 @@ impl Subject for OurAdmission {
         Ok(place.map_err(refused)?.map_or(Counted::Not, Counted::As))
     }
 
-    /// What was counted stays counted.
+    /// A count stays on the server.
     fn outlasts(&self, _: &[u8]) -> bool {
         true
     }
 
-    /// Not for ever, unless it is to. Who takes from a stock that is gone leaves something that stays.
+    /// Checks the time to live only of forms that expire. A call on a stock that is gone leaves a key without
+    /// expiry.
     fn ends(&self, _: &[u8]) -> bool {
         matches!(self.0, Form::Expiring | Form::NamedExpiring)
     }
 
-    /// Who is in.
+    /// Returns the names of the admitted clients.
     fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         match self.0 {
             Form::Named | Form::NamedExpiring => stored::in_order(view, &beside(key, ":admitted")),
@@ -162,7 +163,7 @@ impl Subject for OurAdmission {
         }
     }
 
-    /// There are no holders.
+    /// Returns nothing: a counter has no holders.
     fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
         Vec::new()
     }

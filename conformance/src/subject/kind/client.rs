@@ -1,4 +1,4 @@
-//! A client process that uses `redouble-lock`: connections over the host's links, its clock, tasks
+//! A client process that uses `redouble-lock`: connections over the host's links, and the host's clock, tasks
 //! and randomness.
 
 use super::POLLS_PER_LEASE;
@@ -22,27 +22,27 @@ impl Client {
         Self { host, lease, hold }
     }
 
-    /// Grants of its locks keep others out for so long at least.
+    /// Sets the shortest time for which a grant keeps other clients out.
     pub(super) fn holding(self, hold: Duration) -> Self {
         Self { hold, ..self }
     }
 
-    /// The client process.
+    /// Returns the client process.
     pub(super) fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Which client process it is.
+    /// Returns the number of the client process.
     pub(super) fn number(&self) -> u8 {
         self.host.id()
     }
 
-    /// The manager of the first node.
+    /// Returns the manager of the first node.
     pub(super) fn locks(&self) -> LockManager {
         self.locks_on(0)
     }
 
-    /// A manager for each node.
+    /// Returns a manager for each node.
     pub(super) fn all(&self) -> impl Iterator<Item = LockManager> {
         (0..self.host.nodes()).map(|node| self.locks_on(node))
     }
@@ -55,17 +55,17 @@ impl Client {
             .build()
     }
 
-    /// So long is a part of the lease.
+    /// Returns a part of the lease: a `share` of 12 means a twelfth.
     pub(super) fn part_of_lease(&self, share: u32) -> Duration {
         self.lease / share
     }
 
-    /// How long a request may take.
+    /// Returns the time limit of a request.
     pub(super) fn reply_timeout(&self) -> Duration {
         self.host.request_timeout()
     }
 
-    /// The options of a lock, for leases of any length.
+    /// Sets the options that suit leases of any length.
     pub(super) fn options<K>(&self, lock: LockBuilder<K>) -> LockBuilder<K> {
         lock.lease(self.lease)
             .reply_timeout(self.reply_timeout())
@@ -85,7 +85,7 @@ impl Connector for Dialler {
 
     fn connect(&self) -> BoxFuture<'_, RedisResult<Connected<Self::Connection>>> {
         Box::pin(async {
-            // The lock keeps its time limits itself, on the host's clock.
+            // The lock applies its own time limits, on the host's clock.
             let (connection, driver, pushes) = self.host.dial_resp3(self.node).await?;
             Ok(Connected::new(connection).driver(driver).pushes(pushes))
         })

@@ -1,5 +1,5 @@
-//! The mutex that serves waiters in the order in which they came, with and without numbers. They queue
-//! in a sorted set beside the key. The one with numbers is held at least for some time.
+//! The mutex that serves waiters in order of arrival, with and without fencing tokens. The queue is a sorted
+//! set beside the key. The form with fencing tokens is held for a minimum time.
 
 use super::{Ours, SKIPS_PER_LEASE, fenced_promises, promises, stored};
 use crate::{

@@ -1,4 +1,4 @@
-//! The mutex whose grants are numbered.
+//! The mutex with fencing tokens.
 
 use super::{Ours, fenced_promises};
 use crate::subject::{DynSubject, boxed};

@@ -1,4 +1,4 @@
-//! How locks of any kind are taken, and what their guards have in common.
+//! The common operations of all lock kinds and their guards.
 
 use crate::{
     checker::is_nonsense,
@@ -8,27 +8,27 @@ use crate::{
 use redouble_lock::{FencedGuard, Guard, Kind, Lock, LockError, ReentrantGuard, Release};
 use std::{error::Error, future::Future, time::Duration};
 
-/// A lock object that gives guards.
+/// A lock object whose grants are guards.
 pub(super) trait Takes: Sized + Send + Sync + 'static {
     type Grant: Grant;
 
-    /// Takes it, waiting for so long or not at all.
+    /// Acquires the lock, waiting up to `wait`, or not at all.
     fn take(
         &self,
         mode: Mode,
         wait: Option<Duration>,
     ) -> impl Future<Output = Taken<Self::Grant>> + Send;
 
-    /// The object that another task uses, if it must not use this one.
+    /// Makes the object of another task, if tasks must not share this one.
     fn of_task(&self) -> Option<Self> {
         None
     }
 }
 
-/// What came of it; or it cannot be taken like that.
+/// Outcome of an acquisition; the outer error means that the kind does not support the mode.
 pub(super) type Taken<G> = Result<Result<G, LockError>, NotOffered>;
 
-/// A guard, whatever more there is to it.
+/// A guard of any kind.
 pub(super) trait Grant: Send + Sync + 'static {
     fn guard(&self) -> &Guard;
 
@@ -88,7 +88,7 @@ impl<K: Kind<Guard: Grant>> Takes for Lock<K> {
     }
 }
 
-/// Takes a lock, waiting for so long or not at all.
+/// Acquires a lock, waiting up to `wait`, or not at all.
 pub(super) async fn take<K: Kind>(
     lock: &Lock<K>,
     wait: Option<Duration>,
@@ -99,7 +99,7 @@ pub(super) async fn take<K: Kind>(
     }
 }
 
-/// What the suite is told of it.
+/// Converts an outcome for the suite.
 pub(super) fn granted<G>(outcome: Result<G, LockError>) -> Result<Option<G>, BoxError> {
     match outcome {
         Ok(grant) => Ok(Some(grant)),
@@ -108,7 +108,7 @@ pub(super) fn granted<G>(outcome: Result<G, LockError>) -> Result<Option<G>, Box
     }
 }
 
-/// Why a lock was not granted, or that this is not known.
+/// Converts an error: a definite refusal, or an unknown outcome.
 pub(super) fn refused(error: LockError) -> BoxError {
     let words = words(&error);
     if error.is_lost() {
@@ -116,12 +116,12 @@ pub(super) fn refused(error: LockError) -> BoxError {
     } else if error.is_unknown() || is_nonsense(&words) {
         words.into()
     } else {
-        // Never sent, or refused, or given back: a definite no.
+        // The request was not sent, or was refused, or was undone: the lock is not held.
         Refusal::Other.into()
     }
 }
 
-/// What an error says, and what it says of its causes.
+/// Returns the text of an error and of its sources.
 fn words(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();

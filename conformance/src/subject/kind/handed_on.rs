@@ -1,6 +1,6 @@
-//! Locks whose grants change hands: whoever takes one takes it apart at once, and another lock object, over connections of its
-//! own, goes on with what the parts say. Between the two nobody is responsible for the grant: what is given up there is left to
-//! the end of its lease.
+//! Locks whose grants change hands: the object that acquires a grant takes it apart at once, and another lock
+//! object, with connections of its own, adopts the parts. Between the two no object owns the grant: if the
+//! hand-over is given up, the grant stays until its lease ends.
 
 use super::{
     DRIFT_PPM, Ours,
@@ -16,10 +16,10 @@ use crate::{
 use redouble_lock::{DetachedLock, Guard, Kind as LockKind, Lock, LockError, LossReason};
 use std::time::Duration;
 
-/// How often a handing over is tried in a lease.
+/// Number of attempts at a hand-over per lease.
 const TRIES_PER_LEASE: u32 = 12;
 
-/// A lock object that takes, and one that goes on.
+/// The lock object that acquires, and the one that adopts.
 struct HandedOn<K: LockKind> {
     from: Lock<K>,
     to: Lock<K>,
@@ -40,7 +40,7 @@ impl<K: LockKind> HandedOn<K> {
 }
 
 impl<K: LockKind<Guard: Grant + Into<Guard>>> HandedOn<K> {
-    /// Tries for as long as the grant may be there.
+    /// Tries until the grant must have ended.
     async fn hand_over(&self, guard: K::Guard) -> Result<K::Guard, LockError> {
         let text = guard.into().detach()?.to_string();
         let detached: DetachedLock = text.parse().map_err(|_| LockError::OtherLock)?;
@@ -72,7 +72,7 @@ impl<K: LockKind<Guard: Grant + Into<Guard>>> Takes for HandedOn<K> {
     }
 }
 
-/// Who hands a grant over takes longer than it was to wait.
+/// A hand-over takes longer than the caller asked to wait.
 const fn promises() -> Promises {
     Promises::of(Kind::Mutex)
         .with_deadline()

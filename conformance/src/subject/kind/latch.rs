@@ -75,17 +75,17 @@ impl Subject for OurLatch {
         }
     }
 
-    /// What was counted stays counted.
+    /// A count stays on the server.
     fn outlasts(&self, _: &[u8]) -> bool {
         true
     }
 
-    /// Not for ever.
+    /// The latch has a time to live.
     fn ends(&self, _: &[u8]) -> bool {
         true
     }
 
-    /// There are no holders.
+    /// Returns nothing: a latch has no holders.
     fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
         Vec::new()
     }

@@ -1,5 +1,5 @@
-//! The locks of `redouble-lock`, each behind the suite's trait: a file per kind says how it is made, what it
-//! claims and what it stores. What they have in common is here.
+//! The locks of `redouble-lock` as subjects. A file per kind says how the lock is made, what it promises and
+//! what it stores. This file has their common parts.
 
 mod admission;
 mod client;
@@ -42,19 +42,20 @@ use grant::{Grant, Takes};
 use redouble_lock::{LockError, Release};
 use std::time::Duration;
 
-/// The relative clock rate error that `redouble-lock` allows for unless told otherwise.
+/// Relative error of clock rates that `redouble-lock` tolerates by default, in parts per million.
 const DRIFT_PPM: u32 = 10_000;
 
-/// How often a waiter looks again at least during a lease.
+/// Fewest checks of a waiter per lease.
 const POLLS_PER_LEASE: u32 = 12;
 
-/// What part of a lease it may take until those are skipped who died in front of others.
+/// Part of a lease until a crashed waiter is removed from the queue: 2 means a half.
 const SKIPS_PER_LEASE: u32 = 2;
 
-/// For what part of a lease a grant keeps others out at least, where that is asked for.
+/// Part of a lease for which a grant keeps other clients out at least, in subjects that hold: 10 means a
+/// tenth.
 const HOLDS_PER_LEASE: u32 = 10;
 
-/// What all kinds claim that give guards.
+/// Promises of all kinds with guards.
 const fn promises(kind: Kind) -> Promises {
     Promises::of(kind)
         .with_deadline()
@@ -66,12 +67,12 @@ const fn promises(kind: Kind) -> Promises {
         .signalling()
 }
 
-/// What the kinds claim whose grants are numbered.
+/// Promises of the kinds with fencing tokens.
 const fn fenced_promises() -> Promises {
     promises(Kind::Mutex).with_fencing(Fencing::Lasting)
 }
 
-/// A kind of lock that gives guards, under test.
+/// A kind with guards, as a subject.
 struct Ours<L> {
     name: &'static str,
     promises: Promises,
@@ -81,7 +82,7 @@ struct Ours<L> {
 }
 
 impl<L> Ours<L> {
-    /// A kind that stores its token at the key.
+    /// Makes the subject of a kind that stores its token at the key.
     const fn new(
         name: &'static str,
         promises: Promises,
@@ -96,26 +97,26 @@ impl<L> Ours<L> {
         }
     }
 
-    /// A kind that stores its tokens elsewhere.
+    /// Sets the function that reads the tokens, for a kind that stores them elsewhere.
     const fn storing(mut self, stored: fn(&dyn View, &str) -> Vec<Stored>) -> Self {
         self.stored = stored;
         self
     }
 
-    /// A kind whose grants keep others out for some time at least.
+    /// Makes grants keep other clients out for a minimum time.
     const fn holding(mut self) -> Self {
         self.promises = self.promises.holding(HOLDS_PER_LEASE);
         self
     }
 
-    /// A kind that stores who goes first.
+    /// Sets the function that reads the queue of waiters.
     const fn queueing(mut self, queued: fn(&dyn View, &str) -> Vec<Vec<u8>>) -> Self {
         self.queued = queued;
         self
     }
 }
 
-/// A lock object of one client.
+/// The lock object of one client.
 struct Opened<L> {
     lock: L,
     lease: Duration,
@@ -131,10 +132,10 @@ impl<L: Takes> Opened<L> {
     }
 }
 
-/// What came of taking it.
+/// Outcome of an acquisition.
 type TakenBy<L> = Result<Option<Held<<L as Takes>::Grant>>, BoxError>;
 
-/// A grant, and when it was heard of.
+/// A grant, and the time at which the client received it.
 struct Held<G> {
     grant: G,
     at: Duration,
@@ -184,7 +185,7 @@ impl<L: Takes> Subject for Ours<L> {
         opened.take(mode, Some(wait)).await
     }
 
-    /// At times by half of the lease, which must not shorten it.
+    /// Extends by the lease, at times by half of it, which must not shorten the lease.
     async fn extend(&self, opened: &Opened<L>, held: &Held<L::Grant>) -> Result<bool, BoxError> {
         let parts = 1 + u32::from(opened.host.random()[0] % 2);
         match held.grant.guard().extend(opened.lease / parts).await {
@@ -194,7 +195,7 @@ impl<L: Takes> Subject for Ours<L> {
         }
     }
 
-    /// Ends when others may have it.
+    /// Returns when other clients may acquire the lock.
     async fn release(&self, opened: &Opened<L>, held: Held<L::Grant>) -> Result<bool, BoxError> {
         let outcome = held.grant.give_back().await;
         if opened.hold > Duration::ZERO {
@@ -215,7 +216,7 @@ impl<L: Takes> Subject for Ours<L> {
         held.grant.fence()
     }
 
-    /// A handle of an owner that enters again has the token of its first grant.
+    /// Returns the token. A handle that enters again has the token of its first grant.
     fn token(&self, held: &Held<L::Grant>) -> Option<Token> {
         let token = held.grant.guard().token().to_string();
         Some(if self.promises.reentrant {
@@ -233,7 +234,7 @@ impl<L: Takes> Subject for Ours<L> {
         (self.queued)(view, key)
     }
 
-    /// Counters of fencing tokens.
+    /// Requires a time to live for counters of fencing tokens.
     fn ends(&self, _: &[u8]) -> bool {
         true
     }

@@ -1,6 +1,7 @@
-//! The lock on several keys, with and without numbers, played as a read-write lock: a reader takes one key of its own, a
-//! writer takes all of them. So locks on one key and on many contend, and some of the keys are held by others than the rest.
-//! The one with numbers is held at least for some time, the other one has metadata.
+//! The lock on several keys, with and without fencing tokens, played as a read-write lock: a reader acquires
+//! one key of its own, a writer acquires all keys. So locks on one key and on many contend, and the keys can
+//! have different holders. The form with fencing tokens is held for a minimum time, the other one has
+//! metadata.
 
 use super::{
     Ours,
@@ -16,17 +17,17 @@ use crate::{
 use redouble_lock::{Kind as LockKind, Lock, LockError};
 use std::{collections::BTreeMap, time::Duration};
 
-/// How many clients have a key of their own.
+/// Number of clients that have keys of their own.
 const CLIENTS: u8 = 4;
 
-/// Tasks of a client that have one each.
+/// Number of tasks per client that have a key each.
 const TASKS: u8 = 2;
 
-/// What a task takes: its own key, or all keys.
+/// The locks of one task: its own key, and all keys.
 struct Striped<K: LockKind> {
     all: Lock<K>,
     own: Lock<K>,
-    /// The key of the other task.
+    /// The key of the process's other task.
     beside: Lock<K>,
 }
 
@@ -66,7 +67,7 @@ impl<K: LockKind<Guard: Grant>> Takes for Striped<K> {
     }
 }
 
-/// Waiters look again less often than elsewhere, so it shows whether they are told.
+/// Number of checks of a waiter per lease. It is lower than for other kinds, so a missing wake-up shows.
 const LOOKS_PER_LEASE: u32 = 2;
 
 const fn striped() -> Promises {
@@ -99,20 +100,20 @@ pub(in crate::subject) fn fenced_multi() -> Box<dyn DynSubject> {
     boxed(lock.storing(tokens).queueing(kept_for).holding())
 }
 
-/// One that clients contend for under its own name, and one more for each task but the first.
+/// Returns the keys: the lock's own name, and one more for each task but the first.
 fn keys(key: &str) -> Vec<String> {
     let others = (1..CLIENTS * TASKS).map(|nth| stored::beside(key, &format!(":{nth}")));
     [key.to_owned()].into_iter().chain(others).collect()
 }
 
-/// The waiters that keys are kept for.
+/// Returns the waiters for which keys are reserved.
 fn kept_for(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     let keys = keys(key).into_iter();
     keys.flat_map(|key| stored::kept_for(view, &key)).collect()
 }
 
-/// A token is a reader's if it is at one key, and a writer's if it is at all; what is at some of them is something else,
-/// but keeps others out as well.
+/// Returns the holders. A token at one key is a reader's, a token at all keys a writer's. A token at some of
+/// the keys is neither, but keeps other clients out too.
 fn tokens(view: &dyn View, key: &str) -> Vec<Stored> {
     let keys = keys(key);
     let mut found: BTreeMap<Vec<u8>, Vec<Option<Duration>>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The mutex, with and without its watchdog; one that is held at least for some time; one that watches its key; and one
-//! with metadata beside it.
+//! The mutex, with and without its watchdog; one that is held for a minimum time; one whose holder watches
+//! its key; and one with metadata beside it.
 
 use super::{Ours, promises, stored};
 use crate::{
@@ -7,14 +7,14 @@ use crate::{
     subject::{DynSubject, boxed},
 };
 
-/// It holds for one lease unless it is extended.
+/// A grant holds for one lease unless the caller extends it.
 pub(in crate::subject) fn mutex() -> Box<dyn DynSubject> {
     boxed(Ours::new("mutex", promises(Kind::Mutex), |client, key| {
         Ok(client.options(client.locks().mutex(key)).build())
     }))
 }
 
-/// Its lease is extended in the background.
+/// A watchdog extends the lease.
 pub(in crate::subject) fn mutex_with_watchdog() -> Box<dyn DynSubject> {
     let promises = promises(Kind::Mutex).renewing();
     boxed(Ours::new("mutex-watchdog", promises, |client, key| {
@@ -23,7 +23,7 @@ pub(in crate::subject) fn mutex_with_watchdog() -> Box<dyn DynSubject> {
     }))
 }
 
-/// Who gives it back early keeps others out a while longer.
+/// A grant that is released early keeps other clients out for some more time.
 pub(in crate::subject) fn mutex_that_holds() -> Box<dyn DynSubject> {
     let lock = Ours::new("mutex-holding", promises(Kind::Mutex), |client, key| {
         Ok(client.options(client.locks().mutex(key)).build())
@@ -31,7 +31,7 @@ pub(in crate::subject) fn mutex_that_holds() -> Box<dyn DynSubject> {
     boxed(lock.holding())
 }
 
-/// Its holder hears at once of what others do to the key.
+/// The holder learns at once that another client changed the key.
 pub(in crate::subject) fn mutex_that_watches() -> Box<dyn DynSubject> {
     let promises = promises(Kind::Mutex).noticing();
     boxed(Ours::new("mutex-watching", promises, |client, key| {
@@ -40,7 +40,7 @@ pub(in crate::subject) fn mutex_that_watches() -> Box<dyn DynSubject> {
     }))
 }
 
-/// What its holder says of itself stands beside the key for as long.
+/// The holder's metadata is stored beside the key, with the same time to live.
 pub(in crate::subject) fn mutex_with_metadata() -> Box<dyn DynSubject> {
     let lock = Ours::new("mutex-metadata", promises(Kind::Mutex), |client, key| {
         let lock = client.options(client.locks().mutex(key));

@@ -1,5 +1,6 @@
-//! The read-write lock, with and without preference for writers. Writers are at the key, readers in a sorted
-//! set beside it. The one with preference numbers its writers, and is held at least for some time.
+//! The read-write lock, with and without preference for writers. The key holds the writer, a sorted set
+//! beside it the readers. The form with preference has fencing tokens for writers, and is held for a minimum
+//! time.
 
 use super::{
     Ours, SKIPS_PER_LEASE,
@@ -26,10 +27,11 @@ impl Takes for RwLock {
     }
 }
 
-/// The lock whose writers get numbers. Readers have none to send, so nothing is promised for the resource.
+/// The lock with fencing tokens for writers. Readers have none to send, so this lock promises nothing for the
+/// resource.
 struct Numbered(RwLock);
 
-/// A grant of it.
+/// A grant of [`Numbered`].
 enum Entry {
     Reader(Guard),
     Writer(FencedGuard),

@@ -1,4 +1,4 @@
-//! The mutex on several independent nodes, with and without numbers.
+//! Redlock on several independent nodes, with and without fencing tokens.
 
 use super::{Ours, client::Client, fenced_promises, promises};
 use crate::{
@@ -14,7 +14,7 @@ const fn on(nodes: u8) -> Promises {
 
 pub(super) fn nodes(client: &Client) -> Result<Redlock, LockError> {
     let nodes = Redlock::new(client.all())?;
-    // The scenarios' network may be slow.
+    // The network of a scenario may be slow.
     Ok(nodes.node_timeout(client.reply_timeout()))
 }
 

@@ -1,4 +1,4 @@
-//! The mutex that its owner may take again, with and without numbers. Each task is an owner of its own.
+//! The reentrant mutex, with and without fencing tokens. Each task is an owner.
 
 use super::{
     Ours, fenced_promises,
@@ -12,7 +12,7 @@ use crate::{
 use redouble_lock::{Kind as LockKind, Lock, Owner, ReentrantGuard};
 use std::time::Duration;
 
-/// A lock, and the owner as whom a task takes it.
+/// A lock, and the owner handle of one task.
 struct Entered<K: LockKind> {
     lock: Lock<K>,
     owner: Owner<K>,

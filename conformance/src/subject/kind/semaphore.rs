@@ -1,4 +1,4 @@
-//! The semaphore of three permits; and one whose permits are held at least for some time.
+//! The semaphore of three permits, and a form whose permits are held for a minimum time.
 
 use super::{
     Ours,
@@ -38,7 +38,7 @@ fn named(name: &'static str) -> Ours<Semaphore> {
     lock.storing(permits)
 }
 
-/// Members are `weight:token`, but the one that counts the permits that are taken.
+/// Reads the members `weight:token`; one more member counts the taken permits.
 fn permits(view: &dyn View, key: &str) -> Vec<Stored> {
     let holders = stored::by_deadline(view, key).into_iter();
     let tokens = holders.filter_map(|it| {

@@ -1,10 +1,10 @@
-//! Where the kinds keep their tokens.
+//! The keys in which the kinds store their tokens.
 
 use crate::{backend::View, history::Stored, subject::Observed};
 use redouble::{Data, Deployment};
 use std::sync::LazyLock;
 
-/// The string at the key, unless the key is kept for a waiter.
+/// Returns the string at the key, unless the key is reserved for a waiter.
 pub(super) fn at_the_key(view: &dyn View, key: &str) -> Vec<Stored> {
     let held = view.string(key);
     held.filter(|it| !it.token.starts_with(b"?"))
@@ -12,17 +12,17 @@ pub(super) fn at_the_key(view: &dyn View, key: &str) -> Vec<Stored> {
         .collect()
 }
 
-/// The token of the waiter that the key is kept for.
+/// Returns the token of the waiter for which the key is reserved.
 pub(super) fn kept_for(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     let held = view.string(key);
     let waiter = held.and_then(|it| it.token.strip_prefix(b"?").map(<[u8]>::to_vec));
     waiter.into_iter().collect()
 }
 
-/// What holders say of themselves.
+/// Metadata of all holders.
 pub(super) const METADATA: &[u8] = b"me";
 
-/// The token at the key, until it or what its holder says of itself ends; none if nothing is said.
+/// Returns the token at the key. It ends with the key or with its metadata; without metadata there is none.
 pub(super) fn with_metadata(view: &dyn View, key: &str) -> Vec<Stored> {
     let held = view.string(key).and_then(|held| {
         let suffix = [b":holder:", &*held.token].concat();
@@ -34,8 +34,9 @@ pub(super) fn with_metadata(view: &dyn View, key: &str) -> Vec<Stored> {
     held.into_iter().collect()
 }
 
-/// The name of a further key of a lock, in the same slot of a cluster: by the hash tag of the lock's own name, or the name is
-/// made the tag, or, where it has a brace that ends one, a number is found that has the slot.
+/// Returns the name of a further key of a lock, in the same slot of a cluster. If the lock's name has a hash
+/// tag, the new name shares it. Otherwise the name becomes the tag; if it contains a closing brace, the tag
+/// is a number with the same slot.
 pub(super) fn beside(key: &str, suffix: &str) -> String {
     let tag = key
         .split_once('{')
@@ -50,7 +51,7 @@ pub(super) fn beside(key: &str, suffix: &str) -> String {
     }
 }
 
-/// The lowest number with each slot.
+/// Lowest number in each slot.
 static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let mut tags = vec![None; SLOTS];
     let mut missing = SLOTS;
@@ -64,10 +65,10 @@ static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
     tags.into_iter().flatten().collect()
 });
 
-/// How many slots a cluster has.
+/// Number of slots of a cluster.
 const SLOTS: usize = 16_384;
 
-/// A token per member of a sorted set, whose score is its deadline in milliseconds of the server.
+/// Reads a token per member of a sorted set, scored by deadline in milliseconds on the server's clock.
 pub(super) fn by_deadline(view: &dyn View, key: &str) -> Vec<Stored> {
     let holders = Observed::sorted_set(view, key).holders.into_iter();
     let stored = holders.map(|holder| Stored {
@@ -77,7 +78,7 @@ pub(super) fn by_deadline(view: &dyn View, key: &str) -> Vec<Stored> {
     stored.collect()
 }
 
-/// The fields of a hash, by the number that is their value.
+/// Returns the fields of a hash, sorted by their numeric values.
 pub(super) fn in_order(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     let Some((Data::Hash(places), _)) = view.data(key) else {
         return Vec::new();
@@ -91,7 +92,8 @@ pub(super) fn in_order(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     names.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The tokens of the waiters in a sorted set, the lowest score first. Their names begin with 16 digits of the process.
+/// Returns the tokens of the waiters in a sorted set, the lowest score first. Their names begin with 16
+/// digits that name the process.
 pub(super) fn in_a_queue(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     let Some((Data::SortedSet(members), _)) = view.data(key) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! A1: `SET NX PX` with a token of its own, released by a script that compares and deletes.
+//! A1: `SET NX PX` with a random token; a script compares the token and deletes the key.
 
 use crate::{
     checker::Property::{Exclusion, LostReply, Ownership, Truth},

@@ -1,4 +1,4 @@
-//! A2: admission by counting. The first N who ask are let in.
+//! A2: a counter that admits the first N clients.
 
 use crate::{
     checker::Property::Admission,

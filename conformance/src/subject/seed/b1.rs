@@ -1,5 +1,5 @@
-//! B1: a script that sets the owner or answers how long to wait, and a watchdog that extends the
-//! lease at each third of it.
+//! B1: a script that sets the owner or returns the time to wait, and a watchdog that extends the lease after
+//! each third of it.
 
 use crate::{
     checker::Property::Ownership,
@@ -15,7 +15,7 @@ use crate::{
 enum Renews {
     /// By a script that compares the owner.
     Compared,
-    /// Without asking whose lock it is.
+    /// Without checking the owner.
     Blindly,
 }
 
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Nil, or for how long the lock is another's.
+/// Acquires the lock and returns nil, or returns how long another client still holds it.
 const ACQUIRE: &str = "if redis.call('EXISTS', KEYS[1]) == 0 then \
                        redis.call('SET', KEYS[1], ARGV[1]) \
                        redis.call('PEXPIRE', KEYS[1], ARGV[2]) return nil end \

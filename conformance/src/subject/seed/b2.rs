@@ -1,4 +1,4 @@
-//! B2: as B1, with a hash that counts how often its owner has taken it.
+//! B2: as B1, with a hash that counts the owner's acquisitions.
 
 use crate::{
     checker::Property::{Exclusion, Truth},
@@ -10,7 +10,7 @@ use crate::{
 };
 
 pub(super) const ROWS: &[Row] = &[
-    // Counting is not idempotent: after an answer that was lost one level too many is left.
+    // Counting is not idempotent: a lost reply leaves the count one too high.
     Row {
         name: "reentrant-hash-watchdog",
         make: || exhibit(Counts::Told("seed-B2")),

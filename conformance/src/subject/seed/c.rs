@@ -1,4 +1,4 @@
-//! C: more than one node. Redlock, and one master with a replica that is taken for the same.
+//! C: more than one node. Redlock, and a master with a replica that is mistaken for Redlock.
 
 use crate::{
     backend::View,

@@ -1,4 +1,4 @@
-//! D: one order per person, in the steps by which such a lock is usually reached.
+//! D: "one order per person", in the steps by which developers usually reach a working lock.
 
 use crate::{
     checker::Property::{Exclusion, Ownership, Progress, Truth},
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "flash-sale-setnx-pexpire-script",
         make: || exhibit(InOneScript),
         expected: Sound,
-        summary: "SETNX and PEXPIRE within one script",
+        summary: "SETNX and PEXPIRE in one script",
     },
     Row {
         name: "flash-sale-token-is-thread",

@@ -1,5 +1,5 @@
-//! E1: the old lock whose value is the time at which it ends, taken over by GETSET. It is wrong in
-//! three ways; each is also kept alone, the other two mended. E2: a release that hides a lost lease.
+//! E1: the old lock whose value is its expiry time, taken over by GETSET. It has three mistakes; three
+//! variants keep one of them each. E2: a release that hides the loss of the lock.
 
 use crate::{
     backend::View,
@@ -13,14 +13,14 @@ use crate::{
     },
 };
 
-/// The only mistake that is left.
+/// The one mistake of a variant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flaw {
-    /// Times are read from the client's clock.
+    /// The client's clock decides about expiry.
     Skew,
-    /// Who loses the race has overwritten the time of the winner.
+    /// The loser of a race overwrites the winner's expiry time.
     Overwrites,
-    /// Anybody can unlock.
+    /// Any client can unlock.
     NoOwner,
 }
 
@@ -35,19 +35,19 @@ pub(super) const ROWS: &[Row] = &[
         name: "timestamp-getset-client-clock",
         make: || exhibit(Flaw::Skew),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "of timestamp-getset, only the client's clock",
+        summary: "timestamp-getset with one mistake: it uses the client's clock",
     },
     Row {
         name: "timestamp-getset-losers-overwrite",
         make: || exhibit(Flaw::Overwrites),
         expected: Convicted(&[Ownership]),
-        summary: "of timestamp-getset, only that losers overwrite the winner's expiry time",
+        summary: "timestamp-getset with one mistake: losers overwrite the winner's expiry time",
     },
     Row {
         name: "timestamp-getset-no-owner",
         make: || exhibit(Flaw::NoOwner),
         expected: Convicted(&[Exclusion, Ownership]),
-        summary: "of timestamp-getset, only that any client can unlock",
+        summary: "timestamp-getset with one mistake: any client can unlock",
     },
     Row {
         name: "release-ok-when-missing",
@@ -57,12 +57,12 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Sets the time if it is still the one that was seen.
+/// Sets the expiry time if the key still has the value that the client read.
 const TAKE_OVER: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
                          redis.call('SET', KEYS[1], ARGV[2]) return ARGV[1] end return ''";
 
 impl Flaw {
-    /// What the time is, in milliseconds.
+    /// Returns the time, in milliseconds.
     async fn now_ms(self, site: &Site) -> Result<u128, BoxError> {
         if self == Self::Skew {
             return Ok(site.host.wall_clock().as_millis()); // the mistake

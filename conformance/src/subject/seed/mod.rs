@@ -1,5 +1,5 @@
-//! The lock systems that people run, after their descriptions: the sound ones, and those that are
-//! kept because they are broken.
+//! Lock systems in production use, written after their descriptions: sound ones, and broken ones that are
+//! kept as they are.
 
 mod a1;
 mod a2;
@@ -11,7 +11,7 @@ mod e;
 
 use super::Row;
 
-/// All systems, in the order of their ids.
+/// All systems, sorted by id.
 pub const SEEDS: &[&[Row]] = &[
     a1::ROWS,
     a2::ROWS,

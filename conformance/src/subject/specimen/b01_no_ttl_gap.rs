@@ -1,4 +1,5 @@
-//! B01: the expiry comes second, or not at all. Whoever dies before it keeps the lock for good.
+//! B01: the expiry is set by a second command, or not at all. If the client crashes before it, the lock stays
+//! forever.
 
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
@@ -6,11 +7,11 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Row},
 };
 
-/// How the expiry is missed.
+/// Ways to leave the expiry out.
 pub(in crate::subject) enum NoTtl {
     /// `SETNX`, then `PEXPIRE`.
     Gap(&'static str),
-    /// `SETNX` alone: the lease is optional, and the caller left it out.
+    /// `SETNX` alone: the lease is optional, and the caller omitted it.
     Never(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! B02: the release deletes the key without a look at whose it is by now.
+//! B02: the release deletes the key without checking that it still holds the client's token.
 
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Row},
 };
 
-/// Its id.
+/// The specimen with its id.
 pub(in crate::subject) struct BlindDel(pub(in crate::subject) &'static str);
 
 pub(super) const ROWS: &[Row] = &[Row {

@@ -1,5 +1,4 @@
-//! B03: whose lock it is, is checked by one command and acted upon by the next. In between it may
-//! have become another's.
+//! B03: one command checks the owner, the next one acts. Between the two another client can acquire the lock.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
@@ -7,7 +6,7 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Row},
 };
 
-/// What follows the check.
+/// Command after the check.
 pub(in crate::subject) enum CheckThenAct {
     /// `GET`, then `DEL`.
     Del(&'static str),
@@ -15,7 +14,7 @@ pub(in crate::subject) enum CheckThenAct {
     Expire,
     /// `GET`, then `SET` with a new expiry.
     Set,
-    /// `WATCH`, `GET`, `DEL`: but what is watched guards transactions only.
+    /// `WATCH`, `GET`, `DEL`. WATCH protects only transactions.
     WatchWithoutMulti,
 }
 
@@ -65,7 +64,7 @@ impl Specimen for CheckThenAct {
         if site.get().await?.as_ref() != Some(&held.token) {
             return Ok(false);
         }
-        // The mistake: whose it was when it was looked at.
+        // The mistake: the owner may have changed since the check.
         let done = if let Self::Set = self {
             let words = ["SET", &site.key, &held.token, "PX", &site.lease_ms()];
             site.ask::<Option<String>>(&words).await?.is_some()

@@ -1,6 +1,5 @@
-//! B04: the value is the time at which the lock ends, by the clock of the client that took it;
-//! whoever reads a time that has passed takes the lock over. There is no other token, and no expiry
-//! at the server.
+//! B04: the value of the key is the lock's expiry time, by the clock of its holder. A client that reads a
+//! past time takes the lock over. There is no other token, and no expiry at the server.
 
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
@@ -11,11 +10,12 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How a lock whose time has passed is taken over.
+/// Ways to take over an expired lock.
 pub(in crate::subject) enum ClientClock {
-    /// `GETSET`, won by whoever gets the old time back; but losers have set theirs.
+    /// `GETSET`: the client that gets the old time back wins, but each loser has overwritten the winner's
+    /// time.
     GetSet(&'static str),
-    /// `DEL`, then `SETNX`: two of them delete in turn.
+    /// `DEL`, then `SETNX`: the second client deletes the lock of the first.
     DelSetNx,
 }
 
@@ -44,7 +44,7 @@ impl Specimen for ClientClock {
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         let (sent, wall) = (site.host.now(), site.host.wall_clock());
-        let ends = (wall + site.lease).as_millis().to_string(); // the mistake: nobody else has this clock
+        let ends = (wall + site.lease).as_millis().to_string(); // the mistake: other clients have other clocks
         let set_nx = ["SETNX", &site.key, &ends];
         let held = Held::until(ends.clone(), sent + site.lease);
         if site.ask(&set_nx).await? {
@@ -57,11 +57,11 @@ impl Specimen for ClientClock {
             return Ok(None);
         }
         let won = if let Self::GetSet(_) = self {
-            // The mistake: who loses has put his own time there.
+            // The mistake: a client that loses the race has overwritten the winner's time.
             let old: Option<String> = site.ask(&["GETSET", &site.key, &ends]).await?;
             old.is_none_or(|old| old == seen)
         } else {
-            site.del().await?; // the mistake: by now it may be a new one
+            site.del().await?; // the mistake: the key may hold a new lock by now
             site.ask(&set_nx).await?
         };
         Ok(won.then_some(held))
@@ -74,7 +74,7 @@ impl Specimen for ClientClock {
 
     async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
         let _ = held;
-        site.del().await // the mistake: anybody's
+        site.del().await // the mistake: the key may hold another client's lock
     }
 
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
@@ -86,7 +86,7 @@ fn ended(value: &str) -> Duration {
     Duration::from_millis(value.parse().unwrap_or(0))
 }
 
-/// The string at a key, which says itself when it ends.
+/// Reads the string at a key, whose value is its expiry time.
 pub(in crate::subject) fn until_value(view: &dyn View, key: &str) -> Vec<Stored> {
     let stored = view.string(key).into_iter();
     let by_value = stored.map(|stored| {

@@ -1,4 +1,4 @@
-//! B05: a token that others have as well, so that comparing it says nothing.
+//! B05: clients share a token, so comparing it proves nothing.
 
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
@@ -10,15 +10,15 @@ use crate::{
     },
 };
 
-/// Where the token comes from.
+/// Sources of the token.
 pub(in crate::subject) enum WeakToken {
-    /// It is always the same.
+    /// A constant.
     Constant,
-    /// The number of the thread: every process has a first one.
+    /// The number of the thread. Every process has a first thread.
     Thread(&'static str),
-    /// The caller brings it: the number of its request.
+    /// The caller supplies it: the number of its request.
     Caller(&'static str),
-    /// A generator that every process inherited from its parent, in the same state.
+    /// A random generator that every process inherited from its parent in the same state.
     Forked,
 }
 
@@ -61,13 +61,13 @@ impl Specimen for WeakToken {
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
-        // The mistake: what is unique here is not so elsewhere.
+        // The mistake: the token is unique only within its process.
         let token = match self {
             Self::Constant => "locked".to_owned(),
             Self::Thread(_) => format!("thread-{}", site.host.worker_id()),
             Self::Caller(_) => format!("request-{}", site.count()),
             Self::Forked => {
-                // Knuth's multiplier: each process draws the same course of numbers.
+                // Knuth's multiplier. Each process draws the same sequence of numbers.
                 let drawn = site.count().wrapping_mul(6_364_136_223_846_793_005);
                 format!("{drawn:016x}")
             }

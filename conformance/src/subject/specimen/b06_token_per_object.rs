@@ -1,5 +1,5 @@
-//! B06: the lock object knows one token, not each grant its own. A grant that was lost acts for the
-//! next one that the object is given.
+//! B06: the lock object has one token instead of one per grant. A call on a lost grant acts on the object's
+//! next grant.
 
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
@@ -7,11 +7,11 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Row},
 };
 
-/// When the object's token is drawn.
+/// When the object draws its token.
 pub(in crate::subject) enum TokenPerObject {
     /// When the object is made.
     Fixed,
-    /// At every acquisition, over that of the one before.
+    /// At every acquisition, replacing the previous token.
     Overwritten,
 }
 
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 impl TokenPerObject {
-    /// The mistake: whichever grant it is about.
+    /// The mistake: the token does not depend on the grant.
     fn token(&self, site: &Site) -> String {
         match self {
             Self::Fixed => site.me.clone(),

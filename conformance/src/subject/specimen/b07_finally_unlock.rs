@@ -1,4 +1,4 @@
-//! B07: what comes after the attempt is cleaned up in any case, also when there was nothing to clean.
+//! B07: a `finally` block unlocks also when the acquisition failed.
 
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
@@ -23,7 +23,7 @@ impl Specimen for FinallyUnlock {
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         let held = site.acquire_as(site.me.clone()).await?;
         if held.is_none() {
-            site.release_as(&site.me).await?; // the mistake: another task of this process may hold it
+            site.release_as(&site.me).await?; // the mistake: another task of the process may hold it
         }
         Ok(held)
     }

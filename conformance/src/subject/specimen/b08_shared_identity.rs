@@ -1,5 +1,5 @@
-//! B08: a lock that may be taken again knows its owner by something that others share: by the thread,
-//! on which other tasks run as well, or by the process.
+//! B08: a reentrant lock identifies its owner by something that several tasks share: the thread or the
+//! process.
 
 use super::{Held, Site, Specimen, exhibit, hash};
 use crate::{
@@ -9,11 +9,11 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
 
-/// Who the owner is.
+/// Identity of the owner.
 pub(in crate::subject) enum SharedIdentity {
-    /// The thread that took it; the lock may be taken again.
+    /// The thread that acquired the lock; the lock is reentrant.
     Thread(&'static str),
-    /// The lock object of the process; the lock may be taken again.
+    /// The lock object of the process; the lock is reentrant.
     Object(&'static str),
 }
 
@@ -53,7 +53,7 @@ impl Specimen for SharedIdentity {
         let sent = site.host.now();
         let owner = match self {
             Self::Thread(_) => format!("{}:{}", site.me, site.host.worker_id()),
-            Self::Object(_) => site.me.clone(), // the mistake: so they are all the same
+            Self::Object(_) => site.me.clone(), // the mistake: all tasks have the same identity
         };
         let entered = hash::enter(site, &owner).await?;
         Ok(entered.then(|| Held::until(owner, sent + site.lease)))
@@ -98,6 +98,6 @@ impl Specimen for OtherThread {
     }
 
     async fn release(&self, site: &Site, _: &Held) -> Result<bool, BoxError> {
-        site.release_as(&current(site)).await // the mistake: the task may have moved
+        site.release_as(&current(site)).await // the mistake: the task may have moved to another thread
     }
 }

@@ -1,5 +1,5 @@
-//! B09: taking a lock once more is counted at the server, and a request without an answer is sent
-//! again. One release leaves one behind, and the watchdog keeps it.
+//! B09: the server counts the owner's acquisitions, and the client resends a request without a reply. After
+//! one release a count is left, and the watchdog keeps extending it.
 
 use super::{Held, Site, Specimen, exhibit, hash, watchdog};
 use crate::{
@@ -31,7 +31,7 @@ impl Specimen for DoubleCount {
         let (owner, sent) = (site.host.random_token(), site.host.now());
         let entered = match hash::enter(site, &owner).await {
             Ok(entered) => entered,
-            Err(_) => hash::enter(site, &owner).await?, // the mistake: the first may have been counted
+            Err(_) => hash::enter(site, &owner).await?, // the mistake: the server may have counted the first
         };
         if !entered {
             return Ok(None);

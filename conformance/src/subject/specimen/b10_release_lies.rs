@@ -1,4 +1,4 @@
-//! B10: what a release says is not what it did.
+//! B10: a release reports a wrong outcome.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
@@ -6,13 +6,13 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Row},
 };
 
-/// What it says wrongly.
+/// Wrong report.
 pub(in crate::subject) enum ReleaseLies {
-    /// That it freed the lock, when the key was gone.
+    /// It reports success when the key was gone.
     OkWhenGone(&'static str),
-    /// That it freed the lock, whatever the server answered.
+    /// It reports success whatever the server replied.
     OkAlways,
-    /// That the lock was not held, when its own first request had freed it.
+    /// It reports that the lock was not held, although its own first request freed it.
     NotHeldAfterRetry,
 }
 
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Answers 1 when there is no key at all.
+/// Returns 1 if the key does not exist.
 const RELEASE_OR_GONE: &str = "if redis.call('EXISTS', KEYS[1]) == 0 then return 1 end \
                                if redis.call('GET', KEYS[1]) == ARGV[1] then \
                                return redis.call('DEL', KEYS[1]) else return 0 end";
@@ -53,15 +53,15 @@ impl Specimen for ReleaseLies {
 
     async fn release(&self, site: &Site, held: &Held) -> Result<bool, BoxError> {
         match self {
-            // The mistake: 1 means that nothing of ours is left, not that this call freed it.
+            // The mistake: 1 means that the token is gone, not that this call freed the lock.
             Self::OkWhenGone(_) => site.eval(RELEASE_OR_GONE, &[&held.token]).await,
             Self::OkAlways => {
                 site.release(held).await?;
-                Ok(true) // the mistake: it may have been gone, or another's
+                Ok(true) // the mistake: the lock may have been gone, or another client's
             }
             Self::NotHeldAfterRetry => match site.release(held).await {
                 Ok(freed) => Ok(freed),
-                // The mistake: a 0 may be the echo of the first request.
+                // The mistake: a 0 may be the effect of the first request.
                 Err(_) => site.release(held).await,
             },
         }

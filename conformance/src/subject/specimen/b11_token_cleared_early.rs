@@ -1,5 +1,5 @@
-//! B11: the object forgets its token before the release is through. If that fails, nobody knows any
-//! more what to release.
+//! B11: the object forgets its token before the release is complete. If the release fails, no token is left
+//! to retry it.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Row},
 };
 
-/// Whether the lock ends by itself.
+/// Expiry of the lock.
 enum ClearedEarly {
     /// After its lease.
     Leased,
@@ -56,7 +56,7 @@ impl Specimen for ClearedEarly {
     async fn release(&self, site: &Site, _: &Held) -> Result<bool, BoxError> {
         let mut outcome = Err("not locked".into());
         for _ in 0..3 {
-            let held = site.latest().take(); // the mistake: it is not released yet
+            let held = site.latest().take(); // the mistake: the lock is not released yet
             let Some(held) = held else { break };
             outcome = site.release_as(&held.token).await;
             if outcome.is_ok() {

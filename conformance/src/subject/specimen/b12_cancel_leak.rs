@@ -1,4 +1,4 @@
-//! B12: a future or a guard is dropped, and what it had at the server stays there for a lease.
+//! B12: dropping a future or a guard leaves the token on the server until the lease ends.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
@@ -6,9 +6,9 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Row},
 };
 
-/// What is dropped without a trace.
+/// What is dropped without a clean-up.
 enum Leak {
-    /// The future of an acquisition whose request is under way.
+    /// The future of an acquisition with a request in flight.
     Acquisition,
     /// The guard.
     Guard,
@@ -41,7 +41,7 @@ impl Specimen for Leak {
         match self {
             Self::Acquisition => {
                 let (token, sent) = (site.host.random_token(), site.host.now());
-                let set = site.set_nx(&token).await?; // the mistake: nobody watches over the token
+                let set = site.set_nx(&token).await?; // the mistake: no task cleans the token up
                 Ok(set.then(|| Held::until(token, sent + site.lease)))
             }
             Self::Guard => site.acquire().await,

@@ -1,5 +1,5 @@
-//! B13: an error is taken for a no. But the request may have been executed, and then the client is
-//! locked out by itself.
+//! B13: the client treats an error as "not acquired". The server may have executed the request, and then the
+//! client has locked itself out.
 
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Row},
 };
 
-/// Its id.
+/// The specimen with its id.
 pub(in crate::subject) struct GhostAcquire(pub(in crate::subject) &'static str);
 
 pub(super) const ROWS: &[Row] = &[Row {

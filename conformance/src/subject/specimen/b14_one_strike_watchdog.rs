@@ -1,4 +1,4 @@
-//! B14: the task that extends a lease ends at the first thing that goes wrong, and nobody is told.
+//! B14: the watchdog ends at the first error, and the holder gets no signal.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit, watchdog};
 use crate::{
@@ -6,14 +6,14 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
 
-/// What ends the watchdog for good.
+/// Event that ends the watchdog for good.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OneStrike {
     /// Any error.
     Error,
-    /// That the server has forgotten the script.
+    /// The server has forgotten the script.
     NoScript,
-    /// That a watchdog of an earlier grant has failed: it is still on the list of those that run.
+    /// A watchdog of an earlier grant failed and is still on the list of running watchdogs.
     StaleEntry,
 }
 
@@ -75,7 +75,7 @@ impl Specimen for OneStrike {
         held.end();
         let freed = site.release(held).await?;
         if freed {
-            *site.latest() = None; // the mistake of the last one: only then
+            *site.latest() = None; // the mistake of `StaleEntry`: a failed release leaves the entry
         }
         Ok(freed)
     }

@@ -1,5 +1,4 @@
-//! B15: the release does not end the task that extends the lease. It goes on with whatever grant the
-//! owner has next.
+//! B15: the release does not stop the watchdog, which then extends the owner's next grant.
 
 use super::{Held, Site, SoundLock, Specimen, counted, exhibit, hash, watchdog};
 use crate::{
@@ -9,11 +8,11 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
 
-/// Why the task goes on.
+/// Reason why the watchdog continues.
 enum Outlives {
-    /// It is ended before it is registered.
+    /// The release stops it before it is registered.
     Unregistered,
-    /// Nobody ends it.
+    /// No call stops it.
     NeverEnded,
 }
 
@@ -41,7 +40,7 @@ pub(super) const ROWS: &[Row] = &[
 impl Outlives {
     fn end_watchdog(&self, site: &Site) {
         if let Self::Unregistered = self {
-            end_latest(site); // the mistake: there may be none yet
+            end_latest(site); // the mistake: the watchdog may not be registered yet
         }
     }
 }
@@ -82,7 +81,7 @@ impl Specimen for Outlives {
     }
 }
 
-/// Goes on until the server says no.
+/// Extends the grant until the server refuses.
 async fn renew(site: &Site, held: &Held) {
     while held.stands() {
         site.host.sleep(site.lease / 3).await;
@@ -98,7 +97,7 @@ async fn renew(site: &Site, held: &Held) {
     }
 }
 
-/// A watchdog per entry, of which the object knows the latest.
+/// Starts a watchdog per entry, but the object remembers only the latest one.
 struct SecondRenewer;
 
 impl Specimen for SecondRenewer {
@@ -118,7 +117,7 @@ impl Specimen for SecondRenewer {
         let held = counted::enter(site).await?;
         if let Some(held) = &held {
             watchdog::watch_by(site, held, hash::extend);
-            *site.latest() = Some(held.clone()); // the mistake: there may be one already
+            *site.latest() = Some(held.clone()); // the mistake: there may be a watchdog already
         }
         Ok(held)
     }

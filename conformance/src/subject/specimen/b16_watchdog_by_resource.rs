@@ -1,5 +1,5 @@
-//! B16: the tasks that extend leases are kept by the name of the lock, not by the grant. The late
-//! release of one grant ends the watchdog of the next.
+//! B16: watchdogs are registered by the name of the lock, not by the grant. The late release of one grant
+//! stops the watchdog of the next.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit, watchdog};
 use crate::{
@@ -50,6 +50,6 @@ impl Specimen for ByResource {
 
 fn end_watchdog(site: &Site) {
     if let Some(running) = site.latest().take() {
-        running.end(); // the mistake: whosever it is
+        running.end(); // the mistake: it may belong to another grant
     }
 }

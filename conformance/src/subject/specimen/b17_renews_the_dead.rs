@@ -1,5 +1,5 @@
-//! B17: readers share a hash, and whoever extends his own part extends all of it: also that of a
-//! reader who died. The writer starves.
+//! B17: readers share a hash, and a reader that extends its lease extends the leases of all readers, crashed
+//! ones included. The writer starves.
 
 use super::Held;
 use crate::{
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[Row {
     summary: "a reader that extends its lease extends the leases of all readers, crashed ones included",
 }];
 
-/// The mistake: it moves the deadline of everybody who is in there.
+/// The mistake: it moves the deadlines of all members.
 const EXTEND: &str = "\
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end \
 local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) \
@@ -60,7 +60,7 @@ impl RenewsTheDead {
     }
 }
 
-/// A grant whose watchdog ends with it.
+/// A grant. Dropping it stops its watchdog.
 struct Guard(Held);
 
 impl Drop for Guard {

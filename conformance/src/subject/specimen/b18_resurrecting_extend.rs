@@ -1,5 +1,5 @@
-//! B18: an extension brings back what was lost. Others may have held the lock meanwhile, and its
-//! holder sees no gap.
+//! B18: an extension restores a lost lock. Another client may have held the lock in between, and the holder
+//! does not notice.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
@@ -7,11 +7,11 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
 
-/// How a grant comes back.
+/// Ways to restore a grant.
 enum Resurrecting {
-    /// The key is set anew if there is none.
+    /// An extension sets the key again if it is missing.
     SetIfMissing,
-    /// The holder was told of the loss, after an error; then the next extension works.
+    /// The lock reports a loss after an error; then the next extension succeeds.
     StatusFlips,
 }
 
@@ -60,7 +60,7 @@ impl Specimen for Resurrecting {
             Self::StatusFlips => {
                 let extended = site.extend(held).await;
                 if extended.is_err() {
-                    held.lose(); // the mistake: and yet the next one is reported as good
+                    held.lose(); // the mistake: the next extension reports success all the same
                 }
                 extended
             }

@@ -1,4 +1,4 @@
-//! B19: an extension that failed is no news. The holder goes on as if it had the lock.
+//! B19: the holder gets no signal of a failed extension, and continues as if it held the lock.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
@@ -10,18 +10,18 @@ use crate::{
     },
 };
 
-/// When the holder is told.
+/// When the holder learns of the loss.
 #[derive(Clone, Copy)]
 enum SilentLoss {
     /// Never.
     Swallowed,
-    /// After all attempts, which take longer than the lease lasts.
+    /// After all retries, which take longer than the lease.
     AfterAllRetries,
 }
 
 const BREAKS: Expected = Convicted(&[Exclusion, GroundedBelief]);
 
-/// How often an extension is tried before it counts as failed.
+/// Number of attempts before an extension counts as failed.
 const ATTEMPTS: u32 = 10;
 
 pub(super) const ROWS: &[Row] = &[
@@ -80,7 +80,7 @@ async fn renew(flaw: SilentLoss, site: Site, held: Held) {
             (SilentLoss::AfterAllRetries, Err(_)) if failed == ATTEMPTS => return held.lose(),
             _ => {
                 failed += 1;
-                held.set_deadline(sent + site.lease); // the mistake: nobody has extended it
+                held.set_deadline(sent + site.lease); // the mistake: no request extended the lease
             }
         }
     }

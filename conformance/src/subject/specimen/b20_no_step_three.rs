@@ -1,5 +1,6 @@
-//! B20: most nodes said yes, but when the last of them did the lease was over; nobody looks. So it is
-//! with a waiter whose own entry ran out while it waited.
+//! B20: a majority of the nodes granted the lock, but the last reply came after the end of the lease, and the
+//! client does not check the time. The third variant is a waiter whose own queue entry expired while it
+//! waited.
 
 use super::{Held, Quorum, Site, SoundLock, Specimen, Sweep, Vote, exhibit, hash, quorum::count};
 use crate::{
@@ -47,7 +48,7 @@ impl Specimen<Quorum> for NoStepThree {
     }
 
     fn patience(&self, host: &Host) -> Duration {
-        12 * host.request_timeout() // two leases: it has no limit of its own
+        12 * host.request_timeout() // two leases: the lock has no limit of its own
     }
 
     async fn acquire(&self, nodes: &Quorum) -> Result<Option<Held>, BoxError> {
@@ -56,7 +57,7 @@ impl Specimen<Quorum> for NoStepThree {
         let votes = nodes.set_everywhere(&token).await;
         if count(&votes, Vote::Yes) >= nodes.majority() {
             sweep.done();
-            // The mistake: this may have passed.
+            // The mistake: this deadline may have passed.
             return Ok(Some(Held::until(token, nodes.valid_until(sent))));
         }
         nodes.give_up(sweep, &token).await;
@@ -84,22 +85,21 @@ impl Specimen<Quorum> for ExtendsLate {
         let votes = nodes.extend_everywhere(&held.token).await;
         let extended = count(&votes, Vote::Yes) >= nodes.majority();
         if extended {
-            held.set_deadline(nodes.valid_until(sent)); // the mistake: this may have passed
+            held.set_deadline(nodes.valid_until(sent)); // the mistake: this deadline may have passed
         }
         Ok(extended)
     }
 }
 
-/// Everyone who wants the lock takes a number that lasts for a lease; whose number is the lowest has
-/// the lock.
+/// Each client draws a queue number that lasts for a lease. The client with the lowest number has the lock.
 struct DiesInQueue;
 
-/// Takes a number.
+/// Draws a number.
 const TAKE: &str = "local time = redis.call('TIME') \
                     local now = time[1] * 1000 + math.floor(time[2] / 1000) \
                     local number = redis.call('INCR', KEYS[1] .. ':number') \
                     redis.call('HSET', KEYS[1], number, now + ARGV[1]) return number";
-/// Whether nobody is before a number. The mistake: nor need the number itself be there any more.
+/// Returns 1 if no lower number exists. The mistake: the client's own number may be gone too.
 const FIRST: &str = "local time = redis.call('TIME') \
                      local now = time[1] * 1000 + math.floor(time[2] / 1000) \
                      local all = redis.call('HGETALL', KEYS[1]) local first = 1 \
@@ -107,7 +107,7 @@ const FIRST: &str = "local time = redis.call('TIME') \
                      if tonumber(all[i + 1]) < now then redis.call('HDEL', KEYS[1], all[i]) \
                      elseif tonumber(all[i]) < tonumber(ARGV[1]) then first = 0 end end \
                      return first";
-/// Lets a number last for a lease from now.
+/// Extends a number to one lease from now.
 const STAY: &str = "local time = redis.call('TIME') \
                     local now = time[1] * 1000 + math.floor(time[2] / 1000) \
                     local ends = redis.call('HGET', KEYS[1], ARGV[1]) \
@@ -122,7 +122,7 @@ impl DiesInQueue {
         loop {
             if site.eval(FIRST, &[&number]).await? {
                 let sent = site.host.now();
-                // The mistake: this may say that the number is gone.
+                // The mistake: the reply, which may say that the number is gone, is ignored.
                 let _: bool = site.eval(STAY, &[&number, &site.lease_ms()]).await?;
                 return Ok(Some(Held::until(number, sent + site.lease)));
             }

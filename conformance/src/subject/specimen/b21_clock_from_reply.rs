@@ -1,5 +1,5 @@
-//! B21: the lease is counted from when the reply came. It began when the request arrived, and nobody
-//! knows how much earlier that was.
+//! B21: the client counts the lease from the arrival of the reply. The lease began when the request reached
+//! the server, at an unknown earlier time.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Which reply it is.
+/// The reply from which the lease is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FromReply {
     Acquisition,

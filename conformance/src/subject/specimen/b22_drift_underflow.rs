@@ -1,5 +1,4 @@
-//! B22: what is left of a lease is computed without the drift of clocks, or in numbers that know
-//! nothing below 0.
+//! B22: the rest of a lease is computed without the drift of clocks, or in unsigned numbers that underflow.
 
 use super::{Held, Site, Specimen, exhibit};
 use crate::{
@@ -8,18 +7,18 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How it is computed.
+/// Ways to compute the rest of a lease.
 #[derive(Clone, Copy)]
 enum Left {
-    /// Lease less what it took.
+    /// Lease minus elapsed time.
     WithoutDrift,
-    /// Lease less drift less what it took, in unsigned numbers that wrap.
+    /// Lease minus drift minus elapsed time, in unsigned numbers that wrap.
     Wrapping,
-    /// The same, with numbers that panic.
+    /// The same, in numbers that panic.
     Panicking,
 }
 
-/// What part of the lease clocks may run apart in it, in parts per million.
+/// Relative error of clock rates that the lock claims to tolerate, in parts per million.
 const DRIFT_PPM: u32 = 10_000;
 
 pub(super) const ROWS: &[Row] = &[
@@ -27,7 +26,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "no-clock-drift-allowance",
         make: || exhibit(Left::WithoutDrift),
         expected: Convicted(&[GroundedBelief]),
-        summary: "subtracts no clock drift, and claims to",
+        summary: "claims to tolerate clock drift but does not subtract it",
     },
     Row {
         name: "remaining-lease-wraps",
@@ -59,7 +58,7 @@ impl Specimen for Left {
     }
 
     fn patience(&self, host: &Host) -> Duration {
-        12 * host.request_timeout() // two leases: slow nodes are waited for
+        12 * host.request_timeout() // two leases: the lock waits for slow nodes
     }
 
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
@@ -74,7 +73,7 @@ impl Specimen for Left {
             Self::WithoutDrift => site.lease.saturating_sub(took), // the mistake
             Self::Wrapping => {
                 let ms = |duration: Duration| duration.as_millis() as u32;
-                // The mistake: this is 49 days for what is over.
+                // The mistake: an expired lease becomes 49 days.
                 let left = ms(site.lease)
                     .wrapping_sub(ms(drift))
                     .wrapping_sub(ms(took));

@@ -1,4 +1,4 @@
-//! B23: deadlines by the wall clock of the client. It is set now and then, and others have another.
+//! B23: deadlines use the client's wall clock. Wall clocks jump, and differ between machines.
 
 use super::{Held, Site, Specimen, exhibit, wall_clock_queue::WallClockQueue};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What the wall clock is used for.
+/// Use of the wall clock.
 enum WallClock {
     /// For the holder's own deadline.
     Deadline,
@@ -77,7 +77,7 @@ impl Specimen for WallClock {
         match self {
             Self::Expiry => held.deadline(),
             Self::Deadline => {
-                // The mistake: what the wall clock says is left.
+                // The mistake: the rest of the lease depends on the wall clock.
                 let left = held.deadline().saturating_sub(site.host.wall_clock());
                 site.host.now() + left
             }

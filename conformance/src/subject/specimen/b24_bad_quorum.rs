@@ -1,4 +1,4 @@
-//! B24: a majority of something else than all nodes.
+//! B24: the majority is not one of all nodes.
 
 use super::{
     Held, Quorum, Specimen, Sweep, Vote, exhibit,
@@ -14,14 +14,14 @@ use crate::{
     },
 };
 
-/// What is taken for a majority.
+/// Wrong majorities.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BadQuorum {
-    /// Half of the nodes, where their number is even.
+    /// Half of the nodes, if their number is even.
     Half,
     /// Most of the nodes that answered.
     OfReachable,
-    /// At an extension, most of the nodes that were acquired.
+    /// For an extension, most of the nodes that granted the lock.
     OfAcquired,
 }
 
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
         name: "quorum-of-acquired-nodes",
         make: || exhibit(BadQuorum::OfAcquired),
         expected: Convicted(&[GroundedBelief]),
-        summary: "Redlock that extends by a majority of the nodes that it had",
+        summary: "Redlock that extends by a majority of the nodes that granted the lock",
     },
 ];
 

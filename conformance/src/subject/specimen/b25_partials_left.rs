@@ -1,5 +1,4 @@
-//! B25: an attempt that failed leaves what it got on some of the nodes. Others see it there for a
-//! lease.
+//! B25: a failed attempt leaves its votes on some of the nodes, where they block other clients for a lease.
 
 use super::{Held, Quorum, Specimen, Vote, exhibit, quorum::count};
 use crate::{
@@ -8,12 +7,12 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
 
-/// When it is left.
+/// When the votes stay.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PartialsLeft {
-    /// When there was no majority.
+    /// When they are no majority.
     NoMajority,
-    /// When there was one, and some node failed: that is an error.
+    /// When they are a majority and a node failed, which the lock treats as an error.
     OneFailed,
 }
 
@@ -60,6 +59,6 @@ impl Specimen<Quorum> for PartialsLeft {
         if *self == Self::OneFailed {
             nodes.release_everywhere(&token).await;
         }
-        Ok(None) // the mistake of the other: without a release
+        Ok(None) // the mistake of `NoMajority`: no release
     }
 }

@@ -1,5 +1,4 @@
-//! B26: the release skips the nodes from which there was no yes. One whose reply was lost keeps the
-//! token.
+//! B26: the release skips the nodes that did not reply "yes". A node whose reply was lost keeps the token.
 
 use super::{
     Held, Quorum, Specimen, Sweep, Vote, exhibit,
@@ -44,7 +43,7 @@ impl Specimen<Quorum> for OnlyAcquired {
     }
 
     async fn release(&self, nodes: &Quorum, held: &Held) -> Result<bool, BoxError> {
-        // The mistake: an unknown one may have it as well.
+        // The mistake: a node without a reply may hold the token too.
         let (all, freed) = nodes.release_on(held.nodes(), &held.token).await;
         if !all {
             self.dropped(nodes, held);

@@ -1,5 +1,5 @@
-//! B27: requests are still under way when the lock is released, on other connections. They arrive
-//! after the release and stay for a lease.
+//! B27: the release overtakes requests that are in flight on other connections. They set the token after the
+//! release, for a lease.
 
 use super::{Held, Quorum, SoundLock, Specimen, Sweep, exhibit, quorum::redlock_of_three};
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
 };
 use tokio::sync::mpsc::unbounded_channel;
 
-/// Who leaves requests under way.
+/// The call that leaves requests in flight.
 enum LateSet {
-    /// An acquisition that has its majority.
+    /// An acquisition that returns at its majority.
     AtQuorum,
-    /// An acquisition that is given up.
+    /// A cancelled acquisition.
     Cancelled,
 }
 
@@ -44,7 +44,7 @@ impl Specimen<Quorum> for LateSet {
     }
 
     async fn acquire(&self, nodes: &Quorum) -> Result<Option<Held>, BoxError> {
-        // As from a pool. The mistake: what releases a token does not come behind what sets it.
+        // These are connections from a pool. The mistake: the release is not ordered behind the SET.
         let pooled = nodes.afresh();
         let (token, sent) = (nodes.host.random_token(), nodes.host.now());
         let sweep = Sweep::over(nodes, &token);
@@ -70,7 +70,7 @@ impl Specimen<Quorum> for LateSet {
     }
 }
 
-/// Asks all nodes, and waits until most of them have said yes. What the others say nobody waits for.
+/// Asks all nodes, and returns at a majority of "yes" without waiting for the other replies.
 async fn majority_of(nodes: &Quorum, token: &str) -> bool {
     let (answer, mut answers) = unbounded_channel();
     for node in 0..nodes.size() {
@@ -89,7 +89,7 @@ async fn majority_of(nodes: &Quorum, token: &str) -> bool {
     while let Some(said) = answers.recv().await {
         yes += usize::from(said == Some(true));
         if yes >= nodes.majority() {
-            return true; // the mistake: the rest are under way
+            return true; // the mistake: the other requests are in flight
         }
     }
     false

@@ -1,5 +1,5 @@
-//! B28: every attempt of a call sets the same token, if there is none, and nothing is cleaned up in
-//! between. What one attempt has left behind is in the way of the next.
+//! B28: every attempt of a call sets the same token with NX, without a clean-up in between. The votes of one
+//! attempt block the next.
 
 use super::{
     Held, Quorum, Specimen, Sweep, Vote, exhibit, quorum::count, quorum::redlock_of_three,
@@ -37,7 +37,7 @@ impl Specimen<Quorum> for SelfBlock {
         let sweep = Sweep::over(nodes, &token);
         loop {
             let sent = nodes.host.now();
-            // The mistake: its own token from the last attempt counts as a no.
+            // The mistake: the node refuses the token because of the previous attempt.
             let votes = nodes.set_everywhere(&token).await;
             let until = nodes.valid_until(sent);
             if count(&votes, Vote::Yes) >= nodes.majority() && nodes.host.now() < until {

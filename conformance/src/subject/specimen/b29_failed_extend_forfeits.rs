@@ -1,5 +1,5 @@
-//! B29: an extension that did not get a majority removes what it has, while the lease that it was to
-//! extend runs on and is believed in.
+//! B29: an extension without a majority removes the token everywhere, but the holder still relies on the old
+//! lease.
 
 use super::{Held, Quorum, Specimen, Vote, exhibit, quorum::count, quorum::redlock_of_three};
 use crate::{

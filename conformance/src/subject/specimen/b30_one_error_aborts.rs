@@ -1,5 +1,4 @@
-//! B30: the error of a single node ends the whole operation, though the others would have been
-//! enough.
+//! B30: the error of a single node aborts the operation, although the other nodes are a majority.
 
 use super::{Held, Quorum, Site, Specimen, Sweep, exhibit, quorum::redlock_of_three};
 use crate::{
@@ -8,12 +7,12 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Which error it is.
+/// Kind of error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OneError {
-    /// Any: a node is down.
+    /// Any error, such as that of a node that is down.
     Any,
-    /// That a server does not know the script.
+    /// A server does not know the script.
     NoScript,
 }
 
@@ -32,11 +31,11 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Sets the key to a token, if there is no such key.
+/// Sets the key to a token if the key does not exist.
 const ACQUIRE: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then \
                        return 1 else return 0 end";
 
-/// What a node says to an acquisition; `None` if it has forgotten the script.
+/// Acquires the lock on one node; `None` if the node has forgotten the script.
 async fn acquire_on(flaw: OneError, site: Site, token: String) -> Result<Option<bool>, BoxError> {
     if flaw == OneError::Any {
         return site.set_nx(&token).await.map(Some);

@@ -1,5 +1,5 @@
-//! B31: nodes without persistence are restarted at once, or evict keys, and the lock is said to bear
-//! that. Those that forgot give it to another.
+//! B31: nodes without persistence restart at once, or evict keys, and the lock claims to survive that. The
+//! nodes that lost the key grant the lock to another client.
 
 use super::{Quorum, Right, exhibit, quorum::redlock_of_three};
 use crate::{

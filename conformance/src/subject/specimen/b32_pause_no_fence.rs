@@ -1,5 +1,5 @@
-//! B32: the resource knows no fencing tokens, and the lock is said to be enough. Who is paused past
-//! its lease writes when it is another's turn.
+//! B32: the resource does not check fencing tokens, and the authors claim that the lock is enough. A client
+//! that is paused past its lease writes while another client holds the lock.
 
 use super::{Right, Site, exhibit};
 use crate::{

@@ -1,5 +1,5 @@
-//! B33: a replica that has not heard of the lock becomes the master. WAIT tells how many replicas have
-//! heard of it, to those who look, and undoes nothing.
+//! B33: a replica that did not receive the lock's key becomes the master. WAIT returns the number of replicas
+//! that received it; a client that ignores this number gains nothing, and WAIT undoes nothing.
 
 use super::{Held, Right, Site, SoundLock, Specimen, Sweep, counted, exhibit, hash};
 use crate::{
@@ -31,14 +31,14 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// What is claimed of one master and its replica.
+/// Promises of a lock on one master with a replica.
 pub(in crate::subject) const fn replicated() -> Promises {
     Promises::mutex_on_one_node()
         .on(Topology::Replicated { replicas: 1 })
         .surviving_failover()
 }
 
-/// How many replicas have heard of all that was written over this connection.
+/// Returns the number of replicas that received all writes of this connection.
 async fn synced(site: &Site) -> Result<u64, BoxError> {
     let patience = (site.lease / 30).as_millis().to_string();
     site.ask(&["WAIT", "1", &patience]).await
@@ -88,7 +88,7 @@ impl Specimen for CountStaysRaised {
             return Ok(None);
         };
         if synced(site).await? == 0 {
-            return Err("no replica has heard of it".into()); // the mistake: nobody leaves again
+            return Err("no replica has heard of it".into()); // the mistake: the entry is not undone
         }
         Ok(Some(held))
     }

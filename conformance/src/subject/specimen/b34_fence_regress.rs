@@ -12,14 +12,14 @@ use crate::{
     },
 };
 
-/// Where the number of a grant comes from.
+/// Source of a fencing token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Number {
-    /// It is drawn before the lock is asked for, and kept until it is granted.
+    /// The client draws it before it acquires the lock, and keeps it until the lock is granted.
     Drawn,
     /// It is random.
     Random,
-    /// From a counter that the server may lose, which is said not to matter.
+    /// A counter that the server may lose; the authors claim that tokens rise all the same.
     Forgotten,
 }
 
@@ -81,7 +81,7 @@ impl Specimen for Number {
                 Ok(held.map(|held| held.numbered(1 + u64::from(random))))
             }
             Self::Drawn => {
-                // The mistake: others may be granted the lock with a higher one meanwhile.
+                // The mistake: meanwhile another client may be granted the lock with a higher token.
                 let number = match site.kept() {
                     Some(number) => number,
                     None => numbered::draw(site).await?,
@@ -96,7 +96,7 @@ impl Specimen for Number {
     }
 }
 
-/// A number per entry, not per grant.
+/// A fencing token per entry instead of per grant.
 struct RisesInside;
 
 impl Specimen for RisesInside {
@@ -119,7 +119,7 @@ impl Specimen for RisesInside {
         let Some(held) = counted::enter(site).await? else {
             return Ok(None);
         };
-        let number = numbered::draw(site).await?; // the mistake: also if it had one
+        let number = numbered::draw(site).await?; // the mistake: the owner may have a token already
         Ok(Some(held.numbered(number)))
     }
 

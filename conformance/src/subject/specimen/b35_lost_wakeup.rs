@@ -1,5 +1,5 @@
-//! B35: a waiter looks, then subscribes, then sleeps. What was released in between, or was told on a
-//! connection that is broken, it never hears of.
+//! B35: a waiter checks the key, then subscribes, then sleeps. It misses a release between the check and the
+//! subscription, and a message on a broken connection.
 
 use super::{Held, Site, SoundLock, Specimen, ear::Ear, ear::RELEASE_ALOUD, exhibit};
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What it relies on.
+/// Wrong assumption of the waiter.
 enum Asleep {
-    /// That nothing happens between the look and the subscription.
+    /// No release happens between the check and the subscription.
     NoSecondLook,
-    /// That every message arrives.
+    /// Every message arrives.
     NoBound,
 }
 
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// When the lock ends that stands now, on the host's clock.
+/// Returns when the present lease ends, on the host's clock.
 async fn lease_end(site: &Site) -> Result<Duration, BoxError> {
     let left: i64 = site.ask(&["PTTL", &site.key]).await?;
     let left = Duration::from_millis(u64::try_from(left).unwrap_or(0) + 1);
@@ -72,11 +72,11 @@ impl Specimen for Asleep {
             }
             let wake = match self {
                 Self::NoSecondLook => lease_end(site).await?.min(until),
-                Self::NoBound => until, // the mistake: a message may be lost, a holder may die
+                Self::NoBound => until, // the mistake: a message may be lost, a holder may crash
             };
             let ear = match &mut ear {
                 Some(ear) => ear,
-                // The mistake: by now it may be free.
+                // The mistake: the lock may have become free since the check.
                 None => ear.insert(Ear::open(site).await?),
             };
             ear.sleep_until(site, wake).await;

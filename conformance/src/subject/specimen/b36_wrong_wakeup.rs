@@ -1,5 +1,5 @@
-//! B36: a release is told by something that a waiter takes from a list. It goes to the wrong one, or
-//! nobody takes it, or it never comes; or each time begins a new wait.
+//! B36: a release pushes signals to a list, and a waiter pops one. A crashed waiter takes it, or it expires,
+//! or it never comes, or the waiter restarts its timeout at each signal.
 
 use super::{Held, Site, SoundLock, Specimen, exhibit};
 use crate::{
@@ -12,16 +12,16 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What is wrong about the signals.
+/// Mistake in the signals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Signals {
-    /// There is one, for whoever waits first: also if he is dead.
+    /// There is one signal, and a crashed waiter may take it.
     One,
-    /// They expire soon.
+    /// Signals expire soon.
     Fleeting,
-    /// None comes when a lease ends.
+    /// No signal comes when a lease ends.
     NotOfExpiry,
-    /// With each the wait begins anew.
+    /// The waiter restarts its timeout at each signal.
     Restarting,
 }
 
@@ -50,27 +50,27 @@ pub(super) const ROWS: &[Row] = &[
         name: "wake-restarts-timeout",
         make: || exhibit(Signals::Restarting),
         expected: Convicted(&[Timeouts]),
-        summary: "starts its wait anew at each wake-up",
+        summary: "restarts its timeout at each wake-up",
     },
 ];
 
-/// One signal, which lasts for a minute.
+/// Pushes one signal, which lasts for a minute.
 const TELL_ONE: &str = "\
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('DEL', KEYS[1]) \
 redis.call('DEL', KEYS[1] .. ':signal') redis.call('RPUSH', KEYS[1] .. ':signal', 1) \
 redis.call('PEXPIRE', KEYS[1] .. ':signal', 60000) return 1";
-/// One for each who may wait.
+/// Pushes a signal for each possible waiter.
 const TELL_ALL: &str = "\
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('DEL', KEYS[1]) \
 redis.call('DEL', KEYS[1] .. ':signal') redis.call('RPUSH', KEYS[1] .. ':signal', 1, 2, 3, 4, 5) \
 redis.call('PEXPIRE', KEYS[1] .. ':signal', 60000) return 1";
-/// The same, for a twentieth of a second.
+/// Pushes the same signals for a twentieth of a second.
 const TELL_FLEETINGLY: &str = "\
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end redis.call('DEL', KEYS[1]) \
 redis.call('DEL', KEYS[1] .. ':signal') redis.call('RPUSH', KEYS[1] .. ':signal', 1, 2, 3, 4, 5) \
 redis.call('PEXPIRE', KEYS[1] .. ':signal', 50) return 1";
 
-/// Waits for a signal, for so long at most; whether there was one.
+/// Waits for a signal, up to `nap`; true if one came.
 async fn signal(ears: &Site, nap: Duration) -> bool {
     let (host, signal) = (&ears.host, format!("{}:signal", ears.key));
     let seconds = format!("{:.3}", nap.as_secs_f64().max(0.001));
@@ -135,7 +135,7 @@ impl Specimen for Signals {
             };
             let ears = match &mut ears {
                 Some(ears) => ears,
-                // Who waits in a call of the server waits on a connection of its own.
+                // A blocking command needs a connection of its own.
                 None => {
                     ears.insert(Site::on(0, &site.host, &site.key, site.lease, 2 * wait).await?)
                 }

@@ -1,4 +1,4 @@
-//! B37: the queue of a fair lock holds those who are dead, or loses those who are alive.
+//! B37: the queue of a fair lock keeps crashed waiters, or drops living ones.
 
 use super::{
     Held, Site, Specimen, exhibit,
@@ -11,14 +11,14 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What is wrong about the queue.
+/// Mistake in the queue.
 #[derive(Clone, Copy)]
 enum Ghost {
-    /// Nobody removes those who died.
+    /// Crashed waiters stay in the queue.
     Stays,
-    /// Each time that a waiter asks adds to its time, instead of setting it.
+    /// Each check of a waiter adds to its deadline instead of setting it.
     TimeDrifts,
-    /// A waiter's time is set when it comes; it is removed although it asks.
+    /// A waiter's deadline is set once, on arrival; the waiter is removed although it keeps checking.
     LivingPurged,
 }
 
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// The mistake of the second: it adds.
+/// The mistake of `TimeDrifts`: it adds.
 const ADDS: &str = "redis.call('HINCRBY', alive, me, ARGV[3]) ";
 
 impl Specimen for Ghost {

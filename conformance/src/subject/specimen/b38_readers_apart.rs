@@ -1,5 +1,5 @@
-//! B38: a lock for readers and writers whose readers are not what it takes them for: they enter after
-//! they have looked for a writer, or several of them are one.
+//! B38: a read-write lock that mistreats its readers: a reader checks for a writer and enters in two steps,
+//! or several readers share one member.
 
 use super::{Held, Site, Specimen, exhibit, hash, readers};
 use crate::{
@@ -13,11 +13,11 @@ use crate::{
     },
 };
 
-/// What is wrong about readers.
+/// Mistake in the readers.
 enum Readers {
-    /// They look for a writer, and then enter.
+    /// A reader checks for a writer, then enters.
     CheckThenAct,
-    /// Those of a process are one member.
+    /// All readers of a process share one member.
     Shared,
 }
 
@@ -38,13 +38,13 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Whether no writer is in there whose deadline is to come.
+/// Returns 1 if there is no writer with a deadline in the future.
 const NO_WRITER: &str = "\
 local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) \
 for _, value in ipairs(redis.call('HVALS', KEYS[1])) do \
 if string.sub(value, 1, 1) == 'w' and tonumber(string.sub(value, 3)) >= now then return 0 end end \
 return 1";
-/// Puts a reader in there.
+/// Adds a reader.
 const ADD: &str = "\
 local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) \
 return redis.call('HSET', KEYS[1], ARGV[1], 'r:' .. (now + ARGV[2]))";
@@ -68,7 +68,7 @@ impl Specimen for Readers {
             (Mode::Shared, Self::CheckThenAct) => {
                 let free = site.eval(NO_WRITER, &[]).await?;
                 if free {
-                    // The mistake: by now there may be one.
+                    // The mistake: a writer may have entered since the check.
                     site.eval::<u64>(ADD, &[&token, &site.lease_ms()]).await?;
                 }
                 free

@@ -1,4 +1,4 @@
-//! B39: permits that are lost, or that there are too many of; several keys that are taken one by one.
+//! B39: permits that are lost, or too many of them; several keys that are acquired one by one.
 
 use super::{Held, Quorum, Site, SoundLock, Specimen, Sweep, Vote, exhibit, quorum::count};
 use crate::{
@@ -30,13 +30,13 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// A counter of the permits that are out.
+/// A counter of the permits in use.
 struct Counter;
 
-/// How many permits the counter has.
+/// Number of permits.
 const PERMITS: u32 = 3;
 
-/// Counts up, unless that is too much.
+/// Counts up, unless that exceeds the number of permits.
 const COUNT_UP: &str = "\
 if redis.call('INCRBY', KEYS[1], ARGV[1]) <= tonumber(ARGV[2]) then return 1 end \
 redis.call('DECRBY', KEYS[1], ARGV[1]) return 0";
@@ -44,7 +44,7 @@ redis.call('DECRBY', KEYS[1], ARGV[1]) return 0";
 const COUNT_DOWN: &str = "\
 if redis.call('DECRBY', KEYS[1], ARGV[1]) <= 0 then redis.call('DEL', KEYS[1]) end return 1";
 
-/// Gives permits back.
+/// Releases permits.
 async fn count_down(site: &Site, permits: &str) -> Result<bool, BoxError> {
     site.eval(COUNT_DOWN, &[permits]).await
 }
@@ -63,7 +63,7 @@ impl Specimen for Counter {
             return Err(NotOffered.into());
         };
         let (permits, sent) = (count.to_string(), site.host.now());
-        // The mistake: nobody knows who has them, and for how long.
+        // The mistake: the counter stores no holder and no deadline.
         let taken = site
             .eval(COUNT_UP, &[&permits, &PERMITS.to_string()])
             .await?;
@@ -91,14 +91,14 @@ impl Specimen for Counter {
     }
 }
 
-/// Permits on each of several nodes, and a majority of nodes for each holder.
+/// Permits on several nodes; a holder needs them on a majority.
 struct OfSeveral;
 
-/// How many permits each node has.
+/// Number of permits per node.
 const PER_NODE: u32 = 2;
 
-/// Removes who is past the deadline, then enters if there are permits enough. A value is a number of
-/// permits and a deadline.
+/// Removes expired members, then enters if enough permits are left. A value is a number of permits and a
+/// deadline.
 const ENTER: &str = "\
 local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) \
 local all, out = redis.call('HGETALL', KEYS[1]), 0 \
@@ -146,8 +146,8 @@ impl Specimen<Quorum> for OfSeveral {
                     .await
             }
         };
-        // One after the other, as many as it takes. The mistake: three majorities of three nodes fit
-        // into two permits on each of them.
+        // Asks one node after another until it has a majority. The mistake: two permits on each of three
+        // nodes allow three majorities.
         let first = usize::from(nodes.host.random()[0]);
         let mut yes = 0;
         for nth in 0..nodes.size() {
@@ -185,7 +185,7 @@ impl Specimen<Quorum> for OfSeveral {
     }
 }
 
-/// Two keys, one after the other.
+/// Two keys, acquired one after the other.
 struct OneByOne;
 
 /// Deletes both keys, if they hold the token.
@@ -214,7 +214,7 @@ impl Specimen for OneByOne {
         let (second, lease) = (format!("{}:second", site.key), site.lease_ms());
         let sweep = Sweep::over(site, &token);
         for key in [&site.key, &second] {
-            // The mistake: until the last of them is taken, the first has no expiry.
+            // The mistake: the first key has no expiry until the client has acquired the last one.
             if !site.ask::<bool>(&["SETNX", key, &token]).await? {
                 site.release_as(&token).await?;
                 sweep.done();

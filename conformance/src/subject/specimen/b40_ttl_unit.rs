@@ -6,14 +6,14 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
 
-/// Which unit is taken for which.
+/// Wrong unit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     /// Milliseconds are sent as seconds.
     MillisAsSeconds,
-    /// An extension divides once too often: less than a millisecond is 0, and that deletes the key.
+    /// An extension divides once too often: less than a millisecond becomes 0, which deletes the key.
     LessThanOne,
-    /// What the lock object keeps is converted again at each attempt.
+    /// The lock object converts its stored lease again at each attempt.
     Repeated,
     /// A fraction of a millisecond is sent as such.
     Fraction,
@@ -46,11 +46,11 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// How often the lease is multiplied at most.
+/// Largest number of conversions.
 const CONVERSIONS_MAX: u64 = 3;
 
 impl Unit {
-    /// The words of the expiry of a SET.
+    /// Returns the expiry arguments of a SET.
     fn expiry(self, site: &Site) -> [String; 2] {
         let ms = site.lease.as_millis();
         let (word, number) = match self {
@@ -64,7 +64,7 @@ impl Unit {
         [word.to_owned(), number.to_string()]
     }
 
-    /// The lease that an extension sends, in milliseconds.
+    /// Returns the lease that an extension sends, in milliseconds.
     fn extension(self, site: &Site) -> String {
         let ms = site.lease.as_secs_f64() * 1_000.0;
         match self {

@@ -1,5 +1,4 @@
-//! B41: a plain PEXPIRE sets a shorter lease where a longer one was granted, whose holder goes on to
-//! believe in it.
+//! B41: a plain PEXPIRE shortens a longer lease on which its holder still relies.
 
 use super::{Held, Site, SoundLock, Specimen, counted, exhibit, hash, watchdog};
 use crate::{
@@ -13,7 +12,7 @@ use crate::{
     },
 };
 
-/// What part of a lease the short ones have.
+/// Part of a lease that a short lease takes: 6 means a sixth.
 const SHORT: u32 = 6;
 
 const BREAKS: Expected = Convicted(&[Exclusion, GroundedBelief]);
@@ -39,7 +38,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// What sets the short lease.
+/// Call that sets the short lease.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Within {
     Entry,
@@ -65,7 +64,7 @@ impl Specimen for Within {
     async fn acquire(&self, site: &Site) -> Result<Option<Held>, BoxError> {
         let inner = *site.depth.lock().await > 0;
         if inner && *self == Self::Entry {
-            let short = site.leasing(site.lease / SHORT); // the mistake: the lease may be longer
+            let short = site.leasing(site.lease / SHORT); // the mistake: the present lease may be longer
             return counted::enter(&short).await;
         }
         counted::enter(site).await
@@ -79,7 +78,7 @@ impl Specimen for Within {
         held.end();
         let left = counted::leave(site).await?;
         if *self == Self::Release && left > Some(0) {
-            // The mistake: so much may have been left, and more.
+            // The mistake: more of the lease may be left.
             hash::stay(&site.leasing(site.lease / SHORT), &site.me).await?;
         }
         Ok(left.is_some())
@@ -95,7 +94,7 @@ impl Specimen for Within {
     }
 }
 
-/// A watchdog that has a lease of its own.
+/// A watchdog with a shorter lease of its own.
 struct LateRenewal;
 
 impl Specimen for LateRenewal {
@@ -118,7 +117,7 @@ impl Specimen for LateRenewal {
 
 async fn renew(site: Site, held: Held) -> Result<bool, BoxError> {
     let (half, sent) = (site.leasing(site.lease / 2), site.host.now());
-    let extended = half.extend_as(&held.token).await?; // the mistake: more may be left
+    let extended = half.extend_as(&held.token).await?; // the mistake: more of the lease may be left
     let until = held.deadline().max(sent + half.lease);
     Ok(extended && held.prolong(site.host.now(), until))
 }

@@ -1,4 +1,4 @@
-//! B42: a mutex of the process is taken for the lock. Nobody else hears of it.
+//! B42: a mutex inside the process is used as the distributed lock. Other processes do not see it.
 
 use crate::{
     backend::View,
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// Its id.
+/// The specimen with its id.
 pub(in crate::subject) struct ProcessLocal(pub(in crate::subject) &'static str);
 
 pub(super) const ROWS: &[Row] = &[Row {

@@ -1,5 +1,4 @@
-//! B43: a wrapper makes nil of every error, and nil is what the script answers when it has taken the
-//! lock.
+//! B43: a wrapper turns every error into nil, and the script returns nil when it has acquired the lock.
 
 use super::{Held, Site, Specimen, Sweep, exhibit};
 use crate::{
@@ -16,7 +15,7 @@ pub(super) const ROWS: &[Row] = &[Row {
     summary: "treats every error as nil, and nil as acquired",
 }];
 
-/// Nil, or for how long the lock is another's.
+/// Acquires the lock and returns nil, or returns how long another client still holds it.
 const ACQUIRE: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then \
                        return nil end return redis.call('PTTL', KEYS[1])";
 

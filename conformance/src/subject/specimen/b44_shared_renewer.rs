@@ -1,5 +1,5 @@
-//! B44: two threads extend all leases of a process, one request after the other and without a time
-//! limit. A node that hangs keeps both of them, and what they owe to the others waits.
+//! B44: two threads extend all leases of a process, one request after another and without a timeout. A node
+//! that hangs blocks both threads, and all other extensions wait.
 
 use super::{Held, Quorum, Site, SoundLock, Specimen, exhibit, quorum::redlock_of_three};
 use crate::{
@@ -21,20 +21,20 @@ pub(super) const ROWS: &[Row] = &[Row {
     summary: "Redlock whose leases are extended by two threads, which one node can block",
 }];
 
-/// How many threads extend leases.
+/// Number of threads that extend leases.
 const THREADS: usize = 2;
 
-/// The nodes, and those who extend leases there.
+/// The nodes, and the threads that extend leases there.
 #[derive(Clone)]
 struct Renewing {
     nodes: Quorum,
-    /// The same nodes for the threads, who wait for as long as it takes.
+    /// The nodes as the threads use them, with a long timeout.
     patient: Quorum,
     threads: Arc<Semaphore>,
 }
 
 impl Renewing {
-    /// Extends a grant on a node, as soon as a thread is free.
+    /// Extends a grant on a node as soon as a thread is free.
     async fn extend_on(self, node: usize, held: Held, done: UnboundedSender<bool>) {
         let thread = tokio::select! {
             biased;
@@ -51,7 +51,7 @@ impl Renewing {
         let _ = done.send(extended == Some(true));
     }
 
-    /// Has a grant extended everywhere at each third of the lease, for as long as it stands.
+    /// Extends a grant on all nodes after each third of the lease, until it ends.
     async fn keep(self, held: Held) {
         let host = &self.nodes.host;
         while host.now() < held.deadline() {

@@ -1,5 +1,5 @@
-//! B45: a counter that lets the first N in, and counts wrongly: it begins anew, or it is read before it
-//! is counted, or one who asks is counted twice.
+//! B45: a counter that admits the first N clients miscounts: it restarts at zero, or it is read before it is
+//! incremented, or a resent request counts twice.
 
 use crate::{
     backend::View,
@@ -14,22 +14,22 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How it is counted.
+/// Ways to count.
 #[derive(Clone, Copy)]
 pub(in crate::subject) enum Counter {
     /// Up from 0.
     Up(&'static str),
-    /// Up from 0, by a key that expires: then it begins anew.
+    /// Up from 0, by a key that expires: then the count restarts.
     UpExpiring(&'static str),
-    /// Down from N, by a key that expires: what is missing counts as 0.
+    /// Down from N, by a key that expires: a missing key counts as 0.
     Down(&'static str),
-    /// Read, and then counted up.
+    /// The client reads the counter, then increments it.
     ReadFirst,
-    /// Counted up, and again if there was no answer.
+    /// The client increments the counter, and resends the request if no reply came.
     Resent,
 }
 
-/// How many are let in.
+/// Number of clients to admit.
 const PLACES: u32 = 3;
 
 const BREAKS: Expected = Convicted(&[Admission]);
@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-/// Sets the counter to N, once and for all.
+/// Sets the counter to N once.
 const PRESET: &str = "if redis.call('SETNX', KEYS[1] .. ':preset', 1) == 1 then \
                       redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end return 1";
 
@@ -100,7 +100,7 @@ impl Subject for Counter {
             Self::UpExpiring(_) => {
                 let nth: i64 = site.ask(&up).await?;
                 if nth == 1 {
-                    // The mistake. That it was counted is known, whatever comes of this.
+                    // The mistake. The request was counted, whatever the expiry's outcome is.
                     drop(site.expire().await);
                 }
                 Ok(nth <= places)
@@ -111,13 +111,13 @@ impl Subject for Counter {
                 if counted.unwrap_or(0) >= places {
                     return Ok(false);
                 }
-                site.ask::<i64>(&up).await?; // the mistake: others have read the same
+                site.ask::<i64>(&up).await?; // the mistake: other clients have read the same value
                 Ok(true)
             }
             Self::Resent => {
                 let nth: i64 = match site.ask(&up).await {
                     Ok(nth) => nth,
-                    Err(_) => site.ask(&up).await?, // the mistake: the first may have been counted
+                    Err(_) => site.ask(&up).await?, // the mistake: the server may have counted the first
                 };
                 Ok(nth <= places)
             }
@@ -125,10 +125,10 @@ impl Subject for Counter {
     }
 
     fn outlasts(&self, _: &[u8]) -> bool {
-        true // what was given out stays so
+        true // a count stays on the server
     }
 
     fn stored(&self, _: &dyn View, _: &str) -> Vec<Stored> {
-        Vec::new() // no token of anybody
+        Vec::new() // a counter has no holders
     }
 }

@@ -1,5 +1,5 @@
-//! B46: the resource is shown the fencing token with writes, and not with reads. A read does not raise
-//! its mark, so a late write of the one before comes between the next one's read and write.
+//! B46: writes carry the fencing token, reads do not. A read does not raise the resource's mark, so a late
+//! write of the previous holder can come between a holder's read and write.
 
 use super::{Held, Site, Specimen, exhibit, numbered};
 use crate::{

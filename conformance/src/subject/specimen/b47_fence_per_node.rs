@@ -1,5 +1,5 @@
-//! B47: every node counts for itself, and a grant gets the highest number of those who said yes. Other
-//! nodes may have got less far.
+//! B47: every node has a counter of its own, and a grant gets the highest count of the nodes that granted it.
+//! The counters of the other nodes may lag behind.
 
 use super::{Held, Quorum, Specimen, Sweep, exhibit, numbered, quorum::redlock_of_three};
 use crate::{
@@ -37,7 +37,7 @@ impl Specimen<Quorum> for PerNode {
         let until = nodes.valid_until(sent);
         if numbers.len() >= nodes.majority() && nodes.host.now() < until {
             sweep.done();
-            // The mistake: nobody tells the others of it.
+            // The mistake: this number is not written back to the other nodes.
             let number = numbers.into_iter().max().unwrap_or(0);
             return Ok(Some(Held::until(token, until).numbered(number)));
         }

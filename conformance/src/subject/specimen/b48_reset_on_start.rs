@@ -7,7 +7,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Its id.
+/// The specimen with its id.
 pub(in crate::subject) struct ResetOnStart(pub(in crate::subject) &'static str);
 
 pub(super) const ROWS: &[Row] = &[Row {
@@ -31,7 +31,7 @@ impl Specimen for ResetOnStart {
     async fn open(&self, host: &Host, key: &str, lease: Duration) -> Result<Site, BoxError> {
         let site = <Site as SoundLock>::open(host, key, lease, host.request_timeout()).await?;
         let reset = ["SET", &numbered::counter(&site), "0"];
-        site.ask::<()>(&reset).await?; // the mistake: others have counted
+        site.ask::<()>(&reset).await?; // the mistake: other clients have incremented the counter
         Ok(site)
     }
 

@@ -1,5 +1,5 @@
-//! B49: the release of a reentrant lock answers 0 for a lock that is another's, and for one of which a
-//! level is left. Here it is with those that say what came of it, and with one that is told too much.
+//! B49: the release of a reentrant lock returns 0 both when another client holds the lock and when a level is
+//! left. This file also has the correct form, and one that always reports success.
 
 use super::{Held, Site, Specimen, counted, exhibit, hash, watchdog};
 use crate::{
@@ -9,13 +9,13 @@ use crate::{
     subject::{BoxError, Expected::Convicted, Promises, Row},
 };
 
-/// What the release says.
+/// Result of the release.
 pub(in crate::subject) enum Counts {
-    /// What came of it.
+    /// The true outcome.
     Told(&'static str),
-    /// 1 for a lock that was gone.
+    /// Success also for a lock that was gone.
     OkWhenGone(&'static str),
-    /// 0 for a lock that is another's, and for one of which a level is left.
+    /// "Not held" both for another client's lock and while a level is left.
     Ambiguous(&'static str),
 }
 
@@ -63,8 +63,8 @@ impl Specimen for Counts {
         let left = counted::leave(site).await?;
         Ok(match self {
             Self::Told(_) => left.is_some(),
-            Self::OkWhenGone(_) => true, // the mistake: it may have been gone
-            Self::Ambiguous(_) => left == Some(0), // the mistake: a level was given back all the same
+            Self::OkWhenGone(_) => true, // the mistake: the lock may have been gone
+            Self::Ambiguous(_) => left == Some(0), // the mistake: the call released a level
         })
     }
 

@@ -1,10 +1,9 @@
-//! A lock that its owner may take again, as often as the server counts; the owner is a task, which asks for
-//! one thing after the other.
+//! A reentrant lock with a count at the server. Its owner is a task, which makes one call at a time.
 
 use super::{Held, Site, hash};
 use crate::subject::{BoxError, Refusal};
 
-/// Takes the lock as the owner that the site is, once more if need be.
+/// Acquires the lock for the owner `site.me`, or adds a level.
 pub(in crate::subject) async fn enter(site: &Site) -> Result<Option<Held>, BoxError> {
     let mut depth = site.depth.lock().await;
     let sent = site.host.now();
@@ -17,14 +16,14 @@ pub(in crate::subject) async fn enter(site: &Site) -> Result<Option<Held>, BoxEr
     Ok(entered.then(|| Held::until(site.me.clone(), until)))
 }
 
-/// Gives it back once; how often the owner still has it, or `None` if it did not have it.
+/// Releases one level. Returns the number of levels left, or `None` if the owner had none.
 pub(in crate::subject) async fn leave(site: &Site) -> Result<Option<u64>, BoxError> {
     let mut depth = site.depth.lock().await;
     *depth = depth.saturating_sub(1);
     hash::leave(site, &site.me).await
 }
 
-/// Gives it back once, in the background.
+/// Releases one level in the background.
 pub(in crate::subject) fn forget(site: &Site) {
     let task = {
         let site = site.clone();

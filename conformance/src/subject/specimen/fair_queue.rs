@@ -1,26 +1,27 @@
-//! A lock that serves waiters in the order in which they came, by a queue at the server: what is right
-//! about it.
+//! A correct lock that serves waiters in order of arrival, by a queue at the server. Specimens replace parts
+//! of its script.
 
 use super::{Held, Site};
 use crate::{backend::View, subject::BoxError};
 use redouble::Data;
 use std::time::Duration;
 
-/// What a turn begins with. ARGV: the token, the lease, how long who is silent stays in the queue.
+/// Start of the script. ARGV: the token, the lease, and the time for which a silent waiter stays in the
+/// queue.
 pub(super) const BEGIN: &str = "\
 local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) \
 local queue, alive = KEYS[1] .. ':queue', KEYS[1] .. ':alive' local me = ARGV[1] ";
-/// Removes those in front who have been silent for too long.
+/// Removes waiters at the head that were silent for too long.
 pub(super) const PURGE: &str = "\
 local first = redis.call('LINDEX', queue, 0) \
 while first and tonumber(redis.call('HGET', alive, first) or 0) < now do \
 redis.call('LPOP', queue) redis.call('HDEL', alive, first) \
 first = redis.call('LINDEX', queue, 0) end ";
-/// Puts a newcomer at the end.
+/// Appends a new waiter.
 pub(super) const ENTER: &str = "\
 if redis.call('HEXISTS', alive, me) == 0 then \
 redis.call('RPUSH', queue, me) redis.call('HSET', alive, me, now + ARGV[3]) end ";
-/// Notes that it was heard.
+/// Records that the waiter is alive.
 pub(super) const HEARD: &str = "redis.call('HSET', alive, me, now + ARGV[3]) ";
 /// Grants the lock to the first in the queue, if it is free.
 pub(super) const END: &str = "\
@@ -31,10 +32,10 @@ redis.call('SET', KEYS[1], me, 'PX', ARGV[2]) return 1";
 const LEAVE: &str = "redis.call('HDEL', KEYS[1] .. ':alive', ARGV[1]) \
                      return redis.call('LREM', KEYS[1] .. ':queue', 0, ARGV[1])";
 
-/// How often a waiter asks in a lease.
+/// Number of a waiter's checks per lease.
 const ASKS: u32 = 24;
 
-/// Waits for a turn; `script` is what is asked each time.
+/// Waits for the lock; `script` runs at each check.
 pub(super) async fn wait(
     site: &Site,
     script: &str,
@@ -57,7 +58,7 @@ pub(super) async fn wait(
     }
 }
 
-/// A place in the queue, which is left when it is dropped.
+/// A place in the queue. Dropping it leaves the queue.
 struct InQueue {
     site: Site,
     token: String,
@@ -98,7 +99,7 @@ impl Drop for InQueue {
     }
 }
 
-/// The tokens in the queue.
+/// Returns the tokens in the queue.
 pub(super) fn queued(view: &dyn View, key: &str) -> Vec<Vec<u8>> {
     let Some((Data::List(queue), _)) = view.data(&format!("{key}:queue")) else {
         return Vec::new();

@@ -1,34 +1,34 @@
-//! A lock that its owner may take again: a hash with a count per owner.
+//! A reentrant lock: a hash with a count per owner.
 
 use super::{Held, Site};
 use crate::{backend::View, history::Stored, subject::BoxError};
 use redouble::Data;
 
-/// Enters the hash as an owner, if it is empty or the owner is in it.
+/// Enters the hash as an owner if the hash is empty or contains the owner.
 const ENTER: &str = "if redis.call('EXISTS', KEYS[1]) == 0 \
                      or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then \
                      redis.call('HINCRBY', KEYS[1], ARGV[1], 1) \
                      redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1 end return 0";
-/// Leaves it; -1 if the owner was not in it, else how often it still is.
+/// Releases one level. Returns the number of levels left, or -1 if the owner had none.
 const LEAVE: &str = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return -1 end \
                      local left = redis.call('HINCRBY', KEYS[1], ARGV[1], -1) \
                      if left <= 0 then redis.call('DEL', KEYS[1]) end return left";
-/// Extends the expiry of the hash, if the owner is in it.
+/// Extends the expiry of the hash if it contains the owner.
 const STAY: &str = "if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end \
                     return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
 
-/// Takes the lock for an owner, once more if need be.
+/// Acquires the lock for an owner, or adds a level.
 pub(in crate::subject) async fn enter(site: &Site, owner: &str) -> Result<bool, BoxError> {
     site.eval(ENTER, &[owner, &site.lease_ms()]).await
 }
 
-/// Gives it back once; how often the owner still has it, or `None` if it did not have it.
+/// Releases one level. Returns the number of levels left, or `None` if the owner had none.
 pub(in crate::subject) async fn leave(site: &Site, owner: &str) -> Result<Option<u64>, BoxError> {
     let left: i64 = site.eval(LEAVE, &[owner]).await?;
     Ok(u64::try_from(left).ok())
 }
 
-/// Gives it back once, in the background.
+/// Releases one level in the background.
 pub(in crate::subject) fn forget(site: &Site, owner: String) {
     let task = {
         let site = site.clone();
@@ -49,7 +49,7 @@ pub(in crate::subject) async fn extend(site: Site, held: Held) -> Result<bool, B
     Ok(extended && held.prolong(site.host.now(), sent + site.lease))
 }
 
-/// The owners, who share the expiry of the hash.
+/// Reads the owners, which share the expiry of the hash.
 pub(in crate::subject) fn owners(view: &dyn View, key: &str) -> Vec<Stored> {
     let Some((Data::Hash(owners), expires)) = view.data(key) else {
         return Vec::new();
@@ -61,7 +61,7 @@ pub(in crate::subject) fn owners(view: &dyn View, key: &str) -> Vec<Stored> {
     owners.collect()
 }
 
-/// The owners, each with a deadline of its own: its value from that byte on, in milliseconds of the
+/// Reads the owners, each with a deadline of its own: the value from byte `from` on, in milliseconds on the
 /// server's clock.
 pub(in crate::subject) fn with_deadlines(view: &dyn View, key: &str, from: usize) -> Vec<Stored> {
     let Some((Data::Hash(owners), _)) = view.data(key) else {

@@ -1,4 +1,4 @@
-//! The grant of a specimen: its token, and what its holder believes.
+//! The grant of a specimen: its token, and its state in the client.
 
 use std::{
     sync::{
@@ -9,30 +9,30 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// A grant. Clones are the same grant.
+/// A grant. Clones share its state.
 #[derive(Clone)]
 pub(in crate::subject) struct Held {
-    /// What was stored for it.
+    /// Token stored on the servers.
     pub(in crate::subject) token: String,
     deadline: Arc<Mutex<Duration>>,
     state: watch::Sender<State>,
     nodes: Arc<AtomicUsize>,
-    /// Its fencing token, where there is one.
+    /// Fencing token, if there is one.
     pub(in crate::subject) number: Option<u64>,
 }
 
-/// What has become of a grant.
+/// State of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Stands,
-    /// Its holder is told that it is lost.
+    /// The holder knows that it is lost.
     Lost,
-    /// Its holder has given it back, or has forgotten it.
+    /// The holder has released or dropped it.
     Over,
 }
 
 impl Held {
-    /// A grant that is believed in until a time on the host's clock.
+    /// Makes a grant that the holder trusts until a time on the host's clock.
     pub(in crate::subject) fn until(token: String, deadline: Duration) -> Self {
         Self {
             token,
@@ -43,13 +43,13 @@ impl Held {
         }
     }
 
-    /// The same with a fencing token.
+    /// Sets the fencing token.
     pub(in crate::subject) fn numbered(mut self, number: u64) -> Self {
         self.number = Some(number);
         self
     }
 
-    /// Until when it is believed in, on the host's clock.
+    /// Returns the deadline on the host's clock.
     pub(in crate::subject) fn deadline(&self) -> Duration {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,7 +59,7 @@ impl Held {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
 
-    /// Moves the deadline after an extension whose answer came at `now`, unless it has passed.
+    /// Moves the deadline after an extension that was answered at `now`; false if the deadline had passed.
     pub(in crate::subject) fn prolong(&self, now: Duration, to: Duration) -> bool {
         let in_time = now < self.deadline();
         if in_time {
@@ -70,22 +70,22 @@ impl Held {
         in_time
     }
 
-    /// Which nodes granted it, a bit for each, for those that want to know.
+    /// Returns the nodes that granted it, as a bit mask.
     pub(in crate::subject) fn nodes(&self) -> usize {
         self.nodes.load(Ordering::Relaxed)
     }
 
-    /// Notes which nodes granted it.
+    /// Sets the nodes that granted it, as a bit mask.
     pub(in crate::subject) fn set_nodes(&self, nodes: usize) {
         self.nodes.store(nodes, Ordering::Relaxed);
     }
 
-    /// Tells the holder that it is lost.
+    /// Reports the loss to the holder.
     pub(in crate::subject) fn lose(&self) {
         self.leave(State::Lost);
     }
 
-    /// The holder does not want it any more.
+    /// Marks the grant as released or dropped.
     pub(in crate::subject) fn end(&self) {
         self.leave(State::Over);
     }
@@ -100,23 +100,23 @@ impl Held {
         });
     }
 
-    /// Whether it is neither lost nor given back.
+    /// True if it is neither lost nor released.
     pub(in crate::subject) fn stands(&self) -> bool {
         *self.state.borrow() == State::Stands
     }
 
-    /// Completes when it stands no longer.
+    /// Completes when the grant is lost or released.
     pub(in crate::subject) async fn ended(&self) {
         self.reaches(|&state| state != State::Stands).await;
     }
 
-    /// Completes when the holder is told of the loss.
+    /// Completes when the loss is reported to the holder.
     pub(in crate::subject) async fn lost(&self) {
         self.reaches(|&state| state == State::Lost).await;
     }
 
     async fn reaches(&self, what: impl FnMut(&State) -> bool) {
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         drop(self.state.subscribe().wait_for(what).await);
     }
 }

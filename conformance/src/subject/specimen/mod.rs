@@ -1,8 +1,7 @@
-//! Locks that people wrote, each broken in exactly one way. The suite has to convict every one of
-//! them of what it breaks.
+//! Known lock bugs: each specimen is a lock with one mistake, and the suite has to convict it.
 //!
-//! One file per kind of mistake, with a row per variant. What is right about them comes from a
-//! [`SoundLock`], so that a specimen shows its mistake and little else.
+//! There is one file per kind of mistake, with a row per variant. The correct parts come from a
+//! [`SoundLock`], so that a specimen contains little more than its mistake.
 
 mod b01_no_ttl_gap;
 mod b02_blind_del;
@@ -91,7 +90,7 @@ use crate::{
 };
 use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
 
-/// All specimens, in the order of their ids.
+/// All specimens, sorted by id.
 pub const SPECIMENS: &[&[Row]] = &[
     b01_no_ttl_gap::ROWS,
     b02_blind_del::ROWS,
@@ -144,9 +143,9 @@ pub const SPECIMENS: &[&[Row]] = &[
     b49_ambiguous_release::ROWS,
 ];
 
-/// A way of keeping a lock that does what is right: the lock object of a client process.
+/// A correct lock, on which specimens build: the lock object of a client process.
 pub(super) trait SoundLock: Clone + Send + Sync + 'static {
-    /// Makes the lock object; `patience` is how long a reply is waited for.
+    /// Makes the lock object; `patience` is the timeout of a reply.
     fn open(
         host: &Host,
         key: &str,
@@ -154,40 +153,40 @@ pub(super) trait SoundLock: Clone + Send + Sync + 'static {
         patience: Duration,
     ) -> impl Future<Output = Result<Self, BoxError>> + Send;
 
-    /// The same for one task, where each is an owner of its own.
+    /// Makes the object of one task, for locks whose owner is a task.
     fn of_task(&self) -> Self {
         self.clone()
     }
 
-    /// Takes the lock if it is free.
+    /// Acquires the lock if it is free.
     fn acquire(&self) -> impl Future<Output = Result<Option<Held>, BoxError>> + Send;
 
     /// Extends a grant by the lease.
     fn extend(&self, held: &Held) -> impl Future<Output = Result<bool, BoxError>> + Send;
 
-    /// Gives a grant back.
+    /// Releases a grant.
     fn release(&self, held: &Held) -> impl Future<Output = Result<bool, BoxError>> + Send;
 
-    /// Removes a token in the background, if it is there.
+    /// Removes a token in the background if it is still stored.
     fn sweep(&self, token: String);
 }
 
-/// A lock that is right but for what it does itself.
+/// A lock that is correct except for the methods that it overrides.
 pub(super) trait Specimen<P: SoundLock = Site>: Send + Sync + 'static {
-    /// The name under which it is listed.
+    /// Name in lists and reports.
     fn id(&self) -> &'static str;
 
-    /// What its authors claim.
+    /// Promises that its authors make.
     fn promises(&self) -> Promises {
         Promises::mutex_on_one_node()
     }
 
-    /// How long it waits for a reply.
+    /// Timeout of a reply.
     fn patience(&self, host: &Host) -> Duration {
         host.request_timeout()
     }
 
-    /// Whether each task is an owner of its own.
+    /// True if each task is an owner of its own.
     fn is_per_task(&self) -> bool {
         false
     }
@@ -202,12 +201,12 @@ pub(super) trait Specimen<P: SoundLock = Site>: Send + Sync + 'static {
         P::open(host, key, lease, self.patience(host))
     }
 
-    /// Takes the lock if it is free.
+    /// Acquires the lock if it is free.
     fn acquire(&self, place: &P) -> impl Future<Output = Result<Option<Held>, BoxError>> + Send {
         place.acquire()
     }
 
-    /// The same for a lock that can be taken in several ways.
+    /// Acquires a lock with several modes if it is free.
     fn take(
         &self,
         place: &P,
@@ -222,7 +221,7 @@ pub(super) trait Specimen<P: SoundLock = Site>: Send + Sync + 'static {
         }
     }
 
-    /// Takes the lock, waiting for it, if it does so by itself.
+    /// Acquires the lock, waiting for it, if the lock waits by itself.
     fn wait(
         &self,
         place: &P,
@@ -241,7 +240,7 @@ pub(super) trait Specimen<P: SoundLock = Site>: Send + Sync + 'static {
         place.extend(held)
     }
 
-    /// Gives the grant back.
+    /// Releases the grant.
     fn release(
         &self,
         place: &P,
@@ -251,51 +250,51 @@ pub(super) trait Specimen<P: SoundLock = Site>: Send + Sync + 'static {
         place.release(held)
     }
 
-    /// The guard was dropped without a release.
+    /// Cleans up after a guard that was dropped without a release.
     fn dropped(&self, place: &P, held: &Held) {
         held.end();
         place.sweep(held.token.clone());
     }
 
-    /// Until when the grant is believed in, on the host's clock.
+    /// Time until which the holder trusts the grant, on the host's clock.
     fn deadline(&self, place: &P, held: &Held) -> Duration {
         let _ = place;
         held.deadline()
     }
 
-    /// What a node stores for the lock.
+    /// Returns the tokens of the holders that a node stores.
     fn stored(&self, view: &dyn View, key: &str) -> Vec<Stored> {
         view.string(key).into_iter().collect()
     }
 
-    /// Who waits for the lock according to a node.
+    /// Returns the tokens of the waiters that a node stores.
     fn queued(&self, view: &dyn View, key: &str) -> Vec<Vec<u8>> {
         let _ = (view, key);
         Vec::new()
     }
 
-    /// What a node stores for the lock, where the two above are not enough.
+    /// Returns the lock's state on a node, for locks that need more than the two methods above.
     fn observe(&self, view: &dyn View, key: &str) -> Observed {
         Observed::from(self.stored(view, key)).waiting(self.queued(view, key))
     }
 
-    /// Whether a key may stay when nobody uses the lock.
+    /// True if a key may stay while no client uses the lock.
     fn outlasts(&self, key: &[u8]) -> bool {
         key.ends_with(b":fence")
     }
 
-    /// Whether its users send the fencing token with their reads.
+    /// True if users send the fencing token with reads too.
     fn fences_reads(&self) -> bool {
         true
     }
 }
 
-/// Puts a specimen on the list.
+/// Makes a subject of a specimen.
 pub(super) fn exhibit<P: SoundLock>(specimen: impl Specimen<P>) -> Box<dyn DynSubject> {
     boxed(Exhibit(Arc::new(specimen), PhantomData))
 }
 
-/// One that does everything right, under a name and with what it claims.
+/// A correct lock with a name and promises.
 pub(super) struct Right(pub(super) &'static str, pub(super) Promises);
 
 impl<P: SoundLock> Specimen<P> for Right {

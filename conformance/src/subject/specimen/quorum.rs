@@ -1,4 +1,4 @@
-//! Redlock as it should be: the same token on most of several nodes that know nothing of each other.
+//! A correct Redlock: the same token on a majority of several independent nodes.
 
 use super::{Held, Site, SoundLock, Sweep};
 use crate::{
@@ -14,17 +14,17 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
-/// What a node says.
+/// Vote of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::subject) enum Vote {
     Yes,
     No,
-    /// It gave no answer in time.
+    /// No reply came in time.
     Unknown,
 }
 
 impl Vote {
-    /// What an answer comes to.
+    /// Converts a reply.
     pub(in crate::subject) const fn of(answer: Option<bool>) -> Self {
         match answer {
             Some(true) => Self::Yes,
@@ -34,40 +34,40 @@ impl Vote {
     }
 }
 
-/// The lock object of a client process. Clones are the same object.
+/// The lock object of a client process. Clones share its state.
 #[derive(Clone)]
 pub(in crate::subject) struct Quorum {
     nodes: Arc<[OnceCell<Site>]>,
-    /// The process.
+    /// The client process.
     pub(in crate::subject) host: Host,
     key: String,
-    /// How long a grant lasts.
+    /// Duration of a grant.
     pub(in crate::subject) lease: Duration,
     patience: Duration,
 }
 
-/// What part of the lease clocks may run apart in it, one in so many.
+/// Part of the lease that is reserved for clock drift: 100 means a hundredth.
 const DRIFT: u32 = 100;
 
 impl Quorum {
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(in crate::subject) fn size(&self) -> usize {
         self.nodes.len()
     }
 
-    /// More than half of all nodes, whether they can be reached or not.
+    /// Returns more than half of all nodes, reachable or not.
     pub(in crate::subject) fn majority(&self) -> usize {
         self.size() / 2 + 1
     }
 
-    /// A node; whoever cannot be reached is tried anew each time.
+    /// Returns a node, connecting to it again if there is no connection.
     pub(in crate::subject) async fn site(&self, node: usize) -> Result<&Site, BoxError> {
         let number = u8::try_from(node)?;
         let open = || Site::on(number, &self.host, &self.key, self.lease, self.patience);
         self.nodes[node].get_or_try_init(open).await
     }
 
-    /// The same nodes over connections of its own.
+    /// Makes an object with the same nodes and new connections.
     pub(in crate::subject) fn afresh(&self) -> Self {
         Self {
             nodes: (0..self.size()).map(|_| OnceCell::new()).collect(),
@@ -75,7 +75,7 @@ impl Quorum {
         }
     }
 
-    /// Asks a node, for no longer than a reply may take.
+    /// Asks a node, for at most the timeout of a reply.
     pub(in crate::subject) async fn ask_one<'a, F, T>(
         &'a self,
         node: usize,
@@ -118,17 +118,18 @@ impl Quorum {
         self.ask(|site| site.set_nx(token)).await
     }
 
-    /// Extends it on every node.
+    /// Extends the token on every node.
     pub(in crate::subject) async fn extend_everywhere(&self, token: &str) -> Vec<Vote> {
         self.ask(|site| site.extend_as(token)).await
     }
 
-    /// Removes it from every node.
+    /// Removes the token from every node.
     pub(in crate::subject) async fn release_everywhere(&self, token: &str) -> Vec<Vote> {
         self.ask(|site| site.release_as(token)).await
     }
 
-    /// Removes it from some nodes, a bit for each: whether all of them answered, and how many had it.
+    /// Removes the token from the nodes of a bit mask. Returns true if all of them replied, and the number of
+    /// nodes that had it.
     pub(in crate::subject) async fn release_on(&self, nodes: usize, token: &str) -> (bool, usize) {
         let chosen = (0..self.size()).filter(|node| nodes >> node & 1 == 1);
         let release = &|site: &'_ Site| {
@@ -140,7 +141,7 @@ impl Quorum {
         (count(&votes, Vote::Unknown) == 0, count(&votes, Vote::Yes))
     }
 
-    /// The same in the background, until all of them have answered.
+    /// Removes the token from the nodes of a bit mask in the background, until all of them have replied.
     pub(in crate::subject) fn sweep_on(&self, nodes: usize, token: String) {
         let all = self.clone();
         self.host.spawn(async move {
@@ -151,7 +152,7 @@ impl Quorum {
         });
     }
 
-    /// Gives up an attempt: the token is removed everywhere, later where that fails now.
+    /// Gives up an attempt: removes the token everywhere, and retries in the background where that fails.
     pub(in crate::subject) async fn give_up(&self, sweep: Sweep<Self>, token: &str) {
         let votes = self.release_everywhere(token).await;
         if count(&votes, Vote::Unknown) == 0 {
@@ -159,7 +160,7 @@ impl Quorum {
         }
     }
 
-    /// Until when a grant may be believed in that was asked for at `sent`.
+    /// Returns the deadline of a grant whose requests were sent at `sent`.
     pub(in crate::subject) fn valid_until(&self, sent: Duration) -> Duration {
         sent + self.lease - self.lease / DRIFT
     }
@@ -200,7 +201,7 @@ impl SoundLock for Quorum {
         let until = self.valid_until(sent);
         let extended = count(&votes, Vote::Yes) >= self.majority() && self.host.now() < until;
         if !extended && count(&votes, Vote::Unknown) > 0 {
-            return Err("too few nodes answered".into());
+            return Err("fewer than a majority of the nodes replied".into());
         }
         Ok(extended && held.prolong(self.host.now(), until))
     }
@@ -216,7 +217,7 @@ impl SoundLock for Quorum {
         } else if count(&votes, Vote::No) >= self.majority() {
             Ok(false)
         } else {
-            Err("too few nodes answered".into())
+            Err("fewer than a majority of the nodes replied".into())
         }
     }
 
@@ -225,7 +226,7 @@ impl SoundLock for Quorum {
     }
 }
 
-/// What several of the specimens claim that run on three nodes.
+/// Promises of specimens that run on three nodes.
 pub(in crate::subject) const fn redlock_of_three() -> Promises {
     Promises::mutex_on_one_node()
         .on(Topology::Nodes(3))
@@ -233,18 +234,18 @@ pub(in crate::subject) const fn redlock_of_three() -> Promises {
         .with_drift_ppm(10_000)
 }
 
-/// How many nodes said this.
+/// Returns the number of nodes with this vote.
 pub(in crate::subject) fn count(votes: &[Vote], what: Vote) -> usize {
     votes.iter().filter(|&&vote| vote == what).count()
 }
 
-/// Which nodes said this, a bit for each.
+/// Returns the nodes with this vote, as a bit mask.
 pub(in crate::subject) fn who(votes: &[Vote], what: Vote) -> usize {
     let theirs = votes.iter().enumerate().filter(|&(_, &vote)| vote == what);
     theirs.fold(0, |nodes, (node, _)| nodes | 1 << node)
 }
 
-/// Waits for all of them at once.
+/// Waits for all futures at once.
 async fn together<T>(futures: impl Iterator<Item = impl Future<Output = T> + Send>) -> Vec<T> {
     let mut futures: Vec<(Option<T>, Pin<Box<_>>)> =
         futures.map(|future| (None, Box::pin(future))).collect();

@@ -1,4 +1,4 @@
-//! Where a specimen works: a host, a node, a key, and the commands that are right.
+//! The correct lock on one node: a connection, a key, and the correct commands.
 
 use super::{Held, SoundLock, Sweep};
 use crate::subject::{BoxError, Connection, Host, Refusal};
@@ -18,27 +18,28 @@ const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
 const EXTEND: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
                       return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
 
-/// The lock object of a client process. Clones are the same object.
+/// The lock object of a client process. Clones share its state.
 #[derive(Clone)]
 pub(in crate::subject) struct Site {
     redis: Connection,
-    /// The process.
+    /// The client process.
     pub(in crate::subject) host: Host,
     /// The key of the lock.
     pub(in crate::subject) key: String,
-    /// How long a grant lasts.
+    /// Duration of a grant.
     pub(in crate::subject) lease: Duration,
-    /// What the lock object calls itself, drawn when it was made.
+    /// Identity of the lock object, drawn when it was made.
     pub(in crate::subject) me: String,
     latest: Arc<Mutex<Option<Held>>>,
     counted: Arc<AtomicU64>,
     farewell: &'static str,
-    /// How often its owner has it, for those that count; held by who asks.
+    /// Number of levels that the owner holds, for locks that count. A call holds this mutex while it waits
+    /// for its reply.
     pub(in crate::subject) depth: Arc<tokio::sync::Mutex<u64>>,
 }
 
 impl Site {
-    /// The lock object on one node of several.
+    /// Makes the lock object on one of several nodes.
     pub(in crate::subject) async fn on(
         node: u8,
         host: &Host,
@@ -59,13 +60,13 @@ impl Site {
         })
     }
 
-    /// The same object, which releases by another script.
+    /// Sets the script that releases.
     pub(in crate::subject) fn releasing_by(mut self, script: &'static str) -> Self {
         self.farewell = script;
         self
     }
 
-    /// The same object, whose grants last for so long.
+    /// Makes the same object with another lease.
     pub(in crate::subject) fn leasing(&self, lease: Duration) -> Self {
         Self {
             lease,
@@ -73,7 +74,7 @@ impl Site {
         }
     }
 
-    /// The lease in milliseconds, as an argument.
+    /// Returns the lease in milliseconds, as an argument.
     pub(in crate::subject) fn lease_ms(&self) -> String {
         self.lease.as_millis().to_string()
     }
@@ -98,7 +99,7 @@ impl Site {
         self.ask(&[&words, args].concat()).await
     }
 
-    /// Sets the key to a token for a lease, if there is no such key.
+    /// Sets the key to a token for a lease, if the key does not exist.
     pub(in crate::subject) async fn set_nx(&self, token: &str) -> Result<bool, BoxError> {
         let set: Option<String> = self
             .ask(&["SET", &self.key, token, "NX", "PX", &self.lease_ms()])
@@ -106,22 +107,22 @@ impl Site {
         Ok(set.is_some())
     }
 
-    /// The token at the key.
+    /// Returns the token at the key.
     pub(in crate::subject) async fn get(&self) -> Result<Option<String>, BoxError> {
         self.ask(&["GET", &self.key]).await
     }
 
-    /// Deletes the key, whoever's it is.
+    /// Deletes the key without checking its owner.
     pub(in crate::subject) async fn del(&self) -> Result<bool, BoxError> {
         self.ask(&["DEL", &self.key]).await
     }
 
-    /// Sets the expiry of the key to a lease from now, whoever's it is.
+    /// Sets the expiry of the key to one lease, without checking its owner.
     pub(in crate::subject) async fn expire(&self) -> Result<bool, BoxError> {
         self.ask(&["PEXPIRE", &self.key, &self.lease_ms()]).await
     }
 
-    /// Takes the lock for a token, if it is free.
+    /// Acquires the lock for a token if it is free.
     pub(in crate::subject) async fn acquire_as(
         &self,
         token: String,
@@ -136,17 +137,17 @@ impl Site {
         Ok(set.then(|| Held::until(token, until)))
     }
 
-    /// Extends the expiry of the key, if it holds the token.
+    /// Extends the expiry of the key if it holds the token.
     pub(in crate::subject) async fn extend_as(&self, token: &str) -> Result<bool, BoxError> {
         self.eval(EXTEND, &[token, &self.lease_ms()]).await
     }
 
-    /// Has the server remember the script that extends.
+    /// Loads the extending script into the server's cache and returns its SHA-1.
     pub(in crate::subject) async fn load_extend(&self) -> Result<String, BoxError> {
         self.ask(&["SCRIPT", "LOAD", EXTEND]).await
     }
 
-    /// The same as `extend`, by a script that the server remembers.
+    /// Extends by EVALSHA.
     pub(in crate::subject) async fn extend_by_sha(
         &self,
         sha: &str,
@@ -159,28 +160,28 @@ impl Site {
         Ok(extended && held.prolong(self.host.now(), sent + self.lease))
     }
 
-    /// Deletes the key, if it holds the token.
+    /// Deletes the key if it holds the token.
     pub(in crate::subject) async fn release_as(&self, token: &str) -> Result<bool, BoxError> {
         self.eval(self.farewell, &[token]).await
     }
 
-    /// Counts: 1, 2, 3.
+    /// Returns the next number: 1, 2, 3.
     pub(in crate::subject) fn count(&self) -> u64 {
         1 + self.counted.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Keeps a number for later.
+    /// Stores a number for [`kept`](Self::kept).
     pub(in crate::subject) fn keep(&self, number: u64) {
         self.counted.store(number, Ordering::Relaxed);
     }
 
-    /// The number that was kept, once.
+    /// Takes the stored number.
     pub(in crate::subject) fn kept(&self) -> Option<u64> {
         let kept = self.counted.swap(0, Ordering::Relaxed);
         (kept != 0).then_some(kept)
     }
 
-    /// The grant that the lock object remembers, for those that keep one.
+    /// Returns the grant that the lock object remembers, if it remembers one.
     pub(in crate::subject) fn latest(&self) -> MutexGuard<'_, Option<Held>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,8 @@
-//! What becomes of a token when nobody waits for an answer about it any more.
+//! Clean-up of a token whose request may have no reply.
 
 use super::SoundLock;
 
-/// Removes a token in the background when it is dropped, unless all went well.
+/// Removes a token in the background when it is dropped, unless [`done`](Self::done) was called.
 pub(in crate::subject) struct Sweep<P: SoundLock> {
     place: P,
     token: String,
@@ -10,7 +10,7 @@ pub(in crate::subject) struct Sweep<P: SoundLock> {
 }
 
 impl<P: SoundLock> Sweep<P> {
-    /// Watches over a token.
+    /// Makes the clean-up of a token.
     pub(in crate::subject) fn over(place: &P, token: &str) -> Self {
         Self {
             place: place.clone(),
@@ -19,7 +19,7 @@ impl<P: SoundLock> Sweep<P> {
         }
     }
 
-    /// There is an answer: it is known what became of the token.
+    /// Cancels the clean-up: a reply came.
     pub(in crate::subject) fn done(mut self) {
         self.armed = false;
     }

@@ -1,4 +1,4 @@
-//! B23b: waiters are served in the order of the times at which they came, each by its own wall clock.
+//! B23b: waiters are served in order of arrival, each by its own wall clock.
 
 use super::{Held, Site, SoundLock};
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
 use redouble::Data;
 use std::time::Duration;
 
-/// A queue beside the key: a waiter's token with the time at which it came.
+/// A queue beside the key: a waiter's token with its time of arrival.
 pub(super) struct WallClockQueue;
 
-/// Takes the lock if it is free and nobody in the queue came earlier; otherwise queues. A waiter that
-/// has not asked for a while is removed.
+/// Acquires the lock if it is free and no queued waiter came earlier; otherwise queues the waiter. Removes
+/// waiters that have not checked for a while.
 const TURN: &str = "\
 local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000) \
 local queue, seen = KEYS[1] .. ':queue', KEYS[1] .. ':seen' \
@@ -87,7 +87,7 @@ impl Subject for WallClockQueue {
             .into_iter()
             .map(|(token, came)| (came, token))
             .collect();
-        waiting.sort(); // times have as many digits
+        waiting.sort(); // times have the same number of digits
         waiting
             .into_iter()
             .map(|(_, token)| token.to_vec())

@@ -1,11 +1,11 @@
-//! The task that extends a grant in the background, as it should be.
+//! A correct watchdog: the task that extends a grant in the background.
 
 use super::{Held, Site, SoundLock};
 use crate::subject::BoxError;
 use std::{future::Future, time::Duration};
 
-/// Extends the grant at each third of the lease for as long as it stands. Errors pass; the holder is
-/// told of the loss when the server says so, or when the deadline is there.
+/// Extends the grant after each third of the lease until it ends. The watchdog survives errors. It reports
+/// the loss to the holder when the server refuses, or at the deadline.
 pub(in crate::subject) fn watch(site: &Site, held: &Held) {
     watch_by(
         site,
@@ -14,7 +14,7 @@ pub(in crate::subject) fn watch(site: &Site, held: &Held) {
     );
 }
 
-/// The same by another way of extending.
+/// Runs a watchdog with another way to extend.
 pub(in crate::subject) fn watch_by<F, Fut>(site: &Site, held: &Held, extend: F)
 where
     F: Fn(Site, Held) -> Fut + Send + Sync + 'static,
@@ -49,7 +49,7 @@ where
     }
 }
 
-/// What comes of a request before a time on the host's clock.
+/// Awaits a request until a time on the host's clock.
 async fn within(
     site: &Site,
     until: Duration,
