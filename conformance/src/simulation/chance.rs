@@ -1,10 +1,10 @@
-//! Randomness without a state: every draw is a hash of what it is for.
+//! Stateless randomness: every draw is a hash of its purpose.
 //!
-//! A generator that is shared gives everybody different numbers as soon as one user draws once
-//! less. Here a draw names its purpose, for instance (seed, host, event, n), so deleting an event
-//! from a scenario leaves all other draws as they were. Shrinking depends on that.
+//! With a shared generator, one draw less would change all later draws. Here a draw names its purpose, for
+//! instance (seed, host, event, n), so deleting an event from a scenario leaves all other draws as they were.
+//! Shrinking depends on that.
 
-/// Draws 64 bits for the purpose that `parts` names.
+/// Draws 64 bits for the purpose `parts`.
 pub(crate) fn draw<const N: usize>(parts: [u64; N]) -> u64 {
     parts
         .into_iter()

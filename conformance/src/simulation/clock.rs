@@ -1,14 +1,14 @@
 //! The local clock of a host: a piecewise linear, rising function of true time.
 //!
-//! True time starts at 0 with the run. The whole course of a clock is known before the run, since
-//! a scenario gives absolute times; so the map can be inverted exactly and a sleeper never has to
-//! be woken early to look again.
+//! True time starts at 0 with the run. A scenario has absolute times, so the course of each clock is known
+//! before the run. The function can therefore be inverted exactly, and no sleeper has to wake up early to
+//! check again.
 
 use std::time::Duration;
 
 const PPM: i128 = 1_000_000;
 
-/// How far a clock can be followed: 584 years.
+/// Longest time that a clock covers: 584 years.
 const LONGEST: Duration = Duration::from_nanos(u64::MAX);
 
 /// A host's monotonic clock.
@@ -26,10 +26,11 @@ struct Piece {
 }
 
 impl HostClock {
-    /// Local time at the start of a run. Not 0, so that confusing the two times shows.
+    /// Local time at the start of a run. It differs from 0, so code that confuses the two times fails
+    /// visibly.
     pub const ORIGIN: Duration = Duration::from_secs(1_000);
 
-    /// The rate of a clock that stands still, in parts per million.
+    /// Rate of a clock that stands still, in parts per million.
     pub const STANDSTILL: i64 = -1_000_000;
 
     /// A clock that runs at the rate of true time.
@@ -44,10 +45,10 @@ impl HostClock {
         }
     }
 
-    /// A clock that gains `ppm` microseconds per second (loses, if negative) in each of the given
-    /// spans `(from, to, ppm)` of true time. Where spans overlap, their rates add up; the total
-    /// rate is kept above -90 %, so a clock never runs backwards. It stands still in spans of
-    /// [`STANDSTILL`](Self::STANDSTILL), whatever else there is.
+    /// A clock that gains `ppm` microseconds per second (loses, if negative) in each of the given spans
+    /// `(from, to, ppm)` of true time. Where spans overlap, their rates add up, but not below -90 %, so a
+    /// clock never runs backwards. A span with rate [`STANDSTILL`](Self::STANDSTILL) stops the clock,
+    /// whatever the other spans say.
     #[must_use]
     pub fn drifting(spans: &[(Duration, Duration, i64)]) -> Self {
         let mut edges: Vec<Duration> = spans.iter().flat_map(|&(from, to, _)| [from, to]).collect();
@@ -74,23 +75,23 @@ impl HostClock {
         clock
     }
 
-    /// What the clock shows at a true time.
+    /// Returns the local time at a true time.
     #[must_use]
     pub fn local(&self, true_time: Duration) -> Duration {
         let piece = self.piece(|piece| piece.true_from <= true_time);
         let elapsed = true_time.saturating_sub(piece.true_from);
         if piece.rate_ppm == 0 {
-            // Most clocks are exact, and all are read often.
+            // This branch is a fast path: most clocks are exact, and all are read often.
             return piece.local_from + elapsed.min(LONGEST);
         }
         let elapsed = nanos(elapsed);
         piece.local_from + duration(elapsed * (PPM + i128::from(piece.rate_ppm)) / PPM)
     }
 
-    /// The first true time at which the clock shows `local` or more.
+    /// Returns the first true time at which the local time is `local` or later.
     #[must_use]
     pub fn true_time(&self, local: Duration) -> Duration {
-        // The clock has shown it before a standstill at just that time.
+        // A clock that stands still at `local` showed it first when the standstill began.
         let piece = self.piece(|piece| piece.local_from < local);
         let elapsed = local.saturating_sub(piece.local_from);
         if piece.rate_ppm == 0 {
@@ -110,16 +111,16 @@ impl HostClock {
     }
 }
 
-/// A host's wall clock: it drifts like the other one, runs through a suspension, and can be set.
+/// A host's wall clock: it drifts like the monotonic clock, runs during a suspension, and can be set.
 #[derive(Clone, Debug)]
 pub(crate) struct WallClock {
     course: HostClock,
-    /// When it was set, and by how many milliseconds.
+    /// True time of each change, and its amount in milliseconds.
     jumps: Vec<(Duration, i64)>,
 }
 
 impl WallClock {
-    /// What it shows at the start of a run, since 1970: 2024-01-01.
+    /// Wall-clock time at the start of a run, since 1970: 2024-01-01.
     pub(crate) const ORIGIN: Duration = Duration::from_secs(1_704_067_200);
 
     pub(crate) const fn new(course: HostClock) -> Self {
@@ -129,12 +130,12 @@ impl WallClock {
         }
     }
 
-    /// It is moved at a true time; back, if negative.
+    /// Moves the clock at a true time, backwards if `by_ms` is negative.
     pub(crate) fn set(&mut self, at: Duration, by_ms: i64) {
         self.jumps.push((at, by_ms));
     }
 
-    /// What it shows at a true time.
+    /// Returns the wall-clock time at a true time.
     pub(crate) fn at(&self, true_time: Duration) -> Duration {
         let past = self.jumps.iter().filter(|&&(at, _)| at <= true_time);
         let by_ms: i64 = past.map(|&(_, by_ms)| by_ms).sum();
@@ -194,8 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_is_far_off_on_every_clock() {
-        // Who sleeps until then adds it to an instant, which has a bound of its own.
+    fn an_unreachable_time_stays_in_range_on_every_clock() {
+        // A sleeper adds this time to an instant, and instants have a bound of their own.
         for spans in [&[][..], &[(S(0), S(9), 3)], &[(S(0), S(1 << 40), 3)]] {
             let clock = HostClock::drifting(spans);
             let far = clock.true_time(Duration::MAX);

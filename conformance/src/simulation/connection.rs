@@ -1,4 +1,4 @@
-//! A connection that the code under test can keep for good.
+//! A connection that the code under test can keep: it reconnects after an error.
 
 use super::host::{Host, Running};
 use redis::{
@@ -8,8 +8,8 @@ use redis::{
 use std::{future::Future, io, sync::Arc, time::Duration};
 use tokio::sync::Mutex;
 
-/// A `redis` connection of a [`Host`]. Clones share one link; after an error that leaves the link
-/// in doubt (it broke, or a reply timed out) the next request dials anew.
+/// A `redis` connection of a [`Host`]. Clones share one link. After an error that leaves the link in doubt
+/// (it broke, or a reply timed out) the next request connects again.
 #[derive(Clone)]
 pub struct Connection {
     host: Host,
@@ -18,7 +18,7 @@ pub struct Connection {
     current: Arc<Mutex<Option<Arc<Dialled>>>>,
 }
 
-/// A live link; its driver ends with it, and the link closes.
+/// A live link. Dropping it ends its driver and closes the link.
 struct Dialled {
     connection: MultiplexedConnection,
     driver: Option<Running>,
@@ -57,7 +57,7 @@ impl Connection {
         Ok(dialled)
     }
 
-    /// A reply that comes in time.
+    /// Waits for a reply up to the timeout.
     async fn in_time<T>(&self, reply: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
         let reply = self.host.timeout(self.patience, reply).await;
         reply.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::TimedOut).into()))

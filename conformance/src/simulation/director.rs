@@ -1,5 +1,5 @@
-//! Directs a run: lets the clients start, the faults strike and heal, and asks for the lock when
-//! everybody has died.
+//! The director of a run: it starts the clients and the faults, ends the faults, and probes the lock after
+//! all clients have crashed.
 
 use super::{
     held,
@@ -11,14 +11,14 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// A change of the world.
+/// Begin or end of a fault.
 #[derive(Clone, Copy)]
 enum Turn {
     Strike(Fault),
     Heal(Fault),
 }
 
-/// The begin and end of every fault, in order of time.
+/// Returns the begin and end of every fault, sorted by time.
 fn turns(scenario: &Scenario) -> Vec<(u64, Turn)> {
     let mut turns = Vec::new();
     for (from, to, fault) in scenario.faults() {
@@ -32,7 +32,7 @@ fn turns(scenario: &Scenario) -> Vec<(u64, Turn)> {
 }
 
 impl World {
-    /// Plays the faults, then lets everybody die and asks for the lock once more.
+    /// Plays the faults, then crashes all clients and probes the lock.
     pub(super) async fn direct(self: Arc<Self>) {
         for host in self.scenario.actors().into_iter().map(|actor| actor.host) {
             if held(&self.alive).insert(host) {
@@ -70,10 +70,11 @@ impl World {
                 self.pause(host);
             }
             Fault::Crash { host } => self.crash(host),
-            // Told by its own entry, if there is a message that it strikes.
+            // The link records a cut when it strikes a message.
             Fault::Cut { .. } => {}
-            // They lie in the links and the clocks of clients. So does a pause of a node that can be
-            // observed: requests that it executed all at once when it is back could not be told apart.
+            // These faults are applied in the links and in the clocks of clients. So is a pause of a node
+            // that can be observed: otherwise the node would execute its pending requests all at once, and
+            // observations could not tell them apart.
             Fault::Delay { .. }
             | Fault::Hold { .. }
             | Fault::Partition { .. }
@@ -142,7 +143,7 @@ impl World {
         }
     }
 
-    /// Changes servers, and looks at what has become of them.
+    /// Changes servers, and observes them afterwards.
     fn at_the_servers(&self, change: impl FnOnce()) {
         let servers = &self.network.servers;
         let master = servers.master();
@@ -181,7 +182,8 @@ impl World {
         }
     }
 
-    /// Asks for the lock on a host without faults, as long as a dead holder's lease can last.
+    /// Tries to acquire the lock on a host without faults, for as long as the lease of a crashed holder can
+    /// last.
     fn probe(self: &Arc<Self>) {
         let Some(mode) = self.promises.kind.whole() else {
             return self.spawner.stop();

@@ -1,4 +1,4 @@
-//! A gate on a link: some messages pass, later ones wait until it is opened.
+//! A gate on a link: some messages pass, later ones wait until the gate opens.
 
 use crate::{
     history::OpId,
@@ -14,16 +14,16 @@ pub(super) struct Gate {
     from: Duration,
     to: Duration,
     direction: Direction,
-    /// The operation whose end opens it before its time.
+    /// Operation whose end opens the gate early.
     until: Option<OpId>,
-    /// How many messages may yet pass.
+    /// Number of messages that may still pass.
     left: AtomicU32,
     open: AtomicBool,
     opened: Notify,
 }
 
 impl Gate {
-    /// The gate that a fault is, if it is one.
+    /// Makes the gate of a `Fault::Hold`; `None` for other faults.
     pub(super) fn of(fault: Fault, from: Duration, to: Duration) -> Option<Self> {
         let Fault::Hold {
             direction,
@@ -45,7 +45,7 @@ impl Gate {
         })
     }
 
-    /// Until when a message waits that comes now; `None` if it passes.
+    /// Returns the time until which a message that is sent now waits; `None` if it passes.
     pub(super) fn holds(&self, direction: Direction, now: Duration) -> Option<Duration> {
         if direction != self.direction || now < self.from || self.to <= now || self.is_open() {
             return None;
@@ -61,7 +61,7 @@ impl Gate {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// An operation has ended; whether that opens the gate.
+    /// Records the end of an operation; true if it opens the gate.
     pub(super) fn ended(&self, op: OpId) -> bool {
         let opens = self.until == Some(op) && !self.open.swap(true, Ordering::Relaxed);
         if opens {
@@ -70,7 +70,7 @@ impl Gate {
         opens
     }
 
-    /// Waits until it is opened.
+    /// Waits until the gate opens.
     pub(super) async fn opening(&self) {
         let opened = self.opened.notified();
         if !self.is_open() {

@@ -1,4 +1,4 @@
-//! A client process as the code under test sees it: a clock, randomness, tasks, connections.
+//! A client process as the code under test uses it: a clock, randomness, tasks, connections.
 
 use super::{
     chance,
@@ -29,11 +29,11 @@ use tokio::{
     time::Instant,
 };
 
-/// A client process. Cheap to clone; all clones are the same process.
+/// A client process. Clones are cheap and share its state.
 ///
-/// A subject takes time, randomness, tasks and connections from here. What it takes from
-/// elsewhere (`Instant::now`, `tokio::spawn`) is not under the scenario's control, unless it is played in its
-/// plain form: see [`Plain`](crate::subject::Plain).
+/// A subject takes time, randomness, tasks and connections from its host. Time from `Instant::now` and tasks
+/// from `tokio::spawn` are outside of the scenario's control, except in the plain form of a lock: see
+/// [`Plain`](crate::subject::Plain).
 #[derive(Clone)]
 pub struct Host(Arc<Inner>);
 
@@ -41,21 +41,21 @@ struct Inner {
     id: u8,
     incarnation: u32,
     seed: u64,
-    /// How long a request waits for its reply.
+    /// Timeout of a request.
     patience: Duration,
     ground: Ground,
     draws: Arc<Mutex<Draws>>,
 }
 
-/// What a process stands on.
+/// Environment of a process.
 enum Ground {
-    /// A scenario, which decides on time, tasks and links.
+    /// A scenario, which controls time, tasks and links.
     SimEnv(SimEnv),
-    /// The machine that we run on.
+    /// The machine that runs this program.
     Machine(Machine),
 }
 
-/// A task that runs, wherever that is. Dropping the handle does nothing.
+/// A running task. Dropping the handle does not end the task.
 pub(crate) enum Running {
     Scheduled(TaskHandle),
     Spawned(AbortHandle),
@@ -71,10 +71,10 @@ impl Running {
     }
 }
 
-/// The threads of a client process, as [`Host::worker_id`] pretends.
+/// Number of threads of a client process, for [`Host::worker_id`].
 const THREADS: u64 = 3;
 
-/// Draws are numbered from the event that is under way, so that other events do not matter.
+/// Draws are numbered within the current event, so that other events do not change them.
 #[derive(Default)]
 struct Draws {
     event: u64,
@@ -82,14 +82,14 @@ struct Draws {
 }
 
 impl Host {
-    /// A process of a scenario.
+    /// Makes a process of a scenario.
     pub(super) fn in_env(id: u8, seed: u64, patience: Duration, env: SimEnv) -> Self {
         let incarnation = env.spawner.incarnation(id);
         let ground = Ground::SimEnv(env);
         Self::new(id, incarnation, seed, patience, ground, Arc::default())
     }
 
-    /// A process on the machine that we run on. Its draws hang on the seed.
+    /// Makes a process on the machine that runs this program. Its draws depend on the seed.
     #[cfg(feature = "bench")]
     pub(super) fn on_machine(id: u8, seed: u64, lease: Duration, machine: Machine) -> Self {
         let ground = Ground::Machine(machine);
@@ -97,7 +97,7 @@ impl Host {
         Self::new(id, 0, seed, patience, ground, Arc::default())
     }
 
-    /// The same process on a machine of its own: how code sees it that is led there.
+    /// Returns the same process on another machine, for code that runs there.
     pub(crate) fn moved_to(&self, machine: Machine) -> Self {
         let Inner {
             id,
@@ -128,7 +128,7 @@ impl Host {
         }))
     }
 
-    /// The number of the process within the scenario.
+    /// Returns the number of the process within the scenario.
     #[must_use]
     pub fn id(&self) -> u8 {
         self.0.id
@@ -143,16 +143,16 @@ impl Host {
         }
     }
 
-    /// What the clock of the process shows at an instant of tokio's.
+    /// Converts an instant of tokio's clock to the clock of the process.
     ///
     /// # Panics
-    /// In virtual time, which is not tokio's, unless the lock is played in its plain form: see
-    /// [`Plain`](crate::subject::Plain).
+    /// In virtual time, which is independent of tokio's clock, unless the lock is played in its plain form:
+    /// see [`Plain`](crate::subject::Plain).
     #[must_use]
     pub fn time_of(&self, instant: Instant) -> Duration {
         match &self.0.ground {
             Ground::SimEnv(env) => env.time_of(instant).expect(
-                "tokio's clock is not the simulation's: take time from the host, or play the lock in its plain form",
+                "tokio's clock does not follow virtual time: take time from the host, or play the lock in its plain form",
             ),
             Ground::Machine(machine) => machine.time_of(instant),
         }
@@ -166,7 +166,7 @@ impl Host {
         }
     }
 
-    /// Waits for a future, but no longer than that on the process's clock.
+    /// Waits for a future, up to a limit on the clock of the process.
     pub(super) async fn timeout<T>(
         &self,
         limit: Duration,
@@ -179,12 +179,12 @@ impl Host {
         }
     }
 
-    /// Sleeps for a duration of the process's clock.
+    /// Sleeps for a duration on the clock of the process.
     pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + use<> {
         self.sleep_until(self.now() + duration)
     }
 
-    /// Draws 128 bits; no two draws of a run are equal but by chance.
+    /// Draws 128 bits. Two draws of a run are equal only by chance.
     #[must_use]
     pub fn random(&self) -> [u8; 16] {
         let mut draws = self.0.draws.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +205,7 @@ impl Host {
         bytes
     }
 
-    /// Draws a token, 32 hexadecimal digits.
+    /// Draws a token of 32 hexadecimal digits.
     #[must_use]
     pub fn random_token(&self) -> String {
         self.random()
@@ -214,12 +214,13 @@ impl Host {
             .collect()
     }
 
-    /// Starts a background task of the process; it dies with it. Returns false if it is dead.
+    /// Starts a background task of the process, which ends with the process. Returns false if the process has
+    /// crashed.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
         self.spawn_task(Box::pin(task)).is_some()
     }
 
-    /// Reads the wall clock of the process: the time since 1970, as far as it knows.
+    /// Reads the wall clock of the process, as time since 1970.
     #[must_use]
     pub fn wall_clock(&self) -> Duration {
         match &self.0.ground {
@@ -228,8 +229,8 @@ impl Host {
         }
     }
 
-    /// The thread on which the caller runs, as a runtime with several threads numbers them: after an
-    /// await it may be another one.
+    /// Returns the number of the thread on which the caller runs, as in a runtime with several threads: it
+    /// may change at every await.
     #[must_use]
     pub fn worker_id(&self) -> u64 {
         match &self.0.ground {
@@ -238,13 +239,13 @@ impl Host {
         }
     }
 
-    /// The number of the process on its machine. Processes of different machines may have the same.
+    /// Returns the process id on its machine. Processes of different machines may share one.
     #[must_use]
     pub fn process_id(&self) -> u32 {
         1 + self.0.incarnation
     }
 
-    /// How many servers there are to connect to.
+    /// Returns the number of servers.
     #[must_use]
     pub fn nodes(&self) -> u8 {
         match &self.0.ground {
@@ -253,23 +254,23 @@ impl Host {
         }
     }
 
-    /// The URL of a server, numbered from 0, for clients that dial by themselves.
+    /// Returns the URL of a server, numbered from 0, for clients that connect by themselves.
     ///
     /// # Errors
-    /// If there is none of this number, or none at all: the links of a simulation have no address. Whoever
-    /// dials by itself is played in its plain form, see [`Plain`](crate::subject::Plain).
+    /// If there is no server of this number, or if the links of the simulation have no address. Code that
+    /// connects by itself is played in its plain form, see [`Plain`](crate::subject::Plain).
     pub fn url(&self, node: u8) -> io::Result<String> {
         match &self.0.ground {
             Ground::SimEnv(_) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "there are no sockets in this form of a simulation; play the lock in its plain form",
+                "this form of a lock has no sockets; play it in its plain form",
             )),
             Ground::Machine(machine) => Ok(machine.address(node)?.to_string()),
         }
     }
 
-    /// Opens a connection to the first server that dials again when it broke or a reply timed out.
-    /// Where there are replicas, it leads to the master.
+    /// Opens a connection to the first server, or to the master of its replicas. It connects again after it
+    /// broke or a reply timed out.
     ///
     /// # Errors
     /// If the server cannot be reached.
@@ -277,18 +278,18 @@ impl Host {
         self.connect_to(0).await
     }
 
-    /// The same to another server, numbered from 0.
+    /// Opens a connection like [`connection`](Self::connection) to another server, numbered from 0.
     ///
     /// # Errors
-    /// If the server cannot be reached, or there is none of this number.
+    /// If the server cannot be reached, or there is no server of this number.
     pub async fn connect_to(&self, node: u8) -> RedisResult<Connection> {
         self.patient_connection(node, self.request_timeout()).await
     }
 
-    /// The same with another limit of how long a reply is waited for.
+    /// Opens a connection like [`connect_to`](Self::connect_to) with another timeout of replies.
     ///
     /// # Errors
-    /// If the server cannot be reached, or there is none of this number.
+    /// If the server cannot be reached, or there is no server of this number.
     pub async fn patient_connection(
         &self,
         node: u8,
@@ -297,13 +298,13 @@ impl Host {
         Connection::open(self.clone(), node, patience).await
     }
 
-    /// How long a request of this process waits for its reply. Some scenarios draw it, in others it is a share of the lease.
+    /// Returns the timeout of a request. Some scenarios draw it, in others it is a share of the lease.
     #[must_use]
     pub fn request_timeout(&self) -> Duration {
         self.0.patience
     }
 
-    /// Dials once. The driver must be polled for anything to happen, and the caller keeps the time limits.
+    /// Connects once. The caller polls the driver and applies timeouts.
     pub(super) async fn dial(&self, node: u8) -> RedisResult<(MultiplexedConnection, Task)> {
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
@@ -311,7 +312,7 @@ impl Host {
         self.connect_as(self.login(), node, config).await
     }
 
-    /// The same for a caller that takes pushes.
+    /// Connects like [`dial`](Self::dial), for a caller that receives pushes.
     pub(crate) async fn dial_resp3(
         &self,
         node: u8,
@@ -367,7 +368,7 @@ impl Host {
         }
     }
 
-    /// The scenario that it is in, if it stands there.
+    /// Returns the scenario's environment, if the process belongs to a scenario.
     #[cfg(unix)]
     pub(super) fn env(&self) -> Option<&SimEnv> {
         match &self.0.ground {
@@ -376,8 +377,8 @@ impl Host {
         }
     }
 
-    /// Opens a port of this machine that leads to a server over the links of this process: for code
-    /// of it that runs outside of the simulation.
+    /// Opens a port on the machine that leads to a server over the links of this process, for code that runs
+    /// outside of the simulation.
     pub(crate) async fn port_to(&self, node: u8) -> io::Result<Port> {
         match &self.0.ground {
             Ground::SimEnv(env) => env.port_to(self.0.id, node).await,
@@ -385,7 +386,8 @@ impl Host {
         }
     }
 
-    /// Says how many tasks it has elsewhere than in the scheduler, less those that it has there for their sake.
+    /// Adjusts the number of tasks that run outside of the scheduler: such tasks count 1, tasks in the
+    /// scheduler that represent them count -1.
     pub(super) fn has_elsewhere(&self, tasks: isize) {
         match &self.0.ground {
             Ground::SimEnv(env) => env.spawner.has_elsewhere(self.0.id, tasks),
@@ -393,7 +395,7 @@ impl Host {
         }
     }
 
-    /// What belongs to this process and runs outside of the simulation is paused with it.
+    /// Makes pauses of this process apply to something that runs outside of the simulation.
     pub(crate) fn attach(&self, outside: Weak<dyn Outside>) {
         match &self.0.ground {
             Ground::SimEnv(env) => env.spawner.attach(self.0.id, outside),
@@ -419,7 +421,7 @@ impl Host {
         };
     }
 
-    /// The true time at which the process's clock shows `local`.
+    /// Returns the true time at which the process's clock shows `local`.
     pub(crate) fn true_time(&self, local: Duration) -> Duration {
         match &self.0.ground {
             Ground::SimEnv(env) => env.clock.true_time(local),

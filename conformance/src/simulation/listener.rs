@@ -1,12 +1,12 @@
-//! A subscription that the code under test can listen to.
+//! A subscription for the code under test.
 
 use super::host::{Host, Running};
 use redis::{PushInfo, PushKind, RedisError, RedisResult, aio::MultiplexedConnection};
 use std::{future::pending, io};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// A subscription of a [`Host`] to one channel, over a connection of its own. It ends when it is
-/// dropped; when its connection breaks it falls silent.
+/// A subscription of a [`Host`] to one channel, over a connection of its own. Dropping it ends the
+/// subscription. When its connection breaks, no more messages arrive.
 pub struct Listener {
     _connection: MultiplexedConnection,
     driver: Option<Running>,
@@ -49,7 +49,7 @@ impl Host {
                 pushes,
             };
             connection.subscribe(channel).await?;
-            // What came before the answer is no news.
+            // Discard pushes from before the confirmation.
             while listener.pushes.try_recv().is_ok() {}
             Ok(listener)
         };

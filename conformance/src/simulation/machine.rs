@@ -1,6 +1,6 @@
-//! A machine on which client processes run: a clock, a runtime, sockets. Nothing is recorded there.
-//! Benches measure locks on the machine that runs the program (`machine/real.rs`). Unmodified code (`plain.rs`)
-//! runs on a runtime that a scenario controls.
+//! A machine on which client processes run: clocks, a runtime, sockets. It records no history. Benches
+//! measure locks on the machine that runs the program (`machine/real.rs`). Unmodified code (`plain.rs`) runs
+//! on a runtime that a scenario controls.
 
 use super::{
     scheduler::Task,
@@ -22,15 +22,15 @@ use tokio::{runtime::Handle, task::AbortHandle, time::Instant};
 #[cfg(feature = "bench")]
 mod real;
 
-/// Where a server listens.
+/// Address at which a server listens.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
     Tcp(String, u16),
-    #[cfg_attr(not(unix), expect(dead_code, reason = "there are none"))]
+    #[cfg_attr(not(unix), expect(dead_code, reason = "there are no Unix sockets"))]
     Unix(PathBuf),
 }
 
-/// As a URL that `redis` understands.
+/// Formats the address as a URL that `redis` understands.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -40,21 +40,21 @@ impl fmt::Display for Address {
     }
 }
 
-/// What the clocks of a machine show at first.
+/// Initial times of a machine's clocks.
 pub(crate) struct Clocks {
-    /// The monotonic one.
+    /// Time on the monotonic clock.
     pub(crate) local: Duration,
-    /// The wall clock, since 1970.
+    /// Time on the wall clock, since 1970.
     pub(crate) wall: Duration,
 }
 
-/// Clocks, a runtime, and sockets that lead to servers. All clients on a machine share its clocks.
+/// Clocks, a runtime, and addresses of servers. All clients on a machine share its clocks.
 #[derive(Clone)]
 pub(crate) struct Machine(Arc<Inner>);
 
 struct Inner {
     started: Instant,
-    /// What was shown then.
+    /// Times of the clocks at the start.
     clocks: Clocks,
     runtime: Handle,
     servers: Vec<Address>,
@@ -62,7 +62,7 @@ struct Inner {
 }
 
 impl Machine {
-    /// A machine with these clocks and servers. The pace of its clocks is that of the runtime in which this is called.
+    /// Makes a machine with these clocks and servers. Its clocks run at the rate of the current runtime.
     pub(crate) fn with(clocks: Clocks, servers: Vec<Address>, login: RedisConnectionInfo) -> Self {
         Self(Arc::new(Inner {
             started: Instant::now(),
@@ -73,17 +73,17 @@ impl Machine {
         }))
     }
 
-    /// What all clocks of its processes show.
+    /// Returns the time on the processes' clock.
     pub(crate) fn now(&self) -> Duration {
         self.0.clocks.local + self.0.started.elapsed()
     }
 
-    /// What they show then.
+    /// Returns the time on the processes' clock at an instant.
     pub(super) fn time_of(&self, instant: Instant) -> Duration {
         self.0.clocks.local + instant.saturating_duration_since(self.0.started)
     }
 
-    /// Completes when they show `local`.
+    /// Completes when the processes' clock shows `local`.
     pub(super) fn sleep_until(&self, local: Duration) -> Sleep {
         TrueTime::Real(self.0.started).sleep_until(self.true_time(local))
     }
@@ -104,7 +104,7 @@ impl Machine {
         &self.0.login
     }
 
-    /// Numbers the thread that asks, from 1 on.
+    /// Returns the number of the calling thread, from 1 on.
     pub(super) fn thread(&self) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         thread_local! {
@@ -117,7 +117,7 @@ impl Machine {
         self.0.runtime.spawn(task).abort_handle()
     }
 
-    /// Where a server is.
+    /// Returns the address of a server.
     pub(super) fn address(&self, node: u8) -> io::Result<&Address> {
         let server = self.0.servers.get(usize::from(node));
         server.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())

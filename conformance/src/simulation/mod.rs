@@ -1,7 +1,7 @@
-//! The simulated world: hosts with clocks, links that misbehave, and a scheduler drawn from a seed.
+//! The simulation: hosts with clocks, links with faults, and a scheduler drawn from a seed.
 //!
-//! The same world runs on both backends. On the double its runtime's clock is paused and moves
-//! only when nobody can run; on a real server it is the wall clock.
+//! Both backends use it. On the double time is virtual and passes only when no task is ready; on a real
+//! server it is real time.
 
 pub(crate) mod chance;
 mod clock;

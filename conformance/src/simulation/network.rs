@@ -1,4 +1,4 @@
-//! The links of a run: which there are, where an address leads, which servers they have reached.
+//! The links of a run, the server behind each address, and the servers that were reached.
 
 use super::{
     held,
@@ -22,9 +22,9 @@ use std::{
 pub(crate) struct Network {
     pub(crate) servers: Arc<dyn Servers>,
     topology: Topology,
-    /// By client process and address.
+    /// Links by client process and address.
     plans: BTreeMap<(u8, u8), Arc<LinkPlan>>,
-    /// Client processes that are led elsewhere than to the master.
+    /// Client processes that reach another server than the master.
     astray: Mutex<BTreeMap<u8, u8>>,
     touched: Arc<AtomicU64>,
 }
@@ -48,12 +48,12 @@ impl Network {
         }
     }
 
-    /// How many addresses a client can dial.
+    /// Returns the number of addresses that a client can connect to.
     pub(crate) fn addresses(&self) -> u8 {
         self.topology.addresses()
     }
 
-    /// Lays a link from a client process to an address.
+    /// Makes a link from a client process to an address.
     pub(crate) async fn lay(
         &self,
         host: u8,
@@ -74,7 +74,7 @@ impl Network {
         Ok(Link::new(transport, plan, recorder, touched, session))
     }
 
-    /// The server that a client process reaches at an address.
+    /// Returns the server that a client process reaches at an address.
     fn leads_to(&self, host: u8, address: u8) -> u8 {
         match self.topology {
             Topology::Nodes(_) => address,
@@ -85,7 +85,7 @@ impl Network {
         }
     }
 
-    /// During a split brain everybody but one client stays with the old master.
+    /// Leads all clients but one to the old master during a split brain.
     pub(crate) fn split(&self, fault: Fault, old_master: u8) {
         if let Fault::SplitBrain { host } = fault {
             let others = self
@@ -97,14 +97,14 @@ impl Network {
         }
     }
 
-    /// Afterwards there is one master again.
+    /// Leads all clients to the one master again.
     pub(crate) fn unite(&self, fault: Fault) {
         if matches!(fault, Fault::SplitBrain { .. }) {
             held(&self.astray).clear();
         }
     }
 
-    /// The servers that bytes have reached since the last look.
+    /// Takes the set of servers that bytes have reached since the last call.
     pub(crate) fn take_touched(&self) -> impl Iterator<Item = u8> + use<> {
         let mut left = self.touched.swap(0, Ordering::Relaxed);
         std::iter::from_fn(move || {
@@ -114,27 +114,27 @@ impl Network {
         })
     }
 
-    /// The plan of the link to the first address: what befalls all that a client sends.
+    /// Returns the plan of the link to the first address, with all faults on messages of a client.
     pub(crate) fn plan(&self, host: u8) -> Option<&Arc<LinkPlan>> {
         self.plans.get(&(host, 0))
     }
 
-    /// An operation has ended: gates that waited for that open.
+    /// Records the end of an operation, which opens the gates that wait for it.
     pub(crate) fn ended(&self, op: OpId) {
         self.plans.values().for_each(|plan| plan.ended(op));
     }
 
-    /// Whether no message is under way.
+    /// True if no message is in flight.
     pub(crate) fn is_still(&self) -> bool {
         self.plans.values().all(|plan| plan.under_way() == 0)
     }
 
-    /// How many connections clients have open.
+    /// Returns the number of connections that clients have open.
     pub(crate) fn ends(&self) -> usize {
         self.plans.values().map(|plan| plan.ends()).sum()
     }
 
-    /// Ends the network of all clients but the probe: what is under way never arrives.
+    /// Ends the network of all clients except the probe: messages in flight never arrive.
     pub(crate) fn forget(&self) {
         for (_, plan) in self
             .plans

@@ -1,6 +1,6 @@
-//! Locks that live elsewhere than the scenario: on a runtime of their process's own, or on its threads. Neither
-//! lock objects nor grants ever leave it, not even to be dropped; the scenario knows them by numbers and
-//! has everything done there.
+//! Client processes whose locks live outside of the scheduler: on a runtime of the process, or on its
+//! threads. Lock objects and grants never leave their process, which also drops them. The scenario refers to
+//! them by number and sends orders.
 
 use crate::{
     backend::Later,
@@ -15,32 +15,32 @@ use std::{
 };
 use tokio::runtime::Handle;
 
-/// What is done elsewhere.
+/// An order to a process.
 pub(crate) enum Order {
-    /// To make a call.
+    /// Starts a call.
     Start(u32, Later<'static, ()>),
-    /// To drop a call, finished or not.
+    /// Drops a call, finished or not.
     Abandon(u32),
-    /// To drop a lock object or a grant.
+    /// Drops a lock object or a grant.
     Forget(u64),
 }
 
-/// A client process that takes orders.
+/// A client process that carries out orders.
 pub(crate) trait OffSchedulerProcess: Send + Sync {
-    /// What it keeps.
+    /// Returns the objects of the process.
     fn things(&self) -> &Arc<Mutex<Things>>;
 
-    /// Its runtime, for what is made there and does not wait.
+    /// Returns the handle of its runtime, for code that must run in its context without waiting.
     fn handle(&self) -> &Handle;
 
-    /// Has something done at this instant. The dead do nothing.
+    /// Carries out an order at this instant. A crashed process ignores it.
     fn order(&self, order: Order);
 
-    /// Ends it before its time: nobody waits for what it was started for.
+    /// Ends the process early, because its start failed.
     fn quit(&self);
 }
 
-/// What is kept in a process.
+/// The objects of a process.
 #[derive(Default)]
 pub(crate) struct Things {
     calls: u32,
@@ -52,11 +52,11 @@ pub(crate) struct Things {
 struct Kept {
     grant: Arc<dyn AnyGrant>,
     told: Arc<Told>,
-    /// Waits for its loss.
+    /// Future that completes at the loss of the grant.
     loss: Option<Later<'static, ()>>,
 }
 
-/// What is known of a grant outside of its process.
+/// State of a grant, as seen outside of its process.
 #[derive(Default)]
 pub(crate) struct Told(Mutex<News>);
 
@@ -72,7 +72,7 @@ impl Told {
         held(&self.0).deadline
     }
 
-    /// Completes when the holder was told of the loss.
+    /// Completes when the loss is reported to the holder.
     pub(crate) async fn lost(&self) {
         std::future::poll_fn(|cx| {
             let mut news = held(&self.0);
@@ -98,20 +98,20 @@ impl Told {
 }
 
 impl Things {
-    /// Numbers a call.
+    /// Returns a number for a new call.
     pub(crate) fn number_call(&mut self) -> u32 {
         self.calls += 1;
         self.calls
     }
 
-    /// Keeps a lock object; the answer is its number.
+    /// Stores a lock object and returns its number.
     pub(crate) fn keep_lock(&mut self, lock: Arc<dyn AnyLock>) -> u64 {
         let id = self.number();
         self.locks.insert(id, lock);
         id
     }
 
-    /// Keeps a grant; the answer is its number.
+    /// Stores a grant and returns its number and its state.
     pub(crate) fn keep_grant(&mut self, grant: Arc<dyn AnyGrant>) -> (u64, Arc<Told>) {
         let id = self.number();
         let told = Arc::new(Told::default());
@@ -139,24 +139,24 @@ impl Things {
         self.grants.get(&id).map(|kept| Arc::clone(&kept.grant))
     }
 
-    /// Takes a grant out for good: nobody looks at it any more.
+    /// Removes a grant and returns it.
     pub(crate) fn take_grant(&mut self, id: u64) -> Option<Arc<dyn AnyGrant>> {
         self.grants.remove(&id).map(|kept| kept.grant)
     }
 
-    /// Takes out whatever has this number, to be dropped by the caller.
+    /// Removes the object with this number; the caller drops it.
     pub(crate) fn take(&mut self, id: u64) -> impl Sized + use<> {
         (self.locks.remove(&id), self.grants.remove(&id))
     }
 
-    /// Whether there is a grant, whose end its holder waits for.
+    /// True if there is a grant whose loss the holder waits for.
     pub(crate) fn holds(&self) -> bool {
         !self.grants.is_empty()
     }
 
-    /// Looks which grants were lost.
+    /// Checks which grants were lost.
     pub(crate) fn look_for_losses(&mut self) {
-        let mut cx = Context::from_waker(Waker::noop()); // looked at again anyway
+        let mut cx = Context::from_waker(Waker::noop()); // the next check polls again anyway
         for kept in self.grants.values_mut() {
             let lost = |it: &mut Later<'static, ()>| it.as_mut().poll(&mut cx).is_ready();
             if kept.loss.as_mut().is_some_and(lost) {
@@ -166,7 +166,7 @@ impl Things {
         }
     }
 
-    /// Looks at the deadlines, on the clock of the process.
+    /// Reads the deadlines, on the clock of the process.
     pub(crate) fn look_at_deadlines(&self) {
         for kept in self.grants.values() {
             held(&kept.told.0).deadline = kept.grant.deadline();

@@ -1,46 +1,46 @@
 //! Finds the requests and replies in the bytes of one connection and pairs them.
 //!
-//! The link sees chunks of bytes; a chunk may hold a part of a request, or several. Replies come in the
-//! order of the requests. Pushes of RESP3 and messages to a subscriber answer nothing; SUBSCRIBE and its kin have
-//! one confirmation for each argument. It knows no other command.
+//! The link carries chunks of bytes; a chunk may hold a part of a request, or several. Replies come in the
+//! order of the requests. RESP3 pushes and messages to a subscriber are no replies. SUBSCRIBE and its
+//! relatives have one confirmation for each argument. Other commands need no special case.
 
 use std::collections::VecDeque;
 
-/// What a process asks on one connection, and what it has not been told yet.
+/// The requests of one connection that have no reply yet.
 #[derive(Default)]
 pub(super) struct Pairing {
     requests: Frames,
     replies: Frames,
     /// Requests without a reply, the oldest first.
     open: VecDeque<Open>,
-    /// The connection has subscribed: in RESP2 arrays may be messages.
+    /// True if the connection has subscribed. In RESP2 an array may then be a message.
     subscribed: bool,
 }
 
-/// A request that waits for its reply.
+/// A request without a reply.
 struct Open {
     /// Its index in the history.
     request: usize,
-    /// How many confirmations it waits for, if it is a subscription.
+    /// Number of confirmations to wait for, if it is a subscription.
     confirmations: Option<usize>,
 }
 
-/// A request that was found in the bytes.
+/// A request found in the bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The command, in upper case.
+    /// Name of the command, in upper case.
     pub(super) command: String,
-    /// Its size.
+    /// Size of the request.
     pub(super) bytes: usize,
     arguments: usize,
 }
 
-/// A request that has its reply now, and the code of the error, if it is one.
+/// A request with a complete reply, and the error code if the reply is an error.
 pub(super) type Answered = (usize, Option<String>);
 
 impl Pairing {
-    /// Takes what a client has written. Each request that is complete with it is given to `note`, which answers its
-    /// index in the history.
+    /// Takes bytes from the client. Passes each request that they complete to `note`, which returns its index
+    /// in the history.
     pub(super) fn asked(&mut self, bytes: &[u8], mut note: impl FnMut(&Found) -> usize) {
         let (open, subscribed) = (&mut self.open, &mut self.subscribed);
         self.requests.feed(bytes, request, |frame| {
@@ -54,7 +54,7 @@ impl Pairing {
         });
     }
 
-    /// Takes what the server has written, and answers which requests have their replies with it.
+    /// Takes bytes from the server. Returns the requests whose replies they complete.
     pub(super) fn answered(&mut self, bytes: &[u8]) -> Vec<Answered> {
         let mut answered = Vec::new();
         let (open, subscribed) = (&mut self.open, self.subscribed);
@@ -74,7 +74,7 @@ impl Pairing {
                     return;
                 }
             } else if confirms {
-                return; // UNSUBSCRIBE without arguments has any number of them
+                return; // UNSUBSCRIBE without arguments has any number of confirmations
             }
             answered.extend(open.pop_front().map(|it| (it.request, error(frame))));
         });
@@ -99,21 +99,21 @@ fn is_message(word: &str) -> bool {
     ["message", "pmessage", "smessage"].contains(&word)
 }
 
-/// Bytes that are cut into frames.
+/// A byte stream, cut into frames.
 #[derive(Default)]
 struct Frames {
-    /// The beginning of a frame whose end has not been seen.
+    /// Start of a frame without its end.
     begun: Vec<u8>,
-    /// The bytes are no RESP: nothing is read from here on.
+    /// The bytes are not RESP: the rest is ignored.
     lost: bool,
 }
 
-/// The length of the frame at the beginning of some bytes.
+/// Length of the frame at the start of a buffer.
 enum Length {
     Of(usize),
-    /// Its end is not there yet.
+    /// The frame is incomplete.
     Open,
-    /// It is no frame.
+    /// The bytes are not a frame.
     Nonsense,
 }
 
@@ -146,7 +146,7 @@ impl Frames {
     }
 }
 
-/// The first line without its end, and where the next one begins.
+/// Returns the first line without its end, and the offset of the next line.
 fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let end = bytes.iter().position(|&byte| byte == b'\n')?;
     let line = &bytes[..end];
@@ -157,7 +157,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// A request: an array of bulk strings, or a line of words.
+/// Measures a request: an array of bulk strings, or an inline command.
 fn request(bytes: &[u8]) -> Length {
     match (bytes.first(), line(bytes)) {
         (_, None) => Length::Open,
@@ -166,7 +166,7 @@ fn request(bytes: &[u8]) -> Length {
     }
 }
 
-/// A value of any type.
+/// Measures a value of any type.
 fn reply(bytes: &[u8]) -> Length {
     let mut missing: i64 = 1;
     let mut at = 0;
@@ -206,7 +206,7 @@ fn reply(bytes: &[u8]) -> Length {
     }
 }
 
-/// The command of a request, and how many arguments it has.
+/// Returns the command of a request, and its number of arguments.
 fn found(frame: &[u8]) -> Found {
     let words = line(frame).map_or(&[][..], |(head, _)| head);
     let (command, arguments) = match words.strip_prefix(b"*") {
@@ -227,7 +227,7 @@ fn found(frame: &[u8]) -> Found {
     }
 }
 
-/// The first element of an array, if it is a string.
+/// Returns the first element of an array, if it is a string.
 fn first_word(frame: &[u8]) -> Option<String> {
     let (head, next) = line(frame)?;
     if !matches!(head.first(), Some(b'*' | b'>')) {
@@ -239,7 +239,7 @@ fn first_word(frame: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(word).into_owned())
 }
 
-/// The code of an error.
+/// Returns the code of an error reply.
 fn error(frame: &[u8]) -> Option<String> {
     let text = frame.strip_prefix(b"-")?;
     let code = text.split(|byte| byte.is_ascii_whitespace()).next()?;
@@ -250,7 +250,7 @@ fn error(frame: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The commands that were found in chunks.
+    /// Returns the commands found in chunks.
     fn commands(pairing: &mut Pairing, chunks: &[&[u8]]) -> Vec<String> {
         let mut commands = Vec::new();
         for chunk in chunks {
@@ -265,7 +265,7 @@ mod tests {
     const GET: &[u8] = b"*2\r\n$3\r\nget\r\n$1\r\nk\r\n";
 
     #[test]
-    fn chunks_need_not_be_requests() {
+    fn a_request_may_span_chunks() {
         let pipeline = [GET, b"PING\r\n", GET].concat();
         for cut in 0..pipeline.len() {
             let (one, other) = pipeline.split_at(cut);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn pushes_and_messages_answer_nothing() {
+    fn pushes_and_messages_are_no_replies() {
         let subscribe = b"*3\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n$1\r\nb\r\n";
         let (confirms, message) = (
             |mark: char| format!("{mark}3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_resp_is_left_alone() {
+    fn bytes_that_are_not_resp_are_ignored() {
         let mut pairing = Pairing::default();
         commands(&mut pairing, &[GET]);
         assert_eq!(pairing.answered(b"HTTP/1.1 400\r\n"), []);

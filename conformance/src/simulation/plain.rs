@@ -1,12 +1,12 @@
-//! Client processes of unmodified code: whatever it calls, awaits and starts with `tokio::spawn` runs on a
-//! runtime of the process's own, whose clock is paused and moves only when it is told to.
+//! Client processes of unmodified code: everything that the code calls, awaits and spawns runs on a tokio
+//! runtime of the process, whose paused clock the simulation moves.
 //!
-//! The scheduler runs such a process as it runs any task: when one of its milliseconds is over, when a
-//! call is made, when bytes have arrived. The process then runs until it has come to rest and its sockets
-//! have been looked at. Nothing runs beside it, so a run follows from its seed as far as the code itself draws nothing.
+//! The scheduler runs such a process like a task: when one of its milliseconds is over, when a call is made,
+//! when bytes have arrived. The process then runs until no task is ready and no socket has new bytes. Nothing
+//! runs in parallel, so a run depends only on its seed, unless the code draws random numbers itself.
 //!
-//! A pause is that it is not run; its clock shows all of it at once afterwards. A slow clock is one that
-//! is moved more slowly. At a death the sockets are cut and the runtime is dropped.
+//! A paused process does not run; when it resumes, its clock advances by the whole pause. A slow clock
+//! advances more slowly. At a crash the sockets are cut and the runtime is dropped.
 
 mod panics;
 mod sockets;
@@ -43,17 +43,17 @@ use tokio::{
     task::yield_now,
 };
 
-/// The step of the clock of a process: the finest that its timers know.
+/// Step of a process's clock: the resolution of tokio's timers.
 const TICK: Duration = Duration::from_millis(1);
 
-/// After so many looks at the reactor at which no call and no socket has moved it is at rest: at one of them
-/// timers and bytes wake tasks, at the next one it shows what those tasks have sent.
+/// Number of rounds without progress of calls and sockets until the process counts as idle. In one round timers
+/// and bytes wake tasks, in the next one the reactor shows the bytes that those tasks have sent.
 const QUIET: u32 = 2;
 
-/// A process that is still busy after so many looks will always be.
+/// Number of rounds after which a process counts as busy forever.
 const ROUNDS_MAX: u32 = 10_000;
 
-/// How many tasks in a row run before the reactor is looked at: all that can run.
+/// Number of tasks that run between two polls of the reactor: all ready ones.
 const TASKS_PER_ROUND: u32 = 100_000;
 
 /// A client process with a runtime of its own.
@@ -65,10 +65,10 @@ pub(crate) struct Process {
     spawner: Spawner,
     handle: Handle,
     things: Arc<Mutex<Things>>,
-    /// What its clock showed at first.
+    /// Time of its clock at the start.
     born: Duration,
     mail: Mutex<Mail>,
-    /// `None` when it is dead.
+    /// `None` after a crash.
     stage: Mutex<Option<Stage>>,
     me: Weak<Self>,
 }
@@ -76,20 +76,20 @@ pub(crate) struct Process {
 #[derive(Default)]
 struct Mail {
     orders: Vec<Order>,
-    /// Something has come that it should see.
+    /// An event is pending.
     wanted: bool,
-    /// There is nothing in it that time could move.
+    /// The process has no timer, so time alone cannot wake it.
     asleep: bool,
     dead: bool,
     driver: Option<Waker>,
 }
 
-/// What runs.
+/// The running part of a process.
 struct Stage {
     runtime: Runtime,
     sockets: Sockets,
     calls: Vec<Call>,
-    /// For how long it has lived, as far as its code knows.
+    /// Age of the process on its own clock.
     age: Duration,
 }
 
@@ -99,7 +99,7 @@ struct Call {
     flag: Arc<Flag>,
 }
 
-/// Raised for a call that wants to be polled. Calls are looked at in every round.
+/// Wake-up flag of a call. Every round checks all flags.
 struct Flag(AtomicBool);
 
 impl Wake for Flag {
@@ -113,8 +113,8 @@ impl Wake for Flag {
 }
 
 impl Process {
-    /// Starts the process of a host, and gives the host as its code sees it. Its sockets lie in a folder,
-    /// under a name of their own.
+    /// Starts the process of a host, and returns the host as its code sees it. Its sockets are in `folder`;
+    /// `name` tells them apart from those of other processes.
     pub(crate) fn start(host: &Host, folder: &Path, name: u32) -> io::Result<(Arc<Self>, Host)> {
         let env = host.env().ok_or(io::ErrorKind::Unsupported)?;
         let runtime = Builder::new_current_thread()
@@ -159,12 +159,13 @@ impl Process {
         };
         host.spawn_task(Box::pin(driver))
             .ok_or(io::ErrorKind::NotConnected)?;
-        // That task is none of its own, and nobody knows how many a client library has for a connection.
+        // The driver task does not belong to the client's code. The number of tasks that a client library
+        // needs for a connection is unknown.
         process.spawner.has_elsewhere(process.host, -1);
         Ok((process, host.moved_to(machine)))
     }
 
-    /// Has it run at this instant.
+    /// Schedules the process to run at this instant.
     pub(super) fn wake(&self) {
         let driver = {
             let mut mail = held(&self.mail);
@@ -176,7 +177,7 @@ impl Process {
         }
     }
 
-    /// Runs until it is at rest, at a time of its clock. Answers with what it died of.
+    /// Runs the process until it is idle, at a time of its clock. Returns the message of a fatal panic.
     fn run(&self, now: Duration) -> Option<String> {
         let mut stage = held(&self.stage);
         let stage = stage.as_mut()?;
@@ -187,7 +188,7 @@ impl Process {
         let ran = catch_unwind(AssertUnwindSafe(|| stage.run(age, orders, self)));
         let died_of = match ran {
             Ok(true) => panics::heard(),
-            Ok(false) => Some("its process does not come to rest".to_owned()),
+            Ok(false) => Some("its tasks never become idle".to_owned()),
             Err(panic) => Some(panic_message(&*panic).to_owned()),
         };
         let alive = stage.runtime.metrics().num_alive_tasks();
@@ -196,14 +197,14 @@ impl Process {
         died_of
     }
 
-    /// Lays a link for a connection that the code has made.
+    /// Makes a link for a connection that the code has opened.
     fn connect(&self, node: u8, socket: Arc<Socket>) {
         let (network, recorder) = (Arc::clone(&self.network), self.recorder.clone());
         let (host, spawner, process) = (self.host, self.spawner.clone(), self.me.clone());
         let place = TaskOwner::Link(host);
         let carry = async move {
             let Ok((end, link)) = network.lay(host, node, recorder).await else {
-                // A server that is gone refuses: the client sees its connection end.
+                // A server that is down refuses the connection.
                 socket.close();
                 process.upgrade().iter().for_each(|it| it.wake());
                 return;
@@ -219,7 +220,7 @@ impl Process {
         self.spawner.spawn(place, Box::pin(carry));
     }
 
-    /// Its end: nothing that its code does while it is dropped gets out.
+    /// Crashes the process: nothing that its destructors send leaves it.
     fn die(&self) {
         let Some(mut stage) = held(&self.stage).take() else {
             return;
@@ -234,7 +235,7 @@ impl Process {
         let inside = self.handle.enter();
         let things = std::mem::take(&mut *held(&self.things));
         let calls = std::mem::take(&mut stage.calls);
-        // The process is dead: its last words do not matter.
+        // The process has crashed: panics of its destructors do not count.
         let _ = catch_unwind(AssertUnwindSafe(|| drop((orders, calls, things))));
         drop(inside);
         let _ = catch_unwind(AssertUnwindSafe(|| stage.runtime.shutdown_background()));
@@ -272,7 +273,7 @@ fn whole_ticks(age: Duration) -> Duration {
 }
 
 impl Stage {
-    /// Runs at an age until it is at rest; false if it never is.
+    /// Runs at an age until the process is idle; false if it never is.
     fn run(&mut self, age: Duration, orders: Vec<Order>, process: &Process) -> bool {
         let ahead = age.saturating_sub(self.age);
         self.age += ahead;
@@ -284,7 +285,7 @@ impl Stage {
         } = self;
         let things = &process.things;
         runtime.block_on(async {
-            tokio::time::advance(ahead).await; // and a look at the reactor
+            tokio::time::advance(ahead).await; // and polls the reactor
             for order in orders {
                 carry_out(order, calls, things);
             }
@@ -310,7 +311,7 @@ fn carry_out(order: Order, calls: &mut Vec<Call>, things: &Mutex<Things>) {
     }
 }
 
-/// Lets tasks run, looks at the reactor and polls the calls that want it, until nothing moves.
+/// Runs tasks, polls the reactor and polls woken calls until nothing makes progress.
 async fn settle(
     calls: &mut Vec<Call>,
     things: &Mutex<Things>,
@@ -333,12 +334,12 @@ async fn settle(
         if quiet == QUIET {
             return true;
         }
-        yield_now().await; // tasks run, timers fire, bytes are seen
+        yield_now().await; // runs tasks, fires timers, reads sockets
     }
     false
 }
 
-/// The task of a process in the scheduler: has it run when it has to, and dies with it.
+/// The task of a process in the scheduler. It runs the process; dropping it crashes the process.
 struct Driver {
     process: Arc<Process>,
     timer: Option<Sleep>,
@@ -351,7 +352,7 @@ impl Drop for Driver {
 }
 
 impl Driver {
-    /// The end of the millisecond that is under way.
+    /// Returns the end of the current millisecond.
     fn next_tick(&self, now: Duration) -> Sleep {
         let process = &self.process;
         let age = whole_ticks(now.saturating_sub(process.born)) + TICK;
@@ -386,7 +387,7 @@ impl Future for Driver {
         }
         let now = process.clock.local(process.recorder.now());
         if let Some(died_of) = process.run(now) {
-            resume_unwind(Box::new(died_of)); // for the scheduler
+            resume_unwind(Box::new(died_of)); // the scheduler records it
         }
         let next = driver.next_tick(now);
         let timer = driver.timer.insert(next);

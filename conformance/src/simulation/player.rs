@@ -1,4 +1,4 @@
-//! Plays the operations of one actor: calls the subject, and records what it asks and is told.
+//! The player of one actor's operations: it calls the subject, and records calls and outcomes.
 
 use super::{
     chance, held,
@@ -20,7 +20,7 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
-/// The lock object of a client process, shared by its tasks; made by the first that needs it.
+/// The lock object of a client process, shared by its tasks. The first task that needs it makes it.
 pub(super) type SharedLock = Arc<OnceCell<Arc<dyn AnyLock>>>;
 
 pub(super) struct Player {
@@ -28,32 +28,32 @@ pub(super) struct Player {
     pub(super) host: Host,
     pub(super) actor: Actor,
     pub(super) lock: SharedLock,
-    /// The lock object of the actor, if its process has several.
+    /// The lock object of the actor, if each task has its own.
     pub(super) own: OnceCell<Arc<dyn AnyLock>>,
-    /// What the actor holds, the latest grant last.
+    /// Grants of the actor, in the order of acquisition.
     pub(super) grants: Vec<Held>,
-    /// The latest call under a name of its own.
+    /// The latest call with a name of its own.
     pub(super) name: Option<OpId>,
 }
 
 pub(super) struct Held {
     id: OpId,
     grant: Arc<dyn AnyGrant>,
-    /// Where the grant has no deadline: a lease after it was asked for, on the host's clock.
+    /// Deadline of a grant without one: one lease after the request, on the host's clock.
     lease_end: Duration,
     lost: bool,
 }
 
-/// The poll at which an operation is given up that is not.
+/// Poll number of an operation that is never cancelled.
 const NEVER: u32 = u32::MAX;
 
-/// What part of a lease has to be left for an access of the resource: four messages on the slowest
-/// network, and the time to think.
+/// Part of a lease that an access of the resource needs: 3 means a third. It covers four messages on the
+/// slowest network, and the holder's time between read and write.
 const BUDGET: u32 = 3;
-/// What part of a lease a holder thinks at most between its read and its write.
+/// Longest time between a holder's read and write, as a part of the lease.
 const THINKS: u32 = 6;
 
-/// The text of an error, then those of its sources that it does not contain.
+/// Returns the text of an error, followed by the sources that it does not contain.
 fn with_sources(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -79,7 +79,7 @@ impl Player {
         self.idle_until(None).await;
     }
 
-    /// Waits, listening for the loss of grants that are held.
+    /// Waits, and watches for the loss of held grants.
     async fn idle_until(&mut self, at: Option<Duration>) {
         while self.grants.iter().any(|held| !held.lost) {
             let lost = tokio::select! {
@@ -172,7 +172,7 @@ impl Player {
         });
     }
 
-    /// Records what the caller was told, where it was not told of a success.
+    /// Records an outcome other than success.
     fn failed(&self, op: OpId, told: Result<Refusal, BoxError>) {
         self.record(match told {
             Ok(why) => What::Fail { op, why },
@@ -210,7 +210,7 @@ impl Player {
             let (grant, host) = (Arc::clone(&grant), self.host.clone());
             Box::new(move || Some(host.true_time(grant.deadline()?)))
         };
-        // A grant that has no deadline although it should is dead on arrival.
+        // A grant without the promised deadline counts as expired at once.
         let promised = self.world.promises.deadline;
         let deadline = read().or_else(|| promised.then(|| self.world.recorder.now()));
         self.record(What::Ok {
@@ -235,7 +235,7 @@ impl Player {
         });
     }
 
-    /// One acquisition; where the subject does not wait by itself, a loop of tries.
+    /// Makes one acquisition; if the subject does not wait by itself, repeats `try`.
     async fn attempt(&self, op: OpId, call: Call, lease_end: &mut Duration) -> Granted {
         let lease = self.world.scenario.lease();
         let lock = self.opened().await?;
@@ -252,7 +252,7 @@ impl Player {
                 self.record(What::Attempt { op });
                 *lease_end = self.host.now() + lease;
             }
-            // An attempt that failed without an answer is unknown; so is the whole operation.
+            // If one attempt has an unknown outcome, the whole operation has.
             if let Some(grant) = lock.try_mode(mode).await? {
                 return Ok(Some(grant));
             }
@@ -267,7 +267,7 @@ impl Player {
         Ok(None)
     }
 
-    /// The lock object. One that cannot even be opened has definitely not been acquired.
+    /// Returns the lock object. If it cannot be opened, the lock is definitely not acquired.
     async fn opened(&self) -> Result<&Arc<dyn AnyLock>, Refusal> {
         let (key, lease) = (
             self.world.network.servers.key(),
@@ -304,7 +304,7 @@ impl Player {
         }
     }
 
-    /// Takes the latest grant out of the player and of the watch list.
+    /// Removes the latest grant from the player and from the watch list.
     fn give_back(
         &mut self,
         op: OpId,
@@ -334,8 +334,8 @@ impl Player {
         }
     }
 
-    /// Reads the resource and writes what it read plus one, if enough of the lease is left for that
-    /// on a network without faults. What happens in between is what fencing is for.
+    /// Reads the resource and writes the value plus one, if enough of the lease is left for that on a network
+    /// without faults. Faults may strike in between; fencing tokens guard against them.
     async fn access(&self, op: OpId) {
         let lease = self.world.scenario.lease();
         let budget = lease / BUDGET;
@@ -374,7 +374,7 @@ impl Player {
         }
     }
 
-    /// What needs no grant: a counter, a latch.
+    /// Makes a call without a grant, on a counter or a latch.
     async fn ask(&self, op: OpId, call: Call) {
         self.invoke(op, call);
         let asked = async {
@@ -400,7 +400,7 @@ impl Player {
     }
 }
 
-/// The first of the grants whose holder is told that it is lost.
+/// Completes with the first grant whose loss is reported.
 fn first_lost(grants: &[Held]) -> impl Future<Output = OpId> + Send {
     let mut waits: Vec<_> = grants
         .iter()
@@ -414,7 +414,7 @@ fn first_lost(grants: &[Held]) -> impl Future<Output = OpId> + Send {
     })
 }
 
-/// Waits for a future, and drops it at its k-th poll, if it gets there.
+/// Waits for a future, and drops it at its k-th poll if it is still pending then.
 async fn give_up<T>(
     polls: u32,
     future: impl Future<Output = Result<T, BoxError>>,

@@ -1,5 +1,5 @@
-//! A port of this machine that leads to a server of the run, over the links of one client process:
-//! how code that runs outside of the simulation gets to its faults.
+//! A port on the machine that leads to a server of the run over the links of one client process, so that
+//! faults also affect code outside of the simulation.
 
 use super::{
     held,
@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::net::{TcpListener, TcpStream};
 
-/// An open port; it takes no more connections when it is dropped.
+/// An open port. Dropping it refuses further connections.
 pub(crate) struct Port {
     number: u16,
     acceptor: TaskHandle,
@@ -22,7 +22,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Opens a port that leads to a node. What it carries travels on while the process is paused.
+    /// Opens a port that leads to a node. Bytes that it has taken travel on while the process is paused.
     pub(super) async fn open(
         host: u8,
         node: u8,
@@ -37,7 +37,7 @@ impl Port {
         let (theirs, tasks) = (Arc::clone(&connections), spawner.clone());
         let accept = async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // A server that is gone refuses: the client sees its connection end.
+                // A server that is down refuses the connection.
                 if let Ok((end, link)) = network.lay(host, node, recorder.clone()).await {
                     tasks.spawn(place, Box::pin(link));
                     let carrier = tasks.spawn(place, Box::pin(carry(stream, end)));
@@ -52,12 +52,12 @@ impl Port {
         })
     }
 
-    /// Its number, at 127.0.0.1.
+    /// Returns the port number, at 127.0.0.1.
     pub(crate) const fn number(&self) -> u16 {
         self.number
     }
 
-    /// Ends all of its connections behind what they have carried so far, and takes no more.
+    /// Closes all connections after the bytes carried so far, and refuses further ones.
     pub(crate) fn cut(&self) {
         self.acceptor.abort();
         held(&self.connections).drain(..).for_each(|it| it.abort());
@@ -70,9 +70,9 @@ impl Drop for Port {
     }
 }
 
-/// Carries bytes both ways until one side has closed.
+/// Carries bytes in both directions until one side has closed.
 async fn carry(mut stream: TcpStream, end: ClientEnd) {
-    // Without it the last message of each burst would wait for an acknowledgement.
+    // Without this, the last message of each burst waits for an acknowledgement.
     let _ = stream.set_nodelay(true);
     let (mut from_client, mut to_client) = stream.split();
     let (mut replies, mut requests) = tokio::io::split(end);

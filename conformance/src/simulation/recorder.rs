@@ -1,4 +1,4 @@
-//! Writes the history.
+//! The writer of the history.
 
 use super::{
     held,
@@ -30,12 +30,12 @@ impl Recorder {
         }
     }
 
-    /// True time since the start of the run.
+    /// Returns the true time since the start of the run.
     pub(crate) fn now(&self) -> Duration {
         self.time.now()
     }
 
-    /// The true time of an instant of tokio's, where time is tokio's.
+    /// Returns the true time of an instant of tokio's, if true time follows tokio's clock.
     pub(crate) fn time_of(&self, instant: Instant) -> Option<Duration> {
         self.time.of(instant)
     }
@@ -54,7 +54,7 @@ impl Recorder {
         held(&self.history)
     }
 
-    /// Notes that a message was sent; the answer names it.
+    /// Records that a message was sent; returns its index.
     pub(crate) fn sent(&self, host: u8, node: u8, direction: Direction, bytes: &[u8]) -> usize {
         let sent = self.now();
         let messages = &mut self.history().messages;
@@ -69,7 +69,8 @@ impl Recorder {
         messages.len() - 1
     }
 
-    /// Notes that a process began to dial a server at `dialled` and is connected now; the answer names the connection.
+    /// Records that a process started to connect at `dialled` and is connected now; returns the connection's
+    /// index.
     pub(crate) fn connected(&self, host: u8, node: u8, dialled: Duration) -> usize {
         let opened = self.now();
         let sessions = &mut self.history().sessions;
@@ -85,7 +86,7 @@ impl Recorder {
         sessions.len() - 1
     }
 
-    /// Notes that the network or the server has ended a connection.
+    /// Records that the network or the server has ended a connection.
     pub(crate) fn closed(&self, session: usize) {
         let now = self.now();
         if let Some(session) = self.history().sessions.get_mut(session)
@@ -95,7 +96,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that the process knows that its connection has ended.
+    /// Records that the process has noticed the end of its connection.
     pub(crate) fn noticed(&self, session: usize) {
         let now = self.now();
         if let Some(session) = self.history().sessions.get_mut(session) {
@@ -104,7 +105,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that a request was sent; the answer names it.
+    /// Records that a request was sent; returns its index.
     pub(super) fn asked(&self, session: usize, found: &Found) -> usize {
         let sent = self.now();
         let requests = &mut self.history().requests;
@@ -120,7 +121,7 @@ impl Recorder {
         requests.len() - 1
     }
 
-    /// Notes that the server has received requests.
+    /// Records that the server has received requests.
     pub(crate) fn executed(&self, requests: Range<usize>) {
         let now = self.now();
         if let Some(requests) = self.history().requests.get_mut(requests) {
@@ -128,7 +129,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that the server has answered requests, with an error or not.
+    /// Records the server's replies to requests, with their error codes.
     pub(super) fn answered(&self, answered: &[Answered]) {
         let mut history = self.history();
         for (request, error) in answered {
@@ -138,7 +139,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that the replies to these requests have arrived.
+    /// Records that the replies to these requests have arrived.
     pub(super) fn replied(&self, answered: &[Answered]) {
         let now = self.now();
         let mut history = self.history();
@@ -149,7 +150,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that it has arrived.
+    /// Records that a message has arrived.
     pub(crate) fn arrived(&self, message: usize) {
         let now = self.now();
         if let Some(message) = self.history().messages.get_mut(message) {

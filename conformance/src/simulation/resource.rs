@@ -1,9 +1,9 @@
-//! What the lock protects: a counter on a host of its own, behind links that are as slow as those
-//! to the lock's servers.
+//! The resource that the lock protects: a counter on a host of its own, behind links as slow as those to the
+//! lock's servers.
 //!
-//! Its rule for fencing tokens: any access raises its mark; a lower token is refused, and so is an
-//! equal one of another grant. What carries no token is let through: the resource of a lock without
-//! fencing cannot do better.
+//! Its rule for fencing tokens: every access raises its mark. It refuses a lower token, and an equal token of
+//! another grant. It accepts an access without a token, because a lock without fencing tokens has none to
+//! send.
 
 use super::{
     held,
@@ -28,21 +28,21 @@ pub(super) struct Message {
     pub(super) grant: OpId,
     pub(super) fence: Option<u64>,
     pub(super) access: Access,
-    /// What to write.
+    /// Value to write.
     pub(super) value: u64,
 }
 
 #[derive(Default)]
 struct State {
     value: u64,
-    /// The highest token seen, and whose it was.
+    /// Highest token so far, and the grant that carried it.
     mark: Option<(u64, OpId)>,
-    /// When the latest message of a client arrives, per direction: they keep their order.
+    /// Arrival of the latest message of a client, per direction: messages keep their order.
     due: BTreeMap<(u8, bool), Duration>,
 }
 
 impl State {
-    /// The value that was read or written; `None` if the access is refused.
+    /// Returns the value that was read or written; `None` if the access is refused.
     fn serve(&mut self, message: Message) -> Option<u64> {
         if let Some(fence) = message.fence {
             let refused = self
@@ -77,8 +77,8 @@ impl Resource {
         })
     }
 
-    /// Sends a message on behalf of a client process. It arrives whatever happens to its sender.
-    /// The answer is `None` if it was refused.
+    /// Sends a message for a client process. It arrives even if the sender crashes. Returns `None` if it was
+    /// refused.
     pub(super) fn send(
         self: &Arc<Self>,
         host: u8,
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(
             access(3, None, Access::Write, 9),
             Some(9),
-            "nothing to judge by"
+            "without a token"
         );
         assert_eq!(access(2, Some(6), Access::Read, 0), Some(9));
     }

@@ -1,9 +1,9 @@
-//! The scheduler: one future that polls all others, one at a time, in an order drawn from the seed.
+//! The scheduler: one future that polls all tasks, one at a time, in an order drawn from the seed.
 //!
-//! In virtual time it runs by itself; on a wall clock it is the root future of a tokio runtime. Every task
-//! belongs to a [`TaskOwner`]. Tasks of a paused host are not polled (their timers still fire, so all
-//! that is due runs together on resume); tasks of a killed host are dropped, and nothing can be
-//! spawned in its name any more. It knows nothing about locks, Redis or scenarios.
+//! In virtual time it runs by itself; in real time it is the root future of a tokio runtime. Every task
+//! belongs to a [`TaskOwner`]. Tasks of a paused host are not polled; their timers still fire, so all tasks
+//! that are due run together on resume. Tasks of a crashed host are dropped, and it can start no more. The
+//! scheduler knows nothing about locks, Redis or scenarios.
 
 use super::{chance, true_time::TrueTime};
 use crate::scenario::Schedule;
@@ -23,24 +23,24 @@ use std::{
 /// A spawned future.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What belongs to a client process and runs outside of the scheduler: it shares its pauses.
+/// A part of a client process that runs outside of the scheduler and is paused with the process.
 pub(crate) trait Outside: Send + Sync {
-    /// Stands still.
+    /// Pauses.
     fn halt(&self);
-    /// Goes on.
+    /// Resumes.
     fn go_on(&self);
 }
 
-/// Where a task runs.
+/// Owner of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TaskOwner {
-    /// Within a client process: can be paused and killed.
+    /// A client process, which can be paused and crashed.
     Client(u8),
-    /// On the link of a client process: carries bytes whatever happens to their sender.
+    /// The link of a client process: it carries bytes even if the sender crashes.
     Link(u8),
-    /// At a server.
+    /// A server.
     Server(u8),
-    /// Outside: the director of the scenario.
+    /// The director of the scenario.
     Director,
 }
 
@@ -56,71 +56,72 @@ impl TaskOwner {
     }
 }
 
-/// Why some steps have come to an end.
+/// Reason why a series of steps ended.
 enum Rest {
     /// The run is over.
     Over(Ran),
-    /// Somebody is ready.
+    /// A task is ready.
     Busy,
-    /// Nobody can run.
+    /// No task is ready.
     Still,
 }
 
-/// What the scheduler tells its owner.
+/// Event that the scheduler reports to its user.
 pub(crate) enum Step<'a> {
-    /// A task of this place was polled.
+    /// A task of this owner was polled.
     Polled(TaskOwner),
     /// A task of this client process panicked.
     Panicked(u8, &'a str),
-    /// Nobody can run until a timer fires; so many tasks of client processes there are.
+    /// No task is ready before the next timer. The function counts the tasks of client processes.
     Still(&'a dyn Fn() -> usize),
 }
 
-/// The number of steps after which a run is called endless.
+/// Number of steps after which a run counts as endless.
 const STEPS_MAX: u64 = 1_000_000;
-/// Steps between two looks at the reactor, which matters with real sockets only.
+/// Steps between two polls of the reactor, which matter only for real sockets.
 const STEPS_PER_TURN: u32 = 128;
 
 /// How a run of the scheduler ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
-    /// How many polls it took.
+    /// Number of polls.
     pub(crate) steps: u64,
-    /// The last number that was drawn; equal runs have equal last draws.
+    /// The last number drawn; equal runs have equal last draws.
     pub(crate) last_draw: u64,
-    /// Whether it was stopped for being endless.
+    /// True if the run was stopped as endless.
     pub(crate) endless: bool,
 }
 
-/// Spawns, pauses and kills from within tasks.
+/// A handle for tasks, to start tasks and to pause and crash processes.
 #[derive(Clone)]
 pub(crate) struct Spawner(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
-    /// Drawn for each poll: the number of the thread that it would run on, before the remainder.
+    /// A number drawn for each poll; its remainder is the number of the simulated thread.
     thread: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
-    /// The run is over: no task begins any more.
+    /// The run is over: no task can start.
     closed: bool,
     woken: Vec<usize>,
     orders: Vec<Order>,
-    /// By their numbers.
+    /// State of the client processes, by number.
     clients: Clients,
     outside: BTreeMap<u8, Vec<Weak<dyn Outside>>>,
-    /// How many tasks of client processes run elsewhere, less those that stand for them here.
+    /// Number of tasks of client processes outside of the scheduler, minus the tasks that represent them
+    /// here.
     elsewhere: BTreeMap<u8, isize>,
-    /// Wakes the root future; `None` while it runs, since it looks again by itself.
+    /// Waker of the root future; `None` while the root runs, because it checks again by itself.
     root: Option<Waker>,
     next_id: usize,
     stopped: bool,
 }
 
 impl State {
-    /// What runs outside and is still there.
+    /// Returns the outside parts of a process that still exist.
     fn outside_of(&mut self, host: u8) -> Vec<Arc<dyn Outside>> {
         let all = self.outside.entry(host).or_default();
         all.retain(|it| it.strong_count() > 0);
@@ -134,7 +135,7 @@ struct ClientState {
     incarnation: u32,
 }
 
-/// What is known of each client process.
+/// State of each client process.
 struct Clients([ClientState; 1 + u8::MAX as usize]);
 
 impl Default for Clients {
@@ -181,7 +182,7 @@ impl Spawner {
         }))
     }
 
-    /// Spawns a task outside of client processes.
+    /// Starts a task outside of client processes.
     pub(crate) fn spawn(&self, place: TaskOwner, task: Task) -> TaskHandle {
         let id = {
             let mut state = self.0.state();
@@ -204,18 +205,18 @@ impl Spawner {
         }
     }
 
-    /// Spawns a task in a client process, unless that incarnation of it is dead.
+    /// Starts a task in a client process; `None` if that incarnation of the process has crashed.
     pub(crate) fn spawn_in(&self, host: u8, incarnation: u32, task: Task) -> Option<TaskHandle> {
         let alive = self.incarnation(host) == incarnation && !self.0.state().closed;
         alive.then(|| self.spawn(TaskOwner::Client(host), task))
     }
 
-    /// The current incarnation of a client process; it grows with every death.
+    /// Returns the current incarnation of a client process; each crash increments it.
     pub(crate) fn incarnation(&self, host: u8) -> u32 {
         self.0.state().clients.of(host).incarnation
     }
 
-    /// The thread that the current poll would run on, of so many.
+    /// Returns the thread of the current poll, out of `of` threads.
     pub(crate) fn thread(&self, of: u64) -> u64 {
         self.0.thread.load(Ordering::Relaxed) % of
     }
@@ -246,13 +247,13 @@ impl Spawner {
         self.wake_root();
     }
 
-    /// From now on it is paused with the client process.
+    /// Makes pauses of a client process apply to an outside part.
     pub(crate) fn attach(&self, host: u8, outside: Weak<dyn Outside>) {
         let mut state = self.0.state();
         state.outside.entry(host).or_default().push(outside);
     }
 
-    /// Kills a client process: its tasks are dropped after the current step.
+    /// Crashes a client process: its tasks are dropped after the current step.
     pub(crate) fn kill(&self, host: u8) {
         {
             let mut state = self.0.state();
@@ -262,8 +263,8 @@ impl Spawner {
         self.wake_root();
     }
 
-    /// Says how many tasks a client process has that are not of this scheduler, less those that it has
-    /// here for their sake.
+    /// Adjusts the number of a process's tasks outside of this scheduler: such tasks count 1, tasks here that
+    /// represent them count -1.
     pub(crate) fn has_elsewhere(&self, host: u8, tasks: isize) {
         self.0.state().elsewhere.insert(host, tasks);
     }
@@ -282,7 +283,7 @@ impl Spawner {
     }
 }
 
-/// Names a spawned task. Dropping the handle does nothing.
+/// Handle of a task. Dropping it does not end the task.
 #[derive(Clone)]
 pub(crate) struct TaskHandle {
     id: usize,
@@ -331,30 +332,30 @@ impl Wake for TaskWaker {
 pub(crate) struct Scheduler {
     spawner: Spawner,
     time: TrueTime,
-    /// By their numbers, which rise.
+    /// Tasks by their numbers, which rise.
     tasks: Vec<Option<Slot>>,
     queue: Queue,
-    /// Empty between turns, kept for its room.
+    /// Empty between turns; its allocation is reused.
     orders: Vec<Order>,
     spawned: BTreeMap<TaskOwner, u64>,
     steps: u64,
 }
 
-/// Who was woken and is to be polled, in an order drawn from the seed.
+/// The woken tasks, in an order drawn from the seed.
 struct Queue {
     seed: u64,
     schedule: Schedule,
     ready: Vec<Ready>,
-    /// How many have been put in.
+    /// Number of insertions so far.
     entered: u64,
     last_draw: u64,
 }
 
-/// What a look at the shared state gives.
+/// Result of a check of the shared state.
 enum Next {
-    /// This task can run.
+    /// This task is ready.
     Task(usize),
-    /// Nobody can.
+    /// No task is ready.
     Nobody,
     /// The run is over.
     Over(Ran),
@@ -362,15 +363,15 @@ enum Next {
 
 struct Slot {
     place: TaskOwner,
-    /// Stable from run to run: place and number within the place.
+    /// Owner and number within the owner; stable from run to run.
     name: u64,
     future: Task,
     handle: Arc<TaskWaker>,
     waker: Waker,
-    /// Wake-ups at `wakes_at`, so that a draw can name its purpose by time.
+    /// Number of wake-ups at `wakes_at`, so that a draw can name its purpose by time.
     wakes: u64,
     wakes_at: u64,
-    /// Drawn for the last of them.
+    /// Number drawn for the latest wake-up.
     drawn: u64,
     priority: u64,
 }
@@ -401,7 +402,8 @@ impl Scheduler {
         }
     }
 
-    /// Runs until [`Spawner::stop`], telling `on_step` of each step. For real time: whoever waits for sockets and timers of tokio's is woken by those.
+    /// Runs until [`Spawner::stop`], reporting each step to `on_step`. For real time: tokio wakes the tasks
+    /// that wait for sockets and timers.
     pub(crate) async fn run(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Ran {
         let turns = std::future::poll_fn(|cx| match self.turns(cx, STEPS_PER_TURN, &mut on_step) {
             Rest::Over(ran) => Poll::Ready(ran),
@@ -411,12 +413,12 @@ impl Scheduler {
             }
             Rest::Still => Poll::Pending,
         });
-        // One task may not use up what tokio lets the root do in one go: that is for all of them.
+        // Tokio's cooperative budget is meant for one task; here it would limit all of them together.
         tokio::task::coop::unconstrained(turns).await
     }
 
-    /// The same in virtual time, which passes when nobody can run. Nobody else can wake anybody: when nothing is
-    /// due either, it is over.
+    /// Runs in virtual time, which passes when no task is ready. No other thread can wake a task, so the run
+    /// is over when no timer is left.
     pub(crate) fn run_alone(&mut self, mut on_step: impl FnMut(Step<'_>)) -> Ran {
         let cx = Context::from_waker(Waker::noop());
         loop {
@@ -431,18 +433,19 @@ impl Scheduler {
 
     /// Ends all tasks when the run is over.
     pub(crate) fn end(mut self) {
-        // Nobody may run any more, but dropping tasks runs their destructors: in order. What they start
-        // would hold on to the world for ever.
+        // No task may run any more. Tasks are dropped in order, because their destructors run; tasks started
+        // there would keep the run's state alive forever.
         self.spawner.0.state().closed = true;
         for slot in std::mem::take(&mut self.tasks) {
             drop(slot);
         }
-        // Tasks that never began are dropped too, but not under the lock: that wakes others.
+        // Drop tasks that never started too, but without the lock, because their destructors wake other
+        // tasks.
         let orders = std::mem::take(&mut self.spawner.0.state().orders);
         drop(orders);
     }
 
-    /// So many steps at most.
+    /// Runs up to `steps` steps.
     fn turns(&mut self, cx: &Context<'_>, steps: u32, on_step: &mut impl FnMut(Step<'_>)) -> Rest {
         for _ in 0..steps {
             let id = match self.next(cx) {
@@ -464,14 +467,14 @@ impl Scheduler {
         Rest::Busy
     }
 
-    /// Carries out what tasks and timers left in the shared state, and takes the next task that can run.
+    /// Applies the changes that tasks and timers left in the shared state, and takes the next ready task.
     fn next(&mut self, cx: &Context<'_>) -> Next {
         let now = self.time.now_ms();
         loop {
             let mut orders = std::mem::take(&mut self.orders);
             {
                 let mut state = self.spawner.0.state();
-                // It runs: nobody has to wake it.
+                // The root is running and needs no wake-up.
                 state.root = None;
                 if state.stopped {
                     return Next::Over(self.over(false));
@@ -485,14 +488,14 @@ impl Scheduler {
                     self.orders = orders;
                     let picked = self.queue.pick(&state.clients);
                     if picked.is_none() {
-                        // Whatever comes after this look wakes the root.
+                        // Later changes wake the root.
                         state.root = Some(cx.waker().clone());
                     }
                     return picked.map_or(Next::Nobody, Next::Task);
                 }
                 std::mem::swap(&mut state.orders, &mut orders);
             }
-            // Tasks that are dropped wake others: not under the lock.
+            // Dropped tasks wake other tasks, so drop them without the lock.
             for order in orders.drain(..) {
                 match order {
                     Order::Start { id, place, task } => self.start(id, place, task, now),
@@ -507,7 +510,7 @@ impl Scheduler {
         }
     }
 
-    /// How it ended.
+    /// Summarizes the run.
     const fn over(&self, endless: bool) -> Ran {
         Ran {
             steps: self.steps,
@@ -552,7 +555,7 @@ impl Scheduler {
         }
     }
 
-    /// How many tasks of client processes there are.
+    /// Returns the number of tasks of client processes.
     fn clients(&self) -> usize {
         let places = self.tasks.iter().flatten().map(|slot| slot.place);
         let here = places
@@ -594,7 +597,7 @@ impl Scheduler {
 }
 
 impl Queue {
-    /// A task was woken, or is new.
+    /// Queues a task that was woken or is new.
     fn enqueue(&mut self, id: usize, slot: &mut Slot, now: u64) {
         if slot.wakes_at != now {
             (slot.wakes_at, slot.wakes) = (now, 0);
@@ -620,7 +623,7 @@ impl Queue {
         });
     }
 
-    /// Takes out the next task that can run.
+    /// Takes the next ready task.
     fn pick(&mut self, clients: &Clients) -> Option<usize> {
         let can_run = |place: TaskOwner| match place {
             TaskOwner::Client(host) => clients.of(host).paused == 0,
@@ -637,14 +640,14 @@ thread_local! {
     static PLAYING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the code of a subject runs on this thread now. Its panics are findings and show up in the report;
-/// a program may keep them from being printed besides.
+/// Returns true if the code of a subject runs on this thread now. Its panics are findings and appear in the
+/// report, so a program may suppress their output on standard error.
 #[must_use]
 pub fn is_playing() -> bool {
     PLAYING.get()
 }
 
-/// What a panic has to say.
+/// Returns the message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
@@ -709,7 +712,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_what_never_comes_holds_up_nobody() {
+    fn a_task_that_waits_forever_does_not_block_the_run() {
         let spawner = Spawner::new();
         spawner.spawn(TaskOwner::Director, Box::pin(std::future::pending()));
         let time = TrueTime::start(true);

@@ -1,4 +1,4 @@
-//! A scenario as what its client processes stand on: their clocks, their links, the scheduler.
+//! The environment of a scenario's client processes: clocks, links, the scheduler.
 
 use super::{
     clock::{HostClock, WallClock},
@@ -12,7 +12,7 @@ use super::{
 use std::{io, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// What a scenario offers to one of its client processes.
+/// Environment of one client process.
 pub(super) struct SimEnv {
     pub(super) clock: HostClock,
     pub(super) wall: WallClock,
@@ -30,7 +30,7 @@ impl SimEnv {
         self.wall.at(self.recorder.now())
     }
 
-    /// What the process's clock shows then, where time is tokio's.
+    /// Converts an instant of tokio's to the process's clock, if true time follows tokio's clock.
     pub(super) fn time_of(&self, instant: Instant) -> Option<Duration> {
         let at = self.recorder.time_of(instant)?;
         Some(self.clock.local(at))
@@ -41,7 +41,7 @@ impl SimEnv {
         self.recorder.sleep_until(self.clock.true_time(local))
     }
 
-    /// Lays a link from a process to a server.
+    /// Makes a link from a process to a server.
     pub(super) async fn wire(&self, host: u8, node: u8) -> io::Result<ClientEnd> {
         let recorder = self.recorder.clone();
         let (end, link) = self.network.lay(host, node, recorder).await?;
@@ -49,7 +49,7 @@ impl SimEnv {
         Ok(end)
     }
 
-    /// Opens a port of this machine that leads to a server over the links of a process.
+    /// Opens a port on the machine that leads to a server over the links of a process.
     pub(super) async fn port_to(&self, host: u8, node: u8) -> io::Result<Port> {
         let (network, recorder) = (Arc::clone(&self.network), self.recorder.clone());
         Port::open(host, node, network, recorder, &self.spawner).await

@@ -1,8 +1,8 @@
-//! The link between a client process and a server: where network faults live.
+//! The link between a client process and a server, where network faults strike.
 //!
-//! A client holds a [`ClientEnd`]; the bytes it writes are carried by a task of the link's own, so
-//! they travel on while the client is paused and after it died. The link carries bytes, the same on
-//! every backend: what was written by one call is a message. It notes which requests and replies they contain.
+//! A client holds a [`ClientEnd`]. A task of the link carries its bytes, so they travel on while the client
+//! is paused and after it crashed. A message is the bytes of one write. The link works the same on every
+//! backend, and records the requests and replies in the bytes.
 
 use super::{
     chance,
@@ -30,7 +30,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Remembers that bytes have reached a server since somebody last looked.
+/// Records that bytes have reached a server.
 #[derive(Clone)]
 pub(crate) struct Touched {
     pub(crate) servers: Arc<AtomicU64>,
@@ -48,8 +48,7 @@ impl Touched {
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
-/// What the network does to the messages between a client process and an address over the whole
-/// run.
+/// Faults on the messages between a client process and an address during the whole run.
 pub(crate) struct LinkPlan {
     seed: u64,
     host: u8,
@@ -58,23 +57,23 @@ pub(crate) struct LinkPlan {
     delays: Vec<(Duration, Duration, Direction, Duration)>,
     cuts: Vec<(Duration, Duration, Lost)>,
     partitions: Vec<(Duration, Duration, Option<Direction>)>,
-    /// When the server stands still: it reads nothing and writes nothing.
+    /// Times at which the server is paused: it reads nothing and writes nothing.
     halts: Vec<(Duration, Duration)>,
     gates: Vec<Gate>,
-    /// Who waits at the gates, if there are any.
+    /// Pipes with messages at gates, if there are gates.
     pipes: Mutex<Vec<Weak<Mutex<Pipe>>>>,
-    /// Which of the cuts have struck; each strikes once.
+    /// Cuts that have struck; each strikes once.
     struck: Mutex<Vec<bool>>,
-    /// Whatever is still under way never arrives.
+    /// True if messages in flight never arrive.
     forgotten: AtomicBool,
-    /// How many messages are under way.
+    /// Number of messages in flight.
     under_way: AtomicUsize,
-    /// How many ends clients still have.
+    /// Number of ends that clients hold.
     ends: AtomicUsize,
 }
 
 impl LinkPlan {
-    /// `halts_here`: a server that stands still does so in its links.
+    /// Makes the plan. With `halts_here` the links play the pauses of a server.
     pub(crate) fn of(scenario: &Scenario, host: u8, node: u8, halts_here: bool) -> Self {
         let (mut delays, mut cuts, mut gates) = (Vec::new(), Vec::new(), Vec::new());
         let (mut partitions, mut halts) = (Vec::new(), Vec::new());
@@ -97,7 +96,7 @@ impl LinkPlan {
                     halts.push((from, to));
                 }
             } else if matches!(fault, Fault::SplitBrain { .. }) {
-                // The client comes to the other side by dialling anew.
+                // The client reaches the other side by connecting again.
                 cuts.push((from, to, Lost::Request));
             } else {
                 gates.extend(Gate::of(fault, from, to));
@@ -123,25 +122,25 @@ impl LinkPlan {
         }
     }
 
-    /// How many messages are under way.
+    /// Returns the number of messages in flight.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// How many connections the client has open, as far as it knows.
+    /// Returns the number of connections that the client considers open.
     pub(crate) fn ends(&self) -> usize {
         self.ends.load(Ordering::Relaxed)
     }
 
-    /// Ends the network of this client: what is under way never arrives.
+    /// Ends the network of this client: messages in flight never arrive.
     ///
-    /// At the end of a run all clients die. A renewal that arrives long after would be no fault of
-    /// theirs, but keep the lock from the probe.
+    /// All clients crash at the end of a run. A renewal that arrived long after that would not be a defect of
+    /// the lock, but would keep the lock from the probe.
     pub(crate) fn forget(&self) {
         self.forgotten.store(true, Ordering::Relaxed);
     }
 
-    /// An operation has ended: gates that waited for that open.
+    /// Records the end of an operation, which opens the gates that wait for it.
     pub(crate) fn ended(&self, op: OpId) {
         let opened = self.gates.iter().filter(|gate| gate.ended(op)).count();
         if opened > 0 {
@@ -153,14 +152,14 @@ impl LinkPlan {
         }
     }
 
-    /// The gate that holds a message sent now, and until when.
+    /// Returns the gate that holds a message sent now, and the end of the gate.
     fn gate(&self, direction: Direction, now: Duration) -> Option<(usize, Duration)> {
         let gates = self.gates.iter().enumerate();
         let mut holding = gates.filter_map(|(at, gate)| Some((at, gate.holds(direction, now)?)));
         holding.next()
     }
 
-    /// Waits as long as a gate holds a message that is sent now.
+    /// Waits until no gate holds a message that is sent now.
     pub(super) async fn pass(&self, direction: Direction, recorder: &Recorder) {
         if let Some((gate, until)) = self.gate(direction, recorder.now()) {
             tokio::select! {
@@ -171,7 +170,7 @@ impl LinkPlan {
         }
     }
 
-    /// How long a message takes that is sent now.
+    /// Returns the delay of a message that is sent now.
     pub(crate) fn delay(&self, direction: Direction, now: Duration) -> Duration {
         let faults = self
             .delays
@@ -187,7 +186,7 @@ impl LinkPlan {
         base + faults.map(|&(.., by)| by).sum::<Duration>()
     }
 
-    /// When a message that is sent now gets through.
+    /// Returns the time at which a message that is sent now arrives.
     fn due(&self, direction: Direction, now: Duration) -> Duration {
         let delay = self.delay(direction, now);
         match direction {
@@ -199,7 +198,7 @@ impl LinkPlan {
         }
     }
 
-    /// When a message arrives that would arrive at `due`, were it not for partitions.
+    /// Returns the time at which a message that is due at `due` arrives, after partitions.
     fn past_partitions(&self, direction: Direction, mut due: Duration) -> Duration {
         while let Some(&(_, to, _)) = self.partitions.iter().find(|&&(from, to, way)| {
             way.is_none_or(|way| way == direction) && from <= due && due < to
@@ -209,7 +208,7 @@ impl LinkPlan {
         due
     }
 
-    /// The cut that a message sent now runs into, with the end of its span.
+    /// Returns the cut that strikes a message sent now, with the end of its interval.
     fn cut(&self, direction: Direction, now: Duration) -> Option<(Lost, Duration)> {
         if self.cuts.is_empty() {
             return None;
@@ -226,7 +225,7 @@ impl LinkPlan {
     }
 }
 
-/// The first time from `at` on that lies in none of the spans.
+/// Returns the first time from `at` on that lies in none of the intervals.
 fn past(spans: &[(Duration, Duration)], mut at: Duration) -> Duration {
     while let Some(&(_, to)) = spans.iter().find(|&&(from, to)| from <= at && at < to) {
         at = to;
@@ -236,19 +235,20 @@ fn past(spans: &[(Duration, Duration)], mut at: Duration) -> Duration {
 
 #[derive(Default)]
 struct Pipe {
-    /// Written by the client, not yet taken by the link.
+    /// Written by the client, not taken by the link yet.
     sent: Vec<Vec<u8>>,
-    /// Arrived at the client, not yet read.
+    /// Arrived at the client, not read yet.
     arrived: Vec<u8>,
     read: usize,
-    /// The client will read no more than what has arrived.
+    /// Set when the connection has ended for the client: nothing more arrives.
     ended: Option<Ended>,
     client_gone: bool,
     reader: Ear,
     link: Ear,
 }
 
-/// Who waits for a change of a pipe. It keeps the waker, so that to wait once more need not clone it.
+/// The waker of a task that waits for a change of a pipe. It is kept after a wake-up, so that the next wait
+/// can reuse it.
 #[derive(Default)]
 struct Ear {
     waker: Option<Waker>,
@@ -293,16 +293,16 @@ fn lock(pipe: &Mutex<Pipe>) -> MutexGuard<'_, Pipe> {
 fn reset() -> io::Error {
     io::Error::new(
         io::ErrorKind::ConnectionReset,
-        "connection cut by the scenario",
+        "the scenario cut the connection",
     )
 }
 
-/// The client's end of a link. Dropping it closes the connection behind the bytes already sent.
+/// The client's end of a link. Dropping it closes the connection after the bytes already sent.
 pub(crate) struct ClientEnd {
     pipe: Arc<Mutex<Pipe>>,
     plan: Arc<LinkPlan>,
     recorder: Recorder,
-    /// Its name in the record.
+    /// Index of the connection in the history.
     session: usize,
 }
 
@@ -379,17 +379,18 @@ impl Drop for ClientEnd {
 struct Message {
     bytes: Vec<u8>,
     due: Duration,
-    /// The gate that it waits at.
+    /// Gate at which the message waits.
     gate: Option<usize>,
-    /// Its name in the record.
+    /// Index of the message in the history.
     name: usize,
-    /// Requests that are complete with it.
+    /// Requests that this message completes.
     requests: Range<usize>,
-    /// Requests whose replies are complete with it.
+    /// Requests whose replies this message completes.
     answered: Vec<Answered>,
 }
 
-/// Wakes a link that there is something to read. Not while it writes itself: it reads afterwards anyway.
+/// Wakes a link when there is something to read, but not while the link itself writes: it reads afterwards
+/// anyway.
 struct Bell {
     link: Waker,
     muffled: AtomicBool,
@@ -425,27 +426,27 @@ pub(crate) struct Link {
     recorder: Recorder,
     transport: Box<dyn Transport>,
     touched: Touched,
-    /// Its name in the record.
+    /// Index of the connection in the history.
     session: usize,
     pairing: Pairing,
     requests: VecDeque<Message>,
     replies: VecDeque<Message>,
     last_due: [Duration; 2],
-    /// What of it is counted in the plan.
+    /// Number of its messages that the plan counts.
     under_way: usize,
-    /// Deliver what is on its way to the server, then close.
+    /// Deliver the messages in flight to the server, then close.
     hang_up: bool,
-    /// Wakes it when there is something to read.
+    /// Waker for new bytes to read.
     bell: Option<(Arc<Bell>, Waker)>,
-    /// Wakes it when the next message is due.
+    /// Timer for the next message that is due.
     timer: Option<(Duration, Sleep)>,
-    /// Empty between looks, kept for its room.
+    /// Empty between polls; its allocation is reused.
     sent: Vec<Vec<u8>>,
-    /// What is read at once.
+    /// Buffer of one read.
     chunk: Vec<u8>,
 }
 
-/// How much is read at once.
+/// Size of one read, in bytes.
 const CHUNK: usize = 4_096;
 
 impl Link {
@@ -506,7 +507,7 @@ impl Link {
         lock(&self.pipe).end(how);
     }
 
-    /// Notes the requests that a client has sent.
+    /// Records the requests that a client has sent.
     fn asked(&mut self, bytes: &[u8]) -> Range<usize> {
         let (recorder, session) = (&self.recorder, self.session);
         let mut asked = 0..0;
@@ -521,14 +522,14 @@ impl Link {
         asked
     }
 
-    /// Notes the replies that the server has sent.
+    /// Records the replies that the server has sent.
     fn answered(&mut self, bytes: &[u8]) -> Vec<Answered> {
         let answered = self.pairing.answered(bytes);
         self.recorder.answered(&answered);
         answered
     }
 
-    /// A message that is sent now.
+    /// Makes a message that is sent now.
     fn message(&mut self, direction: Direction, now: Duration, bytes: Vec<u8>) -> Message {
         let name = self.note(direction, &bytes);
         let (requests, answered) = match direction {
@@ -551,7 +552,7 @@ impl Link {
         }
     }
 
-    /// Lets go what waits at gates that are open.
+    /// Releases the messages at gates that are open.
     fn let_go(&mut self, now: Duration) {
         if self.plan.gates.is_empty() {
             return;
@@ -573,7 +574,7 @@ impl Link {
         self.recorder.sent(host, node, direction, bytes)
     }
 
-    /// Takes what the client has written since the last look.
+    /// Takes the bytes that the client has written since the last call.
     fn collect(&mut self, cx: &Context<'_>, now: Duration) {
         let mut sent = std::mem::take(&mut self.sent);
         {
@@ -591,7 +592,7 @@ impl Link {
         self.sent = sent;
     }
 
-    /// Sends what the client has written on its way.
+    /// Sends the client's messages on their way.
     fn send(&mut self, sent: impl Iterator<Item = Vec<u8>>, now: Duration) {
         for bytes in sent {
             match self.plan.cut(Direction::Requests, now) {
@@ -621,7 +622,7 @@ impl Link {
         }
     }
 
-    /// Hands due requests to the server and reads what it has written; false once it has closed.
+    /// Delivers due requests and reads the server's bytes; false after the server has closed.
     fn exchange(&mut self, cx: &mut Context<'_>, now: Duration) -> io::Result<bool> {
         let bell = self.bell.take();
         let bell = bell.filter(|(bell, _)| bell.link.will_wake(cx.waker()));
@@ -634,7 +635,7 @@ impl Link {
         open
     }
 
-    /// Hands due requests to the server; an error means that it is gone.
+    /// Delivers due requests; an error means that the server is gone.
     fn deliver(&mut self, cx: &mut Context<'_>, now: Duration) -> io::Result<()> {
         while let Some(message) = self
             .requests
@@ -658,9 +659,9 @@ impl Link {
         }
     }
 
-    /// Reads what the server has written; false once it has closed.
+    /// Reads the server's bytes; false after the server has closed.
     fn receive(&mut self, cx: &mut Context<'_>, now: Duration) -> io::Result<bool> {
-        // Taken out while it is filled. It was zeroed once, and need not be again for each look.
+        // The buffer is taken out while it is filled. It was zeroed once; later reads need no zeroing.
         let mut chunk = std::mem::take(&mut self.chunk);
         let open = self.receive_into(&mut chunk, cx, now);
         self.chunk = chunk;
@@ -731,7 +732,7 @@ impl Link {
 }
 
 impl Link {
-    /// Tells the plan how many messages are under way.
+    /// Updates the plan's number of messages in flight.
     fn count(&mut self, now: usize) {
         let before = std::mem::replace(&mut self.under_way, now);
         if now == before {
@@ -764,7 +765,7 @@ impl Future for Link {
                 return Poll::Ready(());
             }
             if !open.unwrap_or(false) {
-                // The server is gone. What it has answered is still on its way.
+                // The server is gone. Its replies are still in flight.
                 link.requests.clear();
                 if link.replies.is_empty() {
                     link.end(Ended::Closed);

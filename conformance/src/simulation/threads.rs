@@ -1,6 +1,5 @@
-//! Client processes of code that blocks: its calls are made on threads of its own, in real time. It cannot be
-//! paused, and nobody can end a thread; a process that dies is cut off from everything, and what its
-//! threads still do reaches nobody.
+//! Client processes of blocking code: calls run on threads, in real time. Threads cannot be paused or killed.
+//! A crashed process loses its connections, so nothing that its threads still send reaches a server.
 
 use super::{
     held,
@@ -24,22 +23,22 @@ use tokio::{
     sync::mpsc::{UnboundedSender, unbounded_channel},
 };
 
-/// How often grants are looked at.
+/// Interval between two checks of the grants.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A client process with threads of its own.
+/// A client process with threads.
 pub(crate) struct Crew {
     handle: Handle,
     runtime: Mutex<Option<Runtime>>,
     things: Arc<Mutex<Things>>,
     ports: Vec<Port>,
     dead: AtomicBool,
-    /// Tells the scheduler what a call died of, or that it is over.
+    /// Reports the panic of a call to the scheduler, or the end of the process.
     ends: UnboundedSender<Option<String>>,
 }
 
 impl Crew {
-    /// Starts the process of a host, and gives the host as its code sees it.
+    /// Starts the process of a host, and returns the host as its code sees it.
     pub(crate) async fn start(host: &Host) -> io::Result<(Arc<Self>, Host)> {
         let (mut ports, mut addresses) = (Vec::new(), Vec::new());
         for node in 0..host.nodes() {
@@ -83,12 +82,12 @@ impl Crew {
             let died_of = ended.recv().await.flatten();
             drop(life);
             if let Some(message) = died_of {
-                resume_unwind(Box::new(message)); // for the scheduler
+                resume_unwind(Box::new(message)); // the scheduler records it
             }
         };
         host.spawn_task(Box::pin(living))
             .ok_or(io::ErrorKind::NotConnected)?;
-        host.has_elsewhere(-1); // that task is none of its own
+        host.has_elsewhere(-1); // this task represents the process
         Ok((crew, host.moved_to(machine)))
     }
 
@@ -96,7 +95,7 @@ impl Crew {
         let ends = self.ends.clone();
         self.handle.spawn_blocking(move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-                // Whoever is gone does not mind.
+                // An error means that the process has ended.
                 let _ = ends.send(Some(panic_message(&*panic).to_owned()));
             }
         });
@@ -108,13 +107,13 @@ impl Crew {
         let runtime = held(&self.runtime).take();
         let things = std::mem::take(&mut *held(&self.things));
         if let Some(runtime) = runtime {
-            self.on_a_thread(move || drop(things)); // may block, and reaches nobody
+            self.on_a_thread(move || drop(things)); // the drop may block
             runtime.shutdown_background();
         }
     }
 }
 
-/// The task that stands for a process in the scheduler dies with it.
+/// Dropping this guard, with the task that represents a process in the scheduler, ends the process.
 struct CrewGuard(Arc<Crew>, Host);
 
 impl Drop for CrewGuard {
@@ -140,7 +139,7 @@ impl OffSchedulerProcess for Crew {
         let handle = self.handle.clone();
         match order {
             Order::Start(_, call) => self.on_a_thread(move || handle.block_on(call)),
-            // Nobody can end a thread.
+            // A thread cannot be ended.
             Order::Abandon(_) => {}
             Order::Forget(id) => {
                 let things = Arc::clone(&self.things);

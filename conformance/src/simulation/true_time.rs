@@ -1,5 +1,5 @@
-//! True time: how long a run has taken so far. In virtual time it stands still while anybody can run and
-//! then goes on to what is due next; on the wall clock it is tokio's.
+//! True time: time since the start of a run. Virtual time stands still while a task is ready and then moves
+//! to the next timer; real time is tokio's.
 
 use super::held;
 use redouble::TimeSource;
@@ -15,16 +15,16 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// The clock of a run. Cheap to clone; all clones are the same clock.
+/// The clock of a run. Clones are cheap and share it.
 #[derive(Clone, Debug)]
 pub(crate) enum TrueTime {
     Virtual(Arc<Virtual>),
-    /// The wall clock, since then.
+    /// Real time since this instant.
     Real(Instant),
 }
 
 impl TrueTime {
-    /// A clock that starts now, in virtual time or on the wall clock.
+    /// Starts a clock, in virtual or real time.
     pub(crate) fn start(is_virtual: bool) -> Self {
         if is_virtual {
             Self::Virtual(Arc::default())
@@ -33,7 +33,7 @@ impl TrueTime {
         }
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     pub(crate) fn now(&self) -> Duration {
         match self {
             Self::Virtual(time) => Duration::from_millis(time.now_ms()),
@@ -41,7 +41,7 @@ impl TrueTime {
         }
     }
 
-    /// The same in whole milliseconds.
+    /// Returns the time since the start in whole milliseconds.
     pub(crate) fn now_ms(&self) -> u64 {
         match self {
             Self::Virtual(time) => time.now_ms(),
@@ -49,7 +49,7 @@ impl TrueTime {
         }
     }
 
-    /// Completes at a true time. Timers know milliseconds: it may be that much later.
+    /// Completes at a true time, or up to a millisecond later.
     pub(crate) fn sleep_until(&self, at: Duration) -> Sleep {
         match self {
             Self::Virtual(time) => Sleep::Virtual(Nap {
@@ -63,7 +63,7 @@ impl TrueTime {
         }
     }
 
-    /// The true time of an instant of tokio's, where time is tokio's.
+    /// Returns the true time of an instant of tokio's, if true time follows tokio's clock.
     pub(crate) fn of(&self, instant: Instant) -> Option<Duration> {
         match self {
             Self::Virtual(_) => None,
@@ -71,7 +71,7 @@ impl TrueTime {
         }
     }
 
-    /// Virtual time goes on to what is due next, whose sleepers wake up; false if nothing is.
+    /// Moves virtual time to the next timers and wakes their sleepers; false if there is no timer.
     pub(crate) fn pass(&self) -> bool {
         match self {
             Self::Virtual(time) => time.pass(),
@@ -80,15 +80,15 @@ impl TrueTime {
     }
 }
 
-/// As good as never: a hundred years.
+/// Practically never: a hundred years.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// The end of the millisecond in which this is.
+/// Returns the end of the millisecond that contains `at`.
 fn whole_ms(at: Duration) -> u64 {
     u64::try_from(at.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// Time that does not pass by itself, with those who wait for it.
+/// Virtual time and its timers.
 #[derive(Debug, Default)]
 pub(crate) struct Virtual {
     now_ms: AtomicU64,
@@ -97,11 +97,11 @@ pub(crate) struct Virtual {
 
 #[derive(Debug, Default)]
 struct Timers {
-    /// A few, in the order in which they were set.
+    /// A few timers, in the order in which they were set.
     set: Vec<Timer>,
-    /// How many have ever been.
+    /// Number of timers so far.
     count: u64,
-    /// Empty between turns, kept for its room.
+    /// Empty between turns; its allocation is reused.
     fired: Vec<Waker>,
 }
 
@@ -129,7 +129,7 @@ impl Virtual {
             fired.extend(due.map(|timer| timer.waker));
             std::mem::take(fired)
         };
-        // Who wakes up may look at the time: not under the lock.
+        // A woken task may read the time, so wake it without the lock.
         fired.drain(..).for_each(Waker::wake);
         held(&self.timers).fired = fired;
         true
@@ -146,7 +146,7 @@ impl TimeSource for TrueTime {
     }
 }
 
-/// Waits for a time.
+/// A future that completes at a time.
 #[derive(Debug)]
 pub(crate) enum Sleep {
     Virtual(Nap),
@@ -164,12 +164,12 @@ impl Future for Sleep {
     }
 }
 
-/// Waits for a virtual time.
+/// A future that completes at a virtual time.
 #[derive(Debug)]
 pub(crate) struct Nap {
     time: Arc<Virtual>,
     due_ms: u64,
-    /// The number of its timer, if it has one.
+    /// Number of its timer, if it has one.
     timer: Option<u64>,
 }
 
@@ -211,7 +211,7 @@ impl Drop for Nap {
             let at = timers.set.iter().position(|timer| timer.id == id);
             at.map(|at| timers.set.remove(at))
         };
-        drop(timer); // the last hold on a task may be its waker
+        drop(timer); // its waker may hold the last reference to a task
     }
 }
 
@@ -250,15 +250,15 @@ mod tests {
         assert_eq!(over, [false, true, true]);
         assert!(time.pass());
         assert_eq!((time.now(), wakes.0.load(Ordering::Relaxed)), (MS(30), 3));
-        assert!(!time.pass(), "nobody waits");
+        assert!(!time.pass(), "no timer is left");
         assert!(
             is_over(&mut time.sleep_until(MS(30)), &wakes),
-            "it is that late"
+            "up to a millisecond late"
         );
     }
 
     #[test]
-    fn who_no_longer_sleeps_holds_up_nobody() {
+    fn a_dropped_sleeper_does_not_stop_time() {
         let (time, wakes) = (TrueTime::start(true), Arc::<Count>::default());
         let mut early = time.sleep_until(MS(5));
         let mut late = time.sleep_until(Duration::from_nanos(8_000_001));
@@ -270,8 +270,8 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_first_wakes_first() {
-        // Of several that are due at once those that were set first; the scheduler decides who runs.
+    fn earlier_timers_wake_first() {
+        // Of several timers at one time, those set first wake first; the scheduler decides which task runs.
         struct Note(u8, Arc<Mutex<Vec<u8>>>);
         impl Wake for Note {
             fn wake(self: Arc<Self>) {

@@ -1,4 +1,4 @@
-//! One run: builds the world of a scenario, plays it, and returns its history.
+//! One run: builds the simulation of a scenario, plays it, and returns its history.
 
 use super::{
     clock::{HostClock, WallClock},
@@ -26,45 +26,45 @@ use std::{
 };
 use tokio::{sync::OnceCell, time::Instant};
 
-/// What a run gives.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// What happened.
+    /// Recorded history.
     pub history: History,
-    /// How many times a task was polled.
+    /// Number of polls of tasks.
     pub steps: u64,
     /// The last number drawn by the scheduler.
     pub last_draw: u64,
-    /// Whether it was stopped because tasks woke each other for ever.
+    /// True if the run was stopped because tasks woke each other forever.
     pub endless: bool,
-    /// How many tasks the subject started behind the scheduler's back.
+    /// Number of tasks that the subject started with `tokio::spawn`, outside of the scheduler.
     pub stray_tasks: usize,
     /// The first error of the subject's `open`, with its sources.
     pub open_error: Option<String>,
-    /// Keys that a server had when nothing was observed of the lock, as they were first seen.
+    /// Keys of a server at the first time when it had keys, but no holder was observed.
     pub beside: Vec<Vec<u8>>,
-    /// The longest time for which the machine did not let us run (real servers only).
+    /// Longest time for which the machine did not run the program (real servers only).
     pub gap: Duration,
 }
 
-/// Why a scenario could not be run.
+/// Reason why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The server or the runtime is out of reach.
+    /// The server or the runtime cannot be reached.
     #[error("the run could not be set up: {0}")]
     OutOfReach(#[from] io::Error),
-    /// The backend cannot do what the scenario needs, or the form in which the subject is played.
-    #[error("{} is not supported there", .0.name())]
+    /// The backend, or the form of the subject, lacks a capability that the scenario needs.
+    #[error("the backend or the form of the lock does not support: {}", .0.name())]
     Unsupported(Capability),
 }
 
-/// The operation with which the probe asks for the lock at the end of every run.
+/// The operation by which the probe acquires the lock at the end of every run.
 pub const PROBE_OP: OpId = OpId::MAX - 1;
 
 /// Plays a scenario with a subject on a backend.
 ///
 /// # Errors
-/// If the backend is out of reach, or lacks what the scenario needs.
+/// If the backend cannot be reached, or lacks a capability that the scenario needs.
 pub fn run(
     subject: Arc<dyn DynSubject>,
     backend: &dyn Backend,
@@ -80,14 +80,14 @@ pub fn run(
     let virtual_time = backend.virtual_time();
     let mut builder = tokio::runtime::Builder::new_current_thread();
     if !virtual_time {
-        builder.enable_all(); // virtual time is none of tokio's
+        builder.enable_all(); // virtual time does not use tokio's clock
     }
     let runtime = builder.build()?;
     let (world, mut scheduler) = runtime.block_on(async {
         let mut time = TrueTime::start(virtual_time);
         let opened = backend.open(scenario, Arc::new(time.clone())).await?;
         if !virtual_time {
-            time = TrueTime::start(false); // to start servers takes its time
+            time = TrueTime::start(false); // starting servers takes time
         }
         let promises = subject.promises();
         let history = History {
@@ -118,7 +118,7 @@ pub fn run(
     })?;
     let on_step = |step: Step<'_>| world.on_step(&step);
     let ran = if virtual_time {
-        let _context = runtime.enter(); // within it processes may have runtimes of their own
+        let _context = runtime.enter(); // processes may have runtimes of their own
         scheduler.run_alone(on_step)
     } else {
         runtime.block_on(scheduler.run(on_step))
@@ -153,19 +153,19 @@ pub fn run(
     })
 }
 
-/// What tokio says of timers where time is not tokio's, with what to do about it.
+/// Adds advice to tokio's panic message about timers.
 fn advised(message: &str) -> String {
     if message.contains("timers are disabled") {
         format!(
-            "{message} In a simulation time is the host's (Host::sleep, Host::now); code that sleeps with tokio::time is \
-             played in its plain form."
+            "{message} In a simulation take time from the host (Host::sleep, Host::now), or play code that sleeps with \
+             tokio::time in its plain form."
         )
     } else {
         message.to_owned()
     }
 }
 
-/// What the lock promised, and how slow the scenario is without any fault.
+/// Returns the promises of the lock, and the delays of the scenario without faults.
 fn terms(promises: Promises, scenario: &Scenario) -> Terms {
     let part = |share: u32| scenario.lease() / share.max(1);
     Terms {
@@ -191,16 +191,16 @@ fn terms(promises: Promises, scenario: &Scenario) -> Terms {
     }
 }
 
-/// A grant whose deadline is looked at after each step of its host.
+/// A grant whose deadline is read after each step of its host.
 pub(super) struct Watch {
     pub(super) host: u8,
     pub(super) grant: OpId,
     pub(super) last: Option<Duration>,
-    /// Reads the deadline, in true time.
+    /// Reads the deadline, as true time.
     pub(super) read: Box<dyn Fn() -> Option<Duration> + Send>,
 }
 
-/// All that the players, the director and the observer of a run share.
+/// State that the players, the director and the observer of a run share.
 pub(super) struct World {
     pub(super) subject: Arc<dyn DynSubject>,
     pub(super) promises: Promises,
@@ -212,20 +212,20 @@ pub(super) struct World {
     clocks: BTreeMap<u8, (HostClock, WallClock)>,
     pub(super) watches: Mutex<Vec<Watch>>,
     pub(super) alive: Mutex<BTreeSet<u8>>,
-    /// What each node was seen to store.
+    /// Last observed state of each node.
     stored: Mutex<Vec<Seen>>,
-    /// Those who have yet something to do, or hold something.
+    /// Actors with operations left, or with grants.
     pub(super) busy: Mutex<BTreeSet<Actor>>,
-    /// What was last seen to be left behind.
+    /// Last recorded remains.
     remains: Mutex<Option<What>>,
     gap: Mutex<Duration>,
     /// The first error of the subject's `open`.
     pub(super) open_error: Mutex<Option<String>>,
-    /// Keys that a server had when nothing was observed of the lock.
+    /// Keys of a server at the first time when it had keys, but no holder was observed.
     beside: Mutex<Vec<Vec<u8>>>,
 }
 
-/// What a node was seen to store for the lock.
+/// Observed state of a node.
 #[derive(Clone, Default)]
 struct Seen {
     stored: Vec<Holder>,
@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    /// What is written to a master may have arrived elsewhere as well.
+    /// Observes the replicas of a master: they may have received its writes.
     fn look_at_replicas(&self, master: u8) {
         if let Topology::Replicated { .. } = self.scenario.topology {
             let servers = 0..self.scenario.topology.servers();
@@ -322,7 +322,7 @@ impl World {
         }
     }
 
-    /// Looks at all nodes, after a fault.
+    /// Observes all nodes, after a fault.
     pub(super) fn look_at_all(&self) {
         for node in 0..self.scenario.topology.servers() {
             self.look_at(node, Cause::Fault);
@@ -369,7 +369,7 @@ impl World {
         }
     }
 
-    /// Looks at what is left when nobody has anything to do and nothing is under way.
+    /// Records the remains when no actor has operations left and no message is in flight.
     fn look_at_remains(&self, clients: &dyn Fn() -> usize) {
         let servers = &self.network.servers;
         let done = held(&self.busy).is_empty() && !held(&self.alive).is_empty();
@@ -398,7 +398,7 @@ impl World {
             }
             subscriptions += view.subscriptions();
         }
-        // Each connection has a driver, and each actor is a task that waits for the end.
+        // Tasks that may remain: the driver of each connection, and the task of each actor.
         let alive = held(&self.alive);
         let actors = self.scenario.actors().into_iter();
         let actors = actors.filter(|actor| alive.contains(&actor.host)).count();
@@ -427,7 +427,7 @@ impl World {
         Host::in_env(id, self.scenario.seed, self.scenario.request_timeout(), env)
     }
 
-    /// Starts a client process with what its actors have yet to do.
+    /// Starts a client process with the remaining operations of its actors.
     pub(super) fn start(self: &Arc<Self>, id: u8, from_ms: u64) {
         let host = self.host(id);
         let lock = Arc::new(OnceCell::new());
@@ -454,7 +454,7 @@ impl World {
         }
     }
 
-    /// A player on a host without faults, who comes after all others.
+    /// Makes a player on a host without faults, which starts after all others.
     pub(super) fn prober(self: &Arc<Self>) -> Player {
         Player {
             world: Arc::clone(self),
@@ -467,7 +467,7 @@ impl World {
         }
     }
 
-    /// Records for how long the machine did not let us run.
+    /// Records the time for which the machine did not run the program.
     async fn heartbeat(self: Arc<Self>) {
         const BEAT: Duration = Duration::from_millis(2);
         loop {
@@ -480,7 +480,7 @@ impl World {
     }
 }
 
-/// The clocks of a client process.
+/// Makes the clocks of a client process.
 fn clocks(scenario: &Scenario, host: u8) -> (HostClock, WallClock) {
     let (mut drifts, mut standstills, mut jumps) = (Vec::new(), Vec::new(), Vec::new());
     let theirs = scenario

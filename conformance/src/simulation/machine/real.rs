@@ -1,4 +1,4 @@
-//! The machine that this program runs on, with its own clocks: locks are measured there.
+//! The machine that runs this program, with its own clocks, on which benches measure locks.
 
 use super::{Address, Clocks, Machine};
 use crate::simulation::{clock::HostClock, host::Host};
@@ -6,7 +6,7 @@ use redis::RedisConnectionInfo;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 impl Machine {
-    /// The machine with servers at these addresses. Tasks run on the runtime in which this is called.
+    /// Makes the machine, with servers at these addresses. Tasks run on the current runtime.
     pub(crate) fn new(servers: Vec<(String, u16)>, login: RedisConnectionInfo) -> Self {
         let servers = servers.into_iter();
         let servers = servers.map(|(host, port)| Address::Tcp(host, port));
@@ -18,7 +18,7 @@ impl Machine {
         Self::with(clocks, servers.collect(), login)
     }
 
-    /// A client process.
+    /// Makes a client process.
     pub(crate) fn host(&self, id: u8, seed: u64, lease: Duration) -> Host {
         Host::on_machine(id, seed, lease, self.clone())
     }

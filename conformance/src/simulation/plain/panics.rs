@@ -1,5 +1,5 @@
-//! Hears of panics in tasks that the code under test has started: its runtime catches them, and tells only
-//! whoever waits for the task.
+//! Records panics in tasks that the code under test has started. Its runtime catches them, and otherwise
+//! reports them only to a task that joins.
 
 use crate::simulation::is_playing;
 use std::{
@@ -12,8 +12,8 @@ thread_local! {
     static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Puts an ear in front of the program's panic hook, once; that is asked as before. Whoever sets another
-/// hook afterwards deafens it.
+/// Installs a panic hook once, in front of the program's own hook, which is still called. A hook that the
+/// program installs later disables it.
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -29,12 +29,12 @@ pub(crate) fn listen() {
     });
 }
 
-/// Forgets what others have said on this thread.
+/// Clears the record of this thread.
 pub(super) fn forget() {
     HEARD.take();
 }
 
-/// What the first panic on this thread said since the last question.
+/// Takes the message of the first panic on this thread since the last call.
 pub(super) fn heard() -> Option<String> {
     HEARD.take()
 }

@@ -1,6 +1,6 @@
-//! The sockets that unmodified code dials: Unix sockets, since what is written there can be read at once.
-//! Their other ends belong to the same reactor, so one look at it shows both sides. What they hold is
-//! carried over the links of the scenario by tasks of the scheduler's.
+//! The sockets of unmodified code: Unix sockets, because bytes written there can be read at once. Both ends
+//! belong to the same reactor, so polling it once covers both. Tasks of the scheduler carry the bytes over
+//! the links of the scenario.
 
 use super::Process;
 use crate::simulation::{held, machine::Address, network::Network, stream::ClientEnd};
@@ -18,25 +18,25 @@ use tokio::{
     net::{UnixListener, UnixStream},
 };
 
-/// How much is read at once.
+/// Size of one read, in bytes.
 const CHUNK: usize = 4_096;
 
-/// The sockets of a client process: one that listens for each server, and those that are connected.
+/// The sockets of a client process: a listener for each server, and the connections.
 pub(super) struct Sockets {
     listeners: Vec<UnixListener>,
     connected: Vec<Arc<Socket>>,
     chunk: Vec<u8>,
 }
 
-/// Our side of a connection.
+/// The suite's end of a connection.
 pub(super) struct Socket(Mutex<Wire>);
 
 struct Wire {
-    /// `None` once one side has closed it.
+    /// `None` after one side has closed it.
     stream: Option<UnixStream>,
-    /// Written by the client, not yet on its link.
+    /// Written by the client, not on its link yet.
     sent: Vec<u8>,
-    /// Arrived over the link, not yet written to the socket, which was full.
+    /// Arrived over the link, not written to the socket yet, because it was full.
     arrived: Vec<u8>,
     carrier: Option<Waker>,
 }
@@ -50,13 +50,14 @@ impl Wire {
 
     fn close(&mut self) {
         if let Some(Ok(stream)) = self.stream.take().map(UnixStream::into_std) {
-            // Ends it also if a child process has a copy. What has ended already cannot be ended again.
+            // Also ends a connection whose socket a child process has inherited. An error means that it has
+            // ended already.
             let _ = stream.shutdown(Shutdown::Both);
         }
         self.wake();
     }
 
-    /// Takes what the client has written; false if there is nothing new.
+    /// Reads bytes of the client; false if there are none.
     fn read(&mut self, chunk: &mut [u8]) -> bool {
         let mut news = false;
         while let Some(stream) = &self.stream {
@@ -76,7 +77,7 @@ impl Wire {
         news
     }
 
-    /// Writes what has arrived, as far as there is room; whether anything was written.
+    /// Writes arrived bytes, as far as there is room; true if anything was written.
     fn write(&mut self) -> bool {
         let mut written = 0;
         while written < self.arrived.len()
@@ -95,8 +96,7 @@ impl Wire {
 }
 
 impl Sockets {
-    /// Listens in a folder for as many servers as there are addresses, on the current runtime. The name
-    /// keeps processes apart.
+    /// Opens a listener per address in a folder, on the current runtime. The name keeps processes apart.
     pub(super) fn listen(
         folder: &Path,
         name: u32,
@@ -116,11 +116,11 @@ impl Sockets {
         Ok((sockets, addresses))
     }
 
-    /// Takes what the code has written, and tells of the connections that it has made, with the numbers of
-    /// their servers. Whether there was anything.
+    /// Reads the client's bytes, and passes new connections with the numbers of their servers to `made`. True
+    /// if there was anything.
     pub(super) fn look(&mut self, mut made: impl FnMut(u8, Arc<Socket>)) -> bool {
         let mut news = false;
-        let mut cx = Context::from_waker(Waker::noop()); // looked at again anyway
+        let mut cx = Context::from_waker(Waker::noop()); // the next check polls again anyway
         for (node, listener) in (0..).zip(&self.listeners) {
             while let Poll::Ready(accepted) = listener.poll_accept(&mut cx) {
                 let Ok((stream, _)) = accepted else { break };
@@ -149,7 +149,7 @@ impl Sockets {
         news
     }
 
-    /// Ends all connections behind the bytes that were taken already.
+    /// Ends all connections after the bytes that were already read.
     pub(super) fn cut(&mut self) {
         self.listeners.clear();
         for socket in self.connected.drain(..) {
@@ -166,7 +166,7 @@ pub(super) struct Carrier {
 }
 
 impl Socket {
-    /// The server is gone, or was never there.
+    /// Closes the socket: the server is gone, or could not be reached.
     pub(super) fn close(&self) {
         held(&self.0).close();
     }
@@ -196,7 +196,7 @@ impl Future for Carrier {
         while wire.stream.is_some() {
             news |= wire.write();
             if !wire.arrived.is_empty() {
-                break; // looked at again when the code has read
+                break; // polled again when the code has read
             }
             let mut buf = ReadBuf::new(&mut chunk);
             match Pin::new(&mut *end).poll_read(cx, &mut buf) {
